@@ -1,0 +1,49 @@
+"""Exceptions and warnings raised by treepurify."""
+
+__all__ = [
+    "ConvergenceWarning",
+    "InvalidInputError",
+    "MemoryBudgetError",
+    "MissingDependencyError",
+    "ModelMismatchError",
+    "SavedFileError",
+    "SupportWarning",
+    "TreepurifyError",
+    "UnsupportedModelError",
+]
+
+
+class TreepurifyError(Exception):
+    """Base class of every error that treepurify raises on purpose."""
+
+
+class InvalidInputError(TreepurifyError, ValueError):
+    """Data, weights or options that cannot be used; the message says what to do."""
+
+
+class UnsupportedModelError(TreepurifyError, ValueError):
+    """A model, or a part of one, that cannot be decomposed exactly."""
+
+
+class ModelMismatchError(TreepurifyError, RuntimeError):
+    """The parsed model does not reproduce the library's own raw predictions."""
+
+
+class SavedFileError(TreepurifyError, ValueError):
+    """A file that is cut short, foreign, or of an unknown version."""
+
+
+class MemoryBudgetError(TreepurifyError, MemoryError, RuntimeError):
+    """An allocation that would exceed the memory budget; nothing was allocated."""
+
+
+class MissingDependencyError(TreepurifyError, ImportError):
+    """An optional package is needed; the message names the extra to install."""
+
+
+class ConvergenceWarning(UserWarning):
+    """An iterative solve stopped before it reached its tolerance."""
+
+
+class SupportWarning(UserWarning):
+    """A result depends on cells that carry no data."""

@@ -1,0 +1,53 @@
+"""What a model knows about each of its input features."""
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Literal
+
+__all__ = ["FeatureSpec"]
+
+
+@dataclass(frozen=True)
+class FeatureSpec:
+    """One input feature of a parsed model.
+
+    Parameters
+    ----------
+    name : str
+        Name of the feature; ``"x0"``, ``"x1"``, ... where the model has none.
+    kind : {"numeric", "categorical"}
+        A categorical feature is tested by code, a numeric one by ``x < cut``.
+    categories : tuple of hashable, optional
+        Label of each code 0, 1, ...; None where the model knows codes only. A numeric
+        feature has labels where an ordered category stands for its position 0, 1, ...
+    n_codes : int
+        Number of codes a categorical feature distinguishes. Every other code, negative
+        ones included, is one further level, "other", in the tests of the model.
+    numbers_are : {"codes", "labels"}
+        How a plain number in a categorical column is read: as a code (XGBoost, LightGBM)
+        or as a label that is looked up in `categories` (scikit-learn, CatBoost, EBM).
+    missing_value : float, optional
+        A number that the model reads as missing, beside NaN.
+    zero_is_missing : bool
+        Whether ``abs(x) <= 1e-35`` (as float32) is read as missing (LightGBM).
+    has_missing : bool
+        Whether the model is known to have seen missing values in this feature.
+    label_hashes : tuple of int, optional
+        `category_hash` of the label of each code, where the model keeps these instead of
+        the labels (CatBoost): they decide, and `categories` only serves for display.
+    """
+
+    name: str
+    kind: Literal["numeric", "categorical"] = "numeric"
+    categories: tuple[Hashable, ...] | None = None
+    n_codes: int = 0
+    numbers_are: Literal["codes", "labels"] = "codes"
+    missing_value: float | None = None
+    zero_is_missing: bool = False
+    has_missing: bool = False
+    label_hashes: tuple[int, ...] | None = None
+
+    @property
+    def is_categorical(self) -> bool:
+        """Whether the feature is tested by code."""
+        return self.kind == "categorical"

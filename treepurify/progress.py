@@ -1,0 +1,39 @@
+"""Progress on standard error for work that takes longer than a second."""
+
+import sys
+import time
+from collections.abc import Callable
+from typing import TextIO
+
+__all__ = ["ProgressReport", "progress_report"]
+
+ProgressReport = Callable[[str, int, int], None]
+
+_QUIET_SECONDS = 1.0
+_SECONDS_BETWEEN = 0.5
+
+
+def progress_report(show: bool) -> ProgressReport:
+    """Return a function that reports ``(what, done, total)``; silent for the first second."""
+    return _Reporter(sys.stderr).report if show else _silent
+
+
+def _silent(what: str, done: int, total: int) -> None:
+    """Report nothing."""
+
+
+class _Reporter:
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._start = time.monotonic()
+        self._last = self._start
+
+    def report(self, what: str, done: int, total: int) -> None:
+        """Write a line if enough time has gone by since the last one."""
+        now = time.monotonic()
+        if now - self._start < _QUIET_SECONDS or now - self._last < _SECONDS_BETWEEN:
+            return
+        self._last = now
+        count = f" {done} of {total}" if total else ""
+        self._stream.write(f"treepurify: {what}{count} ({now - self._start:.0f} s)\n")
+        self._stream.flush()
