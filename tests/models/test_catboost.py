@@ -1,0 +1,380 @@
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tests.cases import rows_beside_cuts
+from treepurify.category_hash import category_hash
+from treepurify.errors import InvalidInputError, UnsupportedModelError
+from treepurify.models import catboost as reader
+from treepurify.models.catboost_trees import (
+    Split,
+    cut_above_single,
+    nested_nodes,
+    oblivious_nodes,
+)
+
+catboost = pytest.importorskip("catboost")
+
+SETTINGS = {
+    "iterations": 20,
+    "depth": 4,
+    "verbose": 0,
+    "allow_writing_files": False,
+    "thread_count": 1,
+    "random_seed": 0,
+}
+
+
+def numeric_data(n_rows=300):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n_rows, 4))
+    X[::7, 1] = np.nan
+    return X, np.nan_to_num(X).sum(axis=1) + X[:, 0] * X[:, 2]
+
+
+def mixed_data(n_rows=400):
+    rng = np.random.default_rng(1)
+    X = pd.DataFrame(
+        {
+            "color": rng.choice(["red", "green", "blue", "été"], n_rows),
+            "size": rng.normal(size=n_rows),
+            "level": rng.integers(-1, 4, n_rows),
+            "flag": rng.random(n_rows) > 0.5,
+            "kind": pd.Categorical(rng.choice(list("xyz"), n_rows)),
+        }
+    )
+    y = X["size"] * (X["color"] == "red") + (X["level"] == 2) * X["flag"] - (X["kind"] == "z")
+    return X, y.to_numpy(dtype=float)
+
+
+CATEGORICAL = ["color", "level", "flag", "kind"]
+
+
+def critical_rows(ensemble, n_rows):
+    # Missing values that count as largest are split off at the end of single precision.
+    with np.errstate(over="ignore"):
+        return rows_beside_cuts(ensemble, n_rows)
+
+
+def export(model, path):
+    model.save_model(str(path), format="json")
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def assert_same_margin(ensemble, model, X):
+    expected = reader.raw_margin(model, X)
+    got = ensemble.margin(X)
+    assert got.shape == expected.shape == (len(X), ensemble.n_outputs)
+    scale = max(1.0, float(np.abs(expected).max()))
+    np.testing.assert_allclose(got, expected, rtol=0, atol=3e-14 * scale)
+
+
+LOSSES = {
+    "RMSE": ("identity", lambda s: s),
+    "Quantile": ("identity", lambda s: s),
+    "Logloss": ("logit", lambda s: s > 0),
+    "CrossEntropy": ("logit", lambda s: 0.3 + 0.4 * (s > 0)),
+    "Poisson": ("log", np.abs),
+    "Tweedie:variance_power=1.5": ("log", np.abs),
+    "MultiClass": ("softmax", lambda s: np.array(["u", "v", "w"])[np.digitize(s, [-1, 1])]),
+    "MultiClassOneVsAll": ("logit", lambda s: np.digitize(s, [-1, 1])),
+    "MultiRMSE": ("identity", lambda s: np.column_stack([s, s**2])),
+    "MultiLogloss": ("logit", lambda s: np.column_stack([s > 0, s > 1, s < 1]).astype(int)),
+    "RMSEWithUncertainty": ("identity", lambda s: s),
+}
+
+
+@pytest.mark.parametrize("nan_mode", ["Min", "Max"])
+@pytest.mark.parametrize("grow_policy", ["SymmetricTree", "Depthwise", "Lossguide"])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_margin_of_every_loss_and_tree_shape(loss, grow_policy, nan_mode):
+    X, signal = numeric_data()
+    link, target = LOSSES[loss]
+    model = catboost.CatBoost(
+        {**SETTINGS, "loss_function": loss, "grow_policy": grow_policy, "nan_mode": nan_mode}
+    ).fit(X, target(signal))
+    ensemble = reader.parse(model)
+    assert ensemble.link.name == link
+    assert ensemble.source.notes == ()
+    assert ensemble.n_trees == 20
+    assert [spec.has_missing for spec in ensemble.features] == [False, True, False, False]
+    assert_same_margin(ensemble, model, critical_rows(ensemble, 400))
+    assert_same_margin(ensemble, model, X)
+
+
+@pytest.mark.parametrize("loss", ["Logloss", "MultiClass", "MultiClassOneVsAll", "MultiLogloss"])
+def test_link_gives_catboosts_probabilities(loss):
+    X, signal = numeric_data()
+    model = catboost.CatBoostClassifier(**SETTINGS, loss_function=loss)
+    model.fit(X, LOSSES[loss][1](signal))
+    ensemble = reader.parse(model)
+    probability = model.predict_proba(X)
+    if ensemble.n_outputs == 1:
+        probability = probability[:, 1:]
+    np.testing.assert_allclose(ensemble.link.inverse(ensemble.margin(X)), probability, rtol=1e-12)
+
+
+def test_link_gives_catboosts_mean():
+    X, signal = numeric_data()
+    model = catboost.CatBoostRegressor(**SETTINGS, loss_function="Poisson").fit(X, np.abs(signal))
+    ensemble = reader.parse(model)
+    response = ensemble.link.inverse(ensemble.margin(X))[:, 0]
+    np.testing.assert_allclose(response, model.predict(X), rtol=1e-12)
+
+
+def test_output_names():
+    X, signal = numeric_data()
+    labels = LOSSES["MultiClass"][1](signal)
+    model = catboost.CatBoostClassifier(**SETTINGS).fit(X, labels)
+    assert reader.parse(model).output_names == ("u", "v", "w")
+    model = catboost.CatBoostClassifier(**SETTINGS).fit(X, np.where(signal > 0, "yes", "no"))
+    assert reader.parse(model).output_names == ("yes",)
+    model = catboost.CatBoostRegressor(**SETTINGS).fit(X, signal)
+    ensemble = reader.parse(model)
+    assert ensemble.output_names == ("margin",)
+    assert ensemble.source.version == catboost.__version__
+
+
+def test_unknown_loss_is_said():
+    X, signal = numeric_data()
+    model = catboost.CatBoostRegressor(**SETTINGS).fit(X, signal)
+    summed = catboost.sum_models([model, model], weights=[0.5, 2.0])
+    ensemble = reader.parse(summed)
+    assert "does not say its loss" in ensemble.source.notes[0]
+    assert_same_margin(ensemble, summed, critical_rows(ensemble, 200))
+
+
+def test_scale_and_bias(tmp_path):
+    X, signal = numeric_data()
+    model = catboost.CatBoostRegressor(**SETTINGS).fit(X, signal)
+    model.set_scale_and_bias(-2.5, 3.25)
+    assert_same_margin(reader.parse(model), model, X)
+    document = export(model, tmp_path / "model.json")
+    document["scale_and_bias"] = [-2.5, 3.25]  # as older versions write it
+    assert_same_margin(reader.parse_document(document), model, X)
+
+
+def leaf_boxes(ensemble):
+    """Yield what each leaf's path says of each feature: an interval, or the codes left."""
+    for root in ensemble.tree_ptr[:-1]:
+        stack = [(int(root), {})]
+        while stack:
+            node, path = stack.pop()
+            feature = int(ensemble.feature[node])
+            if feature < 0:
+                yield path
+                continue
+            spec = ensemble.features[feature]
+            if spec.is_categorical:
+                start = ensemble.category_ptr[node]
+                goes_left = ensemble.category_left[start : start + spec.n_codes + 1]
+                codes = path.get(feature, np.ones(spec.n_codes + 1, dtype=bool))
+                ways = codes & goes_left, codes & ~goes_left
+            else:
+                low, high = path.get(feature, (-np.inf, np.inf))
+                cut = ensemble.cut[node]
+                ways = (low, min(high, cut)), (max(low, cut), high)
+            for child, way in zip((ensemble.left, ensemble.right), ways, strict=True):
+                stack.append((int(child[node]), {**path, feature: way}))
+
+
+@pytest.mark.parametrize("grow_policy", ["SymmetricTree", "Depthwise"])
+def test_contradictory_nodes_are_left_out_and_no_others(grow_policy, tmp_path):
+    X, y = mixed_data()
+    model = catboost.CatBoostRegressor(
+        **{**SETTINGS, "depth": 6}, one_hot_max_size=10, grow_policy=grow_policy
+    ).fit(X, y, cat_features=CATEGORICAL)
+    ensemble = reader.parse(model)
+    for path in leaf_boxes(ensemble):
+        for way in path.values():
+            assert way[0] < way[1] if isinstance(way, tuple) else way.any()
+    n_leaves = int((ensemble.feature < 0).sum())
+    if grow_policy == "SymmetricTree":
+        document = export(model, tmp_path / "model.json")
+        n_listed = sum(len(tree["leaf_values"]) for tree in document["oblivious_trees"])
+        n_with_rows = sum(np.count_nonzero(t["leaf_weights"]) for t in document["oblivious_trees"])
+        assert n_with_rows < n_leaves < n_listed
+    assert_same_margin(ensemble, model, X)
+
+
+def test_a_test_that_is_repeated_on_the_path_is_left_out():
+    number, label = Split(0, 0.5, -1), Split(1, np.nan, 3)
+    for first, second in ((number, number), (label, label)):
+        nodes = oblivious_nodes([[first, second]], [[1.0, 2.0, 3.0, 4.0]], 1)
+        np.testing.assert_array_equal(nodes.feature, [first.feature, -1, -1])
+        np.testing.assert_array_equal(nodes.value[1:, 0], [1.0, 4.0])
+        nested = {"split": second, "left": {"value": 3.0}, "right": {"value": 4.0}}
+        tree = {"split": first, "left": {"value": 1.0}, "right": nested}
+        nodes = nested_nodes([tree], lambda split: split, 1)
+        np.testing.assert_array_equal(nodes.value[1:, 0], [1.0, 4.0])
+
+
+def test_cuts_are_exact_in_double_precision():
+    rng = np.random.default_rng(2)
+    largest = float(np.finfo(np.float32).max)
+    borders = np.concatenate(
+        [rng.normal(size=500).astype(np.float32), [0.0, 1e-38, 1e-45, -1e-45, largest, -largest]]
+    ).astype(np.float32)
+    cuts = cut_above_single(borders.astype(float))
+    with np.errstate(over="ignore"):
+        assert np.all(cuts.astype(np.float32) > borders)
+        assert np.all(np.nextafter(cuts, -np.inf).astype(np.float32) <= borders)
+
+
+def test_deep_trees_and_unused_columns():
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(300, 5))
+    X[:, 1] = 5.0
+    X[:, 4] = 2.0
+    model = catboost.CatBoostRegressor(**{**SETTINGS, "depth": 10}).fit(X, X[:, 0] * X[:, 2])
+    ensemble = reader.parse(model)
+    assert ensemble.n_features == 5
+    assert ensemble.feature_names == ("x0", "x1", "x2", "x3", "x4")
+    assert not ensemble.has_feature_names
+    assert_same_margin(ensemble, model, critical_rows(ensemble, 200))
+
+
+@pytest.mark.parametrize("grow_policy", ["SymmetricTree", "Lossguide"])
+@pytest.mark.parametrize("loss", ["RMSE", "MultiClass"])
+def test_one_hot_categories_of_every_type(grow_policy, loss):
+    X, y = mixed_data()
+    target = y if loss == "RMSE" else np.digitize(y, [-0.5, 0.5])
+    model = catboost.CatBoost(
+        {**SETTINGS, "one_hot_max_size": 10, "loss_function": loss, "grow_policy": grow_policy}
+    ).fit(catboost.Pool(X, target, cat_features=CATEGORICAL))
+    ensemble = reader.parse(model)
+    assert ensemble.has_feature_names
+    assert_same_margin(ensemble, model, X)
+
+    unseen = X.copy()
+    unseen.loc[::3, "color"] = "mauve"
+    unseen.loc[::4, "level"] = 77
+    unseen["kind"] = unseen["kind"].cat.add_categories(["w"])
+    unseen.loc[::5, "kind"] = "w"
+    assert_same_margin(ensemble, model, unseen)
+
+    text = X.astype(dict.fromkeys(CATEGORICAL, object))
+    text["level"] = text["level"].astype(str)
+    assert_same_margin(ensemble, model, text)
+    np.testing.assert_array_equal(ensemble.margin(text), ensemble.margin(X))
+    as_floats = X.assign(level=X["level"].astype(float))
+    np.testing.assert_array_equal(ensemble.margin(as_floats), ensemble.margin(X))
+
+
+def test_one_hot_from_an_object_array():
+    X, y = mixed_data()
+    rows = X.astype({"kind": str}).to_numpy(dtype=object)
+    model = catboost.CatBoostRegressor(**SETTINGS, one_hot_max_size=10)
+    model.fit(rows, y, cat_features=[0, 2, 3, 4])
+    ensemble = reader.parse(model)
+    assert not ensemble.has_feature_names
+    assert_same_margin(ensemble, model, rows)
+
+
+def test_columns_in_another_order():
+    X, y = mixed_data()
+    model = catboost.CatBoostRegressor(**SETTINGS, one_hot_max_size=10)
+    model.fit(X, y, cat_features=CATEGORICAL)
+    assert_same_margin(reader.parse(model), model, X[["kind", "flag", "level", "size", "color"]])
+
+
+def test_categories_are_named_after_data():
+    X, y = mixed_data()
+    model = catboost.CatBoostRegressor(**SETTINGS, one_hot_max_size=10)
+    model.fit(X, y, cat_features=CATEGORICAL)
+    ensemble = reader.parse(model)
+    color = ensemble.features[0]
+    assert color.categories == tuple(f"#{code}" for code in color.label_hashes)
+    labelled = reader.label_categories(ensemble, X)
+    assert set(labelled.features[0].categories) <= {"red", "green", "blue", "été"}
+    assert set(labelled.features[2].categories) <= {"-1", "0", "1", "2", "3"}
+    assert set(labelled.features[3].categories) <= {"0", "1"}
+    assert set(labelled.features[4].categories) <= {"x", "y", "z"}
+    np.testing.assert_array_equal(labelled.margin(X), ensemble.margin(X))
+    from_array = reader.label_categories(ensemble, X.to_numpy(dtype=object))
+    assert from_array.features == labelled.features
+    for spec in labelled.features:
+        for label, code in zip(spec.categories or (), spec.label_hashes or (), strict=True):
+            assert category_hash(label) == code
+
+
+def test_category_hash_of_every_length():
+    rng = np.random.default_rng(4)
+    texts = ["".join(rng.choice(list("abcXYZé0_ß"), size)) for size in range(1, 180)]
+    X = np.array([[text] for text in texts], dtype=object)
+    model = catboost.CatBoostRegressor(**{**SETTINGS, "iterations": 60}, one_hot_max_size=255)
+    model.fit(X, rng.normal(size=len(texts)), cat_features=[0])
+    ensemble = reader.parse(model)
+    known = set(ensemble.features[0].label_hashes)
+    assert len(known) > 20
+    assert known <= {category_hash(text) for text in texts}
+    assert_same_margin(ensemble, model, X)
+
+
+def test_binary_and_json_files(tmp_path):
+    X, y = mixed_data()
+    model = catboost.CatBoostRegressor(**SETTINGS, one_hot_max_size=10)
+    model.fit(X, y, cat_features=CATEGORICAL)
+    expected = reader.parse(model).margin(X)
+    model.save_model(str(tmp_path / "model.cbm"))
+    np.testing.assert_array_equal(reader.parse_cbm(tmp_path / "model.cbm").margin(X), expected)
+    document = export(model, tmp_path / "model.json")
+    np.testing.assert_array_equal(reader.parse_document(document).margin(X), expected)
+    with pytest.raises(InvalidInputError, match="no file"):
+        reader.parse_cbm(tmp_path / "other.cbm")
+    (tmp_path / "broken.cbm").write_bytes(b"not a model")
+    with pytest.raises(InvalidInputError, match="cannot read"):
+        reader.parse_cbm(tmp_path / "broken.cbm")
+
+
+def test_without_trees(tmp_path):
+    X, signal = numeric_data()
+    model = catboost.CatBoostRegressor(**SETTINGS).fit(X, signal)
+    document = export(model, tmp_path / "model.json")
+    bias = document["scale_and_bias"][1]
+    for key in ("oblivious_trees", "trees"):
+        document.pop("oblivious_trees", None)
+        ensemble = reader.parse_document({**document, key: []})
+        assert ensemble.n_trees == 0
+        np.testing.assert_array_equal(ensemble.margin(X), np.tile(bias, (len(X), 1)))
+
+
+def test_trees_of_a_single_leaf(tmp_path):
+    X, signal = numeric_data()
+    model = catboost.CatBoostRegressor(**SETTINGS).fit(X, signal)
+    document = export(model, tmp_path / "model.json")
+    document["oblivious_trees"].insert(1, {"leaf_values": [1.5], "leaf_weights": [300]})
+    expected = reader.raw_margin(model, X) + 1.5
+    np.testing.assert_allclose(reader.parse_document(document).margin(X), expected, rtol=1e-13)
+
+
+def test_refusals(tmp_path):
+    with pytest.raises(InvalidInputError, match="not trained"):
+        reader.parse(catboost.CatBoostRegressor())
+    X, y = mixed_data()
+    target_statistics = catboost.CatBoostRegressor(**SETTINGS, one_hot_max_size=2)
+    target_statistics.fit(X, y, cat_features=CATEGORICAL)
+    with pytest.raises(UnsupportedModelError, match="one_hot_max_size=255"):
+        reader.parse(target_statistics)
+    texts = X[["size"]].assign(words=np.where(y > 0, "good fine", "bad poor"))
+    with_text = catboost.CatBoostClassifier(**SETTINGS)
+    with_text.fit(texts, y > 0, text_features=["words"])
+    with pytest.raises(UnsupportedModelError, match="as numbers before training"):
+        reader.parse(with_text)
+
+
+def test_damaged_documents(tmp_path):
+    X, signal = numeric_data()
+    for grow_policy, trees in [("SymmetricTree", "oblivious_trees"), ("Depthwise", "trees")]:
+        model = catboost.CatBoostRegressor(**SETTINGS, grow_policy=grow_policy).fit(X, signal)
+        document = export(model, tmp_path / "model.json")
+        for key in ("features_info", trees):
+            damaged = {name: part for name, part in document.items() if name != key}
+            with pytest.raises(UnsupportedModelError):
+                reader.parse_document(damaged)
+        first = document[trees][0]
+        first["leaf_values" if trees == "oblivious_trees" else "left"] = {"value": "text"}
+        with pytest.raises(UnsupportedModelError):
+            reader.parse_document(document)

@@ -1,0 +1,149 @@
+"""Model files are recognised by content, and bad ones are named."""
+
+import json
+import pickle
+
+import numpy as np
+import pytest
+
+from treepurify.errors import InvalidInputError, UnsupportedModelError
+from treepurify.models.files import parse_file
+from treepurify.models.parse import parse_model
+
+N_ROWS = 120
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(N_ROWS, 3))
+    return X, X[:, 0] * X[:, 1] + X[:, 2]
+
+
+@pytest.fixture(scope="module")
+def xgboost_model(data):
+    xgboost = pytest.importorskip("xgboost")
+    return xgboost.XGBRegressor(n_estimators=5, max_depth=3, n_jobs=1).fit(*data)
+
+
+@pytest.mark.parametrize("name", ["model.json", "model.ubj"])
+def test_xgboost_round_trip(tmp_path, data, xgboost_model, name):
+    path = tmp_path / name
+    xgboost_model.save_model(path)
+    for argument in (path, str(path)):
+        ensemble = parse_model(argument)
+        np.testing.assert_array_equal(
+            ensemble.margin(data[0])[:, 0], xgboost_model.predict(data[0])
+        )
+
+
+@pytest.mark.parametrize("suffix", [".model", ".bin", ".txt", ""])
+def test_the_content_decides(tmp_path, data, xgboost_model, suffix):
+    path = tmp_path / f"model{suffix}"
+    path.write_bytes(xgboost_model.get_booster().save_raw("ubj"))
+    expected = parse_model(xgboost_model).margin(data[0])
+    np.testing.assert_array_equal(parse_file(path).margin(data[0]), expected)
+
+
+@pytest.mark.parametrize("raw_format", ["json", "ubj"])
+@pytest.mark.parametrize("kept", [0.01, 0.5, 0.99])
+def test_xgboost_cut_short(tmp_path, xgboost_model, raw_format, kept):
+    content = xgboost_model.get_booster().save_raw(raw_format)
+    path = tmp_path / f"model.{raw_format}"
+    path.write_bytes(content[: int(kept * len(content))])
+    with pytest.raises(InvalidInputError, match=r"model\.(json|ubj).*(cut short|damaged)"):
+        parse_file(path)
+
+
+def test_unsupported_models_name_the_file(tmp_path, data):
+    xgboost = pytest.importorskip("xgboost")
+    linear = xgboost.XGBRegressor(booster="gblinear", updater="coord_descent", n_jobs=1).fit(*data)
+    path = tmp_path / "linear.json"
+    linear.save_model(path)
+    with pytest.raises(UnsupportedModelError, match=r"linear\.json.*gblinear"):
+        parse_file(path)
+
+
+def test_lightgbm_round_trip(tmp_path, data):
+    lightgbm = pytest.importorskip("lightgbm")
+    pytest.importorskip("treepurify.models.lightgbm")
+    parameters = {"num_leaves": 5, "verbose": -1, "num_threads": 1, "min_data_in_leaf": 5}
+    booster = lightgbm.train(parameters, lightgbm.Dataset(data[0], data[1]), 4)
+    path = tmp_path / "model.txt"
+    booster.save_model(path)
+    margin = parse_file(path).margin(data[0])
+    np.testing.assert_array_equal(margin[:, 0], booster.predict(data[0], raw_score=True))
+    path.write_text(path.read_text()[: path.stat().st_size // 2])
+    with pytest.raises((InvalidInputError, UnsupportedModelError), match=r"model\.txt"):
+        parse_file(path)
+
+
+@pytest.mark.parametrize("file_format", ["json", "cbm"])
+def test_catboost_round_trip(tmp_path, data, file_format):
+    catboost = pytest.importorskip("catboost")
+    pytest.importorskip("treepurify.models.catboost")
+    model = catboost.CatBoostRegressor(
+        iterations=4, depth=3, verbose=False, allow_writing_files=False, thread_count=1
+    ).fit(*data)
+    path = tmp_path / f"model.{file_format}"
+    model.save_model(str(path), format=file_format)
+    margin = parse_file(path).margin(data[0])
+    np.testing.assert_allclose(margin[:, 0], model.predict(data[0]), rtol=1e-12, atol=1e-12)
+    path.write_bytes(path.read_bytes()[:200])
+    with pytest.raises((InvalidInputError, UnsupportedModelError), match=f"model.{file_format}"):
+        parse_file(path)
+
+
+def test_ebm_round_trip(tmp_path, data):
+    glassbox = pytest.importorskip("interpret.glassbox")
+    pytest.importorskip("treepurify.models.ebm")
+    model = glassbox.ExplainableBoostingRegressor(
+        interactions=1, max_rounds=10, outer_bags=1, n_jobs=1
+    ).fit(*data)
+    path = tmp_path / "ebm.json"
+    with pytest.warns(UserWarning, match="JSON"):
+        model.to_json(str(path))
+    margin = parse_file(path).margin(data[0])
+    np.testing.assert_allclose(margin[:, 0], model.predict(data[0]), rtol=1e-12)
+
+
+def test_missing_files_and_folders(tmp_path):
+    with pytest.raises(InvalidInputError, match=r"absent\.json.*does not exist"):
+        parse_file(tmp_path / "absent.json")
+    with pytest.raises(InvalidInputError, match="folder"):
+        parse_file(tmp_path)
+
+
+def test_pickles_are_not_opened(tmp_path):
+    bomb = pickle.dumps(pytest.fail)
+    for name in ("model.pkl", "model.pickle", "model.joblib", "model.json"):
+        path = tmp_path / name
+        path.write_bytes(bomb)
+        with pytest.raises(UnsupportedModelError, match="load it yourself"):
+            parse_file(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.json", b"", "empty"),
+        ("a.json", b" \n", "empty"),
+        ("a.json", b"[1, 2]", "known format"),
+        ("a.json", b"{}", "no keys"),
+        ("a.json", json.dumps({"weights": [1]}).encode(), "'weights'"),
+        ("a.json", b'{"learner": {', "cut short"),
+        ("a.json", b'{"learner": 3}', "learner"),
+        ("a.txt", b"some text", "known format"),
+        ("a.csv", bytes(range(128, 256)), "known format"),
+        ("a.model", b"\x00\x00\x00\x3f\x1c\x00\x00\x00\xff\xff", "old binary format"),
+        ("a.ubj", b"{L\x00\x00", "cut short"),
+        ("a.ubj", b"{L" + b"\xff" * 20, "cut short"),
+        ("a.ubj", b"{i\x01ai\x02}", "learner"),
+    ],
+)
+def test_files_of_no_known_format(tmp_path, name, content, message):
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(InvalidInputError, match=message) as caught:
+        parse_file(path)
+    assert name in str(caught.value)

@@ -1,0 +1,574 @@
+"""The XGBoost parser against XGBoost's own margins, bit for bit."""
+
+import contextlib
+import copy
+import json
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.cases import rows_beside_cuts
+from treepurify.errors import InvalidInputError, UnsupportedModelError
+from treepurify.models.ubjson import read_ubjson
+from treepurify.models.xgboost import parse, parse_bytes, parse_document, raw_margin
+from treepurify.models.xgboost_nodes import cut_below
+from treepurify.models.xgboost_objectives import base_margin, find_objective
+
+xgboost = pytest.importorskip("xgboost")
+
+N_ROWS = 80
+IDENTITY = [
+    "reg:squarederror",
+    "reg:squaredlogerror",
+    "reg:pseudohubererror",
+    "reg:absoluteerror",
+    "binary:hinge",
+    "binary:logitraw",
+]
+LOGIT = ["binary:logistic", "reg:logistic"]
+LOG = ["count:poisson", "reg:gamma", "reg:tweedie", "survival:cox", "survival:aft"]
+RANK = ["rank:pairwise", "rank:ndcg", "rank:map"]
+SOFTMAX = ["multi:softmax", "multi:softprob"]
+LINKS = {
+    **dict.fromkeys(IDENTITY + RANK, "identity"),
+    **dict.fromkeys(LOGIT, "logit"),
+    **dict.fromkeys(LOG, "log"),
+    **dict.fromkeys(SOFTMAX, "softmax"),
+}
+
+
+def features(seed=0, n_features=3, missing=0.1):
+    rng = np.random.default_rng(seed)
+    X = np.round(rng.normal(size=(N_ROWS, n_features)), 1)
+    X[rng.random(X.shape) < missing] = np.nan
+    return X
+
+
+def response(objective, X, seed=0):
+    rng = np.random.default_rng(seed + 1)
+    signal = np.nansum(X, axis=1) + 0.3 * rng.normal(size=len(X))
+    if objective.startswith("multi"):
+        return np.digitize(signal, [-1.0, 1.0])
+    if objective.startswith(("binary", "rank")) or objective == "reg:logistic":
+        return (signal > 0).astype(float)
+    return np.exp(0.3 * signal) if objective in LOG or "log" in objective else signal
+
+
+def train(objective="reg:squarederror", rounds=4, X=None, y=None, **parameters):
+    X = features() if X is None else X
+    y = response(objective, X) if y is None else y
+    data = xgboost.DMatrix(X, y)
+    if objective.startswith("rank"):
+        data.set_group([N_ROWS // 2, N_ROWS // 2])
+    if objective == "survival:aft":
+        data.set_float_info("label_lower_bound", y)
+        data.set_float_info("label_upper_bound", y)
+    if objective.startswith("multi"):
+        parameters["num_class"] = 3
+    settings_ = {"objective": objective, "max_depth": 3, "nthread": 1, "verbosity": 0}
+    return xgboost.train({**settings_, **parameters}, data, rounds)
+
+
+def document_of(booster):
+    return json.loads(booster.save_raw("json"))
+
+
+def trees_of(document):
+    return document["learner"]["gradient_booster"]["model"]["trees"]
+
+
+def assert_same_margin(model, rows=None, ensemble=None):
+    ensemble = parse(model) if ensemble is None else ensemble
+    rows = rows_beside_cuts(ensemble, 150) if rows is None else rows
+    margin = ensemble.margin(rows)
+    assert margin.shape == (len(rows), ensemble.n_outputs)
+    np.testing.assert_array_equal(margin, raw_margin(model, rows))
+    return ensemble
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    objective=st.sampled_from(sorted(LINKS)),
+    parameters=st.fixed_dictionaries(
+        {
+            "max_depth": st.integers(1, 5),
+            "eta": st.sampled_from([0.1, 0.3, 1.0]),
+            "num_parallel_tree": st.integers(1, 2),
+            "subsample": st.sampled_from([0.5, 1.0]),
+            "gamma": st.sampled_from([0.0, 1.0]),
+            "tree_method": st.sampled_from(["hist", "exact", "approx"]),
+            "grow_policy": st.sampled_from(["depthwise", "lossguide"]),
+        }
+    ),
+    rounds=st.integers(0, 5),
+    seed=st.integers(0, 100),
+    missing=st.sampled_from([0.0, 0.2]),
+)
+def test_margin_of_drawn_models(objective, parameters, rounds, seed, missing):
+    X = features(seed, missing=missing)
+    if parameters["tree_method"] == "exact":
+        parameters = {**parameters, "grow_policy": "depthwise"}
+    booster = train(objective, rounds, X, response(objective, X, seed), **parameters)
+    ensemble = parse(booster)
+    assert_same_margin(booster, rows_beside_cuts(ensemble, 150, seed=seed), ensemble)
+    assert_same_margin(booster, X, ensemble)
+
+
+@pytest.mark.parametrize("objective", sorted(LINKS))
+@pytest.mark.parametrize("base_score", [None, 0.3])
+def test_every_objective(objective, base_score):
+    given_score = {} if base_score is None else {"base_score": base_score}
+    booster = train(objective, **given_score)
+    ensemble = assert_same_margin(booster)
+    assert ensemble.link.name == LINKS[objective]
+    X = features()
+    if objective not in ("multi:softmax", "binary:hinge"):
+        predicted = booster.inplace_predict(X).reshape(N_ROWS, -1)
+        np.testing.assert_allclose(
+            ensemble.link.inverse(ensemble.margin(X)), predicted, rtol=2e-6, atol=1e-7
+        )
+
+
+def test_raw_margin_is_what_predict_says():
+    X = features()
+    y = response("binary:logistic", X)
+    for kind in ("gbtree", "dart"):
+        booster = train("binary:logistic", booster=kind)
+        expected = booster.predict(xgboost.DMatrix(X), output_margin=True)
+        np.testing.assert_array_equal(raw_margin(booster, X), expected[:, None])
+        wrapper = xgboost.XGBClassifier(n_estimators=5, booster=kind, missing=0.5, n_jobs=1)
+        expected = wrapper.fit(X, y).predict(X, output_margin=True)
+        np.testing.assert_allclose(raw_margin(wrapper, X), expected[:, None], rtol=1e-5)
+
+
+@pytest.mark.parametrize("objective", ["binary:logistic", "count:poisson"])
+def test_base_margin_is_rounded_as_in_xgboost(objective):
+    X, y = np.zeros((2, 1)), np.array([0.0, 1.0])
+    for score in np.random.default_rng(0).random(25):
+        booster = xgboost.train(
+            {"objective": objective, "base_score": score}, xgboost.DMatrix(X, y), 0
+        )
+        assert_same_margin(booster, X)
+
+
+def test_base_score_layouts():
+    logistic, softmax = find_objective("binary:logistic"), find_objective("multi:softprob")
+    for stored in ("3E-1", "[3E-1]"):
+        np.testing.assert_allclose(
+            base_margin(stored, logistic, 1), [math.log(0.3 / 0.7)], rtol=1e-6
+        )
+    np.testing.assert_array_equal(base_margin("5E-1", softmax, 3), np.float32([0.5] * 3))
+    np.testing.assert_array_equal(base_margin("[1E0,2E0,3E0]", softmax, 3), np.float32([1, 2, 3]))
+    for damaged in ("", "[1E0,2E0]", "[[1]]", "nan", None, "text", "[1e400]"):
+        with pytest.raises(InvalidInputError, match="base score"):
+            base_margin(damaged, softmax, 3)
+    with pytest.raises(UnsupportedModelError, match="infinite"):
+        base_margin("0E0", find_objective("count:poisson"), 1)
+
+
+@pytest.mark.parametrize("label", [0.0, 1.0])
+def test_constant_classes(label):
+    ensemble = assert_same_margin(train("binary:logistic", y=np.full(N_ROWS, label)))
+    assert np.isfinite(ensemble.base).all()
+
+
+def test_unknown_objective_is_refused():
+    document = document_of(train())
+    document["learner"]["objective"]["name"] = "reg:custom"
+    with pytest.raises(UnsupportedModelError, match="reg:custom"):
+        parse_document(document)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.floats(width=32, allow_nan=False), min_size=1, max_size=20))
+def test_cuts_are_exact(thresholds):
+    threshold = np.array(thresholds, dtype=np.float32)
+    cut = cut_below(threshold)
+    with np.errstate(over="ignore"):
+        for x in (
+            cut,
+            np.nextafter(cut, -np.inf),
+            np.nextafter(cut, np.inf),
+            np.float64(threshold),
+        ):
+            np.testing.assert_array_equal(x < cut, x.astype(np.float32) < threshold)
+
+
+@pytest.mark.parametrize("objective", ["reg:squarederror", "multi:softprob", "binary:logistic"])
+@pytest.mark.parametrize("base_score", [{}, {"base_score": 0.3}])
+@pytest.mark.parametrize("kind", ["gbtree", "dart"])
+def test_zero_trees(objective, base_score, kind):
+    booster = train(objective, rounds=0, booster=kind, **base_score)
+    ensemble = assert_same_margin(booster, features())
+    assert ensemble.n_trees == 0
+    assert parse_document(document_of(booster)).n_trees == 0
+
+
+def test_single_leaves():
+    booster = train(y=np.full(N_ROWS, 2.0))
+    assert all(tree["left_children"] == [-1] for tree in trees_of(document_of(booster)))
+    ensemble = assert_same_margin(booster, features())
+    assert len(ensemble.feature) == ensemble.n_trees
+
+
+def test_pruned_nodes_are_left_out():
+    booster = train(rounds=6, tree_method="exact", gamma=3.0, max_depth=6)
+    trees = trees_of(document_of(booster))
+    deleted = sum(int(tree["tree_param"]["num_deleted"]) for tree in trees)
+    assert deleted > 0
+    ensemble = assert_same_margin(booster)
+    assert len(ensemble.feature) == sum(len(tree["left_children"]) for tree in trees) - deleted
+
+
+def test_children_stored_before_their_parents_are_read():
+    document = document_of(train(rounds=1, max_depth=2))
+    expected = parse_document(document).margin(features())
+    (tree,) = trees_of(document)
+    n = len(tree["left_children"])
+    moved = [0, *range(n - 1, 0, -1)]
+    for key in ("split_indices", "split_conditions", "default_left", "split_type", "base_weights"):
+        tree[key] = [tree[key][old] for old in moved]
+    for key in ("left_children", "right_children"):
+        tree[key] = [-1 if tree[key][old] < 0 else moved[tree[key][old]] for old in moved]
+    np.testing.assert_array_equal(parse_document(document).margin(features()), expected)
+
+
+@pytest.mark.parametrize("objective", ["reg:squarederror", "multi:softprob", "binary:logistic"])
+@pytest.mark.parametrize("parallel", [1, 3])
+def test_dart(objective, parallel):
+    booster = train(
+        objective, 8, booster="dart", rate_drop=0.5, skip_drop=0.2, num_parallel_tree=parallel
+    )
+    drop = document_of(booster)["learner"]["gradient_booster"]["weight_drop"]
+    assert min(drop) < 1.0
+    ensemble = assert_same_margin(booster)
+    assert ensemble.source.kind == "dart"
+
+
+def test_other_layouts_of_dart():
+    booster = train(rounds=5, booster="dart", rate_drop=0.5)
+    document = document_of(booster)
+    expected = parse_document(document).margin(features())
+    nested = document["learner"]["gradient_booster"]
+    flat = {
+        "name": "dart",
+        "model": nested["gbtree"]["model"],
+        "weight_drop": nested["weight_drop"],
+    }
+    inner = {"name": "dart", "model": {**flat["model"], "weight_drop": nested["weight_drop"]}}
+    for layout in (flat, inner):
+        document["learner"]["gradient_booster"] = layout
+        np.testing.assert_array_equal(parse_document(document).margin(features()), expected)
+    flat["weight_drop"] = [1.0, 0.5]
+    document["learner"]["gradient_booster"] = flat
+    short = parse_document(document)
+    flat["weight_drop"] = [1.0, 0.5, 1.0, 1.0, 1.0]
+    np.testing.assert_array_equal(short.value, parse_document(document).value)
+    del flat["weight_drop"]
+    with pytest.raises(InvalidInputError, match="weight_drop"):
+        parse_document(document)
+
+
+@pytest.mark.parametrize("strategy", ["one_output_per_tree", "multi_output_tree"])
+@pytest.mark.parametrize("objective", ["reg:squarederror", "binary:logistic"])
+def test_many_targets(strategy, objective):
+    X = features()
+    first = response(objective, X)
+    y = np.column_stack([first, response(objective, -X), first * (X[:, 0] > 0)])
+    booster = train(objective, X=X, y=y, multi_strategy=strategy)
+    ensemble = assert_same_margin(booster)
+    assert ensemble.output_names == ("0", "1", "2")
+    assert ensemble.value.shape[1] == (3 if strategy == "multi_output_tree" else 1)
+    parsed_json = parse_document(document_of(booster))
+    np.testing.assert_array_equal(parsed_json.value, ensemble.value)
+
+
+def test_vector_leaves_among_the_vectors_of_all_nodes():
+    X = features()
+    y = np.column_stack([response("reg:squarederror", X), response("reg:squarederror", -X)])
+    document = document_of(train(X=X, y=y, multi_strategy="multi_output_tree"))
+    expected = parse_document(document).margin(X)
+    for tree in trees_of(document):
+        vectors = np.array(tree["base_weights"]).reshape(-1, 2)
+        leaves = np.array(tree.pop("leaf_weights")).reshape(-1, 2)
+        right = np.array(tree["right_children"])
+        is_leaf = np.array(tree["left_children"]) == -1
+        vectors[is_leaf] = leaves[right[is_leaf]]
+        tree["base_weights"] = vectors.ravel().tolist()
+        tree["right_children"] = np.where(is_leaf, -1, right).tolist()
+    np.testing.assert_array_equal(parse_document(document).margin(X), expected)
+
+
+def test_quantiles():
+    booster = train("reg:quantileerror", quantile_alpha=[0.2, 0.5, 0.9])
+    assert assert_same_margin(booster).n_outputs == 3
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 100),
+    one_hot=st.sampled_from([1, 20]),
+    n_codes=st.integers(2, 9),
+    booster=st.sampled_from(["gbtree", "dart"]),
+)
+def test_category_codes(seed, one_hot, n_codes, booster):
+    rng = np.random.default_rng(seed)
+    X = features(seed)
+    X[:, 1] = np.where(np.isnan(X[:, 1]), np.nan, rng.integers(0, n_codes, N_ROWS))
+    y = np.nan_to_num(X[:, 0]) + rng.normal(size=n_codes + 1)[np.nan_to_num(X[:, 1]).astype(int)]
+    data = xgboost.DMatrix(X, y, feature_types=["q", "c", "q"])
+    parameters = {"max_depth": 4, "max_cat_to_onehot": one_hot, "booster": booster, "nthread": 1}
+    model = xgboost.train({**parameters, "rate_drop": 0.5}, data, 5)
+    ensemble = parse(model)
+    assert [spec.is_categorical for spec in ensemble.features] == [False, True, False]
+    assert ensemble.features[1].n_codes <= n_codes
+    assert_same_margin(model, rows_beside_cuts(ensemble, 150, seed=seed), ensemble)
+
+
+def categorical_table(seed=0):
+    rng = np.random.default_rng(seed)
+    table = pd.DataFrame(
+        {
+            "colour": pd.Categorical(rng.choice(["red", "green", "blue", "grey"], N_ROWS)),
+            "size": rng.normal(size=N_ROWS),
+            "code": pd.Categorical(rng.choice([30, 7, 9], N_ROWS)),
+        }
+    )
+    table.loc[:4, "colour"] = None
+    y = table["size"] + 3 * (table["colour"] == "red") - 2 * (table["code"] == 7)
+    return table, y.to_numpy()
+
+
+def test_pandas_categories():
+    table, y = categorical_table()
+    model = xgboost.XGBRegressor(
+        n_estimators=10, max_depth=3, enable_categorical=True, max_cat_to_onehot=1, n_jobs=1
+    ).fit(table, y)
+    ensemble = assert_same_margin(model, table)
+    assert ensemble.feature_names == ("colour", "size", "code")
+    assert ensemble.has_feature_names
+    colour, _, code = ensemble.features
+    assert colour.categories == ("blue", "green", "grey", "red")
+    assert code.categories == (7, 9, 30)
+    expected = ensemble.margin(table)
+    other_order = table.assign(
+        colour=table["colour"].cat.reorder_categories(["red", "grey", "blue", "green"])
+    )[["code", "colour", "size"]]
+    np.testing.assert_array_equal(ensemble.margin(other_order), expected)
+    np.testing.assert_array_equal(raw_margin(model, other_order), expected)
+    np.testing.assert_array_equal(ensemble.margin(table.astype({"colour": object})), expected)
+    assert_same_margin(model, rows_beside_cuts(ensemble, 100), ensemble)
+    assert_same_margin(model.get_booster(), table)
+
+
+def test_categories_that_xgboost_cuts_up_are_not_trusted():
+    table, y = categorical_table()
+    table["colour"] = table["colour"].cat.rename_categories({"red": "größe", "blue": "é"})
+    model = xgboost.XGBRegressor(n_estimators=5, enable_categorical=True, n_jobs=1).fit(table, y)
+    ensemble = assert_same_margin(model, table)
+    assert ensemble.features[0].categories is None
+    assert ensemble.features[0].n_codes == 4
+    assert any("ASCII" in note for note in ensemble.source.notes)
+
+
+def test_classifier_names_its_classes():
+    X = features()
+    y = response("multi:softprob", X)
+    model = xgboost.XGBClassifier(n_estimators=3, max_depth=2, n_jobs=1).fit(X, y)
+    assert assert_same_margin(model, X).output_names == ("0", "1", "2")
+    assert parse(model.get_booster()).output_names == ("0", "1", "2")
+    binary = xgboost.XGBClassifier(n_estimators=3, max_depth=2, n_jobs=1).fit(X, y > 0)
+    ensemble = assert_same_margin(binary, X)
+    assert ensemble.output_names == ("margin",)
+    np.testing.assert_allclose(
+        ensemble.link.inverse(ensemble.margin(X))[:, 0], binary.predict_proba(X)[:, 1], rtol=1e-6
+    )
+
+
+@pytest.mark.parametrize("name", ["XGBRFRegressor", "XGBRFClassifier", "XGBRanker"])
+def test_other_wrappers(name):
+    X = features()
+    model = getattr(xgboost, name)(n_estimators=6, max_depth=3, n_jobs=1, random_state=0)
+    if name == "XGBRanker":
+        model.fit(X, response("rank:ndcg", X), qid=np.repeat([0, 1], N_ROWS // 2))
+    else:
+        model.fit(X, response("binary:logistic", X))
+    ensemble = assert_same_margin(model)
+    assert ensemble.source.kind == f"{name}, gbtree"
+
+
+@pytest.mark.parametrize("booster", ["gbtree", "dart"])
+@pytest.mark.parametrize("classes", [False, True])
+def test_early_stopping(booster, classes):
+    X, held_out = features(0), features(1)
+    objective = "multi:softprob" if classes else "reg:squarederror"
+    wrapper = xgboost.XGBClassifier if classes else xgboost.XGBRegressor
+    model = wrapper(
+        n_estimators=60,
+        learning_rate=1.0,
+        num_parallel_tree=2,
+        subsample=0.7,
+        early_stopping_rounds=3,
+        booster=booster,
+        n_jobs=1,
+    ).fit(
+        X,
+        response(objective, X),
+        eval_set=[(held_out, response(objective, held_out, 9))],
+        verbose=False,
+    )
+    a_round = 2 * (3 if classes else 1)
+    ensemble = assert_same_margin(model)
+    assert ensemble.n_trees == (model.best_iteration + 1) * a_round
+    everything = assert_same_margin(model.get_booster())
+    assert everything.n_trees == (model.best_iteration + 4) * a_round
+    assert any("early stopping" in note for note in everything.source.notes)
+    # Models from before 2.0 have no list of rounds.
+    document = copy.deepcopy(document_of(model.get_booster()))
+    gradient_booster = document["learner"]["gradient_booster"]
+    del gradient_booster.get("gbtree", gradient_booster)["model"]["iteration_indptr"]
+    assert parse_document(document, best_iteration_only=True).n_trees == ensemble.n_trees
+
+
+@pytest.mark.parametrize("missing", [0.0, -999.1])
+def test_missing_value_of_the_wrapper(missing):
+    X = features(missing=0.05)
+    X[::5, 0] = missing
+    y = response("reg:squarederror", X) + 9.0 * (X[:, 0] == missing)
+    model = xgboost.XGBRegressor(n_estimators=5, missing=missing, n_jobs=1).fit(X, y)
+    rows = np.concatenate([X, X])
+    # What XGBoost calls equal is equal in single precision.
+    rows[:8, 0] = [missing, np.float32(missing), missing + 1e-50, 1e-50, -0.0, 0.0, np.nan, 1.0]
+    ensemble = assert_same_margin(model, rows)
+    as_missing = ensemble.margin(np.where(rows == missing, np.nan, rows))
+    np.testing.assert_array_equal(as_missing[8:], ensemble.margin(rows)[8:])
+    assert not np.array_equal(parse(model.get_booster()).margin(rows), ensemble.margin(rows))
+    assert_same_margin(model, pd.DataFrame(rows))
+    assert_same_margin(model, rows.astype(np.float32))
+
+
+def test_missing_value_among_categories():
+    table, y = categorical_table()
+    model = xgboost.XGBRegressor(
+        n_estimators=8, max_depth=4, enable_categorical=True, missing=1.0, n_jobs=1
+    ).fit(table, y)
+    model_without = xgboost.XGBRegressor(
+        n_estimators=8, max_depth=4, enable_categorical=True, n_jobs=1
+    ).fit(table, y)
+    model_without.set_params(missing=1.0)
+    for fitted in (model, model_without):
+        ensemble = assert_same_margin(fitted, table)
+        assert_same_margin(fitted, rows_beside_cuts(ensemble, 100), ensemble)
+
+
+def test_names_without_a_table_and_columns_without_names():
+    X = features()
+    table = pd.DataFrame(X, columns=["a", "b", "c"])
+    y = response("reg:squarederror", X)
+    named = xgboost.XGBRegressor(n_estimators=3, n_jobs=1).fit(table, y)
+    unnamed = xgboost.XGBRegressor(n_estimators=3, n_jobs=1).fit(X, y)
+    assert parse(named).feature_names == ("a", "b", "c")
+    assert parse(unnamed).feature_names == ("x0", "x1", "x2")
+    assert not parse(unnamed).has_feature_names
+    for model in (named, unnamed, named.get_booster(), unnamed.get_booster()):
+        assert_same_margin(model, X)
+        assert_same_margin(model, table)
+
+
+def test_linear_boosters_and_untrained_models_are_refused():
+    with pytest.raises(UnsupportedModelError, match="gblinear"):
+        parse(train(X=np.nan_to_num(features()), booster="gblinear", updater="coord_descent"))
+    with pytest.raises(InvalidInputError, match="trained"):
+        parse(xgboost.XGBRegressor())
+    with pytest.raises(InvalidInputError, match="trained"):
+        parse(xgboost.Booster())
+
+
+def test_json_and_ubjson_say_the_same():
+    table, y = categorical_table()
+    data = xgboost.DMatrix(table, y, enable_categorical=True)
+    booster = xgboost.train({"max_depth": 4, "nthread": 1}, data, 5)
+    from_json, from_ubjson = parse_document(document_of(booster)), parse(booster)
+    for name in (
+        "tree_ptr",
+        "feature",
+        "cut",
+        "left",
+        "right",
+        "missing_left",
+        "category_ptr",
+        "category_left",
+        "value",
+        "tree_output",
+        "base",
+    ):
+        np.testing.assert_array_equal(getattr(from_json, name), getattr(from_ubjson, name))
+    assert from_json.features == from_ubjson.features
+    without_tables = parse_document(read_ubjson(booster.save_raw("ubj")))
+    np.testing.assert_array_equal(without_tables.value, from_ubjson.value)
+
+
+@pytest.fixture(scope="module")
+def categorical_document():
+    table, y = categorical_table()
+    data = xgboost.DMatrix(table, y, enable_categorical=True)
+    booster = xgboost.train({"max_depth": 3, "nthread": 1, "max_cat_to_onehot": 1}, data, 2)
+    return document_of(booster)
+
+
+def places(value, path=()):
+    yield path
+    items = value.items() if isinstance(value, dict) else enumerate(value)
+    for key, inner in items if isinstance(value, dict | list) else ():
+        yield from places(inner, (*path, key)) if isinstance(inner, dict | list) else [(*path, key)]
+
+
+@settings(max_examples=500, deadline=None)
+@given(data=st.data())
+def test_damaged_documents_are_refused_or_harmless(categorical_document, data):
+    document = copy.deepcopy(categorical_document)
+    path = data.draw(st.sampled_from([place for place in places(document) if place]))
+    holder = document
+    for key in path[:-1]:
+        holder = holder[key]
+    damage = data.draw(
+        st.sampled_from(
+            ["delete", None, -5, 10**25, 0.5, "text", [], [1], ["a"], [[1]], {}, 1e300, 99]
+        )
+    )
+    if damage == "delete":
+        del holder[path[-1]]
+    else:
+        holder[path[-1]] = damage
+    with contextlib.suppress(InvalidInputError, UnsupportedModelError):
+        parse_document(document)
+
+
+def test_inconsistent_arrays_are_refused(categorical_document):
+    for key in ("split_conditions", "default_left", "categories_sizes", "split_type"):
+        document = copy.deepcopy(categorical_document)
+        trees_of(document)[0][key].pop()
+        with pytest.raises(InvalidInputError, match=key):
+            parse_document(document)
+    for children in ([1, 3, 1], [0, 0, 0], [5000, 1, 2]):
+        document = copy.deepcopy(categorical_document)
+        trees_of(document)[0]["left_children"][:3] = children
+        with pytest.raises(InvalidInputError, match="damaged"):
+            parse_document(document)
+
+
+def test_ubjson_cut_short_or_altered():
+    content = bytes(train(rounds=2).save_raw("ubj"))
+    for length in range(0, len(content) - 1, 7):
+        with pytest.raises((InvalidInputError, UnsupportedModelError)):
+            parse_bytes(content[:length])
+    rng = np.random.default_rng(0)
+    for position in rng.integers(0, len(content), 300):
+        altered = bytearray(content)
+        altered[position] = rng.integers(256)
+        with contextlib.suppress(InvalidInputError, UnsupportedModelError):
+            parse_bytes(bytes(altered))

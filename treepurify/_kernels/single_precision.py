@@ -1,0 +1,15 @@
+"""Functions of the C library in single precision, whose rounding NumPy does not repeat."""
+
+import math
+
+import numpy as np
+from numba import njit
+
+
+@njit(cache=True)
+def log_of_singles(x):
+    """Natural logarithm of an array of float32, as `logf` rounds it."""
+    result = np.empty_like(x)
+    for i in range(len(x)):
+        result[i] = math.log(x[i])
+    return result

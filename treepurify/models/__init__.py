@@ -1,0 +1,1 @@
+"""Trained models of each library, read into one canonical form."""

@@ -1,0 +1,276 @@
+"""Read the text of a LightGBM model file into flat arrays, checking that nothing is missing."""
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify.errors import InvalidInputError, UnsupportedModelError
+
+__all__ = ["ModelText", "TreeFields", "read_model_text"]
+
+# LightGBM reads these three layouts alike; the version says how bins were made in training.
+KNOWN_VERSIONS = ("v2", "v3", "v4")
+_END_OF_TREES = "\nend of trees"
+_START_OF_TREE = "\nTree="
+_IntArray = npt.NDArray[np.int64]
+_FloatArray = npt.NDArray[np.float64]
+_Block = dict[str, str]
+
+
+@dataclass(frozen=True, eq=False)
+class TreeFields:
+    """The fields of all trees, each concatenated in tree order.
+
+    Parameters
+    ----------
+    n_leaves, n_category_splits : ndarray of int64, shape (n_trees,)
+        Leaves and categorical splits of each tree.
+    split_feature, decision_type, left_child, right_child : ndarray of int64
+        One entry an inner node; a child ``c < 0`` is leaf ``~c`` of the same tree.
+    threshold : ndarray of float64
+        One entry an inner node: the threshold, or the number of the categorical split.
+    leaf_value : ndarray of float64
+        One entry a leaf.
+    word_start, word_count : ndarray of int64
+        Where the bit set of each categorical split lies in `words`.
+    words : ndarray of uint32
+        Bit sets of the categories that go left.
+    """
+
+    n_leaves: _IntArray
+    n_category_splits: _IntArray
+    split_feature: _IntArray
+    decision_type: _IntArray
+    left_child: _IntArray
+    right_child: _IntArray
+    threshold: _FloatArray
+    leaf_value: _FloatArray
+    word_start: _IntArray
+    word_count: _IntArray
+    words: npt.NDArray[np.uint32]
+
+
+@dataclass(frozen=True, eq=False)
+class ModelText:
+    """A LightGBM model file, read and checked for completeness.
+
+    Parameters
+    ----------
+    header : dict of str to str
+        Lines before the first tree; lines without a value map to ``""``.
+    trees : TreeFields
+        The trees.
+    parameters : dict of str to str
+        Training parameters; empty where the file has none.
+    category_labels : list of list
+        Labels of the columns of pandas dtype ``category`` at training, in column order.
+    """
+
+    header: dict[str, str]
+    trees: TreeFields
+    parameters: dict[str, str]
+    category_labels: list[list[Any]]
+
+
+def read_model_text(text: str, *, needs_parameters: bool = True) -> ModelText:
+    """Read the text that ``Booster.save_model`` writes.
+
+    Parameters
+    ----------
+    text : str
+        The whole text.
+    needs_parameters : bool
+        Whether a text without a section of training parameters counts as cut short.
+
+    Returns
+    -------
+    ModelText
+
+    Raises
+    ------
+    InvalidInputError
+        If the text is cut short or damaged.
+    UnsupportedModelError
+        If the layout is unknown, or leaves hold linear models.
+    """
+    if "\r" in text:
+        text = text.replace("\r\n", "\n")
+    head, separator, tail = text.partition(_END_OF_TREES)
+    if not text.startswith("tree\n"):
+        raise InvalidInputError("not a LightGBM model file: the first line is not 'tree'")
+    if not separator:
+        raise _damaged("the line 'end of trees' is missing, so it is cut short")
+    blocks = head.split(_START_OF_TREE)
+    header = _header(blocks[0])
+    trees = _tree_fields(_checked_blocks(header, blocks[1:]))
+    # LightGBM 2.1 and older wrote no parameters.
+    needs_parameters = needs_parameters and header["version"] != "v2"
+    parameters, tail = _parameters(tail, needs_parameters)
+    return ModelText(header, trees, parameters, _category_labels(tail))
+
+
+def _damaged(what: str) -> InvalidInputError:
+    return InvalidInputError(f"the LightGBM model text is damaged: {what}. Save the model again.")
+
+
+def _header(block: str) -> dict[str, str]:
+    header: dict[str, str] = {}
+    for line in block.split("\n")[1:]:
+        if line:
+            key, _, value = line.partition("=")
+            header[key] = value
+    if "version" not in header:
+        raise _damaged("its header has no version")
+    if header["version"] not in KNOWN_VERSIONS:
+        raise UnsupportedModelError(
+            f"unknown layout {header['version']!r} of a LightGBM model file; "
+            f"known are {', '.join(KNOWN_VERSIONS)}"
+        )
+    return header
+
+
+def _checked_blocks(header: dict[str, str], texts: Sequence[str]) -> list[_Block]:
+    """Return the fields of each tree, having checked that every tree is there in full."""
+    if "tree_sizes" in header:
+        # A size counts "Tree=" and the line break that splitting has taken away.
+        expected = integers([header["tree_sizes"]], None, "tree_sizes").tolist()
+        found = [len(block) + len(_START_OF_TREE) for block in texts]
+        if len(found) != len(expected):
+            raise _damaged(f"its header lists {len(expected)} trees, {len(found)} are there")
+        for tree, (size, wanted) in enumerate(zip(found, expected, strict=True)):
+            if size != wanted:
+                raise _damaged(f"tree {tree} should have {wanted} bytes, but has {size}")
+    blocks = []
+    for tree, block in enumerate(texts):
+        number, *lines = block.split("\n")
+        if number != str(tree):
+            raise _damaged(f"tree {number[:20]!r} stands where tree {tree} is expected")
+        try:
+            fields = dict(line.split("=", 1) for line in lines if line)
+        except ValueError:
+            raise _damaged(f"tree {tree} has a line without '='") from None
+        if fields.get("is_linear", "0") != "0":
+            raise UnsupportedModelError(
+                "linear trees have a linear model in each leaf, which is not constant on a cell; "
+                "train with linear_tree=False"
+            )
+        blocks.append(fields)
+    return blocks
+
+
+def _tree_fields(blocks: list[_Block]) -> TreeFields:
+    one_a_tree = np.ones(len(blocks), dtype=np.int64)
+    n_leaves = _int_field(blocks, "num_leaves", one_a_tree)
+    n_category_splits = _int_field(blocks, "num_cat", one_a_tree)
+    if np.any(n_leaves < 1) or np.any(n_category_splits < 0):
+        raise _damaged("a tree has no leaves or a negative number of categorical splits")
+    n_inner = n_leaves - 1
+    # Trees without categorical splits leave the two lines out.
+    with_sets = [
+        block for block, n in zip(blocks, n_category_splits.tolist(), strict=True) if n > 0
+    ]
+    n_bounds = n_category_splits[n_category_splits > 0] + 1
+    bounds = _int_field(with_sets, "cat_boundaries", n_bounds)
+    first = np.cumsum(n_bounds) - n_bounds
+    last = first + n_bounds - 1
+    between = np.ones(max(len(bounds) - 1, 0), dtype=bool)
+    between[last[:-1]] = False
+    word_count = np.diff(bounds)[between]
+    if np.any(bounds[first] != 0) or np.any(word_count < 0):
+        raise _damaged("cat_boundaries do not start at 0 and increase")
+    words = _int_field(with_sets, "cat_threshold", bounds[last])
+    if np.any(words < 0) or np.any(words > np.iinfo(np.uint32).max):
+        raise _damaged("cat_threshold holds a number that is no 32-bit set")
+    return TreeFields(
+        n_leaves=n_leaves,
+        n_category_splits=n_category_splits,
+        split_feature=_int_field(blocks, "split_feature", n_inner),
+        decision_type=_int_field(blocks, "decision_type", n_inner),
+        left_child=_int_field(blocks, "left_child", n_inner),
+        right_child=_int_field(blocks, "right_child", n_inner),
+        threshold=_float_field(blocks, "threshold", n_inner),
+        leaf_value=_float_field(blocks, "leaf_value", n_leaves),
+        word_start=np.cumsum(word_count) - word_count,
+        word_count=word_count,
+        words=words.astype(np.uint32),
+    )
+
+
+def _int_field(blocks: list[_Block], key: str, counts: _IntArray) -> _IntArray:
+    return integers([block.get(key, "") for block in blocks], counts, key)
+
+
+def _float_field(blocks: list[_Block], key: str, counts: _IntArray) -> _FloatArray:
+    return _numbers([block.get(key, "") for block in blocks], counts, key, _parse_floats)
+
+
+def integers(texts: list[str], counts: _IntArray | None, key: str) -> _IntArray:
+    """Read lists of integers separated by blanks, `counts` of them in each text."""
+    return _numbers(texts, counts, key, _parse_integers)
+
+
+def _numbers(
+    texts: list[str],
+    counts: _IntArray | None,
+    key: str,
+    parse: Callable[[str], npt.NDArray[Any]],
+) -> npt.NDArray[Any]:
+    present = [text for text in texts if text]
+    found = np.array([text.count(" ") + 1 if text else 0 for text in texts], dtype=np.int64)
+    if counts is not None and not np.array_equal(found, counts):
+        tree = int(np.flatnonzero(found != counts)[0])
+        raise _damaged(f"{key} of a tree has {found[tree]} entries, expected {counts[tree]}")
+    try:
+        numbers = parse(" ".join(present))
+    except (ValueError, OverflowError):
+        raise _damaged(f"{key} holds something that is not a number") from None
+    if len(numbers) != found.sum():
+        raise _damaged(f"{key} holds {len(numbers)} numbers, expected {found.sum()}")
+    return numbers
+
+
+def _parse_integers(joined: str) -> _IntArray:
+    if not joined:
+        return np.empty(0, dtype=np.int64)
+    # fromstring is ten times faster than int(), but only warns about what it cannot read.
+    foreign = joined.encode().translate(None, b"-0123456789 ")
+    minus_inside = joined.count("-") != joined.count(" -") + joined.startswith("-")
+    if foreign or minus_inside or "- " in joined or joined.endswith("-"):
+        raise ValueError(joined[:20])
+    return np.fromstring(joined, dtype=np.int64, sep=" ")
+
+
+def _parse_floats(joined: str) -> _FloatArray:
+    return np.array(list(map(float, joined.split())), dtype=np.float64)
+
+
+def _parameters(tail: str, needs_parameters: bool) -> tuple[dict[str, str], str]:
+    """Return the training parameters and the text after them."""
+    _, start, rest = tail.partition("\nparameters:\n")
+    section, end, last = rest.partition("\nend of parameters")
+    if not end and (start or needs_parameters):
+        raise _damaged("the line 'end of parameters' is missing, so it is cut short")
+    lines = re.findall(r"^\[(\w+): (.*)\]$", section, flags=re.MULTILINE)
+    return dict(lines), last if end else tail
+
+
+def _category_labels(tail: str) -> list[list[Any]]:
+    _, found, line = tail.rpartition("\npandas_categorical:")
+    if not found:
+        if tail.rpartition("\n")[2] and "pandas_categorical:".startswith(tail.rpartition("\n")[2]):
+            raise _damaged("the line pandas_categorical is cut short")
+        return []
+    try:
+        labels = json.loads(line)
+    except ValueError:
+        raise _damaged("the line pandas_categorical cannot be read") from None
+    if labels is None:
+        return []
+    if not isinstance(labels, list) or not all(isinstance(column, list) for column in labels):
+        raise _damaged("the line pandas_categorical is not a list of lists")
+    return labels

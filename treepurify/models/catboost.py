@@ -1,0 +1,420 @@
+"""Read CatBoost models, through CatBoost's own JSON export.
+
+CatBoost itself is needed only to export a trained model or to open a ``.cbm`` file.
+"""
+
+import json
+import re
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify.category_hash import category_hash
+from treepurify.columns import Columns, is_missing, label_text, table_names
+from treepurify.errors import (
+    InvalidInputError,
+    MissingDependencyError,
+    TreepurifyError,
+    UnsupportedModelError,
+)
+from treepurify.features import FeatureSpec
+from treepurify.links import Link, LinkName
+from treepurify.models.catboost_trees import (
+    NodeTable,
+    Split,
+    cut_above_single,
+    nested_nodes,
+    oblivious_nodes,
+)
+from treepurify.models.ensemble import LEAF, NUMERIC_NODE, VECTOR_LEAF, ModelSource, TreeEnsemble
+from treepurify.models.tables import AdditiveTables
+
+__all__ = ["label_categories", "parse", "parse_cbm", "parse_document", "raw_margin"]
+
+_Model = TreeEnsemble | AdditiveTables
+
+# How CatBoost's own `predict` or `predict_proba` turns a raw value into a response.
+_LINKS: dict[str, LinkName] = {
+    **dict.fromkeys(
+        ("Logloss", "CrossEntropy", "Focal", "MultiLogloss", "MultiCrossEntropy"), "logit"
+    ),
+    # Every class has a logistic function of its own; CatBoost does not divide by their sum.
+    "MultiClassOneVsAll": "logit",
+    "MultiClass": "softmax",
+    "Poisson": "log",
+    "Tweedie": "log",
+}
+_IDENTITY_LOSSES = frozenset(
+    {"RMSE", "MAE", "Quantile", "MultiQuantile", "LogLinQuantile", "MAPE", "Lq", "Huber"}
+    | {"Expectile", "LogCosh", "MultiRMSE", "MultiRMSEWithMissingValues", "RMSEWithUncertainty"}
+    | {"Cox", "SurvivalAft", "PairLogit", "PairLogitPairwise", "QueryRMSE", "QuerySoftMax"}
+    | {"YetiRank", "YetiRankPairwise", "LambdaMart", "StochasticRank", "StochasticFilter"}
+)
+_CLASS_LOSSES = frozenset({"MultiClass", "MultiClassOneVsAll"})
+_MISSING_GOES_RIGHT = {"AsIs": False, "AsFalse": False, "AsTrue": True}
+
+_TRAIN_ONE_HOT = (
+    "Train with one_hot_max_size=255 (the largest value it takes), or encode columns of more "
+    "categories, texts and embeddings as numbers before training."
+)
+
+
+def parse(model: Any) -> TreeEnsemble:
+    """Read a trained CatBoost model.
+
+    One-hot splits are read exactly without the training data: the model keeps a hash of
+    each label, and labels are hashed when rows are read. Until `label_categories` has named
+    them, such categories are shown as ``"#"`` and the hash.
+
+    Parameters
+    ----------
+    model : catboost.CatBoost
+        A trained CatBoost, CatBoostRegressor, CatBoostClassifier or CatBoostRanker.
+
+    Returns
+    -------
+    TreeEnsemble
+
+    Raises
+    ------
+    InvalidInputError
+        If the model is not trained.
+    UnsupportedModelError
+        If it uses target statistics of categories (CTR), texts or embeddings.
+    """
+    if not model.is_fitted():
+        raise InvalidInputError(f"this {type(model).__name__} is not trained; call fit first")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.json"
+        try:
+            model.save_model(str(path), format="json")
+        except Exception as error:
+            if type(error).__name__ != "CatBoostError":
+                raise
+            raise UnsupportedModelError(
+                f"CatBoost cannot export this model as JSON ({error}). {_TRAIN_ONE_HOT}"
+            ) from error
+        document = json.loads(path.read_text(encoding="utf-8"))
+    return parse_document(document)
+
+
+def parse_cbm(path: Path) -> TreeEnsemble:
+    """Read a CatBoost model file in CatBoost's binary format.
+
+    Parameters
+    ----------
+    path : Path
+        The file; CatBoost must be installed to open it.
+
+    Returns
+    -------
+    TreeEnsemble
+
+    Raises
+    ------
+    MissingDependencyError
+        If CatBoost is not installed.
+    InvalidInputError
+        If the file does not exist or CatBoost cannot read it.
+    UnsupportedModelError
+        See `parse`.
+    """
+    if not Path(path).is_file():
+        raise InvalidInputError(f"there is no file {str(path)!r}")
+    try:
+        import catboost
+    except ImportError as error:
+        raise MissingDependencyError(
+            "a .cbm file is read through CatBoost, which is not installed: "
+            "pip install 'treepurify[catboost]'. A model saved with format='json' needs none."
+        ) from error
+    model = catboost.CatBoost()
+    try:
+        model.load_model(str(path))
+    except catboost.CatBoostError as error:
+        raise InvalidInputError(f"CatBoost cannot read {str(path)!r}: {error}") from error
+    return parse(model)
+
+
+def raw_margin(model: Any, X: Any) -> npt.NDArray[np.float64]:
+    """Return CatBoost's own raw prediction (``RawFormulaVal``).
+
+    Parameters
+    ----------
+    model : catboost.CatBoost
+        A trained model.
+    X : array_like or table of shape (n_rows, n_features)
+        The rows; the columns of a table may be in any order.
+
+    Returns
+    -------
+    ndarray of float64, shape (n_rows, n_outputs)
+        On the margin scale.
+    """
+    names = list(model.feature_names_)
+    if hasattr(X, "columns") and set(names) == set(X.columns) and names != list(X.columns):
+        X = X[names]
+    margin = np.asarray(model.predict(X, prediction_type="RawFormulaVal"), dtype=np.float64)
+    return margin.reshape(len(margin), -1)
+
+
+def parse_document(document: dict[str, Any]) -> TreeEnsemble:
+    """Read a model that CatBoost saved with ``format="json"``.
+
+    Parameters
+    ----------
+    document : dict
+        The parsed JSON.
+
+    Returns
+    -------
+    TreeEnsemble
+
+    Raises
+    ------
+    UnsupportedModelError
+        If the document is damaged, of an unknown layout, or uses target statistics of
+        categories (CTR), texts or embeddings.
+    """
+    try:
+        return _ensemble(document)
+    except TreepurifyError:
+        raise
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        raise UnsupportedModelError(
+            f"this CatBoost JSON is damaged or of an unknown layout ({error!r}); save the model "
+            "again with save_model(path, format='json')"
+        ) from error
+
+
+def label_categories(ensemble: _Model, X: Any) -> _Model:
+    """Name the one-hot categories of an ensemble after the labels in a table.
+
+    Predictions do not change: only names that are shown do.
+
+    Parameters
+    ----------
+    ensemble : TreeEnsemble
+        Parsed from CatBoost. Any other ensemble is returned as it is.
+    X : array_like or table of shape (n_rows, n_features), optional
+        Rows that hold the labels, for example the training data. Columns that were read
+        already hold no labels, and name nothing.
+
+    Returns
+    -------
+    TreeEnsemble or AdditiveTables
+    """
+    has_hashes = any(spec.label_hashes for spec in ensemble.features)
+    if X is None or isinstance(X, Columns) or not has_hashes:
+        return ensemble
+    ensemble.columns(X)
+    names = table_names(X)
+    features = list(ensemble.features)
+    for position, spec in enumerate(ensemble.features):
+        if not spec.label_hashes:
+            continue
+        if names is None:
+            column = np.asarray(X)[:, position]
+        else:
+            by_name = ensemble.has_feature_names
+            column = X[_labels(X)[names.index(spec.name) if by_name else position]]
+        values = np.asarray(column, dtype=object)
+        texts = {label_text(value) for value in set(values[~is_missing(values)])}
+        known = {category_hash(text): text for text in texts}
+        categories = tuple(known.get(code, f"#{code}") for code in spec.label_hashes)
+        features[position] = replace(spec, categories=categories)
+    return replace(ensemble, features=tuple(features))
+
+
+def _labels(X: Any) -> list[Any]:
+    return list(X.column_names if hasattr(X, "column_names") else X.columns)
+
+
+def _ensemble(document: dict[str, Any]) -> TreeEnsemble:
+    if "oblivious_trees" not in document and "trees" not in document:
+        raise UnsupportedModelError(
+            "this JSON document is no CatBoost model: it has neither 'oblivious_trees' nor 'trees'"
+        )
+    info = document["features_info"]
+    features, named = _features(info)
+    scale, bias = _scale_and_bias(document)
+    oblivious = "oblivious_trees" in document
+    trees = document["oblivious_trees"] if oblivious else document["trees"]
+    n_outputs = _count_outputs(trees, len(bias), oblivious)
+    read_split = _split_reader(info, features)
+    if oblivious:
+        splits = [[read_split(split) for split in tree.get("splits") or ()] for tree in trees]
+        nodes = oblivious_nodes(splits, [tree["leaf_values"] for tree in trees], n_outputs)
+    else:
+        nodes = nested_nodes(trees, read_split, n_outputs)
+    category_ptr, category_left = _category_tables(nodes, features)
+    missing_left = _missing_left(nodes, info, len(features)) | (category_ptr >= 0)
+    loss, classes = _loss(document)
+    link, notes = _link(loss)
+    return TreeEnsemble(
+        tree_ptr=nodes.tree_ptr,
+        feature=nodes.feature,
+        cut=cut_above_single(nodes.border),
+        left=nodes.left,
+        right=nodes.right,
+        missing_left=missing_left & (nodes.feature >= 0),
+        category_ptr=category_ptr,
+        category_left=category_left,
+        value=nodes.value * scale,
+        tree_output=np.full(len(trees), 0 if n_outputs == 1 else VECTOR_LEAF, dtype=np.int32),
+        base=np.broadcast_to(bias, n_outputs).astype(np.float64),
+        features=features,
+        output_names=_output_names(loss, classes, n_outputs),
+        link=link,
+        source=ModelSource(
+            "catboost",
+            _version(document.get("model_info") or {}),
+            "oblivious" if oblivious else "non-symmetric",
+            notes,
+        ),
+        has_feature_names=named,
+    )
+
+
+def _features(info: dict[str, Any]) -> tuple[tuple[FeatureSpec, ...], bool]:
+    """Return the features in the order of the table, and whether their names are the user's."""
+    numeric = info.get("float_features") or []
+    categorical = info.get("categorical_features") or []
+    others = (info.get("text_features") or []) + (info.get("embedding_features") or [])
+    entries = {int(entry["flat_feature_index"]): entry for entry in numeric + categorical + others}
+    by_hash = {int(entry["flat_feature_index"]) for entry in categorical}
+    n_features = max(entries, default=-1) + 1
+    names = [str(entries.get(j, {}).get("feature_id") or j) for j in range(n_features)]
+    # CatBoost names the columns of an array by their position.
+    named = any(name != str(j) for j, name in enumerate(names))
+    specs = []
+    for j in range(n_features):
+        name = names[j] if named else f"x{j}"
+        entry = entries.get(j, {})
+        if j in by_hash:
+            hashes = tuple(int(code) for code in entry.get("values") or ())
+            specs.append(
+                FeatureSpec(
+                    name,
+                    kind="categorical",
+                    categories=tuple(f"#{code}" for code in hashes),
+                    n_codes=len(hashes),
+                    numbers_are="labels",
+                    label_hashes=hashes,
+                )
+            )
+        else:
+            specs.append(FeatureSpec(name, has_missing=bool(entry.get("has_nans"))))
+    return tuple(specs), named
+
+
+def _split_reader(
+    info: dict[str, Any], features: Sequence[FeatureSpec]
+) -> Callable[[dict[str, Any]], Split]:
+    """Return the function that turns the JSON of a split into a `Split`."""
+    numeric, categorical = (
+        {entry["feature_index"]: entry["flat_feature_index"] for entry in info.get(kind) or ()}
+        for kind in ("float_features", "categorical_features")
+    )
+    codes = {
+        (j, code): position
+        for j, spec in enumerate(features)
+        for position, code in enumerate(spec.label_hashes or ())
+    }
+
+    def read_split(split: dict[str, Any]) -> Split:
+        kind = split["split_type"]
+        if kind == "FloatFeature":
+            return Split(numeric[split["float_feature_index"]], float(split["border"]), -1)
+        if kind == "OneHotFeature":
+            feature = categorical[split["cat_feature_index"]]
+            return Split(feature, np.nan, codes[feature, split["value"]])
+        raise UnsupportedModelError(
+            f"the model has splits of type {kind}, which test a statistic that CatBoost computes "
+            f"from several rows or from text, not the column itself. {_TRAIN_ONE_HOT}"
+        )
+
+    return read_split
+
+
+def _category_tables(
+    nodes: NodeTable, features: Sequence[FeatureSpec]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    """Return the offset of each node's table, and the tables, one a feature and code."""
+    tables, offsets, end = [], np.zeros(len(features), dtype=np.int64), 0
+    for j, spec in enumerate(features):
+        offsets[j] = end
+        table = ~np.eye(spec.n_codes, spec.n_codes + 1, dtype=np.bool_)
+        tables.append(table.ravel())
+        end += table.size
+    widths = np.array([spec.n_codes + 1 for spec in features], dtype=np.int64)
+    pointers = np.full(len(nodes.feature), NUMERIC_NODE, dtype=np.int64)
+    at = np.flatnonzero(nodes.code >= 0)
+    tested = nodes.feature[at]
+    pointers[at] = offsets[tested] + nodes.code[at] * widths[tested]
+    return pointers, np.concatenate(tables) if tables else np.zeros(0, dtype=np.bool_)
+
+
+def _missing_left(nodes: NodeTable, info: dict[str, Any], n_features: int) -> npt.NDArray[np.bool_]:
+    # CatBoost knows no missing categories; they are no code of the model, and so go left too.
+    left = np.ones(n_features + 1, dtype=np.bool_)
+    for entry in info.get("float_features") or ():
+        left[entry["flat_feature_index"]] = not _MISSING_GOES_RIGHT[entry["nan_value_treatment"]]
+    return np.asarray(left[np.where(nodes.feature == LEAF, n_features, nodes.feature)])
+
+
+def _scale_and_bias(document: dict[str, Any]) -> tuple[float, npt.NDArray[np.float64]]:
+    scale, bias = document.get("scale_and_bias") or (1.0, 0.0)
+    return float(scale), np.atleast_1d(np.asarray(bias, dtype=np.float64))
+
+
+def _count_outputs(trees: Sequence[dict[str, Any]], n_biases: int, oblivious: bool) -> int:
+    if not trees:
+        return n_biases
+    if oblivious:
+        return len(trees[0]["leaf_values"]) >> len(trees[0].get("splits") or ())
+    node = trees[0]
+    while "split" in node:
+        node = node["left"]
+    return len(node["value"]) if isinstance(node["value"], list) else 1
+
+
+def _loss(document: dict[str, Any]) -> tuple[str | None, tuple[str, ...]]:
+    """Return the name of the loss, None where the model does not say, and the class labels."""
+    info = document.get("model_info") or {}
+    parameters, classes = info.get("params") or {}, info.get("class_params") or {}
+    # Files of older versions hold these as text.
+    parameters, classes = (
+        json.loads(part) if isinstance(part, str) else part for part in (parameters, classes)
+    )
+    loss = (parameters.get("loss_function") or {}).get("type")
+    return loss, tuple(str(label) for label in classes.get("class_names") or ())
+
+
+def _link(loss: str | None) -> tuple[Link, tuple[str, ...]]:
+    if loss in _LINKS:
+        return Link(_LINKS[loss]), ()
+    if loss in _IDENTITY_LOSSES:
+        return Link("identity"), ()
+    what = "does not say its loss" if loss is None else f"has the loss {loss!r}"
+    return Link("identity"), (f"the model {what}; the response is taken to be the margin itself",)
+
+
+def _output_names(loss: str | None, classes: tuple[str, ...], n_outputs: int) -> tuple[str, ...]:
+    if n_outputs == 1:
+        return (classes[1] if len(classes) == 2 else "margin",)
+    if loss in _CLASS_LOSSES and len(classes) == n_outputs:
+        return classes
+    if loss == "RMSEWithUncertainty":
+        return ("mean", "log standard deviation")
+    return tuple(f"target{k}" for k in range(n_outputs))
+
+
+def _version(info: dict[str, Any]) -> str:
+    found = re.search(r"v(\d+\.\d+(?:\.\d+)*)", str(info.get("catboost_version_info", "")))
+    return found.group(1) if found else "unknown"

@@ -1,0 +1,217 @@
+"""The canonical form of a tree ensemble: flat arrays over all nodes."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify._kernels.traverse import add_leaf_values
+from treepurify.columns import Columns, read_columns
+from treepurify.errors import UnsupportedModelError
+from treepurify.features import FeatureSpec
+from treepurify.links import Link
+
+__all__ = ["ModelSource", "TreeEnsemble"]
+
+LEAF = -1
+NUMERIC_NODE = -1
+VECTOR_LEAF = -1
+_ROWS_A_BLOCK = 8192
+
+
+@dataclass(frozen=True)
+class ModelSource:
+    """Where a model came from.
+
+    Parameters
+    ----------
+    library : str
+        Name of the library, for example ``"xgboost"``.
+    version : str
+        Version that wrote the model, or ``"unknown"``.
+    kind : str
+        Class or booster type, for example ``"gbtree"``.
+    notes : tuple of str
+        What a user should know about how the model was read.
+    """
+
+    library: str
+    version: str
+    kind: str
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class TreeEnsemble:
+    """A sum of decision trees on the margin scale.
+
+    A row starts at node ``tree_ptr[t]`` of tree ``t``. At a numeric node it goes left iff
+    ``float64(x) < cut``, a missing value iff ``missing_left``. At a categorical node code
+    ``c`` goes left iff ``category_left[category_ptr[node] + c]``; the entry at
+    ``c = n_codes`` is the direction of every code the model does not know.
+
+    Parameters
+    ----------
+    tree_ptr : ndarray of int64, shape (n_trees + 1,)
+        First node of each tree, which is its root; the last entry is the number of nodes.
+    feature : ndarray of int32, shape (n_nodes,)
+        Feature tested at the node; -1 marks a leaf.
+    cut : ndarray of float64, shape (n_nodes,)
+        Cut of numeric nodes; NaN elsewhere.
+    left, right : ndarray of int32, shape (n_nodes,)
+        Children as positions in these flat arrays; -1 at leaves.
+    missing_left : ndarray of bool, shape (n_nodes,)
+        Whether missing values go left.
+    category_ptr : ndarray of int64, shape (n_nodes,)
+        Offset of a categorical node's table in `category_left`; -1 at other nodes.
+    category_left : ndarray of bool
+        Tables of ``n_codes + 1`` entries, one a categorical node.
+    value : ndarray of float64, shape (n_nodes, n_values)
+        Leaf values with learning rate, dropout weight and averaging folded in; 0 at inner
+        nodes. ``n_values`` is 1 where every tree feeds one output, else ``n_outputs``.
+    tree_output : ndarray of int32, shape (n_trees,)
+        Output that the tree feeds; -1 where leaves hold one value an output.
+    base : ndarray of float64, shape (n_outputs,)
+        Constant on the margin scale.
+    features : tuple of FeatureSpec
+        The features, in the order of the model.
+    output_names : tuple of str
+        One name an output: class labels, target names, or ``("margin",)``.
+    link : Link
+        From the margin to the response.
+    source : ModelSource
+        Library, version and kind.
+    accumulation : {"float64", "float32"}
+        Type in which the library itself adds leaves up, in tree order from the base.
+    has_feature_names : bool
+        Whether the names come from the user's training table.
+    """
+
+    tree_ptr: npt.NDArray[np.int64]
+    feature: npt.NDArray[np.int32]
+    cut: npt.NDArray[np.float64]
+    left: npt.NDArray[np.int32]
+    right: npt.NDArray[np.int32]
+    missing_left: npt.NDArray[np.bool_]
+    category_ptr: npt.NDArray[np.int64]
+    category_left: npt.NDArray[np.bool_]
+    value: npt.NDArray[np.float64]
+    tree_output: npt.NDArray[np.int32]
+    base: npt.NDArray[np.float64]
+    features: tuple[FeatureSpec, ...]
+    output_names: tuple[str, ...]
+    link: Link
+    source: ModelSource
+    accumulation: Literal["float64", "float32"] = "float64"
+    has_feature_names: bool = False
+
+    def __post_init__(self) -> None:
+        _check_structure(self)
+
+    @property
+    def n_trees(self) -> int:
+        """Number of trees."""
+        return len(self.tree_ptr) - 1
+
+    @property
+    def n_features(self) -> int:
+        """Number of features the model expects."""
+        return len(self.features)
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of outputs on the margin scale."""
+        return len(self.base)
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the features, in the order of the model."""
+        return tuple(spec.name for spec in self.features)
+
+    def columns(self, X: Any) -> Columns:
+        """Read a table into this model's columns."""
+        return read_columns(X, self.features, match_names=self.has_feature_names)
+
+    def margin(
+        self, X: Any, *, precision: Literal["library", "float64"] = "library"
+    ) -> npt.NDArray[np.float64]:
+        """Return the raw prediction, before the inverse link.
+
+        Parameters
+        ----------
+        X : array_like or table of shape (n_rows, n_features)
+            The rows.
+        precision : {"library", "float64"}
+            ``"library"`` adds leaves in the library's own type and order and so repeats
+            its rounding; ``"float64"`` adds the same leaves in double precision, which is
+            what is purified.
+
+        Returns
+        -------
+        ndarray of float64, shape (n_rows, n_outputs)
+            Margins.
+
+        Raises
+        ------
+        InvalidInputError
+            If the columns do not fit the model.
+        """
+        columns = self.columns(X)
+        single = precision == "library" and self.accumulation == "float32"
+        dtype = np.float32 if single else np.float64
+        total = np.empty((columns.n_rows, self.n_outputs), dtype=dtype)
+        total[:] = self.base
+        for start in range(0, columns.n_rows, _ROWS_A_BLOCK):
+            block = total[start : start + _ROWS_A_BLOCK]
+            add_leaf_values(
+                columns.matrix(start, start + _ROWS_A_BLOCK),
+                self.tree_ptr,
+                self.feature,
+                self.cut,
+                self.left,
+                self.right,
+                self.missing_left,
+                self.category_ptr,
+                self.category_left,
+                self.value,
+                self.tree_output,
+                block,
+            )
+        return total.astype(np.float64, copy=False)
+
+
+def _check_structure(ensemble: TreeEnsemble) -> None:
+    """Refuse node tables that a traversal could run out of; files can be damaged."""
+    n_nodes = len(ensemble.feature)
+    inner = ensemble.feature >= 0
+    problems = []
+    if int(ensemble.tree_ptr[-1]) != n_nodes or np.any(np.diff(ensemble.tree_ptr) < 1):
+        problems.append("tree boundaries do not cover the nodes")
+    if np.any(ensemble.feature >= ensemble.n_features):
+        problems.append("a split uses a feature the model does not list")
+    position = np.flatnonzero(inner)
+    for child in (ensemble.left, ensemble.right):
+        # Children after their parents: every walk ends.
+        if np.any(child[position] <= position) or np.any(child[position] >= n_nodes):
+            problems.append("a child does not come after its parent")
+            break
+    if not np.all(np.isfinite(ensemble.value)) or not np.all(np.isfinite(ensemble.base)):
+        problems.append("a leaf value or the base is not finite")
+    numeric = inner & (ensemble.category_ptr < 0)
+    if np.any(np.isnan(ensemble.cut[numeric])):
+        problems.append("a cut is NaN")
+    n_codes = np.array([spec.n_codes for spec in ensemble.features], dtype=np.int64)
+    tables = inner & ~numeric
+    ends = ensemble.category_ptr[tables] + n_codes[ensemble.feature[tables]] + 1
+    if np.any(ends > len(ensemble.category_left)):
+        problems.append("a table of categories runs past the end")
+    if np.any(ensemble.tree_output >= ensemble.n_outputs):
+        problems.append("a tree feeds an output that does not exist")
+    if len(ensemble.output_names) != ensemble.n_outputs:
+        problems.append("output names do not match the outputs")
+    if problems:
+        raise UnsupportedModelError(
+            f"the {ensemble.source.library} model is damaged or of an unknown layout: "
+            + "; ".join(problems)
+        )

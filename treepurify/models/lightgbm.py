@@ -1,0 +1,395 @@
+"""LightGBM: Booster, LGBMRegressor, LGBMClassifier, LGBMRanker and model files.
+
+A model is read from its text form, which holds every number with 17 digits and so repeats
+raw scores bit for bit. A random forest (``boosting="rf"``) predicts the mean of its
+trees, and the margin is that mean, since the inverse link applies to it; LightGBM's own
+``raw_score=True`` is the sum.
+"""
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify.columns import column_order, table_names
+from treepurify.errors import InvalidInputError, MemoryBudgetError, UnsupportedModelError
+from treepurify.features import FeatureSpec
+from treepurify.links import Link
+from treepurify.models._lightgbm_features import (
+    CATEGORICAL,
+    MISSING_NAN,
+    MISSING_NONE,
+    category_members,
+    feature_specs,
+    has_generated_names,
+    missing_types,
+)
+from treepurify.models._lightgbm_text import ModelText, TreeFields, integers, read_model_text
+from treepurify.models.ensemble import LEAF, NUMERIC_NODE, ModelSource, TreeEnsemble
+
+__all__ = ["parse", "parse_text", "raw_margin"]
+
+# LightGBM's kZeroThreshold, 1e-35 stored as float32: prediction reads |x| <= this as 0.
+_ZERO = float(np.float32(1e-35))
+_DEFAULT_LEFT = 2
+_KNOWN_DECISION_BITS = 15
+_MAX_CATEGORY_TABLE = 1 << 30
+
+_IDENTITY_OBJECTIVES = frozenset(
+    [
+        "regression",
+        "regression_l1",
+        "huber",
+        "fair",
+        "quantile",
+        "mape",
+        "lambdarank",
+        "rank_xendcg",
+    ]
+)
+_LOG_OBJECTIVES = frozenset(["poisson", "gamma", "tweedie"])
+_LOGIT_OBJECTIVES = frozenset(["binary", "multiclassova", "cross_entropy"])
+
+
+def parse(model: Any) -> TreeEnsemble:
+    """Turn a trained LightGBM model into its canonical form.
+
+    Parameters
+    ----------
+    model : lightgbm.Booster, LGBMRegressor, LGBMClassifier or LGBMRanker
+        A trained model. As in the library's own ``predict``, trees after the best
+        iteration of early stopping are left out.
+
+    Returns
+    -------
+    TreeEnsemble
+        ``margin(X)`` equals ``predict(X, raw_score=True)`` (for a random forest, divided by
+        the number of iterations).
+
+    Raises
+    ------
+    InvalidInputError
+        If the model is not trained.
+    UnsupportedModelError
+        If the model cannot be decomposed exactly.
+
+    Examples
+    --------
+    >>> import lightgbm, numpy as np
+    >>> X = np.arange(100.0).reshape(-1, 1)
+    >>> model = lightgbm.LGBMRegressor(n_estimators=2, verbose=-1).fit(X, X.ravel() > 50)
+    >>> bool(np.all(parse(model).margin(X).ravel() == model.predict(X, raw_score=True)))
+    True
+    """
+    text = read_model_text(_text_of(_booster(model)), needs_parameters=False)
+    classes = getattr(model, "classes_", None)
+    return _ensemble(text, None if classes is None else tuple(str(label) for label in classes))
+
+
+def parse_text(text: str) -> TreeEnsemble:
+    """Turn the text of a LightGBM model file into its canonical form.
+
+    Parameters
+    ----------
+    text : str
+        What ``Booster.save_model`` writes and ``Booster.model_to_string`` returns.
+
+    Returns
+    -------
+    TreeEnsemble
+
+    Raises
+    ------
+    InvalidInputError
+        If the text is cut short or damaged.
+    UnsupportedModelError
+        If the layout is unknown, or the model cannot be decomposed exactly.
+    """
+    return _ensemble(read_model_text(text), None)
+
+
+def raw_margin(model: Any, X: Any) -> npt.NDArray[np.float64]:
+    """Return the library's own raw score.
+
+    Parameters
+    ----------
+    model : lightgbm.Booster, LGBMRegressor, LGBMClassifier or LGBMRanker
+        A trained model.
+    X : array_like or table of shape (n_rows, n_features)
+        The rows. Columns of a table are put in the order of the model, which LightGBM
+        itself does not do; integer arrays are passed in double, not in single precision.
+
+    Returns
+    -------
+    ndarray of float64, shape (n_rows, n_outputs)
+        ``predict(X, raw_score=True)``; for a random forest divided by the number of
+        iterations, like the margin of the parsed model.
+    """
+    booster = _booster(model)
+    rows = _library_rows(booster, X)
+    n_outputs = booster.num_model_per_iteration()
+    if len(rows) == 0:
+        return np.empty((0, n_outputs))
+    raw = np.asarray(booster.predict(rows, raw_score=True), dtype=np.float64)
+    raw = raw.reshape(len(rows), n_outputs)
+    first_tree = booster.model_to_string(num_iteration=1)
+    if "\naverage_output\n" in first_tree.partition("\nTree=")[0]:
+        n_iterations = booster.current_iteration()
+        if booster.best_iteration > 0:
+            n_iterations = min(n_iterations, booster.best_iteration)
+        raw = raw / n_iterations
+    return raw
+
+
+def _booster(model: Any) -> Any:
+    import lightgbm
+
+    if isinstance(model, lightgbm.Booster):
+        return model
+    if isinstance(model, lightgbm.LGBMModel):
+        # The property raises a subclass of AttributeError before training.
+        booster = getattr(model, "booster_", None)
+        if booster is None:
+            raise InvalidInputError(f"the {type(model).__name__} is not trained; call fit first")
+        return booster
+    raise UnsupportedModelError(
+        f"expected a lightgbm.Booster or a scikit-learn wrapper, got {type(model).__name__}. "
+        "Of a CVBooster, pass one of its boosters."
+    )
+
+
+def _text_of(booster: Any) -> str:
+    from lightgbm.basic import LightGBMError
+
+    # model_to_string writes every model above 1 MiB twice, which takes twice as long.
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "model.txt"
+            booster.save_model(path)
+            return path.read_text(encoding="utf-8")
+    except (LightGBMError, OSError):
+        return str(booster.model_to_string())
+
+
+def _library_rows(booster: Any, X: Any) -> Any:
+    """Return rows in a form that LightGBM reads the way the parsed model does."""
+    if isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind in "biuf":
+        return X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
+    names = table_names(X)
+    if names is not None and hasattr(X, "iloc"):
+        kinds = [getattr(dtype, "kind", "O") for dtype in X.dtypes]
+        with_labels = [hasattr(dtype, "categories") for dtype in X.dtypes]
+        numbers = [
+            kind in "biuf" or labels for kind, labels in zip(kinds, with_labels, strict=True)
+        ]
+        if all(numbers) and sum(with_labels) == len(booster.pandas_categorical or []):
+            known = booster.feature_name()
+            if has_generated_names(known):
+                return X
+            return X.iloc[:, column_order(names, [FeatureSpec(name) for name in known])]
+    # LightGBM refuses other tables, or reads them by rules of its own.
+    return parse(booster).columns(X).matrix()
+
+
+def _ensemble(text: ModelText, class_names: tuple[str, ...] | None) -> TreeEnsemble:
+    trees = text.trees
+    n_trees = len(trees.n_leaves)
+    n_outputs = _header_integer(text, "num_tree_per_iteration")
+    if n_outputs < 1 or n_trees % n_outputs:
+        raise InvalidInputError(
+            f"the LightGBM model text is damaged: {n_trees} trees for {n_outputs} outputs"
+        )
+    split_of_node = _split_of_node(trees)
+    features = feature_specs(text, split_of_node)
+    tree_ptr, inner, leaves = _layout(trees)
+    left, right = _children(trees, tree_ptr)
+    n_nodes = int(tree_ptr[-1])
+    cut, missing_left, swapped = _cuts(trees)
+    left, right = np.where(swapped, right, left), np.where(swapped, left, right)
+    category_ptr, category_left = _category_tables(trees, split_of_node, features)
+    value = np.zeros((n_nodes, 1))
+    n_iterations = n_trees // n_outputs if "average_output" in text.header else 1
+    value[leaves, 0] = trees.leaf_value / max(n_iterations, 1)
+    link, notes = _link(text, features)
+    if class_names is None or len(class_names) != n_outputs:
+        class_names = tuple(str(k) for k in range(n_outputs))
+    return TreeEnsemble(
+        tree_ptr=tree_ptr,
+        feature=_spread(n_nodes, inner, trees.split_feature, LEAF, np.int32),
+        cut=_spread(n_nodes, inner, cut, np.nan, np.float64),
+        left=_spread(n_nodes, inner, left, LEAF, np.int32),
+        right=_spread(n_nodes, inner, right, LEAF, np.int32),
+        missing_left=_spread(n_nodes, inner, missing_left, False, np.bool_),
+        category_ptr=_spread(n_nodes, inner, category_ptr, NUMERIC_NODE, np.int64),
+        category_left=category_left,
+        value=value,
+        tree_output=(np.arange(n_trees) % n_outputs).astype(np.int32),
+        base=np.zeros(n_outputs),
+        features=features,
+        output_names=class_names if n_outputs > 1 else ("margin",),
+        link=link,
+        source=ModelSource("lightgbm", "unknown", text.parameters.get("boosting", "gbdt"), notes),
+        has_feature_names=not has_generated_names(text.header["feature_names"].split()),
+    )
+
+
+def _header_integer(text: ModelText, key: str) -> int:
+    numbers = integers([text.header.get(key, "")], None, key)
+    if len(numbers) != 1:
+        raise InvalidInputError(f"the LightGBM model text is damaged: its header has no {key}")
+    return int(numbers[0])
+
+
+def _layout(
+    trees: TreeFields,
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Return the first node of each tree, and the places of all inner nodes and leaves.
+
+    The inner nodes of a tree come first, in LightGBM's order, then its leaves.
+    """
+    tree_ptr = np.concatenate([[0], np.cumsum(2 * trees.n_leaves - 1)])
+    inner = _within_trees(trees.n_leaves - 1) + np.repeat(tree_ptr[:-1], trees.n_leaves - 1)
+    leaves = _within_trees(trees.n_leaves) + np.repeat(
+        tree_ptr[:-1] + trees.n_leaves - 1, trees.n_leaves
+    )
+    return tree_ptr, inner, leaves
+
+
+def _within_trees(counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Return 0, 1, ..., counts[0] - 1, 0, 1, ..., counts[1] - 1, ..."""
+    return np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+
+
+def _children(
+    trees: TreeFields, tree_ptr: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Return the children of each inner node in our numbering, each node having one parent."""
+    n_inner = trees.n_leaves - 1
+    first = np.repeat(tree_ptr[:-1], n_inner)
+    own_inner = np.repeat(n_inner, n_inner)
+    children = []
+    for child in (trees.left_child, trees.right_child):
+        if np.any(child >= own_inner) or np.any(~child > own_inner):
+            raise InvalidInputError(
+                "the LightGBM model text is damaged: a child lies outside its tree"
+            )
+        children.append(first + np.where(child < 0, own_inner + ~child, child))
+    parents = np.bincount(np.concatenate(children), minlength=int(tree_ptr[-1]))
+    parents[tree_ptr[:-1]] += 1
+    if np.any(parents != 1):
+        raise InvalidInputError(
+            "the LightGBM model text is damaged: a node has no parent, or more than one"
+        )
+    return children[0], children[1]
+
+
+def _cuts(
+    trees: TreeFields,
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+    """Return cut, direction of missing values, and whether children swap, of each inner node.
+
+    LightGBM goes left iff ``x <= threshold`` where every ``|x| <= _ZERO`` is read as 0. A
+    threshold of infinity parts present from missing values: ``x < inf`` would be wrong for
+    x = inf, while with swapped children ``x < -inf`` is false for every number.
+    """
+    decision, missing = trees.decision_type, missing_types(trees)
+    if np.any((decision < 0) | (decision > _KNOWN_DECISION_BITS) | (missing > MISSING_NAN)):
+        raise UnsupportedModelError("unknown bits in decision_type of a LightGBM model")
+    numeric = (decision & CATEGORICAL) == 0
+    threshold = trees.threshold
+    if np.any(np.isnan(threshold[numeric])):
+        raise InvalidInputError("the LightGBM model text is damaged: a threshold is NaN")
+    swapped = numeric & (threshold == np.inf)
+    with np.errstate(over="ignore"):
+        cut = np.nextafter(threshold, np.inf)
+    cut[(threshold >= 0.0) & (threshold <= _ZERO)] = np.nextafter(_ZERO, np.inf)
+    cut[(threshold < 0.0) & (threshold >= -_ZERO)] = -_ZERO
+    # Where the training data had no missing values, NaN is read as 0.
+    missing_left = np.where(missing == MISSING_NONE, cut > 0.0, (decision & _DEFAULT_LEFT) > 0)
+    cut[swapped] = -np.inf
+    cut[~numeric] = np.nan
+    return cut, (missing_left ^ swapped) & numeric, swapped
+
+
+def _split_of_node(trees: TreeFields) -> npt.NDArray[np.int64]:
+    """Return the categorical split, counted over all trees, of each categorical node."""
+    categorical = (trees.decision_type & CATEGORICAL) > 0
+    first = np.cumsum(trees.n_category_splits) - trees.n_category_splits
+    n_inner = trees.n_leaves - 1
+    number = trees.threshold[categorical]
+    in_tree = np.repeat(trees.n_category_splits, n_inner)[categorical]
+    known = (number >= 0) & (number < in_tree) & (number == np.trunc(number))
+    if not np.all(known):
+        raise InvalidInputError(
+            "the LightGBM model text is damaged: a node names a categorical split that is not there"
+        )
+    split = np.repeat(first, n_inner)[categorical] + number.astype(np.int64)
+    if not np.array_equal(np.sort(split), np.arange(len(trees.word_count))):
+        raise InvalidInputError(
+            "the LightGBM model text is damaged: categorical splits and nodes do not pair up"
+        )
+    return split
+
+
+def _category_tables(
+    trees: TreeFields, split_of_node: npt.NDArray[np.int64], features: tuple[FeatureSpec, ...]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    """Return each inner node's offset, and the tables: members go left, all others right."""
+    categorical = (trees.decision_type & CATEGORICAL) > 0
+    n_codes = np.array([spec.n_codes for spec in features], dtype=np.int64)
+    sizes = n_codes[trees.split_feature[categorical]] + 1
+    total = int(sizes.sum())
+    if total > _MAX_CATEGORY_TABLE:
+        raise MemoryBudgetError(
+            f"the tables of {len(sizes)} categorical splits need {total / 2**30:.1f} GiB, because "
+            "codes are large. Train on codes 0, 1, 2, ... without gaps."
+        )
+    start = np.cumsum(sizes) - sizes
+    start_of_split = np.empty(len(sizes), dtype=np.int64)
+    start_of_split[split_of_node] = start
+    split, code = category_members(trees)
+    category_left = np.zeros(total, dtype=bool)
+    category_left[start_of_split[split] + code] = True
+    category_ptr = np.full(len(categorical), NUMERIC_NODE, dtype=np.int64)
+    category_ptr[categorical] = start
+    return category_ptr, category_left
+
+
+def _spread(
+    n_nodes: int, inner: npt.NDArray[np.int64], of_inner: Any, of_leaves: Any, dtype: Any
+) -> npt.NDArray[Any]:
+    spread = np.full(n_nodes, of_leaves, dtype=dtype)
+    spread[inner] = of_inner
+    return spread
+
+
+def _link(text: ModelText, features: tuple[FeatureSpec, ...]) -> tuple[Link, tuple[str, ...]]:
+    """Return the link of the objective, and what the user should know about the reading."""
+    notes = []
+    if "average_output" in text.header:
+        notes.append("random forest: the margin is the mean of the trees, raw_score is their sum")
+    if any(spec.is_categorical and spec.categories is None for spec in features):
+        notes.append("categorical features without labels: columns must hold the codes")
+    name, *options = text.header.get("objective", "custom").split()
+    settings = dict(option.split(":", 1) for option in options if ":" in option)
+    try:
+        scale = float(settings.get("sigmoid", "1"))
+    except ValueError:
+        raise InvalidInputError(
+            f"the LightGBM model text is damaged: objective={text.header['objective']!r}"
+        ) from None
+    if name in _LOGIT_OBJECTIVES:
+        # multiclassova as well: LightGBM does not divide its probabilities by their sum.
+        link = Link("logit", scale)
+    elif name in _LOG_OBJECTIVES:
+        link = Link("log")
+    elif name == "multiclass":
+        link = Link("softmax")
+    elif name in _IDENTITY_OBJECTIVES:
+        link = Link("sqrt") if "sqrt" in options else Link("identity")
+    else:
+        notes.append(f"objective {name!r}: its inverse link is not known, the margin is kept as is")
+        link = Link("identity")
+    return link, tuple(notes)

@@ -1,0 +1,109 @@
+"""Recognise a model and hand it to the parser of its library."""
+
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify.errors import InvalidInputError, UnsupportedModelError
+from treepurify.models.ensemble import TreeEnsemble
+from treepurify.models.tables import AdditiveTables
+
+__all__ = ["Model", "parse_model", "raw_margin"]
+
+Model = TreeEnsemble | AdditiveTables
+
+
+class _Parser(NamedTuple):
+    """Where a family of models is parsed: a module with `parse` and `raw_margin`."""
+
+    prefix: str
+    module: str
+
+
+# First match wins; prefixes of the qualified type names in a model's class hierarchy.
+_PARSERS = (
+    _Parser("xgboost.", "treepurify.models.xgboost"),
+    _Parser("lightgbm.", "treepurify.models.lightgbm"),
+    _Parser("catboost.", "treepurify.models.catboost"),
+    _Parser("interpret.", "treepurify.models.ebm"),
+    _Parser("sklearn.", "treepurify.models.sklearn"),
+)
+
+
+def parse_model(model: Any) -> Model:
+    """Turn a trained model, or a model file, into its canonical form.
+
+    Parameters
+    ----------
+    model : object, str or Path
+        A trained XGBoost, LightGBM, scikit-learn, CatBoost or interpret model, or the path
+        of a model file (XGBoost .json/.ubj, LightGBM .txt, CatBoost .json/.cbm, EBM .json).
+        A parsed model is returned as it is.
+
+    Returns
+    -------
+    TreeEnsemble or AdditiveTables
+        Frozen, free of the library it came from; ``margin(X)`` is its raw prediction.
+
+    Raises
+    ------
+    UnsupportedModelError
+        If the model cannot be decomposed exactly, or is not known; names the reason.
+    InvalidInputError
+        If the file does not exist or cannot be read.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.tree import DecisionTreeRegressor
+    >>> X = np.array([[0.0], [1.0]])
+    >>> ensemble = parse_model(DecisionTreeRegressor().fit(X, [1.0, 3.0]))
+    >>> ensemble.margin(X).ravel()
+    array([1., 3.])
+    """
+    if isinstance(model, TreeEnsemble | AdditiveTables):
+        return model
+    if isinstance(model, str | Path):
+        from treepurify.models.files import parse_file
+
+        return parse_file(Path(model))
+    parsed: Model = _parser_function(model, "parse")(model)
+    return parsed
+
+
+def raw_margin(model: Any, X: Any) -> npt.NDArray[np.float64] | None:
+    """Return the library's own raw prediction of shape (n_rows, n_outputs).
+
+    None where there is no library to ask: for a parsed model or a model file.
+    """
+    if isinstance(model, TreeEnsemble | AdditiveTables | str | Path):
+        return None
+    margin: npt.NDArray[np.float64] = _parser_function(model, "raw_margin")(model, X)
+    return margin
+
+
+def _parser_function(model: Any, name: str) -> Callable[..., Any]:
+    if isinstance(model, type):
+        raise InvalidInputError(
+            f"expected a trained model, got the class {model.__qualname__}; train an instance first"
+        )
+    names = [f"{cls.__module__}.{cls.__qualname__}" for cls in type(model).__mro__]
+    if any(name.startswith("sklearn.pipeline.") for name in names):
+        raise UnsupportedModelError(
+            "a Pipeline transforms its input, so effects would not be functions of the columns "
+            "you pass. Purify the final estimator on transformed data: "
+            "purify(pipeline[-1], pipeline[:-1].transform(X))"
+        )
+    for qualified in names:
+        for parser in _PARSERS:
+            if qualified.startswith(parser.prefix):
+                function: Callable[..., Any] = getattr(import_module(parser.module), name)
+                return function
+    raise UnsupportedModelError(
+        f"no parser for {names[0]}. Known are trained models of XGBoost, LightGBM, scikit-learn "
+        "(trees, forests, gradient boosting), CatBoost and interpret (EBM), and their model files."
+    )

@@ -1,0 +1,378 @@
+"""Read scikit-learn's trees, forests and gradient boosting.
+
+Everything is read from attributes of the fitted estimator; scikit-learn is not imported.
+"""
+
+import sys
+import warnings
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify.errors import InvalidInputError, UnsupportedModelError
+from treepurify.features import FeatureSpec
+from treepurify.links import Link
+from treepurify.models.ensemble import NUMERIC_NODE, VECTOR_LEAF, ModelSource, TreeEnsemble
+from treepurify.models.sklearn_hist import parse_histogram_boosting
+from treepurify.models.sklearn_nodes import (
+    FlatNodes,
+    check_fields,
+    cut_at_most_single,
+    flat_nodes,
+)
+
+__all__ = ["parse", "raw_margin"]
+
+_TREES = frozenset(
+    {"DecisionTreeRegressor", "DecisionTreeClassifier", "ExtraTreeRegressor", "ExtraTreeClassifier"}
+)
+_FORESTS = frozenset(
+    {"RandomForestRegressor", "RandomForestClassifier"}
+    | {"ExtraTreesRegressor", "ExtraTreesClassifier"}
+)
+_BOOSTING = frozenset({"GradientBoostingRegressor", "GradientBoostingClassifier"})
+_HISTOGRAM_BOOSTING = frozenset({"HistGradientBoostingRegressor", "HistGradientBoostingClassifier"})
+_SUPPORTED = _TREES | _FORESTS | _BOOSTING | _HISTOGRAM_BOOSTING
+
+_FITTED_ATTRIBUTE = {
+    **dict.fromkeys(_TREES, "tree_"),
+    **dict.fromkeys(_FORESTS | _BOOSTING, "estimators_"),
+    **dict.fromkeys(_HISTOGRAM_BOOSTING, "_predictors"),
+}
+
+_PREDICTIONS_ONLY = (
+    "Use a method that needs predictions only, for example "
+    "treepurify.partial_dependence_anova(model.predict, X)."
+)
+_BOOST_INSTEAD = f"Train a GradientBoosting or HistGradientBoosting model. {_PREDICTIONS_ONLY}"
+_REFUSALS = {
+    "AdaBoostRegressor": "it predicts the weighted median of its estimators, which is not a sum "
+    f"of their leaf values. {_BOOST_INSTEAD}",
+    "AdaBoostClassifier": "its estimators vote for classes, and the vote of each is not a leaf "
+    f"value. {_BOOST_INSTEAD}",
+    "IsolationForest": "its score is an exponential of the mean path length, which is not a sum "
+    "of leaf values. Use a method that needs predictions only, for example "
+    "treepurify.partial_dependence_anova(model.score_samples, X).",
+    "BaggingRegressor": "its estimators may be of any kind, each on columns of its own. "
+    f"RandomForestRegressor(max_features=None) is the same for trees. {_PREDICTIONS_ONLY}",
+    "BaggingClassifier": "its estimators may be of any kind, each on columns of its own. "
+    f"RandomForestClassifier(max_features=None) is the same for trees. {_PREDICTIONS_ONLY}",
+    "RandomTreesEmbedding": "it transforms its input and predicts nothing. Purify the model that "
+    "is trained on the embedding's leaves, or a RandomForest model.",
+    **dict.fromkeys(
+        ("VotingRegressor", "VotingClassifier", "StackingRegressor", "StackingClassifier"),
+        "it combines models of different kinds. Purify each of model.estimators_ by itself. "
+        + _PREDICTIONS_ONLY,
+    ),
+    **dict.fromkeys(
+        ("MultiOutputRegressor", "MultiOutputClassifier", "OneVsRestClassifier"),
+        "it is a collection of models. Purify each of model.estimators_ by itself.",
+    ),
+    **dict.fromkeys(
+        ("GridSearchCV", "RandomizedSearchCV", "HalvingGridSearchCV", "HalvingRandomSearchCV"),
+        "it is a search, not a model. Pass model.best_estimator_.",
+    ),
+    "CalibratedClassifierCV": "it bends the scores of its estimators and averages them. Purify "
+    "the estimator that it calibrates.",
+    "TransformedTargetRegressor": "it transforms its target. Pass model.regressor_, whose effects "
+    "are on the transformed scale.",
+}
+_LINEAR = (
+    "it is a linear model: its effects are its coefficients times the inputs, and there are no "
+    "interactions to purify."
+)
+
+# Estimators that predict the same for every row.
+_CONSTANT_STRATEGIES = frozenset(
+    {"mean", "median", "quantile", "constant", "prior", "most_frequent", "uniform"}
+)
+
+_NODE_FIELDS = frozenset({"left_child", "right_child", "feature", "threshold", "n_node_samples"})
+# Versions before 1.3 know no missing values.
+_OPTIONAL_NODE_FIELDS = frozenset({"impurity", "weighted_n_node_samples", "missing_go_to_left"})
+
+
+def parse(model: Any) -> TreeEnsemble:
+    """Read a trained scikit-learn tree, forest or gradient boosting model.
+
+    The margin of a regressor is its prediction; of gradient boosting, ``decision_function``
+    or the prediction on the scale of the loss's link; of a tree or forest classifier, its
+    probabilities, with the identity as link. A classifier of two classes has one output,
+    named by the positive class, ``classes_[1]``: for trees and forests the probability of
+    that class. A classifier of several targets has one output for each class of each target,
+    two-class targets included, named ``"target0:class"``.
+
+    Parameters
+    ----------
+    model : estimator
+        DecisionTree, ExtraTree, RandomForest, ExtraTrees, GradientBoosting or
+        HistGradientBoosting, each Regressor or Classifier.
+
+    Returns
+    -------
+    TreeEnsemble
+
+    Raises
+    ------
+    UnsupportedModelError
+        If the estimator is of another kind, or has parts that are no sum of trees.
+    InvalidInputError
+        If the estimator is not fitted.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.tree import DecisionTreeClassifier
+    >>> X = np.array([[0.0], [1.0]])
+    >>> ensemble = parse(DecisionTreeClassifier().fit(X, ["no", "yes"]))
+    >>> ensemble.output_names, ensemble.margin(X).ravel()
+    (('yes',), array([0., 1.]))
+    """
+    kind = _kind(model)
+    names = _feature_names(model)
+    has_names = hasattr(model, "feature_names_in_")
+    version = getattr(sys.modules.get("sklearn"), "__version__", "unknown")
+    if kind in _HISTOGRAM_BOOSTING:
+        source = ModelSource("scikit-learn", version, kind)
+        outputs = _boosting_output_names(model)
+        return parse_histogram_boosting(model, names, outputs, source, has_feature_names=has_names)
+    trees = _trees(model, kind)
+    allows_missing = kind not in _BOOSTING and _allows_missing(model)
+    flat = _read_nodes(trees, len(names), allows_missing=allows_missing)
+    value, outputs, base, link = _read_leaves(model, kind, trees)
+    n_outputs = len(outputs) if kind in _BOOSTING else 1
+    tree_output = (
+        np.tile(np.arange(n_outputs, dtype=np.int32), len(trees) // n_outputs)
+        if value.shape[1] == 1
+        else np.full(len(trees), VECTOR_LEAF, dtype=np.int32)
+    )
+    return TreeEnsemble(
+        tree_ptr=flat.tree_ptr,
+        feature=flat.feature,
+        cut=flat.cut,
+        left=flat.left,
+        right=flat.right,
+        missing_left=flat.missing_left,
+        category_ptr=np.full(len(flat.feature), NUMERIC_NODE, dtype=np.int64),
+        category_left=np.zeros(0, dtype=np.bool_),
+        value=np.where(flat.feature[:, None] < 0, value, 0.0),
+        tree_output=tree_output,
+        base=base,
+        features=tuple(
+            FeatureSpec(name, has_missing=bool(missing and allows_missing))
+            for name, missing in zip(names, flat.saw_missing, strict=True)
+        ),
+        output_names=outputs,
+        link=link,
+        source=ModelSource("scikit-learn", version, kind, _notes(kind, allows_missing)),
+        has_feature_names=has_names,
+    )
+
+
+def raw_margin(model: Any, X: Any) -> npt.NDArray[np.float64]:
+    """Return scikit-learn's own raw prediction.
+
+    Parameters
+    ----------
+    model : estimator
+        A trained model that `parse` reads.
+    X : array_like or table of shape (n_rows, n_features)
+        The rows. The columns of a table may be in any order if the model knows their names.
+
+    Returns
+    -------
+    ndarray of float64, shape (n_rows, n_outputs)
+        On the scale, and with the outputs, of ``parse(model).margin(X)``.
+
+    Raises
+    ------
+    UnsupportedModelError, InvalidInputError
+        As `parse`.
+    """
+    kind = _kind(model)
+    X = _in_model_order(model, X)
+    with warnings.catch_warnings():
+        # Arrays are matched by position and tables by name, as everywhere in this package.
+        warnings.filterwarnings("ignore", message=".*feature names", category=UserWarning)
+        if kind in _HISTOGRAM_BOOSTING:
+            margin = model._raw_predict(X)
+        elif kind in _BOOSTING and hasattr(model, "classes_"):
+            margin = model.decision_function(X)
+        elif hasattr(model, "classes_"):
+            margin = _probabilities(model.predict_proba(X))
+        else:
+            margin = model.predict(X)
+    margin = np.asarray(margin, dtype=np.float64)
+    return margin if margin.ndim == 2 else margin[:, None]
+
+
+def _kind(model: Any) -> str:
+    """Return the name of the scikit-learn class whose predictions the model makes."""
+    own = next(cls for cls in type(model).__mro__ if cls.__module__.startswith("sklearn."))
+    kind = str(own.__name__)
+    if kind not in _SUPPORTED:
+        linear = own.__module__.startswith("sklearn.linear_model")
+        reason = _REFUSALS.get(kind, _LINEAR if linear else None)
+        if reason is None:
+            reason = (
+                "it is not a sum of trees. Read are scikit-learn's DecisionTree, ExtraTree, "
+                "RandomForest, ExtraTrees, GradientBoosting and HistGradientBoosting models. "
+                + _PREDICTIONS_ONLY
+            )
+        raise UnsupportedModelError(f"{kind} cannot be decomposed exactly: {reason}")
+    for name in ("predict", "predict_proba", "decision_function", "_raw_predict"):
+        method = getattr(type(model), name, None)
+        if not str(getattr(method, "__module__", "sklearn.")).startswith("sklearn."):
+            raise UnsupportedModelError(
+                f"{type(model).__qualname__} is a {kind} with a method {name}() of its own, which "
+                f"may predict something else than the sum of its trees. {_PREDICTIONS_ONLY}"
+            )
+    if not hasattr(model, _FITTED_ATTRIBUTE[kind]):
+        raise InvalidInputError(f"this {kind} is not fitted; call fit() before you pass it")
+    return kind
+
+
+def _feature_names(model: Any) -> tuple[str, ...]:
+    if hasattr(model, "feature_names_in_"):
+        return tuple(str(name) for name in model.feature_names_in_)
+    return tuple(f"x{j}" for j in range(model.n_features_in_))
+
+
+def _in_model_order(model: Any, X: Any) -> Any:
+    names = list(getattr(model, "feature_names_in_", ()))
+    if not names:
+        return X
+    if hasattr(X, "iloc"):
+        return X[names] if set(names) <= set(X.columns) else X
+    return X.select(names) if hasattr(X, "select") else X
+
+
+def _trees(model: Any, kind: str) -> list[Any]:
+    """Return the low-level trees, in the order in which they are added up."""
+    estimators = [model] if kind in _TREES else np.ravel(model.estimators_).tolist()
+    if not estimators:
+        raise InvalidInputError(f"this {kind} has no trees; fit it again")
+    trees = [estimator.tree_ for estimator in estimators]
+    for tree in trees:
+        if type(tree).__module__ != "sklearn.tree._tree" or type(tree).__name__ != "Tree":
+            raise UnsupportedModelError(
+                f"this {kind} grows trees of the foreign type {type(tree).__module__}."
+                f"{type(tree).__name__}, whose splits are not known. {_PREDICTIONS_ONLY}"
+            )
+    return trees
+
+
+def _read_nodes(trees: list[Any], n_features: int, *, allows_missing: bool) -> FlatNodes:
+    tables = [tree.__getstate__()["nodes"] for tree in trees]
+    check_fields(tables[0].dtype.names, _NODE_FIELDS, _OPTIONAL_NODE_FIELDS)
+    nodes = np.concatenate(tables)
+    inner = nodes["left_child"] >= 0
+    # No comparison holds for NaN: without directions, missing values go right.
+    missing_left = np.zeros(len(nodes), dtype=np.bool_)
+    if allows_missing and "missing_go_to_left" in tables[0].dtype.names:
+        missing_left = nodes["missing_go_to_left"] != 0
+    return flat_nodes(
+        np.array([len(table) for table in tables], dtype=np.int64),
+        np.where(inner, nodes["feature"], -1),
+        np.where(inner, cut_at_most_single(nodes["threshold"]), np.nan),
+        (nodes["left_child"], nodes["right_child"]),
+        missing_left,
+        nodes["n_node_samples"],
+        n_features,
+    )
+
+
+def _allows_missing(model: Any) -> bool:
+    if hasattr(model, "__sklearn_tags__"):
+        return bool(model.__sklearn_tags__().input_tags.allow_nan)
+    return bool(model._get_tags().get("allow_nan", False))
+
+
+def _notes(kind: str, allows_missing: bool) -> tuple[str, ...]:
+    notes = []
+    if kind in _TREES | _FORESTS and kind.endswith("Classifier"):
+        notes.append("the margin is a probability: the effects add up on the probability scale")
+    if not allows_missing:
+        notes.append("scikit-learn refuses missing values for this model; here they go right")
+    return tuple(notes)
+
+
+def _read_leaves(
+    model: Any, kind: str, trees: list[Any]
+) -> tuple[npt.NDArray[np.float64], tuple[str, ...], npt.NDArray[np.float64], Link]:
+    """Return the values of all nodes, the names of the outputs, the base and the link."""
+    value = np.concatenate([tree.value for tree in trees])
+    if kind in _BOOSTING:
+        # The library multiplies each leaf, not the sum: folding repeats its rounding.
+        value = model.learning_rate * value[:, 0]
+        outputs = _boosting_output_names(model)
+        return value, outputs, _boosting_base(model, len(outputs)), _boosting_link(model)
+    if hasattr(model, "classes_"):
+        value, outputs = _class_probabilities(model, value)
+    else:
+        value = value[:, :, 0]
+        n_targets = value.shape[1]
+        outputs = tuple(f"target{k}" for k in range(n_targets)) if n_targets > 1 else ("margin",)
+    return value / len(trees), outputs, np.zeros(len(outputs)), Link()
+
+
+def _class_probabilities(
+    model: Any, value: npt.NDArray[np.float64]
+) -> tuple[npt.NDArray[np.float64], tuple[str, ...]]:
+    """Return probabilities from node values of shape (n_nodes, n_targets, most classes)."""
+    total = value.sum(axis=-1, keepdims=True)
+    # Before version 1.3 the values are weighted counts. Fractions are left as they are:
+    # their sum may differ from 1 by rounding, and the library does not divide by it.
+    rounding = 4 * value.shape[-1] * np.finfo(np.float64).eps
+    is_count = (np.abs(total - 1.0) > rounding) & (total != 0.0)
+    value = value / np.where(is_count, total, 1.0)
+    if value.shape[1] == 1:
+        names = tuple(str(label) for label in model.classes_)
+        if len(names) == 2:
+            return value[:, 0, 1:], names[1:]
+        return value[:, 0], names
+    targets = [value[:, k, : len(classes)] for k, classes in enumerate(model.classes_)]
+    return np.concatenate(targets, axis=1), tuple(
+        f"target{k}:{label}" for k, classes in enumerate(model.classes_) for label in classes
+    )
+
+
+def _probabilities(probabilities: Any) -> npt.NDArray[np.float64]:
+    """Bring the result of ``predict_proba`` to the outputs of the ensemble."""
+    if isinstance(probabilities, list):
+        return np.concatenate(probabilities, axis=1)
+    return np.asarray(probabilities[:, 1:] if probabilities.shape[1] == 2 else probabilities)
+
+
+def _boosting_output_names(model: Any) -> tuple[str, ...]:
+    if not hasattr(model, "classes_"):
+        return ("margin",)
+    names = tuple(str(label) for label in model.classes_)
+    return names[1:] if len(names) == 2 else names
+
+
+def _boosting_base(model: Any, n_outputs: int) -> npt.NDArray[np.float64]:
+    start = model.init_
+    if isinstance(start, str) and start == "zero":
+        return np.zeros(n_outputs)
+    constant = type(start).__module__ == "sklearn.dummy" and (
+        getattr(start, "strategy", None) in _CONSTANT_STRATEGIES
+    )
+    if not constant:
+        raise UnsupportedModelError(
+            f"this {type(model).__name__} starts from another model, init={start!r}, whose "
+            "predictions are no sum of trees. Train it with init=None or init='zero'."
+        )
+    # The model turns its own start into a margin: clipping and link differ between versions.
+    base = model._raw_predict_init(np.zeros((1, model.n_features_in_)))
+    return np.asarray(base, dtype=np.float64).reshape(n_outputs)
+
+
+def _boosting_link(model: Any) -> Link:
+    if not hasattr(model, "classes_"):
+        return Link()
+    if model.loss == "exponential":
+        # AdaBoost's loss: the margin is half the log-odds.
+        return Link("logit", scale=2.0)
+    return Link("logit" if len(model.classes_) == 2 else "softmax")

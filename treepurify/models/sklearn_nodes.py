@@ -1,0 +1,156 @@
+"""Node arrays shared by the two tree layouts of scikit-learn."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify.errors import UnsupportedModelError
+from treepurify.models.ensemble import LEAF
+
+__all__ = [
+    "FlatNodes",
+    "check_fields",
+    "cut_at_most_double",
+    "cut_at_most_single",
+    "flat_nodes",
+]
+
+
+@dataclass(frozen=True, eq=False)
+class FlatNodes:
+    """The splits of all trees, as `TreeEnsemble` stores them.
+
+    Parameters
+    ----------
+    tree_ptr, feature, cut, left, right, missing_left : ndarray
+        See `TreeEnsemble`.
+    saw_missing : ndarray of bool, shape (n_features,)
+        Whether a split on the feature proves that training rows lacked its value.
+    """
+
+    tree_ptr: npt.NDArray[np.int64]
+    feature: npt.NDArray[np.int32]
+    cut: npt.NDArray[np.float64]
+    left: npt.NDArray[np.int32]
+    right: npt.NDArray[np.int32]
+    missing_left: npt.NDArray[np.bool_]
+    saw_missing: npt.NDArray[np.bool_]
+
+
+def cut_at_most_single(threshold: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Return the cuts for which ``float64(x) < cut`` iff ``float32(x) <= threshold``.
+
+    Parameters
+    ----------
+    threshold : ndarray of float64
+        Thresholds that the library compares with the value rounded to single precision.
+
+    Returns
+    -------
+    ndarray of float64
+        The smallest doubles that round to a single-precision number above the threshold.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> cut = cut_at_most_single(np.array([0.5]))
+    >>> np.float32(np.nextafter(cut, 0.0)) <= 0.5, np.float32(cut) <= 0.5
+    (array([ True]), array([False]))
+    """
+    with np.errstate(over="ignore", under="ignore"):
+        floor = threshold.astype(np.float32)
+        floor = np.where(floor > threshold, np.nextafter(floor, np.float32(-np.inf)), floor)
+        above = np.nextafter(floor, np.float32(np.inf))
+    middle = 0.5 * floor.astype(np.float64) + 0.5 * above.astype(np.float64)
+    # A tie rounds to the even significand: where that is the floor, the middle is no cut yet.
+    tie_goes_down = floor.view(np.uint32) % 2 == 0
+    return np.where(tie_goes_down, np.nextafter(middle, np.inf), middle)
+
+
+def cut_at_most_double(threshold: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Return the cuts for which ``x < cut`` iff ``x <= threshold``, in double precision.
+
+    No value is at most NaN, which is a threshold of histograms over infinite values.
+    """
+    return np.where(np.isnan(threshold), -np.inf, np.nextafter(threshold, np.inf))
+
+
+def check_fields(
+    names: tuple[str, ...] | None, required: frozenset[str], optional: frozenset[str]
+) -> None:
+    """Refuse a node layout with fields we cannot read: they may change the prediction.
+
+    Raises
+    ------
+    UnsupportedModelError
+        If a field is missing or not known; names the fields.
+    """
+    fields = frozenset(names or ())
+    missing = sorted(required - fields)
+    unknown = sorted(fields - required - optional)
+    if missing or unknown:
+        raise UnsupportedModelError(
+            "the trees of this scikit-learn version have an unknown node layout "
+            f"(missing fields: {missing or 'none'}; unknown fields: {unknown or 'none'}). "
+            "Train the model with scikit-learn 1.2 to 1.9, or update treepurify."
+        )
+
+
+def flat_nodes(
+    sizes: npt.NDArray[np.int64],
+    feature: npt.NDArray[Any],
+    cut: npt.NDArray[np.float64],
+    children: tuple[npt.NDArray[Any], npt.NDArray[Any]],
+    missing_left: npt.NDArray[np.bool_],
+    count: npt.NDArray[Any],
+    n_features: int,
+) -> FlatNodes:
+    """Join the nodes of all trees.
+
+    Parameters
+    ----------
+    sizes : ndarray of int64, shape (n_trees,)
+        Number of nodes of each tree.
+    feature : ndarray of int, shape (n_nodes,)
+        Feature of each node; negative at leaves.
+    cut : ndarray of float64, shape (n_nodes,)
+        Cut of each numeric split, NaN elsewhere. An infinite cut parts the missing values,
+        which go right, from all others.
+    children : tuple of two ndarray of int, shape (n_nodes,)
+        Left and right child, counted within the tree; anything at leaves.
+    missing_left : ndarray of bool, shape (n_nodes,)
+        Whether missing values go left.
+    count : ndarray of int, shape (n_nodes,)
+        Number of training rows in each node.
+    n_features : int
+        Number of features.
+
+    Returns
+    -------
+    FlatNodes
+    """
+    tree_ptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    inner = feature >= 0
+    offset = np.repeat(tree_ptr[:-1], sizes)
+    left, right = (np.where(inner, child + offset, LEAF) for child in children)
+    missing_left = missing_left & inner
+    only_missing = inner & (cut == np.inf)
+
+    saw_missing = np.zeros(n_features, dtype=np.bool_)
+    # Where no training row of a node lacks the value, missing values follow the larger child.
+    unexpected = inner & (missing_left != (count[left] > count[right]))
+    saw_missing[feature[unexpected | only_missing]] = True
+
+    # "x < inf" would send x = inf the wrong way, so such splits are turned round: no value
+    # is below -inf, and those that are not missing go to the (new) right.
+    return FlatNodes(
+        tree_ptr=tree_ptr,
+        feature=np.where(inner, feature, LEAF).astype(np.int32),
+        cut=np.where(only_missing, -np.inf, cut),
+        left=np.where(only_missing, right, left).astype(np.int32),
+        right=np.where(only_missing, left, right).astype(np.int32),
+        missing_left=missing_left ^ only_missing,
+        saw_missing=saw_missing,
+    )

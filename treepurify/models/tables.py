@@ -1,0 +1,130 @@
+"""The canonical form of an additive model made of lookup tables (an EBM)."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify.columns import Columns, read_columns
+from treepurify.features import FeatureSpec
+from treepurify.links import Link
+from treepurify.models.ensemble import ModelSource
+
+__all__ = ["AdditiveTables", "TableTerm"]
+
+
+@dataclass(frozen=True, eq=False)
+class TableTerm:
+    """One term of an additive model: a table over the cells of its features.
+
+    Along the axis of a numeric feature the cells are the intervals between `cuts`
+    (``x < cuts[0]`` first, ``x >= cuts[-1]`` last) and then the missing cell. Along the
+    axis of a categorical feature they are the codes 0 .. n_codes - 1, then the cell of
+    every unknown value, then the missing cell.
+
+    Parameters
+    ----------
+    features : tuple of int
+        Positions of the features, increasing.
+    cuts : tuple of (ndarray of float64 or None)
+        Sorted cuts, one array a feature; None for categorical features.
+    scores : ndarray of float64, shape (cells..., n_outputs)
+        Effect on the margin scale.
+    weights : ndarray of float64, shape (cells...), optional
+        Mass of training rows in each cell, where the model keeps it.
+    """
+
+    features: tuple[int, ...]
+    cuts: tuple[npt.NDArray[np.float64] | None, ...]
+    scores: npt.NDArray[np.float64]
+    weights: npt.NDArray[np.float64] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class AdditiveTables:
+    """An intercept plus terms, each a table over the cells of its own features.
+
+    Parameters
+    ----------
+    terms : tuple of TableTerm
+        The terms, in the order in which the library adds them up.
+    base : ndarray of float64, shape (n_outputs,)
+        Intercept on the margin scale.
+    features : tuple of FeatureSpec
+        The features, in the order of the model.
+    output_names : tuple of str
+        One name an output.
+    link : Link
+        From the margin to the response.
+    source : ModelSource
+        Library, version and kind.
+    has_feature_names : bool
+        Whether the names come from the user's training table.
+    """
+
+    terms: tuple[TableTerm, ...]
+    base: npt.NDArray[np.float64]
+    features: tuple[FeatureSpec, ...]
+    output_names: tuple[str, ...]
+    link: Link
+    source: ModelSource
+    has_feature_names: bool = True
+
+    @property
+    def n_features(self) -> int:
+        """Number of features the model expects."""
+        return len(self.features)
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of outputs on the margin scale."""
+        return len(self.base)
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the features, in the order of the model."""
+        return tuple(spec.name for spec in self.features)
+
+    def columns(self, X: Any) -> Columns:
+        """Read a table into this model's columns."""
+        return read_columns(X, self.features, match_names=self.has_feature_names)
+
+    def margin(self, X: Any) -> npt.NDArray[np.float64]:
+        """Return the raw prediction, before the inverse link.
+
+        Parameters
+        ----------
+        X : array_like or table of shape (n_rows, n_features)
+            The rows.
+
+        Returns
+        -------
+        ndarray of float64, shape (n_rows, n_outputs)
+            Margins.
+
+        Raises
+        ------
+        InvalidInputError
+            If the columns do not fit the model.
+        """
+        columns = self.columns(X)
+        total = np.tile(self.base, (columns.n_rows, 1))
+        for term in self.terms:
+            cells = tuple(
+                term_cells(columns.values[j], self.features[j], cuts)
+                for j, cuts in zip(term.features, term.cuts, strict=True)
+            )
+            total += term.scores[cells]
+        return total
+
+
+def term_cells(
+    column: npt.NDArray[np.floating[Any]], spec: FeatureSpec, cuts: npt.NDArray[np.float64] | None
+) -> npt.NDArray[np.intp]:
+    """Return the cell of each value along one axis of a term."""
+    missing = np.isnan(column)
+    if cuts is None:
+        return np.where(missing, spec.n_codes + 1, np.where(missing, 0, column).astype(np.intp))
+    located = np.searchsorted(cuts, column.astype(np.float64), side="right")
+    return np.where(missing, len(cuts) + 1, located)

@@ -1,0 +1,230 @@
+"""Read UBJSON, the binary form of JSON that XGBoost writes; typed arrays become NumPy arrays."""
+
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify._kernels.ubjson import gather_bytes, typed_array_spans
+from treepurify.errors import InvalidInputError
+
+__all__ = ["ArrayTable", "join_arrays", "read_ubjson"]
+
+_OBJECT, _OBJECT_END, _ARRAY, _ARRAY_END, _STRING, _TYPE, _COUNT = b"{}[]S$#"
+_SCALARS = {
+    ord("i"): struct.Struct(">b"),
+    ord("U"): struct.Struct(">B"),
+    ord("I"): struct.Struct(">h"),
+    ord("l"): struct.Struct(">i"),
+    ord("L"): struct.Struct(">q"),
+    ord("d"): struct.Struct(">f"),
+    ord("D"): struct.Struct(">d"),
+}
+_CONSTANTS = {ord("T"): True, ord("F"): False, ord("Z"): None}
+_ARRAY_TYPES = {code: np.dtype(packed.format) for code, packed in _SCALARS.items()}
+_ITEM_SIZE = np.array([_ARRAY_TYPES[c].itemsize if c in _ARRAY_TYPES else 0 for c in range(256)])
+
+
+@dataclass(frozen=True, eq=False)
+class ArrayTable:
+    """The arrays of many alike objects, joined key by key.
+
+    Parameters
+    ----------
+    n_objects : int
+        Number of objects.
+    values : dict of str to ndarray
+        The arrays under a key, one object after the other.
+    counts : dict of str to ndarray of int64, shape (n_objects,)
+        Number of entries of each object; 0 where an object has no such key.
+    """
+
+    n_objects: int
+    values: dict[str, npt.NDArray[Any]]
+    counts: dict[str, npt.NDArray[np.int64]]
+
+
+@dataclass(frozen=True)
+class _Document:
+    data: bytes | bytearray
+    tables: Mapping[str, Sequence[str]]
+
+
+def read_ubjson(
+    data: bytes | bytearray, *, tables: Mapping[str, Sequence[str]] | None = None
+) -> dict[str, Any]:
+    r"""Decode a UBJSON document.
+
+    Parameters
+    ----------
+    data : bytes or bytearray
+        The document, whose outermost value is an object.
+    tables : mapping of str to sequence of str, optional
+        A list of objects that stands under one of these keys is read as an `ArrayTable` of
+        the typed arrays named in the value, which takes no Python step per object. Objects
+        that nest lists are still returned as a list.
+
+    Returns
+    -------
+    dict
+        The document. Typed arrays are NumPy views of `data`, big-endian.
+
+    Raises
+    ------
+    InvalidInputError
+        If the document is cut short or is not UBJSON.
+
+    Examples
+    --------
+    >>> read_ubjson(b"{i\x01a[$i#i\x02\x03\x04}")
+    {'a': array([3, 4], dtype=int8)}
+    """
+    try:
+        value, _ = _read_value(_Document(data, tables or {}), 0, "")
+    except (IndexError, struct.error, UnicodeDecodeError, RecursionError):
+        raise InvalidInputError("the UBJSON document is cut short or damaged") from None
+    if not isinstance(value, dict):
+        raise InvalidInputError("not a UBJSON document: the outermost value is not an object")
+    return value
+
+
+def join_arrays(objects: Sequence[Any], keys: Sequence[str]) -> ArrayTable:
+    """Join the arrays of decoded objects key by key.
+
+    Parameters
+    ----------
+    objects : sequence of mapping
+        Objects whose values under `keys` are flat lists or one-dimensional arrays of numbers.
+    keys : sequence of str
+        The keys to join.
+
+    Returns
+    -------
+    ArrayTable
+
+    Raises
+    ------
+    InvalidInputError
+        If a value is not a flat list of numbers.
+    """
+    values, counts = {}, {}
+    for key in keys:
+        try:
+            parts = [entry.get(key, ()) for entry in objects]
+            counts[key] = np.fromiter(map(len, parts), dtype=np.int64, count=len(parts))
+            if parts and all(isinstance(part, np.ndarray) for part in parts):
+                joined = np.concatenate(parts)
+            else:
+                joined = np.array(list(chain.from_iterable(parts)))
+        except (AttributeError, TypeError, ValueError, OverflowError):
+            joined = None
+        if joined is None or joined.ndim != 1 or joined.dtype.kind not in "biuf":
+            raise InvalidInputError(f"{key!r} does not hold lists of numbers; the file is damaged")
+        values[key] = joined
+    return ArrayTable(len(objects), values, counts)
+
+
+def _read_value(document: _Document, at: int, key: str) -> tuple[Any, int]:
+    marker = document.data[at]
+    if marker == _OBJECT:
+        return _read_object(document, at + 1)
+    if marker == _ARRAY:
+        return _read_array(document, at + 1, key)
+    if marker == _STRING:
+        return _read_text(document.data, at + 1)
+    return _read_scalar(document.data, at)
+
+
+def _read_scalar(data: bytes | bytearray, at: int) -> tuple[Any, int]:
+    marker = data[at]
+    packed = _SCALARS.get(marker)
+    if packed is not None:
+        return packed.unpack_from(data, at + 1)[0], at + 1 + packed.size
+    if marker in _CONSTANTS:
+        return _CONSTANTS[marker], at + 1
+    raise InvalidInputError(f"not UBJSON: unknown marker {bytes([marker])!r} at byte {at}")
+
+
+def _read_length(data: bytes | bytearray, at: int) -> tuple[int, int]:
+    length, at = _read_scalar(data, at)
+    if not isinstance(length, int) or not 0 <= length <= len(data) - at:
+        raise InvalidInputError(f"the UBJSON document is cut short or damaged at byte {at}")
+    return length, at
+
+
+def _read_text(data: bytes | bytearray, at: int) -> tuple[str, int]:
+    length, at = _read_length(data, at)
+    return data[at : at + length].decode(), at + length
+
+
+def _read_object(document: _Document, at: int) -> tuple[dict[str, Any], int]:
+    result: dict[str, Any] = {}
+    while document.data[at] != _OBJECT_END:
+        key, at = _read_text(document.data, at)
+        result[key], at = _read_value(document, at, key)
+    return result, at + 1
+
+
+def _read_array(document: _Document, at: int, key: str) -> tuple[Any, int]:
+    data = document.data
+    if data[at] == _TYPE:
+        return _read_typed_array(data, at + 1)
+    if data[at] == _COUNT:
+        count, at = _read_length(data, at + 1)
+        if key in document.tables and count > 0:
+            table, after = _read_table(data, at, count, document.tables[key])
+            if table is not None:
+                return table, after
+    else:
+        count = -1
+    result: list[Any] = []
+    while len(result) != count and not (count < 0 and data[at] == _ARRAY_END):
+        value, at = _read_value(document, at, "")
+        result.append(value)
+    return result, at if count >= 0 else at + 1
+
+
+def _read_typed_array(data: bytes | bytearray, at: int) -> tuple[npt.NDArray[Any], int]:
+    dtype = _ARRAY_TYPES.get(data[at])
+    if dtype is None or data[at + 1] != _COUNT:
+        raise InvalidInputError(f"not UBJSON: unknown typed array at byte {at}")
+    length, start = _read_length(data, at + 2)
+    stop = start + length * dtype.itemsize
+    if stop > len(data):
+        raise InvalidInputError(f"the UBJSON document is cut short at byte {len(data)}")
+    return np.frombuffer(data, dtype, length, start), stop
+
+
+def _read_table(
+    data: bytes | bytearray, at: int, n_objects: int, keys: Sequence[str]
+) -> tuple[ArrayTable | None, int]:
+    content = np.frombuffer(data, dtype=np.uint8)
+    names = [key.encode() for key in keys]
+    marker = np.zeros((n_objects, len(keys)), dtype=np.uint8)
+    start = np.zeros((n_objects, len(keys)), dtype=np.int64)
+    count = np.zeros((n_objects, len(keys)), dtype=np.int64)
+    after = typed_array_spans(
+        content,
+        at,
+        _ITEM_SIZE,
+        np.frombuffer(b"".join(names), dtype=np.uint8),
+        np.cumsum([0, *map(len, names)]),
+        marker,
+        start,
+        count,
+    )
+    markers = [set(np.unique(marker[:, column])) - {0} for column in range(len(keys))]
+    if after < 0 or any(len(kinds) > 1 for kinds in markers):
+        return None, at
+    values = {}
+    for column, (key, kinds) in enumerate(zip(keys, markers, strict=True)):
+        dtype = _ARRAY_TYPES[kinds.pop()] if kinds else np.dtype(np.float64)
+        joined = np.empty(int(count[:, column].sum()), dtype=dtype)
+        n_bytes = count[:, column] * dtype.itemsize
+        gather_bytes(content, start[:, column], n_bytes, joined.view(np.uint8))
+        values[key] = joined
+    return ArrayTable(n_objects, values, {k: count[:, i] for i, k in enumerate(keys)}), after

@@ -1,0 +1,341 @@
+"""Turn XGBoost's per-tree arrays into flat node arrays, over all trees at once."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify.errors import InvalidInputError, UnsupportedModelError
+from treepurify.models.ensemble import LEAF, NUMERIC_NODE
+from treepurify.models.ubjson import ArrayTable
+from treepurify.models.xgboost_fields import singles
+
+__all__ = ["TREE_KEYS", "XgboostNodes", "cut_below", "read_nodes"]
+
+# XGBoost's own limit: codes pass through single precision.
+_MOST_CODES = 2**24
+_NODE_KEYS = (
+    "left_children",
+    "right_children",
+    "split_indices",
+    "split_conditions",
+    "default_left",
+)
+_CATEGORY_KEYS = ("categories_nodes", "categories_segments", "categories_sizes")
+TREE_KEYS = (
+    *_NODE_KEYS,
+    "split_type",
+    "categories",
+    *_CATEGORY_KEYS,
+    "base_weights",
+    "leaf_weights",
+)
+
+
+@dataclass(frozen=True, eq=False)
+class XgboostNodes:
+    """The reachable nodes of all trees, children after their parents.
+
+    Parameters
+    ----------
+    tree_ptr, feature, cut, left, right, missing_left, category_ptr, category_left : ndarray
+        As in `TreeEnsemble`.
+    value : ndarray of float32, shape (n_nodes, n_values)
+        Leaf values before any weight; 0 at inner nodes.
+    n_codes : ndarray of int64, shape (n_features,)
+        Number of codes each categorical feature distinguishes; -1 for a numeric feature.
+    """
+
+    tree_ptr: npt.NDArray[np.int64]
+    feature: npt.NDArray[np.int32]
+    cut: npt.NDArray[np.float64]
+    left: npt.NDArray[np.int32]
+    right: npt.NDArray[np.int32]
+    missing_left: npt.NDArray[np.bool_]
+    category_ptr: npt.NDArray[np.int64]
+    category_left: npt.NDArray[np.bool_]
+    value: npt.NDArray[np.float32]
+    n_codes: npt.NDArray[np.int64]
+
+    @property
+    def has_vector_leaves(self) -> bool:
+        """Whether a leaf holds one value an output."""
+        return bool(self.value.shape[1] > 1)
+
+
+@dataclass(frozen=True, eq=False)
+class _StoredNodes:
+    """The nodes as stored, deleted ones included; children are global positions."""
+
+    tree: npt.NDArray[np.int64]
+    root: npt.NDArray[np.int64]
+    left: npt.NDArray[np.int64]
+    right: npt.NDArray[np.int64]
+    is_leaf: npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class _CategorySets:
+    """The members of the category sets: the node that owns the set, and the code."""
+
+    node: npt.NDArray[np.int64]
+    code: npt.NDArray[np.int64]
+
+
+def cut_below(threshold: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
+    """Return the cuts for which ``float64(x) < cut`` iff ``float32(x) < threshold``.
+
+    Parameters
+    ----------
+    threshold : ndarray of float32
+        Thresholds that the library compares with the value rounded to single precision.
+
+    Returns
+    -------
+    ndarray of float64
+        The smallest doubles that round to `threshold` or above it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> cut = cut_below(np.array([0.5], dtype=np.float32))
+    >>> np.float32(np.nextafter(cut, 0.0)) < 0.5, np.float32(cut) < 0.5
+    (array([ True]), array([False]))
+    """
+    # Next to the largest numbers, steps and roundings overflow to the infinities they mean.
+    with np.errstate(over="ignore"):
+        below = np.nextafter(threshold, np.float32(-np.inf)).astype(np.float64)
+        above = threshold.astype(np.float64)
+        # Rounding treats the infinities of float32 as if they stood at 2**128.
+        finite_below = np.where(np.isinf(below) & (above > below), -(2.0**128), below)
+        finite_above = np.where(np.isposinf(above), 2.0**128, above)
+        middle = 0.5 * (finite_below + finite_above)
+        rounds_up = middle.astype(np.float32) >= threshold
+    # A tie goes to the neighbour with an even mantissa, which may be the one below.
+    return np.where(rounds_up, middle, np.nextafter(middle, np.inf))
+
+
+def read_nodes(
+    table: ArrayTable, n_outputs: int, is_categorical: Sequence[bool], n_codes: Sequence[int]
+) -> XgboostNodes:
+    """Read the trees of a booster.
+
+    Parameters
+    ----------
+    table : ArrayTable
+        The arrays of the trees under `TREE_KEYS`.
+    n_outputs : int
+        Number of outputs of the model; the width of vector leaves.
+    is_categorical : sequence of bool
+        Whether each feature is declared categorical.
+    n_codes : sequence of int
+        Number of category labels the model keeps of each feature, 0 where it keeps none.
+
+    Returns
+    -------
+    XgboostNodes
+
+    Raises
+    ------
+    InvalidInputError
+        If arrays do not fit each other.
+    UnsupportedModelError
+        If a feature is split both by code and by cut.
+    """
+    _check_lengths(table)
+    stored = _stored_nodes(table)
+    order = _reachable(stored)
+    position = np.full(len(stored.tree), -1, dtype=np.int32)
+    position[order] = np.arange(len(order), dtype=np.int32)
+    inner = ~stored.is_leaf[order]
+    split_feature = _integers(table, "split_indices")[order]
+    if np.any(inner & ((split_feature < 0) | (split_feature >= len(n_codes)))):
+        raise InvalidInputError("a split uses a feature the model does not list; it is damaged")
+    feature = np.where(inner, split_feature, LEAF).astype(np.int32)
+    by_code = inner & _split_by_code(table, len(position))[order]
+    numeric = inner & ~by_code
+    sets = _category_sets(table, stored, position, by_code)
+    codes = _count_codes(sets, feature, numeric, is_categorical, n_codes)
+    category_ptr, category_left = _category_tables(sets, feature, by_code, codes)
+    condition = singles(_numbers(table, "split_conditions"))[order]
+    cut = np.full(len(order), np.nan)
+    cut[numeric] = cut_below(condition[numeric])
+    tree_size = np.bincount(stored.tree[order], minlength=table.n_objects)
+    return XgboostNodes(
+        tree_ptr=np.concatenate([[0], np.cumsum(tree_size)]).astype(np.int64),
+        feature=feature,
+        cut=cut,
+        left=np.where(inner, position[stored.left[order]], LEAF).astype(np.int32),
+        right=np.where(inner, position[stored.right[order]], LEAF).astype(np.int32),
+        missing_left=inner & (_integers(table, "default_left")[order] != 0),
+        category_ptr=category_ptr,
+        category_left=category_left,
+        value=_leaf_values(table, stored, order, condition, n_outputs),
+        n_codes=codes,
+    )
+
+
+def _numbers(table: ArrayTable, key: str) -> npt.NDArray[Any]:
+    values = table.values[key]
+    return values.astype(values.dtype.newbyteorder("="), copy=False)
+
+
+def _integers(table: ArrayTable, key: str) -> npt.NDArray[Any]:
+    values = _numbers(table, key)
+    if values.size == 0:
+        return values.astype(np.int64)
+    if values.dtype.kind == "f":
+        raise InvalidInputError(f"{key!r} holds fractions; the model is damaged")
+    return values
+
+
+def _check_lengths(table: ArrayTable) -> None:
+    n_nodes = table.counts["left_children"]
+    if np.any(n_nodes < 1):
+        raise InvalidInputError("a tree has no nodes; the model is damaged")
+    for key in (*_NODE_KEYS, "split_type"):
+        # Models older than categorical splits have no 'split_type'.
+        if key == "split_type" and not table.counts[key].any():
+            continue
+        if not np.array_equal(table.counts[key], n_nodes):
+            raise InvalidInputError(
+                f"{key!r} and 'left_children' differ in length within a tree; the model is damaged"
+            )
+    for key in _CATEGORY_KEYS[1:]:
+        if not np.array_equal(table.counts[key], table.counts["categories_nodes"]):
+            raise InvalidInputError(f"{key!r} and 'categories_nodes' differ in length")
+
+
+def _stored_nodes(table: ArrayTable) -> _StoredNodes:
+    n_nodes = table.counts["left_children"]
+    start = np.cumsum(n_nodes) - n_nodes
+    tree = np.repeat(np.arange(table.n_objects), n_nodes)
+    offset = np.repeat(start, n_nodes)
+    left = _integers(table, "left_children").astype(np.int64)
+    right = _integers(table, "right_children").astype(np.int64)
+    is_leaf = left == -1
+    size = np.repeat(n_nodes, n_nodes)
+    # -1 marks children outside the tree; deleted nodes may have any.
+    left = np.where((left > 0) & (left < size), left + offset, -1)
+    right = np.where((right > 0) & (right < size), right + offset, -1)
+    return _StoredNodes(tree, start, left, right, is_leaf)
+
+
+def _reachable(stored: _StoredNodes) -> npt.NDArray[np.int64]:
+    """Positions of the nodes that the roots lead to, tree by tree, parents first."""
+    n_stored = len(stored.tree)
+    frontier = stored.root
+    levels = [frontier]
+    n_reached = len(frontier)
+    while len(frontier):
+        inner = frontier[~stored.is_leaf[frontier]]
+        frontier = np.concatenate([stored.left[inner], stored.right[inner]])
+        n_reached += len(frontier)
+        if np.any(frontier < 0) or n_reached > n_stored:
+            raise InvalidInputError("a node's child is not in its tree; the model is damaged")
+        levels.append(frontier)
+    reached = np.concatenate(levels)
+    if np.bincount(reached, minlength=1).max(initial=0) > 1:
+        raise InvalidInputError("a node is the child of two nodes; the model is damaged")
+    # Level by level, so a stable sort by tree keeps parents before their children.
+    return reached[np.argsort(stored.tree[reached], kind="stable")]
+
+
+def _split_by_code(table: ArrayTable, n_stored: int) -> npt.NDArray[np.bool_]:
+    split_type = _integers(table, "split_type")
+    if split_type.size == 0:
+        return np.zeros(n_stored, dtype=bool)
+    if np.any(split_type > 1):
+        raise UnsupportedModelError(
+            f"unknown kind of split {int(split_type.max())} in the XGBoost model; "
+            "known are 0 (numeric) and 1 (categorical)"
+        )
+    return np.asarray(split_type == 1)
+
+
+def _category_sets(
+    table: ArrayTable,
+    stored: _StoredNodes,
+    position: npt.NDArray[np.int32],
+    by_code: npt.NDArray[np.bool_],
+) -> _CategorySets:
+    count = table.counts["categories_nodes"]
+    node = _integers(table, "categories_nodes").astype(np.int64)
+    sizes = _integers(table, "categories_sizes").astype(np.int64)
+    segments = _integers(table, "categories_segments").astype(np.int64)
+    codes = _integers(table, "categories").astype(np.int64)
+    n_listed = table.counts["categories"]
+    outside = (node < 0) | (node >= np.repeat(table.counts["left_children"], count))
+    beyond = (sizes < 0) | (segments < 0) | (segments + sizes > np.repeat(n_listed, count))
+    if np.any(outside) or np.any(beyond) or np.any((codes < 0) | (codes > _MOST_CODES)):
+        raise InvalidInputError("a category set does not fit its tree; the model is damaged")
+    node = position[node + np.repeat(stored.root, count)].astype(np.int64)
+    used = node >= 0
+    used[used] = by_code[node[used]]
+    if not np.array_equal(np.sort(node[used]), np.flatnonzero(by_code)):
+        raise InvalidInputError("a categorical split has no category set; the model is damaged")
+    first = (segments + np.repeat(np.cumsum(n_listed) - n_listed, count))[used]
+    sizes = sizes[used]
+    within = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    return _CategorySets(np.repeat(node[used], sizes), codes[np.repeat(first, sizes) + within])
+
+
+def _count_codes(
+    sets: _CategorySets,
+    feature: npt.NDArray[np.int32],
+    numeric: npt.NDArray[np.bool_],
+    is_categorical: Sequence[bool],
+    n_codes: Sequence[int],
+) -> npt.NDArray[np.int64]:
+    """Codes a feature distinguishes: labelled ones and those in a set; -1 where numeric."""
+    counts = np.where(is_categorical, np.asarray(n_codes, dtype=np.int64), -1)
+    np.maximum.at(counts, feature[sets.node], sets.code + 1)
+    mixed = np.unique(feature[numeric & (counts[feature] >= 0)])
+    if len(mixed):
+        raise UnsupportedModelError(
+            f"feature {int(mixed[0])} of the XGBoost model is categorical and yet split by value"
+        )
+    return counts
+
+
+def _category_tables(
+    sets: _CategorySets,
+    feature: npt.NDArray[np.int32],
+    by_code: npt.NDArray[np.bool_],
+    n_codes: npt.NDArray[np.int64],
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    # One entry more than codes: XGBoost sends every code outside the set left.
+    width = np.where(by_code, n_codes[feature] + 1, 0)
+    end = np.cumsum(width)
+    category_ptr = np.where(by_code, end - width, NUMERIC_NODE)
+    category_left = np.ones(int(end[-1]) if len(end) else 0, dtype=bool)
+    category_left[category_ptr[sets.node] + sets.code] = False
+    return category_ptr, category_left
+
+
+def _leaf_values(
+    table: ArrayTable,
+    stored: _StoredNodes,
+    order: npt.NDArray[np.int64],
+    condition: npt.NDArray[np.float32],
+    n_outputs: int,
+) -> npt.NDArray[np.float32]:
+    is_leaf = stored.is_leaf[order]
+    n_weights = table.counts["leaf_weights"]
+    if n_outputs > 1 and n_weights.any():
+        row = _integers(table, "right_children").astype(np.int64)[order]
+        tree = stored.tree[order]
+        wrong = is_leaf & ((row < 0) | (row >= n_weights[tree] // n_outputs))
+        if np.any(n_weights % n_outputs) or np.any(wrong):
+            raise InvalidInputError("'leaf_weights' do not fit the leaves; the model is damaged")
+        row += (np.cumsum(n_weights) - n_weights)[tree] // n_outputs
+        vectors = singles(_numbers(table, "leaf_weights")).reshape(-1, n_outputs)
+        return np.where(is_leaf[:, None], vectors[np.where(is_leaf, row, 0)], np.float32(0))
+    # Before 3.2, vector leaves stand among the vectors of all nodes.
+    n_vectors = table.counts["base_weights"]
+    if n_outputs > 1 and np.array_equal(n_vectors, table.counts["left_children"] * n_outputs):
+        vectors = singles(_numbers(table, "base_weights")).reshape(-1, n_outputs)
+        return np.where(is_leaf[:, None], vectors[order], np.float32(0))
+    return np.where(is_leaf, condition, np.float32(0))[:, None]

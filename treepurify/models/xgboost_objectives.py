@@ -1,0 +1,150 @@
+"""What an XGBoost objective says about the base score and the response."""
+
+import json
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify._kernels.single_precision import log_of_singles
+from treepurify.errors import InvalidInputError, UnsupportedModelError
+from treepurify.links import Link, LinkName
+from treepurify.models.xgboost_fields import singles
+
+__all__ = ["Objective", "base_margin", "find_objective"]
+
+# XGBoost keeps probabilities this far from 0 and 1 before it takes their logit.
+_SMALLEST_PROBABILITY = np.float32(1e-6)
+
+
+@dataclass(frozen=True)
+class Objective:
+    """How an objective reads margins.
+
+    Parameters
+    ----------
+    name : str
+        Name in XGBoost.
+    link : Link
+        From the margin to what ``predict`` returns.
+    base_scale : {"identity", "logit", "log"}
+        Function that takes the stored base score to the margin.
+    note : str
+        What a user should know, or "".
+    """
+
+    name: str
+    link: Link
+    base_scale: Literal["identity", "logit", "log"]
+    note: str = ""
+
+
+def _named(
+    link: LinkName, scale: Literal["identity", "logit", "log"], *names: str, note: str = ""
+) -> dict[str, Objective]:
+    return {name: Objective(name, Link(link), scale, note) for name in names}
+
+
+_OBJECTIVES = {
+    **_named(
+        "identity",
+        "identity",
+        "reg:squarederror",
+        "reg:linear",
+        "reg:squaredlogerror",
+        "reg:pseudohubererror",
+        "reg:absoluteerror",
+        "reg:quantileerror",
+        "rank:pairwise",
+        "rank:ndcg",
+        "rank:map",
+    ),
+    **_named(
+        "identity", "identity", "binary:logitraw", note="the margin is the log-odds of the class"
+    ),
+    **_named(
+        "identity", "identity", "binary:hinge", note="predict() says 1 where the margin is above 0"
+    ),
+    **_named("logit", "logit", "binary:logistic", "reg:logistic"),
+    **_named(
+        "log", "log", "count:poisson", "reg:gamma", "reg:tweedie", "survival:cox", "survival:aft"
+    ),
+    **_named("softmax", "identity", "multi:softmax", "multi:softprob"),
+}
+
+
+def find_objective(name: Any) -> Objective:
+    """Return what is known about an objective.
+
+    Parameters
+    ----------
+    name : str
+        Name as stored in the model.
+
+    Returns
+    -------
+    Objective
+
+    Raises
+    ------
+    UnsupportedModelError
+        If the objective is not known: its base score could not be placed on the margin scale.
+    """
+    found = _OBJECTIVES.get(name) if isinstance(name, str) else None
+    if found is None:
+        raise UnsupportedModelError(
+            f"unknown XGBoost objective {name!r}: the scale of its base score is not known. "
+            f"Known are {', '.join(sorted(_OBJECTIVES))}"
+        )
+    return found
+
+
+def base_margin(stored: Any, objective: Objective, n_outputs: int) -> npt.NDArray[np.float32]:
+    """Return the constant on the margin scale, rounded as XGBoost rounds it.
+
+    Parameters
+    ----------
+    stored : str
+        The base score as stored: ``"5E-1"`` up to XGBoost 3.0, ``"[5E-1]"`` or one number an
+        output from 3.1 on.
+    objective : Objective
+        The model's objective.
+    n_outputs : int
+        Number of outputs.
+
+    Returns
+    -------
+    ndarray of float32, shape (n_outputs,)
+
+    Raises
+    ------
+    InvalidInputError
+        If the base score cannot be read.
+
+    Examples
+    --------
+    >>> base_margin("5E-1", find_objective("binary:logistic"), 1).round(3) + 0.0
+    array([0.], dtype=float32)
+    """
+    try:
+        score = singles(np.atleast_1d(np.array(json.loads(str(stored)), dtype=np.float64)))
+    except (ValueError, TypeError, OverflowError, RecursionError):
+        score = np.empty(0, dtype=np.float32)
+    if score.shape not in {(1,), (n_outputs,)} or not np.all(np.isfinite(score)):
+        raise InvalidInputError(
+            f"the base score {stored!r} does not hold one finite number, or {n_outputs}; "
+            "the model is damaged"
+        )
+    if objective.base_scale == "logit":
+        highest = np.float32(1) - _SMALLEST_PROBABILITY
+        odds = np.float32(1) / np.clip(score, _SMALLEST_PROBABILITY, highest) - np.float32(1)
+        score = -log_of_singles(odds)
+    elif objective.base_scale == "log":
+        if np.any(score <= 0):
+            raise UnsupportedModelError(
+                f"the base score {stored!r} of {objective.name} is 0 or negative, so every margin "
+                "is infinite"
+            )
+        score = log_of_singles(score)
+    return np.broadcast_to(score, (n_outputs,)).copy()
