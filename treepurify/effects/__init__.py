@@ -1,0 +1,1 @@
+"""Effect tensors: a model as one table a subset of features."""

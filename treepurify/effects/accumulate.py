@@ -1,0 +1,201 @@
+"""From an ensemble and a grid to one effect tensor a subset of features."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify._kernels.accumulate import add_box_corners, cumulate
+from treepurify._kernels.leaf_boxes import leaf_runs, parents_of
+from treepurify.budget import check_budget
+from treepurify.effects.tensor import EffectTensor, EffectTensors
+from treepurify.grids.grid import Cuts, Grid, Subset
+from treepurify.models.ensemble import TreeEnsemble
+
+__all__ = ["LeafBoxes", "accumulate", "ensemble_cuts", "leaf_boxes"]
+
+
+@dataclass(frozen=True, eq=False)
+class LeafBoxes:
+    """The boxes of cells that the leaves of an ensemble cover, grouped by subset.
+
+    A leaf's subset holds the features that restrict it: a path may test a feature without
+    excluding a cell. Decomposing by leaf path, not by tree, keeps orders low: the four
+    leaves of a depth-2 tree over three features touch only pairs.
+
+    Parameters
+    ----------
+    subsets : tuple of tuple of int
+        The distinct subsets, ordered by size, then by feature.
+    leaf_subset : ndarray of int64, shape (n_leaves,)
+        Position of each leaf's subset; -1 where no cell reaches the leaf.
+    entry_ptr, run_ptr, run_start, run_stop : ndarray
+        Runs of cells along each restricted feature (see `leaf_runs`).
+    values : ndarray of float64, shape (n_leaves, 1 or n_outputs)
+        Leaf values.
+    output : ndarray of int32, shape (n_leaves,)
+        Output that the leaf feeds; -1 for one value an output.
+    """
+
+    subsets: tuple[Subset, ...]
+    leaf_subset: npt.NDArray[np.int64]
+    entry_ptr: npt.NDArray[np.int64]
+    run_ptr: npt.NDArray[np.int64]
+    run_start: npt.NDArray[np.int32]
+    run_stop: npt.NDArray[np.int32]
+    values: npt.NDArray[np.float64]
+    output: npt.NDArray[np.int32]
+
+
+def ensemble_cuts(ensemble: TreeEnsemble) -> Cuts:
+    """Return the union of the cuts of each numeric feature, sorted; None for categorical ones."""
+    numeric = (ensemble.feature >= 0) & (ensemble.category_ptr < 0)
+    feature = ensemble.feature[numeric]
+    cut = ensemble.cut[numeric]
+    order = np.lexsort((cut, feature))
+    feature, cut = feature[order], cut[order]
+    bounds = np.searchsorted(feature, np.arange(ensemble.n_features + 1))
+    return tuple(
+        None if spec.is_categorical else np.unique(cut[bounds[j] : bounds[j + 1]])
+        for j, spec in enumerate(ensemble.features)
+    )
+
+
+def leaf_boxes(ensemble: TreeEnsemble, grid: Grid) -> LeafBoxes:
+    """Return the box of cells that each leaf covers on `grid`."""
+    leaves = np.flatnonzero(ensemble.feature < 0)
+    axes = grid.axes
+    missing = np.array([-1 if a.missing_cell is None else a.missing_cell for a in axes], np.int64)
+    entry_ptr, entry_feature, run_ptr, run_start, run_stop, reachable = leaf_runs(
+        leaves,
+        parents_of(ensemble.left, ensemble.right),
+        ensemble.feature,
+        ensemble.left,
+        _first_cell_right(ensemble, grid),
+        ensemble.missing_left,
+        ensemble.category_ptr,
+        ensemble.category_left,
+        np.array([axis.n_cells for axis in axes], dtype=np.int64),
+        np.array([axis.n_regular for axis in axes], dtype=np.int64),
+        missing,
+    )
+    subsets, leaf_subset = _group(entry_ptr, entry_feature, grid.n_features)
+    tree_of_leaf = np.searchsorted(ensemble.tree_ptr, leaves, side="right") - 1
+    return LeafBoxes(
+        subsets,
+        np.where(reachable, leaf_subset, -1),
+        entry_ptr,
+        run_ptr,
+        run_start,
+        run_stop,
+        ensemble.value[leaves],
+        ensemble.tree_output[tree_of_leaf],
+    )
+
+
+def _first_cell_right(ensemble: TreeEnsemble, grid: Grid) -> npt.NDArray[np.int64]:
+    """Return, for each numeric node, the first interval that goes right."""
+    first = np.zeros(len(ensemble.feature), dtype=np.int64)
+    numeric = (ensemble.feature >= 0) & (ensemble.category_ptr < 0)
+    order = np.argsort(ensemble.feature[numeric], kind="stable")
+    nodes = np.flatnonzero(numeric)[order]
+    bounds = np.searchsorted(ensemble.feature[nodes], np.arange(grid.n_features + 1))
+    for j, axis in enumerate(grid.axes):
+        own = nodes[bounds[j] : bounds[j + 1]]
+        if axis.cuts is not None and len(own):
+            first[own] = np.searchsorted(axis.cuts, ensemble.cut[own]) + 1
+    return first
+
+
+def _group(
+    entry_ptr: npt.NDArray[np.int64], entry_feature: npt.NDArray[np.int32], n_features: int
+) -> tuple[tuple[Subset, ...], npt.NDArray[np.int64]]:
+    """Number the distinct subsets, by size and then by feature."""
+    sizes = np.diff(entry_ptr)
+    widest = int(sizes.max(initial=0))
+    keys = np.zeros((len(sizes), widest + 1), dtype=np.int64)
+    keys[:, 0] = sizes
+    within = np.arange(len(entry_feature)) - np.repeat(entry_ptr[:-1], sizes)
+    keys[np.repeat(np.arange(len(sizes)), sizes), within + 1] = entry_feature + 1
+    base = n_features + 2
+    packed: npt.NDArray[Any]
+    if base ** (widest + 1) < 2**62:
+        # One integer a leaf sorts the same way as its row of keys, and much faster.
+        packed = keys @ np.array([base ** (widest - k) for k in range(widest + 1)])
+        _, first, group = np.unique(packed, return_index=True, return_inverse=True)
+    else:
+        _, first, group = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+    subsets = tuple(
+        tuple(int(j) for j in entry_feature[entry_ptr[i] : entry_ptr[i + 1]]) for i in first
+    )
+    return subsets, np.asarray(group, dtype=np.int64).reshape(-1)
+
+
+def accumulate(
+    ensemble: TreeEnsemble, grid: Grid, boxes: LeafBoxes, memory_budget: int
+) -> EffectTensors:
+    """Sum the leaves of each subset into one tensor on the cells of `grid`.
+
+    The value of a leaf goes to the 2^d corners of its box in a difference array, and one
+    cumulative sum along each axis spreads it: the cost of a leaf does not depend on the
+    number of cells.
+
+    Raises
+    ------
+    MemoryBudgetError
+        If the tensors would not fit.
+    """
+    n_outputs = ensemble.n_outputs
+    shapes = [grid.shape(subset) for subset in boxes.subsets]
+    sizes = [int(np.prod(shape, dtype=object)) * n_outputs for shape in shapes]
+    _check_tensors(boxes.subsets, grid, sizes, memory_budget)
+    widest = max((len(shape) for shape in shapes), default=0)
+    group_shape = np.ones((len(shapes), widest), dtype=np.int64)
+    for i, shape in enumerate(shapes):
+        group_shape[i, : len(shape)] = shape
+    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    tables = np.zeros(offsets[-1])
+    leaves = np.flatnonzero(boxes.leaf_subset >= 0)
+    orders = np.array([len(shape) for shape in shapes], dtype=np.int64)
+    add_box_corners(
+        leaves,
+        boxes.entry_ptr,
+        boxes.run_ptr,
+        boxes.run_start,
+        boxes.run_stop,
+        boxes.leaf_subset[leaves],
+        offsets,
+        group_shape,
+        orders,
+        boxes.values,
+        boxes.output,
+        n_outputs,
+        tables,
+    )
+    intercept = ensemble.base.copy()
+    tensors = {}
+    for i, (subset, shape) in enumerate(zip(boxes.subsets, shapes, strict=True)):
+        cumulate(tables, offsets[i], group_shape[i], orders[i], n_outputs)
+        values = tables[offsets[i] : offsets[i + 1]].reshape(*shape, n_outputs)
+        if subset:
+            tensors[subset] = EffectTensor(subset, grid.subset_axes(subset), values)
+        else:
+            intercept = intercept + values
+    return EffectTensors(intercept, tensors)
+
+
+def _check_tensors(
+    subsets: tuple[Subset, ...], grid: Grid, sizes: list[int], memory_budget: int
+) -> None:
+    if not sizes:
+        return
+    largest = int(np.argmax(np.array(sizes, dtype=float)))
+    names = " x ".join(grid.axes[j].name for j in subsets[largest])
+    check_budget(
+        8 * sum(sizes),
+        memory_budget,
+        f"the effect tensors of {len(subsets)} subsets of features on the union grid (the largest, "
+        f"{names}, has {'x'.join(map(str, grid.shape(subsets[largest])))} cells)",
+        "Raise memory_budget, or train with a smaller depth or fewer bins.",
+    )

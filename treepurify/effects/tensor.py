@@ -1,0 +1,51 @@
+"""An effect tensor: the part of a model that depends on one subset of the features."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify.grids.axis import FeatureAxis
+from treepurify.grids.grid import Subset
+
+__all__ = ["EffectTensor", "EffectTensors"]
+
+
+@dataclass(frozen=True, eq=False)
+class EffectTensor:
+    """Effect of one subset of features in every cell of its axes.
+
+    Parameters
+    ----------
+    subset : tuple of int
+        Features, increasing.
+    axes : tuple of FeatureAxis
+        The axes, one a feature.
+    values : ndarray of float64, shape (cells..., n_outputs)
+        Effect on the margin scale.
+    """
+
+    subset: Subset
+    axes: tuple[FeatureAxis, ...]
+    values: npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class EffectTensors:
+    """A model as an intercept plus effect tensors: their sum is the margin.
+
+    Parameters
+    ----------
+    intercept : ndarray of float64, shape (n_outputs,)
+        Constant part.
+    tensors : dict of tuple of int to EffectTensor
+        Ordered by size of the subset, then by feature.
+    """
+
+    intercept: npt.NDArray[np.float64]
+    tensors: dict[Subset, EffectTensor]
+
+    @property
+    def order(self) -> int:
+        """Size of the largest subset."""
+        return max((len(subset) for subset in self.tensors), default=0)

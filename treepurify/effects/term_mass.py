@@ -1,0 +1,101 @@
+"""The mass of an additive model's own training bins, as margins for every subset."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify.effects.tables import on_axes
+from treepurify.errors import InvalidInputError
+from treepurify.grids.axis import FeatureAxis
+from treepurify.grids.grid import Grid, Subset
+from treepurify.models.tables import AdditiveTables, TableTerm
+from treepurify.weights.weighting import MassTables, normalised
+
+__all__ = ["term_mass"]
+
+Array = npt.NDArray[np.float64]
+
+
+def term_mass(
+    model: AdditiveTables, grids: dict[int, Grid], subsets: Sequence[Subset]
+) -> MassTables:
+    """Return the mass of every subset from the weights that the model keeps of its bins.
+
+    All tables of a fitted EBM count the same rows, so they are margins of one joint mass.
+    Along one feature the cuts of main effects and pairs merge exactly: both tables give the
+    cumulative mass at their own cuts. For two or more features the mass of cells that no
+    table has is not known, and a larger term with other cuts is refused.
+
+    Raises
+    ------
+    InvalidInputError
+        If the model keeps no weights, or they do not determine a table.
+    """
+    weighted = [term for term in model.terms if term.weights is not None]
+    if len(weighted) < len(model.terms) or not model.terms:
+        raise InvalidInputError(
+            "the model keeps no weights of its bins: pass X, or use weights='uniform'"
+        )
+    return {
+        subset: normalised(_table(weighted, grids[len(subset)], subset), "the model's bin weights")
+        for subset in subsets
+    }
+
+
+def _table(terms: list[TableTerm], grid: Grid, subset: Subset) -> Array:
+    around = [term for term in terms if set(subset) <= set(term.features)]
+    if len(subset) == 1:
+        return _margin(around, grid.axes[subset[0]], subset[0])
+    axes = grid.subset_axes(subset)
+    for term in sorted(around, key=lambda term: len(term.features)):
+        positions = [term.features.index(j) for j in subset]
+        if all(_same_cuts(term, p, axis) for p, axis in zip(positions, axes, strict=True)):
+            summed = _weights(term).sum(
+                axis=tuple(i for i in range(len(term.features)) if i not in positions)
+            )
+            cuts = tuple(term.cuts[p] for p in positions)
+            return on_axes(TableTerm(subset, cuts, term.scores), summed, axes)
+    names = " & ".join(axis.name for axis in axes)
+    raise InvalidInputError(
+        f"the model's bin weights do not determine the joint mass of {names} on the cuts of its "
+        "larger terms: pass X"
+    )
+
+
+def _weights(term: TableTerm) -> Array:
+    return term.weights if term.weights is not None else np.zeros(term.scores.shape[:-1])
+
+
+def _same_cuts(term: TableTerm, position: int, axis: FeatureAxis) -> bool:
+    cuts = term.cuts[position]
+    if cuts is None or axis.cuts is None:
+        return cuts is None and axis.cuts is None
+    return np.array_equal(cuts, axis.cuts)
+
+
+def _margin(terms: list[TableTerm], axis: FeatureAxis, feature: int) -> Array:
+    """Merge the margins of all terms with the feature on the union of their cuts."""
+    margins = []
+    for term in terms:
+        position = term.features.index(feature)
+        rest = tuple(i for i in range(len(term.features)) if i != position)
+        margin = _weights(term).sum(axis=rest)
+        margins.append((term.cuts[position], margin / margin.sum()))
+    cuts, margin = margins[0]
+    if axis.cuts is None or cuts is None:
+        return np.asarray(margin[_kept(axis, len(margin))])
+    at_cuts = np.full(len(axis.cuts), np.nan)
+    for own_cuts, own in reversed(margins):
+        if own_cuts is not None:
+            at_cuts[np.searchsorted(axis.cuts, own_cuts)] = np.cumsum(own)[: len(own_cuts)]
+    present = float(margin[: len(cuts) + 1].sum())
+    cumulative = np.concatenate([[0.0], np.maximum.accumulate(at_cuts), [present]])
+    regular = np.maximum(np.diff(cumulative), 0.0)
+    return np.concatenate([regular, margin[len(cuts) + 1 :] if axis.has_missing else []])
+
+
+def _kept(axis: FeatureAxis, n_cells: int) -> list[int]:
+    """Return the cells of a categorical term that the axis has."""
+    special = [n_cells - 2] * axis.has_other + [n_cells - 1] * axis.has_missing
+    return [*range(axis.n_regular), *special]

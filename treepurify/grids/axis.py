@@ -1,0 +1,134 @@
+"""One axis of a grid: the cells that a model can tell apart along one feature."""
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["FeatureAxis"]
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureAxis:
+    """The cells along one feature.
+
+    Numeric features have ``len(cuts) + 1`` intervals, ``x < cuts[0]`` first and
+    ``x >= cuts[-1]`` last. Categorical features have one cell a code, then, where needed,
+    one for every other value. The missing cell, where there is one, comes last.
+
+    Parameters
+    ----------
+    name : str
+        Name of the feature.
+    cuts : ndarray of float64, shape (n_cuts,), optional
+        Sorted cuts; None for a categorical feature.
+    categories : tuple of hashable
+        Labels of the codes of a categorical feature.
+    has_other : bool
+        Whether there is a cell for values the model does not know (categorical only).
+    has_missing : bool
+        Whether there is a cell for missing values.
+    bounds : tuple of float, optional
+        Smallest and largest finite value in the data that the grid was made with.
+    """
+
+    name: str
+    cuts: npt.NDArray[np.float64] | None
+    categories: tuple[Hashable, ...] = ()
+    has_other: bool = False
+    has_missing: bool = False
+    bounds: tuple[float, float] | None = None
+
+    @property
+    def is_categorical(self) -> bool:
+        """Whether the cells are categories."""
+        return self.cuts is None
+
+    @property
+    def n_regular(self) -> int:
+        """Number of cells without those for other and missing values."""
+        return len(self.categories) if self.cuts is None else len(self.cuts) + 1
+
+    @property
+    def n_cells(self) -> int:
+        """Number of cells."""
+        return self.n_regular + int(self.has_other) + int(self.has_missing)
+
+    @property
+    def other_cell(self) -> int | None:
+        """Position of the cell of unknown categories."""
+        return self.n_regular if self.has_other else None
+
+    @property
+    def missing_cell(self) -> int | None:
+        """Position of the cell of missing values."""
+        return self.n_cells - 1 if self.has_missing else None
+
+    def labels(self) -> list[str]:
+        """Return one readable label a cell, in the order of the cells.
+
+        Examples
+        --------
+        >>> FeatureAxis("age", np.array([30.0, 50.0]), has_missing=True).labels()
+        ['< 30', '[30, 50)', '>= 50', 'missing']
+        """
+        if self.cuts is None:
+            regular = [str(label) for label in self.categories]
+        else:
+            regular = _interval_labels(self.cuts)
+        special = ["other"] * self.has_other + ["missing"] * self.has_missing
+        return regular + special
+
+    def cells_in(self, coarse: "FeatureAxis") -> npt.NDArray[np.intp]:
+        """Return, for each cell of this axis, the cell of `coarse` that contains it.
+
+        The cuts of `coarse` must be among the cuts of this axis. A special cell that
+        `coarse` does not have maps to its last cell.
+        """
+        if self.cuts is None or coarse.cuts is None:
+            regular = np.arange(self.n_regular)
+        else:
+            left = np.concatenate([[-np.inf], self.cuts])
+            regular = np.searchsorted(coarse.cuts, left, side="right")
+        last = coarse.n_cells - 1
+        special = []
+        if self.has_other:
+            special.append(last if coarse.other_cell is None else coarse.other_cell)
+        if self.has_missing:
+            special.append(last if coarse.missing_cell is None else coarse.missing_cell)
+        return np.concatenate([regular, np.array(special, dtype=np.intp)]).astype(np.intp)
+
+    def lengths(self) -> npt.NDArray[np.float64]:
+        """Return the length of each cell in the units of the feature.
+
+        The outer intervals end at `bounds`, or, where the data do not reach beyond the
+        outer cuts, have length zero. Categories have length one, special cells zero.
+        """
+        special = np.zeros(self.n_cells - self.n_regular)
+        if self.cuts is None or self.bounds is None or len(self.cuts) == 0:
+            return np.concatenate([np.ones(self.n_regular), special])
+        lower, upper = self.bounds
+        edges = np.concatenate([[lower], np.clip(self.cuts, lower, upper), [upper]])
+        return np.concatenate([np.diff(edges), special])
+
+
+def _interval_labels(cuts: npt.NDArray[np.float64]) -> list[str]:
+    if len(cuts) == 0:
+        return ["all"]
+    text = [_shortest(cuts, i) for i in range(len(cuts))]
+    between = [f"[{low}, {high})" for low, high in pairwise(text)]
+    return [f"< {text[0]}", *between, f">= {text[-1]}"]
+
+
+def _shortest(cuts: npt.NDArray[np.float64], i: int) -> str:
+    """Format a cut with as few digits as keep it apart from its neighbours."""
+    for digits in (4, 6, 9):
+        text = f"{cuts[i]:.{digits}g}"
+        value = float(text)
+        below = i == 0 or cuts[i - 1] < value
+        above = i == len(cuts) - 1 or value < cuts[i + 1]
+        if below and above:
+            return text
+    return f"{cuts[i]:.17g}"

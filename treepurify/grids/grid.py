@@ -1,0 +1,234 @@
+"""A grid: one axis a feature, and the encoding of rows as cell numbers."""
+
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify._kernels.locate import locate
+from treepurify.columns import Columns, read_columns
+from treepurify.errors import InvalidInputError
+from treepurify.features import FeatureSpec
+from treepurify.grids.axis import FeatureAxis
+from treepurify.threads import map_threads
+
+__all__ = [
+    "EncodedRows",
+    "Grid",
+    "MissingCells",
+    "Subset",
+    "check_special_cells",
+    "encode_rows",
+    "make_grid",
+]
+
+Subset = tuple[int, ...]
+MissingCells = Literal["auto", "always"]
+Cuts = tuple[npt.NDArray[np.float64] | None, ...]
+
+_ROWS_A_BLOCK = 16384
+
+
+@dataclass(frozen=True, eq=False)
+class EncodedRows:
+    """Rows as cell numbers.
+
+    Parameters
+    ----------
+    codes : ndarray of unsigned int, shape (n_features, n_rows)
+        Cell of each row along each axis; features without a cut are all zero.
+    weights : ndarray of float64, shape (n_rows,), optional
+        Weight of each row; None for equal weights.
+    """
+
+    codes: npt.NDArray[Any]
+    weights: npt.NDArray[np.float64] | None = None
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return int(self.codes.shape[1])
+
+
+@dataclass(frozen=True, eq=False)
+class Grid:
+    """The cells that a model can tell apart.
+
+    Parameters
+    ----------
+    axes : tuple of FeatureAxis
+        One axis a feature, in the order of the model.
+    features : tuple of FeatureSpec
+        How the columns of a table are read.
+    match_names : bool
+        Whether tables are matched by column name.
+    """
+
+    axes: tuple[FeatureAxis, ...]
+    features: tuple[FeatureSpec, ...]
+    match_names: bool = True
+
+    @property
+    def n_features(self) -> int:
+        """Number of features."""
+        return len(self.axes)
+
+    def shape(self, subset: Subset) -> tuple[int, ...]:
+        """Return the number of cells along each feature of `subset`."""
+        return tuple(self.axes[j].n_cells for j in subset)
+
+    def subset_axes(self, subset: Subset) -> tuple[FeatureAxis, ...]:
+        """Return the axes of the features in `subset`."""
+        return tuple(self.axes[j] for j in subset)
+
+    def columns(self, X: Any) -> Columns:
+        """Read a table into the columns of this grid."""
+        return read_columns(X, self.features, match_names=self.match_names)
+
+    def encode(self, X: Any) -> EncodedRows:
+        """Return the cell numbers of the rows of `X`.
+
+        Raises
+        ------
+        InvalidInputError
+            If a value is missing or unknown along an axis that has no cell for it.
+        """
+        rows, reached = encode_rows(self.columns(X), self.axes)
+        for axis, wider in zip(self.axes, reached, strict=True):
+            if axis.n_cells > 1:
+                check_special_cells(axis, wider)
+        return rows
+
+
+def check_special_cells(axis: FeatureAxis, reached: FeatureAxis) -> None:
+    """Raise `InvalidInputError` if rows need a special cell that `axis` does not have."""
+    for what, has, met in (
+        ("missing values", axis.has_missing, reached.has_missing),
+        ("values unknown to the model", axis.has_other, reached.has_other),
+    ):
+        if met and not has:
+            raise InvalidInputError(
+                f"feature {axis.name!r} has {what}, but the grid was made without a cell for them; "
+                'make it with missing_cells="always", or with rows that have such values'
+            )
+
+
+def make_grid(
+    columns: Columns | None,
+    features: tuple[FeatureSpec, ...],
+    cuts: Cuts,
+    *,
+    match_names: bool,
+    missing_cells: MissingCells = "auto",
+) -> tuple[Grid, EncodedRows | None]:
+    """Make the grid of a model's cuts and encode the rows on it.
+
+    Parameters
+    ----------
+    columns : Columns, optional
+        The rows; they decide where cells for missing and unknown values are needed.
+    features : tuple of FeatureSpec
+        The model's features.
+    cuts : tuple of (ndarray or None)
+        Sorted cuts of each numeric feature, None for categorical ones.
+    match_names : bool
+        Whether tables are matched by column name later on.
+    missing_cells : {"auto", "always"}
+        ``"auto"``: a missing cell where the model or the rows have missing values, a cell
+        for unknown categories where the rows have them; ``"always"``: both everywhere.
+
+    Returns
+    -------
+    grid : Grid
+    rows : EncodedRows or None
+        The encoded rows, where `columns` are given.
+    """
+    always = missing_cells == "always"
+    axes = tuple(
+        FeatureAxis(
+            name=spec.name,
+            cuts=feature_cuts,
+            categories=() if feature_cuts is not None else _category_labels(spec),
+            has_other=always and feature_cuts is None,
+            has_missing=always or spec.has_missing,
+        )
+        for spec, feature_cuts in zip(features, cuts, strict=True)
+    )
+    rows = None
+    if columns is not None:
+        rows, axes = encode_rows(columns, axes)
+    return Grid(axes, features, match_names), rows
+
+
+def encode_rows(
+    columns: Columns, axes: tuple[FeatureAxis, ...]
+) -> tuple[EncodedRows, tuple[FeatureAxis, ...]]:
+    """Encode rows, widening axes by the special cells that the rows need.
+
+    Returns
+    -------
+    rows : EncodedRows
+    axes : tuple of FeatureAxis
+        The given axes, with cells for missing and unknown values where the rows have such
+        values, and with the bounds of the rows where the axes had none.
+    """
+    axes = tuple(
+        _widen_categorical(axis, column) if axis.is_categorical else axis
+        for axis, column in zip(axes, columns.values, strict=True)
+    )
+    widest = max((axis.n_cells + (not axis.is_categorical) for axis in axes), default=1)
+    codes = np.zeros((len(axes), columns.n_rows), dtype=_code_dtype(widest))
+
+    def encode_block(start: int) -> list[tuple[bool, float, float]]:
+        block = slice(start, start + _ROWS_A_BLOCK)
+        met = []
+        for j, axis in enumerate(axes):
+            values = columns.values[j][block]
+            if axis.cuts is None:
+                codes[j, block] = _category_cells(axis, values)
+                met.append((False, np.inf, -np.inf))
+            else:
+                met.append(locate(values, axis.cuts, axis.n_regular, codes[j, block]))
+        return met
+
+    blocks = map_threads(encode_block, range(0, columns.n_rows, _ROWS_A_BLOCK))
+    widened = tuple(
+        axis if axis.is_categorical else _widen_numeric(axis, [met[j] for met in blocks])
+        for j, axis in enumerate(axes)
+    )
+    return EncodedRows(codes), widened
+
+
+def _widen_numeric(axis: FeatureAxis, met: list[tuple[bool, float, float]]) -> FeatureAxis:
+    lowest = min((low for _, low, _ in met), default=np.inf)
+    highest = max((high for _, _, high in met), default=-np.inf)
+    bounds = axis.bounds
+    if bounds is None and lowest <= highest:
+        bounds = (float(lowest), float(highest))
+    missing = axis.has_missing or any(missing for missing, _, _ in met)
+    return replace(axis, has_missing=missing, bounds=bounds)
+
+
+def _widen_categorical(axis: FeatureAxis, column: npt.NDArray[Any]) -> FeatureAxis:
+    return replace(
+        axis,
+        has_other=axis.has_other or bool(np.any(column == axis.n_regular)),
+        has_missing=axis.has_missing or bool(np.any(np.isnan(column))),
+    )
+
+
+def _category_cells(axis: FeatureAxis, column: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    return np.where(np.isnan(column), float(axis.n_cells - 1), column)
+
+
+def _category_labels(spec: FeatureSpec) -> tuple[Any, ...]:
+    if spec.categories is not None:
+        return tuple(spec.categories[: spec.n_codes])
+    return tuple(range(spec.n_codes))
+
+
+def _code_dtype(n_cells: int) -> type[np.unsignedinteger[Any]]:
+    if n_cells <= 256:
+        return np.uint8
+    return np.uint16 if n_cells <= 65536 else np.uint32

@@ -1,0 +1,47 @@
+"""Weightings: the distribution under which effects are purified."""
+
+from treepurify.errors import InvalidInputError
+from treepurify.weights.empirical import Empirical
+from treepurify.weights.given import CountedCells, JointTable, Rows
+from treepurify.weights.independent import Independent
+from treepurify.weights.laplace import Laplace
+from treepurify.weights.uniform import Uniform
+from treepurify.weights.weighting import MassTables, Weighting
+
+__all__ = [
+    "CountedCells",
+    "Empirical",
+    "Independent",
+    "JointTable",
+    "Laplace",
+    "MassTables",
+    "Rows",
+    "Uniform",
+    "Weighting",
+    "as_weighting",
+]
+
+_BY_NAME: dict[str, type[Empirical] | type[Laplace] | type[Uniform] | type[Independent]] = {
+    "empirical": Empirical,
+    "laplace": Laplace,
+    "uniform": Uniform,
+    "independent": Independent,
+}
+
+
+def as_weighting(weights: "str | Weighting") -> Weighting:
+    """Return the weighting of a name, or the weighting itself.
+
+    Raises
+    ------
+    InvalidInputError
+        If `weights` is neither; lists what is known.
+    """
+    if isinstance(weights, Weighting):
+        return weights
+    if isinstance(weights, str) and weights in _BY_NAME:
+        return _BY_NAME[weights]()
+    raise InvalidInputError(
+        f"weights must be one of {', '.join(map(repr, _BY_NAME))} or a weighting such as "
+        f"treepurify.Laplace(0.3), got {weights!r}"
+    )

@@ -1,0 +1,126 @@
+"""Weightings that the caller brings: a joint table, other rows, or counts."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify.errors import InvalidInputError
+from treepurify.grids.grid import EncodedRows, Grid, Subset
+from treepurify.weights.empirical import Empirical
+from treepurify.weights.weighting import MassTables, Weighting, normalised
+
+__all__ = ["CountedCells", "JointTable", "Rows"]
+
+
+@dataclass(frozen=True, eq=False)
+class JointTable(Weighting):
+    """A joint mass over all cells of some features.
+
+    Parameters
+    ----------
+    table : array_like, shape (cells...)
+        Mass of each cell, one axis a feature of `features`; any positive scale.
+    features : sequence of int, optional
+        Positions of the features along the axes of `table`; all features by default. They
+        must include every feature that the model uses.
+
+    Examples
+    --------
+    >>> JointTable([[0.2, 0.1], [0.3, 0.4]]).describe()
+    'given joint table'
+    """
+
+    table: npt.ArrayLike
+    features: Sequence[int] | None = None
+    name: ClassVar[str] = "given joint table"
+
+    def tables(self, grid: Grid, rows: EncodedRows | None, subsets: Sequence[Subset]) -> MassTables:
+        """Return the mass of each subset's cells."""
+        features = tuple(range(grid.n_features) if self.features is None else self.features)
+        table = np.asarray(self.table, dtype=np.float64)
+        expected = grid.shape(features)
+        if table.shape != expected:
+            raise InvalidInputError(
+                f"the joint table has shape {table.shape}; the cells of features {features} have "
+                f"shape {expected}"
+            )
+        joint = normalised(table, "the masses of the joint table")
+        return {subset: _margin(joint, features, subset) for subset in subsets}
+
+
+def _margin(
+    joint: npt.NDArray[np.float64], features: tuple[int, ...], subset: Subset
+) -> npt.NDArray[np.float64]:
+    absent = [j for j in subset if j not in features]
+    if absent:
+        raise InvalidInputError(f"the joint table leaves out the features {absent}")
+    summed = joint.sum(axis=tuple(i for i, j in enumerate(features) if j not in subset))
+    kept = [j for j in features if j in subset]
+    return np.asarray(summed.transpose([kept.index(j) for j in subset]))
+
+
+@dataclass(frozen=True, eq=False)
+class Rows(Weighting):
+    """The empirical distribution of other rows than those the model is checked on.
+
+    Parameters
+    ----------
+    X : array_like or table of shape (n_rows, n_features)
+        The rows.
+    sample_weight : array_like of shape (n_rows,), optional
+        Weight of each row.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Rows(np.zeros((3, 2)), [1.0, 1.0, 2.0]).describe()
+    'empirical (given rows)'
+    """
+
+    X: Any
+    sample_weight: npt.ArrayLike | None = None
+    name: ClassVar[str] = "empirical (given rows)"
+    needs_rows: ClassVar[bool] = True
+
+    def tables(self, grid: Grid, rows: EncodedRows | None, subsets: Sequence[Subset]) -> MassTables:
+        """Return the mass of each subset's cells."""
+        return Empirical().tables(grid, rows, subsets)
+
+
+@dataclass(frozen=True, eq=False)
+class CountedCells(Weighting):
+    """Counts gathered batch by batch (see `treepurify.count_cells`).
+
+    Parameters
+    ----------
+    grid : Grid
+        The cells that were counted.
+    counts : dict of tuple of int to ndarray of float64
+        Number, or summed weight, of the rows in each cell of each subset.
+    """
+
+    grid: Grid
+    counts: MassTables
+    name: ClassVar[str] = "empirical (counted)"
+
+    def tables(self, grid: Grid, rows: EncodedRows | None, subsets: Sequence[Subset]) -> MassTables:
+        """Return the mass of each subset's cells."""
+        absent = [subset for subset in subsets if subset not in self.counts]
+        if absent or grid is not self.grid:
+            raise InvalidInputError(
+                "these counts were made for another model; call count_cells with the model that "
+                "is purified"
+            )
+        return {
+            subset: normalised(self.counts[subset], "the counted weights") for subset in subsets
+        }
+
+    def merge(self, other: "CountedCells") -> "CountedCells":
+        """Return the counts of both sets of rows together."""
+        if other.grid is not self.grid:
+            raise InvalidInputError("counts of different grids cannot be merged")
+        counts = {subset: table + other.counts[subset] for subset, table in self.counts.items()}
+        return CountedCells(self.grid, counts)

@@ -1,0 +1,36 @@
+"""Independent weighting: the product of the empirical margins."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from treepurify.errors import InvalidInputError
+from treepurify.grids.grid import EncodedRows, Grid, Subset
+from treepurify.weights.empirical import count_rows
+from treepurify.weights.weighting import MassTables, Weighting, normalised, outer_product
+
+__all__ = ["Independent"]
+
+
+@dataclass(frozen=True)
+class Independent(Weighting):
+    """The product of the empirical margins: real marginals, no dependence.
+
+    Examples
+    --------
+    >>> Independent().describe()
+    'independent'
+    """
+
+    name: ClassVar[str] = "independent"
+    needs_rows: ClassVar[bool] = True
+    is_product: ClassVar[bool] = True
+
+    def tables(self, grid: Grid, rows: EncodedRows | None, subsets: Sequence[Subset]) -> MassTables:
+        """Return the mass of each subset's cells."""
+        if rows is None:
+            raise InvalidInputError('weights="independent" need the rows: pass X')
+        features = sorted({j for subset in subsets for j in subset})
+        counts = count_rows(grid, rows, [(j,) for j in features])
+        margins = {j: normalised(counts[(j,)], "the weights of the rows") for j in features}
+        return {subset: outer_product([margins[j] for j in subset]) for subset in subsets}

@@ -1,0 +1,68 @@
+"""Uniform weighting: equal mass a cell, or mass by length."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify.errors import InvalidInputError
+from treepurify.grids.axis import FeatureAxis
+from treepurify.grids.grid import EncodedRows, Grid, Subset
+from treepurify.weights.weighting import MassTables, Weighting, normalised, outer_product
+
+__all__ = ["Uniform"]
+
+
+@dataclass(frozen=True)
+class Uniform(Weighting):
+    """Independent features, uniform along each axis (Lengerich et al. 2020, section 5.2).
+
+    Parameters
+    ----------
+    by : {"cell", "length"}
+        ``"cell"``: every interval or category has the same mass, as in the paper;
+        ``"length"``: intervals weigh by their length between the smallest and the largest
+        value of the data, categories equally.
+    missing : bool
+        Whether the cells for missing values and unknown categories share in the mass. They
+        get none otherwise.
+
+    Examples
+    --------
+    >>> Uniform(by="length").describe()
+    'uniform by length'
+    """
+
+    by: Literal["cell", "length"] = "cell"
+    missing: bool = False
+    name: ClassVar[str] = "uniform"
+    is_product: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if self.by not in ("cell", "length"):
+            raise InvalidInputError(f'Uniform(by=...) takes "cell" or "length", got {self.by!r}')
+
+    def tables(self, grid: Grid, rows: EncodedRows | None, subsets: Sequence[Subset]) -> MassTables:
+        """Return the mass of each subset's cells."""
+        margins = {j: self._margin(grid.axes[j]) for subset in subsets for j in subset}
+        return {subset: outer_product([margins[j] for j in subset]) for subset in subsets}
+
+    def describe(self) -> str:
+        """Return the measure in words."""
+        return self.name + (" by length" if self.by == "length" else "")
+
+    def _margin(self, axis: FeatureAxis) -> npt.NDArray[np.float64]:
+        margin = np.zeros(axis.n_cells)
+        if self.by == "cell":
+            margin[: axis.n_regular] = 1.0
+        elif axis.bounds is None and axis.cuts is not None and len(axis.cuts):
+            raise InvalidInputError(
+                f'Uniform(by="length") needs the range of feature {axis.name!r}: pass X'
+            )
+        else:
+            margin[:] = axis.lengths()
+        if self.missing:
+            margin[axis.n_regular :] = margin[: axis.n_regular].mean()
+        return normalised(margin, f"the uniform masses of feature {axis.name!r}")
