@@ -1,0 +1,1 @@
+"""Purification: exact solves and mass-moving, with their certificate."""

@@ -1,0 +1,156 @@
+"""Purify a family of effect tensors, from the largest subsets down to the intercept."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify.effects.tensor import EffectTensors
+from treepurify.errors import InvalidInputError
+from treepurify.grids.axis import FeatureAxis
+from treepurify.grids.grid import Subset
+from treepurify.purification.general import solve_general
+from treepurify.purification.mass_moving import solve_by_mass_moving
+from treepurify.purification.pair import solve_pair
+from treepurify.purification.solution import Solution
+from treepurify.weights.weighting import MassTables
+
+__all__ = ["Method", "Purified", "downward_closure", "purify_effects"]
+
+Array = npt.NDArray[np.float64]
+Axes = dict[Subset, tuple[FeatureAxis, ...]]
+Method = Literal["exact", "mass-moving"]
+
+
+@dataclass(frozen=True, eq=False)
+class Purified:
+    """Pure effects of every subset, and how they were found.
+
+    Parameters
+    ----------
+    intercept : ndarray of float64, shape (n_outputs,)
+        Mean of the model under the mass.
+    effects : dict of tuple of int to ndarray of float64, shape (cells..., n_outputs)
+        Pure effects, ordered by size of the subset, then by feature.
+    solutions : dict of tuple of int to Solution
+        How each tensor of two or more features was purified.
+    additivity : float
+        Largest difference, over all cells, between a tensor and the sum of its pure part and
+        what was moved out of it.
+    """
+
+    intercept: Array
+    effects: dict[Subset, Array]
+    solutions: dict[Subset, Solution]
+    additivity: float
+
+
+def downward_closure(subsets: Iterable[Subset]) -> list[Subset]:
+    """Return all non-empty subsets of the given ones, by size, then by feature.
+
+    Examples
+    --------
+    >>> downward_closure([(0, 2), (1,)])
+    [(0,), (1,), (2,), (0, 2)]
+    """
+    found = {
+        part
+        for subset in subsets
+        for size in range(1, len(subset) + 1)
+        for part in combinations(subset, size)
+    }
+    return sorted(found, key=lambda subset: (len(subset), subset))
+
+
+def purify_effects(
+    effects: EffectTensors,
+    mass: MassTables,
+    axes: Axes,
+    *,
+    method: Method = "exact",
+    progress: Callable[[str, int, int], None],
+) -> Purified:
+    """Purify every tensor against its own marginal mass (Algorithm 2 of the paper).
+
+    A function of ``x_u`` has ANOVA components on subsets of ``u`` only, and they depend on
+    the margin ``w_u`` alone. So each tensor is purified against its own margin, the largest
+    subsets first, and what leaves it is added to the tensors one feature smaller.
+
+    Parameters
+    ----------
+    effects : EffectTensors
+        The model.
+    mass : dict of tuple of int to ndarray
+        Mass of every subset in the downward closure.
+    axes : dict of tuple of int to tuple of FeatureAxis
+        Axes of every subset in the downward closure. Those of a subset may be finer than
+        those of a larger one.
+    method : {"exact", "mass-moving"}
+        Direct and conjugate-gradient solves, or the paper's algorithm.
+    progress : callable
+        Called with a word, the number of tables done and their total.
+
+    Returns
+    -------
+    Purified
+    """
+    if method not in get_args(Method):
+        raise InvalidInputError(f'method must be "exact" or "mass-moving", got {method!r}')
+    n_outputs = len(effects.intercept)
+    subsets = downward_closure(effects.tensors)
+    pending: dict[Subset, Array] = {}
+    solutions: dict[Subset, Solution] = {}
+    pure: dict[Subset, Array] = {}
+    intercept = effects.intercept
+    additivity = 0.0
+    for done, subset in enumerate(reversed(subsets)):
+        progress("purifying tables", done, len(subsets))
+        values = _raw_values(effects, subset, axes, n_outputs)
+        if subset in pending:
+            values = values + pending.pop(subset)
+        if len(subset) == 1:
+            mean = mass[subset] @ values
+            pure[subset] = values - mean
+            intercept = intercept + mean
+            continue
+        solution = _solve(values, mass[subset], method)
+        solutions[subset] = solution
+        additivity = max(additivity, _additivity(values, solution))
+        pure[subset] = solution.pure
+        for position, moved in enumerate(solution.moved):
+            rest = subset[:position] + subset[position + 1 :]
+            own = axes[subset][:position] + axes[subset][position + 1 :]
+            part = refine(moved, own, axes[rest])
+            pending[rest] = pending[rest] + part if rest in pending else part
+    return Purified(intercept, {subset: pure[subset] for subset in subsets}, solutions, additivity)
+
+
+def _solve(values: Array, mass: Array, method: Method) -> Solution:
+    if method == "mass-moving":
+        return solve_by_mass_moving(values, mass)
+    return solve_pair(values, mass) if mass.ndim == 2 else solve_general(values, mass)
+
+
+def _additivity(values: Array, solution: Solution) -> float:
+    total = solution.pure
+    for axis, part in enumerate(solution.moved):
+        total = total + np.expand_dims(part, axis)
+    return float(np.max(np.abs(total - values), initial=0.0))
+
+
+def _raw_values(effects: EffectTensors, subset: Subset, axes: Axes, n_outputs: int) -> Array:
+    tensor = effects.tensors.get(subset)
+    if tensor is None:
+        return np.zeros((*(axis.n_cells for axis in axes[subset]), n_outputs))
+    return refine(tensor.values, tensor.axes, axes[subset])
+
+
+def refine(values: Array, coarse: tuple[FeatureAxis, ...], fine: tuple[FeatureAxis, ...]) -> Array:
+    """Write a table on finer axes; each fine cell takes the value of the one around it."""
+    for position, (old, new) in enumerate(zip(coarse, fine, strict=True)):
+        if old is not new:
+            values = np.take(values, new.cells_in(old), axis=position)
+    return values

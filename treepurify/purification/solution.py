@@ -1,0 +1,74 @@
+"""What every way of purifying one tensor returns."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["Solution", "conditional_means", "move_out"]
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """One purified tensor and what left it.
+
+    Parameters
+    ----------
+    pure : ndarray of float64, shape (cells..., n_outputs)
+        The tensor without the parts in `moved`.
+    moved : tuple of ndarray of float64
+        ``moved[i]`` no longer depends on axis ``i`` and goes to the tensor without that
+        feature; shape (cells without axis i..., n_outputs).
+    unidentified : int or None
+        Number of directions in which the moved parts are not determined by the cells with
+        mass; None where it was not counted.
+    empty_slices : int
+        Slices without mass; what is moved out of them is a convention.
+    error : float
+        Estimated error of the moved parts relative to the largest entry of the tensor, from
+        the last residual and the conditioning of the system.
+    method : str
+        Algorithm that ran.
+    iterations : int
+        Sweeps or conjugate-gradient steps; 0 for a direct solve.
+    converged : bool
+        Whether the stopping tolerance was met.
+    history : tuple of float
+        Unpurified mass after each sweep of the mass-moving algorithm.
+    """
+
+    pure: npt.NDArray[np.float64]
+    moved: tuple[npt.NDArray[np.float64], ...]
+    unidentified: int | None
+    empty_slices: int
+    error: float
+    method: str
+    iterations: int = 0
+    converged: bool = True
+    history: tuple[float, ...] = field(default=())
+
+
+def conditional_means(
+    values: npt.NDArray[np.float64],
+    mass: npt.NDArray[np.float64],
+    axis: int,
+    slice_mass: npt.NDArray[np.float64],
+) -> npt.NDArray[np.float64]:
+    """Return the mean of each slice along `axis` under `mass`; zero for slices without mass.
+
+    Equation 10 of Lengerich et al. (2020), divided by the mass of the slice: the paper
+    calls it a mean but leaves the division out, without which nothing converges.
+    """
+    total = np.asarray((values * mass[..., None]).sum(axis=axis))
+    divisor = np.where(slice_mass > 0, slice_mass, 1.0)[..., None]
+    return np.asarray(np.where(slice_mass[..., None] > 0, total / divisor, 0.0))
+
+
+def move_out(
+    values: npt.NDArray[np.float64], moved: tuple[npt.NDArray[np.float64], ...]
+) -> npt.NDArray[np.float64]:
+    """Return the tensor without its moved parts."""
+    rest = values
+    for axis, part in enumerate(moved):
+        rest = rest - np.expand_dims(part, axis)
+    return rest
