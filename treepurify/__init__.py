@@ -1,0 +1,61 @@
+"""Purify trained tree models into their functional ANOVA, exactly and with a certificate."""
+
+from treepurify.certificate import Certificate
+from treepurify.components import Component, TensorComponent
+from treepurify.decomposition import Decomposition
+from treepurify.engines.counting import count_cells
+from treepurify.engines.tensors import purify_tensors
+from treepurify.engines.tree import purify
+from treepurify.errors import (
+    ConvergenceWarning,
+    InvalidInputError,
+    MemoryBudgetError,
+    MissingDependencyError,
+    ModelMismatchError,
+    SavedFileError,
+    TreepurifyError,
+    UnsupportedModelError,
+)
+from treepurify.models.parse import parse_model
+from treepurify.storage import load
+from treepurify.weights import (
+    CountedCells,
+    Empirical,
+    Independent,
+    JointTable,
+    Laplace,
+    Rows,
+    Uniform,
+    Weighting,
+)
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Certificate",
+    "Component",
+    "ConvergenceWarning",
+    "CountedCells",
+    "Decomposition",
+    "Empirical",
+    "Independent",
+    "InvalidInputError",
+    "JointTable",
+    "Laplace",
+    "MemoryBudgetError",
+    "MissingDependencyError",
+    "ModelMismatchError",
+    "Rows",
+    "SavedFileError",
+    "TensorComponent",
+    "TreepurifyError",
+    "Uniform",
+    "UnsupportedModelError",
+    "Weighting",
+    "__version__",
+    "count_cells",
+    "load",
+    "parse_model",
+    "purify",
+    "purify_tensors",
+]

@@ -1,0 +1,111 @@
+"""The certificate of a decomposition: how exact, how pure and how unique it is."""
+
+from dataclasses import dataclass
+
+__all__ = ["Certificate"]
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """How exact, how pure and how unique a decomposition is, as numbers.
+
+    Errors are relative to `scale`.
+
+    Parameters
+    ----------
+    scale : float
+        Largest absolute effect in a cell of the tensors before purification, on the margin
+        scale.
+    additivity_cells : float
+        Largest difference, over all cells of all tensors, between a tensor and the sum of
+        its pure part and the parts moved out of it.
+    additivity_rows : float or None
+        Largest difference between the sum of the components and the parsed model on the
+        checked rows; None without rows.
+    margin_error : float or None
+        Largest difference on the checked rows between the parsed model, summed in the
+        library's own precision, and the library's raw prediction; None where it was not asked.
+    checked_rows : int
+        Number of rows behind the two figures above.
+    conditional_mean : float
+        Largest mean of a component given the features of a smaller subset, over all slices
+        with mass; zero for a pure effect (Lengerich et al. 2020, equation 5c).
+    inner_product : float
+        Largest absolute inner product of a component with a component on a subset of its
+        features, relative to ``scale**2``.
+    cosine : float
+        The same relative to the norms of the two components. Components whose norm is below
+        ``1e-9 * scale`` are rounding and left out.
+    unidentified : int
+        Directions of lower effects that the cells with mass do not determine, summed over
+        the tensors in which they were counted.
+    uncounted : int
+        Tensors in which those directions were not counted, for size.
+    empty_slices : int
+        Slices without mass, from which the amount moved is a convention.
+    solver_error : float
+        Largest estimated error of the moved parts.
+    converged : bool
+        Whether every iterative solve met its tolerance.
+    note : str
+        Why a figure is missing, where one is.
+    """
+
+    scale: float
+    additivity_cells: float
+    additivity_rows: float | None
+    margin_error: float | None
+    checked_rows: int
+    conditional_mean: float
+    inner_product: float
+    cosine: float
+    unidentified: int
+    uncounted: int
+    empty_slices: int
+    solver_error: float
+    converged: bool
+    note: str = ""
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether sums and conditional means hold to ``1e-10`` and every solve converged."""
+        errors = [self.additivity_cells, self.conditional_mean, self.additivity_rows or 0.0]
+        return self.converged and max(errors) <= 1e-10
+
+    def sentences(self) -> list[str]:
+        """Return the certificate in plain words, one sentence a fact."""
+        lines = [
+            f"The components add up to the model in every cell within {self.additivity_cells:.1e} "
+            f"of the largest effect ({self.scale:.4g}).",
+            f"The mean of a component given fewer of its features is at most "
+            f"{self.conditional_mean:.1e} of that effect.",
+            f"The largest cosine between a component and one on a subset of its features is "
+            f"{self.cosine:.1e}.",
+        ]
+        if self.additivity_rows is not None:
+            lines.append(
+                f"On {self.checked_rows} rows the sum of the components differs from the model by "
+                f"at most {self.additivity_rows:.1e} of that effect."
+            )
+        if self.margin_error is not None:
+            lines.append(
+                "On the same rows the parsed model differs from the library's own raw prediction "
+                f"by at most {self.margin_error:.1e} of that effect."
+            )
+        if self.unidentified:
+            lines.append(
+                f"{self.unidentified} directions of lower effects are not determined by the data: "
+                "the support falls into separate blocks, and the solution of least norm was taken."
+            )
+        if self.uncounted:
+            lines.append(f"In {self.uncounted} large tensors such directions were not counted.")
+        if self.empty_slices:
+            lines.append(
+                f"{self.empty_slices} slices of tables hold no data; what was moved out of them is "
+                "a convention (their mean under the margin of the other features)."
+            )
+        if not self.converged:
+            lines.append("An iterative solve did not reach its tolerance.")
+        if self.note:
+            lines.append(self.note)
+        return lines

@@ -1,0 +1,218 @@
+"""Components: the functions that a decomposition is the sum of."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify.columns import Columns, read_columns
+from treepurify.features import FeatureSpec
+from treepurify.grids.axis import FeatureAxis
+from treepurify.grids.grid import EncodedRows, Subset, check_special_cells, encode_rows
+
+__all__ = [
+    "Component",
+    "ModelInputs",
+    "RemainderComponent",
+    "TensorComponent",
+    "covariances_on_rows",
+    "evaluate_each",
+    "values_on_rows",
+]
+
+Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class ModelInputs:
+    """How the columns of a table are read.
+
+    Parameters
+    ----------
+    features : tuple of FeatureSpec
+        The features, in the order of the model.
+    match_names : bool
+        Whether tables are matched by column name.
+    """
+
+    features: tuple[FeatureSpec, ...]
+    match_names: bool
+
+    def columns(self, X: Any) -> Columns:
+        """Read a table; columns that were read already are passed through."""
+        return read_columns(X, self.features, match_names=self.match_names)
+
+
+@runtime_checkable
+class Component(Protocol):
+    """What every component offers, whichever engine made it."""
+
+    @property
+    def features(self) -> Subset:
+        """Positions of the features it depends on, increasing."""
+
+    @property
+    def variance(self) -> Array:
+        """Variance under the measure, shape (n_outputs,)."""
+
+    def evaluate(self, X: Any) -> Array:
+        """Return its values on the rows of `X`, shape (n_rows, n_outputs)."""
+
+
+@dataclass(frozen=True, eq=False)
+class TensorComponent:
+    """A component that is constant in each cell of a grid.
+
+    Parameters
+    ----------
+    features : tuple of int
+        Positions of the features it depends on, increasing.
+    axes : tuple of FeatureAxis
+        One axis a feature.
+    values : ndarray of float64, shape (cells..., n_outputs)
+        Effect on the margin scale.
+    mass : ndarray of float64, shape (cells...)
+        Mass of each cell under the measure; sums to one.
+    inputs : ModelInputs
+        How the columns of a table are read.
+    raw : ndarray of float64, shape (cells..., n_outputs), optional
+        The effect of the same features before purification, as the model carries it.
+    """
+
+    features: Subset
+    axes: tuple[FeatureAxis, ...]
+    values: Array
+    mass: Array
+    inputs: ModelInputs
+    raw: Array | None = None
+
+    @cached_property
+    def variance(self) -> Array:
+        """Variance under the measure, shape (n_outputs,)."""
+        mean = self._mean(self.values)
+        return self._mean((self.values - mean) ** 2)
+
+    @cached_property
+    def mean_absolute(self) -> Array:
+        """Mean absolute value under the measure, shape (n_outputs,)."""
+        return self._mean(np.abs(self.values))
+
+    def evaluate(self, X: Any) -> Array:
+        """Return the values on the rows of `X`, shape (n_rows, n_outputs).
+
+        Raises
+        ------
+        InvalidInputError
+            If a value is missing or unknown and the component has no cell for it.
+        """
+        return next(iter(evaluate_each([self], self.inputs.columns(X))))
+
+    def _mean(self, table: Array) -> Array:
+        return np.asarray(np.tensordot(self.mass, table, axes=self.mass.ndim))
+
+
+@dataclass(frozen=True, eq=False)
+class RemainderComponent:
+    """The sum of all components above the order of a decomposition.
+
+    Parameters
+    ----------
+    parts : tuple of TensorComponent
+        What it is the sum of.
+    variance : ndarray of float64, shape (n_outputs,)
+        Variance under the measure; NaN where the measure gives no joint distribution to
+        compute it from.
+    """
+
+    parts: tuple[TensorComponent, ...]
+    variance: Array
+
+    @property
+    def features(self) -> Subset:
+        """Positions of the features it depends on, increasing."""
+        return tuple(sorted({j for part in self.parts for j in part.features}))
+
+    def evaluate(self, X: Any) -> Array:
+        """Return the values on the rows of `X`, shape (n_rows, n_outputs)."""
+        columns = self.parts[0].inputs.columns(X)
+        total = np.zeros((columns.n_rows, len(self.variance)))
+        for values in evaluate_each(self.parts, columns):
+            total += values
+        return total
+
+
+def evaluate_each(components: Iterable[Component], columns: Columns) -> Iterable[Array]:
+    """Yield the values of each component; every axis is encoded once."""
+    known: dict[tuple[int, int], npt.NDArray[np.intp]] = {}
+    for component in components:
+        if not isinstance(component, TensorComponent):
+            yield component.evaluate(columns)
+            continue
+        flat = np.zeros(columns.n_rows, dtype=np.intp)
+        for j, axis in zip(component.features, component.axes, strict=True):
+            key = (j, id(axis))
+            if key not in known:
+                known[key] = locate_cells(columns, j, axis)
+            flat = flat * axis.n_cells + known[key]
+        yield component.values.reshape(-1, component.values.shape[-1])[flat]
+
+
+def locate_cells(columns: Columns, feature: int, axis: FeatureAxis) -> npt.NDArray[np.intp]:
+    """Return the cell of each row along one axis.
+
+    Raises
+    ------
+    InvalidInputError
+        If a value is missing or unknown and the axis has no cell for it.
+    """
+    alone = Columns((columns.features[feature],), (columns.values[feature],), columns.n_rows)
+    rows, (reached,) = encode_rows(alone, (axis,))
+    check_special_cells(axis, reached)
+    return np.asarray(rows.codes[0], dtype=np.intp)
+
+
+def values_on_rows(component: TensorComponent, rows: Mapping[int, EncodedRows]) -> Array:
+    """Return the values of a component on encoded rows, shape (n_rows, n_outputs).
+
+    Parameters
+    ----------
+    component : TensorComponent
+        The component.
+    rows : mapping of int to EncodedRows
+        The rows on the grid of each order.
+    """
+    own = rows[len(component.features)]
+    flat = np.zeros(own.n_rows, dtype=np.intp)
+    for j, axis in zip(component.features, component.axes, strict=True):
+        flat = flat * axis.n_cells + own.codes[j]
+    return np.asarray(component.values.reshape(-1, component.values.shape[-1])[flat])
+
+
+def covariances_on_rows(
+    intercept: Array,
+    components: Mapping[Subset, TensorComponent],
+    remainder: RemainderComponent | None,
+    rows: Mapping[int, EncodedRows],
+) -> dict[Subset, Array]:
+    """Return the covariance of each component with the model over the rows.
+
+    The remainder's stands under the empty subset.
+    """
+    parts = remainder.parts if remainder is not None else ()
+    total = np.tile(intercept, (next(iter(rows.values())).n_rows, 1))
+    for component in (*components.values(), *parts):
+        total += values_on_rows(component, rows)
+    weights = next(iter(rows.values())).weights
+    centred = total - np.average(total, axis=0, weights=weights)
+
+    def covariance(component: TensorComponent) -> Array:
+        product = values_on_rows(component, rows) * centred
+        return np.asarray(np.average(product, axis=0, weights=weights))
+
+    found = {subset: covariance(component) for subset, component in components.items()}
+    if parts:
+        found[()] = np.sum([covariance(part) for part in parts], axis=0)
+    return found

@@ -1,0 +1,322 @@
+"""The decomposition: what every engine returns and everything downstream reads."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify.certificate import Certificate
+from treepurify.columns import Columns
+from treepurify.components import (
+    Component,
+    ModelInputs,
+    RemainderComponent,
+    TensorComponent,
+    covariances_on_rows,
+    evaluate_each,
+)
+from treepurify.errors import InvalidInputError
+from treepurify.grids.grid import EncodedRows, Subset
+from treepurify.links import Link
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pandas as pd
+
+    from treepurify.verification import Verification
+
+__all__ = ["Decomposition"]
+
+Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Decomposition:
+    """A model as an intercept plus one component a subset of features.
+
+    The sum of the intercept, the components and the remainder is the model's margin.
+
+    Parameters
+    ----------
+    intercept : ndarray of float64, shape (n_outputs,)
+        Mean of the model under the measure, on the margin scale.
+    components : mapping of tuple of int to Component
+        Components by subset, ordered by size, then by feature.
+    output_names : tuple of str
+        One name an output.
+    measure : str
+        The distribution that the components refer to, in words.
+    engine : str
+        What made the decomposition.
+    inputs : ModelInputs
+        How the columns of a table are read.
+    link : Link
+        From the margin to the response.
+    certificate : Certificate, optional
+        How exact, how pure and how unique the components are.
+    remainder : RemainderComponent, optional
+        The sum of the components above the requested order.
+    diagnostics : mapping of str to object
+        Facts about how it was made; JSON values only.
+    rows : mapping of int to EncodedRows, optional
+        The rows that are the measure, on the grid of each order.
+    stored_covariances : mapping of tuple of int to ndarray of float64, optional
+        Covariances with the model where they are known without rows; see `covariances`.
+
+    Examples
+    --------
+    >>> import numpy as np, treepurify as tp
+    >>> from sklearn.tree import DecisionTreeRegressor
+    >>> X = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
+    >>> d = tp.purify(DecisionTreeRegressor().fit(X, [0, 0, 0, 1]), X)
+    >>> d.predict(X)
+    array([0., 0., 0., 1.])
+    >>> d["x0", "x1"].values[..., 0]
+    array([[ 0.25, -0.25],
+           [-0.25,  0.25]])
+    """
+
+    intercept: Array
+    components: Mapping[Subset, Component]
+    output_names: tuple[str, ...]
+    measure: str
+    engine: str
+    inputs: ModelInputs
+    link: Link = field(default_factory=Link)
+    certificate: Certificate | None = None
+    remainder: RemainderComponent | None = None
+    diagnostics: Mapping[str, Any] = field(default_factory=dict)
+    rows: Mapping[int, EncodedRows] | None = None
+    stored_covariances: Mapping[Subset, Array] | None = None
+
+    def __post_init__(self) -> None:
+        ordered = sorted(self.components, key=lambda subset: (len(subset), subset))
+        frozen = MappingProxyType({subset: self.components[subset] for subset in ordered})
+        object.__setattr__(self, "components", frozen)
+        object.__setattr__(self, "diagnostics", MappingProxyType(dict(self.diagnostics)))
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the features, in the order of the model."""
+        return tuple(spec.name for spec in self.inputs.features)
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of outputs on the margin scale."""
+        return len(self.intercept)
+
+    @cached_property
+    def covariances(self) -> Mapping[Subset, Array] | None:
+        """Covariance of each component with the model under the measure, shape (n_outputs,).
+
+        That of the remainder stands under the empty subset. None where the measure gives no
+        joint distribution of all features to compute it from.
+        """
+        tensors = self.tensor_components()
+        if self.stored_covariances is not None or self.rows is None or not tensors:
+            return self.stored_covariances
+        return covariances_on_rows(self.intercept, tensors, self.remainder, self.rows)
+
+    def term_name(self, subset: Subset) -> str:
+        """Return the name of a component, such as ``"age & hours"``."""
+        return " & ".join(self.feature_names[j] for j in subset)
+
+    def __getitem__(self, key: str | int | tuple[str | int, ...]) -> Component:
+        """Return the component of one feature or of several, by name or position."""
+        subset = self._subset(key)
+        if subset not in self.components:
+            known = ", ".join(repr(self.term_name(s)) for s in list(self.components)[:12])
+            more = " ..." if len(self.components) > 12 else ""
+            raise KeyError(f"no component {self.term_name(subset)!r}; the model has {known}{more}")
+        return self.components[subset]
+
+    def __iter__(self) -> Iterator[Subset]:
+        """Iterate over the subsets."""
+        return iter(self.components)
+
+    def __len__(self) -> int:
+        """Return the number of components."""
+        return len(self.components)
+
+    def __contains__(self, key: object) -> bool:
+        """Return whether there is a component of these features."""
+        try:
+            return self._subset(key) in self.components  # type: ignore[arg-type]
+        except (KeyError, TypeError):
+            return False
+
+    def predict(self, X: Any, *, scale: Literal["margin", "response"] = "margin") -> Array:
+        """Return the sum of the intercept, the components and the remainder.
+
+        Parameters
+        ----------
+        X : array_like or table of shape (n_rows, n_features)
+            The rows.
+        scale : {"margin", "response"}
+            Margin, or response after the inverse link.
+
+        Returns
+        -------
+        ndarray of float64, shape (n_rows,) or (n_rows, n_outputs)
+            One-dimensional for one output.
+        """
+        if scale not in ("margin", "response"):
+            raise InvalidInputError(f'scale must be "margin" or "response", got {scale!r}')
+        margin = self.evaluate(X)
+        values = self.link.inverse(margin) if scale == "response" else margin
+        return values[:, 0] if self.n_outputs == 1 else values
+
+    def evaluate(self, X: Any) -> Array:
+        """Return the margin of the rows of `X`, shape (n_rows, n_outputs)."""
+        columns = self.inputs.columns(X)
+        total = np.tile(self.intercept, (columns.n_rows, 1))
+        for values in self._evaluate_all(columns):
+            total += values
+        return total
+
+    def contributions(self, X: Any) -> "pd.DataFrame":
+        """Return what each component adds to the margin of each row.
+
+        Parameters
+        ----------
+        X : array_like or table of shape (n_rows, n_features)
+            The rows.
+
+        Returns
+        -------
+        DataFrame of shape (n_rows, 1 + n_components [+ 1])
+            Columns ``"intercept"``, one a component, and ``"remainder"`` where there is one;
+            for several outputs the columns are ``(output, term)`` pairs. Rows sum to the
+            margin. The index is that of `X` where it has one.
+        """
+        import pandas as pd
+
+        columns = self.inputs.columns(X)
+        parts = [np.tile(self.intercept, (columns.n_rows, 1)), *self._evaluate_all(columns)]
+        names = ["intercept", *(self.term_name(s) for s in self.components)]
+        names += ["remainder"] * (self.remainder is not None)
+        stacked = np.stack(parts, axis=1)
+        index = X.index if isinstance(X, pd.DataFrame) else None
+        if self.n_outputs == 1:
+            return pd.DataFrame(stacked[:, :, 0], columns=names, index=index)
+        labels = pd.MultiIndex.from_product([self.output_names, names], names=["output", "term"])
+        table = stacked.transpose(0, 2, 1).reshape(columns.n_rows, -1)
+        return pd.DataFrame(table, columns=labels, index=index)
+
+    def importance(self) -> "pd.DataFrame":
+        """Return how much each component matters, the largest variance first.
+
+        Returns
+        -------
+        DataFrame
+            One row a component and output. ``variance`` is under the measure;
+            ``variance_share`` divides it by the sum over components, ``mean_absolute`` is the
+            mean of ``|f_S|``; ``covariance_share`` is ``Cov(f_S, f) / Var f``, which sums to
+            one also where features depend on each other (there it can be negative). NaN
+            where a measure does not give it.
+        """
+        from treepurify.tables import importance_table
+
+        return importance_table(self)
+
+    def orthogonality(self) -> "pd.DataFrame":
+        """Return every component beside every component on a subset of its features.
+
+        Returns
+        -------
+        DataFrame
+            Columns ``term``, ``inside``, ``inner_product``, ``cosine``,
+            ``conditional_mean``, the largest over the outputs, on the margin scale.
+        """
+        from treepurify.tables import orthogonality_table
+
+        return orthogonality_table(self)
+
+    def to_frame(self, key: str | int | tuple[str | int, ...] | None = None) -> "pd.DataFrame":
+        """Return the cells of one component, or of all, as a long table.
+
+        Parameters
+        ----------
+        key : str, int or tuple, optional
+            The component, as in ``d[key]``; all components by default.
+
+        Returns
+        -------
+        DataFrame
+            One row a cell and output: the cell of each feature in words with its bounds, the
+            effect, the effect before purification where known, and the mass.
+        """
+        from treepurify.tables import component_frame, decomposition_frame
+
+        if key is None:
+            return decomposition_frame(self)
+        return component_frame(self, self._subset(key))
+
+    def verify(self, model: Any, X: Any) -> "Verification":
+        """Compare the decomposition with a model on every row of `X`.
+
+        Parameters
+        ----------
+        model : object, str or Path
+            The model that was decomposed: trained, parsed, or a model file. A trained model
+            is asked for its own raw prediction.
+        X : array_like or table of shape (n_rows, n_features)
+            The rows.
+
+        Returns
+        -------
+        Verification
+            Largest difference on the margin scale, absolute and relative.
+        """
+        from treepurify.verification import verify
+
+        return verify(self, model, X)
+
+    def save(self, path: "str | Path") -> None:
+        """Write the decomposition to one file; `treepurify.load` reads it back.
+
+        The file is a ZIP archive of a JSON document and NumPy arrays. Loading it runs no code.
+        """
+        from treepurify.storage import save_decomposition
+
+        save_decomposition(self, path)
+
+    def __repr__(self) -> str:
+        """Return a short description with the largest components."""
+        from treepurify.tables import text_summary
+
+        return text_summary(self)
+
+    def _repr_html_(self) -> str:
+        from treepurify.tables import html_summary
+
+        return html_summary(self)
+
+    def _subset(self, key: str | int | tuple[str | int, ...]) -> Subset:
+        parts = key if isinstance(key, tuple) else (key,)
+        names = self.feature_names
+        positions = []
+        for part in parts:
+            if isinstance(part, str):
+                if part not in names:
+                    raise KeyError(f"no feature {part!r}; features are {', '.join(names[:20])}")
+                positions.append(names.index(part))
+            else:
+                if not 0 <= int(part) < len(names):
+                    raise KeyError(f"no feature at position {part}; there are {len(names)}")
+                positions.append(int(part))
+        return tuple(sorted(positions))
+
+    def _evaluate_all(self, columns: Columns) -> Iterator[Array]:
+        yield from evaluate_each(self.components.values(), columns)
+        if self.remainder is not None:
+            yield self.remainder.evaluate(columns)
+
+    def tensor_components(self) -> dict[Subset, TensorComponent]:
+        """Return the components that are tables."""
+        return {s: c for s, c in self.components.items() if isinstance(c, TensorComponent)}

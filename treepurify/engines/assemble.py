@@ -1,0 +1,189 @@
+"""Put purified tensors together as a decomposition with its certificate."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify.certificate import Certificate
+from treepurify.components import (
+    Component,
+    ModelInputs,
+    RemainderComponent,
+    TensorComponent,
+    evaluate_each,
+    values_on_rows,
+)
+from treepurify.decomposition import Decomposition
+from treepurify.effects.tensor import EffectTensors
+from treepurify.engines.model_check import ModelCheck
+from treepurify.errors import InvalidInputError
+from treepurify.grids.axis import FeatureAxis
+from treepurify.grids.grid import EncodedRows, Subset
+from treepurify.links import Link
+from treepurify.purification.cascade import Purified, refine
+from treepurify.purification.certificate import measure_purity
+from treepurify.weights.weighting import MassTables
+
+__all__ = ["Setting", "assemble"]
+
+Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Setting:
+    """What was purified, and under which measure.
+
+    Parameters
+    ----------
+    effects : EffectTensors
+        The tensors before purification.
+    mass, axes : dict
+        Mass and axes of every subset.
+    inputs : ModelInputs
+        How the columns of a table are read.
+    output_names : tuple of str
+        One name an output.
+    link : Link
+        From the margin to the response.
+    measure : str
+        The distribution in words.
+    is_product : bool
+        Whether features are independent under the measure.
+    rows : dict of int to EncodedRows, optional
+        The rows on the grid of each order, where they are the measure.
+    order : int, optional
+        Largest order kept apart.
+    """
+
+    effects: EffectTensors
+    mass: MassTables
+    axes: dict[Subset, tuple[FeatureAxis, ...]]
+    inputs: ModelInputs
+    output_names: tuple[str, ...]
+    link: Link
+    measure: str
+    is_product: bool
+    rows: dict[int, EncodedRows] | None
+    order: int | None
+
+
+def assemble(
+    purified: Purified, setting: Setting, check: ModelCheck | None, facts: dict[str, Any]
+) -> Decomposition:
+    """Return the decomposition of the purified tensors."""
+    if setting.order is not None and setting.order < 1:
+        raise InvalidInputError(f"order must be at least 1, got {setting.order}")
+    tensors = {
+        subset: TensorComponent(
+            subset,
+            setting.axes[subset],
+            values,
+            setting.mass[subset],
+            setting.inputs,
+            _raw(setting, subset),
+        )
+        for subset, values in purified.effects.items()
+    }
+    most = setting.order or max((len(subset) for subset in tensors), default=0)
+    kept: dict[Subset, Component] = {s: c for s, c in tensors.items() if len(s) <= most}
+    rest = tuple(c for s, c in tensors.items() if len(s) > most)
+    remainder = _remainder(rest, setting) if rest else None
+    return Decomposition(
+        intercept=purified.intercept,
+        components=kept,
+        output_names=setting.output_names,
+        measure=setting.measure,
+        engine="tree",
+        inputs=setting.inputs,
+        link=setting.link,
+        certificate=_certificate(purified, tensors, setting, check),
+        remainder=remainder,
+        diagnostics=facts | {"solves": _solves(purified, setting)},
+        rows=setting.rows,
+        stored_covariances=_product_covariances(kept, remainder) if setting.is_product else None,
+    )
+
+
+def _raw(setting: Setting, subset: Subset) -> Array | None:
+    tensor = setting.effects.tensors.get(subset)
+    return None if tensor is None else refine(tensor.values, tensor.axes, setting.axes[subset])
+
+
+def _remainder(parts: tuple[TensorComponent, ...], setting: Setting) -> RemainderComponent:
+    variance = np.full(len(setting.output_names), np.nan)
+    if setting.is_product:
+        variance = np.sum([part.variance for part in parts], axis=0)
+    elif setting.rows is not None:
+        total = np.sum([values_on_rows(part, setting.rows) for part in parts], axis=0)
+        weights = next(iter(setting.rows.values())).weights
+        mean = np.average(total, axis=0, weights=weights)
+        variance = np.average((total - mean) ** 2, axis=0, weights=weights)
+    return RemainderComponent(parts, np.asarray(variance))
+
+
+def _product_covariances(
+    components: dict[Subset, Component], remainder: RemainderComponent | None
+) -> dict[Subset, Array]:
+    """Under independence components are uncorrelated: their variances are the covariances."""
+    found = {subset: component.variance for subset, component in components.items()}
+    if remainder is not None:
+        found[()] = remainder.variance
+    return found
+
+
+def _solves(purified: Purified, setting: Setting) -> list[dict[str, Any]]:
+    names = [spec.name for spec in setting.inputs.features]
+    return [
+        {
+            "term": " & ".join(names[j] for j in subset),
+            "method": solution.method,
+            "iterations": solution.iterations,
+            "converged": solution.converged,
+            "unidentified": solution.unidentified,
+            "empty_slices": solution.empty_slices,
+            "error": solution.error,
+            "history": list(solution.history),
+        }
+        for subset, solution in purified.solutions.items()
+    ]
+
+
+def _certificate(
+    purified: Purified,
+    tensors: dict[Subset, TensorComponent],
+    setting: Setting,
+    check: ModelCheck | None,
+) -> Certificate:
+    scale = max(
+        (float(np.max(np.abs(t.values), initial=0.0)) for t in setting.effects.tensors.values()),
+        default=0.0,
+    )
+    scale = max(scale, float(np.max(np.abs(purified.intercept), initial=0.0)))
+    divisor = scale if scale > 0 else 1.0
+    purity = measure_purity(purified.effects, setting.mass, setting.axes, scale)
+    additivity_rows, margin_error = None, None
+    if check is not None:
+        total = np.tile(purified.intercept, (check.columns.n_rows, 1))
+        for values in evaluate_each(tensors.values(), check.columns):
+            total += values
+        additivity_rows = float(np.max(np.abs(total - check.margin), initial=0.0)) / divisor
+        margin_error = None if check.error is None else check.error / divisor
+    solutions = purified.solutions.values()
+    return Certificate(
+        scale=scale,
+        additivity_cells=purified.additivity / divisor,
+        additivity_rows=additivity_rows,
+        margin_error=margin_error,
+        checked_rows=0 if check is None else check.columns.n_rows,
+        conditional_mean=purity.conditional_mean,
+        inner_product=purity.inner_product,
+        cosine=purity.cosine,
+        unidentified=sum(solution.unidentified or 0 for solution in solutions),
+        uncounted=sum(solution.unidentified is None for solution in solutions),
+        empty_slices=sum(solution.empty_slices for solution in solutions),
+        solver_error=max((solution.error for solution in solutions), default=0.0),
+        converged=all(solution.converged for solution in solutions),
+        note="" if check is None else check.note,
+    )

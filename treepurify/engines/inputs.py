@@ -1,0 +1,88 @@
+"""Read what the caller passes to an engine: rows, their weights, feature names."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify.columns import Columns, read_columns, table_names
+from treepurify.errors import InvalidInputError
+from treepurify.models.parse import Model
+from treepurify.models.tables import AdditiveTables
+from treepurify.weights import Rows, Weighting
+
+__all__ = ["named_model", "read_rows", "row_weights"]
+
+
+def named_model(model: Model, feature_names: Sequence[str] | None, X: Any) -> Model:
+    """Return the model under the caller's feature names, else its own, else the table's."""
+    names = list(feature_names) if feature_names is not None else None
+    if names is None and not model.has_feature_names:
+        names = table_names(X) if X is not None else None
+        if names is not None and len(names) != model.n_features:
+            raise InvalidInputError(
+                f"the model has {model.n_features} features, the data {len(names)} columns. "
+                "Pass exactly the columns the model was trained on, in the same order."
+            )
+    if names is None:
+        return model
+    if len(names) != model.n_features or len(set(names)) != len(names):
+        raise InvalidInputError(
+            f"feature_names must be {model.n_features} different names, got {len(names)}: {names}"
+        )
+    features = tuple(
+        replace(spec, name=str(name)) for spec, name in zip(model.features, names, strict=True)
+    )
+    return replace(model, features=features, has_feature_names=True)
+
+
+def read_rows(model: Model, X: Any, weighting: Weighting) -> Columns | None:
+    """Return the rows that stand for the distribution; None where the weighting needs none.
+
+    Raises
+    ------
+    InvalidInputError
+        If rows are needed and there are none.
+    """
+    table = weighting.X if isinstance(weighting, Rows) else X
+    if table is None:
+        has_own_mass = isinstance(model, AdditiveTables) and weighting.name == "empirical"
+        if weighting.needs_rows and not has_own_mass:
+            raise InvalidInputError(
+                f"weights={weighting.name!r} need the rows that stand for the distribution: pass "
+                'X, or use weights="uniform", which needs none'
+            )
+        return None
+    columns = read_columns(table, model.features, match_names=model.has_feature_names)
+    if columns.n_rows == 0:
+        raise InvalidInputError("X has no rows; pass the rows that stand for the distribution")
+    return columns
+
+
+def row_weights(
+    columns: Columns | None, weighting: Weighting, sample_weight: npt.ArrayLike | None
+) -> npt.NDArray[np.float64] | None:
+    """Return the weight of each row, checked; None for equal weights.
+
+    Raises
+    ------
+    InvalidInputError
+        If weights do not fit the rows, are negative or not finite, or are all zero.
+    """
+    given = weighting.sample_weight if isinstance(weighting, Rows) else sample_weight
+    if given is None:
+        return None
+    if columns is None:
+        raise InvalidInputError("sample_weight is given without rows: pass X")
+    values = np.asarray(given, dtype=np.float64)
+    if values.shape != (columns.n_rows,):
+        raise InvalidInputError(
+            f"sample_weight must have one number a row ({columns.n_rows}), got shape {values.shape}"
+        )
+    if not np.all(np.isfinite(values)) or np.any(values < 0):
+        raise InvalidInputError("sample_weight must be finite and not negative")
+    if not np.any(values > 0):
+        raise InvalidInputError("sample_weight is zero for every row; one must be positive")
+    return values

@@ -1,0 +1,87 @@
+"""Check a parsed model against its library on a sample of the rows, and fail closed."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify.columns import Columns, take_rows
+from treepurify.errors import ModelMismatchError
+from treepurify.models.ensemble import TreeEnsemble
+from treepurify.models.parse import Model, raw_margin
+
+__all__ = ["ModelCheck", "check_against_library"]
+
+_MOST_ROWS = 256
+_TOLERANCE = {"float32": 2e-6, "float64": 1e-9}
+
+
+@dataclass(frozen=True, eq=False)
+class ModelCheck:
+    """The parsed model on a sample of rows.
+
+    Parameters
+    ----------
+    columns : Columns
+        The rows.
+    margin : ndarray of float64, shape (n_rows, n_outputs)
+        The parsed model's margin, summed in double precision.
+    error : float or None
+        Largest absolute difference from the library's raw prediction, in the library's own
+        precision; None where there is no library to ask.
+    note : str
+        Why there is no such figure.
+    """
+
+    columns: Columns
+    margin: npt.NDArray[np.float64]
+    error: float | None
+    note: str
+
+
+def check_against_library(
+    model: Any, parsed: Model, X: Any, columns: Columns | None
+) -> ModelCheck | None:
+    """Compare the parsed model with the library on at most 256 rows, evenly spaced.
+
+    Raises
+    ------
+    ModelMismatchError
+        If they differ by more than rounding.
+    """
+    if columns is None or X is None:
+        return None
+    own = parsed.columns(X) if columns.n_rows != _length(X) else columns
+    picked = np.unique(np.linspace(0, own.n_rows - 1, min(own.n_rows, _MOST_ROWS)).astype(np.intp))
+    sample = own.take(picked)
+    margin = _margin(parsed, sample, "float64")
+    try:
+        library = raw_margin(model, take_rows(X, picked))
+    except ModelMismatchError:
+        raise
+    except Exception as error:  # noqa: BLE001 - any refusal of the library is reported, not hidden
+        note = f"The library did not predict on these rows: {type(error).__name__}: {error}"
+        return ModelCheck(sample, margin, None, note)
+    if library is None:
+        return ModelCheck(sample, margin, None, "There was no library to compare the model with.")
+    difference = float(np.max(np.abs(_margin(parsed, sample, "library") - library), initial=0.0))
+    precision = parsed.accumulation if isinstance(parsed, TreeEnsemble) else "float64"
+    scale = max(float(np.max(np.abs(library), initial=0.0)), 1e-300)
+    if not difference <= _TOLERANCE[precision] * scale:
+        raise ModelMismatchError(
+            f"the parsed {parsed.source.library} model differs from the library's raw prediction "
+            f"by up to {difference:.3g} on {len(picked)} rows (margins up to {scale:.3g}). Are the "
+            "rows prepared as for training? If so, please report this as a bug."
+        )
+    return ModelCheck(sample, margin, difference, "")
+
+
+def _length(X: Any) -> int:
+    return int(X.n_rows) if isinstance(X, Columns) else len(X)
+
+
+def _margin(parsed: Model, sample: Columns, precision: str) -> npt.NDArray[np.float64]:
+    if isinstance(parsed, TreeEnsemble) and precision == "float64":
+        return parsed.margin(sample, precision="float64")
+    return parsed.margin(sample)

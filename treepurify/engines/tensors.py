@@ -1,0 +1,207 @@
+"""Purify raw effect tensors from any source."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify.components import ModelInputs
+from treepurify.decomposition import Decomposition
+from treepurify.effects.tensor import EffectTensor, EffectTensors
+from treepurify.engines.assemble import Setting, assemble
+from treepurify.errors import InvalidInputError
+from treepurify.features import FeatureSpec
+from treepurify.grids.axis import FeatureAxis
+from treepurify.grids.grid import Grid, Subset
+from treepurify.links import Link
+from treepurify.progress import progress_report
+from treepurify.purification.cascade import Method, downward_closure, purify_effects
+from treepurify.weights import JointTable, Uniform, Weighting
+from treepurify.weights.weighting import MassTables, normalised
+
+__all__ = ["purify_tensors"]
+
+Tensors = Mapping[Subset | int, npt.ArrayLike]
+
+
+def purify_tensors(
+    tensors: Tensors,
+    weights: npt.ArrayLike | Tensors | str = "uniform",
+    *,
+    intercept: npt.ArrayLike = 0.0,
+    feature_names: Sequence[str] | None = None,
+    output_names: Sequence[str] | None = None,
+    order: int | None = None,
+    method: Method = "exact",
+    progress: bool = True,
+) -> Decomposition:
+    """Purify effect tensors that come from any source.
+
+    Parameters
+    ----------
+    tensors : mapping of tuple of int (or int) to array_like
+        Effect of each subset of features, shape (cells...) or, where `output_names` are
+        given, (cells..., n_outputs). Axes follow the features of the key in order.
+    weights : array_like, mapping, or "uniform"
+        The joint mass, one axis a feature, of any positive scale; or a table for each
+        subset, which must be margins of one joint mass (those of smaller subsets are summed
+        from larger ones where they are left out); or equal mass for every cell.
+    intercept : array_like of shape () or (n_outputs,)
+        Constant part.
+    feature_names, output_names : sequence of str, optional
+        Names.
+    order : int, optional
+        Largest number of features of a component that is kept apart.
+    method : {"exact", "mass-moving"}
+        Direct and conjugate-gradient solves, or the paper's algorithm with its history.
+    progress : bool
+        Whether to report progress on standard error after the first second.
+
+    Returns
+    -------
+    Decomposition
+        Its features are categorical with codes 0, 1, ... for the cells.
+
+    Raises
+    ------
+    InvalidInputError
+        If shapes do not fit each other, or weights are negative, not finite or all zero.
+
+    Examples
+    --------
+    The AND of two fair coins is XOR plus main effects (Lengerich et al. 2020, figure 1):
+
+    >>> d = purify_tensors({(0, 1): [[0, 0], [0, 1]]})
+    >>> d[0, 1].values[..., 0]
+    array([[ 0.25, -0.25],
+           [-0.25,  0.25]])
+    >>> d[0].values.ravel()
+    array([-0.25,  0.25])
+    """
+    multiple = output_names is not None
+    arrays = _read_tensors(tensors, multiple=multiple)
+    n_outputs = next(iter(arrays.values())).shape[-1]
+    grid = _grid(arrays, weights, feature_names)
+    effects = EffectTensors(
+        np.broadcast_to(np.asarray(intercept, dtype=np.float64), (n_outputs,)).copy(),
+        {s: EffectTensor(s, grid.subset_axes(s), values) for s, values in arrays.items()},
+    )
+    subsets = downward_closure(arrays)
+    axes = {subset: grid.subset_axes(subset) for subset in subsets}
+    mass, measure = _mass(weights, grid, subsets)
+    purified = purify_effects(
+        effects, mass, axes, method=method, progress=progress_report(progress)
+    )
+    names = tuple(output_names) if output_names is not None else ("margin",)
+    if len(names) != n_outputs:
+        raise InvalidInputError(f"{len(names)} output names for {n_outputs} outputs")
+    setting = Setting(
+        effects=effects,
+        mass=mass,
+        axes=axes,
+        inputs=ModelInputs(grid.features, match_names=feature_names is not None),
+        output_names=names,
+        link=Link(),
+        measure=measure,
+        is_product=isinstance(weights, str),
+        rows=None,
+        order=order,
+    )
+    return assemble(purified, setting, None, {"model": None, "method": method})
+
+
+def _read_tensors(tensors: Tensors, *, multiple: bool) -> dict[Subset, npt.NDArray[np.float64]]:
+    if not tensors:
+        raise InvalidInputError("tensors is empty; pass at least one effect tensor")
+    arrays: dict[Subset, npt.NDArray[np.float64]] = {}
+    outputs = set()
+    for key, values in tensors.items():
+        subset = (key,) if isinstance(key, int) else tuple(key)
+        array = np.asarray(values, dtype=np.float64)
+        array = array if multiple else array[..., None]
+        if array.ndim != len(subset) + 1 or len(set(subset)) != len(subset) or not subset:
+            raise InvalidInputError(
+                f"the tensor of {key!r} has shape {np.shape(values)}; expected one axis for each "
+                "of its features" + (" and one for the outputs" if multiple else "")
+            )
+        if not np.all(np.isfinite(array)):
+            raise InvalidInputError(f"the tensor of {key!r} holds NaN or infinite values")
+        turn = np.argsort(subset)
+        ordered = tuple(int(subset[i]) for i in turn)
+        if ordered in arrays:
+            raise InvalidInputError(f"features {ordered} have more than one tensor")
+        if ordered[0] < 0:
+            raise InvalidInputError(f"features are numbered from 0, got {key!r}")
+        arrays[ordered] = array.transpose(*turn, len(subset))
+        outputs.add(array.shape[-1])
+    if len(outputs) > 1:
+        raise InvalidInputError(f"tensors have different numbers of outputs: {sorted(outputs)}")
+    return arrays
+
+
+def _grid(
+    arrays: dict[Subset, npt.NDArray[np.float64]], weights: Any, feature_names: Sequence[str] | None
+) -> Grid:
+    sizes: dict[int, int] = {}
+    for subset, array in arrays.items():
+        for j, size in zip(subset, array.shape[:-1], strict=True):
+            if sizes.setdefault(j, size) != size:
+                raise InvalidInputError(
+                    f"feature {j} has {sizes[j]} cells in one tensor and {size} in another"
+                )
+    n_features = max(sizes) + 1
+    if feature_names is not None:
+        n_features = max(n_features, len(feature_names))
+        if len(feature_names) < n_features:
+            raise InvalidInputError(f"{len(feature_names)} names for {n_features} features")
+    if not isinstance(weights, str | Mapping):
+        joint = np.asarray(weights)
+        n_features = max(n_features, joint.ndim)
+        for j in range(joint.ndim):
+            sizes.setdefault(j, joint.shape[j])
+    names = list(feature_names) if feature_names else [f"x{j}" for j in range(n_features)]
+    specs = tuple(
+        FeatureSpec(names[j], "categorical", n_codes=sizes.get(j, 1)) for j in range(n_features)
+    )
+    axes = tuple(
+        FeatureAxis(spec.name, None, categories=tuple(range(spec.n_codes))) for spec in specs
+    )
+    return Grid(axes, specs, match_names=feature_names is not None)
+
+
+def _mass(weights: Any, grid: Grid, subsets: list[Subset]) -> tuple[MassTables, str]:
+    if isinstance(weights, str):
+        if weights != "uniform":
+            raise InvalidInputError(
+                f'weights must be "uniform", a joint table or tables by subset, got {weights!r}'
+            )
+        return Uniform().tables(grid, None, subsets), "uniform"
+    if isinstance(weights, Mapping):
+        return _margins(weights, grid, subsets), "given tables"
+    weighting: Weighting = JointTable(weights)
+    return weighting.tables(grid, None, subsets), weighting.describe()
+
+
+def _margins(weights: Tensors, grid: Grid, subsets: list[Subset]) -> MassTables:
+    given: MassTables = {}
+    for key, table in weights.items():
+        subset = (key,) if isinstance(key, int) else tuple(key)
+        turn = np.argsort(subset)
+        ordered = tuple(int(subset[i]) for i in turn)
+        array = np.asarray(table, dtype=np.float64)
+        if array.ndim != len(subset) or array.transpose(turn).shape != grid.shape(ordered):
+            raise InvalidInputError(
+                f"the weights of {key!r} have shape {array.shape}; the cells of these features "
+                f"have shape {grid.shape(ordered)}"
+            )
+        given[ordered] = normalised(array.transpose(turn), f"the weights of {key!r}")
+    tables: MassTables = {}
+    for subset in subsets:
+        around = [s for s in sorted(given, key=len) if set(subset) <= set(s)]
+        if not around:
+            raise InvalidInputError(f"no weights for the features {subset}")
+        source = around[0]
+        dropped = tuple(i for i, j in enumerate(source) if j not in subset)
+        tables[subset] = given[source].sum(axis=dropped)
+    return tables

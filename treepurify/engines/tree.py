@@ -1,0 +1,154 @@
+"""Purify a tree ensemble or an EBM: from a model and rows to a decomposition."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy.typing as npt
+
+from treepurify.budget import DEFAULT_BUDGET
+from treepurify.components import ModelInputs
+from treepurify.decomposition import Decomposition
+from treepurify.engines.assemble import Setting, assemble
+from treepurify.engines.compiling import announce_compilation
+from treepurify.engines.inputs import named_model, read_rows, row_weights
+from treepurify.engines.layout import Layout, Resolution, check_memory, lay_out
+from treepurify.engines.model_check import check_against_library
+from treepurify.grids.grid import MissingCells
+from treepurify.models.catboost import label_categories
+from treepurify.models.ensemble import TreeEnsemble
+from treepurify.models.parse import Model, parse_model
+from treepurify.models.tables import AdditiveTables
+from treepurify.progress import progress_report
+from treepurify.purification.cascade import Method, downward_closure, purify_effects
+from treepurify.weights import Weighting, as_weighting
+
+__all__ = ["purify"]
+
+
+def purify(
+    model: Any,
+    X: Any = None,
+    *,
+    weights: str | Weighting = "empirical",
+    order: int | None = None,
+    sample_weight: npt.ArrayLike | None = None,
+    feature_names: Sequence[str] | None = None,
+    method: Method = "exact",
+    resolution: Resolution = "auto",
+    missing_cells: MissingCells = "auto",
+    memory_budget: int = DEFAULT_BUDGET,
+    progress: bool = True,
+) -> Decomposition:
+    """Turn a trained model into its functional ANOVA under a stated distribution.
+
+    Effects can be moved between a main effect and an interaction without changing one
+    prediction. Purifying moves everything down that fewer features can express, which
+    leaves one identified form: each component has mean zero given any of its features'
+    subsets, under the chosen weights (Lengerich et al. 2020, equation 5).
+
+    Parameters
+    ----------
+    model : object, str or Path
+        A trained model, a model file, or what `parse_model` returned.
+    X : array_like or table of shape (n_rows, n_features), optional
+        Rows that stand for the distribution; usually the training data. Without it an EBM
+        is purified under the weights of its own bins; other models need
+        ``weights="uniform"``.
+    weights : {"empirical", "laplace", "uniform", "independent"} or Weighting
+        The distribution of the features: of the rows themselves; mixed half and half with
+        the uniform one; equal mass a cell; or the product of the rows' margins.
+    order : int, optional
+        Largest number of features of a component that is kept apart; the sum of all larger
+        ones is `Decomposition.remainder`. All are kept by default.
+    sample_weight : array_like of shape (n_rows,), optional
+        Weight of each row, finite and not negative.
+    feature_names : sequence of str, optional
+        Names of the features, in the order of the model.
+    method : {"exact", "mass-moving"}
+        Direct and conjugate-gradient solves, or the paper's algorithm with its history.
+    resolution : {"auto", "union", "term"}
+        For EBMs, whose terms have bins of their own. ``"union"``: all components live on the
+        union of a feature's cuts, as for trees. ``"term"``: each order keeps its own bins;
+        a component is then pure against functions on these bins. ``"auto"``: ``"union"``
+        with rows where it fits the memory budget, else ``"term"``;
+        ``diagnostics["resolution"]`` says which.
+    missing_cells : {"auto", "always"}
+        Whether axes have cells for missing values and unknown categories only where the
+        model or the rows have such values, or everywhere, so that later rows may.
+    memory_budget : int
+        Bytes that tables may take; more is refused before it is allocated.
+    progress : bool
+        Whether to report progress on standard error after the first second.
+
+    Returns
+    -------
+    Decomposition
+        On the margin scale (log-odds for a classifier, before any inverse link).
+
+    Raises
+    ------
+    UnsupportedModelError
+        If the model cannot be decomposed exactly.
+    InvalidInputError
+        If the rows, the weights or an option cannot be used.
+    MemoryBudgetError
+        If the tables would not fit.
+    ModelMismatchError
+        If the parsed model does not reproduce the library's raw prediction.
+
+    Examples
+    --------
+    >>> import numpy as np, treepurify as tp
+    >>> from sklearn.ensemble import GradientBoostingRegressor
+    >>> X = np.random.default_rng(0).uniform(size=(500, 3))
+    >>> model = GradientBoostingRegressor(max_depth=2).fit(X, X[:, 0] * X[:, 1])
+    >>> d = tp.purify(model, X)
+    >>> bool(np.allclose(d.predict(X), model.predict(X)))
+    True
+    """
+    report = progress_report(progress)
+    announce_compilation(show=progress)
+    weighting = as_weighting(weights)
+    parsed = label_categories(named_model(parse_model(model), feature_names, X), X)
+    columns = read_rows(parsed, X, weighting)
+    own_weights = row_weights(columns, weighting, sample_weight)
+    layout = lay_out(
+        parsed, columns, own_weights, weighting, resolution, missing_cells, memory_budget
+    )
+    subsets = downward_closure(layout.effects.tensors)
+    axes = {subset: layout.grids[len(subset)].subset_axes(subset) for subset in subsets}
+    check_memory(axes.values(), parsed.n_outputs, memory_budget)
+    report("weighing cells", 0, 0)
+    mass = layout.mass(weighting, subsets)
+    purified = purify_effects(layout.effects, mass, axes, method=method, progress=report)
+    setting = Setting(
+        effects=layout.effects,
+        mass=mass,
+        axes=axes,
+        inputs=ModelInputs(parsed.features, parsed.has_feature_names),
+        output_names=parsed.output_names,
+        link=parsed.link,
+        measure=layout.measure,
+        is_product=weighting.is_product,
+        rows=layout.measure_rows(weighting),
+        order=order,
+    )
+    check = check_against_library(model, parsed, X, columns)
+    return assemble(purified, setting, check, _facts(parsed, layout, method))
+
+
+def _facts(model: Model, layout: Layout, method: Method) -> dict[str, Any]:
+    source = model.source
+    return {
+        "model": {
+            "library": source.library,
+            "version": source.version,
+            "kind": source.kind,
+            "notes": list(source.notes),
+            "trees": model.n_trees if isinstance(model, TreeEnsemble) else None,
+            "terms": len(model.terms) if isinstance(model, AdditiveTables) else None,
+        },
+        "method": method,
+        "resolution": layout.resolution,
+        "rows": None if not layout.rows or layout.rows[1] is None else layout.rows[1].n_rows,
+    }
