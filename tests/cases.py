@@ -9,8 +9,15 @@ import pytest
 from treepurify.models.ensemble import TreeEnsemble
 
 
-def rows_beside_cuts(ensemble: TreeEnsemble, n_rows: int, *, seed: int = 0, missing: float = 0.1,
-                     infinite: bool = True, unknown_codes: bool = True) -> np.ndarray:
+def rows_beside_cuts(
+    ensemble: TreeEnsemble,
+    n_rows: int,
+    *,
+    seed: int = 0,
+    missing: float = 0.1,
+    infinite: bool = True,
+    unknown_codes: bool = True,
+) -> np.ndarray:
     """Rows whose values lie on, just below and just above the cuts of `ensemble`.
 
     Neighbours are taken in double and in single precision. Categorical columns hold codes,
@@ -26,15 +33,22 @@ def rows_beside_cuts(ensemble: TreeEnsemble, n_rows: int, *, seed: int = 0, miss
                 pool = np.concatenate([pool, pool + 0.5, [-1.0, -7.0, spec.n_codes + 3.0]])
         else:
             cuts = np.unique(ensemble.cut[at])
-            single = cuts.astype(np.float32)
-            pool = np.concatenate([
-                cuts, np.nextafter(cuts, -np.inf), np.nextafter(cuts, np.inf),
-                single.astype(float),
-                np.nextafter(single, np.float32(-np.inf)).astype(float),
-                np.nextafter(single, np.float32(np.inf)).astype(float),
-                [0.0, -0.0, 1e-36, -1e-36, 1e-30], rng.normal(size=8),
-                [np.inf, -np.inf] if infinite else [],
-            ])
+            # CatBoost parts missing values at the largest single-precision number.
+            with np.errstate(over="ignore"):
+                single = cuts.astype(np.float32)
+            pool = np.concatenate(
+                [
+                    cuts,
+                    np.nextafter(cuts, -np.inf),
+                    np.nextafter(cuts, np.inf),
+                    single.astype(float),
+                    np.nextafter(single, np.float32(-np.inf)).astype(float),
+                    np.nextafter(single, np.float32(np.inf)).astype(float),
+                    [0.0, -0.0, 1e-36, -1e-36, 1e-30],
+                    rng.normal(size=8),
+                    [np.inf, -np.inf] if infinite else [],
+                ]
+            )
         rows[:, j] = rng.choice(pool, size=n_rows)
     rows[rng.random(rows.shape) < missing] = np.nan
     return rows

@@ -10,10 +10,10 @@ from treepurify.errors import InvalidInputError, UnsupportedModelError
 from treepurify.models import catboost as reader
 from treepurify.models.catboost_trees import (
     Split,
-    cut_above_single,
     nested_nodes,
     oblivious_nodes,
 )
+from treepurify.models.cuts import cut_at_most_single
 
 catboost = pytest.importorskip("catboost")
 
@@ -217,7 +217,7 @@ def test_cuts_are_exact_in_double_precision():
     borders = np.concatenate(
         [rng.normal(size=500).astype(np.float32), [0.0, 1e-38, 1e-45, -1e-45, largest, -largest]]
     ).astype(np.float32)
-    cuts = cut_above_single(borders.astype(float))
+    cuts = cut_at_most_single(borders.astype(float))
     with np.errstate(over="ignore"):
         assert np.all(cuts.astype(np.float32) > borders)
         assert np.all(np.nextafter(cuts, -np.inf).astype(np.float32) <= borders)

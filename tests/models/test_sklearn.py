@@ -41,11 +41,11 @@ from sklearn.tree import (
 from tests.cases import rows_beside_cuts
 from treepurify.errors import InvalidInputError, UnsupportedModelError
 from treepurify.links import Link
+from treepurify.models.cuts import cut_at_most_single
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import parse_model
 from treepurify.models.parse import raw_margin as raw_margin_of_any
 from treepurify.models.sklearn import parse, raw_margin
-from treepurify.models.sklearn_nodes import cut_at_most_single
 
 N_ROWS = 250
 FOREST_TOLERANCE = 1e-14

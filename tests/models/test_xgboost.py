@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from tests.cases import rows_beside_cuts
 from treepurify.errors import InvalidInputError, UnsupportedModelError
+from treepurify.models.cuts import cut_below_single
 from treepurify.models.ubjson import read_ubjson
 from treepurify.models.xgboost import parse, parse_bytes, parse_document, raw_margin
-from treepurify.models.xgboost_nodes import cut_below
 from treepurify.models.xgboost_objectives import base_margin, find_objective
 
 xgboost = pytest.importorskip("xgboost")
@@ -187,7 +187,7 @@ def test_unknown_objective_is_refused():
 @given(st.lists(st.floats(width=32, allow_nan=False), min_size=1, max_size=20))
 def test_cuts_are_exact(thresholds):
     threshold = np.array(thresholds, dtype=np.float32)
-    cut = cut_below(threshold)
+    cut = cut_below_single(threshold)
     with np.errstate(over="ignore"):
         for x in (
             cut,

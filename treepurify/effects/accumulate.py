@@ -50,7 +50,8 @@ class LeafBoxes:
 
 def ensemble_cuts(ensemble: TreeEnsemble) -> Cuts:
     """Return the union of the cuts of each numeric feature, sorted; None for categorical ones."""
-    numeric = (ensemble.feature >= 0) & (ensemble.category_ptr < 0)
+    # A cut at -inf splits missing values from all others: it needs no cell below it.
+    numeric = (ensemble.feature >= 0) & (ensemble.category_ptr < 0) & (ensemble.cut > -np.inf)
     feature = ensemble.feature[numeric]
     cut = ensemble.cut[numeric]
     order = np.lexsort((cut, feature))
@@ -104,7 +105,7 @@ def _first_cell_right(ensemble: TreeEnsemble, grid: Grid) -> npt.NDArray[np.int6
     for j, axis in enumerate(grid.axes):
         own = nodes[bounds[j] : bounds[j + 1]]
         if axis.cuts is not None and len(own):
-            first[own] = np.searchsorted(axis.cuts, ensemble.cut[own]) + 1
+            first[own] = np.searchsorted(axis.cuts, ensemble.cut[own], side="right")
     return first
 
 

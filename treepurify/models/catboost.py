@@ -27,10 +27,10 @@ from treepurify.links import Link, LinkName
 from treepurify.models.catboost_trees import (
     NodeTable,
     Split,
-    cut_above_single,
     nested_nodes,
     oblivious_nodes,
 )
+from treepurify.models.cuts import cut_at_most_single
 from treepurify.models.ensemble import LEAF, NUMERIC_NODE, VECTOR_LEAF, ModelSource, TreeEnsemble
 from treepurify.models.tables import AdditiveTables
 
@@ -259,7 +259,7 @@ def _ensemble(document: dict[str, Any]) -> TreeEnsemble:
     return TreeEnsemble(
         tree_ptr=nodes.tree_ptr,
         feature=nodes.feature,
-        cut=cut_above_single(nodes.border),
+        cut=cut_at_most_single(nodes.border),
         left=nodes.left,
         right=nodes.right,
         missing_left=missing_left & (nodes.feature >= 0),

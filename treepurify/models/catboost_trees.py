@@ -10,12 +10,10 @@ import numpy.typing as npt
 from treepurify.errors import UnsupportedModelError
 from treepurify.models.ensemble import LEAF
 
-__all__ = ["NodeTable", "Split", "cut_above_single", "nested_nodes", "oblivious_nodes"]
+__all__ = ["NodeTable", "Split", "nested_nodes", "oblivious_nodes"]
 
 # Directions that a node's ancestors leave open.
 _BOTH, _LEFT, _RIGHT = -1, 0, 1
-_FLOAT32_MAX = float(np.finfo(np.float32).max)
-_FLOAT32_OVERFLOW = 2.0**128
 
 
 class Split(NamedTuple):
@@ -56,38 +54,6 @@ class NodeTable:
     left: npt.NDArray[np.int32]
     right: npt.NDArray[np.int32]
     value: npt.NDArray[np.float64]
-
-
-def cut_above_single(border: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Return the cuts for which ``float64(x) >= cut`` iff ``float32(x) > border``.
-
-    Parameters
-    ----------
-    border : ndarray of float64
-        Borders, each a single-precision number. The largest one parts infinity from all
-        finite numbers; CatBoost uses it, and its negative, to part missing values.
-
-    Returns
-    -------
-    ndarray of float64
-        The smallest doubles that round to a single-precision number above the border.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> cut = cut_above_single(np.array([0.5]))
-    >>> np.float32(cut) > 0.5, np.float32(np.nextafter(cut, 0.0)) > 0.5
-    (array([ True]), array([False]))
-    """
-    single = border.astype(np.float32)
-    with np.errstate(over="ignore", under="ignore"):
-        above = np.nextafter(single, np.float32(np.inf)).astype(np.float64)
-    # Rounding treats the number after the largest one as 2**128 before it becomes infinite.
-    above = np.where(single == _FLOAT32_MAX, _FLOAT32_OVERFLOW, above)
-    middle = 0.5 * single.astype(np.float64) + 0.5 * above
-    # A tie rounds to the even significand: where that is the border, the middle is no cut yet.
-    tie_goes_down = single.view(np.uint32) % 2 == 0
-    return np.where(tie_goes_down, np.nextafter(middle, np.inf), middle)
 
 
 def oblivious_nodes(

@@ -7,10 +7,10 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify._kernels.traverse import add_leaf_values
-from treepurify.columns import Columns, read_columns
 from treepurify.errors import UnsupportedModelError
 from treepurify.features import FeatureSpec
 from treepurify.links import Link
+from treepurify.models.parsed import ModelSource, ParsedModel
 
 __all__ = ["ModelSource", "TreeEnsemble"]
 
@@ -20,30 +20,8 @@ VECTOR_LEAF = -1
 _ROWS_A_BLOCK = 8192
 
 
-@dataclass(frozen=True)
-class ModelSource:
-    """Where a model came from.
-
-    Parameters
-    ----------
-    library : str
-        Name of the library, for example ``"xgboost"``.
-    version : str
-        Version that wrote the model, or ``"unknown"``.
-    kind : str
-        Class or booster type, for example ``"gbtree"``.
-    notes : tuple of str
-        What a user should know about how the model was read.
-    """
-
-    library: str
-    version: str
-    kind: str
-    notes: tuple[str, ...] = ()
-
-
 @dataclass(frozen=True, eq=False)
-class TreeEnsemble:
+class TreeEnsemble(ParsedModel):
     """A sum of decision trees on the margin scale.
 
     A row starts at node ``tree_ptr[t]`` of tree ``t``. At a numeric node it goes left iff
@@ -113,25 +91,6 @@ class TreeEnsemble:
     def n_trees(self) -> int:
         """Number of trees."""
         return len(self.tree_ptr) - 1
-
-    @property
-    def n_features(self) -> int:
-        """Number of features the model expects."""
-        return len(self.features)
-
-    @property
-    def n_outputs(self) -> int:
-        """Number of outputs on the margin scale."""
-        return len(self.base)
-
-    @property
-    def feature_names(self) -> tuple[str, ...]:
-        """Names of the features, in the order of the model."""
-        return tuple(spec.name for spec in self.features)
-
-    def columns(self, X: Any) -> Columns:
-        """Read a table into this model's columns."""
-        return read_columns(X, self.features, match_names=self.has_feature_names)
 
     def margin(
         self, X: Any, *, precision: Literal["library", "float64"] = "library"

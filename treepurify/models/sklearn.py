@@ -13,12 +13,12 @@ import numpy.typing as npt
 from treepurify.errors import InvalidInputError, UnsupportedModelError
 from treepurify.features import FeatureSpec
 from treepurify.links import Link
+from treepurify.models.cuts import cut_at_most_single
 from treepurify.models.ensemble import NUMERIC_NODE, VECTOR_LEAF, ModelSource, TreeEnsemble
 from treepurify.models.sklearn_hist import parse_histogram_boosting
 from treepurify.models.sklearn_nodes import (
     FlatNodes,
     check_fields,
-    cut_at_most_single,
     flat_nodes,
 )
 

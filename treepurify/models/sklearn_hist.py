@@ -11,11 +11,11 @@ from treepurify.columns import is_missing
 from treepurify.errors import InvalidInputError, UnsupportedModelError
 from treepurify.features import FeatureSpec
 from treepurify.links import Link, LinkName
+from treepurify.models.cuts import cut_at_most_double
 from treepurify.models.ensemble import NUMERIC_NODE, ModelSource, TreeEnsemble
 from treepurify.models.sklearn_nodes import (
     FlatNodes,
     check_fields,
-    cut_at_most_double,
     flat_nodes,
 )
 

@@ -12,8 +12,6 @@ from treepurify.models.ensemble import LEAF
 __all__ = [
     "FlatNodes",
     "check_fields",
-    "cut_at_most_double",
-    "cut_at_most_single",
     "flat_nodes",
 ]
 
@@ -37,44 +35,6 @@ class FlatNodes:
     right: npt.NDArray[np.int32]
     missing_left: npt.NDArray[np.bool_]
     saw_missing: npt.NDArray[np.bool_]
-
-
-def cut_at_most_single(threshold: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Return the cuts for which ``float64(x) < cut`` iff ``float32(x) <= threshold``.
-
-    Parameters
-    ----------
-    threshold : ndarray of float64
-        Thresholds that the library compares with the value rounded to single precision.
-
-    Returns
-    -------
-    ndarray of float64
-        The smallest doubles that round to a single-precision number above the threshold.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> cut = cut_at_most_single(np.array([0.5]))
-    >>> np.float32(np.nextafter(cut, 0.0)) <= 0.5, np.float32(cut) <= 0.5
-    (array([ True]), array([False]))
-    """
-    with np.errstate(over="ignore", under="ignore"):
-        floor = threshold.astype(np.float32)
-        floor = np.where(floor > threshold, np.nextafter(floor, np.float32(-np.inf)), floor)
-        above = np.nextafter(floor, np.float32(np.inf))
-    middle = 0.5 * floor.astype(np.float64) + 0.5 * above.astype(np.float64)
-    # A tie rounds to the even significand: where that is the floor, the middle is no cut yet.
-    tie_goes_down = floor.view(np.uint32) % 2 == 0
-    return np.where(tie_goes_down, np.nextafter(middle, np.inf), middle)
-
-
-def cut_at_most_double(threshold: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Return the cuts for which ``x < cut`` iff ``x <= threshold``, in double precision.
-
-    No value is at most NaN, which is a threshold of histograms over infinite values.
-    """
-    return np.where(np.isnan(threshold), -np.inf, np.nextafter(threshold, np.inf))
 
 
 def check_fields(

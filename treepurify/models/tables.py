@@ -6,10 +6,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.columns import Columns, read_columns
 from treepurify.features import FeatureSpec
 from treepurify.links import Link
-from treepurify.models.ensemble import ModelSource
+from treepurify.models.parsed import ModelSource, ParsedModel
 
 __all__ = ["AdditiveTables", "TableTerm"]
 
@@ -42,7 +41,7 @@ class TableTerm:
 
 
 @dataclass(frozen=True, eq=False)
-class AdditiveTables:
+class AdditiveTables(ParsedModel):
     """An intercept plus terms, each a table over the cells of its own features.
 
     Parameters
@@ -70,25 +69,6 @@ class AdditiveTables:
     link: Link
     source: ModelSource
     has_feature_names: bool = True
-
-    @property
-    def n_features(self) -> int:
-        """Number of features the model expects."""
-        return len(self.features)
-
-    @property
-    def n_outputs(self) -> int:
-        """Number of outputs on the margin scale."""
-        return len(self.base)
-
-    @property
-    def feature_names(self) -> tuple[str, ...]:
-        """Names of the features, in the order of the model."""
-        return tuple(spec.name for spec in self.features)
-
-    def columns(self, X: Any) -> Columns:
-        """Read a table into this model's columns."""
-        return read_columns(X, self.features, match_names=self.has_feature_names)
 
     def margin(self, X: Any) -> npt.NDArray[np.float64]:
         """Return the raw prediction, before the inverse link.

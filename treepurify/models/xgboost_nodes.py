@@ -8,11 +8,12 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify.errors import InvalidInputError, UnsupportedModelError
+from treepurify.models.cuts import cut_below_single
 from treepurify.models.ensemble import LEAF, NUMERIC_NODE
 from treepurify.models.ubjson import ArrayTable
 from treepurify.models.xgboost_fields import singles
 
-__all__ = ["TREE_KEYS", "XgboostNodes", "cut_below", "read_nodes"]
+__all__ = ["TREE_KEYS", "XgboostNodes", "read_nodes"]
 
 # XGBoost's own limit: codes pass through single precision.
 _MOST_CODES = 2**24
@@ -84,39 +85,6 @@ class _CategorySets:
     code: npt.NDArray[np.int64]
 
 
-def cut_below(threshold: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
-    """Return the cuts for which ``float64(x) < cut`` iff ``float32(x) < threshold``.
-
-    Parameters
-    ----------
-    threshold : ndarray of float32
-        Thresholds that the library compares with the value rounded to single precision.
-
-    Returns
-    -------
-    ndarray of float64
-        The smallest doubles that round to `threshold` or above it.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> cut = cut_below(np.array([0.5], dtype=np.float32))
-    >>> np.float32(np.nextafter(cut, 0.0)) < 0.5, np.float32(cut) < 0.5
-    (array([ True]), array([False]))
-    """
-    # Next to the largest numbers, steps and roundings overflow to the infinities they mean.
-    with np.errstate(over="ignore"):
-        below = np.nextafter(threshold, np.float32(-np.inf)).astype(np.float64)
-        above = threshold.astype(np.float64)
-        # Rounding treats the infinities of float32 as if they stood at 2**128.
-        finite_below = np.where(np.isinf(below) & (above > below), -(2.0**128), below)
-        finite_above = np.where(np.isposinf(above), 2.0**128, above)
-        middle = 0.5 * (finite_below + finite_above)
-        rounds_up = middle.astype(np.float32) >= threshold
-    # A tie goes to the neighbour with an even mantissa, which may be the one below.
-    return np.where(rounds_up, middle, np.nextafter(middle, np.inf))
-
-
 def read_nodes(
     table: ArrayTable, n_outputs: int, is_categorical: Sequence[bool], n_codes: Sequence[int]
 ) -> XgboostNodes:
@@ -161,7 +129,7 @@ def read_nodes(
     category_ptr, category_left = _category_tables(sets, feature, by_code, codes)
     condition = singles(_numbers(table, "split_conditions"))[order]
     cut = np.full(len(order), np.nan)
-    cut[numeric] = cut_below(condition[numeric])
+    cut[numeric] = cut_below_single(condition[numeric])
     tree_size = np.bincount(stored.tree[order], minlength=table.n_objects)
     return XgboostNodes(
         tree_ptr=np.concatenate([[0], np.cumsum(tree_size)]).astype(np.int64),

@@ -1,0 +1,66 @@
+"""What every parsed model offers, whatever its form."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify.columns import Columns, read_columns
+from treepurify.features import FeatureSpec
+
+__all__ = ["ModelSource", "ParsedModel"]
+
+
+@dataclass(frozen=True)
+class ModelSource:
+    """Where a model came from.
+
+    Parameters
+    ----------
+    library : str
+        Name of the library, for example ``"xgboost"``.
+    version : str
+        Version that wrote the model, or ``"unknown"``.
+    kind : str
+        Class or booster type, for example ``"gbtree"``.
+    notes : tuple of str
+        What a user should know about how the model was read.
+    """
+
+    library: str
+    version: str
+    kind: str
+    notes: tuple[str, ...] = ()
+
+
+class ParsedModel(ABC):
+    """A model free of its library: features, outputs and a margin."""
+
+    features: tuple[FeatureSpec, ...]
+    base: npt.NDArray[np.float64]
+    has_feature_names: bool
+
+    @property
+    def n_features(self) -> int:
+        """Number of features the model expects."""
+        return len(self.features)
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of outputs on the margin scale."""
+        return len(self.base)
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the features, in the order of the model."""
+        return tuple(spec.name for spec in self.features)
+
+    def columns(self, X: Any) -> Columns:
+        """Read a table into this model's columns."""
+        return read_columns(X, self.features, match_names=self.has_feature_names)
+
+    @abstractmethod
+    def margin(self, X: Any) -> npt.NDArray[np.float64]:
+        """Return the raw prediction, shape (n_rows, n_outputs)."""
