@@ -1,5 +1,8 @@
 """Purify trained tree models into their functional ANOVA, exactly and with a certificate."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from treepurify.certificate import Certificate
 from treepurify.components import Component, TensorComponent
 from treepurify.decomposition import Decomposition
@@ -29,6 +32,9 @@ from treepurify.weights import (
     Weighting,
 )
 
+if TYPE_CHECKING:
+    from treepurify import plots, report
+
 __version__ = "0.1.0"
 
 __all__ = [
@@ -56,6 +62,15 @@ __all__ = [
     "count_cells",
     "load",
     "parse_model",
+    "plots",
     "purify",
     "purify_tensors",
+    "report",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # Drawing is loaded when it is asked for: it needs packages that purifying does not.
+    if name in ("plots", "report"):
+        return import_module(f"treepurify.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

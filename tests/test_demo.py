@@ -1,0 +1,79 @@
+"""The demonstration's data and models."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import treepurify as tp
+from tests.cases import data_path
+from treepurify import demo
+
+
+@pytest.mark.parametrize("name", ["diabetes", "breast_cancer", "wine"])
+def test_bundled_data(name):
+    data = demo.load_demo_data(name)
+    assert len(data.X) == len(data.y) > 100
+    assert (data.task == "regression") == (name == "diabetes")
+
+
+def test_diabetes_has_units():
+    X = demo.load_demo_data("diabetes").X
+    assert X["age"].between(19, 79).all()
+
+
+@pytest.mark.parametrize("has_xgboost", [True, False])
+def test_trained_model_is_of_depth_two_and_learns(has_xgboost, monkeypatch):
+    if not has_xgboost:
+        monkeypatch.setattr(demo, "find_spec", lambda _: None)
+    trained = demo.train_demo_model(demo.load_demo_data("diabetes"))
+    assert ("XGBoost" in trained.description) == has_xgboost
+    assert trained.score > 0.2
+    d = tp.purify(trained.model, trained.X_train, progress=False)
+    assert {len(subset) for subset in d} == {1, 2}
+    assert d.certificate.is_exact
+
+
+def test_training_is_repeatable():
+    data = demo.load_demo_data("breast_cancer")
+    first, second = demo.train_demo_model(data), demo.train_demo_model(data)
+    np.testing.assert_array_equal(
+        first.model.predict_proba(data.X), second.model.predict_proba(data.X)
+    )
+
+
+def test_adult_has_categories_and_missing_values(monkeypatch):
+    monkeypatch.setenv("TREEPURIFY_DATA", str(data_path("adult").parent))
+    data = demo.load_demo_data("adult")
+    assert isinstance(data.X["occupation"].dtype, pd.CategoricalDtype)
+    assert data.X["occupation"].isna().any()
+    assert "?" not in data.X["occupation"].cat.categories
+    assert set(data.y) == {0, 1}
+    monkeypatch.setattr(demo, "find_spec", lambda _: None)
+    with pytest.raises(tp.MissingDependencyError, match=r'pip install "treepurify\[xgboost\]"'):
+        demo.train_demo_model(data)
+
+
+def test_bike_leaves_out_what_sums_to_the_target(monkeypatch):
+    monkeypatch.setenv("TREEPURIFY_DATA", str(data_path("bike_sharing_hour").parent))
+    assert not {"casual", "registered", "cnt"} & set(demo.load_demo_data("bike").X)
+
+
+def test_data_that_cannot_be_had(monkeypatch, tmp_path):
+    monkeypatch.delenv("TREEPURIFY_DATA", raising=False)
+    with pytest.raises(tp.InvalidInputError, match="TREEPURIFY_DATA is not set"):
+        demo.load_demo_data("adult")
+    monkeypatch.setenv("TREEPURIFY_DATA", str(tmp_path))
+    with pytest.raises(tp.InvalidInputError, match=r"adult\.parquet does not exist"):
+        demo.load_demo_data("adult")
+    with pytest.raises(tp.InvalidInputError, match="no data set 'iris'; there are diabetes"):
+        demo.load_demo_data("iris")
+
+
+def test_california_without_network(monkeypatch):
+    def refuse(**_):
+        raise OSError("no network")
+
+    monkeypatch.delenv("TREEPURIFY_DATA", raising=False)
+    monkeypatch.setattr("sklearn.datasets.fetch_california_housing", refuse)
+    with pytest.raises(tp.InvalidInputError, match=r"\(no network\)"):
+        demo.load_demo_data("california")

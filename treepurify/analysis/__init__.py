@@ -1,0 +1,1 @@
+"""Importance, comparison and audits of decompositions."""

@@ -1,0 +1,10 @@
+"""The command line: ``treepurify demo``, ``treepurify info`` and ``treepurify purify``."""
+
+__all__ = ["main"]
+
+
+def main() -> None:
+    """Run the command line and leave with its exit code."""
+    from treepurify.cli.app import app
+
+    app(prog_name="treepurify")

@@ -1,0 +1,281 @@
+"""The commands."""
+
+import shlex
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from treepurify.cli.console import (
+    note,
+    print_certificate,
+    print_effects,
+    print_facts,
+    print_table,
+    refusals,
+)
+from treepurify.cli.data import DataFile, read_data
+from treepurify.cli.information import feature_rows, model_facts
+from treepurify.cli.results import summary_as_json, write_results
+from treepurify.decomposition import Decomposition
+from treepurify.demo import DATASETS, load_demo_data, train_demo_model
+from treepurify.engines.tree import purify as purify_model
+from treepurify.errors import InvalidInputError
+from treepurify.models.parse import Model, parse_model
+from treepurify.models.tables import AdditiveTables
+from treepurify.report.html import write_html
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    name="treepurify",
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+class Weights(StrEnum):
+    """The distribution of the features."""
+
+    EMPIRICAL = "empirical"
+    LAPLACE = "laplace"
+    UNIFORM = "uniform"
+    INDEPENDENT = "independent"
+
+
+class Format(StrEnum):
+    """How results are printed."""
+
+    TABLE = "table"
+    CSV = "csv"
+    JSON = "json"
+
+
+ModelFile = Annotated[
+    Path,
+    typer.Argument(
+        exists=True,
+        dir_okay=False,
+        metavar="MODEL",
+        help="XGBoost .json or .ubj, LightGBM .txt, CatBoost .json or .cbm, EBM .json",
+    ),
+]
+WeightsOption = Annotated[
+    Weights, typer.Option("--weights", help="Distribution under which effects are purified.")
+]
+TopOption = Annotated[int, typer.Option(min=1, help="Number of effects in the table.")]
+QuietOption = Annotated[
+    bool, typer.Option("--quiet", "-q", help="No progress and no notes on standard error.")
+]
+PicturesOption = Annotated[
+    int, typer.Option(min=0, help="Number of main effects, and of pairs, drawn in the report.")
+]
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from treepurify import __version__
+
+        typer.echo(f"treepurify {__version__}")
+        raise typer.Exit
+
+
+def _known_dataset(name: str) -> str:
+    if name not in DATASETS:
+        raise typer.BadParameter(f"{name!r} is none of {', '.join(DATASETS)}")
+    return name
+
+
+@app.callback(
+    epilog="Examples:\n\n"
+    "treepurify demo\n\n"
+    "treepurify info model.json\n\n"
+    "treepurify purify model.json data.csv --target-column price --out results"
+)
+def _treepurify(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version and leave."
+        ),
+    ] = False,
+) -> None:
+    """Turn a trained tree model into its one identified form: purified effects, certified."""
+
+
+@app.command(
+    epilog="Examples:\n\ntreepurify demo\n\ntreepurify demo --dataset breast_cancer --out results"
+)
+def demo(
+    context: typer.Context,
+    dataset: Annotated[
+        str, typer.Option(help=f"One of {', '.join(DATASETS)}.", callback=_known_dataset)
+    ] = "diabetes",
+    out: Annotated[Path, typer.Option(file_okay=False, help="Folder for the report.")] = Path(
+        "treepurify-demo"
+    ),
+    weights: WeightsOption = Weights.EMPIRICAL,
+    top: TopOption = 12,
+    pictures: PicturesOption = 6,
+    quiet: QuietOption = False,
+) -> None:
+    """Train a small model on real data, purify it, and write a report.
+
+    diabetes, breast_cancer and wine come with scikit-learn. The other data sets are read from
+    the folder that TREEPURIFY_DATA names; without it, scikit-learn downloads the California
+    housing data.
+    """
+    with refusals():
+        data = load_demo_data(dataset)
+        n_rows, n_features = data.X.shape
+        note(f"training on {data.name} ({n_rows} rows, {n_features} features)", quiet=quiet)
+        trained = train_demo_model(data)
+        d = purify_model(trained.model, trained.X_train, weights=weights.value, progress=not quiet)
+        difference = d.verify(trained.model, trained.X_train)
+        note("drawing the report", quiet=quiet)
+        out.mkdir(parents=True, exist_ok=True)
+        report = write_html(d, out / "report.html", top=pictures, command=_command_line(context))
+    score = "R squared" if data.task == "regression" else "accuracy"
+    print_facts(
+        [
+            ("data", f"{data.name}: {n_rows} rows, {n_features} features; {data.target}"),
+            ("model", trained.description),
+            ("on new rows", f"{score} {trained.score:.3f}"),
+            ("measure", d.measure),
+        ]
+    )
+    typer.echo()
+    print_effects(d, top)
+    typer.echo()
+    print_certificate(
+        d,
+        f"On all {difference.n_rows} training rows the components differ from the "
+        f"{difference.source} by at most {difference.relative_difference:.1e} of the largest one.",
+    )
+    typer.echo(f"\nReport: {report.resolve()}")
+
+
+@app.command(epilog="Example:\n\ntreepurify info model.json")
+def info(model: ModelFile) -> None:
+    """Say what a model file holds: features, trees, effects, outputs and link."""
+    with refusals():
+        parsed = parse_model(model)
+        facts, features = model_facts(parsed), feature_rows(parsed)
+    print_facts(facts)
+    typer.echo()
+    print_table(["feature", "kind", "values", "cells"], features, left=3)
+
+
+@app.command(
+    epilog="Examples:\n\n"
+    "treepurify purify model.json data.parquet --target-column price\n\n"
+    "treepurify purify model.txt data.csv --weights laplace --out results\n\n"
+    "treepurify purify ebm.json --format json --quiet\n\n"
+    "Exit codes: 0 done, 1 refused (the reason is on standard error), 2 wrong usage."
+)
+def purify(  # noqa: PLR0913, PLR0917 - one argument an option of the command line
+    context: typer.Context,
+    model: ModelFile,
+    data: Annotated[
+        Path | None,
+        typer.Argument(
+            exists=True,
+            dir_okay=False,
+            help="CSV or Parquet file with the rows that stand for the distribution, usually the "
+            "training data. An EBM needs none, nor does --weights uniform.",
+        ),
+    ] = None,
+    weights: WeightsOption = Weights.EMPIRICAL,
+    order: Annotated[
+        int | None,
+        typer.Option(min=1, help="Largest number of features of an effect that is kept apart."),
+    ] = None,
+    target_column: Annotated[
+        str | None, typer.Option(help="Column with the target; it is dropped.")
+    ] = None,
+    drop_column: Annotated[
+        list[str] | None, typer.Option(help="Another column to drop; may be repeated.")
+    ] = None,
+    sample_weight_column: Annotated[
+        str | None, typer.Option(help="Column with the weight of each row.")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(file_okay=False, help="Folder for the files; MODEL-purified by default."),
+    ] = None,
+    output_format: Annotated[
+        Format, typer.Option("--format", help="How the result is printed.")
+    ] = Format.TABLE,
+    top: TopOption = 20,
+    pictures: PicturesOption = 6,
+    quiet: QuietOption = False,
+) -> None:
+    """Purify a model file: print the effects; write a report, the decomposition and a CSV file."""
+    apart = [*([target_column] if target_column else []), *(drop_column or [])]
+    if data is None and (apart or sample_weight_column):
+        raise typer.BadParameter("columns are named, but there is no DATA file to drop them from")
+    folder = out or Path(f"{model.stem}-purified")
+    with refusals():
+        note(f"reading {model}", quiet=quiet)
+        parsed = parse_model(model)
+        rows = DataFile()
+        if data is None:
+            _check_rows_are_not_needed(parsed, weights)
+        else:
+            note(f"reading {data}", quiet=quiet)
+            rows = read_data(data, parsed, dropped=apart, weight_column=sample_weight_column)
+        d = purify_model(
+            parsed,
+            rows.X,
+            weights=weights.value,
+            order=order,
+            sample_weight=rows.sample_weight,
+            progress=not quiet,
+        )
+        note(f"writing {folder}", quiet=quiet)
+        files, left_out = write_results(d, folder, command=_command_line(context), top=pictures)
+    if left_out:
+        note(f"effects.csv leaves out {len(left_out)} large effects for its size", quiet=quiet)
+    _print_result(d, files, output_format, top)
+
+
+def _check_rows_are_not_needed(model: Model, weights: Weights) -> None:
+    has_own_mass = isinstance(model, AdditiveTables) and weights is Weights.EMPIRICAL
+    if weights is not Weights.UNIFORM and not has_own_mass:
+        raise InvalidInputError(
+            f"--weights {weights} needs the rows that stand for the distribution: name a DATA file "
+            "(usually the training data), or take --weights uniform, which needs none"
+        )
+
+
+def _print_result(d: Decomposition, files: list[Path], output_format: Format, top: int) -> None:
+    if output_format is Format.CSV:
+        typer.echo(d.importance().to_csv(index=False), nl=False)
+    elif output_format is Format.JSON:
+        typer.echo(summary_as_json(d, files))
+    else:
+        print_effects(d, top)
+        typer.echo()
+        print_certificate(d)
+        typer.echo()
+        for file in files:
+            typer.echo(str(file))
+
+
+def _command_line(context: typer.Context) -> str:
+    """Return the command with the parameters that were given."""
+    words = ["treepurify", context.info_name or ""]
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        source = context.get_parameter_source(name)
+        if source is None or source.name != "COMMANDLINE":
+            continue
+        value = context.params[name]
+        for one in value if isinstance(value, list | tuple) else [value]:
+            words += [parameter.opts[0]] * (parameter.param_type_name == "option")
+            words += [str(one)] * (one is not True)
+    return shlex.join(words)

@@ -1,0 +1,127 @@
+"""What the commands print: tables on standard output, notes on standard error."""
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from treepurify.decomposition import Decomposition
+from treepurify.errors import TreepurifyError
+from treepurify.report.term_rows import TermRow, term_rows
+
+__all__ = ["note", "print_certificate", "print_effects", "print_facts", "print_table", "refusals"]
+
+_BAR_WIDTH = 12
+_COLUMNS = (
+    "variance: share of the sum of the effects' variances; covariance: Cov(effect, model) / "
+    "Var(model); std. dev.: on the margin scale, purified and before"
+)
+
+
+@contextmanager
+def refusals() -> Iterator[None]:
+    """Turn errors raised on purpose, and those of the file system, into exit code 1.
+
+    The message goes to standard error, and so do warnings, one line each.
+    """
+    with warnings.catch_warnings():
+        warnings.showwarning = _show_warning
+        try:
+            yield
+        except (TreepurifyError, OSError) as error:
+            typer.echo(f"treepurify: {error}", err=True)
+            raise typer.Exit(1) from error
+
+
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: Any = None,
+    line: str | None = None,
+) -> None:
+    typer.echo(f"treepurify: warning: {message}", err=True)
+
+
+def note(text: str, *, quiet: bool = False) -> None:
+    """Write one line to standard error."""
+    if not quiet:
+        typer.echo(f"treepurify: {text}", err=True)
+
+
+def print_facts(facts: list[tuple[str, str]]) -> None:
+    """Print names and values in two columns."""
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="dim")
+    grid.add_column(overflow="fold")
+    for name, value in facts:
+        if value:
+            grid.add_row(name, escape(value))
+    Console().print(grid)
+
+
+def print_table(names: list[str], rows: list[list[str]], *, left: int = 1) -> None:
+    """Print a table whose first `left` columns are text."""
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    for i, name in enumerate(names):
+        table.add_column(name, justify="left" if i < left else "right", overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    Console().print(table)
+
+
+def print_effects(d: Decomposition, top: int) -> None:
+    """Print the `top` effects with the largest variance."""
+    rows = term_rows(d)
+    if not rows:
+        typer.echo("The model is constant: it has no effects.")
+        return
+    has_covariance = not all(np.isnan(row.covariance_share) for row in rows)
+    several = d.n_outputs > 1
+    names = ["effect", *(["output"] if several else []), "", "variance"]
+    names += [*(["covariance"] if has_covariance else []), "std. dev.", "before"]
+    largest = max(row.share for row in rows)
+    body = []
+    for row in rows[:top]:
+        cells = [escape(row.name), *([escape(d.output_names[row.output])] if several else [])]
+        cells += [_bar(row, largest), _percent(row.share)]
+        cells += [_percent(row.covariance_share)] * has_covariance
+        body.append([*cells, _number(row.deviation), _number(row.deviation_before)])
+    print_table(names, body, left=3 if several else 2)
+    Console().print(f"[dim]{_COLUMNS}[/]")
+    if len(rows) > top:
+        rest = sum(row.share for row in rows[top:])
+        typer.echo(f"... and {len(rows) - top} more with {100 * rest:.2f} % of the variance")
+
+
+def _bar(row: TermRow, largest: float) -> str:
+    length = round(_BAR_WIDTH * row.share / largest) if largest > 0 else 0
+    color = {1: "blue", 2: "dark_orange3"}.get(row.order, "green")
+    return f"[{color}]{'█' * length}[/]"
+
+
+def _percent(share: float) -> str:
+    # Adding zero takes the sign off what is rounded to zero.
+    return "" if np.isnan(share) else f"{round(100 * share, 2) + 0.0:.2f} %"
+
+
+def _number(value: float) -> str:
+    return "" if np.isnan(value) else f"{value:.4g}"
+
+
+def print_certificate(d: Decomposition, *more: str) -> None:
+    """Print the sentences of the certificate, and more of them, as a list."""
+    sentences = [*(d.certificate.sentences() if d.certificate is not None else []), *more]
+    console = Console()
+    console.print("[bold]Certificate[/]" if sentences else "")
+    for sentence in sentences:
+        grid = Table.grid(padding=(0, 1))
+        grid.add_row("-", escape(sentence))
+        console.print(grid)

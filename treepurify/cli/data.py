@@ -1,0 +1,182 @@
+"""Read a data file the way the model reads a table."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify.errors import InvalidInputError, MissingDependencyError
+from treepurify.features import FeatureSpec
+from treepurify.models.parse import Model
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["DataFile", "read_data"]
+
+# What stands for a missing value in a CSV file, unless the model knows it as a category.
+_MISSING = (
+    "", "NA", "N/A", "n/a", "NaN", "nan", "-nan", "null", "NULL", "None", "<NA>", "#N/A", "#NA",
+)  # fmt: skip
+_SEPARATORS = {".csv": ",", ".tsv": "\t"}
+_COMPRESSIONS = {".gz", ".bz2", ".xz", ".zip"}
+
+
+@dataclass(frozen=True, eq=False)
+class DataFile:
+    """The rows of a data file.
+
+    Parameters
+    ----------
+    X : DataFrame, optional
+        The columns of the features.
+    sample_weight : ndarray of float64, shape (n_rows,), optional
+        Weight of each row.
+    """
+
+    X: "pd.DataFrame | None" = None
+    sample_weight: npt.NDArray[np.float64] | None = None
+
+
+def read_data(
+    path: Path, model: Model, *, dropped: Sequence[str] = (), weight_column: str | None = None
+) -> DataFile:
+    """Read a CSV or Parquet file.
+
+    Columns of a CSV file whose feature is categorical in the model hold its labels, as text;
+    where the model knows codes only they must hold the codes.
+
+    Raises
+    ------
+    InvalidInputError
+        If the file cannot be read, a column is not there, or holds what the model cannot read.
+    MissingDependencyError
+        If a Parquet file is given and pyarrow is not installed.
+    """
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    kind = suffixes[-2] if len(suffixes) > 1 and suffixes[-1] in _COMPRESSIONS else path.suffix
+    apart = [*dropped, *([weight_column] if weight_column else [])]
+    if kind.lower() in (".parquet", ".pq"):
+        table = _read_parquet(path)
+        _check_columns(table.columns, apart, path)
+    elif kind.lower() in _SEPARATORS:
+        table = _read_csv(path, _SEPARATORS[kind.lower()], model, apart)
+    else:
+        raise InvalidInputError(
+            f"{str(path)!r}: data files are .csv, .tsv (also compressed: .csv.gz) or .parquet"
+        )
+    weights = None
+    if weight_column is not None:
+        weights = _numbers(table[weight_column], weight_column)
+    X = table.drop(columns=apart)
+    _check_categories(X, model)
+    return DataFile(X, weights)
+
+
+def _numbers(column: "pd.Series[Any]", name: str) -> npt.NDArray[np.float64]:
+    try:
+        return column.to_numpy(dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(
+            f"the weights in column {name!r} are not numbers: {error}"
+        ) from error
+
+
+def _read_parquet(path: Path) -> "pd.DataFrame":
+    import pandas as pd
+
+    try:
+        return pd.read_parquet(path)
+    except ImportError as error:
+        raise MissingDependencyError(
+            'reading Parquet files needs pyarrow: pip install "treepurify[parquet]"'
+        ) from error
+    except (OSError, ValueError) as error:
+        raise InvalidInputError(f"{str(path)!r} cannot be read as Parquet: {error}") from error
+
+
+def _read_csv(path: Path, separator: str, model: Model, apart: list[str]) -> "pd.DataFrame":
+    import pandas as pd
+
+    try:
+        header = pd.read_csv(path, sep=separator, nrows=0).columns
+        _check_columns(header, apart, path)
+        specs = _specs_of_columns([name for name in header if name not in apart], model)
+        table = pd.read_csv(
+            path,
+            sep=separator,
+            dtype={name: str for name, spec in specs.items() if _holds_text(spec)},
+            keep_default_na=False,
+            na_values={name: _missing_values(specs.get(name)) for name in header},
+        )
+    except (OSError, UnicodeError, pd.errors.ParserError, pd.errors.EmptyDataError) as error:
+        raise InvalidInputError(f"{str(path)!r} cannot be read as CSV: {error}") from error
+    return table.assign(**{name: _with_labels(table[name], spec) for name, spec in specs.items()})
+
+
+def _check_columns(names: Any, wanted: list[str], path: Path) -> None:
+    absent = [name for name in wanted if name not in names]
+    if absent:
+        raise InvalidInputError(
+            f"{str(path)!r} has no column {', '.join(map(repr, absent))}; its columns are "
+            f"{', '.join(map(str, list(names)[:30]))}"
+        )
+
+
+def _specs_of_columns(names: list[str], model: Model) -> dict[str, FeatureSpec]:
+    if not model.has_feature_names:
+        return dict(zip(names, model.features, strict=False))
+    known = {spec.name: spec for spec in model.features}
+    # LightGBM keeps blanks in names as underscores.
+    found = {name: known.get(name, known.get(name.replace(" ", "_"))) for name in names}
+    return {name: spec for name, spec in found.items() if spec is not None}
+
+
+def _holds_text(spec: FeatureSpec) -> bool:
+    labels = spec.categories or ()
+    return spec.label_hashes is not None or any(isinstance(label, str) for label in labels)
+
+
+def _missing_values(spec: FeatureSpec | None) -> list[str]:
+    labels = spec.categories or () if spec is not None else ()
+    return [text for text in _MISSING if text not in labels]
+
+
+def _with_labels(column: "pd.Series[Any]", spec: FeatureSpec) -> "pd.Series[Any]":
+    """Make numbers in a CSV file labels, which the model would take for codes."""
+    import pandas as pd
+
+    is_number = pd.api.types.is_numeric_dtype(column)
+    if spec.categories is None:
+        if spec.is_categorical and spec.label_hashes is None and not is_number:
+            raise InvalidInputError(
+                f"feature {spec.name!r} is categorical, and the model file knows its codes only, "
+                "but the column has text. Put in the integer codes of the training data (the "
+                "positions of the categories, sorted as in training), or purify in Python with a "
+                "pandas column of dtype 'category'."
+            )
+        return column
+    # Text in a categorical column is looked up as it is; a number in a numeric one is a number.
+    return column.astype("category") if is_number == spec.is_categorical else column
+
+
+def _check_categories(X: "pd.DataFrame", model: Model) -> None:
+    """Refuse a column of which no value is known: labels of another training, most likely."""
+    columns = model.columns(X)
+    for spec, codes in zip(model.features, columns.values, strict=True):
+        present = codes[~np.isnan(codes)]
+        if (
+            spec.is_categorical
+            and spec.n_codes
+            and len(present)
+            and np.all(present == spec.n_codes)
+        ):
+            known = f"the model knows {', '.join(map(str, (spec.categories or ())[:8]))}"
+            if spec.categories is None:
+                known = f"the model knows the codes 0 to {spec.n_codes - 1}"
+            raise InvalidInputError(
+                f"no value in the column of feature {spec.name!r} is known to the model; {known}"
+            )

@@ -1,0 +1,78 @@
+"""What `treepurify info` says about a model."""
+
+import numpy as np
+
+from treepurify.effects.accumulate import ensemble_cuts, leaf_boxes
+from treepurify.effects.tables import table_cuts
+from treepurify.features import FeatureSpec
+from treepurify.grids.grid import make_grid
+from treepurify.models.ensemble import TreeEnsemble
+from treepurify.models.parse import Model
+
+__all__ = ["feature_rows", "model_facts"]
+
+_MOST_NAMES = 12
+
+
+def model_facts(model: Model) -> list[tuple[str, str]]:
+    """Return facts about a model as names and values."""
+    source = model.source
+    facts = [("model", f"{source.library} {source.version}, {source.kind}")]
+    if isinstance(model, TreeEnsemble):
+        leaves = int(np.sum(model.feature < 0))
+        facts.append(("trees", f"{model.n_trees}, of depth up to {_depth(model)}, {leaves} leaves"))
+    else:
+        facts.append(("terms", str(len(model.terms))))
+    facts.append(("effects", _orders(model)))
+    facts.append(("features", str(model.n_features)))
+    outputs = ", ".join(model.output_names[:_MOST_NAMES])
+    outputs += ", ..." if model.n_outputs > _MOST_NAMES else ""
+    facts.append(("outputs", f"{model.n_outputs}: {outputs}" if model.n_outputs > 1 else "1"))
+    facts.append(("link", model.link.name))
+    base = ", ".join(f"{value:.6g}" for value in model.base[:_MOST_NAMES])
+    facts.append(("base margin", base))
+    facts += [("note", text) for text in source.notes]
+    return facts
+
+
+def feature_rows(model: Model) -> list[list[str]]:
+    """Return name, kind, number of cells and the first of them for each feature."""
+    cuts = ensemble_cuts(model) if isinstance(model, TreeEnsemble) else table_cuts(model)
+    return [_feature_row(spec, own) for spec, own in zip(model.features, cuts, strict=True)]
+
+
+def _feature_row(
+    spec: FeatureSpec, cuts: np.ndarray[tuple[int], np.dtype[np.float64]] | None
+) -> list[str]:
+    if cuts is None:
+        labels = ", ".join(map(str, (spec.categories or ())[: _MOST_NAMES // 2]))
+        more = ", ..." if len(spec.categories or ()) > _MOST_NAMES // 2 else ""
+        return [spec.name, "categorical", labels + more or "codes only", f"{spec.n_codes}"]
+    span = "not used" if len(cuts) == 0 else f"cuts from {cuts[0]:.6g} to {cuts[-1]:.6g}"
+    return [spec.name, "numeric", span, f"{len(cuts) + 1}"]
+
+
+def _orders(model: Model) -> str:
+    if isinstance(model, TreeEnsemble):
+        grid, _ = make_grid(
+            None, model.features, ensemble_cuts(model), match_names=model.has_feature_names
+        )
+        sizes = [len(subset) for subset in leaf_boxes(model, grid).subsets if subset]
+    else:
+        sizes = [len(term.features) for term in model.terms]
+    counts = [f"{sizes.count(size)} of order {size}" for size in sorted(set(sizes))]
+    return ", ".join(counts) or "none: the model is constant"
+
+
+def _depth(model: TreeEnsemble) -> int:
+    level = np.zeros(len(model.feature), dtype=np.int64)
+    parents = np.flatnonzero(model.feature >= 0)
+    # Children come after their parents, so a level is final when it is reached.
+    deepest = 0
+    reached = parents[np.isin(parents, model.tree_ptr[:-1])]
+    while len(reached):
+        deepest += 1
+        children = np.concatenate([model.left[reached], model.right[reached]])
+        level[children] = deepest
+        reached = children[model.feature[children] >= 0]
+    return deepest

@@ -1,0 +1,64 @@
+"""Write the files of a purification."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from treepurify.decomposition import Decomposition
+from treepurify.export.frame import effects_frame
+from treepurify.report.html import write_html
+from treepurify.storage import write_atomically
+
+__all__ = ["MOST_EFFECT_ROWS", "summary_as_json", "write_results"]
+
+# About 50 MB of text.
+MOST_EFFECT_ROWS = 500_000
+
+
+def write_results(
+    d: Decomposition, folder: Path, *, command: str, top: int
+) -> tuple[list[Path], list[str]]:
+    """Write the decomposition, its cells as CSV, and the report.
+
+    Returns
+    -------
+    files : list of Path
+        What was written.
+    left_out : list of str
+        Effects that the CSV file would have become too large with.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    decomposition, effects = folder / "decomposition.tpz", folder / "effects.csv"
+    d.save(decomposition)
+    table, left_out = effects_frame(d, most_rows=MOST_EFFECT_ROWS)
+    write_atomically(effects, table.to_csv(index=False).encode("utf-8"))
+    report = write_html(d, folder / "report.html", top=top, command=command)
+    return [report, decomposition, effects], left_out
+
+
+def summary_as_json(d: Decomposition, files: list[Path]) -> str:
+    """Return importance, certificate and file names as JSON; NaN becomes null."""
+    summary = {
+        "measure": d.measure,
+        "intercept": dict(zip(d.output_names, d.intercept.tolist(), strict=True)),
+        "importance": [_without_nan(row) for row in d.importance().to_dict("records")],
+        "certificate": None if d.certificate is None else asdict(d.certificate),
+        "files": [str(file) for file in files],
+    }
+    return json.dumps(summary, indent=2, allow_nan=False, default=_plain)
+
+
+def _without_nan(row: dict[Any, Any]) -> dict[Any, Any]:
+    return {
+        name: None if isinstance(value, float) and np.isnan(value) else value
+        for name, value in row.items()
+    }
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"{type(value).__name__} has no form in JSON")

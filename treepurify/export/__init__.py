@@ -1,0 +1,1 @@
+"""Decompositions as EBM objects, data frames and JSON."""

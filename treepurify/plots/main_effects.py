@@ -1,0 +1,264 @@
+"""The figure of a main effect: before and after purification, over the density of the data."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify.components import TensorComponent
+from treepurify.decomposition import Decomposition
+from treepurify.plots.axis_layout import AxisLayout, lay_out_axis
+from treepurify.plots.axis_ticks import set_ticks, shorten
+from treepurify.plots.style import (
+    AFTER,
+    BEFORE,
+    DATA,
+    FRAME,
+    HATCH,
+    INK,
+    LABEL_SIZE,
+    MUTED,
+    SMALL_SIZE,
+    axes_or_new,
+    import_matplotlib,
+    style_axes,
+)
+from treepurify.plots.terms import effect_label, find_tensor, output_position, raw_effect
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["main_effect", "main_effect_size"]
+
+Array = npt.NDArray[np.float64]
+
+_MOST_CATEGORIES = 40
+_MOST_VECTOR_CELLS = 2000
+_DENSITY_BINS = 60
+
+
+def main_effect(
+    d: Decomposition,
+    key: str | int,
+    *,
+    output: int | str = 0,
+    before: bool = True,
+    ax: "Axes | None" = None,
+) -> "Axes":
+    """Draw one main effect, before and after purification.
+
+    A numeric feature gives a step curve over its own units, with the missing values as a
+    marker of their own and the density of the data below. A categorical feature gives one
+    bar a category, with the mass of each beside it; categories that are numbers keep their
+    order, others are sorted by effect. Only the 40 categories of largest mass are drawn.
+
+    Parameters
+    ----------
+    d : Decomposition
+        The decomposition.
+    key : str or int
+        The feature, by name or position.
+    output : int or str
+        The output, by position or name.
+    before : bool
+        Whether to draw the effect as the model carries it, too, shifted to mean zero.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Raises
+    ------
+    KeyError
+        If there is no such effect.
+    MissingDependencyError
+        If matplotlib is not installed.
+
+    Examples
+    --------
+    >>> import numpy as np, treepurify as tp
+    >>> from sklearn.tree import DecisionTreeRegressor
+    >>> from treepurify.plots import main_effect
+    >>> X = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
+    >>> d = tp.purify(DecisionTreeRegressor().fit(X, [0, 0, 0, 1]), X)
+    >>> main_effect(d, "x0").get_ylabel()
+    'effect on the prediction'
+    """
+    component = find_tensor(d, key, 1)
+    position = output_position(d, output)
+    after = component.values[:, position]
+    raw = raw_effect(d, component) if before else None
+    earlier = None if raw is None else raw[:, position]
+    label = effect_label(d, position)
+    if component.axes[0].is_categorical:
+        return _draw_bars(component, after, earlier, label, ax)
+    return _draw_steps(component, after, earlier, label, ax)
+
+
+def main_effect_size(component: TensorComponent) -> tuple[float, float]:
+    """Return the width and height in inches that suit the figure of a main effect."""
+    axis = component.axes[0]
+    if not axis.is_categorical:
+        return 4.6, 3.2
+    n_bars = min(axis.n_regular, _MOST_CATEGORIES) + axis.n_cells - axis.n_regular
+    return 4.6, max(0.21 * n_bars + 0.9, 1.8)
+
+
+def _draw_steps(
+    component: TensorComponent, after: Array, before: Array | None, label: str, ax: "Axes | None"
+) -> "Axes":
+    ax = axes_or_new(ax, *main_effect_size(component))
+    axis = component.axes[0]
+    layout = lay_out_axis(axis)
+    ax.axhline(0.0, color=FRAME, linewidth=0.8, zorder=0)
+    if before is not None:
+        _draw_curve(ax, layout, before, BEFORE, "before purification", is_after=False)
+    _draw_curve(ax, layout, after, AFTER, "purified", is_after=True)
+    style_axes(ax)
+    ax.set_ylabel(label)
+    ax.margins(y=0.08)
+    strip = ax.inset_axes((0.0, -0.16, 1.0, 0.12), sharex=ax)
+    _draw_density(strip, layout, component.mass)
+    set_ticks(ax, "x", axis, layout)
+    ax.tick_params(axis="x", length=0, labelbottom=False)
+    ax.spines["bottom"].set_visible(False)
+    strip.set_xlabel(axis.name, color=INK, size=LABEL_SIZE)
+    _add_legend(ax, before is not None)
+    return ax
+
+
+def _draw_curve(
+    ax: "Axes", layout: AxisLayout, values: Array, color: str, label: str, *, is_after: bool
+) -> None:
+    # A curve of very many steps is stored as pixels, or it alone would fill a megabyte.
+    ax.stairs(
+        values[: layout.n_regular][layout.has_width],
+        np.unique(layout.regular_edges),
+        baseline=None,
+        color=color,
+        linewidth=2.0 if is_after else 1.3,
+        linestyle="-" if is_after else (0, (4, 1.5)),
+        label=label,
+        zorder=3 if is_after else 2,
+        rasterized=layout.n_regular > _MOST_VECTOR_CELLS,
+    )
+    if layout.special:
+        ax.plot(
+            [centre for centre, _ in layout.special],
+            values[layout.n_regular :],
+            linestyle="none",
+            marker="D",
+            markersize=5.5,
+            color=color,
+            markerfacecolor=color if is_after else "none",
+            markeredgewidth=1.3,
+            zorder=3 if is_after else 2,
+        )
+
+
+def _draw_density(strip: "Axes", layout: AxisLayout, mass: Array) -> None:
+    """Draw the mass in bins of equal width, as if it were even within each cell."""
+    edges = np.unique(layout.regular_edges)
+    bins = np.linspace(edges[0], edges[-1], _DENSITY_BINS + 1)
+    below = np.concatenate([[0.0], np.cumsum(mass[: layout.n_regular][layout.has_width])])
+    shares = np.diff(np.interp(bins, edges, below))
+    strip.stairs(shares, bins, fill=True, color=DATA, linewidth=0)
+    for centre, share in zip(layout.special, mass[layout.n_regular :], strict=True):
+        strip.bar(centre[0], share, width=0.6 * (edges[-1] - edges[0]) * 0.05, color=DATA)
+    style_axes(strip)
+    strip.set_ylim(
+        0.0, max(shares.max(initial=0.0), mass[layout.n_regular :].max(initial=0.0)) or 1
+    )
+    strip.set_yticks([])
+    strip.spines["left"].set_visible(False)
+    strip.set_ylabel("data", rotation=0, ha="right", va="center", color=MUTED, size=SMALL_SIZE)
+
+
+def _draw_bars(
+    component: TensorComponent, after: Array, before: Array | None, label: str, ax: "Axes | None"
+) -> "Axes":
+    axis = component.axes[0]
+    cells = _cells_from_top(component, after)
+    gaps = np.array([0.0 if cell < axis.n_regular else 0.4 for cell in cells])
+    positions = np.arange(len(cells)) + np.cumsum(gaps)
+    ax = axes_or_new(ax, *main_effect_size(component))
+    is_empty = component.mass[cells] == 0
+    ax.axvline(0.0, color=FRAME, linewidth=0.8, zorder=0)
+    bars = ax.barh(positions, after[cells], height=0.72, color=AFTER, label="purified", zorder=2)
+    for bar, empty in zip(bars, is_empty, strict=True):
+        if empty:
+            bar.set(facecolor="none", edgecolor=HATCH, hatch="////")
+    if before is not None:
+        ax.plot(
+            before[cells],
+            positions,
+            linestyle="none",
+            marker="|",
+            markersize=9,
+            markeredgewidth=2.0,
+            color=BEFORE,
+            label="before purification",
+            zorder=3,
+        )
+    style_axes(ax)
+    names = axis.labels()
+    ax.set_yticks(positions, [shorten(names[cell]) for cell in cells])
+    ax.tick_params(axis="y", length=0)
+    ax.set_ylim(positions[-1] + 0.6, positions[0] - 0.6)
+    ax.set_xlabel(label)
+    ax.xaxis.set_major_locator(import_matplotlib("ticker").MaxNLocator(5))
+    n_shown = int(np.sum(cells < axis.n_regular))
+    some = f" ({n_shown} of {axis.n_regular} categories)" if n_shown < axis.n_regular else ""
+    ax.set_ylabel(axis.name + some)
+    strip = ax.inset_axes((1.02, 0.0, 0.14, 1.0), sharey=ax)
+    _draw_shares(strip, positions, component.mass[cells])
+    _add_legend(ax, before is not None)
+    return ax
+
+
+def _cells_from_top(component: TensorComponent, after: Array) -> npt.NDArray[np.intp]:
+    """Return the cells to draw, from top to bottom, special ones last."""
+    axis = component.axes[0]
+    regular = np.arange(axis.n_regular)
+    if len(regular) > _MOST_CATEGORIES:
+        heaviest = np.argsort(-component.mass[: axis.n_regular], kind="stable")
+        regular = np.sort(heaviest[:_MOST_CATEGORIES])
+    if not all(_is_number(axis.categories[cell]) for cell in regular):
+        regular = regular[np.argsort(-after[regular], kind="stable")]
+    return np.concatenate([regular, np.arange(axis.n_regular, axis.n_cells)]).astype(np.intp)
+
+
+def _is_number(category: object) -> bool:
+    try:
+        float(str(category))
+    except ValueError:
+        return False
+    return True
+
+
+def _draw_shares(strip: "Axes", positions: Array, mass: Array) -> None:
+    strip.barh(positions, mass, height=0.72, color=DATA)
+    style_axes(strip)
+    strip.set_xlim(0.0, mass.max(initial=0.0) or 1.0)
+    strip.set_xticks([])
+    strip.tick_params(axis="y", labelleft=False, length=0)
+    strip.spines["bottom"].set_visible(False)
+    strip.set_xlabel("data", color=MUTED, size=SMALL_SIZE)
+
+
+def _add_legend(ax: "Axes", has_before: bool) -> None:
+    if not has_before:
+        return
+    ax.legend(
+        loc="lower left",
+        bbox_to_anchor=(0.0, 1.0),
+        ncols=2,
+        frameon=False,
+        fontsize=SMALL_SIZE,
+        labelcolor=INK,
+        borderpad=0.2,
+        handlelength=1.6,
+        reverse=True,
+    )

@@ -1,0 +1,80 @@
+"""What the figures ask of a decomposition: a component, an output, the effect before."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify.components import TensorComponent
+from treepurify.decomposition import Decomposition
+from treepurify.errors import InvalidInputError
+
+__all__ = ["Key", "effect_label", "find_tensor", "output_position", "raw_effect"]
+
+Key = str | int | tuple[str | int, ...]
+Array = npt.NDArray[np.float64]
+
+_MARGINS = {
+    "identity": "the prediction",
+    "logit": "the log-odds",
+    "log": "the log of the prediction",
+}
+
+
+def find_tensor(d: Decomposition, key: Key, size: int) -> TensorComponent:
+    """Return the component of `key`, which must be a table over `size` features.
+
+    Raises
+    ------
+    KeyError
+        If there is no such component.
+    InvalidInputError
+        If it has another number of features, or no cells to draw.
+    """
+    component: Any = d[key]
+    name = d.term_name(component.features)
+    if len(component.features) != size:
+        better = {1: "main_effect", 2: "pair"}.get(len(component.features))
+        advice = f"; draw it with plots.{better}" if better else ""
+        raise InvalidInputError(
+            f"this figure shows {size} feature{'s' * (size > 1)}, but {name!r} has "
+            f"{len(component.features)}{advice}"
+        )
+    if not isinstance(component, TensorComponent):
+        raise InvalidInputError(f"{name!r} of engine {d.engine!r} is not a table of cells")
+    return component
+
+
+def output_position(d: Decomposition, output: int | str) -> int:
+    """Return the position of an output that is given by position or by name."""
+    if isinstance(output, str):
+        if output not in d.output_names:
+            raise InvalidInputError(
+                f"no output {output!r}; outputs are {', '.join(d.output_names)}"
+            )
+        return d.output_names.index(output)
+    if not 0 <= output < d.n_outputs:
+        raise InvalidInputError(f"no output {output}; there are {d.n_outputs}, counted from 0")
+    return int(output)
+
+
+def raw_effect(d: Decomposition, component: TensorComponent) -> Array | None:
+    """Return the effect as the model carries it, with mean zero, shape (cells..., n_outputs).
+
+    Centred because a constant belongs to the intercept and only hides the comparison. Zero
+    where the model carries no such effect; None where no effect before purification is known.
+    """
+    if component.raw is not None:
+        mean = np.tensordot(component.mass, component.raw, axes=component.mass.ndim)
+        return np.asarray(component.raw - mean)
+    if any(other.raw is not None for other in d.tensor_components().values()):
+        return np.zeros_like(component.values)
+    return None
+
+
+def effect_label(d: Decomposition, output: int) -> str:
+    """Return what the numbers of an effect are, in words."""
+    scale = _MARGINS.get(d.link.name, "the margin")
+    if d.n_outputs == 1:
+        return f"effect on {scale}"
+    return f"effect on {d.output_names[output]} ({scale.removeprefix('the ')})"

@@ -1,0 +1,69 @@
+"""The table of effects of a report."""
+
+from html import escape
+
+import numpy as np
+
+from treepurify.decomposition import Decomposition
+from treepurify.report.term_rows import TermRow
+
+__all__ = ["effects_table", "table_notes"]
+
+
+def effects_table(d: Decomposition, rows: list[TermRow]) -> str:
+    """Return rows as a table that scrolls sideways where it does not fit."""
+    has_covariance, has_before = _columns(rows)
+    names = ["Effect", *(["Output"] * (d.n_outputs > 1)), "Features", "Share of variance"]
+    names += ["Share by covariance"] * has_covariance
+    names += ["Standard deviation"] + ["Before purification"] * has_before
+    head = "".join(f'<th scope="col">{name}</th>' for name in names)
+    body = []
+    for row in rows:
+        cells = [f'<th scope="row">{escape(row.name)}</th>']
+        cells += [f"<td>{escape(d.output_names[row.output])}</td>"] * (d.n_outputs > 1)
+        cells += [f"<td>{row.order}</td>"]
+        bar = f'style="--share: {100 * row.share:.2f}%"'
+        cells += [f'<td class="share" {bar}>{_percent(row.share)}</td>']
+        cells += [f"<td>{_percent(row.covariance_share)}</td>"] * has_covariance
+        cells += [f"<td>{_number(row.deviation)}</td>"]
+        cells += [f"<td>{_number(row.deviation_before)}</td>"] * has_before
+        body.append(f"<tr>{''.join(cells)}</tr>")
+    return (
+        '<div class="scroll" role="region" aria-label="Table of effects" tabindex="0">\n'
+        f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n" + "\n".join(body) + "\n</tbody>\n"
+        "</table>\n</div>"
+    )
+
+
+def table_notes(rows: list[TermRow]) -> str:
+    """Return what the columns mean."""
+    has_covariance, has_before = _columns(rows)
+    notes = "Shares of variance refer to the sum of the variances of all effects."
+    if has_covariance:
+        notes += (
+            " Shares by covariance, Cov(effect, model) / Var(model), add up to one also where "
+            "features depend on each other; they can be negative."
+        )
+    if has_before:
+        notes += (
+            " Before purification is the standard deviation of the effect as the model carries "
+            "it: 0 where it has none of its own."
+        )
+    return notes
+
+
+def _columns(rows: list[TermRow]) -> tuple[bool, bool]:
+    """Return whether covariance shares, and whether effects before purification, are known."""
+    return (
+        not all(np.isnan(row.covariance_share) for row in rows),
+        not all(np.isnan(row.deviation_before) for row in rows),
+    )
+
+
+def _percent(share: float) -> str:
+    # Adding zero takes the sign off what is rounded to zero.
+    return "" if np.isnan(share) else f"{round(100 * share, 2) + 0.0:.2f} %"
+
+
+def _number(value: float) -> str:
+    return "" if np.isnan(value) else f"{value:.4g}"

@@ -1,0 +1,229 @@
+"""Write a decomposition as one self-contained HTML page."""
+
+import platform
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from html import escape
+from importlib import metadata, resources
+from pathlib import Path
+
+from treepurify.decomposition import Decomposition
+from treepurify.errors import InvalidInputError
+from treepurify.report.effects_table import effects_table, table_notes
+from treepurify.report.pictures import (
+    importance_picture,
+    main_effect_picture,
+    most_important,
+    pair_pictures,
+)
+from treepurify.report.term_rows import TermRow, term_rows
+from treepurify.storage import write_atomically
+
+__all__ = ["write_html"]
+
+_ROWS_AT_ONCE = 20
+_MOST_TABLE_ROWS = 300
+_MOST_BARS = 15
+_LIBRARIES = {"xgboost": "XGBoost", "lightgbm": "LightGBM", "catboost": "CatBoost"}
+_PACKAGES = ("numpy", "scipy", "numba", "matplotlib")
+
+_INTRODUCTION = (
+    "The model is written as an intercept plus effects of single features and of groups of "
+    "features. Purification moves everything that fewer features can express out of the larger "
+    "effects, so that each effect has mean zero given any of its features, and the sum is still "
+    "the model. What an effect means depends on the distribution named as the measure."
+)
+
+
+def write_html(
+    d: Decomposition, path: str | Path, *, top: int = 6, command: str | None = None
+) -> Path:
+    """Write a report of a decomposition.
+
+    The page needs no network and no other file. It appears under its name only when it is
+    complete.
+
+    Parameters
+    ----------
+    d : Decomposition
+        The decomposition.
+    path : str or Path
+        The file to write; an existing one is replaced.
+    top : int
+        Number of main effects, and of pairs, that are drawn.
+    command : str, optional
+        The command or the code that made the decomposition, printed at the end.
+
+    Returns
+    -------
+    Path
+        The file.
+
+    Raises
+    ------
+    InvalidInputError
+        If `top` is negative, or the folder does not exist.
+    MissingDependencyError
+        If matplotlib is not installed.
+    """
+    if top < 0:
+        raise InvalidInputError(f"top must not be negative, got {top}")
+    rows = term_rows(d)
+    sections = [
+        _overview(d),
+        _certificate(d),
+        _effects(d, rows),
+        _main_effects(d, most_important(rows, d, 1, top)),
+        _pairs(d, most_important(rows, d, 2, top)),
+        _making(d, command),
+    ]
+    write_atomically(path, _page(_title(d), sections).encode("utf-8"))
+    return Path(path)
+
+
+def _page(title: str, sections: Iterable[str]) -> str:
+    look = resources.files("treepurify.report").joinpath("report.css").read_text(encoding="utf-8")
+    body = "\n".join(section for section in sections if section)
+    return f"""<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>{escape(title)}</title>
+<style>
+{look}</style>
+</head>
+<body>
+<main>
+<h1>{escape(title)}</h1>
+<p class="lead">{escape(_INTRODUCTION)}</p>
+{body}
+</main>
+</body>
+</html>
+"""
+
+
+def _section(identifier: str, heading: str, *parts: str) -> str:
+    body = "\n".join(parts)
+    return (
+        f'<section aria-labelledby="{identifier}">\n<h2 id="{identifier}">{escape(heading)}</h2>\n'
+        f"{body}\n</section>"
+    )
+
+
+def _facts(pairs: Iterable[tuple[str, str]]) -> str:
+    lines = [f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in pairs if value]
+    return "<dl>\n" + "\n".join(lines) + "\n</dl>"
+
+
+def _title(d: Decomposition) -> str:
+    library = d.diagnostics.get("model", {}).get("library")
+    return (
+        f"Purified effects: {_LIBRARIES.get(library, library)} model"
+        if library
+        else "Purified effects"
+    )
+
+
+def _overview(d: Decomposition) -> str:
+    model = d.diagnostics.get("model", {})
+    rows = d.diagnostics.get("rows")
+    count = f"{model['trees']} trees" if model.get("trees") is not None else ""
+    if model.get("terms") is not None:
+        count = f"{model['terms']} terms"
+    source = " ".join(str(model[part]) for part in ("library", "version") if part in model)
+    orders = [len(subset) for subset in d.components]
+    per_order = [f"{orders.count(size)} of {size}" for size in sorted(set(orders))]
+    features = f"{len(d.feature_names)}: {', '.join(d.feature_names[:30])}"
+    if len(d.feature_names) > 30:
+        features += ", ..."
+    outputs = "1" if d.n_outputs == 1 else f"{d.n_outputs}: {', '.join(d.output_names)}"
+    return _section(
+        "overview",
+        "Overview",
+        _facts(
+            [
+                ("Model", ", ".join(part for part in (source, model.get("kind"), count) if part)),
+                ("Features", features),
+                ("Outputs", outputs),
+                ("Scale of effects", _scale_in_words(d)),
+                ("Measure", d.measure),
+                ("Rows", f"{rows:,}" if rows is not None else "none"),
+                ("Effects by number of features", "; ".join(per_order)),
+                ("Intercept", ", ".join(f"{value:.6g}" for value in d.intercept)),
+                ("Notes", " ".join(model.get("notes", ()))),
+            ]
+        ),
+    )
+
+
+def _scale_in_words(d: Decomposition) -> str:
+    words = {
+        "identity": "the prediction itself",
+        "logit": "log-odds; the probability follows by the logistic function",
+        "log": "logarithm of the prediction",
+        "softmax": "scores; probabilities follow by softmax",
+    }
+    return words.get(d.link.name, f"margin, before the inverse of the {d.link.name} link")
+
+
+def _certificate(d: Decomposition) -> str:
+    if d.certificate is None:
+        return ""
+    sentences = "\n".join(f"<li>{escape(line)}</li>" for line in d.certificate.sentences())
+    verdict = (
+        "Sums and conditional means are exact to 1e-10, and every solve converged."
+        if d.certificate.is_exact
+        else "Not exact to 1e-10: read the figures below."
+    )
+    state = "good" if d.certificate.is_exact else "bad"
+    return _section(
+        "certificate",
+        "Certificate",
+        f'<p class="verdict {state}">{verdict}</p>',
+        f"<ul>\n{sentences}\n</ul>",
+    )
+
+
+def _effects(d: Decomposition, rows: list[TermRow]) -> str:
+    if not rows:
+        return _section("effects", "Effects", "<p>The model is constant: it has no effects.</p>")
+    parts = [importance_picture(d, _MOST_BARS), effects_table(d, rows[:_ROWS_AT_ONCE])]
+    more = rows[_ROWS_AT_ONCE:_MOST_TABLE_ROWS]
+    if more:
+        summary = f"<summary>{len(more)} smaller effects</summary>"
+        parts.append(f"<details>{summary}\n{effects_table(d, more)}\n</details>")
+    left_out = len(rows) - len(more) - _ROWS_AT_ONCE
+    if left_out > 0:
+        parts.append(f"<p>{left_out} still smaller effects are not listed.</p>")
+    return _section("effects", "Effects", *parts, f"<p>{escape(table_notes(rows))}</p>")
+
+
+def _main_effects(d: Decomposition, rows: list[TermRow]) -> str:
+    if not rows:
+        return ""
+    pictures = "\n".join(main_effect_picture(d, row) for row in rows)
+    return _section("mains", "Main effects", f'<div class="figures">\n{pictures}\n</div>')
+
+
+def _pairs(d: Decomposition, rows: list[TermRow]) -> str:
+    if not rows:
+        return ""
+    pictures = "\n".join(pair_pictures(d, row) for row in rows)
+    note = "<p>Each heatmap has a colour scale of its own.</p>"
+    return _section("pairs", "Pairs", note, f'<div class="figures">\n{pictures}\n</div>')
+
+
+def _making(d: Decomposition, command: str | None) -> str:
+    from treepurify import __version__
+
+    versions = [("treepurify", __version__), ("Python", platform.python_version())]
+    versions += [(name, metadata.version(name)) for name in _PACKAGES]
+    made = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+    facts = [("Made", made), ("Engine", f"{d.engine}, {d.diagnostics.get('method', '')}")]
+    parts = [_facts([*facts, ("Versions", ", ".join(f"{n} {v}" for n, v in versions))])]
+    if command is not None:
+        parts.append(f'<pre class="command"><code>{escape(command)}</code></pre>')
+    return _section("making", "How it was made", *parts)

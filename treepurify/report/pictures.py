@@ -1,0 +1,110 @@
+"""The figures of a report, with their captions and their descriptions in words."""
+
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from treepurify.components import TensorComponent
+from treepurify.decomposition import Decomposition
+from treepurify.plots import importance, main_effect, pair
+from treepurify.plots.importances import importance_size
+from treepurify.plots.main_effects import main_effect_size
+from treepurify.plots.pairs import PAIR_SIZE
+from treepurify.plots.terms import raw_effect
+from treepurify.report.svg import inline_svg, new_axes
+from treepurify.report.term_rows import TermRow
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["importance_picture", "main_effect_picture", "most_important", "pair_pictures"]
+
+
+@dataclass(frozen=True)
+class _Picture:
+    """A figure with its caption and a description in words."""
+
+    ax: "Axes"
+    prefix: str
+    caption: str
+    alternative: str
+
+    def html(self) -> str:
+        figure = self.ax.get_figure(root=True)
+        svg = inline_svg(figure, self.prefix, self.alternative) if figure is not None else ""
+        return f"<figure>\n{svg}\n<figcaption>{self.caption}</figcaption>\n</figure>"
+
+
+def most_important(rows: list[TermRow], d: Decomposition, order: int, top: int) -> list[TermRow]:
+    """Return the `top` effects of an order, each with the output on which it is largest."""
+    first: dict[str, TermRow] = {}
+    for row in rows:
+        drawable = row.subset is not None and isinstance(d.components[row.subset], TensorComponent)
+        if row.order == order and drawable and row.share > 0:
+            first.setdefault(row.name, row)
+    return list(first.values())[:top]
+
+
+def importance_picture(d: Decomposition, top: int) -> str:
+    """Return the bars of importance as a ``<figure>``."""
+    ax = new_axes(importance_size(d, top))
+    importance(d, top=top, ax=ax)
+    alternative = "Bars of the share of variance of each effect; the table below has the numbers."
+    caption = "Share of the sum of the variances of all effects."
+    return _Picture(ax, "importance", caption, alternative).html()
+
+
+def main_effect_picture(d: Decomposition, row: TermRow) -> str:
+    """Return a main effect before and after purification as a ``<figure>``."""
+    component = d.components[row.subset or ()]
+    if not isinstance(component, TensorComponent):
+        return ""
+    ax = new_axes(main_effect_size(component))
+    main_effect(d, component.features[0], output=row.output, ax=ax)
+    raw = raw_effect(d, component)
+    words = f"Main effect of {row.name}: {_range(component.values[..., row.output])}"
+    if raw is not None:
+        words += f"; before purification {_range(raw[..., row.output])}"
+    return _Picture(ax, f"main-{component.features[0]}", _caption(d, row), f"{words}.").html()
+
+
+def pair_pictures(d: Decomposition, row: TermRow) -> str:
+    """Return a pair after and, where known, before purification as ``<figure>`` elements."""
+    component = d.components[row.subset or ()]
+    if not isinstance(component, TensorComponent):
+        return ""
+    raw = raw_effect(d, component)
+    key = _left_to_right(component)
+    pictures = []
+    for table, before in ((component.values, False), (raw, True)):
+        if table is None:
+            continue
+        ax = new_axes(PAIR_SIZE)
+        pair(d, key, output=row.output, before=before, ax=ax)
+        state = "before purification" if before else "purified"
+        words = f"Heatmap of the pair {row.name}, {state}: {_range(table[..., row.output])}."
+        caption = f"{_caption(d, row)} Hatched: no data."
+        if before:
+            caption = "The same pair as the model carries it, main effects mixed in."
+        prefix = "-".join(["pair", *map(str, key), "before" if before else "after"])
+        pictures.append(_Picture(ax, prefix, caption, words).html())
+    return "\n".join(pictures)
+
+
+def _left_to_right(component: TensorComponent) -> tuple[int, int]:
+    first, second = component.features
+    names = [axis.name.lower() for axis in component.axes]
+    # A map has its north at the top.
+    is_map = names[0].startswith("lat") and names[1].startswith("lo")
+    return (second, first) if is_map else (first, second)
+
+
+def _caption(d: Decomposition, row: TermRow) -> str:
+    output = f", output {escape(d.output_names[row.output])}" if d.n_outputs > 1 else ""
+    return f"<b>{escape(row.name)}</b>{output}: {row.share:.1%} of the variance."
+
+
+def _range(values: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> str:
+    return f"from {values.min():.4g} to {values.max():.4g}"

@@ -1,0 +1,89 @@
+"""Figures as SVG inside an HTML page, in the fonts and colours of the page."""
+
+import re
+from html import escape
+from io import StringIO
+from typing import TYPE_CHECKING
+
+from treepurify.plots import style
+from treepurify.plots.style import import_matplotlib
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["inline_svg", "new_axes"]
+
+# Colours that follow the page, which may be dark; those of a heatmap stay.
+_PAGE_COLORS = {
+    style.INK: "ink",
+    style.MUTED: "muted",
+    style.FRAME: "frame",
+    style.DATA: "data",
+    style.EMPTY: "empty",
+    style.HATCH: "hatch",
+    style.AFTER: "after",
+    style.BEFORE: "before",
+    style.HIGHER: "higher",
+}
+# Pixels an inch of what is stored as pixels.
+_RESOLUTION = 200
+
+
+def new_axes(size: tuple[float, float]) -> "Axes":
+    """Return the axes of a figure of `size` inches that no window and no list of pyplot holds."""
+    figure = import_matplotlib("figure").Figure(figsize=size, layout="constrained")
+    made: Axes = figure.add_subplot()
+    return made
+
+
+def inline_svg(figure: "Figure", prefix: str, alternative: str) -> str:
+    """Return a figure as an ``<svg>`` element.
+
+    Parameters
+    ----------
+    figure : matplotlib Figure
+        The figure.
+    prefix : str
+        Start of every id in it, which must be unique in the page.
+    alternative : str
+        What the figure shows, for those who do not see it.
+    """
+    buffer = StringIO()
+    with import_matplotlib("style").context({"svg.fonttype": "none", "svg.hashsalt": prefix}):
+        figure.savefig(
+            buffer,
+            format="svg",
+            bbox_inches="tight",
+            pad_inches=0.02,
+            transparent=True,
+            dpi=_RESOLUTION,
+            metadata={"Date": None},
+        )
+    text = buffer.getvalue()
+    text = text[text.index("<svg") :]
+    text = re.sub(r"\s*<metadata>.*?</metadata>|\s*<defs>\s*<style.*?</defs>", "", text, flags=re.S)
+    text = text.replace("xlink:href=", "href=")
+    box = re.search(r'viewBox="[^"]*"', text)
+    opening = f'<svg {box.group() if box else ""} role="img" aria-label="{escape(alternative)}">'
+    text = re.sub(r"<svg[^>]*>", lambda _: opening, text, count=1)
+    return _page_style(_own_ids(text, prefix)).strip()
+
+
+def _own_ids(text: str, prefix: str) -> str:
+    """Keep the ids that something refers to, and make them unique in the page."""
+    used = set(re.findall(r'(?:url\(|href=")#([\w.-]+)', text))
+
+    def rename(match: re.Match[str]) -> str:
+        return f' id="{prefix}-{match.group(1)}"' if match.group(1) in used else ""
+
+    text = re.sub(r' id="([^"]*)"', rename, text)
+    return re.sub(r'(url\(|href=")#', rf"\g<1>#{prefix}-", text)
+
+
+def _page_style(text: str) -> str:
+    text = re.sub(r"font-family: [^;\"]*;? ?", "", text)
+    text = re.sub(r"font: ([\d.]+px) [^;\"]*", r"font-size: \1", text)
+    for color, name in _PAGE_COLORS.items():
+        text = text.replace(color, f"var(--{name})")
+    return re.sub(r"\n\s*", "\n", text)
