@@ -1,0 +1,55 @@
+"""Sphinx settings. The build needs no network and loads what it documents from the checkout."""
+
+import sys
+import tomllib
+from pathlib import Path
+
+DOCS = Path(__file__).resolve().parent
+PROJECT = tomllib.loads((DOCS.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+sys.path.insert(0, str(DOCS.parent))
+
+project = "treepurify"
+author = "treepurify developers"
+copyright = "2026, treepurify developers"
+release = version = PROJECT["version"]
+
+extensions = [
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.mathjax",
+    "sphinx.ext.viewcode",
+    "myst_parser",
+    "numpydoc",
+    "sphinx_gallery.gen_gallery",
+]
+exclude_patterns = ["_build", "_templates"]
+templates_path = ["_templates"]
+suppress_warnings = [
+    "config.cache",  # the gallery's settings hold classes, which Sphinx cannot store
+]
+
+html_theme = "furo"
+html_title = f"treepurify {release}"
+html_static_path = ["_static"]
+
+# The reference lists what `__all__` lists, and nothing else.
+autosummary_generate = True
+autosummary_ignore_module_all = False
+autosummary_imported_members = True
+autodoc_typehints = "none"  # numpydoc's own sections say more than the annotations
+numpydoc_show_class_members = False
+
+myst_enable_extensions = ["amsmath", "dollarmath"]
+myst_heading_anchors = 3
+
+sphinx_gallery_conf = {
+    "examples_dirs": str(DOCS.parent / "examples"),
+    "gallery_dirs": "gallery",
+    # Scripts whose name begins with plot_ are run and shown; the others are run by hand.
+    "filename_pattern": "/plot_",
+    "ignore_pattern": r"^(?!plot_)",  # matched against the bare file name
+    "abort_on_example_error": True,
+    "download_all_examples": False,
+    "remove_config_comments": True,
+    "show_memory": False,
+}

@@ -1,0 +1,318 @@
+"""The rules of the house, read from the source: who may import what, and what is public."""
+
+import ast
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from fnmatch import fnmatch
+from functools import cache
+from graphlib import TopologicalSorter
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+import treepurify
+
+ROOT = Path(treepurify.__file__).resolve().parent
+PATHS = tuple(sorted(path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.py")))
+
+# What each part may import beside itself. One direction, no way back. A part is a folder or a
+# file of the top level; a file that is not named here belongs to the base.
+GROUND = {"base", "_kernels"}
+MAY_IMPORT = {
+    "_kernels": set(),
+    "base": {"_kernels"},
+    "models": GROUND,
+    "grids": GROUND | {"models"},
+    "weights": GROUND | {"grids"},
+    "effects": GROUND | {"models", "grids", "weights"},
+    "decomposition": GROUND | {"grids", "effects"},
+    "purification": GROUND | {"grids", "weights", "effects"},
+    "engines": GROUND | {"models", "grids", "weights", "effects", "purification", "decomposition"},
+    "shapley": GROUND | {"models", "grids", "weights", "effects", "decomposition"},
+    "storage": GROUND | {"grids", "effects", "decomposition"},
+    "tables": GROUND | {"grids", "effects", "purification", "decomposition"},
+    "verification": GROUND | {"models", "decomposition"},
+    "analysis": GROUND | {"grids", "effects", "purification", "decomposition", "tables"},
+    "plots": GROUND | {"grids", "effects", "decomposition", "tables", "analysis"},
+    "report": GROUND
+    | {"grids", "effects", "decomposition", "tables", "analysis", "plots", "storage"},
+    "export": GROUND | {"grids", "effects", "decomposition", "tables", "analysis", "storage"},
+}
+PART_OF_FILE = {"components": "decomposition"}
+# Methods of a decomposition that lead onward import what they need when they are called.
+MAY_IMPORT_LATE = {"decomposition.py": {"shapley", "storage", "tables", "verification"}}
+# The entrances: they may import everything, and nothing may import them.
+ENTRANCES = {"__init__", "__main__", "cli", "demo"}
+
+# Where a framework or a plotting library may be imported at all.
+ALLOWED_FILES = {
+    "xgboost": ["models/xgboost*.py", "demo.py"],
+    "lightgbm": ["models/lightgbm*.py"],
+    "catboost": ["models/catboost*.py"],
+    "interpret": ["models/ebm*.py", "export/ebm*.py"],
+    "sklearn": ["models/sklearn*.py", "demo.py"],
+    "matplotlib": ["plots/*.py", "report/*.py"],
+    "plotly": ["plots/*.py", "report/*.py"],
+    "typer": ["cli/*.py"],
+    "rich": ["cli/*.py"],
+}
+DECLARED = {"numpy", "scipy", "numba", "pandas", "pyarrow", *ALLOWED_FILES}
+# Optional, or slow to import: inside functions only.
+NEVER_AT_MODULE_LEVEL = {
+    "catboost",
+    "interpret",
+    "lightgbm",
+    "matplotlib",
+    "pandas",
+    "plotly",
+    "polars",
+    "pyarrow",
+    "sklearn",
+    "xgboost",
+}
+MOST_LINES_IN_A_FILE = 450
+MOST_LINES_IN_A_FUNCTION = 90
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+class Import(NamedTuple):
+    """One imported module, and whether it is imported when the file is."""
+
+    module: str
+    line: int
+    at_module_level: bool
+    for_types_only: bool
+
+
+@cache
+def tree_of(path: str) -> ast.Module:
+    return ast.parse((ROOT / path).read_text(encoding="utf-8"), filename=path)
+
+
+@cache
+def imports_of(path: str) -> tuple[Import, ...]:
+    return tuple(_imports(tree_of(path), at_module_level=True, for_types_only=False))
+
+
+def _imports(node: ast.AST, *, at_module_level: bool, for_types_only: bool) -> Iterator[Import]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.Import):
+            for alias in child.names:
+                yield Import(alias.name, child.lineno, at_module_level, for_types_only)
+        elif isinstance(child, ast.ImportFrom):
+            assert child.level == 0, f"relative import in line {child.lineno}"
+            # `from treepurify import grids` names a module, `from treepurify.grids import Grid`
+            # does not: the longer name tells more and is harmless in both cases.
+            for alias in child.names:
+                module = f"{child.module}.{alias.name}"
+                yield Import(module, child.lineno, at_module_level, for_types_only)
+        else:
+            is_type_block = isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test)
+            yield from _imports(
+                child,
+                at_module_level=at_module_level and not isinstance(child, Function | ast.Lambda),
+                for_types_only=for_types_only or is_type_block,
+            )
+
+
+def part_of(parts: list[str]) -> str:
+    """The part of the package that a dotted or a slashed name belongs to."""
+    name = parts[0].removesuffix(".py")
+    name = PART_OF_FILE.get(name, name)
+    return name if name in MAY_IMPORT or name in ENTRANCES else "base"
+
+
+def functions_of(node: ast.AST, prefix: str = "") -> Iterator[tuple[str, Function]]:
+    for child in ast.iter_child_nodes(node):
+        name = f"{prefix}{getattr(child, 'name', '')}"
+        if isinstance(child, Function):
+            yield name, child
+        inside = isinstance(child, Function | ast.ClassDef)
+        yield from functions_of(child, f"{name}." if inside else prefix)
+
+
+def is_public(qualified: str) -> bool:
+    names = qualified.split(".")
+    return not any(name.startswith("_") and not name.startswith("__") for name in names)
+
+
+def test_the_package_has_files():
+    assert "errors.py" in PATHS
+    assert "models/parse.py" in PATHS
+
+
+def test_the_import_law_has_no_way_back():
+    order = list(TopologicalSorter(MAY_IMPORT).static_order())
+    assert set(order) == set(MAY_IMPORT)
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_imports_point_one_way(path):
+    part = part_of(path.split("/"))
+    if part in ENTRANCES:
+        return
+    wrong = []
+    for found in imports_of(path):
+        names = found.module.split(".")
+        if names[0] != "treepurify":
+            continue
+        target = part_of(names[1:])
+        late = found.for_types_only or not found.at_module_level
+        if late and target in MAY_IMPORT_LATE.get(path, ()):
+            continue
+        if target != part and target not in MAY_IMPORT[part]:
+            wrong.append(f"{path}:{found.line} ({part}) imports {found.module} ({target})")
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("path", [path for path in PATHS if path.startswith("_kernels/")])
+def test_kernels_import_numpy_and_numba_only(path):
+    roots = {found.module.split(".")[0] for found in imports_of(path)}
+    assert roots <= {"numpy", "numba", "math", "treepurify"}
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_frameworks_are_imported_in_one_place(path):
+    wrong = [
+        f"{path}:{found.line} imports {found.module}"
+        for found in imports_of(path)
+        if not found.for_types_only
+        and (allowed := ALLOWED_FILES.get(found.module.split(".")[0])) is not None
+        and not any(fnmatch(path, pattern) for pattern in allowed)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_only_declared_packages_are_imported(path):
+    roots = {found.module.split(".")[0] for found in imports_of(path)}
+    assert roots - sys.stdlib_module_names - {"treepurify"} <= DECLARED
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_optional_packages_are_imported_inside_functions(path):
+    wrong = [
+        f"{path}:{found.line} imports {found.module}"
+        for found in imports_of(path)
+        if found.at_module_level
+        and not found.for_types_only
+        and found.module.split(".")[0] in NEVER_AT_MODULE_LEVEL
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def loaded_by(statement: str) -> set[str]:
+    code = f"{statement}\nimport json, sys\nprint(json.dumps(sorted(sys.modules)))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120
+    )
+    return set(json.loads(done.stdout.splitlines()[-1]))
+
+
+def test_importing_treepurify_loads_little_more_than_numba():
+    """The number of modules stands for the time, which a test cannot measure reliably.
+
+    ``benchmarks/import_time.py`` measures the time itself.
+    """
+    more = loaded_by("import treepurify") - loaded_by("import numba, numpy.typing")
+    packages = {name.split(".")[0] for name in more} - sys.stdlib_module_names
+    assert packages == {"treepurify"}, f"also loaded: {sorted(packages - {'treepurify'})}"
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_all_names_what_is_there(path):
+    listed = _listed_names(tree_of(path))
+    if listed is None:
+        return
+    bound = _bound_names(tree_of(path))
+    assert len(set(listed)) == len(listed)
+    assert set(listed) <= bound
+    assert not [name for name in listed if name.startswith("_") and name != "__version__"]
+
+
+def _listed_names(tree: ast.Module) -> list[str] | None:
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+            return list(ast.literal_eval(node.value))
+    return None
+
+
+def _bound_names(tree: ast.Module) -> set[str]:
+    names = set()
+    for node in tree.body:
+        if isinstance(node, Function | ast.ClassDef):
+            names.add(node.name)
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            names |= {alias.asname or alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            names |= {
+                name.id
+                for target in targets
+                for name in ast.walk(target)
+                if isinstance(name, ast.Name)
+            }
+    return names
+
+
+def test_public_names_can_be_had_and_are_documented():
+    for name in getattr(treepurify, "__all__", []):
+        value = getattr(treepurify, name)
+        assert name == "__version__" or (value.__doc__ or "").strip(), f"{name} has no docstring"
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_public_code_has_docstrings(path):
+    tree = tree_of(path)
+    missing = [] if (ast.get_docstring(tree) or "").strip() else [f"{path} itself"]
+    listed = set(_listed_names(tree) or ())
+    for node in tree.body:
+        if not isinstance(node, Function | ast.ClassDef) or node.name not in listed:
+            continue
+        methods = [n for n in node.body if isinstance(n, Function) and not n.name.startswith("_")]
+        missing += [
+            f"{path}:{inner.lineno} {inner.name}"
+            for inner in [node, *(methods if isinstance(node, ast.ClassDef) else [])]
+            if not ast.get_docstring(inner)
+        ]
+    assert not missing, "\n".join(missing)
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_public_functions_name_their_arguments(path):
+    wrong = [
+        f"{path}:{node.lineno} {name} takes **{node.args.kwarg.arg}"
+        for name, node in functions_of(tree_of(path))
+        if node.args.kwarg is not None and is_public(name)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_no_file_is_a_drawer_for_everything():
+    drawers = {"utils", "util", "helpers", "misc", "common"}
+    assert not [path for path in PATHS if drawers & set(path.removesuffix(".py").split("/"))]
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_files_and_functions_are_short(path):
+    lines = (ROOT / path).read_text(encoding="utf-8").count("\n")
+    assert lines <= MOST_LINES_IN_A_FILE, f"{path} has {lines} lines"
+    long = [
+        f"{path}:{node.lineno} {name} has {_lines_of(node)} lines"
+        for name, node in functions_of(tree_of(path))
+        if _lines_of(node) > MOST_LINES_IN_A_FUNCTION
+    ]
+    assert not long, "\n".join(long)
+
+
+def _lines_of(function: Function) -> int:
+    """Lines of a function, its docstring apart."""
+    first = function.body[0]
+    docstring = 0
+    if ast.get_docstring(function) is not None:
+        docstring = (first.end_lineno or first.lineno) - first.lineno + 1
+    return (function.end_lineno or function.lineno) - function.lineno + 1 - docstring

@@ -1,0 +1,29 @@
+"""The Python code in the README and on the pages runs as it is printed."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = ["README.md", "docs/getting_started.md"]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_printed_code_runs(page, tmp_path, monkeypatch):
+    pytest.importorskip("xgboost", reason="the pages show an XGBoost model")
+    monkeypatch.chdir(tmp_path)
+    text = (ROOT / page).read_text(encoding="utf-8")
+    blocks = re.findall(r"^```python\n(.*?)^```", text, flags=re.DOTALL | re.MULTILINE)
+    assert blocks, f"{page} shows no code"
+    exec(compile("\n".join(blocks), page, "exec"), {"__name__": page})
+
+
+def test_pages_link_to_what_is_there():
+    missing = []
+    for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md")]:
+        text = page.read_text(encoding="utf-8")
+        for target in re.findall(r"(?<!!)\[[^\]]*\]\(([^)#]+)\)", text):
+            if "://" not in target and not (page.parent / target).exists():
+                missing.append(f"{page.relative_to(ROOT)} links to {target}")
+    assert not missing, "\n".join(missing)
