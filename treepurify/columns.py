@@ -267,7 +267,7 @@ def _numbers_of_objects(
     missing = is_missing(column)
     present = column[~missing]
     for value in present:
-        if not isinstance(value, Number | np.bool_):
+        if not isinstance(value, Number | np.bool_) or isinstance(value, complex):
             raise _not_numeric(spec, f"the value {value!r}")
     values = np.full(len(column), np.nan)
     values[~missing] = present.astype(np.float64)
@@ -343,6 +343,10 @@ def _codes_of_objects(
     column: npt.NDArray[np.object_], spec: FeatureSpec
 ) -> npt.NDArray[np.float64]:
     if spec.categories is None:
+        missing = is_missing(column)
+        if all(isinstance(value, Number) for value in column[~missing]):
+            numbers = _without_missing_value(_numbers_of_objects(column, spec), spec)
+            return known_codes(numbers.astype(np.float64), spec.n_codes)
         raise InvalidInputError(
             f"feature {spec.name!r} is categorical, and the model knows its codes only, but the "
             "column has text. Pass a pandas column of dtype 'category' with the categories of "

@@ -62,7 +62,7 @@ class Component(Protocol):
         """Return its values on the rows of `X`, shape (n_rows, n_outputs)."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class TensorComponent:
     """A component that is constant in each cell of a grid.
 
@@ -88,6 +88,13 @@ class TensorComponent:
     mass: Array
     inputs: ModelInputs
     raw: Array | None = None
+
+    def __repr__(self) -> str:
+        """Return the features and the size of the table, not its entries."""
+        cells = " x ".join(str(size) for size in self.mass.shape)
+        names = " & ".join(axis.name for axis in self.axes)
+        deviation = ", ".join(f"{value:.4g}" for value in np.sqrt(self.variance))
+        return f"TensorComponent({names}: {cells} cells, standard deviation {deviation})"
 
     @cached_property
     def variance(self) -> Array:

@@ -8,6 +8,7 @@ table components only.
 import io
 import json
 import os
+import struct
 import zipfile
 import zlib
 from collections.abc import Mapping
@@ -33,6 +34,19 @@ __all__ = ["load", "save_decomposition", "write_atomically"]
 FORMAT = "treepurify decomposition"
 VERSION = 1
 _DOCUMENT = "decomposition.json"
+# What zipfile, json and NumPy raise on bytes that are not theirs; RuntimeError covers archives
+# that claim to be encrypted or compressed in an unknown way.
+_DAMAGE = (
+    zipfile.BadZipFile,
+    zlib.error,
+    struct.error,
+    EOFError,
+    RuntimeError,
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+)
 
 
 def save_decomposition(d: Decomposition, path: str | Path) -> None:
@@ -116,7 +130,7 @@ def load(path: str | Path) -> Decomposition:
             return _read_archive(archive, path)
     except TreepurifyError:
         raise
-    except (zipfile.BadZipFile, zlib.error, ValueError, KeyError, IndexError, TypeError) as error:
+    except _DAMAGE as error:
         raise SavedFileError(
             f"{path} is not a complete treepurify decomposition ({type(error).__name__}: {error}); "
             "it may be cut short or of another program"

@@ -18,6 +18,9 @@ def parents_of(left, right):
 @njit(cache=True)
 def _narrow(
     box,
+    low,
+    high,
+    has_missing,
     cell_ptr,
     parent,
     feature,
@@ -32,7 +35,12 @@ def _narrow(
     leaf,
     path,
 ):
-    """Mark the cells that reach `leaf` in `box`; return its features in `path` and their number."""
+    """Find the cells that reach `leaf`; return its features in `path` and their number.
+
+    Along a numeric feature they are the intervals ``low:high`` and, if `has_missing`, the
+    missing cell, whatever the number of cuts. Along a categorical one, where ``low`` is -1,
+    they are marked in `box`.
+    """
     n_path = 0
     node = leaf
     while parent[node] >= 0:
@@ -51,27 +59,54 @@ def _narrow(
                 k -= 1
             path[k] = j
             n_path += 1
-            for cell in range(n_cells[j]):
-                box[start + cell] = True
+            low[j] = 0
+            high[j] = n_regular[j]
+            has_missing[j] = missing_cell[j] >= 0
+            if category_ptr[above] >= 0:
+                low[j] = -1
+                for cell in range(n_cells[j]):
+                    box[start + cell] = True
         table = category_ptr[above]
         if table >= 0:
             for cell in range(n_cells[j]):
-                if cell != missing_cell[j] and category_left[table + cell] != goes_left:
-                    box[start + cell] = False
-        elif goes_left:
-            for cell in range(first_right[above], n_regular[j]):
-                box[start + cell] = False
+                if cell == missing_cell[j]:
+                    inside = missing_left[above] == goes_left
+                else:
+                    inside = category_left[table + cell] == goes_left
+                box[start + cell] &= inside
         else:
-            for cell in range(first_right[above]):
-                box[start + cell] = False
-        if missing_cell[j] >= 0 and missing_left[above] != goes_left:
-            box[start + missing_cell[j]] = False
+            if goes_left:
+                high[j] = min(high[j], first_right[above])
+            else:
+                low[j] = max(low[j], first_right[above])
+            has_missing[j] &= missing_left[above] == goes_left
         node = above
     return n_path
 
 
 @njit(cache=True)
-def _runs_of(box, start, n_cells, write, first_run, run_start, run_stop):
+def _interval_runs(low, high, has_missing, n_regular, write, first_run, run_start, run_stop):
+    """Like `_marked_runs`, for the cells ``low:high`` and the missing cell `n_regular`."""
+    n_runs = 0
+    if low < high:
+        if write:
+            run_start[first_run] = low
+            run_stop[first_run] = high
+        n_runs = 1
+    if has_missing:
+        if n_runs and high == n_regular:
+            if write:
+                run_stop[first_run] = n_regular + 1
+        else:
+            if write:
+                run_start[first_run + n_runs] = n_regular
+                run_stop[first_run + n_runs] = n_regular + 1
+            n_runs += 1
+    return n_runs
+
+
+@njit(cache=True)
+def _marked_runs(box, start, n_cells, write, first_run, run_start, run_stop):
     """Return the number of runs of marked cells; write them from `first_run` if `write`."""
     n_runs = 0
     inside = False
@@ -88,6 +123,26 @@ def _runs_of(box, start, n_cells, write, first_run, run_start, run_stop):
     if inside and write:
         run_stop[first_run + n_runs - 1] = n_cells
     return n_runs
+
+
+@njit(cache=True)
+def _is_whole(box, start, n_cells, low, high, has_missing, n_regular):
+    """Return whether every cell of a feature reaches the leaf."""
+    if low >= 0:
+        return low == 0 and high == n_regular and (has_missing or n_cells == n_regular)
+    return np.all(box[start : start + n_cells])
+
+
+@njit(cache=True)
+def _is_reachable(box, low, high, has_missing, cell_ptr, path):
+    """Return whether every feature on the path has a cell that reaches the leaf."""
+    for j in path:
+        if low[j] >= 0:
+            if low[j] >= high[j] and not has_missing[j]:
+                return False
+        elif not np.any(box[cell_ptr[j] : cell_ptr[j + 1]]):
+            return False
+    return True
 
 
 @njit(cache=True)
@@ -124,6 +179,9 @@ def leaf_runs(
     for j in range(len(n_cells)):
         cell_ptr[j + 1] = cell_ptr[j] + n_cells[j]
     box = np.zeros(cell_ptr[-1], dtype=np.bool_)
+    low = np.zeros(len(n_cells), dtype=np.int64)
+    high = np.zeros(len(n_cells), dtype=np.int64)
+    has_missing = np.zeros(len(n_cells), dtype=np.bool_)
     path = np.zeros(len(n_cells) + 1, dtype=np.int64)
     entry_ptr = np.zeros(n_leaves + 1, dtype=np.int64)
     reachable = np.ones(n_leaves, dtype=np.bool_)
@@ -145,6 +203,9 @@ def leaf_runs(
         for i in range(n_leaves):
             n_path = _narrow(
                 box,
+                low,
+                high,
+                has_missing,
                 cell_ptr,
                 parent,
                 feature,
@@ -159,21 +220,29 @@ def leaf_runs(
                 leaves[i],
                 path,
             )
+            reachable[i] = _is_reachable(box, low, high, has_missing, cell_ptr, path[:n_path])
             for k in range(n_path):
                 j = path[k]
-                found = _runs_of(box, cell_ptr[j], n_cells[j], False, 0, run_start, run_stop)
-                if found == 0:
-                    reachable[i] = False
-            for k in range(n_path):
-                j = path[k]
-                whole = True
-                for cell in range(cell_ptr[j], cell_ptr[j + 1]):
-                    if not box[cell]:
-                        whole = False
-                if whole or not reachable[i]:
+                start = cell_ptr[j]
+                if not reachable[i] or _is_whole(
+                    box, start, n_cells[j], low[j], high[j], has_missing[j], n_regular[j]
+                ):
                     continue
-                found = _runs_of(box, cell_ptr[j], n_cells[j], write, n_runs, run_start, run_stop)
-                n_runs += found
+                if low[j] >= 0:
+                    n_runs += _interval_runs(
+                        low[j],
+                        high[j],
+                        has_missing[j],
+                        n_regular[j],
+                        write,
+                        n_runs,
+                        run_start,
+                        run_stop,
+                    )
+                else:
+                    n_runs += _marked_runs(
+                        box, start, n_cells[j], write, n_runs, run_start, run_stop
+                    )
                 n_entries += 1
                 if write:
                     entry_feature[n_entries - 1] = j

@@ -30,7 +30,7 @@ class LeafBoxes:
         The distinct subsets, ordered by size, then by feature.
     leaf_subset : ndarray of int64, shape (n_leaves,)
         Position of each leaf's subset; -1 where no cell reaches the leaf.
-    entry_ptr, run_ptr, run_start, run_stop : ndarray
+    entry_ptr, entry_feature, run_ptr, run_start, run_stop : ndarray
         Runs of cells along each restricted feature (see `leaf_runs`).
     values : ndarray of float64, shape (n_leaves, 1 or n_outputs)
         Leaf values.
@@ -41,6 +41,7 @@ class LeafBoxes:
     subsets: tuple[Subset, ...]
     leaf_subset: npt.NDArray[np.int64]
     entry_ptr: npt.NDArray[np.int64]
+    entry_feature: npt.NDArray[np.int32]
     run_ptr: npt.NDArray[np.int64]
     run_start: npt.NDArray[np.int32]
     run_stop: npt.NDArray[np.int32]
@@ -87,6 +88,7 @@ def leaf_boxes(ensemble: TreeEnsemble, grid: Grid) -> LeafBoxes:
         subsets,
         np.where(reachable, leaf_subset, -1),
         entry_ptr,
+        entry_feature,
         run_ptr,
         run_start,
         run_stop,

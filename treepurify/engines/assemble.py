@@ -26,7 +26,7 @@ from treepurify.purification.cascade import Purified, refine
 from treepurify.purification.certificate import measure_purity
 from treepurify.weights.weighting import MassTables
 
-__all__ = ["Setting", "assemble"]
+__all__ = ["Setting", "assemble", "check_order"]
 
 Array = npt.NDArray[np.float64]
 
@@ -69,12 +69,17 @@ class Setting:
     order: int | None
 
 
+def check_order(order: int | None) -> None:
+    """Raise `InvalidInputError` unless `order` is a positive whole number or None."""
+    whole = isinstance(order, int | np.integer) and not isinstance(order, bool)
+    if order is not None and not (whole and order >= 1):
+        raise InvalidInputError(f"order must be a whole number of at least 1, got {order!r}")
+
+
 def assemble(
     purified: Purified, setting: Setting, check: ModelCheck | None, facts: dict[str, Any]
 ) -> Decomposition:
     """Return the decomposition of the purified tensors."""
-    if setting.order is not None and setting.order < 1:
-        raise InvalidInputError(f"order must be at least 1, got {setting.order}")
     tensors = {
         subset: TensorComponent(
             subset,
@@ -183,7 +188,7 @@ def _certificate(
         unidentified=sum(solution.unidentified or 0 for solution in solutions),
         uncounted=sum(solution.unidentified is None for solution in solutions),
         empty_slices=sum(solution.empty_slices for solution in solutions),
-        solver_error=max((solution.error for solution in solutions), default=0.0),
+        solver_error=float(max((solution.error for solution in solutions), default=0.0)),
         converged=all(solution.converged for solution in solutions),
         note="" if check is None else check.note,
     )

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -71,10 +72,15 @@ def count_cells(
     subsets = downward_closure(leaf_boxes(parsed, grid).subsets)
     check_memory([grid.subset_axes(subset) for subset in subsets], 1, memory_budget)
     total = CountedCells(grid, {subset: np.zeros(grid.shape(subset)) for subset in subsets})
-    weights = iter(sample_weights) if sample_weights is not None else None
-    for batch in batches:
+    weights = iter(sample_weights) if sample_weights is not None else repeat(None)
+    for number, batch in enumerate(batches, start=1):
         columns = parsed.columns(batch)
-        own = row_weights(columns, Rows(batch, next(weights) if weights else None), None)
+        try:
+            own = row_weights(columns, Rows(batch, next(weights)), None)
+        except StopIteration:
+            raise InvalidInputError(
+                f"sample_weights ended before batch {number}; give one array a batch"
+            ) from None
         rows, _ = encode_rows(columns, grid.axes)
         counts = count_rows(grid, replace(rows, weights=own), subsets)
         total = total.merge(CountedCells(grid, counts))

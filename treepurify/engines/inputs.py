@@ -71,7 +71,14 @@ def row_weights(
     InvalidInputError
         If weights do not fit the rows, are negative or not finite, or are all zero.
     """
-    given = weighting.sample_weight if isinstance(weighting, Rows) else sample_weight
+    given = sample_weight
+    if isinstance(weighting, Rows):
+        if sample_weight is not None:
+            raise InvalidInputError(
+                "the rows of the distribution are given by Rows(...): give it their weights too, "
+                "as Rows(X, sample_weight)"
+            )
+        given = weighting.sample_weight
     if given is None:
         return None
     if columns is None:

@@ -142,9 +142,11 @@ def _lay_out_tables(
             missing_cells="always" if columns is None else missing_cells,
         )
         rows[size] = None if encoded is None else replace(encoded, weights=row_weights)
+    subsets = downward_closure(term.features for term in model.terms)
+    axes = [grids[len(subset)].subset_axes(subset) for subset in subsets]
+    check_memory(axes, model.n_outputs, memory_budget)
     effects = table_effects(model, grids)
     if own_mass:
-        subsets = downward_closure(effects.tensors)
         mass = term_mass(model, grids, subsets)
         return Layout(effects, grids, rows, "empirical (the model's bin weights)", chosen, mass)
     measure = weighting.describe()

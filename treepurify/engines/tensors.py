@@ -9,7 +9,7 @@ import numpy.typing as npt
 from treepurify.components import ModelInputs
 from treepurify.decomposition import Decomposition
 from treepurify.effects.tensor import EffectTensor, EffectTensors
-from treepurify.engines.assemble import Setting, assemble
+from treepurify.engines.assemble import Setting, assemble, check_order
 from treepurify.errors import InvalidInputError
 from treepurify.features import FeatureSpec
 from treepurify.grids.axis import FeatureAxis
@@ -79,6 +79,7 @@ def purify_tensors(
     >>> d[0].values.ravel()
     array([-0.25,  0.25])
     """
+    check_order(order)
     multiple = output_names is not None
     arrays = _read_tensors(tensors, multiple=multiple)
     n_outputs = next(iter(arrays.values())).shape[-1]

@@ -8,7 +8,7 @@ import numpy.typing as npt
 from treepurify.budget import DEFAULT_BUDGET
 from treepurify.components import ModelInputs
 from treepurify.decomposition import Decomposition
-from treepurify.engines.assemble import Setting, assemble
+from treepurify.engines.assemble import Setting, assemble, check_order
 from treepurify.engines.compiling import announce_compilation
 from treepurify.engines.inputs import named_model, read_rows, row_weights
 from treepurify.engines.layout import Layout, Resolution, check_memory, lay_out
@@ -106,6 +106,7 @@ def purify(
     >>> bool(np.allclose(d.predict(X), model.predict(X)))
     True
     """
+    check_order(order)
     report = progress_report(progress)
     announce_compilation(show=progress)
     weighting = as_weighting(weights)

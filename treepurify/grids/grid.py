@@ -95,9 +95,11 @@ class Grid:
             If a value is missing or unknown along an axis that has no cell for it.
         """
         rows, reached = encode_rows(self.columns(X), self.axes)
-        for axis, wider in zip(self.axes, reached, strict=True):
+        for j, (axis, wider) in enumerate(zip(self.axes, reached, strict=True)):
             if axis.n_cells > 1:
                 check_special_cells(axis, wider)
+            else:
+                rows.codes[j] = 0
         return rows
 
 

@@ -17,7 +17,8 @@ Masks = tuple[npt.NDArray[np.bool_], ...]
 _TOLERANCE = 1e-13
 _MOST_STEPS = 20_000
 _MOST_ROUNDS = 60
-_FLAT = 1e-14
+_MOST_IDLE_ROUNDS = 12
+_FLATTEST = 1e-14
 _ROUNDING = 5e-16
 
 
@@ -90,34 +91,31 @@ def _fit(values: Array, mass: Array, slice_mass: Parts, active: Masks, tolerance
     goal = tolerance * float(np.max(np.abs(values), initial=0.0))
     n_outputs = values.shape[-1]
     parts = tuple(np.zeros((*part.shape, n_outputs)) for part in slice_mass)
-    rest, steps, error, slowest = values, 0, 0.0, 1.0
-    before = np.inf
+    rest, steps, slowest = values, 0, 1.0
+    best, best_mean, idle = _Fit(parts, rest, 0, np.inf, False), np.inf, 0
     for _ in range(_MOST_ROUNDS):
         means = _means(rest, mass, slice_mass, active)
         largest = _largest(means)
-        error = _weighted_norm(means, slice_mass) / slowest
-        if largest <= goal:
-            return _Fit(parts, rest, steps, error, True)
-        # Slices of large mass are done; only those up to the heaviest violator go on.
+        idle = 0 if largest < 0.5 * best_mean else idle + 1
+        if largest < best_mean:
+            error = max(largest, _weighted_norm(means, slice_mass) / slowest)
+            best, best_mean = _Fit(parts, rest, steps, error, largest <= goal), largest
+        if largest <= goal or idle > _MOST_IDLE_ROUNDS:
+            break
+        # The first solve takes all slices together, or its norm would not be the least. Then
+        # slices of large mass are done, and only those up to the heaviest violator go on.
         heaviest = max(
             float(part[np.abs(mean).max(axis=-1) > goal].max(initial=0.0))
             for part, mean in zip(slice_mass, means, strict=True)
         )
-        stuck = largest > 0.5 * before
-        before = largest
-        going = tuple(
-            mask & (part <= heaviest) for mask, part in zip(active, slice_mass, strict=True)
-        )
+        limit = heaviest if steps > 0 else np.inf
+        going = tuple(mask & (part <= limit) for mask, part in zip(active, slice_mass, strict=True))
         found, n_steps, smallest = _conjugate_gradients(rest, mass, slice_mass, going, goal)
         parts = tuple(a + b for a, b in zip(parts, found, strict=True))
         rest = move_out(values, parts)
         steps += n_steps
         slowest = min(slowest, smallest)
-        if stuck and n_steps == 0:
-            break
-    means = _means(rest, mass, slice_mass, active)
-    error = _weighted_norm(means, slice_mass) / slowest
-    return _Fit(parts, rest, steps, error, _largest(means) <= goal)
+    return best
 
 
 def _means(rest: Array, mass: Array, slice_mass: Parts, active: Masks) -> Parts:
@@ -157,17 +155,19 @@ def _conjugate_gradients(
     turns: list[float] = []
     leading = int(np.argmax(energy))
     # Conditional means are known to rounding of the table's entries, whatever their own size.
-    active_mass = sum(float(part[mask].sum()) for part, mask in zip(slice_mass, active, strict=True))
-    noise = (_ROUNDING * np.abs(values).reshape(-1, len(energy)).max(axis=0)) ** 2 * active_mass
+    active_mass = sum(
+        float(part[mask].sum()) for part, mask in zip(slice_mass, active, strict=True)
+    )
+    entry = np.abs(values).reshape(-1, len(energy)).max(axis=0)
+    noise = (_ROUNDING * entry) ** 2 * active_mass
     going = energy > noise
     steps = 0
     while steps < _MOST_STEPS and going.any():
         spread = move_out(np.zeros((*mass.shape, len(energy))), direction)
         image = tuple(-part for part in _means(spread, mass, slice_mass, active))
         curvature = _inner(direction, image, slice_mass)
-        # A direction flatter than rounding holds nothing but rounding: a step along it, of
-        # length energy / curvature, would be noise of any size.
-        going &= curvature > _FLAT * _inner(direction, direction, slice_mass)
+        # A direction flatter than rounding holds nothing but rounding.
+        going &= curvature > _FLATTEST * _inner(direction, direction, slice_mass)
         if not going.any():
             break
         length = np.divide(energy, curvature, out=np.zeros_like(energy), where=going)

@@ -6,6 +6,8 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify.errors import ConvergenceWarning
+from treepurify.purification.general import solve_general
+from treepurify.purification.pair import solve_pair
 from treepurify.purification.solution import Solution, conditional_means, move_out
 
 __all__ = ["solve_by_mass_moving"]
@@ -22,8 +24,12 @@ def solve_by_mass_moving(
     its margins. The paper's Theorem 2 bounds the sweeps by ``log2(M0 / epsilon)`` for every
     mass; that is not so: each sweep shrinks what is left by the squared cosine between the
     spaces of the two margins, which strong dependence brings as close to one as one likes.
-    And a small mean does not prove a small error for the same reason, so the estimated
-    error below divides by one minus the observed rate. `solve_pair` has neither weakness.
+    And a small mean does not prove a small error for the same reason: the error below is what
+    an exact solve would still move. `solve_pair` has neither weakness.
+
+    Slices without mass, of which the paper does not speak, are treated as in an exact solve.
+    Where the support falls into separate blocks, each block's constant stays with the axis
+    that the algorithm takes first; an exact solve would split it.
 
     Parameters
     ----------
@@ -65,12 +71,18 @@ def solve_by_mass_moving(
             ConvergenceWarning,
             stacklevel=2,
         )
+    rest = move_out(values, tuple(moved))
+    left = solve_pair(rest, mass) if order == 2 else solve_general(rest, mass)
+    parts = tuple(
+        np.where(part[..., None] > 0, own, more)
+        for own, more, part in zip(moved, left.moved, slice_mass, strict=True)
+    )
     return Solution(
-        pure=move_out(values, tuple(moved)),
-        moved=tuple(moved),
-        unidentified=None,
-        empty_slices=int(sum(np.sum(part == 0) for part in slice_mass)),
-        error=_error(history, largest, scale),
+        pure=move_out(values, parts),
+        moved=parts,
+        unidentified=left.unidentified,
+        empty_slices=left.empty_slices,
+        error=_error(left.moved, slice_mass, scale),
         method="mass-moving",
         iterations=len(history) - 1,
         converged=converged,
@@ -87,9 +99,11 @@ def _unpurified(means: list[Array], slice_mass: tuple[Array, ...]) -> float:
     )
 
 
-def _error(history: list[float], largest: float, scale: float) -> float:
-    """Estimate what the endless rest of the sweeps would still move."""
+def _error(left: tuple[Array, ...], slice_mass: tuple[Array, ...], scale: float) -> float:
+    """Return what an exact solve would still move out of slices with mass."""
     if scale == 0:
         return 0.0
-    rate = history[-1] / history[-2] if len(history) > 2 and history[-2] > 0 else 0.0
-    return largest / scale / max(1 - min(rate, 1.0), float(np.finfo(float).eps))
+    return max(
+        float(np.max(np.abs(more[part > 0]), initial=0.0)) / scale
+        for more, part in zip(left, slice_mass, strict=True)
+    )

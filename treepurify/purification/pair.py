@@ -183,14 +183,14 @@ def _inverse(mass: Array) -> Array:
 
 
 def _solve(system: _System, row_total: Array, column_total: Array) -> tuple[Array, Array, float]:
-    """Return the parts of rows and columns, and the estimated error of the latter."""
+    """Return the parts of rows and columns, and their estimated error."""
     of_rows, of_columns = _sweep(system, row_total, column_total)
     # The residual of the first solution, from the original equations.
     row_rest = row_total - system.row_mass[:, None] * of_rows - system.mass @ of_columns
     column_rest = column_total - system.column_mass[:, None] * of_columns - system.mass.T @ of_rows
     row_fix, column_fix = _sweep(system, row_rest, column_rest)
     of_rows, of_columns = _least_norm(system, of_rows + row_fix, of_columns + column_fix)
-    size = float(np.max(np.abs(of_columns), initial=0.0))
+    size = max(float(np.max(np.abs(part), initial=0.0)) for part in (of_rows, of_columns))
     return of_rows, of_columns, size * np.finfo(float).eps / system.reciprocal_condition
 
 

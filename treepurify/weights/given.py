@@ -40,6 +40,11 @@ class JointTable(Weighting):
     def tables(self, grid: Grid, rows: EncodedRows | None, subsets: Sequence[Subset]) -> MassTables:
         """Return the mass of each subset's cells."""
         features = tuple(range(grid.n_features) if self.features is None else self.features)
+        if len(set(features)) != len(features) or not set(features) <= set(range(grid.n_features)):
+            raise InvalidInputError(
+                f"features of the joint table must be different positions from 0 to "
+                f"{grid.n_features - 1}, got {features}"
+            )
         table = np.asarray(self.table, dtype=np.float64)
         expected = grid.shape(features)
         if table.shape != expected:
