@@ -1,0 +1,60 @@
+"""Axes: cells, labels, lengths and refinement."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from treepurify.grids.axis import FeatureAxis
+
+
+def test_counts_of_cells():
+    numeric = FeatureAxis("a", np.array([0.0, 1.0]), has_missing=True)
+    assert (numeric.n_regular, numeric.n_cells) == (3, 4)
+    assert (numeric.missing_cell, numeric.other_cell) == (3, None)
+    levels = FeatureAxis("b", None, ("u", "v"), has_other=True, has_missing=True)
+    assert (levels.n_regular, levels.n_cells) == (2, 4)
+    assert (levels.other_cell, levels.missing_cell) == (2, 3)
+    assert FeatureAxis("c", np.empty(0)).n_cells == 1
+
+
+def test_labels_tell_close_cuts_apart():
+    cuts = np.array([1.0, np.nextafter(1.0, 2.0), 1.00001, 123456.5, 123457.5])
+    labels = FeatureAxis("a", cuts).labels()
+    assert len(set(labels)) == len(labels) == 6
+    assert FeatureAxis("a", np.empty(0)).labels() == ["all"]
+    levels = FeatureAxis("b", None, ("u", 3), has_other=True, has_missing=True)
+    assert levels.labels() == ["u", "3", "other", "missing"]
+
+
+def test_lengths():
+    axis = FeatureAxis("a", np.array([0.0, 1.0, 5.0]), has_missing=True, bounds=(-2.0, 3.0))
+    np.testing.assert_allclose(axis.lengths(), [2, 1, 2, 0, 0])
+    inside = FeatureAxis("a", np.array([0.0, 1.0]), bounds=(0.25, 0.75))
+    np.testing.assert_allclose(inside.lengths(), [0, 0.5, 0])
+    np.testing.assert_allclose(FeatureAxis("a", np.empty(0)).lengths(), [1])
+
+
+@given(
+    st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=12, unique=True),
+    st.data(),
+)
+def test_fine_cells_lie_in_their_coarse_cells(cuts, data):
+    fine_cuts = np.sort(np.array(cuts))
+    kept = data.draw(st.lists(st.sampled_from(cuts), unique=True))
+    fine = FeatureAxis("a", fine_cuts, has_missing=True)
+    coarse = FeatureAxis("a", np.sort(np.array(kept, dtype=float)), has_missing=True)
+    values = np.concatenate([fine_cuts, np.nextafter(fine_cuts, -np.inf), [-1e9, 1e9]])
+    cell = np.searchsorted(fine.cuts, values, side="right")
+    expected = np.searchsorted(coarse.cuts, values, side="right")
+    np.testing.assert_array_equal(fine.cells_in(coarse)[cell], expected)
+    assert fine.cells_in(coarse)[-1] == coarse.missing_cell
+
+
+def test_categories_map_to_themselves():
+    plain = FeatureAxis("a", None, ("u", "v"))
+    wide = FeatureAxis("a", None, ("u", "v"), has_other=True, has_missing=True)
+    np.testing.assert_array_equal(wide.cells_in(wide), [0, 1, 2, 3])
+    assert wide.cells_in(plain)[:2].tolist() == [0, 1]
+    with pytest.raises(AttributeError):
+        plain.name = "b"  # type: ignore[misc]

@@ -1,0 +1,199 @@
+"""Tensors of three and four features: conjugate gradients against dense least squares."""
+
+import numpy as np
+import pytest
+
+from tests.reference.dense import (
+    additive_design,
+    largest_conditional_mean,
+    project_off,
+    project_off_exactly,
+    put_together,
+)
+from tests.reference.masses import analytic_copula, sampled_copula, two_clusters
+from treepurify.purification.general import solve_general
+from treepurify.purification.pair import solve_pair
+from treepurify.purification.unidentified import count_unidentified
+
+
+def table(shape: tuple[int, ...], seed: int = 0, outputs: int = 1) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=(*shape, outputs))
+
+
+def check(values: np.ndarray, mass: np.ndarray, solution, tolerance: float = 1e-12) -> None:
+    scale = np.abs(values).max()
+    assert solution.converged
+    total = put_together(solution.pure, solution.moved)
+    np.testing.assert_allclose(total, values, rtol=0, atol=tolerance * scale)
+    assert largest_conditional_mean(solution.pure, mass) <= tolerance * scale
+
+
+@pytest.mark.parametrize("shape", [(6,), (4, 5), (3, 4, 5), (2, 3, 2, 3), (1, 3, 4), (2, 2, 2)])
+def test_full_support_equals_dense_projection(shape):
+    mass = np.random.default_rng(1).uniform(0.1, 1, shape)
+    mass /= mass.sum()
+    values = table(shape, outputs=2)
+    solution = solve_general(values, mass)
+    pure, parts = project_off(values, mass)
+    check(values, mass, solution)
+    np.testing.assert_allclose(solution.pure, pure, atol=1e-12)
+    for mine, truth in zip(solution.moved, parts, strict=True):
+        np.testing.assert_allclose(mine, truth, atol=1e-11)
+    assert solution.unidentified == 0
+
+
+@pytest.mark.parametrize("correlation", [0.95, 0.99, 0.999])
+def test_sampled_copula_equals_dense_projection_where_there_is_mass(correlation):
+    mass = sampled_copula((6, 6, 6), correlation, 3000)
+    values = table(mass.shape)
+    solution = solve_general(values, mass)
+    pure, parts = project_off(values, mass)
+    check(values, mass, solution)
+    np.testing.assert_allclose(solution.pure[mass > 0], pure[mass > 0], atol=1e-10)
+    for mine, truth in zip(solution.moved, parts, strict=True):
+        known = ~np.isnan(truth)
+        np.testing.assert_allclose(mine[known], truth[known], atol=1e-9)
+
+
+@pytest.mark.parametrize("correlation", [0.95, 0.99, 0.999])
+@pytest.mark.parametrize("kind", ["sampled", "analytic"])
+def test_copula_of_three_features(correlation, kind):
+    shape = (32, 32, 32)
+    if kind == "sampled":
+        mass = sampled_copula(shape, correlation, 20_000)
+    else:
+        mass = analytic_copula(shape, correlation)
+    values = table(shape)
+    check(values, mass, solve_general(values, mass))
+
+
+@pytest.mark.parametrize("size", [8, 16])
+@pytest.mark.parametrize("correlation", [0.99, 0.999])
+def test_analytic_copula_on_small_grids(size, correlation):
+    # Slices from 1e-1 down to 1e-200: a norm in L2 cannot see the light ones.
+    mass = analytic_copula((size,) * 3, correlation)
+    for seed in range(3):
+        values = table(mass.shape, seed=seed)
+        solution = solve_general(values, mass)
+        check(values, mass, solution)
+        assert np.abs(solution.moved[0]).max() <= 100 * np.abs(values).max()
+
+
+def test_graded_masses_against_rational_arithmetic():
+    mass = 10.0 ** -np.random.default_rng(5).integers(0, 12, size=(2, 2, 3)).astype(float)
+    values = table(mass.shape)
+    solution = solve_general(values, mass / mass.sum())
+    truth = project_off_exactly(values[..., 0], mass)
+    root = np.sqrt(mass)
+    np.testing.assert_allclose(root * solution.pure[..., 0], root * truth, atol=1e-12)
+
+
+def test_a_failed_solve_says_so_and_stays_additive():
+    rng = np.random.default_rng(11)
+    mass = 10.0 ** -(270 * rng.random((8, 8, 8)))
+    mass /= mass.sum()
+    values = rng.normal(size=(8, 8, 8, 1))
+    solution = solve_general(values, mass)
+    scale = np.abs(values).max()
+    total = put_together(solution.pure, solution.moved)
+    np.testing.assert_allclose(total, values, atol=1e-12 * scale)
+    left = largest_conditional_mean(solution.pure, mass)
+    assert left <= scale
+    assert solution.converged == (left <= 2e-13 * scale)
+    assert solution.error >= 0.5 * left / scale
+
+
+@pytest.mark.parametrize("n_links", [1, 4])
+def test_clusters_joined_by_a_handful_of_rows(n_links):
+    mass = two_clusters((6, 6, 6), n_links, 20_000)
+    values = table(mass.shape)
+    solution = solve_general(values, mass)
+    pure, _ = project_off(values, mass)
+    check(values, mass, solution)
+    np.testing.assert_allclose(solution.pure[mass > 0], pure[mass > 0], atol=1e-9)
+
+
+def test_pairs_by_conjugate_gradients_equal_the_direct_solve():
+    mass = sampled_copula((7, 9), 0.9, 5000)
+    mass[0, 0] += 0.1
+    mass /= mass.sum()
+    values = table(mass.shape, outputs=2)
+    direct, iterated = solve_pair(values, mass), solve_general(values, mass)
+    np.testing.assert_allclose(iterated.pure[mass > 0], direct.pure[mass > 0], atol=1e-11)
+
+
+def test_answer_does_not_depend_on_the_order_of_axes_or_levels():
+    rng = np.random.default_rng(3)
+    mass = sampled_copula((4, 5, 6), 0.9, 200)
+    values = table(mass.shape, outputs=2)
+    plain = solve_general(values, mass)
+    axes = (2, 0, 1)
+    turned = solve_general(values.transpose(*axes, 3), mass.transpose(axes))
+    np.testing.assert_allclose(turned.pure, plain.pure.transpose(*axes, 3), atol=1e-10)
+    levels = [rng.permutation(size) for size in mass.shape]
+    mixed = solve_general(values[np.ix_(*levels)], mass[np.ix_(*levels)])
+    np.testing.assert_allclose(mixed.pure, plain.pure[np.ix_(*levels)], atol=1e-10)
+    assert plain.unidentified == turned.unidentified == mixed.unidentified
+
+
+def test_slices_without_mass():
+    mass = np.random.default_rng(2).uniform(0.1, 1, (4, 3, 5))
+    mass[1] = 0.0
+    mass[:, 0, 2] = 0.0
+    mass /= mass.sum()
+    values = table(mass.shape)
+    solution = solve_general(values, mass)
+    check(values, mass, solution)
+    assert solution.empty_slices == 5 + 3 + 1
+    kept = [0, 2, 3]
+    smaller = solve_general(values[kept], mass[kept])
+    support = mass[kept] > 0
+    np.testing.assert_allclose(solution.pure[kept][support], smaller.pure[support], atol=1e-11)
+
+
+def test_all_mass_in_one_cell():
+    mass = np.zeros((3, 3, 3))
+    mass[1, 2, 0] = 1.0
+    values = table(mass.shape)
+    solution = solve_general(values, mass)
+    check(values, mass, solution)
+    assert solution.pure[1, 2, 0] == pytest.approx(0, abs=1e-15)
+
+
+def test_constant_zero_table():
+    mass = np.full((3, 3, 3), 1 / 27)
+    solution = solve_general(np.zeros((3, 3, 3, 1)), mass)
+    assert solution.converged
+    assert solution.error == 0
+    assert not solution.pure.any()
+
+
+def test_unidentified_directions_equal_the_rank_that_the_holes_cost():
+    rng = np.random.default_rng(0)
+    for shape in ((3, 4), (3, 3, 3), (2, 3, 2, 2)):
+        for _ in range(4):
+            mass = np.where(rng.random(shape) < 0.5, 0.0, rng.random(shape))
+            filled = np.ones(shape, dtype=bool)
+            for axis in range(len(shape)):
+                filled &= np.expand_dims(mass.sum(axis=axis) > 0, axis)
+            design, _ = additive_design(shape)
+            present = design[:, (design.T @ mass.ravel()) > 0]
+            ranks = [np.linalg.matrix_rank(present[cells.ravel()]) for cells in (filled, mass > 0)]
+            assert count_unidentified(mass) == ranks[0] - ranks[1]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_one_entry_under_a_sparse_mass_takes_the_least_norm(seed):
+    # The heaviest slices have nothing to give away: they must take part all the same.
+    rng = np.random.default_rng(seed)
+    mass = np.where(rng.random((2, 3, 4)) < 0.6, 0.0, rng.integers(1, 4, size=(2, 3, 4)))
+    mass[0, 0, 0] = 9.0
+    mass /= mass.sum()
+    values = np.zeros((2, 3, 4, 1))
+    lightest = np.argwhere(mass == mass[mass > 0].min())[0]
+    values[tuple(lightest)] = 1.0
+    solution = solve_general(values, mass)
+    _, parts = project_off(values, mass)
+    for mine, truth in zip(solution.moved, parts, strict=True):
+        known = ~np.isnan(truth)
+        np.testing.assert_allclose(mine[known], truth[known], atol=1e-11)

@@ -1,0 +1,356 @@
+"""Everything a user can get wrong, and what the message says."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.ensemble import GradientBoostingRegressor, RandomForestRegressor
+from sklearn.linear_model import LinearRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeRegressor
+
+import treepurify as tp
+from tests.reference.ensembles import random_ensemble
+from treepurify.models.ensemble import TreeEnsemble
+
+NAMES = ["age", "hours", "rooms"]
+
+
+@pytest.fixture(scope="module")
+def rows() -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    return pd.DataFrame(rng.normal(size=(200, 3)).round(1), columns=NAMES)
+
+
+@pytest.fixture(scope="module")
+def model(rows):
+    y = rows.age * rows.hours + rows.rooms
+    return GradientBoostingRegressor(max_depth=2, n_estimators=8, random_state=0).fit(rows, y)
+
+
+def refused(message: str, error: type[Exception] = tp.InvalidInputError):
+    return pytest.raises(error, match=message)
+
+
+def purify(model, X=None, **options):
+    return tp.purify(model, X, progress=False, **options)
+
+
+# Rows
+
+
+def test_missing_extra_and_unknown_columns(model, rows):
+    with refused(r"missing: 'hours'\)"):
+        purify(model, rows.drop(columns="hours"))
+    with refused(r"not known to the model: 'id'\)"):
+        purify(model, rows.assign(id=1))
+    with refused(r"missing: 'age'; not known to the model: 'Age'"):
+        purify(model, rows.rename(columns={"age": "Age"}))
+
+
+def test_the_order_of_named_columns_does_not_matter(model, rows):
+    plain, turned = purify(model, rows), purify(model, rows[NAMES[::-1]])
+    np.testing.assert_array_equal(plain["age"].values, turned["age"].values)
+
+
+@pytest.mark.parametrize("width", [2, 4])
+def test_arrays_of_another_width(model, width):
+    with refused(f"the model has 3 features, the data {width} columns"):
+        purify(model, np.zeros((5, width)))
+
+
+def test_no_rows(model, rows):
+    with refused("X has no rows; pass the rows that stand for the distribution"):
+        purify(model, rows.iloc[:0])
+    with refused("X has no rows"):
+        purify(model, np.empty((0, 3)))
+    with refused("X has no rows"):
+        purify(model, weights=tp.Rows(np.empty((0, 3))))
+
+
+@pytest.mark.parametrize("weights", ["empirical", "laplace", "independent"])
+def test_rows_left_out(model, weights):
+    with refused(rf"'{weights}' need the rows .*pass X, or use weights=\"uniform\""):
+        purify(model, weights=weights)
+
+
+def test_one_dimension(model, rows):
+    with refused(r"expected a two-dimensional array \(rows, features\), got shape \(200,\)"):
+        purify(model, rows.age.to_numpy())
+    with refused("expected a table with rows and columns, got a single column"):
+        purify(model, rows.age)
+
+
+def test_text_in_a_numeric_column(model, rows):
+    text = rows.assign(hours=rows.hours.astype(str).astype(object))
+    with refused("feature 'hours' is numeric in the model, but the column has the value"):
+        purify(model, text)
+
+
+def test_numbers_in_object_columns_are_read(model, rows):
+    plain, objects = purify(model, rows), purify(model, rows.astype(object))
+    np.testing.assert_array_equal(plain["age"].values, objects["age"].values)
+
+
+def test_constant_columns_and_columns_of_nan(rows):
+    flat = rows.assign(hours=3.0)
+    booster = GradientBoostingRegressor(max_depth=2, n_estimators=5, random_state=0)
+    booster.fit(flat, flat.age * flat.rooms)
+    d = purify(booster, flat)
+    assert "hours" not in d
+    assert d.verify(booster, flat).relative_difference <= 1e-12
+    lightgbm = pytest.importorskip("lightgbm")
+    empty = rows.assign(hours=np.nan)
+    other = lightgbm.LGBMRegressor(n_estimators=5, max_depth=2, verbose=-1)
+    other.fit(empty, empty.age * empty.rooms)
+    d = purify(other, empty)
+    assert "hours" not in d
+    assert d.verify(other, empty).relative_difference <= 1e-12
+
+
+def test_new_missing_values_at_predict_time(model, rows):
+    d = purify(model, rows)
+    later = rows.iloc[:3].copy()
+    later.loc[1, "hours"] = np.nan
+    for ask in (d.predict, d.evaluate, d.contributions, d["hours"].evaluate):
+        with refused("feature 'hours' has missing values, but the grid was made without") as e:
+            ask(later)
+        assert 'missing_cells="always"' in str(e.value)
+
+
+# Weights
+
+
+def test_weights_of_the_wrong_length(model, rows):
+    with refused(r"one number a row \(200\), got shape \(199,\)"):
+        purify(model, rows, sample_weight=np.ones(199))
+    with refused(r"one number a row \(200\), got shape \(200, 1\)"):
+        purify(model, rows, sample_weight=np.ones((200, 1)))
+
+
+@pytest.mark.parametrize("value", [-1.0, np.nan, np.inf])
+def test_weights_that_are_no_weights(model, rows, value):
+    weights = np.ones(200)
+    weights[7] = value
+    with refused("sample_weight must be finite and not negative"):
+        purify(model, rows, sample_weight=weights)
+    with refused("sample_weight must be finite and not negative"):
+        purify(model, rows, weights=tp.Rows(rows, weights))
+
+
+def test_weights_that_are_all_zero(model, rows):
+    with refused("sample_weight is zero for every row; one must be positive"):
+        purify(model, rows, sample_weight=np.zeros(200))
+
+
+def test_rows_of_weight_zero(model, rows):
+    weights = np.repeat([1.0, 0.0], 100)
+    weighted, dropped = purify(model, rows, sample_weight=weights), purify(model, rows[:100])
+    for subset, component in dropped.components.items():
+        other = weighted.components[subset].values
+        np.testing.assert_allclose(other, component.values, atol=1e-12)
+
+
+def test_weights_without_rows_and_weights_beside_rows(model, rows):
+    with refused("sample_weight is given without rows: pass X"):
+        purify(model, weights="uniform", sample_weight=np.ones(200))
+    with refused(r"give it their weights too, as Rows\(X, sample_weight\)"):
+        purify(model, rows, weights=tp.Rows(rows), sample_weight=np.ones(200))
+
+
+def test_batches_without_weights(model, rows):
+    with refused("sample_weights ended before batch 2; give one array a batch"):
+        tp.count_cells(model, [rows[:100], rows[100:]], sample_weights=[np.ones(100)])
+    nothing = tp.count_cells(model, [])
+    with refused("the counted weights sum to zero"):
+        purify(model, weights=nothing)
+
+
+def test_counts_of_another_model(model, rows):
+    counts = tp.count_cells(model, [rows])
+    other = GradientBoostingRegressor(max_depth=1, n_estimators=2).fit(rows, rows.rooms)
+    with refused("these counts were made for another model"):
+        purify(other, weights=tp.CountedCells(counts.grid, {}))
+
+
+# Options
+
+
+@pytest.mark.parametrize("weights", ["emprical", "", 3, None, tp.Empirical])
+def test_unknown_weights(model, rows, weights):
+    with refused("weights must be one of 'empirical', 'laplace', 'uniform', 'independent'"):
+        purify(model, rows, weights=weights)
+
+
+@pytest.mark.parametrize("order", [0, -1, 1.5, "2", True])
+def test_orders(model, rows, order):
+    with refused(f"order must be a whole number of at least 1, got {order!r}"):
+        purify(model, rows, order=order)
+    with refused("order must be a whole number"):
+        tp.purify_tensors({(0,): [1.0, 2.0]}, order=order)
+
+
+def test_other_options(model, rows):
+    with refused('method must be "exact" or "mass-moving", got \'fast\''):
+        purify(model, rows, method="fast")
+    with refused('resolution must be "auto", "union" or "term", got \'fine\''):
+        purify(model, rows, resolution="fine")
+    with refused('missing_cells must be "auto" or "always", got \'never\''):
+        purify(model, rows, missing_cells="never")
+    with refused("memory_budget must be a positive number of bytes, got 0"):
+        purify(model, rows, memory_budget=0)
+    with refused('scale must be "margin" or "response", got \'log\''):
+        purify(model, rows).predict(rows, scale="log")
+
+
+def test_names_of_features(rows):
+    unnamed = DecisionTreeRegressor(max_depth=2).fit(rows.to_numpy(), rows.age)
+    with refused("feature_names must be 3 different names, got 2"):
+        purify(unnamed, rows.to_numpy(), feature_names=["a", "b"])
+    with refused("feature_names must be 3 different names"):
+        purify(unnamed, rows.to_numpy(), feature_names=["a", "b", "a"])
+    assert purify(unnamed, rows).feature_names == tuple(NAMES)
+    d = purify(unnamed, rows.to_numpy(), feature_names=["a", "b", "c"])
+    assert d.feature_names == ("a", "b", "c")
+
+
+# Models
+
+
+def test_a_class_and_an_untrained_model(rows):
+    with refused("got the class GradientBoostingRegressor; train an instance first"):
+        purify(GradientBoostingRegressor, rows)
+    with pytest.raises((tp.InvalidInputError, tp.UnsupportedModelError), match=r"train|fit"):
+        purify(DecisionTreeRegressor(), rows)
+
+
+def test_a_pipeline_is_refused_with_the_way_out(rows):
+    pipeline = make_pipeline(StandardScaler(), RandomForestRegressor(n_estimators=2, max_depth=2))
+    pipeline.fit(rows, rows.age)
+    advice = r"purify\(pipeline\[-1\], pipeline\[:-1\].transform\(X\)\)"
+    with refused(advice, tp.UnsupportedModelError):
+        purify(pipeline, rows)
+    transformed = pipeline[:-1].transform(rows)
+    d = purify(pipeline[-1], transformed)
+    assert d.verify(pipeline[-1], transformed).relative_difference <= 1e-12
+
+
+@pytest.mark.parametrize("other", [LinearRegression(), object(), lambda x: x, None, 3])
+def test_other_objects(rows, other):
+    with pytest.raises(tp.UnsupportedModelError, match=r"no parser for|Known are|linear"):
+        purify(other, rows)
+
+
+def test_a_path_that_is_not_there(rows, tmp_path):
+    with refused("nothing.json"):
+        purify(tmp_path / "nothing.json", rows)
+
+
+def test_boosters_without_trees(rows):
+    xgboost = pytest.importorskip("xgboost")
+    data = xgboost.DMatrix(rows, label=rows.age)
+    booster = xgboost.train({"base_score": 0.75}, data, num_boost_round=0)
+    d = purify(booster, rows)
+    assert len(d) == 0
+    np.testing.assert_allclose(d.predict(rows), 0.75, rtol=1e-7)
+
+
+def test_trees_of_one_leaf(rows):
+    constant = np.full(len(rows), 2.5)
+    tree = DecisionTreeRegressor().fit(rows, constant)
+    boosted = GradientBoostingRegressor(n_estimators=3).fit(rows, constant)
+    for model in (tree, boosted):
+        d = purify(model, rows)
+        assert len(d) == 0
+        np.testing.assert_allclose(d.predict(rows), 2.5)
+        assert d.certificate.is_exact
+        assert len(d.contributions(rows).columns) == 1
+
+
+def test_verifying_another_model(rows):
+    ensemble = random_ensemble(np.random.default_rng(0), n_features=3)
+    d = purify(ensemble, rows.to_numpy())
+    other = random_ensemble(np.random.default_rng(0), n_features=3, n_outputs=2)
+    with refused(r"margins of shape \(200, 2\), the decomposition \(200, 1\): is this the model"):
+        d.verify(other, rows.to_numpy())
+
+
+# Size
+
+
+def many_cuts(n_cuts: int) -> TreeEnsemble:
+    """Depth-2 trees on two features, each with its own cuts."""
+    base = random_ensemble(np.random.default_rng(0), n_features=2, n_trees=0)
+    nan, start = np.nan, 7 * np.arange(n_cuts)[:, None]
+    cut = np.arange(n_cuts)[:, None] + np.array([0.0, 0.5, nan, nan, 0.5, nan, nan])
+    left = np.array([1, 2, -1, -1, 5, -1, -1])
+    right = np.array([4, 3, -1, -1, 6, -1, -1])
+    return replace(
+        base,
+        tree_ptr=7 * np.arange(n_cuts + 1),
+        feature=np.tile(np.array([0, 1, -1, -1, 1, -1, -1], dtype=np.int32), n_cuts),
+        cut=cut.ravel(),
+        left=np.where(left < 0, -1, start + left).ravel().astype(np.int32),
+        right=np.where(right < 0, -1, start + right).ravel().astype(np.int32),
+        missing_left=np.zeros(7 * n_cuts, dtype=bool),
+        category_ptr=np.full(7 * n_cuts, -1),
+        value=np.tile(np.array([[0.0], [0], [1], [2], [0], [3], [4]]), (n_cuts, 1)),
+        tree_output=np.zeros(n_cuts, dtype=np.int32),
+    )
+
+
+def test_axes_of_100_000_cells_are_refused_before_anything_is_allocated():
+    import tracemalloc
+
+    ensemble, X = many_cuts(100_000), np.zeros((10, 2))
+    purify(many_cuts(3), X)
+    tracemalloc.start()
+    with refused(
+        r"x0 x x1, has 100001x100001 cells.* would take 74.51 GiB", tp.MemoryBudgetError
+    ) as e:
+        purify(ensemble, X)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert "more than the memory budget of 1 GiB" in str(e.value)
+    assert "train with a smaller depth or fewer bins" in str(e.value)
+    assert isinstance(e.value, MemoryError)
+    assert peak < 200 * 2**20
+
+
+def test_counting_is_refused_before_anything_is_allocated():
+    with refused("100001|10000200001|10000400004", tp.MemoryBudgetError):
+        tp.count_cells(many_cuts(100_000), [np.zeros((10, 2))])
+
+
+def test_one_axis_of_100_000_cells_is_no_trouble():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(100_000, 1))
+    tree = DecisionTreeRegressor().fit(X, rng.normal(size=len(X)))
+    d = purify(tree, X)
+    assert d[0].values.shape == (tree.get_n_leaves(), 1)
+    assert d.verify(tree, X).relative_difference <= 1e-12
+
+
+# Tensors
+
+
+@pytest.mark.parametrize(
+    ("tensors", "options", "message"),
+    [
+        ({}, {}, "tensor"),
+        ({(0, 1): [1.0, 2.0]}, {}, "shape|axes|axis"),
+        ({(0,): [1.0, np.nan]}, {}, "finite"),
+        ({(0, 1): np.eye(2), (1,): [1.0, 2.0, 3.0]}, {}, "cells|shape"),
+        ({(0,): [1.0, 2.0]}, {"weights": [1.0, -1.0]}, "not negative"),
+        ({(0,): [1.0, 2.0]}, {"weights": [0.0, 0.0]}, "sum to zero"),
+        ({(0,): [1.0, 2.0]}, {"weights": [1.0, 2.0, 3.0]}, "shape"),
+        ({(0,): [1.0, 2.0]}, {"weights": "empirical"}, "weights"),
+        ({(-1,): [1.0, 2.0]}, {}, "-1|negative"),
+        ({(0, 0): np.eye(2)}, {}, "0"),
+    ],
+)
+def test_tensors(tensors, options, message):
+    with refused(message):
+        tp.purify_tensors(tensors, progress=False, **options)

@@ -1,0 +1,258 @@
+"""The decomposition as users meet it: names, tables, predictions, files."""
+
+import json
+import zipfile
+from dataclasses import FrozenInstanceError
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import treepurify as tp
+from tests.reference.ensembles import random_ensemble
+from treepurify.links import Link
+
+
+def make(n_outputs: int = 1, *, seed: int = 0, **options):
+    rng = np.random.default_rng(seed)
+    ensemble = random_ensemble(
+        rng, n_features=3, n_categorical=1, n_trees=20, depth=3, n_outputs=n_outputs
+    )
+    X = pd.DataFrame(
+        {
+            "age": 2 * rng.normal(size=300),
+            "hours": rng.normal(size=300),
+            "town": rng.integers(0, 4, 300),
+        },
+        index=np.arange(300)[::-1],
+    )
+    X.loc[5, "age"] = np.nan
+    return ensemble, X, tp.purify(ensemble, X, progress=False, **options)
+
+
+def test_components_by_name_and_position():
+    _, _, d = make()
+    assert d["age"] is d[0] is d.components[(0,)]
+    assert d["town", "age"] is d["age", "town"] is d[0, 2]
+    assert "age" in d
+    assert ("hours", "age") in d
+    assert (0, 1) in d
+    assert "weight" not in d
+    assert 7 not in d
+    assert 1.5j not in d
+    assert list(d) == sorted(d, key=lambda s: (len(s), s))
+    assert len(d) == len(list(d))
+    assert d.feature_names == ("age", "hours", "town")
+    assert d.term_name((0, 2)) == "age & town"
+
+
+def test_unknown_components_are_named():
+    _, _, d = make(order=1)
+    with pytest.raises(KeyError, match="no feature 'weight'; features are age, hours, town"):
+        d["weight"]
+    with pytest.raises(KeyError, match="no feature at position 3; there are 3"):
+        d[3]
+    with pytest.raises(KeyError, match="no feature at position -1"):
+        d[-1]
+    with pytest.raises(KeyError, match="no component 'age & hours'; the model has 'age'"):
+        d["age", "hours"]
+
+
+def test_nothing_can_be_changed():
+    _, _, d = make()
+    with pytest.raises(FrozenInstanceError):
+        d.engine = "mine"
+    with pytest.raises(TypeError):
+        d.components[(0,)] = d[1]
+    with pytest.raises(TypeError):
+        d.diagnostics["method"] = "magic"
+    with pytest.raises(FrozenInstanceError):
+        d[0].values = np.zeros(3)
+
+
+@pytest.mark.parametrize("n_outputs", [1, 3])
+@pytest.mark.parametrize("order", [1, None])
+def test_contributions_add_up_to_the_prediction(n_outputs, order):
+    ensemble, X, d = make(n_outputs, order=order)
+    margin = ensemble.margin(X.to_numpy())
+    table = d.contributions(X)
+    assert table.index.equals(X.index)
+    if n_outputs == 1:
+        assert table.columns[0] == "intercept"
+        assert ("remainder" in table.columns) == (order == 1)
+        np.testing.assert_allclose(table.sum(axis=1), margin[:, 0], atol=1e-12)
+        np.testing.assert_allclose(table["age"], d["age"].evaluate(X)[:, 0])
+        assert d.predict(X).shape == (300,)
+    else:
+        for k, output in enumerate(d.output_names):
+            np.testing.assert_allclose(table[output].sum(axis=1), margin[:, k], atol=1e-12)
+            np.testing.assert_allclose(table[output]["age"], d["age"].evaluate(X)[:, k])
+        assert d.predict(X).shape == (300, 3)
+    np.testing.assert_allclose(d.evaluate(X), margin, atol=1e-12)
+
+
+def test_a_table_is_read_by_name_and_an_array_by_position():
+    _, X, d = make()
+    turned = X[["town", "age", "hours"]]
+    np.testing.assert_array_equal(d.predict(turned), d.predict(X))
+    np.testing.assert_array_equal(d.predict(X.to_numpy()), d.predict(X))
+    with pytest.raises(tp.InvalidInputError, match="missing: 'hours'"):
+        d.predict(X.drop(columns="hours"))
+
+
+def test_response_is_the_inverse_link_of_the_margin():
+    from dataclasses import replace
+
+    _, X, d = make()
+    d = replace(d, link=Link("logit"))
+    expected = 1 / (1 + np.exp(-d.predict(X)))
+    np.testing.assert_allclose(d.predict(X, scale="response"), expected)
+
+
+@pytest.mark.parametrize("n_outputs", [1, 2])
+def test_importance(n_outputs):
+    _, X, d = make(n_outputs)
+    table = d.importance()
+    assert table.variance.is_monotonic_decreasing
+    assert len(table) == n_outputs * len(d)
+    assert ("output" in table) == (n_outputs > 1)
+    grouped = table.groupby("output") if n_outputs > 1 else table
+    np.testing.assert_allclose(np.atleast_1d(grouped.variance_share.sum()), 1)
+    first = table.set_index(["term", "output"] if n_outputs > 1 else "term")
+    key = ("age", "y1") if n_outputs > 1 else "age"
+    own = d["age"].evaluate(X)[:, -1]
+    assert first.variance[key] == pytest.approx(own.var())
+    assert first.mean_absolute[key] == pytest.approx(np.abs(own).mean())
+
+
+def test_orthogonality_lists_every_nested_pair():
+    _, _, d = make()
+    table = d.orthogonality()
+    nested = sum(2 ** len(subset) - 1 for subset in d)
+    assert len(table) == nested
+    assert table.conditional_mean.max() <= 1e-12 * d.certificate.scale
+    assert table.inner_product.abs().max() <= 1e-12 * d.certificate.scale**2
+    assert {"intercept", "age"} <= set(table.inside)
+
+
+@pytest.mark.parametrize("n_outputs", [1, 2])
+def test_cells_as_a_table(n_outputs):
+    _, X, d = make(n_outputs)
+    table = d.to_frame(("age", "town"))
+    component = d["age", "town"]
+    assert len(table) == component.values.size
+    np.testing.assert_allclose(table.mass.sum(), n_outputs)
+    assert {"age", "age (from)", "age (to)", "town", "effect", "mass"} <= set(table)
+    assert "missing" in set(table.age)
+    if n_outputs == 1:
+        np.testing.assert_array_equal(table.effect, component.values.ravel())
+        np.testing.assert_array_equal(table.raw_effect, component.raw.ravel())
+        inside = table[(table["age (from)"] <= X.age.iloc[0]) & (X.age.iloc[0] < table["age (to)"])]
+        row = inside[inside.town == str(X.town.iloc[0])]
+        if len(row):
+            assert row.effect.item() == component.evaluate(X.iloc[:1]).item()
+    everything = d.to_frame()
+    assert len(everything) == sum(c.values.size for c in d.components.values())
+    assert set(everything.term) == {d.term_name(s) for s in d}
+
+
+def test_descriptions():
+    _, _, d = make(2)
+    text = repr(d)
+    assert "Decomposition of 3 features" in text
+    assert "measure: empirical" in text
+    assert "certificate: additivity" in text
+    html = d._repr_html_()
+    assert "<table" in html
+    assert "add up to the model in every cell" in html
+
+
+def test_names_are_escaped_in_html():
+    rng = np.random.default_rng(0)
+    ensemble = random_ensemble(rng, n_features=2, n_trees=8)
+    X = pd.DataFrame(rng.normal(size=(50, 2)), columns=["<script>", "b"])
+    html = tp.purify(ensemble, X, progress=False)._repr_html_()
+    assert "<script>" not in html
+    assert "&lt;script&gt;" in html
+
+
+# Files
+
+
+@pytest.mark.parametrize("order", [1, None])
+def test_saved_and_loaded(tmp_path, order):
+    _, X, d = make(2, order=order)
+    path = tmp_path / "effects.zip"
+    d.save(path)
+    again = tp.load(path)
+    np.testing.assert_array_equal(again.evaluate(X), d.evaluate(X))
+    assert list(again) == list(d)
+    assert again.measure == d.measure
+    assert again.certificate == d.certificate
+    assert again.link == d.link
+    pd.testing.assert_frame_equal(again.importance(), d.importance())
+    pd.testing.assert_frame_equal(again.orthogonality(), d.orthogonality())
+    pd.testing.assert_frame_equal(again.contributions(X), d.contributions(X))
+    assert dict(again.diagnostics) == dict(d.diagnostics)
+    for subset, component in d.components.items():
+        np.testing.assert_array_equal(again.components[subset].values, component.values)
+        np.testing.assert_array_equal(again.components[subset].mass, component.mass)
+
+
+def test_files_cut_short_at_any_place(tmp_path):
+    _, _, d = make()
+    path = tmp_path / "effects.zip"
+    d.save(path)
+    data = path.read_bytes()
+    for length in [0, 1, 30, len(data) // 2, len(data) - 30, len(data) - 1]:
+        path.write_bytes(data[:length])
+        with pytest.raises(tp.SavedFileError, match="cut short or of another program"):
+            tp.load(path)
+
+
+def test_damaged_bytes_never_load_silently(tmp_path):
+    _, X, d = make()
+    path = tmp_path / "effects.zip"
+    d.save(path)
+    data, expected = path.read_bytes(), d.predict(X)
+    rng = np.random.default_rng(0)
+    for at in rng.integers(0, len(data), size=60):
+        damaged = bytearray(data)
+        damaged[at] ^= 0x55
+        path.write_bytes(bytes(damaged))
+        try:
+            loaded = tp.load(path)
+        except tp.SavedFileError:
+            continue
+        np.testing.assert_array_equal(loaded.predict(X), expected)
+
+
+def test_foreign_files_and_other_versions(tmp_path):
+    path = tmp_path / "other"
+    path.write_text('{"format": "something else"}')
+    with pytest.raises(tp.SavedFileError, match="other"):
+        tp.load(path)
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("notes.txt", "hello")
+    with pytest.raises(tp.SavedFileError):
+        tp.load(path)
+    _, _, d = make()
+    d.save(path)
+    with zipfile.ZipFile(path) as archive:
+        entries = {name: archive.read(name) for name in archive.namelist()}
+    document = json.loads(entries["decomposition.json"])
+    for key, value, message in (
+        ("version", 99, "format version 99.*update treepurify"),
+        ("format", "a table", "holds 'a table', not a treepurify decomposition"),
+    ):
+        changed = entries | {"decomposition.json": json.dumps(document | {key: value}).encode()}
+        with zipfile.ZipFile(path, "w") as archive:
+            for name, content in changed.items():
+                archive.writestr(name, content)
+        with pytest.raises(tp.SavedFileError, match=message):
+            tp.load(path)
+
+
+def test_a_file_that_is_not_there(tmp_path):
+    with pytest.raises((tp.TreepurifyError, FileNotFoundError), match=r"absent"):
+        tp.load(tmp_path / "absent")
