@@ -1,0 +1,201 @@
+"""Conditional expectations of leaf boxes under independent features."""
+
+import numpy as np
+from numba import njit
+
+
+@njit(cache=True)
+def run_probabilities(entry_feature, run_ptr, run_start, run_stop, margin_ptr, cumulative):
+    """Return the probability of each entry's runs under its feature's margin.
+
+    ``cumulative[margin_ptr[j] + c]`` is the mass of the cells of feature j before cell c.
+    """
+    probability = np.zeros(len(entry_feature))
+    for entry in range(len(entry_feature)):
+        base = margin_ptr[entry_feature[entry]]
+        for run in range(run_ptr[entry], run_ptr[entry + 1]):
+            probability[entry] += cumulative[base + run_stop[run]]
+            probability[entry] -= cumulative[base + run_start[run]]
+    return probability
+
+
+@njit(cache=True)
+def _next_combination(chosen, size, n):
+    """Advance to the next increasing choice of `size` out of `n`; return whether there is one."""
+    k = size - 1
+    while k >= 0 and chosen[k] == n - size + k:
+        k -= 1
+    if k < 0:
+        return False
+    chosen[k] += 1
+    for rest in range(k + 1, size):
+        chosen[rest] = chosen[rest - 1] + 1
+    return True
+
+
+@njit(cache=True)
+def subset_keys(entry_ptr, entry_feature, leaves, size, base):
+    """Return the key of every choice of `size` features of every leaf, with repeats."""
+    total = 0
+    chosen = np.zeros(size, dtype=np.int64)
+    for sweep in range(2):
+        keys = np.zeros(total if sweep else 0, dtype=np.int64)
+        found = 0
+        for leaf in leaves:
+            first = entry_ptr[leaf]
+            n = entry_ptr[leaf + 1] - first
+            if n < size:
+                continue
+            for k in range(size):
+                chosen[k] = k
+            while True:
+                if sweep:
+                    key = 0
+                    for k in range(size):
+                        key = key * base + entry_feature[first + chosen[k]]
+                    keys[found] = key
+                found += 1
+                if not _next_combination(chosen, size, n):
+                    break
+        total = found
+    return keys
+
+
+@njit(cache=True)
+def add_conditional_corners(
+    leaves,
+    size,
+    base,
+    entry_ptr,
+    entry_feature,
+    probability,
+    run_ptr,
+    run_start,
+    run_stop,
+    group_key,
+    group_offset,
+    group_shape,
+    values,
+    output,
+    n_outputs,
+    tables,
+):
+    """Add each leaf's conditional expectation given every `size` of its features.
+
+    Given the features of a choice S, the leaf's box counts with its value times the
+    probabilities of its other features: signed corners of a difference table, as in
+    `add_box_corners`. ``group_key`` is sorted; choices that are not in it are passed over.
+    """
+    chosen = np.zeros(size, dtype=np.int64)
+    run = np.zeros(size, dtype=np.int64)
+    end = np.zeros(size, dtype=np.int64)
+    for leaf in leaves:
+        first = entry_ptr[leaf]
+        n = entry_ptr[leaf + 1] - first
+        if n < size:
+            continue
+        for k in range(size):
+            chosen[k] = k
+        while True:
+            key = 0
+            for k in range(size):
+                key = key * base + entry_feature[first + chosen[k]]
+                run[k] = run_ptr[first + chosen[k]]
+                end[k] = 0
+            group = np.searchsorted(group_key, key)
+            if group == len(group_key) or group_key[group] != key:
+                if not _next_combination(chosen, size, n):
+                    break
+                continue
+            weight = 1.0
+            position = 0
+            for k in range(n):
+                if position < size and chosen[position] == k:
+                    position += 1
+                else:
+                    weight *= probability[first + k]
+            while True:
+                cell = 0
+                sign = weight
+                outside = False
+                for k in range(size):
+                    extent = group_shape[group, k]
+                    at = run_stop[run[k]] if end[k] else run_start[run[k]]
+                    if at >= extent:
+                        outside = True
+                    cell = cell * extent + at
+                    if end[k]:
+                        sign = -sign
+                if not outside:
+                    start = group_offset[group] + cell * n_outputs
+                    if output[leaf] >= 0:
+                        tables[start + output[leaf]] += sign * values[leaf, 0]
+                    else:
+                        for m in range(n_outputs):
+                            tables[start + m] += sign * values[leaf, m]
+                k = size - 1
+                while k >= 0:
+                    if end[k] == 0:
+                        end[k] = 1
+                        break
+                    end[k] = 0
+                    run[k] += 1
+                    if run[k] < run_ptr[first + chosen[k] + 1]:
+                        break
+                    run[k] = run_ptr[first + chosen[k]]
+                    k -= 1
+                if k < 0:
+                    break
+            if not _next_combination(chosen, size, n):
+                break
+
+
+@njit(cache=True, nogil=True)
+def _holds(cell, entry, run_ptr, run_start, run_stop):
+    for run in range(run_ptr[entry], run_ptr[entry + 1]):
+        if run_start[run] <= cell < run_stop[run]:
+            return True
+    return False
+
+
+@njit(cache=True, nogil=True)
+def evaluate_boxes(
+    cells,
+    features,
+    leaves,
+    entry_ptr,
+    entry_feature,
+    probability,
+    run_ptr,
+    run_start,
+    run_stop,
+    values,
+    output,
+    total,
+):
+    """Add the component of `features` of every leaf to each row of `total`.
+
+    ``value * prod_{i in features} (1_i - p_i) * prod_{other j on the path} p_j``.
+    """
+    entries = np.zeros(len(features), dtype=np.int64)
+    for leaf in leaves:
+        rest = 1.0
+        position = 0
+        for entry in range(entry_ptr[leaf], entry_ptr[leaf + 1]):
+            if position < len(features) and entry_feature[entry] == features[position]:
+                entries[position] = entry
+                position += 1
+            else:
+                rest *= probability[entry]
+        if rest == 0.0:
+            continue
+        for row in range(cells.shape[0]):
+            factor = rest
+            for k in range(len(features)):
+                inside = _holds(cells[row, k], entries[k], run_ptr, run_start, run_stop)
+                factor *= inside - probability[entries[k]]
+            if output[leaf] >= 0:
+                total[row, output[leaf]] += factor * values[leaf, 0]
+            else:
+                for m in range(total.shape[1]):
+                    total[row, m] += factor * values[leaf, m]

@@ -1,0 +1,85 @@
+"""A component of any order under independent features, evaluated from leaf boxes."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify._kernels.conditional import evaluate_boxes
+from treepurify.columns import Columns, read_columns
+from treepurify.effects.accumulate import LeafBoxes
+from treepurify.grids.grid import Grid, Subset, check_special_cells, encode_rows
+
+__all__ = ["BoxComponent", "leaves_with"]
+
+Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class BoxComponent:
+    """The sum over leaves of ``v * prod_{i in S} (1_i - p_i) * prod_{j not in S} p_j``.
+
+    It needs no table over the cells of its features, so there is one for every subset that
+    occurs on a path, at any order.
+
+    Parameters
+    ----------
+    features : tuple of int
+        Positions of the features S, increasing.
+    grid : Grid
+        The union grid.
+    boxes : LeafBoxes
+        The leaves of the ensemble.
+    probability : ndarray of float64
+        Probability of each entry of `boxes`.
+    variance : ndarray of float64, shape (n_outputs,)
+        Variance under the measure.
+    """
+
+    features: Subset
+    grid: Grid
+    boxes: LeafBoxes
+    probability: Array
+    variance: Array
+
+    def __repr__(self) -> str:
+        """Return the features."""
+        names = " & ".join(self.grid.axes[j].name for j in self.features)
+        return f"BoxComponent({names})"
+
+    def evaluate(self, X: Any) -> Array:
+        """Return the values on the rows of `X`, shape (n_rows, n_outputs)."""
+        columns = read_columns(X, self.grid.features, match_names=self.grid.match_names)
+        cells = np.stack([self._cells(columns, j) for j in self.features], axis=1)
+        total = np.zeros((columns.n_rows, len(self.variance)))
+        boxes = self.boxes
+        evaluate_boxes(
+            cells,
+            np.array(self.features, dtype=np.int64),
+            leaves_with(boxes, self.features),
+            boxes.entry_ptr,
+            boxes.entry_feature,
+            self.probability,
+            boxes.run_ptr,
+            boxes.run_start,
+            boxes.run_stop,
+            boxes.values,
+            boxes.output,
+            total,
+        )
+        return total
+
+    def _cells(self, columns: Columns, feature: int) -> npt.NDArray[np.int64]:
+        axis = self.grid.axes[feature]
+        alone = Columns((columns.features[feature],), (columns.values[feature],), columns.n_rows)
+        rows, (reached,) = encode_rows(alone, (axis,))
+        check_special_cells(axis, reached)
+        return np.asarray(rows.codes[0], dtype=np.int64)
+
+
+def leaves_with(boxes: LeafBoxes, features: Subset) -> npt.NDArray[np.intp]:
+    """Return the reachable leaves whose path tests all of the features."""
+    holds = [set(features) <= set(subset) for subset in boxes.subsets]
+    reachable = boxes.leaf_subset >= 0
+    return np.flatnonzero(reachable & np.array([*holds, False])[boxes.leaf_subset])

@@ -1,0 +1,136 @@
+"""Conditional expectations of an ensemble under independent features, in closed form."""
+
+from collections.abc import Collection, Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify._kernels.accumulate import cumulate
+from treepurify._kernels.conditional import (
+    add_conditional_corners,
+    run_probabilities,
+    subset_keys,
+)
+from treepurify.budget import check_budget
+from treepurify.effects.accumulate import LeafBoxes
+from treepurify.errors import MemoryBudgetError
+from treepurify.grids.grid import Grid, Subset
+
+__all__ = [
+    "conditional_tensors",
+    "entry_probabilities",
+    "margin_tables",
+    "occurring_subsets",
+]
+
+Array = npt.NDArray[np.float64]
+
+
+def margin_tables(margins: Mapping[int, Array], grid: Grid) -> tuple[npt.NDArray[np.int64], Array]:
+    """Return the cumulative margins of all features, one after the other, and their starts."""
+    sizes = [len(margins[j]) + 1 if j in margins else 1 for j in range(grid.n_features)]
+    starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    cumulative = np.zeros(starts[-1])
+    for j, margin in margins.items():
+        cumulative[starts[j] + 1 : starts[j + 1]] = np.cumsum(margin)
+    return starts, cumulative
+
+
+def entry_probabilities(boxes: LeafBoxes, margins: Mapping[int, Array], grid: Grid) -> Array:
+    """Return the probability of each entry of `boxes` under its feature's margin."""
+    starts, cumulative = margin_tables(margins, grid)
+    probability: Array = run_probabilities(
+        boxes.entry_feature,
+        boxes.run_ptr,
+        boxes.run_start,
+        boxes.run_stop,
+        starts,
+        cumulative,
+    )
+    return probability
+
+
+def occurring_subsets(boxes: LeafBoxes, size: int, n_features: int) -> list[Subset]:
+    """Return the subsets of `size` features that are tested together on some path, in order."""
+    return [_subset(key, size, n_features) for key in _keys(boxes, size, n_features)]
+
+
+def conditional_tensors(
+    boxes: LeafBoxes,
+    probability: Array,
+    grid: Grid,
+    size: int,
+    n_outputs: int,
+    memory_budget: int,
+    only: Collection[Subset] | None = None,
+) -> dict[Subset, Array]:
+    """Return, for every subset of `size` features, what its leaves say given these features.
+
+    The tensor of S sums, over the leaves whose path tests all of S, the value times the
+    indicator of the leaf's box along S times the probability of the box along the path's
+    other features. Centred along each axis, it is the ANOVA component of S: leaves that do
+    not test all of S contribute functions of fewer features, which centring removes.
+
+    Raises
+    ------
+    MemoryBudgetError
+        If the tensors would not fit.
+    """
+    leaves = np.flatnonzero(boxes.leaf_subset >= 0)
+    keys = _keys(boxes, size, grid.n_features)
+    subsets = [_subset(key, size, grid.n_features) for key in keys]
+    if only is not None:
+        wanted = np.array([subset in only for subset in subsets], dtype=bool)
+        keys = keys[wanted]
+        subsets = [subset for subset in subsets if subset in only]
+    shapes = [grid.shape(subset) for subset in subsets]
+    sizes = [int(np.prod(shape, dtype=object)) * n_outputs for shape in shapes]
+    check_budget(
+        8 * sum(sizes),
+        memory_budget,
+        f"the tensors of {len(subsets)} subsets of {size} features on the union grid",
+        "Ask for a smaller order, name the interactions that you need, or raise memory_budget.",
+    )
+    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    tables = np.zeros(offsets[-1])
+    extents = np.array(shapes, dtype=np.int64).reshape(len(shapes), size)
+    add_conditional_corners(
+        leaves,
+        size,
+        grid.n_features + 1,
+        boxes.entry_ptr,
+        boxes.entry_feature,
+        probability,
+        boxes.run_ptr,
+        boxes.run_start,
+        boxes.run_stop,
+        keys,
+        offsets,
+        extents,
+        boxes.values,
+        boxes.output,
+        n_outputs,
+        tables,
+    )
+    found = {}
+    for i, (subset, shape) in enumerate(zip(subsets, shapes, strict=True)):
+        cumulate(tables, offsets[i], extents[i], size, n_outputs)
+        found[subset] = tables[offsets[i] : offsets[i + 1]].reshape(*shape, n_outputs)
+    return found
+
+
+def _keys(boxes: LeafBoxes, size: int, n_features: int) -> npt.NDArray[np.int64]:
+    base = n_features + 1
+    if base**size >= 2**62:
+        raise MemoryBudgetError(
+            f"subsets of {size} out of {n_features} features are too many to number; ask for a "
+            "smaller order"
+        )
+    leaves = np.flatnonzero(boxes.leaf_subset >= 0)
+    keys = subset_keys(boxes.entry_ptr, boxes.entry_feature, leaves, size, base)
+    return np.unique(keys)
+
+
+def _subset(key: int, size: int, n_features: int) -> Subset:
+    base = n_features + 1
+    return tuple(int(key) // base ** (size - 1 - k) % base for k in range(size))

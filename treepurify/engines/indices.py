@@ -1,0 +1,269 @@
+"""Variance by order and total interaction indices of an ensemble, under independent features."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify._kernels.leaf_pairs import leaf_pair_moments
+from treepurify.effects.accumulate import LeafBoxes, ensemble_cuts, leaf_boxes
+from treepurify.effects.conditional import entry_probabilities, margin_tables
+from treepurify.engines.inputs import named_model, read_rows, row_weights
+from treepurify.errors import InvalidInputError
+from treepurify.grids.grid import Grid, make_grid
+from treepurify.models.catboost import label_categories
+from treepurify.models.ensemble import TreeEnsemble
+from treepurify.models.parse import parse_model
+from treepurify.progress import ProgressReport, progress_report
+from treepurify.threads import map_threads
+from treepurify.weights import Weighting, as_weighting
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["InteractionIndices", "interaction_indices", "leaf_pair_indices", "output_values"]
+
+Array = npt.NDArray[np.float64]
+
+_MOST_PAIRS = 400_000_000
+_ROWS_A_PIECE = 64
+
+
+@dataclass(frozen=True, eq=False)
+class InteractionIndices:
+    """Second moments of a model when its features are independent.
+
+    Parameters
+    ----------
+    feature_names : tuple of str
+        Names of the features.
+    variance_by_order : ndarray of float64, shape (n_outputs, depth)
+        Sum of the variances of all components of 1, 2, ... features. Exact to rounding.
+    pair_total : ndarray of float64, shape (n_outputs, n_features, n_features)
+        Sum of the variances of all components that contain both features; symmetric.
+    feature_total : ndarray of float64, shape (n_outputs, n_features)
+        Sum of the variances of all components that contain the feature.
+    standard_error : ndarray of float64, shape (n_outputs, depth)
+        Standard error of `variance_by_order`; zero where it is exact.
+    sampled_leaves : int
+        Leaves whose pairs with all others were summed; 0 where all were.
+    measure : str
+        The distribution, in words.
+    """
+
+    feature_names: tuple[str, ...]
+    variance_by_order: Array
+    pair_total: Array
+    feature_total: Array
+    standard_error: Array
+    sampled_leaves: int
+    measure: str
+
+    @property
+    def variance(self) -> Array:
+        """Variance of the model, shape (n_outputs,)."""
+        return np.asarray(self.variance_by_order.sum(axis=1))
+
+    def pairs(self, output: int = 0) -> "pd.DataFrame":
+        """Return the pairs of features that interact, the largest total index first.
+
+        Returns
+        -------
+        DataFrame
+            Columns ``first``, ``second``, ``total`` (variance of all components with both)
+            and ``share`` (of the model's variance).
+        """
+        import pandas as pd
+
+        table = self.pair_total[output]
+        first, second = np.nonzero(np.triu(table, 1))
+        whole = float(self.variance[output])
+        frame = pd.DataFrame(
+            {
+                "first": [self.feature_names[i] for i in first],
+                "second": [self.feature_names[j] for j in second],
+                "total": table[first, second],
+                "share": table[first, second] / whole if whole > 0 else 0.0,
+            }
+        )
+        return frame.sort_values("total", ascending=False, kind="stable").reset_index(drop=True)
+
+
+def interaction_indices(
+    model: Any,
+    X: Any = None,
+    *,
+    weights: str | Weighting = "independent",
+    sample_weight: npt.ArrayLike | None = None,
+    feature_names: Sequence[str] | None = None,
+    most_pairs: int = _MOST_PAIRS,
+    seed: int = 0,
+    progress: bool = True,
+) -> InteractionIndices:
+    """Say how much of a model's variance lies at each order, and between which features.
+
+    Under independent features the ANOVA components of an ensemble are uncorrelated, and the
+    second moment of every pair of leaves is a product over features. Summed over all pairs
+    of leaves, these products give the variance by order and the total interaction index
+    ``sum over S containing i and j of Var(f_S)`` exactly, at any depth, without building
+    one component.
+
+    Parameters
+    ----------
+    model : object, str or Path
+        A tree ensemble.
+    X : array_like or table of shape (n_rows, n_features), optional
+        Rows whose margins are the distribution; not needed for ``weights="uniform"``.
+    weights : {"independent", "uniform"} or Weighting
+        A weighting under which features are independent.
+    sample_weight : array_like of shape (n_rows,), optional
+        Weight of each row.
+    feature_names : sequence of str, optional
+        Names of the features.
+    most_pairs : int
+        Pairs of leaves up to which the sums are exact. Beyond, a random part of the leaves
+        is paired with all others: an unbiased estimate, with its standard error.
+    seed : int
+        Seed of that choice.
+    progress : bool
+        Whether to report progress on standard error after the first second.
+
+    Returns
+    -------
+    InteractionIndices
+
+    Raises
+    ------
+    InvalidInputError
+        If the weighting does not make features independent.
+
+    Examples
+    --------
+    >>> import numpy as np, treepurify as tp
+    >>> from sklearn.tree import DecisionTreeRegressor
+    >>> X = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
+    >>> indices = tp.interaction_indices(DecisionTreeRegressor().fit(X, [0, 0, 0, 1]), X)
+    >>> indices.variance_by_order
+    array([[0.125 , 0.0625]])
+    """
+    weighting = as_weighting(weights)
+    if not weighting.is_product:
+        raise InvalidInputError(
+            'indices by pairs of leaves need independent features: use weights="independent" or '
+            f'"uniform", not {weighting.describe()!r}'
+        )
+    parsed = label_categories(named_model(parse_model(model), feature_names, X), X)
+    if not isinstance(parsed, TreeEnsemble):
+        raise InvalidInputError("an EBM has its terms as tables: use purify(...).importance()")
+    columns = read_rows(parsed, X, weighting)
+    own_weights = row_weights(columns, weighting, sample_weight)
+    grid, rows = make_grid(
+        columns, parsed.features, ensemble_cuts(parsed), match_names=parsed.has_feature_names
+    )
+    if rows is not None and own_weights is not None:
+        rows = type(rows)(rows.codes, own_weights)
+    boxes = leaf_boxes(parsed, grid)
+    used = sorted({j for subset in boxes.subsets for j in subset})
+    tables = weighting.tables(grid, rows, [(j,) for j in used])
+    margins = {j: tables[(j,)] for j in used}
+    return leaf_pair_indices(
+        boxes,
+        grid,
+        margins,
+        parsed.n_outputs,
+        weighting.describe(),
+        most_pairs=most_pairs,
+        seed=seed,
+        report=progress_report(progress),
+    )
+
+
+def leaf_pair_indices(
+    boxes: LeafBoxes,
+    grid: Grid,
+    margins: dict[int, Array],
+    n_outputs: int,
+    measure: str,
+    *,
+    most_pairs: int,
+    seed: int,
+    report: ProgressReport,
+) -> InteractionIndices:
+    """Sum the second moments of pairs of leaves; see `interaction_indices`."""
+    leaves = np.flatnonzero(boxes.leaf_subset >= 0)
+    depth = max((len(subset) for subset in boxes.subsets), default=0)
+    chosen = leaves
+    if len(leaves) ** 2 > most_pairs:
+        count = max(most_pairs // len(leaves), 2)
+        picked = np.random.default_rng(seed).choice(len(leaves), size=count, replace=False)
+        chosen = leaves[np.sort(picked)]
+    values = output_values(boxes, n_outputs)
+    probability = entry_probabilities(boxes, margins, grid)
+    start, cumulative = margin_tables(margins, grid)
+    n_features = grid.n_features
+    by_order = np.zeros((n_outputs, max(depth, 1)))
+    error = np.zeros_like(by_order)
+    pair_total = np.zeros((n_outputs, n_features, n_features))
+    feature_total = np.zeros((n_outputs, n_features))
+    factor = len(leaves) / max(len(chosen), 1)
+    pieces = [chosen[i : i + _ROWS_A_PIECE] for i in range(0, len(chosen), _ROWS_A_PIECE)]
+    for k in range(n_outputs):
+        report("pairing leaves, output", k, n_outputs)
+        own = np.ascontiguousarray(values[:, k])
+
+        def moments(rows: npt.NDArray[np.intp], own: Array = own) -> tuple[Array, Array, Array]:
+            orders = np.zeros((len(rows), depth + 1))
+            pairs = np.zeros((n_features, n_features))
+            mains = np.zeros(n_features)
+            leaf_pair_moments(
+                rows,
+                leaves,
+                boxes.entry_ptr,
+                boxes.entry_feature,
+                probability,
+                boxes.run_ptr,
+                boxes.run_start,
+                boxes.run_stop,
+                start,
+                cumulative,
+                own,
+                orders,
+                pairs,
+                mains,
+            )
+            return orders, pairs, mains
+
+        found = map_threads(moments, pieces)
+        if not found:
+            continue
+        orders = np.concatenate([part[0] for part in found])[:, 1:]
+        if depth:
+            by_order[k] = factor * orders.sum(axis=0)
+        if len(chosen) < len(leaves):
+            spread = orders.std(axis=0, ddof=1) * np.sqrt(1 - len(chosen) / len(leaves))
+            error[k] = len(leaves) * spread / np.sqrt(len(chosen))
+        total = factor * np.sum([part[1] for part in found], axis=0)
+        pair_total[k] = total + total.T
+        feature_total[k] = factor * np.sum([part[2] for part in found], axis=0)
+    return InteractionIndices(
+        tuple(axis.name for axis in grid.axes),
+        by_order,
+        pair_total,
+        feature_total,
+        error,
+        0 if len(chosen) == len(leaves) else len(chosen),
+        measure,
+    )
+
+
+def output_values(boxes: LeafBoxes, n_outputs: int) -> Array:
+    """Return the leaf values as one column an output."""
+    if boxes.values.shape[1] == n_outputs and np.all(boxes.output < 0):
+        return boxes.values
+    values = np.zeros((len(boxes.values), n_outputs))
+    scalar = boxes.output >= 0
+    values[scalar, boxes.output[scalar]] = boxes.values[scalar, 0]
+    values[~scalar] = boxes.values[~scalar]
+    return values
