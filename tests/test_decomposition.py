@@ -7,6 +7,7 @@ from dataclasses import FrozenInstanceError
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.tree import DecisionTreeRegressor
 
 import treepurify as tp
 from tests.reference.ensembles import random_ensemble
@@ -54,8 +55,17 @@ def test_unknown_components_are_named():
         d[3]
     with pytest.raises(KeyError, match="no feature at position -1"):
         d[-1]
-    with pytest.raises(KeyError, match="no component 'age & hours'; the model has 'age'"):
-        d["age", "hours"]
+    stump = tp.parse_model(DecisionTreeRegressor(max_depth=1).fit([[0.0, 0], [1, 1]], [0, 1]))
+    alone = tp.purify(stump, np.array([[0.0, 0.0], [1.0, 1.0]]), progress=False)
+    with pytest.raises(KeyError, match="no component 'x0 & x1'; the model has 'x"):
+        alone["x0", "x1"]
+
+
+def test_components_above_the_order_are_found_in_the_remainder():
+    _, X, d = make(order=1)
+    _, _, both = make(order=2)
+    assert ("age", "hours") not in d
+    np.testing.assert_array_equal(d["age", "hours"].evaluate(X), both["age", "hours"].evaluate(X))
 
 
 def test_nothing_can_be_changed():
@@ -114,7 +124,7 @@ def test_importance(n_outputs):
     _, X, d = make(n_outputs)
     table = d.importance()
     assert table.variance.is_monotonic_decreasing
-    assert len(table) == n_outputs * len(d)
+    assert len(table) == n_outputs * (len(d) + (d.remainder is not None))
     assert ("output" in table) == (n_outputs > 1)
     grouped = table.groupby("output") if n_outputs > 1 else table
     np.testing.assert_allclose(np.atleast_1d(grouped.variance_share.sum()), 1)
@@ -164,7 +174,7 @@ def test_descriptions():
     assert "certificate: additivity" in text
     html = d._repr_html_()
     assert "<table" in html
-    assert "add up to the model in every cell" in html
+    assert "add up to what was purified in every cell" in html
 
 
 def test_names_are_escaped_in_html():

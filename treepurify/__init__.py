@@ -7,6 +7,8 @@ from treepurify.certificate import Certificate
 from treepurify.components import Component, TensorComponent
 from treepurify.decomposition import Decomposition
 from treepurify.engines.counting import count_cells
+from treepurify.engines.indices import InteractionIndices, interaction_indices
+from treepurify.engines.routes import TreeProjection
 from treepurify.engines.tensors import purify_tensors
 from treepurify.engines.tree import purify
 from treepurify.errors import (
@@ -45,6 +47,7 @@ __all__ = [
     "Decomposition",
     "Empirical",
     "Independent",
+    "InteractionIndices",
     "InvalidInputError",
     "JointTable",
     "Laplace",
@@ -54,12 +57,14 @@ __all__ = [
     "Rows",
     "SavedFileError",
     "TensorComponent",
+    "TreeProjection",
     "TreepurifyError",
     "Uniform",
     "UnsupportedModelError",
     "Weighting",
     "__version__",
     "count_cells",
+    "interaction_indices",
     "load",
     "parse_model",
     "plots",

@@ -16,9 +16,9 @@ class Certificate:
     scale : float
         Largest absolute effect in a cell of the tensors before purification, on the margin
         scale.
-    additivity_cells : float
+    additivity_cells : float or None
         Largest difference, over all cells of all tensors, between a tensor and the sum of
-        its pure part and the parts moved out of it.
+        its pure part and the parts moved out of it; None for closed forms, which move nothing.
     additivity_rows : float or None
         Largest difference between the sum of the components and the parsed model on the
         checked rows; None without rows.
@@ -52,7 +52,7 @@ class Certificate:
     """
 
     scale: float
-    additivity_cells: float
+    additivity_cells: float | None
     additivity_rows: float | None
     margin_error: float | None
     checked_rows: int
@@ -69,16 +69,24 @@ class Certificate:
     @property
     def is_exact(self) -> bool:
         """Whether sums and conditional means hold to ``1e-10`` and every solve converged."""
-        errors = [self.additivity_cells, self.conditional_mean, self.additivity_rows or 0.0]
+        errors = [
+            self.additivity_cells or 0.0,
+            self.conditional_mean,
+            self.additivity_rows or 0.0,
+        ]
         return self.converged and max(errors) <= 1e-10
 
     def sentences(self) -> list[str]:
         """Return the certificate in plain words, one sentence a fact."""
-        lines = [
-            f"The components add up to the model in every cell within {self.additivity_cells:.1e} "
-            f"of the largest effect ({self.scale:.4g}).",
+        lines = []
+        if self.additivity_cells is not None:
+            lines.append(
+                "The components add up to what was purified in every cell within "
+                f"{self.additivity_cells:.1e} of the largest effect."
+            )
+        lines += [
             f"The mean of a component given fewer of its features is at most "
-            f"{self.conditional_mean:.1e} of that effect.",
+            f"{self.conditional_mean:.1e} of the largest effect ({self.scale:.4g}).",
             f"The largest cosine between a component and one on a subset of its features is "
             f"{self.cosine:.1e}.",
         ]

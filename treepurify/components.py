@@ -1,6 +1,6 @@
 """Components: the functions that a decomposition is the sum of."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
@@ -16,6 +16,7 @@ from treepurify.grids.grid import EncodedRows, Subset, check_special_cells, enco
 __all__ = [
     "Component",
     "ModelInputs",
+    "Remainder",
     "RemainderComponent",
     "TensorComponent",
     "covariances_on_rows",
@@ -60,6 +61,13 @@ class Component(Protocol):
 
     def evaluate(self, X: Any) -> Array:
         """Return its values on the rows of `X`, shape (n_rows, n_outputs)."""
+
+
+class Remainder(Component, Protocol):
+    """The sum of everything that is not a component of its own."""
+
+    def component(self, subset: Subset) -> Component | None:
+        """Return the component of a subset that is part of the remainder, where it is known."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -142,6 +150,10 @@ class RemainderComponent:
         """Positions of the features it depends on, increasing."""
         return tuple(sorted({j for part in self.parts for j in part.features}))
 
+    def component(self, subset: Subset) -> "TensorComponent | None":
+        """Return the part of a subset, or None."""
+        return next((part for part in self.parts if part.features == subset), None)
+
     def evaluate(self, X: Any) -> Array:
         """Return the values on the rows of `X`, shape (n_rows, n_outputs)."""
         columns = self.parts[0].inputs.columns(X)
@@ -201,14 +213,13 @@ def values_on_rows(component: TensorComponent, rows: Mapping[int, EncodedRows]) 
 def covariances_on_rows(
     intercept: Array,
     components: Mapping[Subset, TensorComponent],
-    remainder: RemainderComponent | None,
+    parts: Sequence[TensorComponent],
     rows: Mapping[int, EncodedRows],
 ) -> dict[Subset, Array]:
     """Return the covariance of each component with the model over the rows.
 
     The remainder's stands under the empty subset.
     """
-    parts = remainder.parts if remainder is not None else ()
     total = np.tile(intercept, (next(iter(rows.values())).n_rows, 1))
     for component in (*components.values(), *parts):
         total += values_on_rows(component, rows)

@@ -14,6 +14,7 @@ from treepurify.columns import Columns
 from treepurify.components import (
     Component,
     ModelInputs,
+    Remainder,
     RemainderComponent,
     TensorComponent,
     covariances_on_rows,
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
+    from treepurify.shapley.interactions import InteractionIndex, ShapleyInteractions
+    from treepurify.shapley.values import ShapleyValues
     from treepurify.verification import Verification
 
 __all__ = ["Decomposition"]
@@ -59,7 +62,7 @@ class Decomposition:
         From the margin to the response.
     certificate : Certificate, optional
         How exact, how pure and how unique the components are.
-    remainder : RemainderComponent, optional
+    remainder : Remainder, optional
         The sum of the components above the requested order.
     diagnostics : mapping of str to object
         Facts about how it was made; JSON values only.
@@ -89,7 +92,7 @@ class Decomposition:
     inputs: ModelInputs
     link: Link = field(default_factory=Link)
     certificate: Certificate | None = None
-    remainder: RemainderComponent | None = None
+    remainder: Remainder | None = None
     diagnostics: Mapping[str, Any] = field(default_factory=dict)
     rows: Mapping[int, EncodedRows] | None = None
     stored_covariances: Mapping[Subset, Array] | None = None
@@ -120,7 +123,8 @@ class Decomposition:
         tensors = self.tensor_components()
         if self.stored_covariances is not None or self.rows is None or not tensors:
             return self.stored_covariances
-        return covariances_on_rows(self.intercept, tensors, self.remainder, self.rows)
+        parts = self.remainder.parts if isinstance(self.remainder, RemainderComponent) else ()
+        return covariances_on_rows(self.intercept, tensors, parts, self.rows)
 
     def term_name(self, subset: Subset) -> str:
         """Return the name of a component, such as ``"age & hours"``."""
@@ -130,6 +134,9 @@ class Decomposition:
         """Return the component of one feature or of several, by name or position."""
         subset = self._subset(key)
         if subset not in self.components:
+            part = None if self.remainder is None else self.remainder.component(subset)
+            if part is not None:
+                return part
             known = ", ".join(repr(self.term_name(s)) for s in list(self.components)[:12])
             more = " ..." if len(self.components) > 12 else ""
             raise KeyError(f"no component {self.term_name(subset)!r}; the model has {known}{more}")
@@ -257,6 +264,27 @@ class Decomposition:
             return decomposition_frame(self)
         return component_frame(self, self._subset(key))
 
+    def r_squared(self, X: Any) -> Array:
+        """Return the share of the margin's variance on `X` that the components explain.
+
+        Parameters
+        ----------
+        X : array_like or table of shape (n_rows, n_features)
+            The rows, for example some that the model was not trained on.
+
+        Returns
+        -------
+        ndarray of float64, shape (n_outputs,)
+            One minus the mean square of the remainder over the variance of the margin; one
+            where there is no remainder.
+        """
+        if self.remainder is None:
+            return np.ones(self.n_outputs)
+        columns = self.inputs.columns(X)
+        variance = self.evaluate(columns).var(axis=0)
+        rest = np.mean(self.remainder.evaluate(columns) ** 2, axis=0)
+        return np.asarray(1.0 - rest / np.where(variance > 0, variance, 1.0))
+
     def verify(self, model: Any, X: Any) -> "Verification":
         """Compare the decomposition with a model on every row of `X`.
 
@@ -276,6 +304,46 @@ class Decomposition:
         from treepurify.verification import verify
 
         return verify(self, model, X)
+
+    def shapley_values(self, X: Any) -> "ShapleyValues":
+        """Split each component evenly among its features, on each row.
+
+        Parameters
+        ----------
+        X : array_like or table of shape (n_rows, n_features)
+            The rows.
+
+        Returns
+        -------
+        ShapleyValues
+            See `treepurify.shapley.values.shapley_values`.
+        """
+        from treepurify.shapley.values import shapley_values
+
+        return shapley_values(self, X)
+
+    def shapley_interactions(
+        self, X: Any, *, order: int = 2, index: "InteractionIndex" = "k-SII"
+    ) -> "ShapleyInteractions":
+        """Give the effects on each row to groups of at most `order` features.
+
+        Parameters
+        ----------
+        X : array_like or table of shape (n_rows, n_features)
+            The rows.
+        order : int
+            Largest size of a group.
+        index : {"k-SII", "SII", "STII", "components"}
+            The interaction index.
+
+        Returns
+        -------
+        ShapleyInteractions
+            See `treepurify.shapley.interactions.shapley_interactions`.
+        """
+        from treepurify.shapley.interactions import shapley_interactions
+
+        return shapley_interactions(self, X, order=order, index=index)
 
     def save(self, path: "str | Path") -> None:
         """Write the decomposition to one file; `treepurify.load` reads it back.

@@ -11,7 +11,7 @@ import os
 import struct
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -28,12 +28,28 @@ from treepurify.errors import InvalidInputError, SavedFileError, TreepurifyError
 from treepurify.features import FeatureSpec
 from treepurify.grids.axis import FeatureAxis
 from treepurify.links import Link
+from treepurify.models.ensemble import TreeEnsemble
+from treepurify.models.parsed import ModelSource
+from treepurify.remainder import ModelRemainder
 
 __all__ = ["load", "save_decomposition", "write_atomically"]
 
 FORMAT = "treepurify decomposition"
 VERSION = 1
 _DOCUMENT = "decomposition.json"
+_MODEL_ARRAYS = (
+    "tree_ptr",
+    "feature",
+    "cut",
+    "left",
+    "right",
+    "missing_left",
+    "category_ptr",
+    "category_left",
+    "value",
+    "tree_output",
+    "base",
+)
 # What zipfile, json and NumPy raise on bytes that are not theirs; RuntimeError covers archives
 # that claim to be encrypted or compressed in an unknown way.
 _DAMAGE = (
@@ -71,12 +87,7 @@ def save_decomposition(d: Decomposition, path: str | Path) -> None:
         "certificate": None if d.certificate is None else asdict(d.certificate),
         "diagnostics": dict(d.diagnostics),
         "components": components,
-        "remainder": None
-        if d.remainder is None
-        else {
-            "parts": [_write_component(part, arrays) for part in d.remainder.parts],
-            "variance": d.remainder.variance.tolist(),
-        },
+        "remainder": _write_remainder(d, arrays),
         "covariances": None
         if d.covariances is None
         else [[list(subset), values.tolist()] for subset, values in d.covariances.items()],
@@ -223,6 +234,53 @@ def _write_component(component: TensorComponent, arrays: _Arrays) -> dict[str, A
     }
 
 
+def _write_remainder(d: Decomposition, arrays: _Arrays) -> dict[str, Any] | None:
+    if d.remainder is None:
+        return None
+    variance = d.remainder.variance.tolist()
+    if isinstance(d.remainder, RemainderComponent):
+        parts = [_write_component(part, arrays) for part in d.remainder.parts]
+        return {"parts": parts, "variance": variance}
+    if not isinstance(d.remainder, ModelRemainder):
+        raise InvalidInputError(f"the remainder of engine {d.engine!r} cannot be saved yet")
+    model = d.remainder.model
+    return {
+        "model": {name: arrays.add(getattr(model, name)) for name in _MODEL_ARRAYS},
+        "output_names": list(model.output_names),
+        "link": asdict(model.link),
+        "source": asdict(model.source),
+        "accumulation": model.accumulation,
+        "variance": variance,
+    }
+
+
+def _read_remainder(
+    entry: dict[str, Any] | None,
+    kept: Mapping[tuple[int, ...], Component],
+    component: Callable[[Mapping[str, Any]], TensorComponent],
+    array: Callable[[int | None], Any],
+    intercept: npt.NDArray[np.float64],
+    inputs: ModelInputs,
+) -> RemainderComponent | ModelRemainder | None:
+    if entry is None:
+        return None
+    variance = np.array(entry["variance"], dtype=np.float64)
+    if "parts" in entry:
+        return RemainderComponent(tuple(component(part) for part in entry["parts"]), variance)
+    source = entry["source"]
+    model = TreeEnsemble(
+        **{name: array(number) for name, number in entry["model"].items()},
+        features=inputs.features,
+        output_names=tuple(entry["output_names"]),
+        link=Link(**entry["link"]),
+        source=ModelSource(**{**source, "notes": tuple(source["notes"])}),
+        accumulation=entry["accumulation"],
+        has_feature_names=inputs.match_names,
+    )
+    tables = tuple(c for c in kept.values() if isinstance(c, TensorComponent))
+    return ModelRemainder(model, intercept, tables, variance)
+
+
 def _read_archive(archive: zipfile.ZipFile, path: str | Path) -> Decomposition:
     document = json.loads(archive.read(_DOCUMENT))
     if document["format"] != FORMAT:
@@ -268,11 +326,11 @@ def _read_archive(archive: zipfile.ZipFile, path: str | Path) -> Decomposition:
     kept: dict[tuple[int, ...], Component] = {
         read.features: read for read in map(component, document["components"])
     }
-    rest = document["remainder"]
     covariances = document["covariances"]
+    intercept = np.array(document["intercept"], dtype=np.float64)
     certificate = document["certificate"]
     return Decomposition(
-        intercept=np.array(document["intercept"], dtype=np.float64),
+        intercept=intercept,
         components=kept,
         output_names=tuple(document["output_names"]),
         measure=document["measure"],
@@ -280,10 +338,7 @@ def _read_archive(archive: zipfile.ZipFile, path: str | Path) -> Decomposition:
         inputs=inputs,
         link=Link(**document["link"]),
         certificate=certificate and Certificate(**certificate),
-        remainder=rest
-        and RemainderComponent(
-            tuple(component(entry) for entry in rest["parts"]), np.array(rest["variance"])
-        ),
+        remainder=_read_remainder(document["remainder"], kept, component, array, intercept, inputs),
         diagnostics=document["diagnostics"],
         stored_covariances=None
         if covariances is None

@@ -42,7 +42,7 @@ def importance_table(d: Decomposition) -> "pd.DataFrame":
         for subset, component in d.components.items()
     ]
     if d.remainder is not None:
-        order = max(len(part.features) for part in d.remainder.parts)
+        order = 1 + max((len(subset) for subset in d.components), default=0)
         covariance = None if d.covariances is None else d.covariances.get(())
         unknown = np.full(d.n_outputs, np.nan)
         terms.append(("remainder", order, d.remainder.variance, unknown, covariance))
@@ -167,8 +167,10 @@ def text_summary(d: Decomposition, most: int = 8) -> str:
         lines.append(f"  ... and {len(table) - most} more")
     if d.certificate is not None:
         c = d.certificate
+        additivity = c.additivity_cells if c.additivity_cells is not None else c.additivity_rows
+        added = "" if additivity is None else f"additivity {additivity:.1e}, "
         lines.append(
-            f"certificate: additivity {c.additivity_cells:.1e}, conditional means "
+            f"certificate: {added}conditional means "
             f"{c.conditional_mean:.1e}, unidentified directions {c.unidentified}"
         )
     return "\n".join(lines)

@@ -122,7 +122,7 @@ def test_what_without_rows_is_refused(pairs):
 
 def test_terms_of_three_features(rows):
     model = train(rows, [(0, 1, 2)])
-    d = tp.purify(model, rows, progress=False)
+    d = tp.purify(model, rows, order=None, progress=False)
     assert (0, 1, 2) in d.components
     assert d.verify(model, rows).relative_difference <= 1e-12
     check_pure(d)

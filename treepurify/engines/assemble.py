@@ -1,5 +1,6 @@
 """Put purified tensors together as a decomposition with its certificate."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,6 +56,10 @@ class Setting:
         The rows on the grid of each order, where they are the measure.
     order : int, optional
         Largest order kept apart.
+    interactions : collection of tuple of int, optional
+        Subsets of two or more features that are kept apart; all by default.
+    has_raw : bool
+        Whether the tensors are the model's own, before purification.
     """
 
     effects: EffectTensors
@@ -67,6 +72,8 @@ class Setting:
     is_product: bool
     rows: dict[int, EncodedRows] | None
     order: int | None
+    interactions: Collection[Subset] | None = None
+    has_raw: bool = True
 
 
 def check_order(order: int | None) -> None:
@@ -92,8 +99,13 @@ def assemble(
         for subset, values in purified.effects.items()
     }
     most = setting.order or max((len(subset) for subset in tensors), default=0)
-    kept: dict[Subset, Component] = {s: c for s, c in tensors.items() if len(s) <= most}
-    rest = tuple(c for s, c in tensors.items() if len(s) > most)
+    wanted = setting.interactions
+    kept: dict[Subset, Component] = {
+        s: c
+        for s, c in tensors.items()
+        if len(s) == 1 or (len(s) <= most and (wanted is None or s in wanted))
+    }
+    rest = tuple(c for s, c in tensors.items() if s not in kept)
     remainder = _remainder(rest, setting) if rest else None
     return Decomposition(
         intercept=purified.intercept,
@@ -113,7 +125,11 @@ def assemble(
 
 def _raw(setting: Setting, subset: Subset) -> Array | None:
     tensor = setting.effects.tensors.get(subset)
-    return None if tensor is None else refine(tensor.values, tensor.axes, setting.axes[subset])
+    return (
+        None
+        if tensor is None or not setting.has_raw
+        else refine(tensor.values, tensor.axes, setting.axes[subset])
+    )
 
 
 def _remainder(parts: tuple[TensorComponent, ...], setting: Setting) -> RemainderComponent:
@@ -161,8 +177,9 @@ def _certificate(
     setting: Setting,
     check: ModelCheck | None,
 ) -> Certificate:
+    raw = [tensor.values for tensor in setting.effects.tensors.values()]
     scale = max(
-        (float(np.max(np.abs(t.values), initial=0.0)) for t in setting.effects.tensors.values()),
+        (float(np.max(np.abs(v), initial=0.0)) for v in raw or purified.effects.values()),
         default=0.0,
     )
     scale = max(scale, float(np.max(np.abs(purified.intercept), initial=0.0)))
@@ -178,7 +195,7 @@ def _certificate(
     solutions = purified.solutions.values()
     return Certificate(
         scale=scale,
-        additivity_cells=purified.additivity / divisor,
+        additivity_cells=None if purified.additivity is None else purified.additivity / divisor,
         additivity_rows=additivity_rows,
         margin_error=margin_error,
         checked_rows=0 if check is None else check.columns.n_rows,

@@ -9,11 +9,14 @@ import numpy.typing as npt
 
 from treepurify.columns import Columns, read_columns, table_names
 from treepurify.errors import InvalidInputError
+from treepurify.grids.grid import Subset
 from treepurify.models.parse import Model
 from treepurify.models.tables import AdditiveTables
 from treepurify.weights import Rows, Weighting
 
-__all__ = ["named_model", "read_rows", "row_weights"]
+__all__ = ["Interactions", "named_model", "named_subsets", "read_rows", "row_weights"]
+
+Interactions = Sequence[Sequence[str | int]]
 
 
 def named_model(model: Model, feature_names: Sequence[str] | None, X: Any) -> Model:
@@ -36,6 +39,38 @@ def named_model(model: Model, feature_names: Sequence[str] | None, X: Any) -> Mo
         replace(spec, name=str(name)) for spec, name in zip(model.features, names, strict=True)
     )
     return replace(model, features=features, has_feature_names=True)
+
+
+def named_subsets(model: Model, interactions: Interactions | None) -> set[Subset] | None:
+    """Return the asked interactions as positions of features; None for all.
+
+    Raises
+    ------
+    InvalidInputError
+        If one names fewer than two features, or one that the model does not have.
+    """
+    if interactions is None:
+        return None
+    found = set()
+    for interaction in interactions:
+        if isinstance(interaction, str) or len(set(interaction)) < 2:
+            raise InvalidInputError(
+                'interactions take tuples of two or more different features, such as [("age", '
+                f'"hours")]; got {interaction!r}'
+            )
+        found.add(tuple(sorted(_position(model, name) for name in interaction)))
+    return found
+
+
+def _position(model: Model, name: str | int) -> int:
+    names = model.feature_names
+    if isinstance(name, str) and name in names:
+        return names.index(name)
+    if not isinstance(name, str) and 0 <= int(name) < len(names):
+        return int(name)
+    raise InvalidInputError(
+        f"no feature {name!r}; the model has {', '.join(map(repr, names[:20]))}"
+    )
 
 
 def read_rows(model: Model, X: Any, weighting: Weighting) -> Columns | None:

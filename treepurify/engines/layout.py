@@ -2,18 +2,19 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from treepurify.budget import check_budget
 from treepurify.columns import Columns
-from treepurify.effects.accumulate import accumulate, ensemble_cuts, leaf_boxes
+from treepurify.effects.accumulate import LeafBoxes, ensemble_cuts, leaf_boxes
 from treepurify.effects.tables import table_cuts, table_effects
 from treepurify.effects.tensor import EffectTensors
 from treepurify.effects.term_mass import term_mass
 from treepurify.errors import InvalidInputError
+from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import EncodedRows, Grid, MissingCells, Subset, make_grid
 from treepurify.models.parse import Model
 from treepurify.models.tables import AdditiveTables
@@ -21,7 +22,7 @@ from treepurify.purification.cascade import downward_closure
 from treepurify.weights import CountedCells, Empirical, Rows, Weighting
 from treepurify.weights.weighting import MassTables
 
-__all__ = ["Layout", "Resolution", "check_memory", "lay_out"]
+__all__ = ["Layout", "Resolution", "check_memory", "lay_out", "memory_needed"]
 
 Resolution = Literal["auto", "union", "term"]
 RowWeights = npt.NDArray[np.float64] | None
@@ -29,14 +30,27 @@ RowWeights = npt.NDArray[np.float64] | None
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """A model laid out on its grids."""
+    """A model laid out on its grids: an EBM as effect tensors, an ensemble as leaf boxes."""
 
-    effects: EffectTensors
+    effects: EffectTensors | None
     grids: dict[int, Grid]
     rows: dict[int, EncodedRows | None]
     measure: str
     resolution: str
+    boxes: LeafBoxes | None = None
     given_mass: MassTables | None = None
+
+    @property
+    def union_grid(self) -> Grid:
+        """The grid of main effects, which has all cuts."""
+        return self.grids[1]
+
+    @property
+    def leaf_boxes(self) -> LeafBoxes:
+        """The leaves of an ensemble on the union grid."""
+        if self.boxes is None:
+            raise TypeError("an additive model of tables has no leaves")
+        return self.boxes
 
     def mass(self, weighting: Weighting, subsets: list[Subset]) -> MassTables:
         """Return the mass of every subset, on the grid of its order."""
@@ -100,15 +114,11 @@ def lay_out(
             missing_cells=missing_cells,
         )
     boxes = leaf_boxes(model, grid)
-    effects = accumulate(model, grid, boxes, memory_budget)
-    orders = range(1, effects.order + 1)
+    depth = max((len(subset) for subset in boxes.subsets), default=0)
+    orders = range(1, max(depth, 1) + 1)
     weighted = None if rows is None else replace(rows, weights=row_weights)
     return Layout(
-        effects,
-        dict.fromkeys(orders, grid),
-        dict.fromkeys(orders, weighted),
-        measure,
-        "union",
+        None, dict.fromkeys(orders, grid), dict.fromkeys(orders, weighted), measure, "union", boxes
     )
 
 
@@ -148,7 +158,8 @@ def _lay_out_tables(
     effects = table_effects(model, grids)
     if own_mass:
         mass = term_mass(model, grids, subsets)
-        return Layout(effects, grids, rows, "empirical (the model's bin weights)", chosen, mass)
+        measure = "empirical (the model's bin weights)"
+        return Layout(effects, grids, rows, measure, chosen, given_mass=mass)
     measure = weighting.describe()
     if chosen == "term":
         measure += ", bins of each term"
@@ -171,10 +182,21 @@ def _fits_union(model: AdditiveTables, memory_budget: int) -> bool:
 _TABLES_A_CELL = 6
 
 
-def check_memory(axes: Iterable[Sequence[Any]], n_outputs: int, memory_budget: int) -> None:
+def memory_needed(axes: Iterable[Sequence[FeatureAxis]], n_outputs: int) -> int:
+    """Return the bytes that purifying tables with these axes takes."""
+    cells = [_n_cells(own) for own in axes]
+    # Masses and tensors stay; the working copies are those of the largest table.
+    return 8 * (3 * sum(cells) + 4 * max(cells, default=0)) * n_outputs
+
+
+def _n_cells(axes: Sequence[FeatureAxis]) -> int:
+    return int(np.prod([axis.n_cells for axis in axes], dtype=object))
+
+
+def check_memory(axes: Iterable[Sequence[FeatureAxis]], n_outputs: int, memory_budget: int) -> None:
     """Refuse to purify tables that would not fit, before their masses are allocated."""
     tables = list(axes)
-    cells = [int(np.prod([axis.n_cells for axis in own], dtype=object)) for own in tables]
+    cells = [_n_cells(own) for own in tables]
     if not cells:
         return
     largest = int(np.argmax(np.array(cells, dtype=float)))
@@ -183,10 +205,8 @@ def check_memory(axes: Iterable[Sequence[Any]], n_outputs: int, memory_budget: i
         "Raise memory_budget, or train with fewer bins or a smaller depth; for an EBM, use "
         'resolution="term".'
     )
-    # Masses and tensors stay; the working copies are those of the largest table.
-    n_bytes = 8 * (3 * sum(cells) + 4 * cells[largest]) * n_outputs
     check_budget(
-        n_bytes,
+        memory_needed(tables, n_outputs),
         memory_budget,
         f"purifying {len(cells)} tables (the largest, {names}, has {cells[largest]} cells)",
         advice,

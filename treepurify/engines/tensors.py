@@ -16,7 +16,7 @@ from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import Grid, Subset
 from treepurify.links import Link
 from treepurify.progress import progress_report
-from treepurify.purification.cascade import Method, downward_closure, purify_effects
+from treepurify.purification.cascade import SolveMethod, downward_closure, purify_effects
 from treepurify.weights import JointTable, Uniform, Weighting
 from treepurify.weights.weighting import MassTables, normalised
 
@@ -33,7 +33,7 @@ def purify_tensors(
     feature_names: Sequence[str] | None = None,
     output_names: Sequence[str] | None = None,
     order: int | None = None,
-    method: Method = "exact",
+    method: SolveMethod = "exact",
     progress: bool = True,
 ) -> Decomposition:
     """Purify effect tensors that come from any source.

@@ -1,6 +1,7 @@
 """Purify a tree ensemble or an EBM: from a model and rows to a decomposition."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy.typing as npt
@@ -8,18 +9,30 @@ import numpy.typing as npt
 from treepurify.budget import DEFAULT_BUDGET
 from treepurify.components import ModelInputs
 from treepurify.decomposition import Decomposition
+from treepurify.effects.accumulate import accumulate
+from treepurify.effects.tensor import EffectTensors
 from treepurify.engines.assemble import Setting, assemble, check_order
+from treepurify.engines.closed_route import purify_by_closed_form
 from treepurify.engines.compiling import announce_compilation
-from treepurify.engines.inputs import named_model, read_rows, row_weights
+from treepurify.engines.deep_model import DeepModel
+from treepurify.engines.inputs import (
+    Interactions,
+    named_model,
+    named_subsets,
+    read_rows,
+    row_weights,
+)
 from treepurify.engines.layout import Layout, Resolution, check_memory, lay_out
 from treepurify.engines.model_check import check_against_library
+from treepurify.engines.projection_route import purify_by_projection
+from treepurify.engines.routes import Method, Route, TreeProjection, check_method, choose_route
 from treepurify.grids.grid import MissingCells
 from treepurify.models.catboost import label_categories
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model, parse_model
 from treepurify.models.tables import AdditiveTables
-from treepurify.progress import progress_report
-from treepurify.purification.cascade import Method, downward_closure, purify_effects
+from treepurify.progress import ProgressReport, progress_report
+from treepurify.purification.cascade import SolveMethod, downward_closure, purify_effects
 from treepurify.weights import Weighting, as_weighting
 
 __all__ = ["purify"]
@@ -30,10 +43,11 @@ def purify(
     X: Any = None,
     *,
     weights: str | Weighting = "empirical",
-    order: int | None = None,
+    order: int | None = 2,
+    interactions: Interactions | None = None,
     sample_weight: npt.ArrayLike | None = None,
     feature_names: Sequence[str] | None = None,
-    method: Method = "exact",
+    method: Method = "auto",
     resolution: Resolution = "auto",
     missing_cells: MissingCells = "auto",
     memory_budget: int = DEFAULT_BUDGET,
@@ -57,15 +71,25 @@ def purify(
     weights : {"empirical", "laplace", "uniform", "independent"} or Weighting
         The distribution of the features: of the rows themselves; mixed half and half with
         the uniform one; equal mass a cell; or the product of the rows' margins.
-    order : int, optional
-        Largest number of features of a component that is kept apart; the sum of all larger
-        ones is `Decomposition.remainder`. All are kept by default.
+    order : int or None
+        Largest number of features of a component that is kept apart; all that occur for None.
+        The sum of all larger ones is `Decomposition.remainder`, so that nothing is hidden.
+    interactions : sequence of tuple of (str or int), optional
+        The interactions that are kept apart, such as ``[("age", "hours")]``; all up to
+        `order` by default.
     sample_weight : array_like of shape (n_rows,), optional
         Weight of each row, finite and not negative.
     feature_names : sequence of str, optional
         Names of the features, in the order of the model.
-    method : {"exact", "mass-moving"}
-        Direct and conjugate-gradient solves, or the paper's algorithm with its history.
+    method : {"auto", "exact", "closed-form", "projection", "mass-moving"} or TreeProjection
+        ``"exact"``: solves on the union grid of all cuts. ``"closed-form"``: any depth, under
+        independent features. ``"projection"``: any depth, under dependent features: each tree
+        is projected on functions of up to `order` features over its own cuts, and the sum is
+        purified exactly. ``"mass-moving"``: the paper's algorithm with its history.
+        ``"auto"`` takes the first of these that fits: exact where no path tests more than
+        two features; the closed form under a product measure; exact within the memory
+        budget and where no table has more cells than there are rows; the projection.
+        ``diagnostics["method"]`` says which.
     resolution : {"auto", "union", "term"}
         For EBMs, whose terms have bins of their own. ``"union"``: all components live on the
         union of a feature's cuts, as for trees. ``"term"``: each order keeps its own bins;
@@ -107,25 +131,24 @@ def purify(
     True
     """
     check_order(order)
+    check_method(method)
     report = progress_report(progress)
     announce_compilation(show=progress)
     weighting = as_weighting(weights)
     parsed = label_categories(named_model(parse_model(model), feature_names, X), X)
+    subsets = named_subsets(parsed, interactions)
     columns = read_rows(parsed, X, weighting)
     own_weights = row_weights(columns, weighting, sample_weight)
     layout = lay_out(
         parsed, columns, own_weights, weighting, resolution, missing_cells, memory_budget
     )
-    subsets = downward_closure(layout.effects.tensors)
-    axes = {subset: layout.grids[len(subset)].subset_axes(subset) for subset in subsets}
-    check_memory(axes.values(), parsed.n_outputs, memory_budget)
-    report("weighing cells", 0, 0)
-    mass = layout.mass(weighting, subsets)
-    purified = purify_effects(layout.effects, mass, axes, method=method, progress=report)
+    route = choose_route(method, layout, weighting, parsed.n_outputs, memory_budget)
+    check = check_against_library(model, parsed, X, columns)
+    facts = _facts(parsed, layout, route)
     setting = Setting(
-        effects=layout.effects,
-        mass=mass,
-        axes=axes,
+        effects=EffectTensors(parsed.base, {}),
+        mass={},
+        axes={},
         inputs=ModelInputs(parsed.features, parsed.has_feature_names),
         output_names=parsed.output_names,
         link=parsed.link,
@@ -133,12 +156,58 @@ def purify(
         is_product=weighting.is_product,
         rows=layout.measure_rows(weighting),
         order=order,
+        interactions=subsets,
     )
-    check = check_against_library(model, parsed, X, columns)
-    return assemble(purified, setting, check, _facts(parsed, layout, method))
+    if route in ("closed-form", "projection") and isinstance(parsed, TreeEnsemble):
+        given = DeepModel(
+            model=parsed,
+            grid=layout.union_grid,
+            boxes=layout.leaf_boxes,
+            rows=layout.rows.get(1),
+            columns=columns,
+            weighting=weighting,
+            order=order,
+            interactions=subsets,
+            memory_budget=memory_budget,
+            report=report,
+            setting=setting,
+            check=check,
+            facts=facts,
+        )
+        if route == "closed-form":
+            return purify_by_closed_form(given)
+        own = method if isinstance(method, TreeProjection) else TreeProjection()
+        return purify_by_projection(given, own.tolerance)
+    solve: SolveMethod = "mass-moving" if route == "mass-moving" else "exact"
+    setting = _on_union_grid(parsed, layout, weighting, setting, memory_budget, report)
+    purified = purify_effects(
+        setting.effects, setting.mass, setting.axes, method=solve, progress=report
+    )
+    return assemble(purified, setting, check, facts)
 
 
-def _facts(model: Model, layout: Layout, method: Method) -> dict[str, Any]:
+def _on_union_grid(
+    parsed: Model,
+    layout: Layout,
+    weighting: Weighting,
+    setting: Setting,
+    memory_budget: int,
+    report: ProgressReport,
+) -> Setting:
+    """Fill in the model's tensors with their masses and axes, after checking that they fit."""
+    effects = layout.effects
+    names = effects.tensors if effects is not None else layout.leaf_boxes.subsets
+    subsets = downward_closure(names)
+    axes = {subset: layout.grids[len(subset)].subset_axes(subset) for subset in subsets}
+    check_memory(axes.values(), parsed.n_outputs, memory_budget)
+    if effects is None and isinstance(parsed, TreeEnsemble):
+        effects = accumulate(parsed, layout.union_grid, layout.leaf_boxes, memory_budget)
+    report("weighing cells", 0, 0)
+    mass = layout.mass(weighting, subsets)
+    return replace(setting, effects=effects or setting.effects, mass=mass, axes=axes)
+
+
+def _facts(model: Model, layout: Layout, route: Route) -> dict[str, Any]:
     source = model.source
     return {
         "model": {
@@ -149,7 +218,7 @@ def _facts(model: Model, layout: Layout, method: Method) -> dict[str, Any]:
             "trees": model.n_trees if isinstance(model, TreeEnsemble) else None,
             "terms": len(model.terms) if isinstance(model, AdditiveTables) else None,
         },
-        "method": method,
+        "method": route,
         "resolution": layout.resolution,
         "rows": None if not layout.rows or layout.rows[1] is None else layout.rows[1].n_rows,
     }

@@ -18,11 +18,11 @@ from treepurify.purification.pair import solve_pair
 from treepurify.purification.solution import Solution
 from treepurify.weights.weighting import MassTables
 
-__all__ = ["Method", "Purified", "downward_closure", "purify_effects"]
+__all__ = ["SolveMethod", "Purified", "downward_closure", "purify_effects"]
 
 Array = npt.NDArray[np.float64]
 Axes = dict[Subset, tuple[FeatureAxis, ...]]
-Method = Literal["exact", "mass-moving"]
+SolveMethod = Literal["exact", "mass-moving"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,15 +37,15 @@ class Purified:
         Pure effects, ordered by size of the subset, then by feature.
     solutions : dict of tuple of int to Solution
         How each tensor of two or more features was purified.
-    additivity : float
+    additivity : float or None
         Largest difference, over all cells, between a tensor and the sum of its pure part and
-        what was moved out of it.
+        what was moved out of it; None where nothing was moved.
     """
 
     intercept: Array
     effects: dict[Subset, Array]
     solutions: dict[Subset, Solution]
-    additivity: float
+    additivity: float | None
 
 
 def downward_closure(subsets: Iterable[Subset]) -> list[Subset]:
@@ -70,7 +70,7 @@ def purify_effects(
     mass: MassTables,
     axes: Axes,
     *,
-    method: Method = "exact",
+    method: SolveMethod = "exact",
     progress: Callable[[str, int, int], None],
 ) -> Purified:
     """Purify every tensor against its own marginal mass (Algorithm 2 of the paper).
@@ -97,7 +97,7 @@ def purify_effects(
     -------
     Purified
     """
-    if method not in get_args(Method):
+    if method not in get_args(SolveMethod):
         raise InvalidInputError(f'method must be "exact" or "mass-moving", got {method!r}')
     n_outputs = len(effects.intercept)
     subsets = downward_closure(effects.tensors)
@@ -128,7 +128,7 @@ def purify_effects(
     return Purified(intercept, {subset: pure[subset] for subset in subsets}, solutions, additivity)
 
 
-def _solve(values: Array, mass: Array, method: Method) -> Solution:
+def _solve(values: Array, mass: Array, method: SolveMethod) -> Solution:
     if method == "mass-moving":
         return solve_by_mass_moving(values, mass)
     return solve_pair(values, mass) if mass.ndim == 2 else solve_general(values, mass)

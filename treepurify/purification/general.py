@@ -15,6 +15,7 @@ Parts = tuple[Array, ...]
 Masks = tuple[npt.NDArray[np.bool_], ...]
 
 _TOLERANCE = 1e-13
+_EMPTY_LEVEL = 1e-9
 _MOST_STEPS = 20_000
 _MOST_ROUNDS = 60
 _MOST_IDLE_ROUNDS = 12
@@ -32,8 +33,9 @@ def solve_general(values: Array, mass: Array, *, tolerance: float = _TOLERANCE) 
     mass. Where such slices remain, the solve goes on with them alone, since those of large
     mass no longer change.
 
-    Slices without mass are fitted by least squares under the product of the margins, a
-    level without mass counting as the lightest one with mass.
+    Slices without mass are fitted by least squares under the product of the margins, where
+    a level without mass counts for next to nothing (1e-9 of the lightest one with mass): under
+    a product measure that is the mean given the level, as in the closed form.
 
     Parameters
     ----------
@@ -218,5 +220,7 @@ def _product_of_margins(mass: Array) -> Array:
     table = np.ones(())
     for i in range(mass.ndim):
         margin = mass.sum(axis=tuple(j for j in range(mass.ndim) if j != i))
-        table = np.multiply.outer(table, np.where(margin > 0, margin, margin[margin > 0].min()))
+        table = np.multiply.outer(
+            table, np.where(margin > 0, margin, _EMPTY_LEVEL * margin[margin > 0].min())
+        )
     return np.asarray(table / table.sum())

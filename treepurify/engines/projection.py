@@ -1,0 +1,290 @@
+"""Purify a deep ensemble under dependent features: project each tree, then purify the sum."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify._kernels.project_tree import project_on_terms, term_entries
+from treepurify._kernels.traverse import add_leaf_values
+from treepurify.budget import check_budget
+from treepurify.columns import Columns
+from treepurify.effects.accumulate import LeafBoxes
+from treepurify.effects.tensor import EffectTensor, EffectTensors
+from treepurify.effects.tree_terms import (
+    TreeTerms,
+    add_differences,
+    integrate,
+    leaf_term_expectations,
+    tree_terms,
+)
+from treepurify.grids.grid import EncodedRows, Grid, Subset
+from treepurify.models.ensemble import TreeEnsemble
+from treepurify.threads import map_threads
+
+__all__ = ["Projection", "project_trees"]
+
+Array = npt.NDArray[np.float64]
+
+_MOST_STEPS = 2000
+_TREES_A_PIECE = 16
+
+
+@dataclass(frozen=True, eq=False)
+class Projection:
+    """An ensemble projected tree by tree on functions of a few features.
+
+    Parameters
+    ----------
+    effects : EffectTensors
+        The sum of the projections, on the union grid; not yet pure.
+    margin : ndarray of float64, shape (n_rows, n_outputs)
+        Margin of the rows.
+    steps : int
+        Conjugate-gradient steps over all trees.
+    residual : float
+        Largest norm of a tree's last preconditioned residual relative to its first.
+    tolerance : float
+        What that norm was asked to be.
+    """
+
+    effects: EffectTensors
+    margin: Array
+    steps: int
+    residual: float
+    tolerance: float
+
+
+@dataclass(frozen=True, eq=False)
+class ProjectionInputs:
+    """What the projection of every tree needs.
+
+    Parameters
+    ----------
+    ensemble : TreeEnsemble
+        The model.
+    boxes : LeafBoxes
+        Its leaves on the union grid.
+    grid : Grid
+        The union grid.
+    rows : EncodedRows
+        The rows on that grid.
+    matrix : ndarray of float64, shape (n_rows, n_features)
+        The rows as the trees read them.
+    weights : ndarray of float64, shape (n_rows,)
+        Their share of the measure.
+    margins : dict of int to ndarray
+        Margins of the uniform share of the measure, empty where it has none.
+    share : float
+        The uniform share.
+    order : int
+        Largest number of features of a term.
+    tolerance : float
+        Relative norm of the preconditioned residual at which a solve stops.
+    """
+
+    ensemble: TreeEnsemble
+    boxes: LeafBoxes
+    grid: Grid
+    rows: EncodedRows
+    matrix: Array
+    weights: Array
+    margins: dict[int, Array]
+    share: float
+    order: int
+    tolerance: float
+
+
+def project_trees(
+    given: ProjectionInputs, memory_budget: int, progress: Callable[[str, int, int], None]
+) -> Projection:
+    """Project every tree on sums of functions of at most `order` features, and add them up.
+
+    On the union grid of a deep ensemble, the cells of three or more features outnumber the
+    rows, and components fitted there describe noise. A tree alone has few cells: it is
+    projected in weighted least squares on the tables, over its own splits, of the features
+    that occur together on its paths. The projections add up on the union grid, where the sum
+    is purified exactly afterwards, so that orthogonality holds for the sum and not only
+    within a tree. In cells of a tree without rows a term keeps the least-norm value, zero.
+
+    Parameters
+    ----------
+    given : ProjectionInputs
+        The model and the measure.
+    memory_budget : int
+        Bytes that the tensors may take.
+    progress : callable
+        Called with a word, the number of trees done and their total.
+    """
+    ensemble = given.ensemble
+    leaves = np.flatnonzero(ensemble.feature < 0)
+    bounds = np.searchsorted(leaves, ensemble.tree_ptr)
+    all_terms = [
+        tree_terms(
+            ensemble, t, given.boxes, given.grid, given.order, np.arange(bounds[t], bounds[t + 1])
+        )
+        for t in range(ensemble.n_trees)
+    ]
+    totals = _empty_tensors(all_terms, given.grid, ensemble.n_outputs, memory_budget)
+    intercept = ensemble.base.copy()
+    margin = np.tile(ensemble.base, (len(given.matrix), 1))
+    steps, residual = 0, 0.0
+    for first in range(0, ensemble.n_trees, _TREES_A_PIECE):
+        progress("projecting trees", first, ensemble.n_trees)
+        piece = range(first, min(first + _TREES_A_PIECE, ensemble.n_trees))
+        solved = map_threads(
+            lambda t: _project_tree(given, t, all_terms[t], np.arange(bounds[t], bounds[t + 1])),
+            piece,
+        )
+        for tree, fits in zip(piece, solved, strict=True):
+            terms = all_terms[tree]
+            for fit in fits:
+                intercept[fit.output] += fit.mean
+                margin[:, fit.output] += fit.scores
+                steps += fit.steps
+                residual = max(residual, fit.residual)
+                if terms is not None:
+                    for subset, table in terms.tables(fit.table).items():
+                        own = totals[subset][..., fit.output]
+                        add_differences(table, subset, terms.local_cells, given.grid, own)
+    tensors = {}
+    for subset, total in totals.items():
+        integrate(total, subset, given.grid)
+        tensors[subset] = EffectTensor(subset, given.grid.subset_axes(subset), total)
+    effects = EffectTensors(intercept, tensors)
+    return Projection(effects, margin, steps, residual, given.tolerance)
+
+
+def _empty_tensors(
+    all_terms: list[TreeTerms | None], grid: Grid, n_outputs: int, memory_budget: int
+) -> dict[Subset, Array]:
+    subsets = sorted(
+        {subset for terms in all_terms if terms is not None for subset in terms.subsets},
+        key=lambda subset: (len(subset), subset),
+    )
+    cells = [int(np.prod(grid.shape(subset), dtype=object)) for subset in subsets]
+    check_budget(
+        8 * sum(cells) * n_outputs,
+        memory_budget,
+        f"the tensors of {len(subsets)} subsets of features on the union grid",
+        "Raise memory_budget, or ask for a smaller order.",
+    )
+    return {subset: np.zeros((*grid.shape(subset), n_outputs)) for subset in subsets}
+
+
+@dataclass(frozen=True, eq=False)
+class _Fit:
+    """One output of one tree: its values on the rows, their mean and the tables of its terms."""
+
+    output: int
+    scores: Array
+    mean: float
+    table: Array
+    steps: int
+    residual: float
+
+
+def _project_tree(
+    given: ProjectionInputs, tree: int, terms: TreeTerms | None, leaves: npt.NDArray[np.intp]
+) -> list[_Fit]:
+    ensemble = given.ensemble
+    output = int(ensemble.tree_output[tree])
+    outputs = [output] if output >= 0 else list(range(ensemble.n_outputs))
+    scores = _tree_scores(given, tree, len(outputs) if output < 0 else 1)
+    if terms is None:
+        return [
+            _Fit(k, scores[:, i], float(scores[0, i]), np.empty(0), 0, 0.0)
+            for i, k in enumerate(outputs)
+        ]
+    entries, distinct, weights = _distinct_rows(terms, given, scores)
+    start, margins = np.zeros(1, dtype=np.int64), np.zeros(1)
+    if given.share > 0:
+        start, margins = terms.margins(given.margins)
+    fits = []
+    for i, k in enumerate(outputs):
+        mean = float(weights @ distinct[:, i]) / (1.0 - given.share)
+        right = np.zeros(terms.base[-1])
+        if given.share > 0:
+            centred = given.boxes.values[leaves, i] - mean
+            right = given.share * leaf_term_expectations(
+                terms, given.boxes, leaves, centred, start, margins
+            )
+        table, steps, residual = project_on_terms(
+            entries,
+            terms.first,
+            terms.second,
+            terms.base,
+            terms.width,
+            start,
+            margins,
+            given.share,
+            distinct[:, i] - mean,
+            weights,
+            right,
+            given.tolerance,
+            _MOST_STEPS,
+        )
+        fits.append(_Fit(k, scores[:, i], mean, table, steps, residual))
+    return fits
+
+
+def _distinct_rows(
+    terms: TreeTerms, given: ProjectionInputs, scores: Array
+) -> tuple[npt.NDArray[Any], Array, Array]:
+    """Return the table entries, scores and weights of the rows, rows in one cell joined.
+
+    A shallow tree has far fewer cells than there are rows.
+    """
+    cells = terms.row_cells(given.rows.codes)
+    weights = given.weights
+    sizes = [
+        size for size, column in zip(terms.sizes(), terms.columns, strict=True) if len(column) == 1
+    ]
+    if np.prod(sizes, dtype=float) < len(cells):
+        flat = np.zeros(len(cells), dtype=np.intp)
+        for position, size in enumerate(sizes):
+            flat = flat * size + cells[:, position]
+        joined = np.bincount(flat, weights=weights)
+        representative = np.zeros(len(joined), dtype=np.intp)
+        representative[flat] = np.arange(len(flat))
+        filled = joined > 0
+        kept = representative[filled]
+        cells, scores, weights = cells[kept], scores[kept], joined[filled]
+    dtype = np.uint16 if terms.base[-1] <= 1 << 16 else np.uint32
+    entries = np.empty((len(cells), len(terms.subsets)), dtype=dtype)
+    term_entries(cells, terms.first, terms.second, terms.base, terms.width, entries)
+    return entries, scores, weights
+
+
+def _tree_scores(given: ProjectionInputs, tree: int, n_columns: int) -> Array:
+    """Return the leaf value of each row, one column an output the tree feeds."""
+    ensemble = given.ensemble
+    scores = np.zeros((len(given.matrix), n_columns))
+    add_leaf_values(
+        given.matrix,
+        ensemble.tree_ptr[tree : tree + 2],
+        ensemble.feature,
+        ensemble.cut,
+        ensemble.left,
+        ensemble.right,
+        ensemble.missing_left,
+        ensemble.category_ptr,
+        ensemble.category_left,
+        ensemble.value,
+        np.minimum(ensemble.tree_output[tree : tree + 1], 0),
+        scores,
+    )
+    return scores
+
+
+def row_matrix(columns: Columns, memory_budget: int) -> Array:
+    """Return the rows as one matrix, if it fits the budget."""
+    check_budget(
+        8 * columns.n_rows * len(columns.values),
+        memory_budget,
+        f"{columns.n_rows} rows of {len(columns.values)} features",
+        "Raise memory_budget, or pass fewer rows.",
+    )
+    return columns.matrix()

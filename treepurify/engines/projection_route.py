@@ -1,0 +1,128 @@
+"""The projection as a route: trees projected, their sum purified, the rest as remainder."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify.components import Component, TensorComponent, values_on_rows
+from treepurify.decomposition import Decomposition
+from treepurify.engines.assemble import assemble
+from treepurify.engines.deep_model import DeepModel
+from treepurify.engines.layout import check_memory
+from treepurify.engines.projection import ProjectionInputs, project_trees, row_matrix
+from treepurify.engines.routes import uniform_share
+from treepurify.errors import InvalidInputError
+from treepurify.grids.grid import Subset
+from treepurify.purification.cascade import downward_closure, purify_effects
+from treepurify.remainder import ModelRemainder
+from treepurify.weights import Uniform
+
+__all__ = ["purify_by_projection"]
+
+Array = npt.NDArray[np.float64]
+
+_MOST_ORDER = 3
+
+
+def purify_by_projection(given: DeepModel, tolerance: float) -> Decomposition:
+    """Return the components of low order of a deep ensemble under dependent features.
+
+    See `project_trees`. The remainder is the model minus the components; on the rows,
+    ``diagnostics["projection"]["r_squared"]`` is the share of the model's variance that the
+    components explain.
+    """
+    order = 2 if given.order is None else given.order
+    share = uniform_share(given.weighting)
+    if order > _MOST_ORDER or (share > 0 and order > 2) or given.columns is None:
+        raise InvalidInputError(
+            f"the projection route keeps components of up to {_MOST_ORDER} features apart (2 with "
+            f'weights="laplace"), not {order}: ask for a smaller order'
+        )
+    if given.rows is None:
+        raise InvalidInputError("the projection route needs rows: pass X")
+    matrix = row_matrix(given.columns, given.memory_budget)
+    projection = project_trees(
+        ProjectionInputs(
+            ensemble=given.model,
+            boxes=given.boxes,
+            grid=given.grid,
+            rows=given.rows,
+            matrix=matrix,
+            weights=(1.0 - share) * given.row_shares(),
+            margins=_uniform_margins(given) if share > 0 else {},
+            share=share,
+            order=order,
+            tolerance=tolerance,
+        ),
+        given.memory_budget,
+        given.report,
+    )
+    subsets = downward_closure(projection.effects.tensors)
+    axes = {subset: given.grid.subset_axes(subset) for subset in subsets}
+    check_memory(axes.values(), given.model.n_outputs, given.memory_budget)
+    given.report("weighing cells", 0, 0)
+    mass = given.weighting.tables(given.grid, given.rows, subsets)
+    purified = purify_effects(projection.effects, mass, axes, method="exact", progress=given.report)
+    setting = replace(
+        given.setting, effects=projection.effects, mass=mass, axes=axes, order=None, has_raw=False
+    )
+    d = assemble(purified, setting, None, given.facts)
+    facts: dict[str, Any] = {
+        "trees": given.model.n_trees,
+        "steps": projection.steps,
+        "largest_residual": projection.residual,
+        "tolerance": projection.tolerance,
+    }
+    return _with_remainder(d, given, projection.margin, facts, rows_only=share == 0)
+
+
+def _uniform_margins(given: DeepModel) -> dict[int, Array]:
+    used = sorted({j for subset in given.boxes.subsets for j in subset})
+    tables = Uniform().tables(given.grid, None, [(j,) for j in used])
+    return {j: tables[(j,)] for j in used}
+
+
+def _with_remainder(
+    d: Decomposition, given: DeepModel, margin: Array, facts: dict[str, Any], *, rows_only: bool
+) -> Decomposition:
+    """Add the remainder, the variance explained on the rows, and covariances with the model."""
+    kept: dict[Subset, Component] = {
+        subset: component
+        for subset, component in d.components.items()
+        if given.interactions is None or len(subset) == 1 or subset in given.interactions
+    }
+    shares = given.row_shares()
+    if given.rows is None:
+        raise InvalidInputError("the projection route needs rows: pass X")
+    given.report("evaluating the rows", 0, 0)
+    mean = shares @ margin
+    centred = margin - mean
+    explained = np.zeros_like(margin)
+    covariances: dict[Subset, Array] = {}
+    on_grid = dict.fromkeys(range(1, given.depth + 1), given.rows)
+    for subset, component in kept.items():
+        if isinstance(component, TensorComponent):
+            values = values_on_rows(component, on_grid)
+            explained += values
+            covariances[subset] = shares @ (values * centred)
+    rest = margin - d.intercept - explained
+    variance = shares @ (rest - shares @ rest) ** 2
+    covariances[()] = shares @ (rest * centred)
+    total = shares @ centred**2
+    r_squared = 1.0 - (shares @ rest**2) / np.where(total > 0, total, 1.0)
+    remainder = ModelRemainder(
+        given.model,
+        d.intercept,
+        tuple(c for c in kept.values() if isinstance(c, TensorComponent)),
+        np.asarray(variance),
+    )
+    return replace(
+        d,
+        components=kept,
+        remainder=remainder,
+        rows=None,
+        stored_covariances=covariances if rows_only else None,
+        diagnostics={**d.diagnostics, "projection": {**facts, "r_squared": r_squared.tolist()}},
+    )

@@ -1,0 +1,115 @@
+"""How an ensemble is purified: on the union grid, in closed form, or tree by tree."""
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+
+from treepurify.engines.layout import Layout, memory_needed
+from treepurify.errors import InvalidInputError
+from treepurify.purification.cascade import downward_closure
+from treepurify.weights import Empirical, Laplace, Rows, Weighting
+
+__all__ = ["Method", "Route", "TreeProjection", "choose_route"]
+
+MethodName = Literal["auto", "exact", "closed-form", "projection", "mass-moving"]
+Route = Literal["exact", "closed-form", "projection", "mass-moving"]
+
+_PAIR = 2
+
+
+@dataclass(frozen=True)
+class TreeProjection:
+    """The projection route with a tolerance of one's own.
+
+    Parameters
+    ----------
+    tolerance : float
+        Norm of the preconditioned residual, relative to the first one, at which the solve of
+        a tree stops. At the default the variance explained is within about 1e-4 of its
+        limit; orthogonality does not depend on it.
+
+    Examples
+    --------
+    >>> TreeProjection(1e-8)
+    TreeProjection(tolerance=1e-08)
+    """
+
+    tolerance: float = 3e-3
+
+    def __post_init__(self) -> None:
+        if not 0 < self.tolerance < 1:
+            raise InvalidInputError(
+                f"the tolerance of a projection must lie between 0 and 1, got {self.tolerance}"
+            )
+
+
+Method = MethodName | TreeProjection
+
+
+def check_method(method: Method) -> None:
+    """Raise `InvalidInputError` unless the method is known."""
+    if not isinstance(method, TreeProjection) and method not in get_args(MethodName):
+        raise InvalidInputError(
+            f"method must be one of {', '.join(map(repr, get_args(MethodName)))} or a "
+            f"TreeProjection, got {method!r}"
+        )
+
+
+def choose_route(
+    method: Method, layout: Layout, weighting: Weighting, n_outputs: int, memory_budget: int
+) -> Route:
+    """Return the route of a model.
+
+    On request the one asked for. Otherwise: the union grid where no path tests more than
+    two features; the closed form where features are independent; the union grid where it
+    fits the memory budget and no table has more cells than there are rows; and else, where
+    the measure has rows, the projection of each tree.
+
+    Raises
+    ------
+    InvalidInputError
+        If the route does not fit the measure or the model.
+    """
+    check_method(method)
+    name = "projection" if isinstance(method, TreeProjection) else method
+    if layout.boxes is None:
+        if name in ("closed-form", "projection"):
+            raise InvalidInputError(f"method={name!r} is for tree ensembles; an EBM needs none")
+        return "mass-moving" if name == "mass-moving" else "exact"
+    if name == "closed-form" and not weighting.is_product:
+        raise InvalidInputError(
+            'method="closed-form" needs independent features: weights="independent" or "uniform"'
+        )
+    if name == "projection" and not has_rows(weighting):
+        raise InvalidInputError(
+            f'method="projection" needs rows, weights={weighting.name!r} has none: use '
+            '"empirical" or "laplace"'
+        )
+    if name != "auto":
+        return name
+    depth = max((len(subset) for subset in layout.boxes.subsets), default=0)
+    if depth <= _PAIR:
+        return "exact"
+    if weighting.is_product:
+        return "closed-form"
+    subsets = downward_closure(layout.boxes.subsets)
+    axes = [layout.grids[len(subset)].subset_axes(subset) for subset in subsets]
+    fits = memory_needed(axes, n_outputs) <= memory_budget
+    # More cells than rows: an exact solve would fit the noise of nearly empty cells.
+    cells = max(int(np.prod([axis.n_cells for axis in own], dtype=object)) for own in axes)
+    rows = layout.rows[1]
+    dense = rows is None or cells <= rows.n_rows
+    return "exact" if (fits and dense) or not has_rows(weighting) else "projection"
+
+
+def has_rows(weighting: Weighting) -> bool:
+    """Return whether the projection route can use the weighting."""
+    if isinstance(weighting, Laplace):
+        return weighting.variant == "mixture"
+    return isinstance(weighting, Empirical | Rows)
+
+
+def uniform_share(weighting: Weighting) -> float:
+    """Return the share of the uniform distribution in a weighting with rows."""
+    return float(np.clip(weighting.smoothing, 0, 1)) if isinstance(weighting, Laplace) else 0.0
