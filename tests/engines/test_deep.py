@@ -7,6 +7,7 @@ import pytest
 
 import treepurify as tp
 from tests.engines.test_tree import WEIGHTINGS, assert_equal_components, scene, truth
+from tests.reference.ensembles import values_in_cells
 from treepurify.effects.accumulate import ensemble_cuts
 from treepurify.effects.box_component import BoxComponent
 from treepurify.engines import routes
@@ -71,6 +72,11 @@ def test_variance_by_order_and_total_indices_are_those_of_the_components():
     d = purify(ensemble, X, weights="independent", order=None)
     indices = tp.interaction_indices(ensemble, X, progress=False)
     assert indices.sampled_leaves == 0
+    _, joint, grid = truth(ensemble, X, WEIGHTINGS["independent"])
+    values = values_in_cells(ensemble, grid)
+    mean = np.tensordot(joint, values, axes=4)
+    whole = np.tensordot(joint, (values - mean) ** 2, axes=4)
+    np.testing.assert_allclose(indices.variance, whole, rtol=1e-12)
     variance = {subset: component.variance for subset, component in d.components.items()}
     for k in range(2):
         for order in range(1, indices.variance_by_order.shape[1] + 1):

@@ -3,6 +3,8 @@
 import numpy as np
 from numba import njit
 
+from treepurify._kernels.corners import add_corners
+
 
 @njit(cache=True)
 def run_probabilities(entry_feature, run_ptr, run_start, run_stop, margin_ptr, cumulative):
@@ -20,7 +22,7 @@ def run_probabilities(entry_feature, run_ptr, run_start, run_stop, margin_ptr, c
 
 
 @njit(cache=True)
-def _next_combination(chosen, size, n):
+def next_combination(chosen, size, n):
     """Advance to the next increasing choice of `size` out of `n`; return whether there is one."""
     k = size - 1
     while k >= 0 and chosen[k] == n - size + k:
@@ -55,7 +57,7 @@ def subset_keys(entry_ptr, entry_feature, leaves, size, base):
                         key = key * base + entry_feature[first + chosen[k]]
                     keys[found] = key
                 found += 1
-                if not _next_combination(chosen, size, n):
+                if not next_combination(chosen, size, n):
                     break
         total = found
     return keys
@@ -74,10 +76,9 @@ def add_conditional_corners(
     run_stop,
     group_key,
     group_offset,
-    group_shape,
+    group_extents,
     values,
     output,
-    n_outputs,
     tables,
 ):
     """Add each leaf's conditional expectation given every `size` of its features.
@@ -87,6 +88,7 @@ def add_conditional_corners(
     `add_box_corners`. ``group_key`` is sorted; choices that are not in it are passed over.
     """
     chosen = np.zeros(size, dtype=np.int64)
+    entries = np.zeros(size, dtype=np.int64)
     run = np.zeros(size, dtype=np.int64)
     end = np.zeros(size, dtype=np.int64)
     for leaf in leaves:
@@ -99,54 +101,33 @@ def add_conditional_corners(
         while True:
             key = 0
             for k in range(size):
-                key = key * base + entry_feature[first + chosen[k]]
-                run[k] = run_ptr[first + chosen[k]]
-                end[k] = 0
+                entries[k] = first + chosen[k]
+                key = key * base + entry_feature[entries[k]]
             group = np.searchsorted(group_key, key)
-            if group == len(group_key) or group_key[group] != key:
-                if not _next_combination(chosen, size, n):
-                    break
-                continue
-            weight = 1.0
-            position = 0
-            for k in range(n):
-                if position < size and chosen[position] == k:
-                    position += 1
-                else:
-                    weight *= probability[first + k]
-            while True:
-                cell = 0
-                sign = weight
-                outside = False
-                for k in range(size):
-                    extent = group_shape[group, k]
-                    at = run_stop[run[k]] if end[k] else run_start[run[k]]
-                    if at >= extent:
-                        outside = True
-                    cell = cell * extent + at
-                    if end[k]:
-                        sign = -sign
-                if not outside:
-                    start = group_offset[group] + cell * n_outputs
-                    if output[leaf] >= 0:
-                        tables[start + output[leaf]] += sign * values[leaf, 0]
+            if group < len(group_key) and group_key[group] == key:
+                weight = 1.0
+                position = 0
+                for k in range(n):
+                    if position < size and chosen[position] == k:
+                        position += 1
                     else:
-                        for m in range(n_outputs):
-                            tables[start + m] += sign * values[leaf, m]
-                k = size - 1
-                while k >= 0:
-                    if end[k] == 0:
-                        end[k] = 1
-                        break
-                    end[k] = 0
-                    run[k] += 1
-                    if run[k] < run_ptr[first + chosen[k] + 1]:
-                        break
-                    run[k] = run_ptr[first + chosen[k]]
-                    k -= 1
-                if k < 0:
-                    break
-            if not _next_combination(chosen, size, n):
+                        weight *= probability[first + k]
+                add_corners(
+                    size,
+                    entries,
+                    run_ptr,
+                    run_start,
+                    run_stop,
+                    group_extents[group],
+                    group_offset[group],
+                    weight,
+                    values[leaf],
+                    output[leaf],
+                    tables,
+                    run,
+                    end,
+                )
+            if not next_combination(chosen, size, n):
                 break
 
 

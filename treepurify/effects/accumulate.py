@@ -154,9 +154,9 @@ def accumulate(
     sizes = [int(np.prod(shape, dtype=object)) * n_outputs for shape in shapes]
     _check_tensors(boxes.subsets, grid, sizes, memory_budget)
     widest = max((len(shape) for shape in shapes), default=0)
-    group_shape = np.ones((len(shapes), widest), dtype=np.int64)
+    extents = np.ones((len(shapes), widest + 1), dtype=np.int64)
     for i, shape in enumerate(shapes):
-        group_shape[i, : len(shape)] = shape
+        extents[i, : len(shape) + 1] = (*shape, n_outputs)
     offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     tables = np.zeros(offsets[-1])
     leaves = np.flatnonzero(boxes.leaf_subset >= 0)
@@ -169,17 +169,16 @@ def accumulate(
         boxes.run_stop,
         boxes.leaf_subset[leaves],
         offsets,
-        group_shape,
+        extents,
         orders,
         boxes.values,
         boxes.output,
-        n_outputs,
         tables,
     )
     intercept = ensemble.base.copy()
     tensors = {}
     for i, (subset, shape) in enumerate(zip(boxes.subsets, shapes, strict=True)):
-        cumulate(tables, offsets[i], group_shape[i], orders[i], n_outputs)
+        cumulate(tables, offsets[i], extents[i], orders[i], n_outputs)
         values = tables[offsets[i] : offsets[i + 1]].reshape(*shape, n_outputs)
         if subset:
             tensors[subset] = EffectTensor(subset, grid.subset_axes(subset), values)

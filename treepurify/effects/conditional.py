@@ -93,7 +93,8 @@ def conditional_tensors(
     )
     offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     tables = np.zeros(offsets[-1])
-    extents = np.array(shapes, dtype=np.int64).reshape(len(shapes), size)
+    extents = np.array([(*shape, n_outputs) for shape in shapes], dtype=np.int64)
+    extents = extents.reshape(len(shapes), size + 1)
     add_conditional_corners(
         leaves,
         size,
@@ -109,7 +110,6 @@ def conditional_tensors(
         extents,
         boxes.values,
         boxes.output,
-        n_outputs,
         tables,
     )
     found = {}
