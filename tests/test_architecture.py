@@ -31,22 +31,28 @@ MAY_IMPORT = {
     "effects": GROUND | {"models", "grids", "weights"},
     "decomposition": GROUND | {"grids", "effects"},
     "purification": GROUND | {"grids", "weights", "effects"},
-    "engines": GROUND | {"models", "grids", "weights", "effects", "purification", "decomposition"},
+    "engines": GROUND
+    | {"models", "grids", "weights", "effects", "purification", "decomposition", "remainder"},
     "shapley": GROUND | {"models", "grids", "weights", "effects", "decomposition"},
-    "storage": GROUND | {"grids", "effects", "decomposition"},
+    # A partition of the features, beside a decomposition: it asks an engine for indices.
+    "shapley_sets": GROUND | {"models", "grids", "engines", "shapley"},
+    "storage": GROUND | {"models", "grids", "effects", "decomposition", "remainder"},
+    "remainder": GROUND | {"models", "grids", "decomposition"},
     "tables": GROUND | {"grids", "effects", "purification", "decomposition"},
     "verification": GROUND | {"models", "decomposition"},
     "analysis": GROUND | {"grids", "effects", "purification", "decomposition", "tables"},
     "plots": GROUND | {"grids", "effects", "decomposition", "tables", "analysis"},
     "report": GROUND
     | {"grids", "effects", "decomposition", "tables", "analysis", "plots", "storage"},
-    "export": GROUND | {"grids", "effects", "decomposition", "tables", "analysis", "storage"},
+    "export": GROUND
+    | {"grids", "effects", "decomposition", "tables", "analysis", "storage", "shapley"},
 }
 PART_OF_FILE = {"components": "decomposition"}
 # Methods of a decomposition that lead onward import what they need when they are called.
 MAY_IMPORT_LATE = {"decomposition.py": {"shapley", "storage", "tables", "verification"}}
 # The entrances: they may import everything, and nothing may import them.
-ENTRANCES = {"__init__", "__main__", "cli", "demo"}
+# auditing purifies a model several times and hands the results to the analysis.
+ENTRANCES = {"__init__", "__main__", "auditing", "cli", "demo"}
 
 # Where a framework or a plotting library may be imported at all.
 ALLOWED_FILES = {

@@ -22,6 +22,11 @@ from treepurify.errors import (
     UnsupportedModelError,
 )
 from treepurify.models.parse import parse_model
+from treepurify.shapley.interactions import ShapleyInteractions
+from treepurify.shapley.interventional import interventional_shapley_values
+from treepurify.shapley.sets import Sampling, ShapleySets
+from treepurify.shapley.values import ShapleyValues
+from treepurify.shapley_sets import shapley_sets
 from treepurify.storage import load
 from treepurify.weights import (
     CountedCells,
@@ -55,7 +60,11 @@ __all__ = [
     "MissingDependencyError",
     "ModelMismatchError",
     "Rows",
+    "Sampling",
     "SavedFileError",
+    "ShapleyInteractions",
+    "ShapleySets",
+    "ShapleyValues",
     "TensorComponent",
     "TreeProjection",
     "TreepurifyError",
@@ -65,12 +74,14 @@ __all__ = [
     "__version__",
     "count_cells",
     "interaction_indices",
+    "interventional_shapley_values",
     "load",
     "parse_model",
     "plots",
     "purify",
     "purify_tensors",
     "report",
+    "shapley_sets",
 ]
 
 

@@ -1,0 +1,80 @@
+"""The objects of shap and shapiq hold our numbers, and their plots run."""
+
+import sys
+
+import numpy as np
+import pytest
+
+import treepurify as tp
+from tests.shapley.test_values import Unsplit, purified
+from treepurify.export.shap import to_shap, to_shapiq
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_shap_explanation_and_its_plots():
+    shap = pytest.importorskip("shap")
+    plt = pytest.importorskip("matplotlib.pyplot")
+    d, X, ensemble = purified()
+    explanation = to_shap(d.shapley_values(X))
+    assert explanation.feature_names == list(d.feature_names)
+    total = explanation.values.sum(axis=1) + explanation.base_values
+    np.testing.assert_allclose(total, ensemble.margin(X)[:, 0], atol=1e-10)
+    shap.plots.bar(explanation, show=False)
+    shap.plots.beeswarm(explanation, show=False)
+    shap.plots.waterfall(explanation[0], show=False)
+    plt.close("all")
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_shap_with_several_outputs_and_a_remainder():
+    pytest.importorskip("shap")
+    from dataclasses import replace
+
+    d, X, ensemble = purified(n_outputs=2, order=1)
+    d = replace(d, remainder=Unsplit(d.remainder))
+    values = d.shapley_values(X[:9])
+    explanation = to_shap(values)
+    assert explanation.values.shape == (9, 5, 2)
+    assert explanation.feature_names[-1] == "remainder"
+    one = to_shap(values, output=1)
+    total = one.values.sum(axis=1) + one.base_values
+    np.testing.assert_allclose(total, ensemble.margin(X[:9])[:, 1], atol=1e-10)
+    with pytest.raises(tp.InvalidInputError, match="no output 2"):
+        to_shap(values, output=2)
+    pytest.importorskip("shapiq")
+    with pytest.raises(tp.InvalidInputError, match="order=None"):
+        to_shapiq(values, 0)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("index", ["k-SII", "SII", "STII", "components"])
+def test_shapiq_interactions(index):
+    pytest.importorskip("shapiq")
+    d, X, ensemble = purified()
+    found = d.shapley_interactions(X[:5], index=index)
+    exported = to_shapiq(found, 3)
+    for subset, values in found.values.items():
+        assert exported[subset] == pytest.approx(values[3, 0])
+    single = to_shapiq(d.shapley_values(X[:5]), 3)
+    assert single.index == "SV"
+    total = single.values.sum()
+    assert total == pytest.approx(ensemble.margin(X[:5])[3, 0])
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_shapiq_draws():
+    pytest.importorskip("shapiq")
+    plt = pytest.importorskip("matplotlib.pyplot")
+    d, X, _ = purified()
+    to_shapiq(d.shapley_interactions(X[:5]), 0).plot_network(show=False)
+    plt.close("all")
+
+
+def test_a_missing_package_is_named(monkeypatch):
+    d, X, _ = purified()
+    monkeypatch.setitem(sys.modules, "shap", None)
+    monkeypatch.setitem(sys.modules, "shapiq", None)
+    with pytest.raises(tp.MissingDependencyError, match="needs shap,"):
+        to_shap(d.shapley_values(X[:2]))
+    with pytest.raises(tp.MissingDependencyError, match="needs shapiq"):
+        to_shapiq(d.shapley_values(X[:2]), 0)

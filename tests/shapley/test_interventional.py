@@ -1,0 +1,187 @@
+"""Interventional Shapley values of trees, against brute force and against shap."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import treepurify as tp
+from tests.cases import rows_beside_cuts
+from tests.reference.ensembles import random_ensemble
+from tests.shapley.truth import interventional_game, shapley_by_definition
+from treepurify.shapley import twigs
+from treepurify.shapley.interventional import interventional_shapley_values
+
+
+def brute_force(ensemble, rows, background, weights=None):
+    game = interventional_game(
+        lambda X: ensemble.margin(X, precision="float64"), rows, background, weights
+    )
+    return shapley_by_definition(game, ensemble.n_features).transpose(1, 0, 2)
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("vector_leaves", [False, True])
+def test_equal_to_the_definition(seed, vector_leaves):
+    """Missing values, categories, contradictory paths, several outputs."""
+    rng = np.random.default_rng(seed)
+    ensemble = random_ensemble(
+        rng,
+        n_features=5,
+        n_categorical=2,
+        n_trees=6,
+        depth=6,
+        n_outputs=2,
+        vector_leaves=vector_leaves,
+    )
+    rows = rows_beside_cuts(ensemble, 6, seed=seed)
+    background = rows_beside_cuts(ensemble, 40, seed=seed + 100)
+    weights = rng.integers(0, 4, size=40).astype(float)
+    weights[0] = 1.0
+    found = interventional_shapley_values(
+        ensemble, rows, background, background_weight=weights, progress=False
+    )
+    np.testing.assert_allclose(
+        found.values, brute_force(ensemble, rows, background, weights), atol=1e-12
+    )
+    np.testing.assert_allclose(
+        found.total(), ensemble.margin(rows, precision="float64"), atol=1e-12
+    )
+
+
+@pytest.mark.parametrize("bits", [1, 3, 6, 12])
+def test_the_size_of_twigs_does_not_matter(bits, monkeypatch):
+    rng = np.random.default_rng(1)
+    ensemble = random_ensemble(rng, n_features=6, n_categorical=1, n_trees=5, depth=7)
+    rows = rows_beside_cuts(ensemble, 8)
+    background = rows_beside_cuts(ensemble, 30, seed=9)
+    expected = brute_force(ensemble, rows, background)
+    monkeypatch.setattr(twigs, "_TWIG_BITS", bits)
+    # Below five bits, paths are summed by pairs of patterns.
+    monkeypatch.setattr("treepurify.shapley.interventional.TABLE_BITS", max(bits, 4))
+    found = interventional_shapley_values(ensemble, rows, background, progress=False)
+    np.testing.assert_allclose(found.values, expected, atol=1e-12)
+
+
+def test_long_paths_equal_pairs_of_rows():
+    """Forty features in one comb: no table of patterns could be held."""
+    from sklearn.tree import DecisionTreeRegressor
+
+    rng = np.random.default_rng(0)
+    X = np.eye(40) + 0.01 * rng.normal(size=(40, 40))
+    model = DecisionTreeRegressor(random_state=0).fit(X, 1.5 ** np.arange(40) / 1e4)
+    ensemble = tp.parse_model(model)
+    found = interventional_shapley_values(model, X[:5], X, progress=False)
+    assert twigs.lay_out_twigs(ensemble).n_bits.max() > 12
+    np.testing.assert_allclose(found.total()[:, 0], model.predict(X[:5]), atol=1e-12)
+    # By symmetry of the game between two rows: sum over pairs of the values of each pair.
+    pairs = [
+        interventional_shapley_values(model, X[:5], X[[b]], progress=False).values
+        for b in range(40)
+    ]
+    np.testing.assert_allclose(found.values, np.mean(pairs, axis=0), atol=1e-12)
+    # Against one background row only the features that differ matter: a small game.
+    row, other = X[:1].copy(), X[:1].copy()
+    other[0, :8] = X[20, :8]
+    own = interventional_shapley_values(model, row, other, progress=False).values[0, :8, 0]
+
+    def value(coalition):
+        mixed = other.copy()
+        mixed[0, list(coalition)] = row[0, list(coalition)]
+        return model.predict(mixed)
+
+    np.testing.assert_allclose(own, shapley_by_definition(value, 8)[:, 0], atol=1e-12)
+
+
+def regression(n_rows=600, n_features=6):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n_rows, n_features))
+    y = np.sin(X[:, 0]) + X[:, 1] * X[:, 2] + X[:, 3] * (X[:, 4] > 0)
+    return X, y
+
+
+def models():
+    X, y = regression()
+
+    def xgboost():
+        from xgboost import XGBRegressor
+
+        return XGBRegressor(n_jobs=1, n_estimators=30, max_depth=4).fit(X, y)
+
+    def lightgbm():
+        from lightgbm import LGBMRegressor
+
+        return LGBMRegressor(n_jobs=1, n_estimators=30, num_leaves=15, verbose=-1).fit(X, y)
+
+    def hist():
+        from sklearn.ensemble import HistGradientBoostingRegressor
+
+        return HistGradientBoostingRegressor(max_iter=15, max_leaf_nodes=15).fit(X, y)
+
+    def catboost():
+        from catboost import CatBoostRegressor
+
+        settings = {"verbose": False, "allow_writing_files": False, "thread_count": 1}
+        return CatBoostRegressor(iterations=30, depth=4, **settings).fit(X, y)
+
+    return {"xgboost": xgboost, "lightgbm": lightgbm, "hist": hist, "catboost": catboost}
+
+
+@pytest.mark.parametrize("library", list(models()))
+def test_equal_to_the_definition_by_the_librarys_own_predictions(library):
+    if library != "hist":
+        pytest.importorskip(library)
+    X, _ = regression()
+    model = models()[library]()
+    background, rows = X[:200], X[200:203]
+    game = interventional_game(model.predict, rows, background)
+    expected = shapley_by_definition(game, 6).T
+    found = interventional_shapley_values(model, rows, background, progress=False)
+    np.testing.assert_allclose(found.values[:, :, 0], expected, atol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("library", ["xgboost", "lightgbm", "catboost"])
+def test_equal_to_shap(library):
+    """Without HistGradientBoosting, for which shap 0.51 fails its own additivity check."""
+    shap = pytest.importorskip("shap")
+    pytest.importorskip(library)
+    X, _ = regression()
+    model = models()[library]()
+    background, rows = X[:200], X[200:240]
+    masker = shap.maskers.Independent(background, max_samples=200)
+    explainer = shap.TreeExplainer(model, masker, feature_perturbation="interventional")
+    expected = explainer.shap_values(rows)
+    found = interventional_shapley_values(model, rows, background, progress=False)
+    np.testing.assert_allclose(found.values[:, :, 0], expected, atol=1e-6)
+    assert found.base[0] == pytest.approx(np.mean(model.predict(background)), abs=1e-6)
+
+
+def test_labels_and_the_callers_table():
+    from xgboost import XGBRegressor
+
+    X, y = regression()
+    model = XGBRegressor(n_jobs=1, n_estimators=5, max_depth=3).fit(X, y)
+    table = pd.DataFrame(X[:9], columns=list("abcdef"), index=range(10, 19))
+    before = table.copy()
+    found = interventional_shapley_values(model, table, progress=False)
+    pd.testing.assert_frame_equal(table, before)
+    frame = found.to_frame()
+    assert list(frame.columns) == ["base", *"abcdef"]
+    assert list(frame.index) == list(range(10, 19))
+    np.testing.assert_allclose(frame.sum(axis=1), model.predict(X[:9]), atol=1e-5)
+
+
+def test_bad_input():
+    rng = np.random.default_rng(0)
+    ensemble = random_ensemble(rng, n_features=3)
+    X = rng.normal(size=(4, 3))
+    with pytest.raises(tp.InvalidInputError, match="no rows"):
+        interventional_shapley_values(ensemble, X, X[:0])
+    for wrong in ([1.0, 2.0], [1, 1, 1, -1], [1, 1, 1, np.nan], [0, 0, 0, 0]):
+        with pytest.raises(tp.InvalidInputError, match="background_weight"):
+            interventional_shapley_values(ensemble, X, background_weight=wrong)
+    with pytest.raises(tp.MemoryBudgetError, match="Shapley values of 4 rows"):
+        interventional_shapley_values(ensemble, X, memory_budget=10)
+    assert interventional_shapley_values(ensemble, X[:0], X).values.shape == (0, 3, 1)
+    flat = random_ensemble(rng, n_features=3, depth=0)
+    assert not interventional_shapley_values(flat, X, progress=False).values.any()

@@ -1,0 +1,69 @@
+"""Slow truths: Shapley values of a game by its definition, and games from models and tables."""
+
+from collections.abc import Callable
+from itertools import combinations
+from math import factorial
+
+import numpy as np
+
+Game = Callable[[tuple[int, ...]], np.ndarray]
+
+
+def all_values(game: Game, n: int) -> dict[tuple[int, ...], np.ndarray]:
+    return {s: game(s) for size in range(n + 1) for s in combinations(range(n), size)}
+
+
+def shapley_by_definition(game: Game, n: int) -> np.ndarray:
+    """Equation 1 of Sivill and Flach; features first."""
+    value = all_values(game, n)
+    phi = []
+    for i in range(n):
+        total = 0.0
+        for s in value:
+            if i not in s:
+                weight = factorial(len(s)) * factorial(n - len(s) - 1) / factorial(n)
+                total = total + weight * (value[tuple(sorted((*s, i)))] - value[s])
+        phi.append(total)
+    return np.stack(phi)
+
+
+def interaction_by_definition(game: Game, n: int, subset: tuple[int, ...]) -> np.ndarray:
+    """The Shapley interaction index: the weighted mean of discrete derivatives."""
+    value = all_values(game, n)
+    size = len(subset)
+    total = 0.0
+    for s in value:
+        if set(s) & set(subset):
+            continue
+        weight = factorial(len(s)) * factorial(n - len(s) - size) / factorial(n - size + 1)
+        for k in range(size + 1):
+            for part in combinations(subset, k):
+                total = total + (-1) ** (size - k) * weight * value[tuple(sorted((*s, *part)))]
+    return total
+
+
+def interventional_game(f, rows: np.ndarray, background: np.ndarray, weights=None) -> Game:
+    """Mean prediction when the features of a coalition come from the row."""
+
+    def value(coalition: tuple[int, ...]) -> np.ndarray:
+        found = []
+        for row in rows:
+            mixed = background.copy()
+            mixed[:, list(coalition)] = row[list(coalition)]
+            found.append(np.average(f(mixed), axis=0, weights=weights))
+        return np.array(found)
+
+    return value
+
+
+def decomposition_game(d, X) -> Game:
+    """Sum of the components on subsets of the coalition."""
+    values = {s: c.evaluate(X) for s, c in d.components.items()}
+    if d.remainder is not None:
+        values |= {p.features: p.evaluate(X) for p in d.remainder.parts}
+
+    def value(coalition: tuple[int, ...]) -> np.ndarray:
+        inside = [v for s, v in values.items() if set(s) <= set(coalition)]
+        return sum(inside, np.zeros((len(X), d.n_outputs)))
+
+    return value

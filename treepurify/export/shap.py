@@ -1,0 +1,120 @@
+"""Shapley values as the objects that shap and shapiq draw."""
+
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from treepurify.errors import InvalidInputError, MissingDependencyError
+from treepurify.grids.grid import Subset
+from treepurify.shapley.interactions import ShapleyInteractions
+from treepurify.shapley.values import ShapleyValues
+
+__all__ = ["to_shap", "to_shapiq"]
+
+
+def to_shap(values: ShapleyValues, *, output: int | None = None) -> Any:
+    """Return Shapley values as a ``shap.Explanation``, so that shap can draw them.
+
+    Parameters
+    ----------
+    values : ShapleyValues
+        From ``d.shapley_values(X)`` or `interventional_shapley_values`.
+    output : int, optional
+        One output only; for a model of one output that one, else all by default.
+
+    Returns
+    -------
+    shap.Explanation
+        Values of shape (n_rows, n_features), or (n_rows, n_features, n_outputs); where there
+        is a remainder it is one more feature, ``"remainder"``, so that rows still add up.
+
+    Raises
+    ------
+    MissingDependencyError
+        If shap is not installed.
+    """
+    shap = _optional("shap", "0.46")
+    table, data, names = values.values, values.data, list(values.feature_names)
+    if values.remainder is not None:
+        table = np.concatenate([table, values.remainder[:, None, :]], axis=1)
+        data = np.column_stack([data, np.full(len(data), np.nan)])
+        names.append("remainder")
+    chosen = 0 if output is None and len(values.base) == 1 else output
+    if chosen is not None and not 0 <= chosen < len(values.base):
+        raise InvalidInputError(f"there is no output {chosen}; there are {len(values.base)}")
+    base = np.tile(values.base, (len(table), 1))
+    if chosen is not None:
+        table, base = table[:, :, chosen], base[:, chosen]
+    return shap.Explanation(
+        values=np.ascontiguousarray(table),
+        base_values=base,
+        data=data,
+        feature_names=names,
+        output_names=list(values.output_names) if chosen is None else None,
+    )
+
+
+def to_shapiq(values: ShapleyInteractions | ShapleyValues, row: int, *, output: int = 0) -> Any:
+    """Return the values of one row as ``shapiq.InteractionValues``, so that shapiq can draw them.
+
+    Parameters
+    ----------
+    values : ShapleyInteractions or ShapleyValues
+        From ``d.shapley_interactions(X)`` or ``d.shapley_values(X)``.
+    row : int
+        The row.
+    output : int
+        The output.
+
+    Returns
+    -------
+    shapiq.InteractionValues
+
+    Raises
+    ------
+    MissingDependencyError
+        If shapiq is not installed.
+    InvalidInputError
+        If the index has no counterpart in shapiq, or part of the model is left over as a
+        remainder that belongs to no features.
+    """
+    shapiq = _optional("shapiq", "1.4")
+    if values.remainder is not None:
+        raise InvalidInputError(
+            "part of the model stands apart as a remainder, for which shapiq has no place; "
+            "decompose with order=None, so that every effect has its features"
+        )
+    if isinstance(values, ShapleyValues):
+        numbers = values.values[row, :, output]
+        own: dict[Subset, float] = {(j,): float(number) for j, number in enumerate(numbers)}
+        index, order = "SV", 1
+    else:
+        if values.interaction_index == "components":
+            index, order = "Moebius", max((len(s) for s in values.values), default=1)
+        else:
+            index, order = values.interaction_index, values.order
+        own = {subset: float(table[row, output]) for subset, table in values.values.items()}
+        if order == 1 and index != "Moebius":
+            index = "SV"
+    base = float(values.base[output])
+    everything: dict[Subset, float] = {(): base, **own}
+    return shapiq.InteractionValues(
+        values=np.array(list(everything.values())),
+        index=index,
+        max_order=order,
+        n_players=len(values.feature_names),
+        min_order=0,
+        interaction_lookup={subset: k for k, subset in enumerate(everything)},
+        estimated=False,
+        baseline_value=base,
+    )
+
+
+def _optional(name: str, least: str) -> Any:
+    try:
+        return import_module(name)
+    except ImportError as error:
+        raise MissingDependencyError(
+            f"this needs {name}, which is not installed: python -m pip install '{name}>={least}'"
+        ) from error

@@ -1,0 +1,1 @@
+"""Shapley values of a decomposition or a tree ensemble, and Shapley Sets."""

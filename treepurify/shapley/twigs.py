@@ -1,0 +1,217 @@
+"""The small subtrees that Shapley values of tree ensembles are computed by."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify._kernels.shapley_twigs import find_twigs, path_bits, twig_states, twig_tables
+from treepurify.errors import UnsupportedModelError
+from treepurify.models.ensemble import TreeEnsemble
+
+__all__ = ["TABLE_BITS", "Twigs", "lay_out_twigs", "states_of", "tables_of_twig"]
+
+Array = npt.NDArray[np.float64]
+Indices = npt.NDArray[np.int64]
+
+# Measured at depth 6: larger tables leave the cache, smaller ones mean more look-ups.
+_TWIG_BITS = 10
+# Longer paths are summed pattern by pattern: a table of 2**12 states takes 20 ms a leaf.
+TABLE_BITS = 12
+_MOST_BITS = 63
+
+
+@dataclass(frozen=True, eq=False)
+class Twigs:
+    """Twigs of an ensemble; arrays are by node, and a twig goes by its root.
+
+    Parameters
+    ----------
+    parent, bit, n_bits : ndarray of int64
+        See `path_bits`.
+    twig : ndarray of int64
+        Root of the node's twig; -1 above twigs.
+    buffer_row : ndarray of int64
+        Row of the state buffer; -1 inside twigs.
+    test_ptr, test_node, test_number : ndarray of int64
+        Inner nodes of each twig, and the number of each in its own twig (-1 elsewhere).
+    roots : ndarray of int64
+        Roots of the twigs, increasing.
+    leaf_ptr, leaf_node : ndarray of int64
+        Leaves of each twig, by position in `roots`.
+    """
+
+    parent: Indices
+    bit: Indices
+    n_bits: Indices
+    twig: Indices
+    buffer_row: Indices
+    test_ptr: Indices
+    test_node: Indices
+    test_number: Indices
+    roots: Indices
+    leaf_ptr: Indices
+    leaf_node: Indices
+
+    def roots_of(self, first: int, last: int) -> Indices:
+        """Return the twigs of the tree ``first:last``."""
+        return self.roots[slice(*np.searchsorted(self.roots, [first, last]))]
+
+    def n_tests(self, root: int) -> int:
+        """Return the number of tests inside a twig."""
+        return int(self.test_ptr[root + 1] - self.test_ptr[root])
+
+    def n_state_bits(self, root: int) -> int:
+        """Return the number of bits of a twig's state."""
+        return int(self.n_bits[root]) + self.n_tests(root)
+
+    def leaves(self, root: int) -> Indices:
+        """Return the leaves of a twig."""
+        position = np.searchsorted(self.roots, root)
+        return self.leaf_node[self.leaf_ptr[position] : self.leaf_ptr[position + 1]]
+
+    def features(self, root: int, ensemble: TreeEnsemble) -> list[int]:
+        """Return the features on the paths to a twig's leaves, increasing."""
+        nodes = list(self.test_node[self.test_ptr[root] : self.test_ptr[root + 1]])
+        node = int(root)
+        while self.parent[node] >= 0:
+            node = int(self.parent[node])
+            nodes.append(node)
+        return sorted({int(ensemble.feature[node]) for node in nodes})
+
+
+def lay_out_twigs(ensemble: TreeEnsemble) -> Twigs:
+    """Split the trees of an ensemble into twigs.
+
+    Raises
+    ------
+    UnsupportedModelError
+        If a path tests more than 63 different features.
+    """
+    parent, bit, n_bits = path_bits(ensemble.feature, ensemble.left, ensemble.right)
+    if n_bits.max(initial=0) > _MOST_BITS:
+        raise UnsupportedModelError(
+            f"a path tests {n_bits.max()} different features; interventional Shapley values are "
+            f"computed for at most {_MOST_BITS}. Train with a smaller depth."
+        )
+    twig = find_twigs(ensemble.tree_ptr, ensemble.left, ensemble.right, n_bits, _TWIG_BITS)
+    nodes = np.arange(len(twig))
+    roots = np.flatnonzero(twig == nodes)
+    is_leaf = ensemble.feature < 0
+    tests = np.flatnonzero((twig >= 0) & ~is_leaf)
+    tests = tests[np.argsort(twig[tests], kind="stable")]
+    test_ptr = np.searchsorted(twig[tests], np.arange(len(twig) + 1))
+    test_number = np.full(len(twig), -1, dtype=np.int64)
+    test_number[tests] = np.arange(len(tests)) - test_ptr[twig[tests]]
+    leaves = np.flatnonzero(is_leaf)
+    leaves = leaves[np.argsort(twig[leaves], kind="stable")]
+    buffered = (twig < 0) | (twig == nodes)
+    tree = np.searchsorted(ensemble.tree_ptr, nodes, side="right") - 1
+    rank = np.cumsum(buffered) - 1
+    before = np.concatenate([[0], np.cumsum(buffered)])[ensemble.tree_ptr[tree]]
+    return Twigs(
+        parent,
+        bit,
+        n_bits,
+        twig,
+        np.where(buffered, rank - before, -1),
+        test_ptr,
+        tests,
+        test_number,
+        roots,
+        np.append(np.searchsorted(twig[leaves], roots), len(leaves)),
+        leaves,
+    )
+
+
+def states_of(
+    ensemble: TreeEnsemble, twigs: Twigs, trees: range, values: Array
+) -> Iterator[tuple[int, npt.NDArray[Any]]]:
+    """Yield each tree with the states of the rows, shape (n_buffers, n_rows).
+
+    Parameters
+    ----------
+    ensemble : TreeEnsemble
+        The trees.
+    twigs : Twigs
+        Their twigs.
+    trees : range
+        The trees wanted.
+    values : ndarray of float64, shape (n_features, n_rows)
+        The rows, feature by feature. The yielded array is overwritten by the next tree.
+    """
+    widest = max((twigs.n_state_bits(root) for root in twigs.roots), default=1)
+    of_type = next(t for t in (np.uint8, np.uint16, np.uint32, np.uint64) if _bits(t) >= widest)
+    goes_left = np.empty(values.shape[1], dtype=np.bool_)
+    states: npt.NDArray[Any] = np.empty((0, values.shape[1]), dtype=of_type)
+    for tree in trees:
+        first, last = ensemble.tree_ptr[tree : tree + 2].tolist()
+        n_buffers = int(twigs.buffer_row[first:last].max()) + 1
+        if n_buffers > len(states):
+            states = np.empty((n_buffers, values.shape[1]), dtype=of_type)
+        twig_states(
+            first,
+            last,
+            values,
+            ensemble.feature,
+            ensemble.cut,
+            ensemble.left,
+            ensemble.right,
+            ensemble.missing_left,
+            ensemble.category_ptr,
+            ensemble.category_left,
+            twigs.bit,
+            twigs.n_bits,
+            twigs.twig,
+            twigs.buffer_row,
+            twigs.test_ptr,
+            twigs.test_node,
+            goes_left,
+            states,
+        )
+        yield tree, states
+
+
+def _bits(of_type: type[np.unsignedinteger[Any]]) -> int:
+    return 8 * np.dtype(of_type).itemsize
+
+
+def tables_of_twig(
+    ensemble: TreeEnsemble, twigs: Twigs, root: int, features: list[int], counts: Array
+) -> Array:
+    """Return the Shapley values of a twig by state, shape (n_values, n_features_of_twig, n_states).
+
+    Parameters
+    ----------
+    ensemble : TreeEnsemble
+        The trees.
+    twigs : Twigs
+        Their twigs.
+    root : int
+        The twig.
+    features : list of int
+        Its features.
+    counts : ndarray of float64, shape (n_states,)
+        Share of the background in each state.
+    """
+    slot_of_feature = np.zeros(ensemble.n_features, dtype=np.int64)
+    slot_of_feature[features] = np.arange(len(features))
+    tables = np.zeros((ensemble.value.shape[1], len(features), len(counts)))
+    twig_tables(
+        root,
+        twigs.leaves(root),
+        counts,
+        ensemble.feature,
+        ensemble.left,
+        twigs.parent,
+        twigs.bit,
+        twigs.n_bits,
+        twigs.test_number,
+        twigs.n_tests(root),
+        ensemble.value,
+        slot_of_feature,
+        tables,
+    )
+    return tables

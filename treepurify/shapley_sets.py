@@ -1,0 +1,345 @@
+"""Shapley Sets of a tree model or of any function."""
+
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify.columns import Columns
+from treepurify.engines.indices import interaction_indices
+from treepurify.errors import InvalidInputError
+from treepurify.grids.grid import Subset
+from treepurify.models.ensemble import TreeEnsemble
+from treepurify.progress import ProgressReport, progress_report
+from treepurify.shapley.connected import connected_groups
+from treepurify.shapley.functions import CountedFunction, as_function
+from treepurify.shapley.gaussian import GaussianValue, gaussian_value
+from treepurify.shapley.index import InteractionStrengths, sampled_strengths
+from treepurify.shapley.recursive import Grouping, group_recursively, mixing_test, value_test
+from treepurify.shapley.sets import Sampling, ShapleySets, read_groups
+from treepurify.shapley.structure import group_by_structure
+from treepurify.shapley.value_functions import EmpiricalValue, ValueFunction, reference_value
+
+__all__ = ["shapley_sets"]
+
+Array = npt.NDArray[np.float64]
+Value = Literal["marginal", "mean", "baseline", "conditional", "conditional-empirical"]
+Method = Literal["auto", "recursive", "structure", "index"]
+
+# Weaker interactions are mostly what boosting leaves behind between features that do not interact:
+# at this share the blocks of known functions come out at depths 3 and 6.
+_SHARE = 0.0125
+# Draws of absent features are rounded themselves, before the function is.
+_ROUNDED_DRAWS = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class _Found:
+    """Groups and what is known about them."""
+
+    groups: tuple[Subset, ...]
+    method: str
+    strengths: InteractionStrengths | None = None
+    stability: Array | None = None
+    grouping: Grouping | None = None
+    tolerance: object = None
+
+
+def shapley_sets(
+    model_or_f: Any,
+    X: Any,
+    x: Any = None,
+    *,
+    value: Value = "marginal",
+    method: Method = "auto",
+    groups: Any = None,
+    baseline: Any = None,
+    tolerance: float | Literal["auto"] = "auto",
+    sampling: Sampling | None = None,
+    seed: int = 0,
+    progress: bool = True,
+) -> ShapleySets:
+    """Group features that a function cannot be separated over, and value each group.
+
+    A Shapley value splits an interaction evenly among features that may pull in opposite
+    directions. Shapley Sets (Sivill and Flach 2023) leaves it whole: the features are
+    partitioned into groups over which the function adds up, and the worth of a group is what
+    it changes alone. For groups that add up this is the Shapley value of the group.
+
+    Parameters
+    ----------
+    model_or_f : object, str, Path or callable
+        A tree model or its file, evaluated on the margin scale; a callable from rows to
+        values; or an object with `predict`.
+    X : array_like or table of shape (n_rows, n_features)
+        Rows that stand for the data.
+    x : array_like or table of shape (n_explained, n_features), optional
+        Rows to value the groups for.
+    value : {"marginal", "mean", "baseline", "conditional", "conditional-empirical"}
+        Where absent features come from. ``"marginal"``: each row of `X`, averaged;
+        ``"mean"``: the means of the columns, the paper's equation 2; ``"baseline"``: the row
+        `baseline`, equation 3; ``"conditional"``: drawn given the present features as if all
+        were normal, equation 4; ``"conditional-empirical"``: rows of `X` weighted by their
+        distance to the row.
+    method : {"auto", "recursive", "structure", "index"}
+        ``"recursive"``: the paper's search, with probes from `X`. ``"structure"``: the
+        interactions that a tree ensemble truly holds, exactly. ``"index"``: pairs whose share
+        of the variance exceeds the tolerance. ``"auto"``: ``"index"`` for a tree ensemble,
+        where boosting leaves weak interactions between almost all features, else
+        ``"recursive"``. With conditional values ``"structure"`` and ``"index"`` also
+        join features that depend on each other in the data.
+    groups : sequence, optional
+        Groups given by name or position; nothing is searched then.
+    baseline : array_like of shape (n_features,), optional
+        Row for ``value="baseline"``, in the form of `X`: one row.
+    tolerance : float or "auto"
+        ``"recursive"``, ``"structure"``: largest non-additivity that counts as none; by
+        default what rounding can explain. ``"index"``: share of the variance; 0.0125.
+    sampling : Sampling, optional
+        How many probes, draws and resamples.
+    seed : int
+        Seed of everything random.
+    progress : bool
+        Whether to report progress on standard error after the first second.
+
+    Returns
+    -------
+    ShapleySets
+        Its remainder says how far the groups are from adding up, row by row.
+
+    Raises
+    ------
+    InvalidInputError
+        If rows, options or groups cannot be used.
+    UnsupportedModelError
+        If a model cannot be parsed exactly.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).normal(size=(200, 3))
+    >>> def f(X):
+    ...     return X[:, 0] + 2 * X[:, 1] * X[:, 2]
+    >>> sets = shapley_sets(f, X, [[1, 1, 1]], value="baseline", baseline=[[0, 0, 0]])
+    >>> sets.groups
+    ((0,), (1, 2))
+    >>> sets.values[0, :, 0]
+    array([1., 2.])
+    """
+    sampling = Sampling() if sampling is None else sampling
+    _check_options(value, method, tolerance, seed)
+    report = progress_report(progress)
+    function = as_function(model_or_f, X)
+    rows = function.read(X)
+    if len(rows) == 0:
+        raise InvalidInputError("X has no rows; pass rows that stand for the data")
+    rng = np.random.default_rng(seed)
+    worth = _value_function(function, rows, value, baseline, sampling, rng)
+    before = function.rows_evaluated
+    if groups is not None:
+        found = _Found(read_groups(groups, function.feature_names), "given")
+    else:
+        search = _Search(function, X, rows, value, worth, tolerance, sampling, rng, report)
+        found = search.run(method)
+    grouping_rows = function.rows_evaluated - before
+    values, remainder = None, None
+    if x is not None:
+        values, remainder = _valued(function, worth, found.groups, function.read(x), report)
+    n_outputs = len(worth.base)
+    return ShapleySets(
+        found.groups,
+        values,
+        worth.base,
+        remainder,
+        function.feature_names,
+        getattr(function.model, "output_names", tuple(f"output{k}" for k in range(n_outputs))),
+        found.method,
+        value,
+        worth,
+        found.strengths,
+        found.stability,
+        {
+            "rows_evaluated_for_groups": grouping_rows,
+            "rows_evaluated_in_all": function.rows_evaluated,
+            "tolerance": found.tolerance,
+            "seed": seed,
+            **_facts(found.grouping),
+        },
+    )
+
+
+def _check_options(value: str, method: str, tolerance: object, seed: object) -> None:
+    for name, given, known in (("value", value, Value), ("method", method, Method)):
+        if given not in get_args(known):
+            raise InvalidInputError(f"{name} must be one of {get_args(known)}, got {given!r}")
+    if tolerance != "auto":
+        good = isinstance(tolerance, int | float | np.number) and not isinstance(tolerance, bool)
+        if not good or not np.isfinite(float(tolerance)) or float(tolerance) < 0:  # type: ignore[arg-type]
+            raise InvalidInputError(
+                f'tolerance must be "auto" or a finite number, not negative; got {tolerance!r}'
+            )
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+        raise InvalidInputError(f"seed must be an integer, not negative; got {seed!r}")
+
+
+def _value_function(
+    function: CountedFunction,
+    rows: Array,
+    value: Value,
+    baseline: Any,
+    sampling: Sampling,
+    rng: np.random.Generator,
+) -> ValueFunction:
+    if (baseline is not None) != (value == "baseline"):
+        raise InvalidInputError('pass baseline together with value="baseline", and only then')
+    if value == "baseline":
+        reference = function.read(np.atleast_2d(baseline) if np.ndim(baseline) == 1 else baseline)
+        if len(reference) != 1:
+            raise InvalidInputError(f"baseline must be one row, got {len(reference)}")
+        return reference_value(function, reference)
+    if value == "marginal":
+        return reference_value(function, rows)
+    categorical = function.model is not None and any(
+        spec.is_categorical for spec in function.model.features
+    )
+    if categorical or np.any(np.isnan(rows)):
+        raise InvalidInputError(
+            f"value={value!r} needs numbers without gaps in every column: means and distances of "
+            'categories or missing values mean nothing. Use value="marginal" or "baseline".'
+        )
+    if value == "mean":
+        return reference_value(function, rows.mean(axis=0, keepdims=True))
+    if value == "conditional":
+        return gaussian_value(function, rows, sampling.draws, rng)
+    return EmpiricalValue(function, rows, reference_value(function, rows).base)
+
+
+@dataclass(frozen=True, eq=False)
+class _Search:
+    """What a search for groups works with."""
+
+    function: CountedFunction
+    X: Any
+    rows: Array
+    value: Value
+    worth: ValueFunction
+    tolerance: float | Literal["auto"]
+    sampling: Sampling
+    rng: np.random.Generator
+    report: ProgressReport
+
+    def run(self, method: Method) -> _Found:
+        """Return the groups by one of the methods."""
+        is_tree = isinstance(self.function.model, TreeEnsemble)
+        chosen = method
+        if method == "auto":
+            chosen = "index" if is_tree else "recursive"
+        if chosen == "recursive":
+            return self._recursive()
+        return self._structure() if chosen == "structure" else self._index()
+
+    def _recursive(self) -> _Found:
+        allowed = (0.0, 0.0 if self.tolerance == "auto" else float(self.tolerance) / 4)
+        if self.tolerance == "auto":
+            allowed = self.function.rounding(self.rows)
+        if self.value.startswith("conditional"):
+            if self.tolerance == "auto":
+                allowed = (allowed[0] + _ROUNDED_DRAWS, allowed[1])
+            test = value_test(self.worth, self.rows, self.sampling.probes, allowed, self.rng)
+        else:
+            test = mixing_test(self.function, self.rows, self.sampling.probes, allowed, self.rng)
+        found = group_recursively(self.function.n_features, test, self.report)
+        if self.tolerance == "auto":
+            used: object = {"relative": allowed[0], "absolute": 4 * allowed[1]}
+        else:
+            used = float(self.tolerance)
+        return _Found(found.groups, "recursive", grouping=found, tolerance=used)
+
+    def _structure(self) -> _Found:
+        model = self.function.model
+        if not isinstance(model, TreeEnsemble):
+            raise InvalidInputError(
+                'method="structure" reads the trees of an ensemble; use method="recursive" for '
+                "other functions"
+            )
+        given = None if self.tolerance == "auto" else float(self.tolerance)
+        columns = Columns(model.features, tuple(self.rows.T), len(self.rows))
+        groups = group_by_structure(model, columns, given, self.report)
+        used = "rounding of sums of leaf values" if given is None else given
+        return _Found(self._with_dependence(groups), "structure", tolerance=used)
+
+    def _index(self) -> _Found:
+        share = _SHARE if self.tolerance == "auto" else float(self.tolerance)
+        strengths = self._strengths(None)
+        groups = self._with_dependence(strengths.groups(share))
+        stability = None
+        n = self.function.n_features
+        if self.sampling.bootstrap:
+            stability = np.zeros((n, n))
+            for k in range(self.sampling.bootstrap):
+                self.report("resampling rows", k, self.sampling.bootstrap)
+                drawn = self.rng.integers(len(self.rows), size=len(self.rows))
+                for group in self._with_dependence(self._strengths(drawn).groups(share)):
+                    stability[np.ix_(group, group)] += 1 / self.sampling.bootstrap
+        return _Found(groups, "index", strengths, stability, tolerance=share)
+
+    def _strengths(self, drawn: npt.NDArray[np.int64] | None) -> InteractionStrengths:
+        if not isinstance(self.function.model, TreeEnsemble):
+            rows = self.rows if drawn is None else self.rows[drawn]
+            return sampled_strengths(
+                self.function, rows, self.sampling.samples, self.rng, self.report
+            )
+        weight = None if drawn is None else np.bincount(drawn, minlength=len(self.rows))
+        indices = interaction_indices(
+            self.function.model, self.X, sample_weight=weight, progress=False
+        )
+        variance = indices.variance[:, None, None]
+        shares = np.divide(
+            indices.pair_total,
+            variance,
+            out=np.zeros_like(indices.pair_total),
+            where=variance > 0,
+        )
+        return InteractionStrengths(
+            np.clip(shares.max(axis=0), 0.0, 1.0), self.function.feature_names, indices.measure
+        )
+
+    def _with_dependence(self, groups: tuple[Subset, ...]) -> tuple[Subset, ...]:
+        """Join groups whose features depend on each other, where values are conditional."""
+        if not self.value.startswith("conditional"):
+            return groups
+        fitted = self.worth
+        if not isinstance(fitted, GaussianValue):
+            fitted = gaussian_value(self.function, self.rows, 2, np.random.default_rng(0))
+        parts = (*groups, *fitted.blocks)
+        edges = [(part[0], j) for part in parts for j in part[1:]]
+        return connected_groups(self.function.n_features, edges)
+
+
+def _valued(
+    function: CountedFunction,
+    worth: ValueFunction,
+    groups: tuple[Subset, ...],
+    rows: Array,
+    report: ProgressReport,
+) -> tuple[Array, Array]:
+    """Return the worth of each group and what is missing to the prediction."""
+    found = []
+    if len(rows) == 0:
+        empty = np.zeros((0, len(groups), len(worth.base)))
+        return empty, np.zeros((0, len(worth.base)))
+    for number, group in enumerate(groups):
+        report("valuing groups", number, len(groups))
+        found.append(worth(rows, group))
+    values = np.stack(found, axis=1)
+    return values, function(rows) - worth.base - values.sum(axis=1)
+
+
+def _facts(grouping: Grouping | None) -> dict[str, Any]:
+    if grouping is None:
+        return {}
+    return {
+        "tests": grouping.tests,
+        "same_groups_for_tolerances": (grouping.largest_additive, grouping.smallest_interaction),
+    }
