@@ -3,6 +3,10 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from treepurify.analysis.audit import Audit
+from treepurify.analysis.comparison import Comparison, compare
+from treepurify.analysis.findings import Finding
+from treepurify.auditing import audit
 from treepurify.certificate import Certificate
 from treepurify.components import Component, TensorComponent
 from treepurify.decomposition import Decomposition
@@ -40,17 +44,20 @@ from treepurify.weights import (
 )
 
 if TYPE_CHECKING:
-    from treepurify import plots, report
+    from treepurify import export, plots, report
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Audit",
     "Certificate",
+    "Comparison",
     "Component",
     "ConvergenceWarning",
     "CountedCells",
     "Decomposition",
     "Empirical",
+    "Finding",
     "Independent",
     "InteractionIndices",
     "InvalidInputError",
@@ -72,7 +79,10 @@ __all__ = [
     "UnsupportedModelError",
     "Weighting",
     "__version__",
+    "audit",
+    "compare",
     "count_cells",
+    "export",
     "interaction_indices",
     "interventional_shapley_values",
     "load",
@@ -87,6 +97,6 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     # Drawing is loaded when it is asked for: it needs packages that purifying does not.
-    if name in ("plots", "report"):
+    if name in ("export", "plots", "report"):
         return import_module(f"treepurify.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""The command line: ``treepurify demo``, ``treepurify info`` and ``treepurify purify``."""
+"""The command line: ``treepurify demo | info | purify | compare | audit | report``."""
 
 __all__ = ["main"]
 

@@ -1,12 +1,13 @@
 """The commands."""
 
-import shlex
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from treepurify.cli import inspection
+from treepurify.cli.command_line import command_line
 from treepurify.cli.console import (
     note,
     print_certificate,
@@ -17,6 +18,17 @@ from treepurify.cli.console import (
 )
 from treepurify.cli.data import DataFile, read_data
 from treepurify.cli.information import feature_rows, model_facts
+from treepurify.cli.options import (
+    DropOption,
+    ModelArgument,
+    PicturesOption,
+    QuietOption,
+    TargetOption,
+    TopOption,
+    WeightColumnOption,
+    Weights,
+    WeightsOption,
+)
 from treepurify.cli.results import summary_as_json, write_results
 from treepurify.decomposition import Decomposition
 from treepurify.demo import DATASETS, load_demo_data, train_demo_model
@@ -38,42 +50,12 @@ app = typer.Typer(
 )
 
 
-class Weights(StrEnum):
-    """The distribution of the features."""
-
-    EMPIRICAL = "empirical"
-    LAPLACE = "laplace"
-    UNIFORM = "uniform"
-    INDEPENDENT = "independent"
-
-
 class Format(StrEnum):
     """How results are printed."""
 
     TABLE = "table"
     CSV = "csv"
     JSON = "json"
-
-
-ModelFile = Annotated[
-    Path,
-    typer.Argument(
-        exists=True,
-        dir_okay=False,
-        metavar="MODEL",
-        help="XGBoost .json or .ubj, LightGBM .txt, CatBoost .json or .cbm, EBM .json",
-    ),
-]
-WeightsOption = Annotated[
-    Weights, typer.Option("--weights", help="Distribution under which effects are purified.")
-]
-TopOption = Annotated[int, typer.Option(min=1, help="Number of effects in the table.")]
-QuietOption = Annotated[
-    bool, typer.Option("--quiet", "-q", help="No progress and no notes on standard error.")
-]
-PicturesOption = Annotated[
-    int, typer.Option(min=0, help="Number of main effects, and of pairs, drawn in the report.")
-]
 
 
 def _print_version(wanted: bool) -> None:
@@ -94,7 +76,8 @@ def _known_dataset(name: str) -> str:
     epilog="Examples:\n\n"
     "treepurify demo\n\n"
     "treepurify info model.json\n\n"
-    "treepurify purify model.json data.csv --target-column price --out results"
+    "treepurify purify model.json data.csv --target-column price --out results\n\n"
+    "treepurify audit model.json data.csv --target-column price"
 )
 def _treepurify(
     version: Annotated[
@@ -138,7 +121,7 @@ def demo(
         difference = d.verify(trained.model, trained.X_train)
         note("drawing the report", quiet=quiet)
         out.mkdir(parents=True, exist_ok=True)
-        report = write_html(d, out / "report.html", top=pictures, command=_command_line(context))
+        report = write_html(d, out / "report.html", top=pictures, command=command_line(context))
     score = "R squared" if data.task == "regression" else "accuracy"
     print_facts(
         [
@@ -160,7 +143,7 @@ def demo(
 
 
 @app.command(epilog="Example:\n\ntreepurify info model.json")
-def info(model: ModelFile) -> None:
+def info(model: ModelArgument) -> None:
     """Say what a model file holds: features, trees, effects, outputs and link."""
     with refusals():
         parsed = parse_model(model)
@@ -179,7 +162,7 @@ def info(model: ModelFile) -> None:
 )
 def purify(  # noqa: PLR0913, PLR0917 - one argument an option of the command line
     context: typer.Context,
-    model: ModelFile,
+    model: ModelArgument,
     data: Annotated[
         Path | None,
         typer.Argument(
@@ -194,15 +177,9 @@ def purify(  # noqa: PLR0913, PLR0917 - one argument an option of the command li
         int | None,
         typer.Option(min=1, help="Largest number of features of an effect that is kept apart."),
     ] = None,
-    target_column: Annotated[
-        str | None, typer.Option(help="Column with the target; it is dropped.")
-    ] = None,
-    drop_column: Annotated[
-        list[str] | None, typer.Option(help="Another column to drop; may be repeated.")
-    ] = None,
-    sample_weight_column: Annotated[
-        str | None, typer.Option(help="Column with the weight of each row.")
-    ] = None,
+    target_column: TargetOption = None,
+    drop_column: DropOption = None,
+    sample_weight_column: WeightColumnOption = None,
     out: Annotated[
         Path | None,
         typer.Option(file_okay=False, help="Folder for the files; MODEL-purified by default."),
@@ -237,7 +214,7 @@ def purify(  # noqa: PLR0913, PLR0917 - one argument an option of the command li
             progress=not quiet,
         )
         note(f"writing {folder}", quiet=quiet)
-        files, left_out = write_results(d, folder, command=_command_line(context), top=pictures)
+        files, left_out = write_results(d, folder, command=command_line(context), top=pictures)
     if left_out:
         note(f"effects.csv leaves out {len(left_out)} large effects for its size", quiet=quiet)
     _print_result(d, files, output_format, top)
@@ -266,16 +243,14 @@ def _print_result(d: Decomposition, files: list[Path], output_format: Format, to
             typer.echo(str(file))
 
 
-def _command_line(context: typer.Context) -> str:
-    """Return the command with the parameters that were given."""
-    words = ["treepurify", context.info_name or ""]
-    for parameter in context.command.params:
-        name = parameter.name or ""
-        source = context.get_parameter_source(name)
-        if source is None or source.name != "COMMANDLINE":
-            continue
-        value = context.params[name]
-        for one in value if isinstance(value, list | tuple) else [value]:
-            words += [parameter.opts[0]] * (parameter.param_type_name == "option")
-            words += [str(one)] * (one is not True)
-    return shlex.join(words)
+app.command(
+    epilog="Examples:\n\n"
+    "treepurify compare model.json data.parquet --weights empirical --weights uniform\n\n"
+    "treepurify compare model.json data.csv --other-model new.json --target-column price"
+)(inspection.compare)
+app.command(
+    epilog="Example:\n\ntreepurify audit model.json data.csv --target-column price --out audit"
+)(inspection.audit)
+app.command(epilog="Example:\n\ntreepurify report results/decomposition.tpz --out report.html")(
+    inspection.report
+)

@@ -4,8 +4,29 @@ Every function returns the axes it drew on; nothing is shown or saved. Without `
 figure is made through pyplot, so that notebooks and ``matplotlib.pyplot.show`` display it.
 """
 
+from treepurify.plots.audits import finding
+from treepurify.plots.beeswarm import beeswarm
+from treepurify.plots.comparisons import comparison
 from treepurify.plots.importances import importance
 from treepurify.plots.main_effects import main_effect
+from treepurify.plots.network import network
+from treepurify.plots.orders import variance_by_order
+from treepurify.plots.overlays import overlay
+from treepurify.plots.pair_lines import pair_lines
 from treepurify.plots.pairs import pair
+from treepurify.plots.rows import force, waterfall
 
-__all__ = ["importance", "main_effect", "pair"]
+__all__ = [
+    "beeswarm",
+    "comparison",
+    "finding",
+    "force",
+    "importance",
+    "main_effect",
+    "network",
+    "overlay",
+    "pair",
+    "pair_lines",
+    "variance_by_order",
+    "waterfall",
+]

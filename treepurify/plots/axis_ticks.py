@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
 __all__ = ["set_ticks", "shorten"]
 
-_MOST_LABELS = 45
+_MOST_LABELS = 24
+_SHORTEST_NAME = 8
 _ROOM_FOR_LABEL = 0.08
 
 
@@ -50,9 +51,27 @@ def set_ticks(ax: "Axes", which: Literal["x", "y"], axis: FeatureAxis, layout: A
         drawn.set_tick_params(rotation=90 if axis.is_categorical else 0)
 
 
-def shorten(label: str, most: int = 22) -> str:
-    """Return a label of at most `most` characters."""
-    return label if len(label) <= most else label[: most - 1].rstrip() + "…"
+def shorten(label: str, most: int = 26) -> str:
+    """Return a label of at most `most` characters, cut in the middle of each name.
+
+    Names that differ tend to do so at an end.
+
+    Examples
+    --------
+    >>> shorten("a_rather_long_feature_name_17", 16), shorten("age", 16)
+    ('a_rathe…_name_17', 'age')
+    """
+    if len(label) <= most:
+        return label
+    parts = label.split(" & ")
+    room = (most - 3 * (len(parts) - 1)) // len(parts)
+    if len(parts) > 1 and room >= _SHORTEST_NAME:
+        # What short names leave is for the long ones.
+        n_long = sum(len(part) > room for part in parts)
+        spare = sum(max(room - len(part), 0) for part in parts) // max(n_long, 1)
+        return " & ".join(shorten(part, room + spare) for part in parts)
+    tail = most // 2
+    return label[: most - tail - 1].rstrip() + "…" + label[-tail:].lstrip()
 
 
 def _number(value: float) -> str:

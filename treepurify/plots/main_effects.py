@@ -1,12 +1,13 @@
 """The figure of a main effect: before and after purification, over the density of the data."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from treepurify.components import TensorComponent
 from treepurify.decomposition import Decomposition
+from treepurify.errors import InvalidInputError
 from treepurify.plots.axis_layout import AxisLayout, lay_out_axis
 from treepurify.plots.axis_ticks import set_ticks, shorten
 from treepurify.plots.style import (
@@ -28,9 +29,10 @@ from treepurify.plots.terms import effect_label, find_tensor, output_position, r
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["main_effect", "main_effect_size"]
+__all__ = ["CategoryOrder", "cells_from_top", "main_effect", "main_effect_size"]
 
 Array = npt.NDArray[np.float64]
+CategoryOrder = Literal["effect", "mass", "name"]
 
 _MOST_CATEGORIES = 40
 _MOST_VECTOR_CELLS = 2000
@@ -43,6 +45,7 @@ def main_effect(
     *,
     output: int | str = 0,
     before: bool = True,
+    sort: CategoryOrder = "effect",
     ax: "Axes | None" = None,
 ) -> "Axes":
     """Draw one main effect, before and after purification.
@@ -62,6 +65,9 @@ def main_effect(
         The output, by position or name.
     before : bool
         Whether to draw the effect as the model carries it, too, shifted to mean zero.
+    sort : {"effect", "mass", "name"}
+        Order of categories from top to bottom; categories that are numbers keep theirs
+        under ``"effect"``.
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
 
@@ -93,7 +99,8 @@ def main_effect(
     earlier = None if raw is None else raw[:, position]
     label = effect_label(d, position)
     if component.axes[0].is_categorical:
-        return _draw_bars(component, after, earlier, label, ax)
+        cells = cells_from_top(component, after, sort)
+        return _draw_bars(component, cells, after, earlier, label, ax)
     return _draw_steps(component, after, earlier, label, ax)
 
 
@@ -177,10 +184,14 @@ def _draw_density(strip: "Axes", layout: AxisLayout, mass: Array) -> None:
 
 
 def _draw_bars(
-    component: TensorComponent, after: Array, before: Array | None, label: str, ax: "Axes | None"
+    component: TensorComponent,
+    cells: npt.NDArray[np.intp],
+    after: Array,
+    before: Array | None,
+    label: str,
+    ax: "Axes | None",
 ) -> "Axes":
     axis = component.axes[0]
-    cells = _cells_from_top(component, after)
     gaps = np.array([0.0 if cell < axis.n_regular else 0.4 for cell in cells])
     positions = np.arange(len(cells)) + np.cumsum(gaps)
     ax = axes_or_new(ax, *main_effect_size(component))
@@ -218,14 +229,28 @@ def _draw_bars(
     return ax
 
 
-def _cells_from_top(component: TensorComponent, after: Array) -> npt.NDArray[np.intp]:
-    """Return the cells to draw, from top to bottom, special ones last."""
+def cells_from_top(
+    component: TensorComponent, after: Array, sort: CategoryOrder = "effect"
+) -> npt.NDArray[np.intp]:
+    """Return the cells of a categorical effect to draw, from top to bottom, special ones last.
+
+    Raises
+    ------
+    InvalidInputError
+        If `sort` is unknown.
+    """
+    if sort not in get_args(CategoryOrder):
+        raise InvalidInputError(f'sort must be "effect", "mass" or "name", got {sort!r}')
     axis = component.axes[0]
     regular = np.arange(axis.n_regular)
     if len(regular) > _MOST_CATEGORIES:
         heaviest = np.argsort(-component.mass[: axis.n_regular], kind="stable")
         regular = np.sort(heaviest[:_MOST_CATEGORIES])
-    if not all(_is_number(axis.categories[cell]) for cell in regular):
+    if sort == "mass":
+        regular = regular[np.argsort(-component.mass[regular], kind="stable")]
+    elif sort == "name":
+        regular = np.array(sorted(regular, key=lambda cell: str(axis.categories[cell])))
+    elif not all(_is_number(axis.categories[cell]) for cell in regular):
         regular = regular[np.argsort(-after[regular], kind="stable")]
     return np.concatenate([regular, np.arange(axis.n_regular, axis.n_cells)]).astype(np.intp)
 

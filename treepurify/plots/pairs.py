@@ -44,6 +44,7 @@ def pair(
     output: int | str = 0,
     before: bool = False,
     limit: float | None = None,
+    show_empty: bool = False,
     ax: "Axes | None" = None,
 ) -> "Axes":
     """Draw the effect of two features as a heatmap.
@@ -65,7 +66,10 @@ def pair(
         the purified one.
     limit : float, optional
         Effect at the ends of the colour scale, which is centred at zero. By default the
-        largest among 99.5 % of the mass; larger ones have the colour of the end.
+        largest among 99.5 % of the mass, or of all cells with `show_empty`; larger ones have
+        the colour of the end.
+    show_empty : bool
+        Whether to colour cells without mass, too, below their hatching.
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
 
@@ -91,16 +95,17 @@ def pair(
     if _position(d, key[0]) != component.features[0]:
         values, mass, axes = values.T, mass.T, axes[::-1]
     layouts = (lay_out_axis(axes[0]), lay_out_axis(axes[1]))
-    limit = color_limit(values, mass) if limit is None else limit
+    if limit is None:
+        limit = color_limit(values, np.ones_like(mass) if show_empty else mass)
     ax = axes_or_new(ax, *PAIR_SIZE)
-    mesh = _draw_cells(ax, layouts, values, mass, limit)
+    mesh = _draw_cells(ax, layouts, values, mass, limit, show_empty=show_empty)
     style_axes(ax)
     for which, axis, layout in zip(("x", "y"), axes, layouts, strict=True):
         set_ticks(ax, which, axis, layout)  # type: ignore[arg-type]
     ax.set_xlabel(axes[0].name)
     ax.set_ylabel(axes[1].name)
     label = effect_label(d, position) + (" before purification" if before else "")
-    _add_colorbar(ax, mesh, label, _extend(values[mass > 0], limit))
+    _add_colorbar(ax, mesh, label, _extend(values[(mass > 0) | show_empty], limit))
     return ax
 
 
@@ -120,7 +125,13 @@ def _position(d: Decomposition, part: str | int) -> int:
 
 
 def _draw_cells(
-    ax: "Axes", layouts: tuple[AxisLayout, AxisLayout], values: Array, mass: Array, limit: float
+    ax: "Axes",
+    layouts: tuple[AxisLayout, AxisLayout],
+    values: Array,
+    mass: Array,
+    limit: float,
+    *,
+    show_empty: bool,
 ) -> Any:
     across, up = layouts
     rectangle = import_matplotlib("patches").Rectangle
@@ -140,7 +151,14 @@ def _draw_cells(
             )
     is_gap = (across.cells == GAP)[:, None] | (up.cells == GAP)
     drawn = np.ix_(across.cells, up.cells)
-    shown = np.ma.masked_where(is_gap | (mass[drawn] <= 0), values[drawn])
+    is_empty = mass[drawn] <= 0
+    shown = np.ma.masked_where(is_gap | (is_empty & (not show_empty)), values[drawn])
+    if show_empty and np.any(is_empty & ~is_gap):
+        hatched = np.ma.masked_where(is_gap | ~is_empty, values[drawn])
+        # The array stays, for its mask says which cells are drawn: so its colours are clear.
+        clear = import_matplotlib("colors").ListedColormap([(0.0, 0.0, 0.0, 0.0)])
+        cells = ax.pcolor(across.edges, up.edges, hatched.T, cmap=clear, zorder=2)
+        cells.set(edgecolor=MUTED, hatch="////", linewidth=0)
     return ax.pcolormesh(
         across.edges,
         up.edges,

@@ -18,6 +18,7 @@ __all__ = [
     "HIGHER",
     "INK",
     "LABEL_SIZE",
+    "MANY",
     "MUTED",
     "SMALL_SIZE",
     "axes_or_new",
@@ -29,6 +30,8 @@ __all__ = [
 AFTER = "#0072b2"
 BEFORE = "#d55e00"
 HIGHER = "#009e73"
+# The rest of their palette, but yellow, which vanishes on white, for several curves at once.
+MANY = (AFTER, BEFORE, HIGHER, "#cc79a7", "#56b4e9", "#e69f00", "#4d4d4d")
 INK = "#24292f"
 MUTED = "#6e7781"
 FRAME = "#c4cad1"

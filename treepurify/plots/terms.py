@@ -5,11 +5,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from treepurify.analysis.apparent import apparent_values
 from treepurify.components import TensorComponent
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
 
-__all__ = ["Key", "effect_label", "find_tensor", "output_position", "raw_effect"]
+__all__ = [
+    "Key",
+    "effect_label",
+    "find_tensor",
+    "margin_label",
+    "output_position",
+    "raw_effect",
+]
 
 Key = str | int | tuple[str | int, ...]
 Array = npt.NDArray[np.float64]
@@ -64,12 +72,7 @@ def raw_effect(d: Decomposition, component: TensorComponent) -> Array | None:
     Centred because a constant belongs to the intercept and only hides the comparison. Zero
     where the model carries no such effect; None where no effect before purification is known.
     """
-    if component.raw is not None:
-        mean = np.tensordot(component.mass, component.raw, axes=component.mass.ndim)
-        return np.asarray(component.raw - mean)
-    if any(other.raw is not None for other in d.tensor_components().values()):
-        return np.zeros_like(component.values)
-    return None
+    return apparent_values(d, component.features)
 
 
 def effect_label(d: Decomposition, output: int) -> str:
@@ -78,3 +81,9 @@ def effect_label(d: Decomposition, output: int) -> str:
     if d.n_outputs == 1:
         return f"effect on {scale}"
     return f"effect on {d.output_names[output]} ({scale.removeprefix('the ')})"
+
+
+def margin_label(d: Decomposition, output: int) -> str:
+    """Return what the sum of the effects is, in words."""
+    scale = _MARGINS.get(d.link.name, "the margin").removeprefix("the ")
+    return scale if d.n_outputs == 1 else f"{scale} of {d.output_names[output]}"

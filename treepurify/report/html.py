@@ -1,15 +1,22 @@
 """Write a decomposition as one self-contained HTML page."""
 
 import platform
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from html import escape
 from importlib import metadata, resources
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+
+from treepurify.analysis.audit import Audit
+from treepurify.columns import take_rows
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
 from treepurify.report.effects_table import effects_table, table_notes
+from treepurify.report.interactive import explorer, findings_list, prediction_maker
+from treepurify.report.payload import Payload, make_payload
 from treepurify.report.pictures import (
     importance_picture,
     main_effect_picture,
@@ -24,7 +31,10 @@ __all__ = ["write_html"]
 _ROWS_AT_ONCE = 20
 _MOST_TABLE_ROWS = 300
 _MOST_BARS = 15
+_MOST_FINDINGS = 40
+_MOST_EXAMPLES = 200
 _LIBRARIES = {"xgboost": "XGBoost", "lightgbm": "LightGBM", "catboost": "CatBoost"}
+_SCRIPTS = ("report.js", "explore.js", "predict.js")
 _PACKAGES = ("numpy", "scipy", "numba", "matplotlib")
 
 _INTRODUCTION = (
@@ -36,12 +46,21 @@ _INTRODUCTION = (
 
 
 def write_html(
-    d: Decomposition, path: str | Path, *, top: int = 6, command: str | None = None
+    d: Decomposition,
+    path: str | Path,
+    *,
+    top: int = 6,
+    command: str | None = None,
+    measures: Sequence[Decomposition] = (),
+    audit: Audit | None = None,
+    X: Any = None,
 ) -> Path:
     """Write a report of a decomposition.
 
     The page needs no network and no other file. It appears under its name only when it is
-    complete.
+    complete. Its tables sort, its effects switch between before and after purification and
+    between measures, and it explains predictions put together on the page; without scripts
+    the most important effects are still there as figures.
 
     Parameters
     ----------
@@ -53,6 +72,13 @@ def write_html(
         Number of main effects, and of pairs, that are drawn.
     command : str, optional
         The command or the code that made the decomposition, printed at the end.
+    measures : sequence of Decomposition
+        The same model under other measures, to switch to; those of `audit` by default.
+    audit : Audit, optional
+        Its findings are listed.
+    X : array_like or table, optional
+        Rows to choose from as examples, at most 200. Their values become part of the file, so
+        none are included unless they are given.
 
     Returns
     -------
@@ -69,20 +95,33 @@ def write_html(
     if top < 0:
         raise InvalidInputError(f"top must not be negative, got {top}")
     rows = term_rows(d)
+    if not measures and audit is not None:
+        measures = [compared.second for compared in audit.comparisons.values()]
+    payload = make_payload(d, measures, None if X is None else _examples(X))
     sections = [
         _overview(d),
         _certificate(d),
+        _findings(audit, top),
         _effects(d, rows),
         _main_effects(d, most_important(rows, d, 1, top)),
         _pairs(d, most_important(rows, d, 2, top)),
+        _prediction(d, payload),
         _making(d, command),
     ]
-    write_atomically(path, _page(_title(d), sections).encode("utf-8"))
+    write_atomically(path, _page(_title(d), sections, payload.text).encode("utf-8"))
     return Path(path)
 
 
-def _page(title: str, sections: Iterable[str]) -> str:
-    look = resources.files("treepurify.report").joinpath("report.css").read_text(encoding="utf-8")
+def _examples(X: Any) -> Any:
+    last = len(X) - 1
+    chosen = np.linspace(0, last, min(last + 1, _MOST_EXAMPLES)).astype(np.intp)
+    return take_rows(X, np.unique(chosen))
+
+
+def _page(title: str, sections: Iterable[str], payload: str) -> str:
+    files = resources.files("treepurify.report")
+    look = files.joinpath("report.css").read_text(encoding="utf-8")
+    scripts = "\n".join(files.joinpath(name).read_text(encoding="utf-8") for name in _SCRIPTS)
     body = "\n".join(section for section in sections if section)
     return f"""<!DOCTYPE html>
 <html lang="en">
@@ -100,6 +139,9 @@ def _page(title: str, sections: Iterable[str]) -> str:
 <p class="lead">{escape(_INTRODUCTION)}</p>
 {body}
 </main>
+<script type="application/json" id="payload">{payload}</script>
+<script>
+{scripts}</script>
 </body>
 </html>
 """
@@ -119,7 +161,7 @@ def _facts(pairs: Iterable[tuple[str, str]]) -> str:
 
 
 def _title(d: Decomposition) -> str:
-    library = d.diagnostics.get("model", {}).get("library")
+    library = (d.diagnostics.get("model") or {}).get("library")
     return (
         f"Purified effects: {_LIBRARIES.get(library, library)} model"
         if library
@@ -128,7 +170,7 @@ def _title(d: Decomposition) -> str:
 
 
 def _overview(d: Decomposition) -> str:
-    model = d.diagnostics.get("model", {})
+    model = d.diagnostics.get("model") or {}
     rows = d.diagnostics.get("rows")
     count = f"{model['trees']} trees" if model.get("trees") is not None else ""
     if model.get("terms") is not None:
@@ -205,7 +247,13 @@ def _main_effects(d: Decomposition, rows: list[TermRow]) -> str:
     if not rows:
         return ""
     pictures = "\n".join(main_effect_picture(d, row) for row in rows)
-    return _section("mains", "Main effects", f'<div class="figures">\n{pictures}\n</div>')
+    words = "Choose an effect, and which versions of it to lay over each other."
+    return _section(
+        "mains",
+        "Main effects",
+        explorer("main-explorer", words),
+        f'<div class="figures static">\n{pictures}\n</div>',
+    )
 
 
 def _pairs(d: Decomposition, rows: list[TermRow]) -> str:
@@ -213,7 +261,29 @@ def _pairs(d: Decomposition, rows: list[TermRow]) -> str:
         return ""
     pictures = "\n".join(pair_pictures(d, row) for row in rows)
     note = "<p>Each heatmap has a colour scale of its own.</p>"
-    return _section("pairs", "Pairs", note, f'<div class="figures">\n{pictures}\n</div>')
+    words = (
+        "Choose a pair and a version of it. Point at a cell, or move with the arrow keys, to read "
+        "it. Cells without data are hatched."
+    )
+    return _section(
+        "pairs",
+        "Pairs",
+        explorer("pair-explorer", words),
+        f'<div class="static">{note}\n<div class="figures">\n{pictures}\n</div></div>',
+    )
+
+
+def _prediction(d: Decomposition, payload: Payload) -> str:
+    if not d.components:
+        return ""
+    place = prediction_maker(payload.share_left_out, payload.left_out)
+    return _section("prediction", "One prediction", place)
+
+
+def _findings(audit: Audit | None, pictures: int) -> str:
+    if audit is None:
+        return ""
+    return _section("findings", "Findings", findings_list(audit, _MOST_FINDINGS, 2 * pictures))
 
 
 def _making(d: Decomposition, command: str | None) -> str:

@@ -1,0 +1,74 @@
+"""
+Audit a model
+=============
+
+May one read this model term by term? An audit purifies it under several distributions, draws the
+rows again, and ranks what a reader should know.
+"""
+
+# %%
+# A model that was taught an interaction: the rent of a flat, where a lift only matters high up.
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+from xgboost import XGBRegressor
+
+from treepurify import plots
+from treepurify.auditing import audit
+
+rng = np.random.default_rng(0)
+n_flats = 3000
+flats = pd.DataFrame(
+    {
+        "area": rng.gamma(9.0, 8.0, n_flats),
+        "floor": rng.integers(0, 9, n_flats).astype(float),
+        "age": rng.uniform(0, 100, n_flats),
+    }
+)
+# High houses have lifts, most of them: floor and lift go together.
+has_lift = rng.random(n_flats) < 1 / (1 + np.exp(3 - flats["floor"]))
+flats["lift"] = has_lift.astype(float)
+rent = 12 * flats["area"] + 45 * flats["floor"] * (flats["lift"] - 0.4) - 1.5 * flats["age"]
+rent += rng.normal(scale=40, size=n_flats)
+model = XGBRegressor(n_estimators=200, max_depth=2, learning_rate=0.1, n_jobs=1).fit(flats, rent)
+
+# %%
+# What is there to know about it?
+found = audit(model, flats)
+found
+
+# %%
+# The first findings, each with its picture.
+for rank in range(min(3, len(found.findings))):
+    plots.finding(found, rank)
+    plt.show()
+
+# %%
+# The interaction that was put in, as lines: without a lift each floor costs rent, with one it
+# brings rent. Thin parts have no data.
+d = found.decomposition
+plots.pair_lines(d, ("floor", "lift"))
+plt.show()
+
+# %%
+# Who interacts with whom.
+plots.network(d)
+plt.show()
+
+# %%
+# How the rent of one flat comes about.
+plots.waterfall(d, flats.iloc[[0]])
+plt.show()
+
+# %%
+# And over many flats.
+plots.beeswarm(d, flats)
+plt.show()
+
+# %%
+# The same model as an explainable boosting machine of the interpret package, with the purified
+# effects as its terms: it predicts the same, and explains itself.
+from treepurify.export import to_ebm  # noqa: E402
+
+ebm = to_ebm(d)
+float(np.abs(ebm.predict(flats) - model.predict(flats)).max())

@@ -1,0 +1,228 @@
+"""The audit finds what was planted by hand, and nothing where nothing is."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.ensemble import GradientBoostingRegressor
+
+import treepurify as tp
+from treepurify.analysis.audit import Evidence, audit_decompositions
+from treepurify.analysis.findings import KINDS
+from treepurify.auditing import audit
+
+glassbox = pytest.importorskip("interpret.glassbox")
+xgboost = pytest.importorskip("xgboost")
+
+N_ROWS = 1500
+
+
+def rows(seed=0):
+    rng = np.random.default_rng(seed)
+    return pd.DataFrame(rng.uniform(-1, 1, size=(N_ROWS, 4)), columns=["a", "b", "c", "d"])
+
+
+def clean_ebm(X):
+    """An EBM object whose terms are pure: two main effects and one true interaction."""
+    from treepurify.export import to_ebm
+
+    y = 2 * X["a"] + X["b"] + 1.5 * np.sign(X["c"]) * np.sign(X["d"])
+    model = xgboost.XGBRegressor(
+        n_estimators=40,
+        max_depth=2,
+        learning_rate=0.3,
+        max_bin=8,
+        interaction_constraints=[["a"], ["b"], ["c", "d"]],
+        n_jobs=1,
+    ).fit(X, y)
+    # Missing cells have no mass and would not be part of the data.
+    return to_ebm(tp.purify(model, X, progress=False))
+
+
+def plant(ebm, X, share):
+    """Move a part of the main effect of `a` into a new pair with `b`; predictions stay."""
+    from treepurify.models.parse import parse_model
+
+    main = ebm.term_features_.index((0,))
+    b = ebm.term_features_.index((1,))
+    moved = share * ebm.term_scores_[main]
+    ebm.term_scores_[main] = ebm.term_scores_[main] - moved
+    ebm.term_features_.append((0, 1))
+    ebm.term_names_.append("a & b")
+    n_b = len(ebm.term_scores_[b])
+    ebm.term_scores_.append(np.repeat(moved[:, None], n_b, axis=1))
+    ebm.bin_weights_.append(np.ones((len(moved), n_b)))
+    ebm.standard_deviations_.append(None)
+    ebm.bagged_scores_.append(ebm.term_scores_[-1][None])
+    parse_model(ebm).margin(X)
+    return ebm
+
+
+@pytest.fixture(scope="module")
+def X():
+    return rows()
+
+
+@pytest.fixture(autouse=True)
+def _quiet_interpret():
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", category=UserWarning, module="interpret")
+        yield
+
+
+def found(audited, kind):
+    d = audited.decomposition
+    return {d.term_name(f.subset) for f in audited.findings if f.kind == kind}
+
+
+def test_planted_contradiction_in_an_ebm_is_found(X):
+    ebm = clean_ebm(X)
+    before = ebm.predict(X)
+    clean = audit(ebm, X, n_bootstrap=3, progress=False)
+    for kind in ("hidden effect", "contradiction", "spurious interaction", "identifiability"):
+        assert found(clean, kind) == set(), clean
+    planted = plant(ebm, X, share=1.5)
+    np.testing.assert_allclose(planted.predict(X), before, atol=1e-12)
+    audited = audit(planted, X, n_bootstrap=3, progress=False)
+    assert found(audited, "hidden effect") == {"a"}
+    assert found(audited, "contradiction") == {"a"}
+    assert found(audited, "spurious interaction") == {"a & b"}
+    hidden = next(f for f in audited.findings if f.kind == "hidden effect")
+    d = audited.decomposition
+    # 1.5 of the effect was taken away: -0.5 of it is left.
+    assert hidden.numbers["deviation_apparent"] == pytest.approx(
+        0.5 * hidden.numbers["deviation"], rel=1e-6
+    )
+    covered = sum(f.numbers["mass"] for f in audited.findings if f.kind == "contradiction")
+    values = np.abs(d["a"].values[:, 0])
+    assert covered > 0.9 * d["a"].mass @ (values > 0.1 * np.sqrt(d["a"].variance[0]))
+
+
+def test_half_of_an_effect_moved_is_hidden_but_no_contradiction(X):
+    audited = audit(plant(clean_ebm(X), X, share=0.5), X, n_bootstrap=0, progress=False)
+    assert found(audited, "hidden effect") == {"a"}
+    assert found(audited, "contradiction") == set()
+
+
+def test_nothing_is_found_in_an_additive_model(X):
+    y = X["a"] + np.sin(3 * X["b"])
+    model = xgboost.XGBRegressor(n_estimators=60, max_depth=1, n_jobs=1).fit(X, y)
+    audited = audit(model, X, n_bootstrap=4, progress=False)
+    assert audited.findings == ()
+    assert "Nothing was found." in repr(audited)
+
+
+def test_structure_of_an_xgboost_model_is_found(X):
+    rng = np.random.default_rng(1)
+    y = 2 * (X["a"] > 0) * (X["b"] > 0) + 0.01 * rng.normal(size=N_ROWS)
+    model = xgboost.XGBRegressor(n_estimators=60, max_depth=2, learning_rate=0.3, n_jobs=1)
+    audited = audit(model.fit(X, y), X, n_bootstrap=2, progress=False)
+    # An AND is two main effects and an interaction: the trees show the interaction only.
+    assert found(audited, "hidden effect") == {"a", "b"}
+    d = audited.decomposition
+    table = d.importance().set_index("term")["variance_share"]
+    assert set(table.index[:3]) == {"a", "b", "a & b"}
+    severities = [finding.severity for finding in audited.findings]
+    assert severities == sorted(severities, reverse=True)
+
+
+def test_dependence_on_the_measure_and_the_rows():
+    rng = np.random.default_rng(2)
+    X = pd.DataFrame({"a": rng.normal(size=N_ROWS)})
+    X["b"] = X["a"] + 0.15 * rng.normal(size=N_ROWS)
+    model = GradientBoostingRegressor(n_estimators=40, max_depth=2, random_state=0)
+    audited = audit(model.fit(X, X["a"] * X["b"]), X, n_bootstrap=2, progress=False)
+    assert found(audited, "measure") >= {"a & b"}
+    named = {f.measure for f in audited.findings if f.kind == "measure"}
+    assert named <= {"laplace", "uniform", "independent"}
+    # The product is large and of the other sign where the two disagree: no row does.
+    assert found(audited, "extrapolation") == {"a & b"}
+    numbers = next(f for f in audited.findings if f.kind == "extrapolation").numbers
+    pair = audited.decomposition["a", "b"]
+    empty = pair.mass == 0
+    assert numbers["largest_without_data"] == np.abs(pair.values[empty]).max()
+    assert numbers["cells_without_data"] == pytest.approx(empty.mean())
+
+
+def test_unidentified_directions_are_findings():
+    rng = np.random.default_rng(3)
+    block = np.repeat([0.0, 1.0], 100)
+    X = np.column_stack([block + 0.4 * rng.random(200), block + 0.4 * rng.random(200)])
+    model = GradientBoostingRegressor(n_estimators=30, max_depth=2, random_state=0)
+    audited = audit(model.fit(X, X[:, 0] * X[:, 1]), X, n_bootstrap=0, measures=[], progress=False)
+    assert found(audited, "identifiability") == {"x0 & x1"}
+    d = audited.decomposition
+    finding = next(f for f in audited.findings if f.kind == "identifiability")
+    assert finding.numbers["directions"] == d.certificate.unidentified
+
+
+def test_instability_is_that_of_the_rows():
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(40, 2))
+    model = GradientBoostingRegressor(n_estimators=60, max_depth=2, random_state=0)
+    model.fit(X, X[:, 0] * X[:, 1])
+    few = audit(model, X, n_bootstrap=5, progress=False)
+    assert found(few, "instability")
+    again = audit(model, X, n_bootstrap=5, progress=False)
+    assert [f.sentence for f in again.findings] == [f.sentence for f in few.findings]
+    other = audit(model, X, n_bootstrap=5, seed=1, progress=False)
+    assert any(
+        not np.array_equal(other.spread[subset], few.spread[subset]) for subset in few.spread
+    )
+    assert audit(model, X, n_bootstrap=0, progress=False).spread == {}
+
+
+def test_spread_is_the_change_over_resampled_rows():
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(60, 2))
+    model = GradientBoostingRegressor(n_estimators=10, max_depth=2, random_state=0)
+    model.fit(X, X[:, 0] * X[:, 1])
+    audited = audit(model, X, n_bootstrap=1, seed=7, measures=[], progress=False)
+    counts = np.random.default_rng(7).multinomial(60, np.full(60, 1 / 60))
+    drawn = tp.purify(model, X, sample_weight=counts.astype(float))
+    d = audited.decomposition
+    change = drawn["x0"].values - d["x0"].values
+    expected = np.abs(change - d["x0"].mass @ change)
+    np.testing.assert_allclose(audited.spread[(0,)], expected, atol=1e-14)
+
+
+def test_findings_as_a_table(X):
+    model = xgboost.XGBRegressor(n_estimators=20, max_depth=2, n_jobs=1).fit(X, X["a"] * X["b"])
+    audited = audit(model, X, n_bootstrap=0, progress=False)
+    table = audited.to_frame()
+    assert len(table) == len(audited.findings)
+    assert set(table["kind"]) <= set(KINDS)
+    assert list(audited.comparisons) == ["laplace", "uniform", "independent"]
+    for line in audited.summary(most=1)[3:4]:
+        assert audited.findings[0].sentence in line
+
+
+def test_deep_models_are_audited_through_order_two(X):
+    model = xgboost.XGBRegressor(n_estimators=8, max_depth=4, n_jobs=1)
+    model.fit(X, X["a"] * X["b"] * X["c"] + X["d"])
+    audited = audit(model, X, n_bootstrap=0, measures=["laplace"], progress=False)
+    assert audited.decomposition.remainder is not None
+    assert audited.before_after is None
+    assert max(map(len, audited.decomposition)) == 2
+    assert not found(audited, "hidden effect")
+
+
+def test_options_that_cannot_be(X):
+    model = xgboost.XGBRegressor(n_estimators=2, max_depth=2, n_jobs=1).fit(X, X["a"])
+    with pytest.raises(tp.InvalidInputError, match="n_bootstrap must not be negative"):
+        audit(model, X, n_bootstrap=-1)
+    with pytest.raises(tp.InvalidInputError, match="pass X"):
+        audit(model, None)
+    with pytest.raises(tp.InvalidInputError, match="threshold must lie between 0 and 1"):
+        audit(model, X, threshold=0.0, n_bootstrap=0, measures=[], progress=False)
+    with pytest.raises(tp.InvalidInputError, match="weights must be one of"):
+        audit(model, X, measures=["mean"], n_bootstrap=0, progress=False)
+
+
+def test_evidence_without_other_measures(X):
+    model = xgboost.XGBRegressor(n_estimators=5, max_depth=2, n_jobs=1).fit(X, X["a"] * X["b"])
+    d = tp.purify(model, X)
+    audited = audit_decompositions(Evidence(d, {}, {}, 0))
+    assert audited.comparisons == {}
+    assert audited.before_after.second is d

@@ -1,0 +1,236 @@
+"""Comparisons against sums over rows, and against tables done by hand."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.ensemble import GradientBoostingClassifier, GradientBoostingRegressor
+
+import treepurify as tp
+from treepurify.analysis.apparent import apparent, model_variance
+from treepurify.analysis.comparison import compare
+from treepurify.analysis.regions import cells_in_words, runs_of_cells
+from treepurify.grids.axis import FeatureAxis
+
+
+def rows(n_rows=400, seed=0):
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame(rng.normal(size=(n_rows, 3)), columns=["a", "b", "c"])
+    X["b"] += 0.8 * X["a"]
+    return X, X["a"] * X["b"] + X["c"]
+
+
+def fitted(X, y, depth=2, n_trees=25):
+    return GradientBoostingRegressor(n_estimators=n_trees, max_depth=depth, random_state=0).fit(
+        X, y
+    )
+
+
+@pytest.fixture(scope="module")
+def data():
+    return rows()
+
+
+@pytest.fixture(scope="module")
+def model(data):
+    return fitted(*data)
+
+
+@pytest.fixture(scope="module")
+def measures(model, data):
+    return tp.purify(model, data[0]), tp.purify(model, data[0], weights="uniform")
+
+
+def truth_of_term(a, b, term, X, weights):
+    first, second = (d.contributions(X)[term].to_numpy() for d in (a, b))
+    first, second = first - weights @ first, second - weights @ second
+    distance = np.sqrt(weights @ (first - second) ** 2)
+    correlation = weights @ (first * second)
+    correlation /= np.sqrt((weights @ first**2) * (weights @ second**2))
+    return distance, correlation, first, second
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_terms_are_sums_over_rows(measures, data, weighted):
+    a, b = measures
+    X = data[0]
+    sample_weight = np.random.default_rng(1).random(len(X)) if weighted else None
+    weights = np.ones(len(X)) if sample_weight is None else sample_weight
+    weights = weights / weights.sum()
+    compared = compare(a, b, X, sample_weight=sample_weight)
+    smallest = 0.02 * np.sqrt(model_variance(a)[0])
+    assert set(compared.terms["term"]) == {a.term_name(subset) for subset in a}
+    for row in compared.terms.itertuples():
+        distance, correlation, first, second = truth_of_term(a, b, row.term, X, weights)
+        assert row.distance == pytest.approx(distance, abs=1e-13)
+        assert row.correlation == pytest.approx(correlation)
+        assert row.deviation_first == pytest.approx(np.sqrt(weights @ first**2))
+        beyond = np.minimum(np.abs(first), np.abs(second)) > smallest
+        assert row.sign_changes == pytest.approx(weights @ ((first * second < 0) & beyond))
+    assert list(compared.terms["distance"]) == sorted(compared.terms["distance"], reverse=True)
+
+
+def test_rows_of_the_first_are_the_default(measures, data):
+    given, own = compare(*measures, data[0]), compare(*measures)
+    pd.testing.assert_frame_equal(given.terms, own.terms)
+    pd.testing.assert_frame_equal(given.places, own.places)
+    pd.testing.assert_frame_equal(given.shapley_ise, own.shapley_ise)
+    assert own.mass == "the 400 rows of the first (empirical)"
+    swapped = compare(measures[1], measures[0])
+    assert swapped.mass == "the 400 rows of the second (empirical)"
+
+
+def test_shapley_ise_is_equation_21(measures, data):
+    a, b = measures
+    compared = compare(a, b, data[0])
+    for row in compared.shapley_ise.itertuples():
+        total = np.zeros(len(data[0]))
+        for d, sign in ((a, 1.0), (b, -1.0)):
+            for subset, values in zip(d, d.contributions(data[0]).to_numpy().T[1:], strict=True):
+                if row.feature in [d.feature_names[j] for j in subset]:
+                    total += sign * (values - values.mean()) / len(subset)
+        assert row.ise == pytest.approx(np.mean(total**2))
+
+
+def test_cells_where_there_are_no_rows(model):
+    one = tp.purify(model, weights="uniform")
+    two = tp.purify(fitted(*rows(seed=2)), weights="uniform")
+    with pytest.raises(tp.InvalidInputError, match="different cells: pass X"):
+        compare(one, two)
+    same = compare(one, tp.purify(model, weights="uniform"))
+    assert same.terms["distance"].max() == 0.0
+    assert len(same.shapley_ise) == 0
+    assert "All effects are the same" in repr(same)
+    assert "cell by cell" in same.mass
+
+
+def test_two_by_two_by_hand():
+    """f = x0 x1 on four cells: XOR with main effects, under two joint masses."""
+    tensors = {(0, 1): np.array([[0.0, 0.0], [0.0, 1.0]])}
+    even = tp.purify_tensors(tensors, np.full((2, 2), 0.25))
+    slanted = tp.purify_tensors(tensors, [[0.4, 0.1], [0.1, 0.4]])
+    compared = compare(even, slanted)
+    pair = compared.terms.set_index("term").loc["x0 & x1"]
+    # Pure under the slanted mass w: proportional to 1/w with signs, here c (1, -4, -4, 1), where
+    # the double difference c (1 + 4 + 4 + 1) is that of x0 x1, which is 1.
+    expected = np.array([[0.1, -0.4], [-0.4, 0.1]])
+    np.testing.assert_allclose(slanted["x0", "x1"].values[..., 0], expected, atol=1e-14)
+    own = np.array([[0.25, -0.25], [-0.25, 0.25]])
+    centred = expected - expected.mean()
+    assert pair["distance"] == pytest.approx(np.sqrt(np.mean((own - centred) ** 2)))
+    assert pair["correlation"] == pytest.approx(1.0)
+
+
+def test_sign_places_name_the_region():
+    X = pd.DataFrame({"x": np.repeat([0.0, 1.0, 2.0, 3.0], 50), "z": np.tile([0.0, 1.0], 100)})
+    d = tp.purify(fitted(X, X["x"] * (1 + X["z"]), n_trees=200), X)
+    turned = tp.purify(fitted(X, np.array([3.0, 1.0, 2.0, 0.0])[X["x"].astype(int)]), X)
+    compared = compare(d, turned, X, names=("up", "down"))
+    places = compared.places[compared.places["term"] == "x"]
+    assert {"x < 0.5", "x >= 2.5"} <= set(places["where"])
+    low = places[places["where"] == "x < 0.5"].iloc[0]
+    assert low["mass"] == pytest.approx(0.25)
+    assert low["first"] < 0 < low["second"]
+    assert "change" in repr(compared)
+    assert "x" in repr(compared)
+
+
+def test_two_models_with_other_cells_and_columns(data):
+    X, y = data
+    a, b = tp.purify(fitted(X, y), X), tp.purify(fitted(X[["c", "b", "a"]], y), X[["c", "b", "a"]])
+    compared = compare(a, b, X, names=["one", "other"])
+    assert compared.names == ("one", "other")
+    weights = np.full(len(X), 1 / len(X))
+    for term, other in (("a", "a"), ("a & b", "b & a")):
+        first, second = a.contributions(X)[term], b.contributions(X)[other]
+        truth = np.sqrt(weights @ ((first - first.mean()) - (second - second.mean())) ** 2)
+        row = compared.terms.set_index("term").loc[term]
+        assert row["distance"] == pytest.approx(truth)
+
+
+def test_a_missing_effect_counts_as_zero(data):
+    X, y = data
+    deep, shallow = tp.purify(fitted(X, y), X), tp.purify(fitted(X, y, depth=1), X)
+    row = compare(deep, shallow, X).terms.set_index("term").loc["a & b"]
+    assert row["deviation_second"] == 0.0
+    assert row["distance"] == pytest.approx(row["deviation_first"])
+    assert np.isnan(row["correlation"])
+    back = compare(shallow, deep, X).terms.set_index("term").loc["a & b"]
+    assert back["distance"] == pytest.approx(row["distance"])
+
+
+def test_apparent_is_the_same_function(measures, data):
+    d = measures[0]
+    before = apparent(d)
+    np.testing.assert_allclose(before.predict(data[0]), d.predict(data[0]), atol=1e-12)
+    compared = compare(before, d)
+    shares = compared.orders.set_index("order")
+    assert shares.loc[1, "share_first"] < shares.loc[1, "share_second"]
+    np.testing.assert_allclose(shares.sum(), 1.0)
+    raw = d["a", "b"].raw[..., 0]
+    np.testing.assert_allclose(
+        before["a", "b"].values[..., 0], raw - np.sum(d["a", "b"].mass * raw), atol=1e-14
+    )
+
+
+def test_several_outputs(data):
+    X, y = data
+    model = GradientBoostingClassifier(n_estimators=4, max_depth=2, random_state=0)
+    model.fit(X, np.digitize(y, [-0.5, 0.5]))
+    compared = compare(tp.purify(model, X), tp.purify(model, X, weights="independent"))
+    assert set(compared.terms["output"]) == {"0", "1", "2"}
+    assert compared.terms.groupby("output")["rank_first"].min().eq(1).all()
+    assert " on " in compared.verdict()[1]
+
+
+def test_rank_agreement_is_spearmans(measures):
+    from scipy.stats import spearmanr
+
+    compared = compare(*measures)
+    table = compared.terms
+    truth = spearmanr(table["deviation_first"], table["deviation_second"]).statistic
+    assert compared.rank_agreement == pytest.approx(truth)
+
+
+def test_what_cannot_be_compared(measures, data):
+    a, b = measures
+    X, y = data
+    other = tp.purify(fitted(X.rename(columns={"c": "z"}), y), X.rename(columns={"c": "z"}))
+    with pytest.raises(tp.InvalidInputError, match=r"different features \(c, z\)"):
+        compare(a, other)
+    with pytest.raises(tp.InvalidInputError, match="pass X"):
+        compare(a, b, sample_weight=np.ones(len(X)))
+    with pytest.raises(tp.InvalidInputError, match="sample_weight must be 400 numbers"):
+        compare(a, b, X, sample_weight=np.ones(3))
+    with pytest.raises(tp.InvalidInputError, match="names must be two"):
+        compare(a, b, names=["one"])
+    classes = GradientBoostingClassifier(n_estimators=2, max_depth=2, random_state=0)
+    three = tp.purify(classes.fit(X, np.digitize(y, [-0.5, 0.5])), X)
+    with pytest.raises(tp.InvalidInputError, match="1 and 3 outputs"):
+        compare(a, three, X)
+
+
+def test_constant_models(data):
+    X, y = data
+    d = tp.purify(fitted(X, y * 0 + 1.0), X)
+    assert "Both are constant" in repr(compare(d, d, X))
+
+
+def test_verdict_can_be_quoted(measures):
+    lines = compare(*measures).verdict()
+    assert lines[0] == (
+        "Compared: empirical, with uniform, under the 400 rows of the first (empirical)."
+    )
+    assert lines[1].startswith("The effect that differs most is ")
+    assert any("Spearman" in line for line in lines)
+    assert any(line.startswith("Main effects carry ") for line in lines)
+
+
+def test_words_of_regions():
+    axis = FeatureAxis("age", np.array([30.0, 50.0, 70.0]), has_missing=True)
+    chosen = np.array([True, False, True, True, True])
+    runs = runs_of_cells(axis, chosen)
+    assert [cells_in_words(axis, run) for run in runs] == ["age < 30", "age >= 50", "age missing"]
+    assert cells_in_words(axis, [0, 1, 2, 3]) == "age anywhere"
+    colour = FeatureAxis("colour", None, ("red", "green", "blue"))
+    (run,) = runs_of_cells(colour, np.array([True, False, True]))
+    assert cells_in_words(colour, run) == "colour = red, blue"

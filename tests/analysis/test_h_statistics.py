@@ -1,0 +1,204 @@
+"""H-statistics against their definition (Friedman and Popescu 2008), called row by row."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from sklearn.svm import SVR
+
+from tests.reference.ensembles import random_ensemble
+from tests.reference.partial_dependence import dependence
+from treepurify.engines.h_statistics import h_statistics
+from treepurify.errors import InvalidInputError, MemoryBudgetError
+from treepurify.models.parse import parse_model
+
+
+def definition(f, rows, weights=None, largest=2):
+    """Numerator and denominator of every H-statistic, from centred partial dependence."""
+    p = rows.shape[1]
+
+    def centred(values):
+        return values - np.average(values, axis=0, weights=weights)
+
+    def square(values):
+        return np.average(values**2, axis=0, weights=weights)
+
+    def pd(*features):
+        return centred(dependence(f, rows, rows, features, weights))
+
+    margin = centred(np.asarray(f(rows), dtype=float).reshape(len(rows), -1))
+    single = [pd(j) for j in range(p)]
+    double = {pair: pd(*pair) for pair in combinations(range(p), 2)}
+    found = {(): (square(margin - sum(single)), square(margin))}
+    for j in range(p):
+        others = pd(*(k for k in range(p) if k != j))
+        found[(j,)] = (square(margin - single[j] - others), square(margin))
+    for (j, k), both in double.items():
+        found[j, k] = (square(both - single[j] - single[k]), square(both))
+    if largest > 2:
+        for j, k, m in combinations(range(p), 3):
+            three = pd(j, k, m)
+            lower = double[j, k] + double[j, m] + double[k, m] - single[j] - single[k] - single[m]
+            found[j, k, m] = (square(three - lower), square(three))
+    return found
+
+
+def assert_equal_to_definition(h, truth, tolerance=1e-8):
+    for subset, (numerator, denominator) in truth.items():
+        own = h.interactions.get(subset)
+        if own is None:
+            assert np.max(numerator) < tolerance * np.max(h.variance)
+            continue
+        scale = tolerance * h.variance
+        assert np.all(np.abs(own.numerator - numerator) <= scale), subset
+        assert np.all(np.abs(own.denominator - denominator) <= scale), subset
+
+
+@pytest.mark.parametrize("case", range(6))
+def test_random_ensembles(case):
+    rng = np.random.default_rng(case)
+    ensemble = random_ensemble(
+        rng,
+        n_features=4,
+        n_categorical=case % 2,
+        n_trees=8,
+        depth=4,
+        n_outputs=1 + case % 2,
+        vector_leaves=case > 3,
+    )
+    rows = rng.normal(size=(60, 4)) + rng.normal(size=(60, 1))
+    if case % 2:
+        rows[:, 3] = rng.integers(0, 4, size=60)
+    rows[rng.random(rows.shape) < 0.1] = np.nan
+    weights = rng.random(60) if case < 3 else None
+    h = h_statistics(ensemble, rows, order=3, sample_weight=weights, purified=False)
+    assert_equal_to_definition(h, definition(ensemble.margin, rows, weights, 3))
+
+
+def test_all_features_and_pairs_of_a_boosted_model_on_500_rows():
+    import xgboost
+
+    rng = np.random.default_rng(0)
+    rows = rng.multivariate_normal(np.zeros(8), 0.5 + 0.5 * np.eye(8), size=500)
+    y = rows[:, 0] * rows[:, 1] + np.sin(rows[:, 2]) + (rows[:, 3] > 0) * rows[:, 4] * rows[:, 5]
+    model = xgboost.XGBRegressor(n_estimators=12, max_depth=3).fit(rows, y)
+    ensemble = parse_model(model)
+    h = h_statistics(model, rows)
+
+    def margin(own):
+        return ensemble.margin(own, precision="float64")
+
+    assert_equal_to_definition(h, definition(margin, rows))
+    assert len(h.features()) == 8
+    assert len(h.pairs()) == 28
+    top = h.pairs().iloc[0]
+    assert (top["first"], top["second"]) in {("x0", "x1"), ("x4", "x5")}
+    shares = [own.purified for own in h.interactions.values()]
+    assert np.all((np.array(shares) >= 0) & (np.array(shares) <= 1))
+
+
+def test_independent_rows_give_the_purified_share():
+    """On a full factorial design partial dependence is the functional ANOVA."""
+    cells = np.linspace(-1.5, 2.0, 8)
+    rows = np.stack([axis.ravel() for axis in np.meshgrid(cells, cells, cells)], axis=1)
+    ensemble = random_ensemble(np.random.default_rng(1), n_features=3, n_trees=12, depth=4)
+    h = h_statistics(ensemble, rows, order=3)
+    for subset, own in h.interactions.items():
+        np.testing.assert_allclose(own.h_squared, own.purified, atol=1e-10, err_msg=str(subset))
+
+
+def test_a_function_is_called_as_the_definition_says():
+    rng = np.random.default_rng(2)
+    rows = rng.normal(size=(70, 3)) + rng.normal(size=(70, 1))
+    weights = rng.random(70)
+    machine = SVR().fit(rows, rows[:, 0] * rows[:, 1] + rows[:, 2])
+    h = h_statistics(machine, rows, order=3, sample_weight=weights)
+    assert_equal_to_definition(h, definition(machine.predict, rows, weights, 3), 1e-10)
+    assert np.isnan(h.pairs()["purified_share"]).all()
+    assert h.diagnostics["exact"]
+    part = h_statistics(machine, rows, sample_size=30)
+    assert not part.diagnostics["exact"]
+    assert "30 of 70 rows" in part.measure
+
+
+def test_a_tree_and_the_same_tree_as_a_function_agree_with_their_intervals():
+    rng = np.random.default_rng(3)
+    rows = rng.normal(size=(80, 3))
+    ensemble = random_ensemble(rng, n_features=3, n_trees=10, depth=3)
+    exact = h_statistics(ensemble, rows, bootstrap=20, seed=5)
+    called = h_statistics(ensemble.margin, rows, bootstrap=20, seed=5)
+    for subset, own in exact.interactions.items():
+        other = called.interactions[subset]
+        np.testing.assert_allclose(own.numerator, other.numerator, atol=1e-12)
+        np.testing.assert_allclose(own.low, other.low, atol=1e-10)
+        np.testing.assert_allclose(own.high, other.high, atol=1e-10)
+        assert np.all(own.low <= own.high)
+    assert {"low", "high"} <= set(exact.pairs().columns)
+
+
+def test_ebm():
+    from interpret.glassbox import ExplainableBoostingRegressor
+
+    rng = np.random.default_rng(4)
+    rows = rng.normal(size=(150, 3)) + 0.5 * rng.normal(size=(150, 1))
+    y = rows[:, 0] * rows[:, 1] + rows[:, 2]
+    model = ExplainableBoostingRegressor(
+        interactions=2, max_rounds=30, n_jobs=1, outer_bags=2, max_bins=12
+    ).fit(rows, y)
+    weights = rng.random(150)
+    h = h_statistics(model, rows, sample_weight=weights, bootstrap=3)
+    assert_equal_to_definition(h, definition(model.predict, rows, weights), 1e-9)
+    assert np.isfinite(h.pairs()["purified_share"]).all()
+
+
+def test_weak_effects_are_flagged():
+    """A pair that is almost all interaction but has hardly any effect, beside a strong one."""
+    rng = np.random.default_rng(5)
+    rows = np.sign(rng.normal(size=(400, 4)))
+
+    def f(own):
+        return 10 * own[:, 0] + 0.01 * own[:, 1] * own[:, 2] + 5 * own[:, 0] * own[:, 3]
+
+    h = h_statistics(f, rows)
+    table = h.pairs().set_index(["first", "second"])
+    weak, strong = table.loc[("x1", "x2")], table.loc[("x0", "x3")]
+    assert weak["h_squared"] > 0.9
+    assert weak["unstable"]
+    assert weak["strength"] < 0.02
+    assert not strong["unstable"]
+    assert strong["strength"] == pytest.approx(5.0, rel=0.05)
+    assert h.pairs().iloc[0]["second"] == "x3"
+    assert "x0 & x3" in repr(h)
+
+
+def test_models_without_interactions_and_without_effects():
+    rng = np.random.default_rng(6)
+    rows = rng.normal(size=(50, 3))
+    additive = h_statistics(lambda X: X[:, 0] + X[:, 1] ** 2, rows)
+    assert additive.overall()["h_squared"][0] < 1e-20
+    constant = h_statistics(random_ensemble(rng, n_trees=0), rows)
+    assert (constant.pairs()["h_squared"] == 0).all()
+    assert not constant.pairs()["unstable"].any()
+    assert constant.overall()["h_squared"][0] == 0
+
+
+def test_several_outputs_have_their_own_rows():
+    rng = np.random.default_rng(7)
+    ensemble = random_ensemble(rng, n_features=3, n_trees=9, n_outputs=2)
+    h = h_statistics(ensemble, rng.normal(size=(60, 3)))
+    assert list(h.overall()["output"]) in (["y0", "y1"], ["y1", "y0"])
+    assert len(h.features()) == 6
+
+
+def test_bad_input():
+    rows = np.random.default_rng(0).normal(size=(30, 3))
+    ensemble = random_ensemble(np.random.default_rng(0))
+    for wrong in ({"order": 4}, {"sample_size": 1}, {"bootstrap": 1}, {"bootstrap": -2}):
+        with pytest.raises(InvalidInputError, match=next(iter(wrong))):
+            h_statistics(ensemble, rows, **wrong)
+    with pytest.raises(MemoryBudgetError):
+        h_statistics(ensemble, rows, memory_budget=100)
+    with pytest.raises(MemoryBudgetError):
+        h_statistics(lambda X: X[:, 0], rows, memory_budget=1000, bootstrap=2)
+    with pytest.raises(InvalidInputError, match="NaN"):
+        h_statistics(lambda X: X[:, 0] * np.nan, rows)

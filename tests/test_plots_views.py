@@ -1,0 +1,253 @@
+"""The figures of rows, networks, orders and comparisons show the numbers they stand for."""
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+import xgboost
+from matplotlib.figure import Figure
+
+import treepurify as tp
+from treepurify import plots
+from treepurify.analysis.comparison import compare
+from treepurify.auditing import audit
+
+KINDS = ["u", "v", "w"]
+
+
+@pytest.fixture(autouse=True)
+def _close_figures():
+    yield
+    plt.close("all")
+
+
+@pytest.fixture(scope="module")
+def X():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(400, 3)), columns=["a", "b", "c"])
+    X["kind"] = pd.Categorical(rng.choice(KINDS, 400))
+    X.loc[::8, "b"] = np.nan
+    return X
+
+
+@pytest.fixture(scope="module")
+def model(X):
+    y = X["a"] * X["b"].fillna(1.0) + X["c"] + (X["kind"] == "u") * X["a"]
+    return xgboost.XGBRegressor(
+        n_estimators=30, max_depth=2, enable_categorical=True, n_jobs=1
+    ).fit(X, y)
+
+
+@pytest.fixture(scope="module")
+def d(model, X):
+    return tp.purify(model, X)
+
+
+@pytest.fixture(scope="module")
+def uniform(model, X):
+    return tp.purify(model, X, weights="uniform")
+
+
+def names_of(ax):
+    return [label.get_text() for label in ax.get_yticklabels()]
+
+
+@pytest.mark.parametrize("parts", ["terms", "shapley"])
+def test_waterfall_ends_at_the_prediction(d, X, parts):
+    ax = plots.waterfall(d, X.iloc[[0]], parts=parts, top=3)
+    bars = [patch for patch in ax.patches if patch.get_width() != 0]
+    sizes = [bar.get_width() for bar in bars]
+    assert len(sizes) == (4 if parts == "terms" else len(d.feature_names))
+    prediction = d.predict(X.iloc[[0]])[0]
+    assert d.intercept[0] + sum(sizes) == pytest.approx(prediction)
+    assert bars[0].get_x() + bars[0].get_width() == pytest.approx(prediction)
+    assert names_of(ax)[-1] == "mean prediction"
+    assert names_of(ax)[-2].endswith(" more") == (parts == "terms")
+    assert f"{prediction:.4g} for this row" in ax.get_xlabel()
+
+
+def test_waterfall_shows_shapley_values(d, X):
+    ax = plots.waterfall(d, X.iloc[[0]], parts="shapley")
+    shown = dict(zip(names_of(ax), (bar.get_width() for bar in ax.patches), strict=False))
+    contributions = d.contributions(X.iloc[[0]]).iloc[0]
+    for name in d.feature_names:
+        expected = sum(
+            contributions[d.term_name(subset)] / len(subset)
+            for subset in d
+            if name in [d.feature_names[j] for j in subset]
+        )
+        (label,) = [text for text in shown if text.startswith(f"{name} = ")]
+        assert shown[label] == pytest.approx(expected)
+    assert "b = missing" in shown
+    assert f"kind = {X['kind'].iloc[0]}" in shown
+
+
+def test_force_has_all_parts(d, X):
+    ax = plots.force(d, X.iloc[[1]], top=100)
+    contributions = d.contributions(X.iloc[[1]]).iloc[0, 1:].to_numpy()
+    widths = sorted(bar.get_width() for bar in ax.patches)
+    np.testing.assert_allclose(widths, sorted(np.abs(contributions[contributions != 0])))
+    prediction = d.predict(X.iloc[[1]])[0]
+    assert prediction in [line.get_xdata()[0] for line in ax.lines]
+
+
+def test_one_row_is_one_row(d, X):
+    for draw in (plots.waterfall, plots.force):
+        with pytest.raises(tp.InvalidInputError, match="shows one row, got 2"):
+            draw(d, X.iloc[:2])
+        with pytest.raises(tp.InvalidInputError, match="top must be at least 1"):
+            draw(d, X.iloc[:1], top=0)
+    with pytest.raises(tp.InvalidInputError, match='parts must be "terms" or "shapley"'):
+        plots.waterfall(d, X.iloc[:1], parts="features")
+
+
+def test_beeswarm_has_a_dot_a_row(d, X):
+    ax = plots.beeswarm(d, X, top=3)
+    contributions = d.contributions(X).drop(columns="intercept")
+    largest = contributions.abs().mean().sort_values(ascending=False).index[:3]
+    assert names_of(ax) == list(largest)
+    for place, term in enumerate(largest):
+        dots = [
+            dot
+            for collection in ax.collections
+            for dot in np.asarray(collection.get_offsets())
+            if abs(dot[1] - place) < 0.5
+        ]
+        np.testing.assert_allclose(sorted(dot[0] for dot in dots), sorted(contributions[term]))
+    with pytest.raises(tp.InvalidInputError, match="X has no rows"):
+        plots.beeswarm(d, X.iloc[:0])
+
+
+def test_network_has_nodes_and_edges(d):
+    ax = plots.network(d)
+    labels = {text.get_text() for text in ax.texts}
+    assert labels >= set(d.feature_names)
+    pairs = {s: float(c.variance[0]) for s, c in d.components.items() if len(s) == 2}
+    assert len(ax.lines) == len(pairs)
+    widths = sorted(line.get_linewidth() for line in ax.lines)
+    assert widths[-1] == pytest.approx(9.0)
+    second = sorted(pairs.values())[-2]
+    assert widths[-2] == pytest.approx(9.0 * np.sqrt(second / max(pairs.values())))
+    assert len(plots.network(d, pairs=1).lines) == 1
+
+
+def test_orders_sum_to_one(d, uniform):
+    ax = plots.variance_by_order({"rows": d, "even": uniform})
+    assert names_of(ax) == ["rows", "even"]
+    for place, own in enumerate((d, uniform)):
+        bars = [
+            p.get_width() for p in ax.patches if abs(p.get_y() + p.get_height() / 2 - place) < 0.1
+        ]
+        mains = sum(float(c.variance[0]) for s, c in own.components.items() if len(s) == 1)
+        total = sum(float(c.variance[0]) for c in own.components.values())
+        np.testing.assert_allclose(bars, [mains / total, 1 - mains / total])
+    assert names_of(plots.variance_by_order(d)) == ["empirical"]
+    with pytest.raises(tp.InvalidInputError, match="nothing to draw"):
+        plots.variance_by_order({})
+
+
+def test_overlay_shows_both_curves(d, uniform):
+    ax = plots.overlay({"rows": d, "even": uniform}, "a")
+    curves = {patch.get_label(): patch.get_data().values for patch in ax.patches}
+    np.testing.assert_allclose(curves["rows"], d["a"].values[:, 0], atol=1e-14)
+    values, mass = uniform["a"].values[:, 0], d["a"].mass
+    np.testing.assert_allclose(curves["even"], values - mass @ values)
+    plain = plots.overlay({"even": uniform, "rows": d}, "a", centred=False)
+    curves = {patch.get_label(): patch.get_data().values for patch in plain.patches}
+    np.testing.assert_array_equal(curves["rows"], d["a"].values[:, 0])
+
+
+def test_overlay_of_categories(d, uniform):
+    ax = plots.overlay({"rows": d, "even": uniform}, "kind", sort="name")
+    assert names_of(ax) == sorted(KINDS)
+    first = next(line for line in ax.lines if line.get_label() == "rows").get_xdata()
+    np.testing.assert_allclose(first, d["kind"].values[:, 0], atol=1e-14)
+    with pytest.raises(tp.InvalidInputError, match="expected 1 to 7 curves"):
+        plots.overlay({}, "kind")
+
+
+def test_categories_in_three_orders(d):
+    by_mass = names_of(plots.main_effect(d, "kind", sort="mass"))
+    mass = dict(zip(KINDS, d["kind"].mass, strict=True))
+    assert by_mass == sorted(KINDS, key=lambda kind: -mass[kind])
+    assert names_of(plots.main_effect(d, "kind", sort="name")) == KINDS
+    effect = dict(zip(KINDS, d["kind"].values[:, 0], strict=True))
+    assert names_of(plots.main_effect(d, "kind")) == sorted(KINDS, key=lambda kind: -effect[kind])
+    with pytest.raises(tp.InvalidInputError, match='sort must be "effect"'):
+        plots.main_effect(d, "kind", sort="size")
+
+
+@pytest.mark.parametrize("key", [("a", "kind"), ("kind", "a")])
+def test_lines_of_a_pair(d, key):
+    ax = plots.pair_lines(d, key, with_main=False)
+    component = d[key]
+    values, mass = component.values[..., 0], component.mass
+    if d.feature_names[component.features[0]] != key[0]:
+        values, mass = values.T, mass.T
+    named = [patch for patch in ax.patches if patch.get_label() != "_thin"]
+    assert len(named) == 3
+    if key == ("a", "kind"):
+        for patch, column, held in zip(named, values.T, mass.T, strict=True):
+            expected = np.where(held > 0, column, np.nan)
+            np.testing.assert_array_equal(patch.get_data().values, expected)
+    both = plots.pair_lines(d, key)
+    thin = next(p for p in both.patches if p.get_label() == "_thin").get_data().values
+    main = d[key[0]].values[:, 0]
+    alone = next(p for p in ax.patches if p.get_label() == "_thin").get_data().values
+    np.testing.assert_allclose(thin - alone, main)
+    with pytest.raises(tp.InvalidInputError, match="lines must be from 1 to 7"):
+        plots.pair_lines(d, key, lines=9)
+
+
+def test_comparison_shows_both_sizes(d, uniform):
+    compared = compare(d, uniform)
+    ax = plots.comparison(compared, top=4)
+    assert names_of(ax) == list(compared.terms["term"][:4])
+    sizes = {line.get_label(): line.get_xdata() for line in ax.lines}
+    np.testing.assert_array_equal(sizes["empirical"], compared.terms["deviation_first"][:4])
+    np.testing.assert_array_equal(sizes["uniform"], compared.terms["deviation_second"][:4])
+    widths = [bar.get_width() for bar in ax.patches]
+    np.testing.assert_array_equal(widths, compared.terms["distance"][:4])
+
+
+def test_cells_without_data_can_be_shown(d):
+    component = d["a", "b"]
+    assert np.any(component.mass == 0)
+
+    def hidden_cells(ax):
+        (mesh,) = (own for own in ax.collections if not own.get_hatch())
+        return np.ma.getmaskarray(mesh.get_array()).sum()
+
+    shown = plots.pair(d, ("a", "b"), show_empty=True)
+    n_empty = np.sum(component.mass == 0)
+    assert hidden_cells(plots.pair(d, ("a", "b"))) - hidden_cells(shown) == n_empty
+    (hatching,) = (own for own in shown.collections if own.get_hatch())
+    assert len(hatching.get_paths()) == n_empty
+
+
+def test_every_finding_has_its_picture(model, X):
+    audited = audit(model, X, n_bootstrap=2, progress=False)
+    assert audited.findings
+    for rank, what in enumerate(audited.findings):
+        ax = plots.finding(audited, rank)
+        assert ax.get_title(loc="right") == what.kind
+        plt.close("all")
+    with pytest.raises(tp.InvalidInputError, match="no finding 999"):
+        plots.finding(audited, 999)
+
+
+def test_given_axes_are_used(d, uniform, X):
+    row = X.iloc[[0]]
+    for draw in (
+        lambda ax: plots.waterfall(d, row, ax=ax),
+        lambda ax: plots.force(d, row, ax=ax),
+        lambda ax: plots.beeswarm(d, X, ax=ax),
+        lambda ax: plots.network(d, ax=ax),
+        lambda ax: plots.variance_by_order(d, ax=ax),
+        lambda ax: plots.overlay({"rows": d}, "a", ax=ax),
+        lambda ax: plots.pair_lines(d, ("a", "b"), ax=ax),
+        lambda ax: plots.comparison(compare(d, uniform), ax=ax),
+    ):
+        ax = Figure().add_subplot()
+        assert draw(ax) is ax
+    assert plt.get_fignums() == []

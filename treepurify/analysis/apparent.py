@@ -1,0 +1,106 @@
+"""The apparent decomposition: effects as the model carries them, before purification."""
+
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify.components import Component, TensorComponent
+from treepurify.decomposition import Decomposition
+from treepurify.errors import InvalidInputError
+from treepurify.grids.grid import Subset
+
+__all__ = ["apparent", "apparent_values", "model_variance"]
+
+Array = npt.NDArray[np.float64]
+
+
+def apparent(d: Decomposition) -> Decomposition:
+    """Return the effects as the model carries them, each shifted to mean zero.
+
+    What a reader of the trees, or of an EBM's own plots, sees: the same function written
+    as another sum. Compare it with `d` to see what purification moved.
+
+    Parameters
+    ----------
+    d : Decomposition
+        A decomposition of order 2 or less that holds the effects before purification.
+
+    Returns
+    -------
+    Decomposition
+        The same model, with the same intercept; an effect that the model does not carry is
+        zero everywhere.
+
+    Raises
+    ------
+    InvalidInputError
+        If the effects before purification are not known for every component, or `d` has a
+        remainder.
+
+    Examples
+    --------
+    >>> import numpy as np, treepurify as tp
+    >>> from sklearn.tree import DecisionTreeRegressor
+    >>> from treepurify.analysis.apparent import apparent
+    >>> X = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
+    >>> d = tp.purify(DecisionTreeRegressor().fit(X, [0, 0, 0, 1]), X)
+    >>> apparent(d)["x0", "x1"].values[..., 0]
+    array([[-0.25, -0.25],
+           [-0.25,  0.75]])
+    """
+    if d.remainder is not None:
+        raise InvalidInputError(
+            "the effects before purification are compared up to order 2, and this decomposition "
+            "has a remainder of higher order"
+        )
+    components: dict[Subset, Component] = {}
+    for subset, component in d.components.items():
+        values = apparent_values(d, subset)
+        if values is None or not isinstance(component, TensorComponent):
+            raise InvalidInputError(
+                f"the effect of {d.term_name(subset)!r} before purification is not known"
+            )
+        components[subset] = replace(component, values=values)
+    return replace(
+        d,
+        components=components,
+        measure=f"as the model carries it, centred ({d.measure})",
+        engine="apparent",
+        certificate=None,
+        diagnostics={"model": d.diagnostics.get("model") or {}, "rows": d.diagnostics.get("rows")},
+        stored_covariances=None,
+    )
+
+
+def apparent_values(d: Decomposition, subset: Subset) -> Array | None:
+    """Return one effect before purification with mean zero, shape (cells..., n_outputs).
+
+    Zero where the model carries no such effect; None where it is not known.
+    """
+    component = d.components.get(subset)
+    if not isinstance(component, TensorComponent):
+        return None
+    if component.raw is not None:
+        mean = np.tensordot(component.mass, component.raw, axes=component.mass.ndim)
+        return np.asarray(component.raw - mean)
+    if any(other.raw is not None for other in d.tensor_components().values()):
+        return np.zeros_like(component.values)
+    return None
+
+
+def model_variance(d: Decomposition) -> Array:
+    """Return the variance of the model under the measure, shape (n_outputs,).
+
+    Where the measure gives no joint distribution of the features, the sum of the variances
+    of the components stands for it.
+    """
+    covariances = d.covariances
+    parts = [component.variance for component in d.components.values()]
+    if d.remainder is not None:
+        parts.append(d.remainder.variance)
+    if covariances is not None and len(covariances) == len(parts) and parts:
+        total = np.sum(list(covariances.values()), axis=0)
+    else:
+        total = np.nansum(parts, axis=0) if parts else np.zeros(d.n_outputs)
+    return np.asarray(np.maximum(total, 0.0))

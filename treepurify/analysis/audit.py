@@ -1,0 +1,190 @@
+"""The audit of a model whose effects are main effects and pairs: ranked findings."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify.analysis.apparent import apparent, apparent_values
+from treepurify.analysis.apparent_findings import (
+    contradictions,
+    hidden_effects,
+    spurious_interactions,
+)
+from treepurify.analysis.comparison import Comparison, compare
+from treepurify.analysis.findings import KINDS, Finding
+from treepurify.analysis.support_findings import (
+    extrapolations,
+    instabilities,
+    measure_findings,
+    unidentified_effects,
+)
+from treepurify.decomposition import Decomposition
+from treepurify.errors import InvalidInputError
+from treepurify.grids.grid import Subset
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Audit", "Evidence", "audit_decompositions"]
+
+Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """What an audit looks at: one model, decomposed several times.
+
+    Parameters
+    ----------
+    decomposition : Decomposition
+        Under the measure of the rows.
+    others : mapping of str to Decomposition
+        Under other measures, by name.
+    spread : mapping of tuple of int to ndarray of float64
+        Root mean square change of each cell of each component over resampled rows.
+    n_samples : int
+        Number of resamplings.
+    """
+
+    decomposition: Decomposition
+    others: Mapping[str, Decomposition]
+    spread: Mapping[Subset, Array]
+    n_samples: int
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Audit:
+    """What an audit found, the gravest first.
+
+    Parameters
+    ----------
+    findings : tuple of Finding
+        Ranked by the share of the variance of the prediction that is concerned.
+    decomposition : Decomposition
+        The purified effects.
+    before_after : Comparison or None
+        The effects as the model carries them, compared with the purified ones; None where
+        they are not known.
+    comparisons : mapping of str to Comparison
+        The effects under each other measure.
+    spread : mapping of tuple of int to ndarray of float64
+        Root mean square change of each cell over resampled rows.
+    threshold : float
+        Share of the variance of the prediction from which something is a finding.
+    """
+
+    findings: tuple[Finding, ...]
+    decomposition: Decomposition
+    before_after: Comparison | None
+    comparisons: Mapping[str, Comparison]
+    spread: Mapping[Subset, Array]
+    threshold: float
+
+    def summary(self, most: int = 12) -> list[str]:
+        """Return the audit in sentences, with the `most` gravest findings."""
+        d = self.decomposition
+        lines = [
+            f"Audit of {len(d)} effects under the measure {d.measure}, from "
+            f"{self.threshold:.1%} of the variance of the prediction."
+        ]
+        if self.before_after is not None:
+            orders = self.before_after.orders
+            mains = orders.loc[orders["order"] == 1, ["share_first", "share_second"]].to_numpy()
+            if len(mains):
+                lines.append(
+                    f"Main effects carry {mains[0, 0]:.1%} of the variance of the effects as the "
+                    f"model has them, and {mains[0, 1]:.1%} when purified."
+                )
+        if not self.findings:
+            return [*lines, "Nothing was found."]
+        counts = [
+            f"{sum(finding.kind == kind for finding in self.findings)} x {kind}"
+            for kind in KINDS
+            if any(finding.kind == kind for finding in self.findings)
+        ]
+        lines.append(f"{len(self.findings)} findings: {', '.join(counts)}.")
+        lines += [
+            f"{rank}. [{finding.kind}] {finding.sentence}"
+            for rank, finding in enumerate(self.findings[:most], start=1)
+        ]
+        if len(self.findings) > most:
+            lines.append(f"... and {len(self.findings) - most} more.")
+        return lines
+
+    def to_frame(self) -> "pd.DataFrame":
+        """Return one row a finding: kind, term, output, severity, where, sentence."""
+        import pandas as pd
+
+        d = self.decomposition
+        rows = [
+            {
+                "kind": finding.kind,
+                "term": d.term_name(finding.subset),
+                "output": d.output_names[finding.output],
+                "severity": finding.severity,
+                "where": finding.where,
+                "measure": finding.measure,
+                "sentence": finding.sentence,
+            }
+            for finding in self.findings
+        ]
+        columns = ["kind", "term", "output", "severity", "where", "measure", "sentence"]
+        return pd.DataFrame(rows, columns=columns)
+
+    def __repr__(self) -> str:
+        """Return the summary."""
+        return "\n".join(self.summary())
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        return "".join(f"<p>{escape(line)}</p>" for line in self.summary())
+
+
+def audit_decompositions(evidence: Evidence, threshold: float = 0.01) -> Audit:
+    """Return what decompositions of one model under several measures show.
+
+    Parameters
+    ----------
+    evidence : Evidence
+        The decompositions.
+    threshold : float
+        Share of the variance of the prediction from which something is a finding.
+
+    Returns
+    -------
+    Audit
+
+    Raises
+    ------
+    InvalidInputError
+        If `threshold` is not between 0 and 1.
+    """
+    if not 0 < threshold < 1:
+        raise InvalidInputError(f"threshold must lie between 0 and 1, got {threshold!r}")
+    d = evidence.decomposition
+    comparisons = {
+        name: compare(d, other, names=(d.measure, other.measure))
+        for name, other in evidence.others.items()
+    }
+    # Terms of single trees, of which deep models have many orders, are not what a reader sees.
+    known = d.remainder is None and all(apparent_values(d, s) is not None for s in d.components)
+    findings: list[Finding] = []
+    if known:
+        findings += hidden_effects(d, threshold)
+        findings += contradictions(d, threshold)
+        findings += spurious_interactions(d, threshold)
+    findings += [
+        *measure_findings(d, comparisons, threshold),
+        *extrapolations(d, threshold),
+        *unidentified_effects(d),
+        *instabilities(d, evidence.spread, evidence.n_samples, threshold),
+    ]
+    findings.sort(key=lambda finding: -finding.severity)
+    before_after = None
+    if known and len(d) > 0:
+        before_after = compare(apparent(d), d, names=("as the model carries it", "purified"))
+    return Audit(tuple(findings), d, before_after, comparisons, evidence.spread, threshold)

@@ -1,0 +1,302 @@
+"""Compare two decompositions: two measures, two engines, two models, before and after."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify.analysis.comparison_words import verdict
+from treepurify.analysis.regions import cells_in_words, runs_of_cells
+from treepurify.analysis.shared_cells import SideBySide, side_by_side
+from treepurify.decomposition import Decomposition
+from treepurify.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Comparison", "compare"]
+
+Array = npt.NDArray[np.float64]
+
+# Effects smaller than this part of the prediction's deviation have no sign worth the name.
+_SIGN_THRESHOLD = 0.02
+_MOST_PLACES = 200
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Comparison:
+    """Two decompositions, component by component, under one mass.
+
+    Parameters
+    ----------
+    first, second : Decomposition
+        What was compared.
+    names : tuple of str
+        What they are called.
+    mass : str
+        The distribution behind every figure, in words.
+    terms : DataFrame
+        One row a component and output: ``term``, ``order``, ``output``, ``distance`` (root
+        mean square difference of the two centred effects, on the margin scale),
+        ``relative_distance`` (by the larger of the two deviations), ``correlation``,
+        ``sign_changes`` (mass where the two have opposite signs, both beyond 2 % of the
+        deviation of the first prediction), ``deviation_first``, ``deviation_second``,
+        ``rank_first``, ``rank_second``. The largest distance first.
+    places : DataFrame
+        Where signs change: ``term``, ``output``, ``where``, ``mass``, and the mean effects
+        ``first`` and ``second`` there. Main effects only. The largest mass first.
+    orders : DataFrame
+        ``order``, ``share_first``, ``share_second``: shares of the sum of the variances of the
+        components.
+    shapley_ise : DataFrame
+        ``feature``, ``output``, ``ise``: mean squared difference of the Shapley values
+        ``sum over S containing j of f_S / |S|`` (Ferrere et al. 2026, equation 21). Empty where
+        the mass gives no joint distribution of all features.
+    rank_agreement : float
+        Spearman correlation of the deviations of the terms.
+    """
+
+    first: Decomposition
+    second: Decomposition
+    names: tuple[str, str]
+    mass: str
+    terms: "pd.DataFrame"
+    places: "pd.DataFrame"
+    orders: "pd.DataFrame"
+    shapley_ise: "pd.DataFrame"
+    rank_agreement: float
+
+    def verdict(self) -> list[str]:
+        """Return what the comparison found, in sentences that can be quoted."""
+        return verdict(self)
+
+    def __repr__(self) -> str:
+        """Return the verdict."""
+        return "\n".join(self.verdict())
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        sentences = "".join(f"<li>{escape(line)}</li>" for line in self.verdict())
+        table = self.terms.head(15).to_html(index=False, float_format=lambda x: f"{x:.4g}")
+        return f"<ul>{sentences}</ul>{table}"
+
+
+def compare(
+    a: Decomposition,
+    b: Decomposition,
+    X: Any = None,
+    *,
+    sample_weight: npt.ArrayLike | None = None,
+    names: Sequence[str] | None = None,
+) -> Comparison:
+    """Compare two decompositions of models of the same features.
+
+    Parameters
+    ----------
+    a, b : Decomposition
+        Two measures, two engines or two models; or a decomposition and what
+        `treepurify.analysis.apparent.apparent` makes of it.
+    X : array_like or table of shape (n_rows, n_features), optional
+        Rows that stand for the mass under which they are compared. Needed where the two
+        have different cells; by default the rows of the first that has any, else the cells
+        and masses of the first.
+    sample_weight : array_like of shape (n_rows,), optional
+        Weight of each row of `X`.
+    names : sequence of two str, optional
+        What to call them; their measures, engines or models by default.
+
+    Returns
+    -------
+    Comparison
+
+    Raises
+    ------
+    InvalidInputError
+        If features or outputs differ, or rows are needed and not given.
+
+    Notes
+    -----
+    Every effect is shifted to mean zero under the common mass first: a constant belongs to
+    the intercept. Remainders are left out.
+
+    Examples
+    --------
+    >>> import numpy as np, treepurify as tp
+    >>> from sklearn.ensemble import GradientBoostingRegressor
+    >>> from treepurify.analysis.comparison import compare
+    >>> X = np.random.default_rng(0).normal(size=(500, 2))
+    >>> model = GradientBoostingRegressor(max_depth=2).fit(X, X[:, 0] * X[:, 1])
+    >>> c = compare(tp.purify(model, X), tp.purify(model, X, weights="uniform"))
+    >>> list(c.terms["term"].sort_values())
+    ['x0', 'x0 & x1', 'x1']
+    """
+    called = _names(a, b, names)
+    mass, on_rows, walk = side_by_side(a, b, X, sample_weight)
+    terms: list[dict[str, Any]] = []
+    places: list[dict[str, Any]] = []
+    shapley: dict[int, Array] = {}
+    weights = np.ones(1)
+    smallest = _SIGN_THRESHOLD * _prediction_deviation(a)
+    for pair in walk:
+        terms += _term_rows(a, pair, smallest)
+        places += _sign_places(a, pair, smallest)
+        weights = pair.weights
+        if on_rows:
+            for j in pair.subset:
+                share = (pair.first - pair.second) / len(pair.subset)
+                shapley[j] = shapley[j] + share if j in shapley else share
+    frame = _ranked(terms)
+    return Comparison(
+        a,
+        b,
+        called,
+        mass,
+        frame,
+        _places_frame(places),
+        _orders_frame(frame),
+        _ise_frame(a, shapley, weights),
+        _spearman(frame["deviation_first"], frame["deviation_second"]),
+    )
+
+
+def _names(a: Decomposition, b: Decomposition, names: Sequence[str] | None) -> tuple[str, str]:
+    if names is not None:
+        if len(names) != 2:
+            raise InvalidInputError(f"names must be two, got {list(names)}")
+        return str(names[0]), str(names[1])
+    for first, second in (
+        (a.measure, b.measure),
+        (a.engine, b.engine),
+        (_model_words(a), _model_words(b)),
+    ):
+        if first != second:
+            return first, second
+    return "first", "second"
+
+
+def _model_words(d: Decomposition) -> str:
+    model = d.diagnostics.get("model") or {}
+    return f"{model.get('library', '')} {model.get('kind', '')}".strip()
+
+
+def _prediction_deviation(d: Decomposition) -> Array:
+    from treepurify.analysis.apparent import model_variance
+
+    return np.sqrt(model_variance(d))
+
+
+def _term_rows(a: Decomposition, pair: SideBySide, smallest: Array) -> list[dict[str, Any]]:
+    difference = pair.first - pair.second
+    distance = np.sqrt(pair.weights @ difference**2)
+    first, second = (np.sqrt(pair.weights @ values**2) for values in (pair.first, pair.second))
+    product = pair.weights @ (pair.first * pair.second)
+    opposed = pair.weights @ _opposed(pair.first, pair.second, smallest)
+    rows = []
+    for k, output in enumerate(a.output_names):
+        larger = max(first[k], second[k])
+        both = first[k] * second[k]
+        rows.append(
+            {
+                "term": a.term_name(pair.subset),
+                "order": len(pair.subset),
+                "output": output,
+                "distance": distance[k],
+                "relative_distance": distance[k] / larger if larger > 0 else 0.0,
+                "correlation": product[k] / both if both > 0 else np.nan,
+                "sign_changes": opposed[k],
+                "deviation_first": first[k],
+                "deviation_second": second[k],
+            }
+        )
+    return rows
+
+
+def _opposed(first: Array, second: Array, smallest: Array) -> Array:
+    beyond = np.minimum(np.abs(first), np.abs(second)) > smallest
+    return np.asarray((first * second < 0) & beyond, dtype=np.float64)
+
+
+def _sign_places(a: Decomposition, pair: SideBySide, smallest: Array) -> list[dict[str, Any]]:
+    if len(pair.axes) != 1:
+        return []
+    axis, cells = pair.axes[0], pair.cells[0]
+    mass = np.bincount(cells, pair.weights, minlength=axis.n_cells)
+    divisor = np.where(mass > 0, mass, 1.0)
+    rows = []
+    for k, output in enumerate(a.output_names):
+        first, second = (
+            np.bincount(cells, pair.weights * values[:, k], minlength=axis.n_cells) / divisor
+            for values in (pair.first, pair.second)
+        )
+        chosen = _opposed(first, second, smallest[k]).astype(bool) & (mass > 0)
+        for run in runs_of_cells(axis, chosen):
+            part = mass[run].sum()
+            rows.append(
+                {
+                    "term": a.term_name(pair.subset),
+                    "output": output,
+                    "where": cells_in_words(axis, run),
+                    "mass": part,
+                    "first": float(mass[run] @ first[run] / part),
+                    "second": float(mass[run] @ second[run] / part),
+                }
+            )
+    return rows
+
+
+def _ranked(terms: list[dict[str, Any]]) -> "pd.DataFrame":
+    import pandas as pd
+
+    columns = ["term", "order", "output", "distance", "relative_distance", "correlation"]
+    columns += ["sign_changes", "deviation_first", "deviation_second"]
+    frame = pd.DataFrame(terms, columns=columns)
+    for which in ("first", "second"):
+        ranks = frame.groupby("output")[f"deviation_{which}"].rank(ascending=False, method="min")
+        frame[f"rank_{which}"] = ranks.astype(int)
+    return frame.sort_values("distance", ascending=False, kind="stable").reset_index(drop=True)
+
+
+def _places_frame(places: list[dict[str, Any]]) -> "pd.DataFrame":
+    import pandas as pd
+
+    columns = ["term", "output", "where", "mass", "first", "second"]
+    frame = pd.DataFrame(places, columns=columns)
+    frame = frame.sort_values("mass", ascending=False, kind="stable")
+    return frame.head(_MOST_PLACES).reset_index(drop=True)
+
+
+def _orders_frame(terms: "pd.DataFrame") -> "pd.DataFrame":
+    import pandas as pd
+
+    orders = sorted(set(terms["order"]))
+    columns: dict[str, list[float]] = {"share_first": [], "share_second": []}
+    for which, own in columns.items():
+        squares = terms[which.replace("share", "deviation")] ** 2
+        total = float(squares.sum()) or 1.0
+        own += [float(squares[terms["order"] == order].sum()) / total for order in orders]
+    return pd.DataFrame({"order": orders, **columns})
+
+
+def _ise_frame(a: Decomposition, shapley: dict[int, Array], weights: Array) -> Any:
+    import pandas as pd
+
+    rows = [
+        {"feature": a.feature_names[j], "output": output, "ise": float(weights @ values[:, k] ** 2)}
+        for j, values in sorted(shapley.items())
+        for k, output in enumerate(a.output_names)
+    ]
+    frame = pd.DataFrame(rows, columns=["feature", "output", "ise"])
+    return frame.sort_values("ise", ascending=False, kind="stable").reset_index(drop=True)
+
+
+def _spearman(first: "pd.Series[float]", second: "pd.Series[float]") -> float:
+    """Return the correlation of the ranks, ties sharing a rank; NaN for fewer than two."""
+    if len(first) < 2:
+        return float("nan")
+    one, other = (column.rank().to_numpy(dtype=np.float64) for column in (first, second))
+    one, other = one - one.mean(), other - other.mean()
+    scale = float(np.sqrt(np.sum(one**2) * np.sum(other**2)))
+    return float(one @ other) / scale if scale > 0 else float("nan")

@@ -1,0 +1,102 @@
+"""The verdict of a comparison, in sentences."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from treepurify.analysis.comparison import Comparison
+
+__all__ = ["verdict"]
+
+# Below this the effects agree to more digits than a figure shows.
+_SAME = 1e-6
+_NOTABLE_MASS = 0.01
+
+
+def verdict(comparison: "Comparison") -> list[str]:
+    """Return what a comparison found, the most important first."""
+    first, second = comparison.names
+    lines = [f"Compared: {first}, with {second}, under {comparison.mass}."]
+    if len(comparison.terms) == 0:
+        return [*lines, "Both are constant."]
+    lines.append(_largest(comparison))
+    lines += _signs(comparison)
+    lines.append(_ranks(comparison))
+    lines += _moved(comparison)
+    lines += _shapley(comparison)
+    if comparison.first.remainder is not None or comparison.second.remainder is not None:
+        lines.append("Remainders of higher order are left out.")
+    return lines
+
+
+def _largest(comparison: "Comparison") -> str:
+    row = comparison.terms.iloc[0]
+    size = max(row["deviation_first"], row["deviation_second"])
+    scale = float(comparison.terms[["deviation_first", "deviation_second"]].to_numpy().max())
+    if row["distance"] <= _SAME * scale:
+        return f"All effects are the same to within {row['distance']:.1e}."
+    output = f" on {row['output']}" if comparison.first.n_outputs > 1 else ""
+    return (
+        f"The effect that differs most is {row['term']}{output}: by {row['distance']:.3g} in root "
+        f"mean square, {row['relative_distance']:.0%} of its own size ({size:.3g})."
+    )
+
+
+def _signs(comparison: "Comparison") -> list[str]:
+    terms = comparison.terms
+    mains = terms[terms["order"] == 1]
+    changed = mains[mains["sign_changes"] >= _NOTABLE_MASS]
+    if len(mains) == 0:
+        return []
+    if len(changed) == 0:
+        return ["No main effect changes its sign on 1 % of the mass or more."]
+    names = list(dict.fromkeys(changed.sort_values("sign_changes", ascending=False)["term"]))
+    shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+    total = mains["term"].nunique()
+    verb = "changes its sign" if len(names) == 1 else "change their signs"
+    line = f"{len(names)} of {total} main effects {verb} on 1 % of the mass or more: {shown}."
+    if len(comparison.places) == 0:
+        return [line]
+    place = comparison.places.iloc[0]
+    return [
+        line,
+        f"The widest place is {place['where']} ({place['mass']:.1%} of the mass): "
+        f"{place['first']:+.3g} in the first, {place['second']:+.3g} in the second.",
+    ]
+
+
+def _ranks(comparison: "Comparison") -> str:
+    terms = comparison.terms
+    tops = [
+        str(terms["term"].iloc[int(np.argmax(terms[f"deviation_{which}"]))])
+        for which in ("first", "second")
+    ]
+    agreement = comparison.rank_agreement
+    rank = (
+        "" if np.isnan(agreement) else f"Ranks of importance agree to {agreement:.2f} (Spearman). "
+    )
+    if tops[0] == tops[1]:
+        return f"{rank}The largest effect is {tops[0]} in both."
+    return f"{rank}The largest effect is {tops[0]} in the first, {tops[1]} in the second."
+
+
+def _moved(comparison: "Comparison") -> list[str]:
+    orders = comparison.orders
+    if len(orders) < 2:
+        return []
+    first, second = orders.loc[orders["order"] == 1, ["share_first", "share_second"]].to_numpy()[0]
+    return [
+        f"Main effects carry {first:.1%} of the variance of the components in the first, "
+        f"{second:.1%} in the second."
+    ]
+
+
+def _shapley(comparison: "Comparison") -> list[str]:
+    if len(comparison.shapley_ise) == 0:
+        return []
+    row = comparison.shapley_ise.iloc[0]
+    return [
+        f"Shapley values differ most for {row['feature']}: by {np.sqrt(row['ise']):.3g} in root "
+        "mean square."
+    ]

@@ -1,0 +1,72 @@
+"""Findings of an audit: what a reader should know, with its numbers."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Literal
+
+from treepurify.grids.grid import Subset
+
+__all__ = ["KINDS", "Finding", "FindingKind"]
+
+FindingKind = Literal[
+    "hidden effect",
+    "contradiction",
+    "spurious interaction",
+    "measure",
+    "extrapolation",
+    "identifiability",
+    "instability",
+]
+
+KINDS: Mapping[FindingKind, str] = MappingProxyType(
+    {
+        "hidden effect": "main effect that stands in the interactions of the model",
+        "contradiction": "region where the main effect has the opposite sign of what it seems",
+        "spurious interaction": "interaction that is nearly nothing but main effects",
+        "measure": "effect that depends on the distribution chosen",
+        "extrapolation": "interaction that is large where there are no data",
+        "identifiability": "effects that the data do not determine",
+        "instability": "effect that changes with the rows",
+    }
+)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that an audit found.
+
+    Parameters
+    ----------
+    kind : str
+        One of `KINDS`.
+    subset : tuple of int
+        The features concerned.
+    output : int
+        Position of the output.
+    severity : float
+        Share of the variance of the prediction that is concerned: findings are ranked by it.
+    sentence : str
+        The finding, in words that can be quoted.
+    numbers : mapping of str to float
+        The figures behind the sentence.
+    where : str
+        The region concerned, for a contradiction.
+    cells : tuple of int
+        The cells of that region.
+    measure : str
+        The other distribution, where the finding is about one.
+    """
+
+    kind: FindingKind
+    subset: Subset
+    output: int
+    severity: float
+    sentence: str
+    numbers: Mapping[str, float] = field(default_factory=dict)
+    where: str = ""
+    cells: tuple[int, ...] = ()
+    measure: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "numbers", MappingProxyType(dict(self.numbers)))

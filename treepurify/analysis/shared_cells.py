@@ -1,0 +1,234 @@
+"""Two decompositions side by side: the values of both on rows, or on the cells they share."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify.columns import Columns
+from treepurify.components import TensorComponent, evaluate_each, locate_cells, values_on_rows
+from treepurify.decomposition import Decomposition
+from treepurify.errors import InvalidInputError
+from treepurify.grids.axis import FeatureAxis
+from treepurify.grids.grid import EncodedRows, Subset
+
+__all__ = ["SideBySide", "side_by_side"]
+
+Array = npt.NDArray[np.float64]
+_Located = dict[tuple[int, int], npt.NDArray[np.intp]]
+
+
+@dataclass(frozen=True, eq=False)
+class SideBySide:
+    """The values of one component in both decompositions.
+
+    Parameters
+    ----------
+    subset : tuple of int
+        The features, as positions in the first decomposition.
+    first, second : ndarray of float64, shape (n_points, n_outputs)
+        Values on the rows or cells, shifted to mean zero; zero where there is no such
+        component.
+    weights : ndarray of float64, shape (n_points,)
+        Mass of each row or cell; sums to one.
+    cells : tuple of ndarray of int
+        Cell of each point along each axis.
+    axes : tuple of FeatureAxis
+        The axes; empty where neither component is a table.
+    """
+
+    subset: Subset
+    first: Array
+    second: Array
+    weights: Array
+    cells: tuple[npt.NDArray[np.intp], ...]
+    axes: tuple[FeatureAxis, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class _Points:
+    """Where both decompositions are looked at, and in which words."""
+
+    columns: tuple[Columns, Columns] | None
+    rows: dict[int, EncodedRows] | None
+    weights: Array | None
+    words: str
+
+
+def side_by_side(
+    a: Decomposition, b: Decomposition, X: Any, sample_weight: Any
+) -> tuple[str, bool, Iterator[SideBySide]]:
+    """Return the components of both, one at a time, under one mass.
+
+    Returns
+    -------
+    mass : str
+        The mass in words.
+    on_rows : bool
+        Whether all components are given on the same rows.
+    pairs : iterator of SideBySide
+
+    Raises
+    ------
+    InvalidInputError
+        If features or outputs differ, or the cells differ and no rows are given.
+    """
+    if set(a.feature_names) != set(b.feature_names):
+        differing = sorted(set(a.feature_names) ^ set(b.feature_names))
+        raise InvalidInputError(
+            f"the decompositions have different features ({', '.join(differing[:10])}): compare "
+            "models of the same table"
+        )
+    if a.n_outputs != b.n_outputs:
+        raise InvalidInputError(
+            f"the decompositions have {a.n_outputs} and {b.n_outputs} outputs; expected as many"
+        )
+    renumber = [b.feature_names.index(name) for name in a.feature_names]
+    points = _points(a, b, X, sample_weight, renumber)
+    on_rows = points.columns is not None or points.rows is not None
+    return points.words, on_rows, _walk(a, b, points, renumber)
+
+
+def _points(
+    a: Decomposition, b: Decomposition, X: Any, sample_weight: Any, renumber: list[int]
+) -> _Points:
+    if X is not None:
+        columns = (a.inputs.columns(X), b.inputs.columns(X))
+        n_rows = columns[0].n_rows
+        weights = _row_weights(sample_weight, n_rows)
+        return _Points(columns, None, weights, f"the {n_rows} given rows")
+    if sample_weight is not None:
+        raise InvalidInputError("sample_weight is given without rows: pass X")
+    if not _same_cells(a, b, renumber):
+        raise InvalidInputError(
+            "the decompositions have different cells: pass X, the rows on which to compare them"
+        )
+    for d, which in ((a, "first"), (b, "second")):
+        if d.rows:
+            any_rows = next(iter(d.rows.values()))
+            weights = _row_weights(any_rows.weights, any_rows.n_rows)
+            words = f"the {any_rows.n_rows} rows of the {which} ({d.measure})"
+            return _Points(None, dict(d.rows), weights, words)
+    return _Points(None, None, None, f"the measure of the first ({a.measure}), cell by cell")
+
+
+def _row_weights(weights: Any, n_rows: int) -> Array:
+    if weights is None:
+        return np.full(n_rows, 1.0 / n_rows)
+    given = np.asarray(weights, dtype=np.float64)
+    if given.shape != (n_rows,) or not np.all(given >= 0) or not given.sum() > 0:
+        raise InvalidInputError(
+            f"sample_weight must be {n_rows} numbers, none negative and one positive; got shape "
+            f"{given.shape}"
+        )
+    return np.asarray(given / given.sum())
+
+
+def _same_cells(a: Decomposition, b: Decomposition, renumber: list[int]) -> bool:
+    """Return whether every shared component has the same cells, in the same order."""
+    if renumber != list(range(len(renumber))):
+        return False
+    known: dict[tuple[int, int], FeatureAxis] = {}
+    for d in (a, b):
+        for subset, component in d.components.items():
+            if not isinstance(component, TensorComponent):
+                return False
+            for j, axis in zip(subset, component.axes, strict=True):
+                if not _same_axis(known.setdefault((j, len(subset)), axis), axis):
+                    return False
+    return True
+
+
+def _same_axis(first: FeatureAxis, second: FeatureAxis) -> bool:
+    if first.n_cells != second.n_cells or first.is_categorical != second.is_categorical:
+        return False
+    if first.cuts is None or second.cuts is None:
+        return first.labels() == second.labels()
+    return np.array_equal(first.cuts, second.cuts)
+
+
+def _walk(
+    a: Decomposition, b: Decomposition, points: _Points, renumber: list[int]
+) -> Iterator[SideBySide]:
+    back = {theirs: ours for ours, theirs in enumerate(renumber)}
+    theirs = {tuple(sorted(back[j] for j in subset)): subset for subset in b.components}
+    union = sorted({*a.components, *theirs}, key=lambda subset: (len(subset), subset))
+    values_a, values_b = _values(a, points, 0), _values(b, points, 1)
+    ahead: dict[Subset, Array] = {}
+    located: _Located = {}
+    for subset in union:
+        first = next(values_a) if subset in a.components else None
+        own = theirs.get(subset)
+        # Renumbered features may come in another order in the second decomposition.
+        while own is not None and own not in ahead:
+            ahead[_next_subset(b, ahead)] = next(values_b)
+        second = None if own is None else ahead[own]
+        if own is not None:
+            ahead[own] = np.empty(0)
+        component = a.components.get(subset)
+        other = b.components[own] if own is not None else None
+        shown = component if isinstance(component, TensorComponent) else None
+        if shown is None and isinstance(other, TensorComponent) and own == subset:
+            shown = other
+        yield _pair(subset, first, second, shown, points, located)
+
+
+def _next_subset(b: Decomposition, ahead: dict[Subset, Array]) -> Subset:
+    return next(subset for subset in b.components if subset not in ahead)
+
+
+def _values(d: Decomposition, points: _Points, which: int) -> Iterator[Array]:
+    if points.columns is not None:
+        yield from evaluate_each(d.components.values(), points.columns[which])
+        return
+    for component in d.components.values():
+        if isinstance(component, TensorComponent) and points.rows is not None:
+            yield values_on_rows(component, points.rows)
+        elif isinstance(component, TensorComponent):
+            yield component.values.reshape(-1, component.values.shape[-1])
+
+
+def _pair(
+    subset: Subset,
+    first: Array | None,
+    second: Array | None,
+    shown: TensorComponent | None,
+    points: _Points,
+    located: _Located,
+) -> SideBySide:
+    weights = points.weights
+    if weights is None and shown is not None:
+        weights = shown.mass.ravel()
+    known = first if first is not None else second
+    if known is None or weights is None:
+        raise InvalidInputError("a component is neither a table nor given on rows")
+    zero = np.zeros_like(known)
+    return SideBySide(
+        subset,
+        _centred(zero if first is None else first, weights),
+        _centred(zero if second is None else second, weights),
+        weights,
+        () if shown is None else _cells(shown, points, located),
+        () if shown is None else shown.axes,
+    )
+
+
+def _centred(values: Array, weights: Array) -> Array:
+    return np.asarray(values - weights @ values)
+
+
+def _cells(
+    component: TensorComponent, points: _Points, located: _Located
+) -> tuple[npt.NDArray[np.intp], ...]:
+    if points.columns is not None:
+        for j, axis in zip(component.features, component.axes, strict=True):
+            if (j, id(axis)) not in located:
+                located[j, id(axis)] = locate_cells(points.columns[0], j, axis)
+        keys = zip(component.features, map(id, component.axes), strict=True)
+        return tuple(located[key] for key in keys)
+    if points.rows is not None:
+        codes = points.rows[len(component.features)].codes
+        return tuple(np.asarray(codes[j], dtype=np.intp) for j in component.features)
+    return tuple(np.asarray(own.ravel(), dtype=np.intp) for own in np.indices(component.mass.shape))

@@ -1,0 +1,155 @@
+"""What an effect rests on: the distribution chosen, the cells with data, the rows drawn."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify.analysis.apparent import model_variance
+from treepurify.analysis.comparison import Comparison
+from treepurify.analysis.findings import Finding
+from treepurify.decomposition import Decomposition
+from treepurify.grids.grid import Subset
+
+__all__ = ["extrapolations", "instabilities", "measure_findings", "unidentified_effects"]
+
+Array = npt.NDArray[np.float64]
+
+# An effect depends on the measure, or on the rows, from this part of its own size.
+_NOTABLE_PART = 0.3
+# How much larger an effect must be without data than with them.
+_NOTABLE_RATIO = 2.0
+_ROUNDING = 1e-12
+
+
+def measure_findings(
+    d: Decomposition, comparisons: Mapping[str, Comparison], threshold: float
+) -> list[Finding]:
+    """Return the effects that another measure changes by 30 % of their size or more.
+
+    Only the measure that changes an effect most is named.
+    """
+    total = model_variance(d)
+    names = {d.term_name(subset): subset for subset in d.components}
+    worst: dict[tuple[Subset, int], Finding] = {}
+    for measure, comparison in comparisons.items():
+        for row in comparison.terms.to_dict("records"):
+            subset, k = names[row["term"]], d.output_names.index(row["output"])
+            severity = float(row["distance"] ** 2 / total[k]) if total[k] > 0 else 0.0
+            if severity < threshold or row["relative_distance"] < _NOTABLE_PART:
+                continue
+            if (subset, k) in worst and worst[subset, k].severity >= severity:
+                continue
+            sentence = (
+                f"The effect of {row['term']}{_output_words(d, k)} depends on the measure: under "
+                f"{measure!r} it differs by {row['relative_distance']:.0%} of its size."
+            )
+            numbers = {
+                "distance": float(row["distance"]),
+                "relative_distance": float(row["relative_distance"]),
+                "sign_changes": float(row["sign_changes"]),
+            }
+            worst[subset, k] = Finding(
+                "measure", subset, k, severity, sentence, numbers, measure=measure
+            )
+    return list(worst.values())
+
+
+def extrapolations(d: Decomposition, threshold: float) -> list[Finding]:
+    """Return the pairs that are at least twice as large without data as with them.
+
+    The largest effect counts. `d` must refer to the rows themselves, so that a cell without
+    mass is one without data.
+    """
+    total = model_variance(d)
+    found = []
+    for subset, component in d.tensor_components().items():
+        empty = component.mass <= 0
+        if len(subset) < 2 or not np.any(empty) or np.all(empty):
+            continue
+        for k in range(d.n_outputs):
+            sizes = np.abs(component.values[..., k])
+            without, within = float(sizes[empty].max()), float(sizes[~empty].max())
+            if without**2 < threshold * total[k] or without < _NOTABLE_RATIO * within:
+                continue
+            # A pair that only rounding keeps from zero where there are data is zero there.
+            within = within if within > _ROUNDING * without else 0.0
+            share = float(np.sum(sizes[empty] ** 2) / np.sum(sizes**2))
+            sentence = (
+                f"The interaction {d.term_name(subset)}{_output_words(d, k)} reaches {without:.3g} "
+                f"where there are no data, and {within:.3g} where there are: {share:.0%} of its "
+                f"square sum lies in the {np.mean(empty):.0%} of the cells without data."
+            )
+            numbers = {
+                "largest_without_data": without,
+                "largest_with_data": within,
+                "share_without_data": share,
+                "cells_without_data": float(np.mean(empty)),
+            }
+            # No mass, no variance: such findings rank below all that concern predictions.
+            severity = threshold * min(float(without**2 / total[k]), 1.0) if total[k] > 0 else 0.0
+            found.append(Finding("extrapolation", subset, k, severity, sentence, numbers))
+    return found
+
+
+def unidentified_effects(d: Decomposition) -> list[Finding]:
+    """Return the tensors whose lower effects the data do not determine."""
+    total = model_variance(d)
+    names = {d.term_name(subset): subset for subset in d.components}
+    found = []
+    for solve in d.diagnostics.get("solves", ()):
+        directions, subset = solve.get("unidentified") or 0, names.get(solve["term"])
+        if not directions or subset is None:
+            continue
+        mains = [d.components[(j,)].variance for j in subset if (j,) in d.components]
+        shares = np.sum(mains, axis=0) / np.where(total > 0, total, np.inf)
+        sentence = (
+            f"The data do not determine how {solve['term']} shares its effect with its main "
+            f"effects: its cells with data fall into {directions + 1} separate blocks, and a "
+            "constant may move between them."
+        )
+        k = int(np.argmax(shares))
+        severity = min(float(shares[k]), 1.0)
+        numbers = {"directions": float(directions)}
+        found.append(Finding("identifiability", subset, k, severity, sentence, numbers))
+    return found
+
+
+def instabilities(
+    d: Decomposition, spread: Mapping[Subset, Array], n_samples: int, threshold: float
+) -> list[Finding]:
+    """Return the effects that resampled rows change by 30 % of their size or more.
+
+    Parameters
+    ----------
+    d : Decomposition
+        The decomposition.
+    spread : mapping of tuple of int to ndarray of float64
+        Root mean square change of each cell over resampled rows, in the shape of the values.
+    n_samples : int
+        Number of resamplings.
+    threshold : float
+        Share of the variance of the prediction from which a change counts.
+    """
+    total = model_variance(d)
+    found = []
+    for subset, cells in spread.items():
+        component = d.tensor_components()[subset]
+        change = np.tensordot(component.mass, cells**2, axes=component.mass.ndim)
+        for k in range(d.n_outputs):
+            size = float(component.variance[k])
+            severity = float(change[k] / total[k]) if total[k] > 0 else 0.0
+            if severity < threshold * _NOTABLE_PART**2 or change[k] < _NOTABLE_PART**2 * size:
+                continue
+            relative = float(np.sqrt(change[k] / size)) if size > 0 else np.inf
+            sentence = (
+                f"The effect of {d.term_name(subset)}{_output_words(d, k)} rests on few rows: over "
+                f"{n_samples} resamplings of the rows it changes by {relative:.0%} of its size."
+            )
+            numbers = {"relative_change": relative}
+            found.append(Finding("instability", subset, k, severity, sentence, numbers))
+    return found
+
+
+def _output_words(d: Decomposition, output: int) -> str:
+    return f" on {d.output_names[output]}" if d.n_outputs > 1 else ""

@@ -1,0 +1,139 @@
+"""Audit a trained model: purify it under several measures and rank what stands out."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify.analysis.audit import Audit, Evidence, audit_decompositions
+from treepurify.decomposition import Decomposition
+from treepurify.engines.tree import purify
+from treepurify.errors import InvalidInputError
+from treepurify.grids.grid import Subset
+from treepurify.models.parse import parse_model
+from treepurify.progress import progress_report
+
+__all__ = ["audit"]
+
+Array = npt.NDArray[np.float64]
+
+_OTHER_MEASURES = ("laplace", "uniform", "independent")
+
+
+def audit(
+    model: Any,
+    X: Any,
+    *,
+    order: int | None = 2,
+    sample_weight: npt.ArrayLike | None = None,
+    feature_names: Sequence[str] | None = None,
+    measures: Sequence[str] = _OTHER_MEASURES,
+    n_bootstrap: int = 10,
+    seed: int = 0,
+    threshold: float = 0.01,
+    progress: bool = True,
+) -> Audit:
+    """Purify a model under several measures and rank what a reader should know.
+
+    Looks for main effects that stand in interactions, contradictions between apparent and
+    purified effects, interactions that are hardly any, effects that depend on the measure,
+    are large where there are no data, are not determined by the data, or change with the
+    rows. Everything refers to the measure of the rows, ``"empirical"``.
+
+    Parameters
+    ----------
+    model : object, str or Path
+        A trained model, a model file, or what `parse_model` returned.
+    X : array_like or table of shape (n_rows, n_features)
+        Rows that stand for the distribution; usually the training data.
+    order : int, optional
+        Largest number of features of an effect; as in `purify`. Where higher effects remain,
+        effects before purification are not compared.
+    sample_weight : array_like of shape (n_rows,), optional
+        Weight of each row.
+    feature_names : sequence of str, optional
+        Names of the features.
+    measures : sequence of str
+        Other measures to purify under; see `purify`.
+    n_bootstrap : int
+        Number of times the rows are drawn again with replacement. The model stays the same:
+        this is the instability of its effects, not of its training. 0 leaves it out.
+    seed : int
+        Where the drawing starts.
+    threshold : float
+        Share of the variance of the prediction from which something is a finding.
+    progress : bool
+        Whether to report progress on standard error after the first second.
+
+    Returns
+    -------
+    Audit
+
+    Raises
+    ------
+    InvalidInputError
+        If an option cannot be used; see also `purify`.
+
+    Examples
+    --------
+    >>> import numpy as np, treepurify as tp
+    >>> from sklearn.ensemble import GradientBoostingRegressor
+    >>> from treepurify.auditing import audit
+    >>> X = np.random.default_rng(0).uniform(size=(500, 2))
+    >>> model = GradientBoostingRegressor(max_depth=2).fit(X, X[:, 0] * X[:, 1])
+    >>> found = audit(model, X, n_bootstrap=0, measures=[])
+    >>> "hidden effect" in {finding.kind for finding in found.findings}
+    True
+    """
+    if n_bootstrap < 0:
+        raise InvalidInputError(f"n_bootstrap must not be negative, got {n_bootstrap}")
+    if X is None:
+        raise InvalidInputError("an audit needs the rows that stand for the distribution: pass X")
+    parsed = parse_model(model)
+    report = progress_report(progress)
+    steps = 1 + len(measures) + n_bootstrap
+
+    def purified(step: int, rows: Any, weights: str, row_weights: Any) -> Decomposition:
+        report("auditing", step, steps)
+        return purify(
+            parsed if step else model,
+            rows,
+            weights=weights,
+            order=order,
+            sample_weight=row_weights,
+            feature_names=feature_names,
+            progress=False,
+        )
+
+    d = purified(0, X, "empirical", sample_weight)
+    others = {
+        measure: purified(step, X, measure, sample_weight)
+        for step, measure in enumerate(measures, start=1)
+    }
+    rng = np.random.default_rng(seed)
+    given = _given_weights(d, sample_weight)
+    squares: dict[Subset, Array] = {}
+    for step in range(1 + len(measures), steps):
+        drawn = rng.multinomial(len(given), given / given.sum()).astype(np.float64)
+        sample = purified(step, X, "empirical", drawn)
+        _add_squares(squares, d, sample)
+    report("auditing", steps, steps)
+    spread = {subset: np.sqrt(total / n_bootstrap) for subset, total in squares.items()}
+    return audit_decompositions(Evidence(d, others, spread, n_bootstrap), threshold)
+
+
+def _given_weights(d: Decomposition, sample_weight: npt.ArrayLike | None) -> Array:
+    if sample_weight is not None:
+        return np.asarray(sample_weight, dtype=np.float64)
+    return np.ones(int(d.diagnostics["rows"]))
+
+
+def _add_squares(squares: dict[Subset, Array], d: Decomposition, sample: Decomposition) -> None:
+    """Add the squared change of each cell, each effect centred under the measure of all rows."""
+    others = sample.tensor_components()
+    for subset, component in d.tensor_components().items():
+        if subset in others and others[subset].values.shape == component.values.shape:
+            change = others[subset].values - component.values
+            change = change - np.tensordot(component.mass, change, axes=component.mass.ndim)
+            squares[subset] = squares.get(subset, 0.0) + change**2

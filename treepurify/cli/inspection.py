@@ -1,0 +1,198 @@
+"""The commands that look at a model from several sides: compare, audit, report."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from treepurify.analysis.comparison import compare as compare_decompositions
+from treepurify.auditing import audit as audit_model
+from treepurify.cli.command_line import command_line
+from treepurify.cli.console import note, print_table, refusals
+from treepurify.cli.data import DataFile, read_data
+from treepurify.cli.options import (
+    DataArgument,
+    DropOption,
+    ExamplesOption,
+    ModelArgument,
+    OutOption,
+    PicturesOption,
+    QuietOption,
+    TargetOption,
+    TopOption,
+    WeightColumnOption,
+    Weights,
+)
+from treepurify.engines.tree import purify as purify_model
+from treepurify.errors import InvalidInputError
+from treepurify.models.parse import Model, parse_model
+from treepurify.report.html import write_html
+from treepurify.storage import load, write_atomically
+
+__all__ = ["audit", "compare", "report"]
+
+
+def compare(
+    model: ModelArgument,
+    data: DataArgument,
+    weights: Annotated[
+        list[Weights] | None,
+        typer.Option(help="A distribution; give two to compare them. May be repeated."),
+    ] = None,
+    other_model: Annotated[
+        Path | None,
+        typer.Option(exists=True, dir_okay=False, help="A second model of the same columns."),
+    ] = None,
+    target_column: TargetOption = None,
+    drop_column: DropOption = None,
+    sample_weight_column: WeightColumnOption = None,
+    out: Annotated[
+        Path | None, typer.Option(dir_okay=False, help="CSV file for the table of effects.")
+    ] = None,
+    top: TopOption = 15,
+    quiet: QuietOption = False,
+) -> None:
+    """Compare the effects of one model under two distributions, or of two models under one."""
+    default = [Weights.EMPIRICAL, *([] if other_model else [Weights.UNIFORM])]
+    chosen = weights or default
+    expected = 1 if other_model else 2
+    if len(chosen) != expected:
+        raise typer.BadParameter(
+            f"expected --weights {'once' if expected == 1 else 'twice'}, got {len(chosen)}"
+        )
+    with refusals():
+        parsed = parse_model(model)
+        rows = _rows(parsed, data, target_column, drop_column, sample_weight_column)
+        models = [parsed, parsed if other_model is None else parse_model(other_model)]
+        measures = [chosen[0], chosen[-1]]
+        names = [file.name for file in (model, other_model)] if other_model else chosen
+        a, b = (
+            purify_model(
+                own,
+                rows.X,
+                weights=measure.value,
+                sample_weight=rows.sample_weight,
+                progress=not quiet,
+            )
+            for own, measure in zip(models, measures, strict=True)
+        )
+        compared = compare_decompositions(
+            a, b, rows.X, sample_weight=rows.sample_weight, names=[str(name) for name in names]
+        )
+        if out is not None:
+            write_atomically(out, compared.terms.to_csv(index=False).encode("utf-8"))
+    for line in compared.verdict():
+        typer.echo(line)
+    typer.echo()
+    _print_terms(compared.terms.head(top).to_dict("records"), several=a.n_outputs > 1)
+    if out is not None:
+        typer.echo(str(out))
+
+
+def _print_terms(records: list[dict[Any, Any]], *, several: bool) -> None:
+    names = ["effect", *(["output"] if several else []), "difference", "of its size"]
+    names += ["correlation", "sign differs", "first", "second"]
+    rows = [
+        [
+            record["term"],
+            *([record["output"]] if several else []),
+            f"{record['distance']:.4g}",
+            f"{record['relative_distance']:.1%}",
+            f"{record['correlation']:.3f}".replace("nan", ""),
+            f"{record['sign_changes']:.1%}",
+            f"{record['deviation_first']:.4g}",
+            f"{record['deviation_second']:.4g}",
+        ]
+        for record in records
+    ]
+    print_table(names, rows, left=2 if several else 1)
+
+
+def audit(  # noqa: PLR0913, PLR0917 - one argument an option of the command line
+    context: typer.Context,
+    model: ModelArgument,
+    data: DataArgument,
+    target_column: TargetOption = None,
+    drop_column: DropOption = None,
+    sample_weight_column: WeightColumnOption = None,
+    resamplings: Annotated[
+        int, typer.Option(min=0, help="How often the rows are drawn again.")
+    ] = 10,
+    threshold: Annotated[
+        float, typer.Option(help="Share of the prediction's variance that makes a finding.")
+    ] = 0.01,
+    out: OutOption = None,
+    top: TopOption = 12,
+    pictures: PicturesOption = 6,
+    examples: ExamplesOption = 0,
+    quiet: QuietOption = False,
+) -> None:
+    """Audit a model: what its terms hide, feign, or rest on; write a report with the findings."""
+    folder = out or Path(f"{model.stem}-audit")
+    with refusals():
+        parsed = parse_model(model)
+        rows = _rows(parsed, data, target_column, drop_column, sample_weight_column)
+        audited = audit_model(
+            parsed,
+            rows.X,
+            sample_weight=rows.sample_weight,
+            n_bootstrap=resamplings,
+            threshold=threshold,
+            progress=not quiet,
+        )
+        note(f"writing {folder}", quiet=quiet)
+        folder.mkdir(parents=True, exist_ok=True)
+        table = folder / "findings.csv"
+        write_atomically(table, audited.to_frame().to_csv(index=False).encode("utf-8"))
+        page = write_html(
+            audited.decomposition,
+            folder / "report.html",
+            top=pictures,
+            command=command_line(context),
+            audit=audited,
+            X=rows.X.head(examples) if examples and rows.X is not None else None,
+        )
+    for line in audited.summary(top):
+        typer.echo(line)
+    typer.echo(f"\n{page}\n{table}")
+
+
+def report(
+    context: typer.Context,
+    decomposition: Annotated[
+        Path,
+        typer.Argument(exists=True, dir_okay=False, help="A .tpz file that purify wrote."),
+    ],
+    out: Annotated[Path, typer.Option(dir_okay=False, help="The HTML file to write.")] = Path(
+        "report.html"
+    ),
+    against: Annotated[
+        list[Path] | None,
+        typer.Option(
+            exists=True,
+            dir_okay=False,
+            help="The same model under another distribution, to switch to; may be repeated.",
+        ),
+    ] = None,
+    pictures: PicturesOption = 6,
+) -> None:
+    """Write the report of a decomposition that was saved."""
+    with refusals():
+        d = load(decomposition)
+        others = [load(path) for path in against or []]
+        page = write_html(d, out, top=pictures, command=command_line(context), measures=others)
+    typer.echo(str(page))
+
+
+def _rows(
+    model: Model,
+    data: Path,
+    target_column: str | None,
+    drop_column: list[str] | None,
+    sample_weight_column: str | None,
+) -> DataFile:
+    apart = [*([target_column] if target_column else []), *(drop_column or [])]
+    rows = read_data(data, model, dropped=apart, weight_column=sample_weight_column)
+    if rows.X is None or len(rows.X) == 0:
+        raise InvalidInputError(f"{str(data)!r} has no rows")
+    return rows

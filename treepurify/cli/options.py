@@ -1,0 +1,76 @@
+"""Arguments and options that several commands share."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+__all__ = [
+    "DataArgument",
+    "DropOption",
+    "ExamplesOption",
+    "ModelArgument",
+    "OutOption",
+    "PicturesOption",
+    "QuietOption",
+    "TargetOption",
+    "TopOption",
+    "WeightColumnOption",
+    "Weights",
+    "WeightsOption",
+]
+
+
+class Weights(StrEnum):
+    """The distribution of the features."""
+
+    EMPIRICAL = "empirical"
+    LAPLACE = "laplace"
+    UNIFORM = "uniform"
+    INDEPENDENT = "independent"
+
+
+ModelArgument = Annotated[
+    Path,
+    typer.Argument(
+        exists=True,
+        dir_okay=False,
+        metavar="MODEL",
+        help="XGBoost .json or .ubj, LightGBM .txt, CatBoost .json or .cbm, EBM .json",
+    ),
+]
+DataArgument = Annotated[
+    Path,
+    typer.Argument(
+        exists=True,
+        dir_okay=False,
+        help="CSV or Parquet file with the rows that stand for the distribution, usually the "
+        "training data.",
+    ),
+]
+WeightsOption = Annotated[
+    Weights, typer.Option("--weights", help="Distribution under which effects are purified.")
+]
+TargetOption = Annotated[str | None, typer.Option(help="Column with the target; it is dropped.")]
+DropOption = Annotated[
+    list[str] | None, typer.Option(help="Another column to drop; may be repeated.")
+]
+WeightColumnOption = Annotated[str | None, typer.Option(help="Column with the weight of each row.")]
+OutOption = Annotated[Path | None, typer.Option(file_okay=False, help="Folder for the files.")]
+TopOption = Annotated[int, typer.Option(min=1, help="Number of effects in the table.")]
+QuietOption = Annotated[
+    bool, typer.Option("--quiet", "-q", help="No progress and no notes on standard error.")
+]
+PicturesOption = Annotated[
+    int, typer.Option(min=0, help="Number of main effects, and of pairs, drawn in the report.")
+]
+ExamplesOption = Annotated[
+    int,
+    typer.Option(
+        min=0,
+        max=200,
+        help="Number of rows of DATA that the report offers as examples. Their values become "
+        "part of the file.",
+    ),
+]

@@ -1,0 +1,246 @@
+"""Write a decomposition as an explainable boosting machine of the interpret package."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify.columns import label_text
+from treepurify.components import TensorComponent
+from treepurify.decomposition import Decomposition
+from treepurify.errors import InvalidInputError, MissingDependencyError, UnsupportedModelError
+from treepurify.grids.axis import FeatureAxis
+
+__all__ = ["to_ebm"]
+
+Array = npt.NDArray[np.float64]
+
+_LINKS = {"identity": "identity", "logit": "logit", "log": "log", "softmax": "mlogit"}
+
+
+def to_ebm(d: Decomposition, *, classes: Sequence[Any] | None = None) -> Any:
+    """Return a fitted explainable boosting machine with the components as its terms.
+
+    It predicts, explains and is saved by interpret as one that interpret trained: use
+    ``predict``, ``predict_proba``, ``eval_terms``, ``explain_global``, ``explain_local``,
+    ``to_json``. Its terms are the purified effects, on the scale of the margin.
+
+    Parameters
+    ----------
+    d : Decomposition
+        A decomposition into main effects and pairs that are tables of cells.
+    classes : sequence, optional
+        Class labels of a classifier, in the order of its outputs; two for one output. By
+        default 0 and 1, or the names of the outputs.
+
+    Returns
+    -------
+    interpret.glassbox.ExplainableBoostingRegressor or ExplainableBoostingClassifier
+
+    Raises
+    ------
+    InvalidInputError
+        If `classes` does not fit, or a component has more than two features or no cells.
+    UnsupportedModelError
+        If an EBM cannot hold the model: its link, its way to mark missing values, or effects
+        above the second order.
+    MissingDependencyError
+        If interpret is not installed.
+
+    Notes
+    -----
+    A feature without a cell for missing or unknown values scores 0 there, as interpret's own
+    terms do where training had none. ``purify(..., missing_cells="always")`` gives every feature
+    such cells, and the model's own answer in them.
+
+    The EBM holds one bag: no error bars, and `predict_with_uncertainty` has nothing to tell.
+
+    Examples
+    --------
+    >>> import numpy as np, treepurify as tp
+    >>> from sklearn.ensemble import GradientBoostingRegressor
+    >>> from treepurify.export import to_ebm
+    >>> X = np.random.default_rng(0).uniform(size=(200, 2))
+    >>> model = GradientBoostingRegressor(max_depth=2).fit(X, X[:, 0] * X[:, 1])
+    >>> ebm = to_ebm(tp.purify(model, X))
+    >>> bool(np.allclose(ebm.predict(X), model.predict(X)))
+    True
+    """
+    _check(d)
+    names = _feature_names(d)
+    terms = list(d.tensor_components().items())
+    axes = _axes_by_order(d)
+    ebm = _empty_model(d, names)
+    if d.link.name in ("logit", "softmax"):
+        ebm.classes_ = _class_labels(d, classes)
+    ebm.n_features_in_ = len(names)
+    ebm.feature_names_in_ = names
+    ebm.feature_types_in_ = [_feature_type(d, j) for j in range(len(names))]
+    ebm.bins_ = [_levels(axes[j]) for j in range(len(names))]
+    ebm.feature_bounds_ = _bounds(axes)
+    ebm.term_features_ = [subset for subset, _ in terms]
+    ebm.term_names_ = [" & ".join(names[j] for j in subset) for subset, _ in terms]
+    ebm.term_scores_ = [
+        _interpret_layout(_one_or_all(component.values), component.axes) for _, component in terms
+    ]
+    n_rows = float(d.diagnostics.get("rows") or 1)
+    ebm.bin_weights_ = [
+        _interpret_layout(n_rows * component.mass, component.axes) for _, component in terms
+    ]
+    ebm.standard_deviations_ = [None] * len(terms)
+    ebm.bagged_scores_ = [scores[None] for scores in ebm.term_scores_]
+    is_regression = not hasattr(ebm, "classes_")
+    ebm.intercept_ = float(d.intercept[0]) if is_regression else d.intercept.copy()
+    ebm.bagged_intercept_ = d.intercept.copy() if d.n_outputs == 1 else d.intercept[None].copy()
+    ebm.link_, ebm.link_param_ = _link(d), float("nan")
+    ebm.bag_weights_ = np.array([n_rows])
+    ebm.best_iteration_ = None
+    ebm.has_fitted_ = True
+    return ebm
+
+
+def _check(d: Decomposition) -> None:
+    if d.remainder is not None:
+        raise UnsupportedModelError(
+            "an EBM holds main effects and pairs; this decomposition has a remainder of higher "
+            "order, without which the EBM would be another model. Train with max_depth=2, or "
+            "with interaction constraints."
+        )
+    for subset, component in d.components.items():
+        if len(subset) > 2 or not isinstance(component, TensorComponent):
+            what = f"{len(subset)} features" if len(subset) > 2 else "no cells"
+            raise InvalidInputError(
+                f"an EBM holds tables of one or two features; {d.term_name(subset)!r} has {what}"
+            )
+    for spec in d.inputs.features:
+        own_missing = spec.zero_is_missing or spec.missing_value is not None
+        if own_missing or (not spec.is_categorical and spec.categories is not None):
+            raise UnsupportedModelError(
+                f"feature {spec.name!r} is read in a way an EBM does not know (numbers that stand "
+                "for missing, or ordered categories as numbers): recode it before training"
+            )
+    _link(d)
+
+
+def _link(d: Decomposition) -> str:
+    several = d.n_outputs > 1
+    known = d.link.name in _LINKS and d.link.scale == 1.0
+    if not known or several != (d.link.name in ("softmax", "logit") and several):
+        raise UnsupportedModelError(
+            f"an EBM has no form for {d.n_outputs} outputs with the link {d.link.name!r}"
+            + (f" of scale {d.link.scale:g}" if d.link.scale != 1.0 else "")
+        )
+    return "vlogit" if several and d.link.name == "logit" else _LINKS[d.link.name]
+
+
+def _empty_model(d: Decomposition, names: list[str]) -> Any:
+    try:
+        from interpret import glassbox
+    except ImportError as error:
+        raise MissingDependencyError(
+            'an EBM needs interpret: pip install "treepurify[ebm]"'
+        ) from error
+    is_regression = d.link.name in ("identity", "log")
+    kind = (
+        glassbox.ExplainableBoostingRegressor
+        if is_regression
+        else glassbox.ExplainableBoostingClassifier
+    )
+    types = [_feature_type(d, j) for j in range(len(names))]
+    return kind(feature_names=names, feature_types=types, interactions=0, outer_bags=1)
+
+
+def _feature_names(d: Decomposition) -> list[str]:
+    # The names that interpret gives to the columns of an array.
+    return [
+        name if d.inputs.match_names else f"feature_{j:04}"
+        for j, name in enumerate(d.feature_names)
+    ]
+
+
+def _feature_type(d: Decomposition, feature: int) -> str:
+    return "nominal" if d.inputs.features[feature].is_categorical else "continuous"
+
+
+def _class_labels(d: Decomposition, classes: Sequence[Any] | None) -> npt.NDArray[Any]:
+    n_classes = 2 if d.n_outputs == 1 else d.n_outputs
+    if classes is not None:
+        if len(classes) != n_classes:
+            raise InvalidInputError(f"expected {n_classes} class labels, got {list(classes)}")
+        return np.asarray(classes)
+    if d.n_outputs == 1:
+        return np.arange(2)
+    if all(name.lstrip("-").isdigit() for name in d.output_names):
+        return np.array([int(name) for name in d.output_names])
+    return np.array(d.output_names)
+
+
+def _axes_by_order(d: Decomposition) -> list[list[FeatureAxis]]:
+    """Return the axes of each feature in main effects and in pairs, where they differ."""
+    found: dict[tuple[int, int], FeatureAxis] = {}
+    for subset, component in d.tensor_components().items():
+        for j, axis in zip(subset, component.axes, strict=True):
+            known = found.setdefault((j, len(subset)), axis)
+            if not _same_cells(known, axis):
+                raise InvalidInputError(
+                    f"the pairs with {axis.name!r} have different cells; an EBM has one set for all"
+                )
+    axes = []
+    for j, spec in enumerate(d.inputs.features):
+        own = [found[j, size] for size in (1, 2) if (j, size) in found]
+        if len(own) == 2 and _same_cells(*own):
+            own = own[:1]
+        categories = spec.categories if spec.categories is not None else range(spec.n_codes)
+        unused = FeatureAxis(
+            spec.name, None if spec.is_categorical else np.empty(0), tuple(categories)
+        )
+        axes.append(own or [unused])
+    return axes
+
+
+def _same_cells(first: FeatureAxis, second: FeatureAxis) -> bool:
+    if first.cuts is None or second.cuts is None:
+        return first.categories == second.categories
+    return np.array_equal(first.cuts, second.cuts)
+
+
+def _levels(axes: list[FeatureAxis]) -> list[Any]:
+    return [_bins(axis) for axis in axes]
+
+
+def _bins(axis: FeatureAxis) -> Array | dict[str, int]:
+    if axis.cuts is not None:
+        return axis.cuts.copy()
+    labels = [label_text(category) for category in axis.categories]
+    if len(set(labels)) < len(labels):
+        raise UnsupportedModelError(
+            f"an EBM keeps categories as text, and two of {axis.name!r} read the same"
+        )
+    return {label: position for position, label in enumerate(labels, start=1)}
+
+
+def _bounds(axes: list[list[FeatureAxis]]) -> Array:
+    nothing = (np.nan, np.nan)
+    return np.array(
+        [
+            next((axis.bounds for axis in own if axis.bounds and axis.cuts is not None), nothing)
+            for own in axes
+        ]
+    ).reshape(len(axes), 2)
+
+
+def _one_or_all(values: Array) -> Array:
+    return values[..., 0] if values.shape[-1] == 1 else values
+
+
+def _interpret_layout(table: Array, axes: Sequence[FeatureAxis]) -> Array:
+    """Return a table with, along each axis, the missing cell, the regular ones, the unknown."""
+    target = np.zeros((*(axis.n_regular + 2 for axis in axes), *table.shape[len(axes) :]))
+    target[np.ix_(*(_positions(axis) for axis in axes))] = table
+    return target
+
+
+def _positions(axis: FeatureAxis) -> npt.NDArray[np.intp]:
+    special = [axis.n_regular + 1] * axis.has_other + [0] * axis.has_missing
+    return np.concatenate([np.arange(1, axis.n_regular + 1), special]).astype(np.intp)

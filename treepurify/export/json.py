@@ -1,0 +1,101 @@
+"""A decomposition as a JSON document, for other languages."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify.components import TensorComponent
+from treepurify.decomposition import Decomposition
+from treepurify.errors import InvalidInputError
+from treepurify.grids.axis import FeatureAxis
+from treepurify.storage import write_atomically
+
+__all__ = ["to_json"]
+
+
+def to_json(d: Decomposition, path: str | Path | None = None) -> str:
+    """Return a decomposition as JSON, and write it to a file where one is named.
+
+    Parameters
+    ----------
+    d : Decomposition
+        A decomposition whose components are tables of cells.
+    path : str or Path, optional
+        The file to write; an existing one is replaced.
+
+    Returns
+    -------
+    str
+        An object with ``format``, ``version``, ``measure``, ``engine``, ``link``,
+        ``outputs``, ``features``, ``intercept``, ``certificate`` and ``components``. Each
+        component has its ``features``; per axis its ``cuts`` or ``categories`` and the
+        ``labels`` of all cells, special ones last; ``values`` (cells..., outputs) on the margin
+        scale; and ``mass`` (cells...). NaN is null; an infinite cut is text.
+
+    Raises
+    ------
+    InvalidInputError
+        If a component is not a table of cells, or the folder does not exist.
+
+    Examples
+    --------
+    >>> import json, numpy as np, treepurify as tp
+    >>> from sklearn.tree import DecisionTreeRegressor
+    >>> from treepurify.export import to_json
+    >>> X = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
+    >>> d = tp.purify(DecisionTreeRegressor().fit(X, [0, 0, 0, 1]), X)
+    >>> json.loads(to_json(d))["components"][0]["values"]
+    [[-0.25], [0.25]]
+    """
+    document = {
+        "format": "treepurify decomposition",
+        "version": 1,
+        "measure": d.measure,
+        "engine": d.engine,
+        "link": {"name": d.link.name, "scale": d.link.scale},
+        "outputs": list(d.output_names),
+        "features": list(d.feature_names),
+        "intercept": d.intercept.tolist(),
+        "certificate": None if d.certificate is None else _plain(asdict(d.certificate)),
+        "has_remainder": d.remainder is not None,
+        "components": [
+            _component(d, subset, component) for subset, component in d.components.items()
+        ],
+    }
+    text = json.dumps(document, allow_nan=False)
+    if path is not None:
+        write_atomically(path, text.encode("utf-8"))
+    return text
+
+
+def _component(d: Decomposition, subset: tuple[int, ...], component: Any) -> dict[str, Any]:
+    if not isinstance(component, TensorComponent):
+        raise InvalidInputError(f"{d.term_name(subset)!r} is not a table of cells")
+    return {
+        "features": [d.feature_names[j] for j in subset],
+        "axes": [_axis(axis) for axis in component.axes],
+        "variance": component.variance.tolist(),
+        "values": component.values.tolist(),
+        "mass": component.mass.tolist(),
+    }
+
+
+def _axis(axis: FeatureAxis) -> dict[str, Any]:
+    if axis.cuts is not None:
+        return {"cuts": _numbers(axis.cuts), "labels": axis.labels()}
+    return {"categories": [str(label) for label in axis.categories], "labels": axis.labels()}
+
+
+def _numbers(values: npt.NDArray[np.float64]) -> list[float | str]:
+    return [float(value) if np.isfinite(value) else str(value) for value in values]
+
+
+def _plain(facts: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: None if isinstance(value, float) and not np.isfinite(value) else value
+        for name, value in facts.items()
+    }

@@ -1,0 +1,101 @@
+"""The picture of a finding of an audit."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from treepurify.analysis.audit import Audit
+from treepurify.analysis.findings import Finding
+from treepurify.components import TensorComponent
+from treepurify.errors import InvalidInputError
+from treepurify.plots.axis_layout import lay_out_axis
+from treepurify.plots.main_effects import main_effect
+from treepurify.plots.overlays import overlay
+from treepurify.plots.pairs import pair
+from treepurify.plots.style import BEFORE, MUTED, SMALL_SIZE
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["finding"]
+
+
+def finding(audit: Audit, what: int | Finding, *, ax: "Axes | None" = None) -> "Axes":
+    """Draw the picture of one finding.
+
+    A main effect before and after purification, with the contradicting region shaded; a
+    main effect under both measures; an effect with the band that resampled rows span; the
+    pair as the model carries it; or the pair with the cells that have no data hatched.
+
+    Parameters
+    ----------
+    audit : Audit
+        The audit.
+    what : int or Finding
+        One of its findings, or its rank, counted from 0.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Raises
+    ------
+    InvalidInputError
+        If there is no such finding, or it is about more than two features.
+    MissingDependencyError
+        If matplotlib is not installed.
+    """
+    if isinstance(what, int):
+        if not 0 <= what < len(audit.findings):
+            raise InvalidInputError(f"no finding {what}; there are {len(audit.findings)}")
+        what = audit.findings[what]
+    if len(what.subset) > 2:
+        raise InvalidInputError("findings about more than two features have no picture")
+    drawn = _draw_pair(audit, what, ax) if len(what.subset) == 2 else _draw_main(audit, what, ax)
+    # Above the legend, which may reach as far as the title does.
+    drawn.set_title(what.kind, fontsize=SMALL_SIZE, color=MUTED, loc="right", pad=20)
+    return drawn
+
+
+def _draw_pair(audit: Audit, what: Finding, ax: "Axes | None") -> "Axes":
+    d, key = audit.decomposition, (what.subset[0], what.subset[1])
+    if what.kind == "measure":
+        return pair(audit.comparisons[what.measure].second, key, output=what.output, ax=ax)
+    before = what.kind == "spurious interaction"
+    show_empty = what.kind == "extrapolation"
+    return pair(d, key, output=what.output, before=before, show_empty=show_empty, ax=ax)
+
+
+def _draw_main(audit: Audit, what: Finding, ax: "Axes | None") -> "Axes":
+    d, feature = audit.decomposition, what.subset[0]
+    if what.kind == "measure":
+        other = audit.comparisons[what.measure].second
+        return overlay({d.measure: d, other.measure: other}, feature, output=what.output, ax=ax)
+    ax = main_effect(d, feature, output=what.output, before=what.kind != "instability", ax=ax)
+    component = d.components[what.subset]
+    if not isinstance(component, TensorComponent) or component.axes[0].is_categorical:
+        return ax
+    layout = lay_out_axis(component.axes[0])
+    if what.kind == "instability" and what.subset in audit.spread:
+        spread = audit.spread[what.subset][:, what.output]
+        values = component.values[:, what.output]
+        shown = np.flatnonzero(layout.has_width)
+        edges = np.unique(layout.regular_edges)
+        ax.stairs(
+            (values + 2 * spread)[shown],
+            edges,
+            baseline=(values - 2 * spread)[shown],
+            fill=True,
+            color=BEFORE,
+            alpha=0.22,
+            linewidth=0,
+            label="two deviations over resampled rows",
+        )
+        ax.legend(frameon=False, fontsize=SMALL_SIZE, loc="lower left", bbox_to_anchor=(0, 1))
+    regular = [cell for cell in what.cells if cell < layout.n_regular]
+    if regular:
+        edges = layout.regular_edges
+        ax.axvspan(edges[regular[0]], edges[regular[-1] + 1], color=BEFORE, alpha=0.12, zorder=0)
+    return ax

@@ -1,0 +1,159 @@
+"""The figure of many rows: one dot a row and effect, coloured by the value of the feature."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify.analysis.row_effects import Parts, row_effects
+from treepurify.columns import take_rows
+from treepurify.decomposition import Decomposition
+from treepurify.errors import InvalidInputError
+from treepurify.plots.axis_ticks import shorten
+from treepurify.plots.style import (
+    DATA,
+    FRAME,
+    INK,
+    MUTED,
+    SMALL_SIZE,
+    axes_or_new,
+    import_matplotlib,
+    style_axes,
+)
+from treepurify.plots.terms import effect_label, output_position
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["beeswarm"]
+
+Array = npt.NDArray[np.float64]
+
+_MOST_ROWS = 2000
+_BINS = 120
+# From dark to light, told apart in grey and under every common colour blindness.
+_COLORS = "viridis"
+
+
+def beeswarm(
+    d: Decomposition,
+    X: Any,
+    *,
+    parts: Parts = "terms",
+    output: int | str = 0,
+    top: int = 12,
+    seed: int = 0,
+    ax: "Axes | None" = None,
+) -> "Axes":
+    """Draw the effects of many rows: one dot a row, spread where dots would overlap.
+
+    The colour is the rank of the row's value of the feature, from low to high; grey for
+    pairs, categories and missing values, which have no such rank.
+
+    Parameters
+    ----------
+    d : Decomposition
+        The decomposition.
+    X : array_like or table of shape (n_rows, n_features)
+        The rows; of more than 2000, as many are drawn at random.
+    parts : {"terms", "shapley"}
+        Components, or features with their Shapley values.
+    output : int or str
+        The output, by position or name.
+    top : int
+        Number of lines of dots; those with the largest mean absolute effect.
+    seed : int
+        For the choice of rows.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Raises
+    ------
+    InvalidInputError
+        If `X` has no rows, or `top` is less than one.
+    MissingDependencyError
+        If matplotlib is not installed.
+    """
+    if top < 1:
+        raise InvalidInputError(f"top must be at least 1, got {top}")
+    columns = d.inputs.columns(X)
+    if columns.n_rows == 0:
+        raise InvalidInputError("X has no rows")
+    if columns.n_rows > _MOST_ROWS:
+        chosen = np.random.default_rng(seed).choice(columns.n_rows, _MOST_ROWS, replace=False)
+        columns = take_rows(columns, np.sort(chosen))
+    position = output_position(d, output)
+    names, subsets, table = row_effects(d, columns, parts)
+    values = table[:, :, position]
+    order = np.argsort(-np.abs(values).mean(axis=0), kind="stable")[:top]
+    ax = axes_or_new(ax, 5.6, max(0.36 * len(order) + 1.0, 1.8))
+    ax.axvline(0.0, color=FRAME, linewidth=0.8, zorder=0)
+    for place, term in enumerate(order):
+        subset = subsets[term]
+        is_ranked = len(subset) == 1 and not d.inputs.features[subset[0]].is_categorical
+        rank = _ranks(columns.values[subset[0]]) if is_ranked else np.full(len(values), np.nan)
+        _draw_dots(ax, values[:, term], rank, place)
+    style_axes(ax)
+    ax.set_yticks(range(len(order)), [shorten(names[i], 34) for i in order])
+    ax.tick_params(axis="y", length=0)
+    ax.set_ylim(len(order) - 0.4, -0.6)
+    ax.xaxis.set_major_locator(import_matplotlib("ticker").MaxNLocator(6))
+    ax.set_xlabel(effect_label(d, position))
+    _add_scale(ax)
+    return ax
+
+
+def _ranks(column: npt.NDArray[np.floating[Any]]) -> Array:
+    """Return the share of rows with a smaller value, ties at their middle; NaN for missing."""
+    known = np.sort(column[~np.isnan(column)])
+    if len(known) == 0:
+        return np.full(len(column), np.nan)
+    below = np.searchsorted(known, column, side="left")
+    upto = np.searchsorted(known, column, side="right")
+    return np.where(np.isnan(column), np.nan, (below + upto) / (2.0 * len(known)))
+
+
+def _draw_dots(ax: "Axes", values: Array, rank: Array, place: int) -> None:
+    height = place + _spread(values)
+    plain = np.isnan(rank)
+    settings: dict[str, Any] = {"s": 6.0, "linewidths": 0, "rasterized": len(values) > 300}
+    ax.scatter(values[plain], height[plain], color=DATA, zorder=2, **settings)
+    ax.scatter(
+        values[~plain],
+        height[~plain],
+        c=rank[~plain],
+        cmap=_COLORS,
+        vmin=0.0,
+        vmax=1.0,
+        zorder=3,
+        **settings,
+    )
+
+
+def _spread(values: Array) -> Array:
+    """Return how far each dot moves from its line: those in one bin stand beside each other."""
+    reach = float(np.ptp(values))
+    bins = ((values - values.min()) / reach * _BINS).astype(int) if reach > 0 else values * 0
+    order = np.argsort(bins, kind="stable")
+    starts = np.searchsorted(bins[order], bins[order], side="left")
+    level = np.arange(len(values)) - starts
+    offset = np.empty(len(values))
+    offset[order] = (level + 1) // 2 * np.where(level % 2, 1, -1)
+    largest = np.abs(offset).max(initial=0.0)
+    return offset * min(0.04, 0.4 / largest) if largest > 0 else offset
+
+
+def _add_scale(ax: "Axes") -> None:
+    place = ax.inset_axes((1.02, 0.15, 0.02, 0.7))
+    place.imshow(np.linspace(1, 0, 64)[:, None], aspect="auto", cmap=_COLORS)
+    place.set_xticks([])
+    place.set_yticks([0, 63], ["high", "low"])
+    place.yaxis.tick_right()
+    place.tick_params(length=0, labelsize=SMALL_SIZE, labelcolor=INK, colors=MUTED)
+    for spine in place.spines.values():
+        spine.set_visible(False)
+    place.set_title("value", fontsize=SMALL_SIZE, color=MUTED, loc="left")

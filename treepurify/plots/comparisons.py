@@ -1,0 +1,112 @@
+"""The figure of a comparison: the size of each effect in both, and how far they are apart."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from treepurify.analysis.comparison import Comparison
+from treepurify.errors import InvalidInputError
+from treepurify.plots.axis_ticks import shorten
+from treepurify.plots.style import (
+    AFTER,
+    BEFORE,
+    DATA,
+    FRAME,
+    INK,
+    MUTED,
+    SMALL_SIZE,
+    axes_or_new,
+    import_matplotlib,
+    style_axes,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["comparison"]
+
+
+def comparison(compared: Comparison, *, top: int = 15, ax: "Axes | None" = None) -> "Axes":
+    """Draw the deviation of each effect in both decompositions, and their distance.
+
+    A dot each for the size in the first and in the second; the grey bar is the root mean
+    square difference of the two functions, which may be large although the sizes agree.
+
+    Parameters
+    ----------
+    compared : Comparison
+        What `treepurify.compare` returned.
+    top : int
+        Number of effects; those that differ most.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Raises
+    ------
+    InvalidInputError
+        If `top` is less than one.
+    MissingDependencyError
+        If matplotlib is not installed.
+    """
+    if top < 1:
+        raise InvalidInputError(f"top must be at least 1, got {top}")
+    rows = compared.terms.head(top)
+    ax = axes_or_new(ax, 5.8, max(0.3 * len(rows) + 1.2, 1.9))
+    places = np.arange(len(rows))
+    first, second = (rows[f"deviation_{which}"].to_numpy() for which in ("first", "second"))
+    ax.barh(places, rows["distance"], height=0.6, color=DATA, alpha=0.5, label="difference")
+    ax.hlines(places, first, second, color=FRAME, linewidth=1.5, zorder=2)
+    for values, color, name, marker in (
+        (first, BEFORE, compared.names[0], "o"),
+        (second, AFTER, compared.names[1], "D"),
+    ):
+        ax.plot(
+            values,
+            places,
+            linestyle="none",
+            marker=marker,
+            markersize=6,
+            color=color,
+            label=shorten(name, 30),
+            zorder=3,
+        )
+    style_axes(ax)
+    several = compared.first.n_outputs > 1
+    names = [
+        f"{row['term']} [{row['output']}]" if several else row["term"]
+        for row in rows.to_dict("records")
+    ]
+    ax.set_yticks(places, [shorten(name, 34) for name in names])
+    ax.tick_params(axis="y", length=0)
+    ax.set_ylim(len(rows) - 0.4, -0.6)
+    ax.set_xlim(left=0.0)
+    ax.xaxis.set_major_locator(import_matplotlib("ticker").MaxNLocator(5))
+    ax.set_xlabel("root mean square of effects and of their difference")
+    for place, part in enumerate(rows["sign_changes"]):
+        if part >= 0.01:
+            largest = max(first[place], second[place], rows["distance"].iloc[place])
+            ax.annotate(
+                f"sign differs on {part:.0%}",
+                (largest, place),
+                xytext=(8, 0),
+                textcoords="offset points",
+                va="center",
+                color=MUTED,
+                fontsize=SMALL_SIZE,
+            )
+    ax.margins(x=0.2)
+    ax.legend(
+        loc="lower left",
+        bbox_to_anchor=(0.0, 1.0),
+        ncols=3,
+        frameon=False,
+        fontsize=SMALL_SIZE,
+        labelcolor=INK,
+        borderpad=0.2,
+        handlelength=1.2,
+    )
+    return ax

@@ -1,0 +1,114 @@
+"""The figure of the variance by order: how much is main effect, pair, or more."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from treepurify.decomposition import Decomposition
+from treepurify.errors import InvalidInputError
+from treepurify.plots.axis_ticks import shorten
+from treepurify.plots.style import (
+    AFTER,
+    BEFORE,
+    DATA,
+    HIGHER,
+    INK,
+    SMALL_SIZE,
+    axes_or_new,
+    import_matplotlib,
+    style_axes,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["variance_by_order"]
+
+_KINDS = (
+    ("main effects", AFTER),
+    ("pairs", BEFORE),
+    ("three or more features", HIGHER),
+    ("remainder", DATA),
+)
+
+
+def variance_by_order(
+    d: Decomposition | Mapping[str, Decomposition], *, ax: "Axes | None" = None
+) -> "Axes":
+    """Draw how the variance of the components falls to main effects, pairs and more.
+
+    Parameters
+    ----------
+    d : Decomposition or mapping of str to Decomposition
+        One bar each; several measures, engines or models by name.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Raises
+    ------
+    InvalidInputError
+        If the mapping is empty.
+    MissingDependencyError
+        If matplotlib is not installed.
+
+    Notes
+    -----
+    Shares refer to the sum of the variances of the components, which under dependence is not
+    the variance of the model. A remainder whose variance is not known is left out.
+    """
+    named = {d.measure: d} if isinstance(d, Decomposition) else dict(d)
+    if not named:
+        raise InvalidInputError("there is nothing to draw: the mapping is empty")
+    shares = np.array([_shares(own) for own in named.values()])
+    ax = axes_or_new(ax, 5.6, 0.42 * len(named) + 1.2)
+    places, left = np.arange(len(named)), np.zeros(len(named))
+    for column, (kind, color) in enumerate(_KINDS):
+        own = shares[:, column]
+        if not np.any(own > 0):
+            continue
+        ax.barh(places, own, left=left, height=0.62, color=color, label=kind)
+        for place in places[own >= 0.06]:
+            ax.annotate(
+                f"{own[place]:.0%}",
+                (left[place] + own[place] / 2, place),
+                ha="center",
+                va="center",
+                color="white",
+                fontsize=SMALL_SIZE,
+            )
+        left = left + own
+    style_axes(ax)
+    ax.set_yticks(places, [shorten(name, 34) for name in named])
+    ax.tick_params(axis="y", length=0)
+    ax.set_ylim(len(named) - 0.5, -0.5)
+    ax.set_xlim(0.0, 1.0)
+    ax.xaxis.set_major_formatter(lambda share, _: f"{100 * share:g}%")
+    ax.xaxis.set_major_locator(import_matplotlib("ticker").MaxNLocator(5))
+    ax.set_xlabel("share of the components' variance")
+    ax.legend(
+        loc="lower left",
+        bbox_to_anchor=(0.0, 1.0),
+        ncols=4,
+        frameon=False,
+        fontsize=SMALL_SIZE,
+        labelcolor=INK,
+        borderpad=0.2,
+        handlelength=1.0,
+        columnspacing=1.2,
+    )
+    return ax
+
+
+def _shares(d: Decomposition) -> list[float]:
+    sums = [0.0] * len(_KINDS)
+    for subset, component in d.components.items():
+        sums[min(len(subset), 3) - 1] += float(np.sum(component.variance))
+    if d.remainder is not None and not np.any(np.isnan(d.remainder.variance)):
+        sums[-1] = float(np.sum(d.remainder.variance))
+    total = sum(sums) or 1.0
+    return [own / total for own in sums]

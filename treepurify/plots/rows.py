@@ -1,0 +1,246 @@
+"""Figures of one row: how its prediction comes about."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify.analysis.row_effects import Parts, row_effects, value_words
+from treepurify.decomposition import Decomposition
+from treepurify.errors import InvalidInputError
+from treepurify.plots.axis_ticks import shorten
+from treepurify.plots.style import (
+    AFTER,
+    BEFORE,
+    FRAME,
+    INK,
+    LABEL_SIZE,
+    MUTED,
+    SMALL_SIZE,
+    axes_or_new,
+    import_matplotlib,
+    style_axes,
+)
+from treepurify.plots.terms import margin_label, output_position
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["force", "waterfall"]
+
+Array = npt.NDArray[np.float64]
+
+
+def waterfall(
+    d: Decomposition,
+    row: Any,
+    *,
+    parts: Parts = "terms",
+    output: int | str = 0,
+    top: int = 10,
+    ax: "Axes | None" = None,
+) -> "Axes":
+    """Draw how the prediction of one row comes about, part by part.
+
+    From the mean prediction at the bottom, each bar adds one part, the largest at the top,
+    where the prediction of the row is reached.
+
+    Parameters
+    ----------
+    d : Decomposition
+        The decomposition.
+    row : array_like or table of shape (1, n_features)
+        The row, as a table of one row.
+    parts : {"terms", "shapley"}
+        Components, or features with their Shapley values.
+    output : int or str
+        The output, by position or name.
+    top : int
+        Number of bars; what is left is one more bar.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Raises
+    ------
+    InvalidInputError
+        If `row` is not one row, or `top` is less than one.
+    MissingDependencyError
+        If matplotlib is not installed.
+
+    Examples
+    --------
+    >>> import numpy as np, treepurify as tp
+    >>> from sklearn.tree import DecisionTreeRegressor
+    >>> from treepurify.plots import waterfall
+    >>> X = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
+    >>> d = tp.purify(DecisionTreeRegressor().fit(X, [0, 0, 0, 1]), X)
+    >>> [text.get_text() for text in waterfall(d, X[3:]).get_yticklabels()]
+    ['x0 = 1', 'x1 = 1', 'x0 & x1 = 1, 1', 'mean prediction']
+    """
+    position = output_position(d, output)
+    names, values = _largest_parts(d, row, parts, position, top)
+    start = float(d.intercept[position])
+    ends = start + np.cumsum(values[::-1])[::-1]
+    starts = ends - values
+    ax = axes_or_new(ax, 5.2, max(0.3 * len(names) + 1.1, 1.8))
+    places = np.arange(len(names))
+    colors = [AFTER if value >= 0 else BEFORE for value in values]
+    ax.barh(places, values, left=starts, height=0.66, color=colors, zorder=2)
+    joints = np.append(ends, start)
+    for place in range(len(names)):
+        low = place + 1 if place + 1 < len(names) else len(names)
+        ax.plot([joints[place + 1]] * 2, [place, low], color=FRAME, linewidth=1, zorder=1)
+    ax.plot([start], [len(names)], marker="o", markersize=5, color=MUTED, zorder=3)
+    style_axes(ax)
+    reach = float(np.ptp(np.concatenate([starts, ends, [start]]))) or 1.0
+    lower, upper = min(starts.min(initial=start), ends.min(initial=start), start), 0.0
+    upper = max(starts.max(initial=start), ends.max(initial=start), start)
+    for place, value in enumerate(values):
+        ax.annotate(
+            _signed(value),
+            (max(starts[place], ends[place]), place),
+            xytext=(4, 0),
+            textcoords="offset points",
+            va="center",
+            color=MUTED,
+            fontsize=SMALL_SIZE,
+        )
+    ax.set_xlim(lower - 0.04 * reach, upper + 0.16 * reach)
+    labels = [*(shorten(name, 40) for name in names), "mean prediction"]
+    ax.set_yticks(np.arange(len(labels)), labels)
+    ax.tick_params(axis="y", length=0)
+    ax.set_ylim(len(names) + 0.6, -0.7)
+    ax.xaxis.set_major_locator(import_matplotlib("ticker").MaxNLocator(5))
+    reached = ends[0] if len(ends) else start
+    ax.set_xlabel(f"{margin_label(d, position)}: {reached:.4g} for this row")
+    return ax
+
+
+def force(
+    d: Decomposition,
+    row: Any,
+    *,
+    parts: Parts = "terms",
+    output: int | str = 0,
+    top: int = 8,
+    ax: "Axes | None" = None,
+) -> "Axes":
+    """Draw what pushes the prediction of one row up, and what pushes it down, on one line.
+
+    Parts that push up end at the prediction from the left, those that push down begin there.
+    The names stand below, in the order of the size of their push.
+
+    Parameters
+    ----------
+    d : Decomposition
+        The decomposition.
+    row : array_like or table of shape (1, n_features)
+        The row, as a table of one row.
+    parts : {"terms", "shapley"}
+        Components, or features with their Shapley values.
+    output : int or str
+        The output, by position or name.
+    top : int
+        Number of parts; what is left is one more.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Raises
+    ------
+    InvalidInputError
+        If `row` is not one row, or `top` is less than one.
+    MissingDependencyError
+        If matplotlib is not installed.
+    """
+    position = output_position(d, output)
+    names, values = _largest_parts(d, row, parts, position, top)
+    start = float(d.intercept[position])
+    prediction = start + float(values.sum())
+    ax = axes_or_new(ax, 7.2, 1.7 + 0.17 * len(names))
+    for sign, color, side in ((1, AFTER, "right"), (-1, BEFORE, "left")):
+        own = [i for i in range(len(values)) if sign * values[i] > 0]
+        edge = prediction
+        for i in own:
+            size = abs(float(values[i]))
+            left = edge - size if sign > 0 else edge
+            ax.barh(0, size, left=left, height=0.5, color=color, edgecolor="white", linewidth=1.2)
+            edge -= sign * size
+        words = [f"{shorten(names[i], 30)}  {_signed(values[i])}" for i in own]
+        heading = "pushes up" if sign > 0 else "pushes down"
+        ax.annotate(
+            "\n".join([heading, *words]) if words else "",
+            (0.49 if sign > 0 else 0.51, 0.0),
+            xycoords="axes fraction",
+            xytext=(0, -42),
+            textcoords="offset points",
+            ha=side,
+            va="top",
+            color=color,
+            fontsize=SMALL_SIZE,
+            linespacing=1.35,
+        )
+    ax.axvline(prediction, color=INK, linewidth=1.4)
+    ax.axvline(start, color=MUTED, linewidth=1, linestyle=(0, (3, 2)))
+    _name_line(ax, prediction, f"this row {prediction:.4g}", INK, 16)
+    _name_line(ax, start, f"mean {start:.4g}", MUTED, 3)
+    style_axes(ax)
+    ax.spines["left"].set_visible(False)
+    ax.set_yticks([])
+    ax.set_ylim(-0.45, 0.45)
+    ax.xaxis.set_major_locator(import_matplotlib("ticker").MaxNLocator(6))
+    ax.set_xlabel(margin_label(d, position))
+    return ax
+
+
+def _signed(value: float) -> str:
+    return f"{value:+.3g}".replace("-", "\N{MINUS SIGN}")
+
+
+def _name_line(ax: "Axes", place: float, text: str, color: str, height: int) -> None:
+    ax.annotate(
+        text,
+        (place, 1.0),
+        xycoords=("data", "axes fraction"),
+        xytext=(0, height),
+        textcoords="offset points",
+        ha="center",
+        va="bottom",
+        color=color,
+        fontsize=LABEL_SIZE,
+    )
+
+
+def _largest_parts(
+    d: Decomposition, row: Any, parts: Parts, output: int, top: int
+) -> tuple[list[str], Array]:
+    if top < 1:
+        raise InvalidInputError(f"top must be at least 1, got {top}")
+    columns = d.inputs.columns(row)
+    if columns.n_rows != 1:
+        raise InvalidInputError(
+            f"this figure shows one row, got {columns.n_rows}: pass X[i:i+1] or X.iloc[[i]]"
+        )
+    names, subsets, table = row_effects(d, columns, parts)
+    values = table[0, :, output]
+    labels = [
+        name
+        if name == "remainder"
+        else f"{name} = {', '.join(value_words(d, columns, j, 0) for j in subset)}"
+        for name, subset in zip(names, subsets, strict=True)
+    ]
+    order = np.argsort(-np.abs(values), kind="stable")
+    kept = order[:top] if len(order) > top + 1 else order
+    shown = [labels[i] for i in kept]
+    sizes = [float(values[i]) for i in kept]
+    if len(kept) < len(order):
+        shown.append(f"{len(order) - len(kept)} more")
+        sizes.append(float(values[order[len(kept) :]].sum()))
+    return shown, np.array(sizes)

@@ -1,0 +1,363 @@
+// The explorers: one main effect in several versions, one pair cell by cell.
+(() => {
+  const { data, element, drawn, number, signed, ticks } = report;
+  const colour = (i) => `var(--curve-${i % 7})`;
+  const dashes = ["", "5 3", "2 2", "8 3 2 3", "1 2", "10 3", "4 1"];
+  const share = (part) => `${(100 * part).toFixed(part < 0.01 ? 2 : 1)} %`;
+
+  function outputs(change) {
+    return data.outputs.length > 1
+      ? [report.select("Output", data.outputs, change).place]
+      : [];
+  }
+
+  function present(terms, curve) {
+    return terms.some((term) => term.curves[curve]);
+  }
+
+  (function mains() {
+    const terms = data.terms.filter((term) => term.features.length === 1);
+    const place = terms.length ? report.reveal("main-explorer") : null;
+    if (!place) return;
+    terms.sort((a, b) => b.share - a.share);
+    const known = data.curves.map((_, i) => i).filter((i) => present(terms, i));
+    const state = { term: 0, output: 0, curves: known.slice(0, 2) };
+    const chosen = report.select(
+      "Effect", terms.map((term) => `${term.name} (${share(term.share)})`),
+      (i) => { state.term = i; draw(); },
+    );
+    place.controls.append(
+      chosen.place,
+      ...outputs((i) => { state.output = i; draw(); }),
+      report.switches("Versions", known.map((i) => data.curves[i]), known.map((_, i) => i).slice(0, 2), true,
+        (on) => { state.curves = on.map((i) => known[i]); draw(); }),
+    );
+    report.openers.push((term) => {
+      const i = terms.indexOf(term);
+      if (i < 0) return;
+      state.term = i;
+      chosen.box.value = i;
+      draw();
+      place.controls.scrollIntoView({ behavior: "smooth", block: "start" });
+      chosen.box.focus({ preventScroll: true });
+    });
+    report.redraws.push(draw);
+
+    function draw() {
+      const term = terms[state.term];
+      const axis = data.axes[term.axes[0]];
+      const curves = state.curves
+        .map((i) => ({ i, values: report.values(term, i, state.output) }))
+        .filter((curve) => curve.values);
+      const width = Math.max(Math.min(place.canvas.clientWidth, 760), 280);
+      const picture = axis.cuts ? steps(term, axis, curves, width) : bars(term, axis, curves, width);
+      picture.setAttribute("role", "img");
+      const first = curves.length ? curves[0].values : [0];
+      const range = `from ${number(Math.min(...first))} to ${number(Math.max(...first))}`;
+      picture.setAttribute("aria-label", `${term.name}, ${data.label[state.output]}: ${range}`);
+      place.canvas.replaceChildren(picture);
+      place.readout.textContent = `${term.name}: ${data.label[state.output]} ${range}`;
+    }
+
+    function extent(curves) {
+      let low = 0, high = 0;
+      curves.forEach(({ values }) => values.forEach((v) => { low = Math.min(low, v); high = Math.max(high, v); }));
+      const margin = 0.06 * (high - low) || 1;
+      return [low - margin, high + margin];
+    }
+
+    function steps(term, axis, curves, width) {
+      const height = 300, left = 52, right = 8, top = 8, strip = 26, bottom = strip + 44;
+      const special = axis.cells - axis.regular;
+      const room = special * 46;
+      const svg = drawn("svg", { width, height, viewBox: `0 0 ${width} ${height}` });
+      const e = axis.edges, from = e[0], to = e[e.length - 1] > from ? e[e.length - 1] : from + 1;
+      const x = (v) => left + (v - from) / (to - from) * (width - left - right - room);
+      const [low, high] = extent(curves);
+      const y = (v) => top + (high - v) / (high - low) * (height - top - bottom);
+      ticks(low, high, 5).forEach((v) => {
+        svg.append(drawn("line", { x1: left, x2: width - right, y1: y(v), y2: y(v), class: v === 0 ? "zero" : "rule" }));
+        svg.append(drawn("text", { x: left - 6, y: y(v) + 4, "text-anchor": "end" }, number(v)));
+      });
+      ticks(from, to, Math.max(Math.floor(width / 90), 2)).forEach((v) => {
+        svg.append(drawn("text", { x: x(v), y: height - 24, "text-anchor": "middle" }, number(v, 6)));
+      });
+      svg.append(drawn("text", { x: (left + width - right - room) / 2, y: height - 6, "text-anchor": "middle", class: "name" }, data.features[axis.feature]));
+      density(svg, term, axis, x, height - 42, strip);
+      for (const { i, values } of [...curves].reverse()) {
+        let path = "";
+        for (let cell = 0; cell < axis.regular; cell++) {
+          if (!(e[cell + 1] > e[cell])) continue;
+          path += `${path ? "V" : `M${x(e[cell])} `}${y(values[cell])}H${x(e[cell + 1])}`;
+        }
+        svg.append(drawn("path", { d: path, fill: "none", stroke: colour(i), "stroke-width": i ? 1.6 : 2.4, "stroke-dasharray": dashes[i % 7] }));
+        for (let s = 0; s < special; s++) {
+          svg.append(drawn("circle", { cx: width - right - room + 46 * s + 23, cy: y(values[axis.regular + s]), r: 4.5, fill: i ? "none" : colour(i), stroke: colour(i), "stroke-width": 1.6 }));
+        }
+      }
+      for (let s = 0; s < special; s++) {
+        svg.append(drawn("text", { x: width - right - room + 46 * s + 23, y: height - 24, "text-anchor": "middle" }, axis.labels[axis.regular + s]));
+      }
+      svg.addEventListener("pointermove", (event) => {
+        const at = from + (event.offsetX - left) / (width - left - right - room) * (to - from);
+        let cell = e.findIndex((edge, i) => i > 0 && at < edge) - 1;
+        const slot = Math.floor((event.offsetX - (width - right - room)) / 46);
+        if (slot >= 0 && slot < special) cell = axis.regular + slot;
+        if (cell < 0 || cell >= axis.cells) return;
+        place.readout.textContent = said(term, axis, curves, cell);
+      });
+      return svg;
+    }
+
+    function said(term, axis, curves, cell) {
+      const versions = curves.map(({ i, values }) => `${data.curves[i]} ${signed(values[cell])}`);
+      return `${term.name} ${axis.labels[cell]} (${share(report.mass(term)[cell])} of the data): ${versions.join("; ")}`;
+    }
+
+    function density(svg, term, axis, x, base, strip) {
+      const bins = 60, e = axis.edges, from = e[0], to = e[e.length - 1];
+      const mass = report.mass(term), held = new Float64Array(bins);
+      for (let cell = 0; cell < axis.regular; cell++) {
+        const width = e[cell + 1] - e[cell];
+        if (!(width > 0)) continue;
+        const first = Math.floor((e[cell] - from) / (to - from) * bins);
+        const last = Math.min(Math.ceil((e[cell + 1] - from) / (to - from) * bins), bins);
+        for (let b = first; b < last; b++) {
+          const a = Math.max(e[cell], from + (to - from) * b / bins);
+          const z = Math.min(e[cell + 1], from + (to - from) * (b + 1) / bins);
+          held[b] += mass[cell] * Math.max(z - a, 0) / width;
+        }
+      }
+      const most = Math.max(...held) || 1;
+      held.forEach((part, b) => {
+        const left = x(from + (to - from) * b / bins), right = x(from + (to - from) * (b + 1) / bins);
+        const height = part / most * strip;
+        svg.append(drawn("rect", { x: left, width: Math.max(right - left, 0.5), y: base - height, height, class: "mass" }));
+      });
+    }
+
+    function bars(term, axis, curves, width) {
+      const mass = report.mass(term);
+      let cells = [...Array(axis.cells).keys()].sort((a, b) => mass[b] - mass[a]).slice(0, 40);
+      const first = curves.length ? curves[0].values : new Float64Array(axis.cells);
+      cells.sort((a, b) => (a >= axis.regular) - (b >= axis.regular) || first[b] - first[a]);
+      const line = 22, left = Math.min(170, width * 0.36), right = 70, top = 6;
+      const height = top + line * cells.length + 26;
+      const svg = drawn("svg", { width, height, viewBox: `0 0 ${width} ${height}` });
+      const [low, high] = extent(curves);
+      const x = (v) => left + (v - low) / (high - low) * (width - left - right);
+      ticks(low, high, 4).forEach((v) => {
+        svg.append(drawn("line", { x1: x(v), x2: x(v), y1: top, y2: height - 22, class: v === 0 ? "zero" : "rule" }));
+        svg.append(drawn("text", { x: x(v), y: height - 8, "text-anchor": "middle" }, number(v)));
+      });
+      const most = Math.max(...cells.map((cell) => mass[cell])) || 1;
+      cells.forEach((cell, row) => {
+        const middle = top + line * (row + 0.5);
+        const label = axis.labels[cell];
+        const short = label.length > left / 7 ? `${label.slice(0, Math.floor(left / 7) - 1)}\u2026` : label;
+        svg.append(drawn("text", { x: left - 6, y: middle + 4, "text-anchor": "end" }, short));
+        svg.append(drawn("rect", { x: width - right + 8, y: middle - 6, height: 12, width: 58 * mass[cell] / most, class: "mass" }));
+        curves.forEach(({ i, values }, place) => {
+          if (place === 0) {
+            const from = x(Math.min(values[cell], 0)), to = x(Math.max(values[cell], 0));
+            const filled = mass[cell] > 0 ? colour(i) : "none";
+            svg.append(drawn("rect", { x: from, y: middle - 7, width: Math.max(to - from, 1), height: 14, fill: filled, stroke: colour(i) }));
+          } else {
+            svg.append(drawn("line", { x1: x(values[cell]), x2: x(values[cell]), y1: middle - 9, y2: middle + 9, stroke: colour(i), "stroke-width": 3 }));
+          }
+        });
+        const target = drawn("rect", { x: 0, y: middle - line / 2, width, height: line, fill: "transparent" });
+        target.addEventListener("pointerenter", () => { place.readout.textContent = said(term, axis, curves, cell); });
+        svg.append(target);
+      });
+      return svg;
+    }
+
+    draw();
+  })();
+
+  (function pairs() {
+    const terms = data.terms.filter((term) => term.features.length === 2);
+    const place = terms.length ? report.reveal("pair-explorer") : null;
+    if (!place) return;
+    terms.sort((a, b) => b.share - a.share);
+    const known = data.curves.map((_, i) => i).filter((i) => present(terms, i));
+    const state = { term: 0, output: 0, curve: known[0], cell: [0, 0] };
+    const chosen = report.select(
+      "Pair", terms.map((term) => `${term.name} (${share(term.share)})`),
+      (i) => { state.term = i; state.cell = [0, 0]; draw(); },
+    );
+    place.controls.append(
+      chosen.place,
+      ...outputs((i) => { state.output = i; draw(); }),
+      report.switches("Version", known.map((i) => data.curves[i]), [0], false,
+        (on) => { state.curve = known[on[0]]; draw(); }),
+    );
+    report.openers.push((term) => {
+      const i = terms.indexOf(term);
+      if (i < 0) return;
+      state.term = i;
+      chosen.box.value = i;
+      draw();
+      place.controls.scrollIntoView({ behavior: "smooth", block: "start" });
+      chosen.box.focus({ preventScroll: true });
+    });
+    report.redraws.push(draw);
+
+    // Red, white, blue: told apart under every common colour blindness.
+    const scale = [[5, 48, 97], [67, 147, 195], [247, 247, 247], [214, 96, 77], [103, 0, 31]];
+    function shade(part) {
+      const at = (Math.max(-1, Math.min(1, part)) + 1) * 2, i = Math.min(Math.floor(at), 3), t = at - i;
+      return `rgb(${scale[i].map((c, k) => Math.round(c + t * (scale[i + 1][k] - c))).join(",")})`;
+    }
+
+    // Where the cells of an axis lie between 0 and 1; special cells after a gap.
+    function slots(axis) {
+      const special = axis.cells - axis.regular, gap = special ? 0.015 : 0, strip = 0.045;
+      const room = 1 - special * (strip + gap), e = axis.edges, found = [];
+      for (let cell = 0; cell < axis.regular; cell++) {
+        const span = e ? e[axis.regular] - e[0] || 1 : axis.regular;
+        const from = e ? (e[cell] - e[0]) / span : cell / span;
+        const to = e ? (e[cell + 1] - e[0]) / span : (cell + 1) / span;
+        found.push([from * room, to * room]);
+      }
+      for (let s = 0; s < special; s++) {
+        const from = room + gap + s * (strip + gap);
+        found.push([from, from + strip]);
+      }
+      return found;
+    }
+
+    function draw() {
+      const term = terms[state.term];
+      const [across, up] = term.axes.map((i) => data.axes[i]);
+      const values = report.values(term, state.curve, state.output), mass = report.mass(term);
+      const width = Math.max(Math.min(place.canvas.clientWidth, 640), 280);
+      const left = Math.min(130, width * 0.28), bottom = 62, top = 8, right = 8;
+      const height = Math.min(width * 0.78, 460);
+      const inner = [width - left - right, height - top - bottom];
+      const slot = [slots(across), slots(up)];
+      const x = (part) => left + part * inner[0];
+      const y = (part) => top + (up.cuts ? 1 - part : part) * inner[1];
+      const frame = element("div", { class: "heat", tabindex: "0", role: "application", "aria-label": `Cells of ${term.name}; move with the arrow keys` });
+      const canvas = element("canvas", {});
+      const dense = Math.min(window.devicePixelRatio || 1, 2);
+      canvas.width = width * dense;
+      canvas.height = height * dense;
+      canvas.style.width = `${width}px`;
+      canvas.style.height = `${height}px`;
+      const pen = canvas.getContext("2d");
+      pen.scale(dense, dense);
+      const look = getComputedStyle(document.documentElement);
+      const colours = Object.fromEntries(["ink", "empty", "hatch"].map((name) => [name, look.getPropertyValue(`--${name}`).trim()]));
+      frame.append(canvas);
+      if (!values) {
+        place.canvas.replaceChildren(element("p", { text: "This version is not known for this pair." }));
+        return;
+      }
+      const sizes = Array.from(values, Math.abs).filter((_, i) => mass[i] > 0).sort((a, b) => a - b);
+      const limit = sizes[Math.floor(0.995 * (sizes.length - 1))] || 1;
+      const hatch = striped(pen, colours);
+      const box = (i, j) => {
+        const [a, b] = slot[0][i], [c, d] = slot[1][j];
+        return [x(a), Math.min(y(c), y(d)), Math.max(x(b) - x(a), 0), Math.abs(y(d) - y(c))];
+      };
+      for (let i = 0; i < across.cells; i++) {
+        for (let j = 0; j < up.cells; j++) {
+          const at = i * up.cells + j, [px, py, w, h] = box(i, j);
+          pen.fillStyle = mass[at] > 0 ? shade(values[at] / limit) : hatch;
+          pen.fillRect(px, py, w + 0.4, h + 0.4);
+        }
+      }
+      pen.fillStyle = colours.ink;
+      pen.font = "12px system-ui, sans-serif";
+      marks(pen, across, slot[0], (part, text) => {
+        pen.textAlign = "center";
+        pen.fillText(text, Math.max(left + 8, Math.min(x(part), width - 14)), height - bottom + 16);
+      }, Math.floor(inner[0] / (across.cuts ? 70 : 105)));
+      marks(pen, up, slot[1], (part, text) => {
+        pen.textAlign = "right";
+        pen.fillText(text, left - 6, y(part) + 4);
+      }, Math.floor(inner[1] / 24));
+      pen.textAlign = "center";
+      pen.fillText(data.features[across.feature], left + inner[0] / 2, height - bottom + 34);
+      pen.textAlign = "left";
+      pen.fillText(`\u2191 ${data.features[up.feature]}`, 2, height - bottom + 34);
+      legend(pen, left, height - 14, inner[0], limit);
+      const cursor = element("div", { class: "cursor", hidden: "" });
+      frame.append(cursor);
+      place.canvas.replaceChildren(frame);
+      const tell = () => {
+        const [i, j] = state.cell, at = i * up.cells + j;
+        const [px, py, w, h] = box(i, j);
+        cursor.hidden = false;
+        cursor.style.cssText = `left:${px}px;top:${py}px;width:${Math.max(w, 2)}px;height:${Math.max(h, 2)}px`;
+        const where = `${data.features[across.feature]} ${across.labels[i]}, ${data.features[up.feature]} ${up.labels[j]}`;
+        const rows = mass[at] > 0 ? `${share(mass[at])} of the data` : "no data";
+        place.readout.textContent = `${where} (${rows}): ${signed(values[at])}, ${data.curves[state.curve]}`;
+      };
+      const find = (list, part) => list.findIndex(([a, b]) => part >= a && part < b);
+      canvas.addEventListener("pointermove", (event) => {
+        const part = (event.offsetY - top) / inner[1];
+        const i = find(slot[0], (event.offsetX - left) / inner[0]), j = find(slot[1], up.cuts ? 1 - part : part);
+        if (i < 0 || j < 0) return;
+        state.cell = [i, j];
+        tell();
+      });
+      frame.addEventListener("keydown", (event) => {
+        const upward = up.cuts ? 1 : -1;
+        const move = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, upward], ArrowDown: [0, -upward] }[event.key];
+        if (!move) return;
+        event.preventDefault();
+        state.cell = [across, up].map((axis, k) => Math.max(0, Math.min(axis.cells - 1, state.cell[k] + move[k])));
+        tell();
+      });
+      frame.addEventListener("focus", tell);
+      place.readout.textContent = `${term.name}, ${data.curves[state.curve]}: from ${number(-limit)} (blue) to ${number(limit)} (red)`;
+    }
+
+    function striped(pen, colours) {
+      const tile = element("canvas", { width: 6, height: 6 }), brush = tile.getContext("2d");
+      brush.fillStyle = colours.empty;
+      brush.fillRect(0, 0, 6, 6);
+      brush.strokeStyle = colours.hatch;
+      brush.beginPath();
+      [[-3, 3, 3, -3], [0, 6, 6, 0], [3, 9, 9, 3]].forEach(([a, b, c, d]) => { brush.moveTo(a, b); brush.lineTo(c, d); });
+      brush.stroke();
+      return pen.createPattern(tile, "repeat");
+    }
+
+    function marks(pen, axis, slot, write, most) {
+      if (axis.cuts) {
+        const from = axis.edges[0], to = axis.edges[axis.regular];
+        const room = slot[axis.regular - 1][1];
+        ticks(from, to, Math.max(most, 2)).forEach((v) => write((v - from) / (to - from || 1) * room, number(v, 6)));
+      } else {
+        const step = Math.ceil(axis.regular / Math.max(most, 1));
+        for (let cell = 0; cell < axis.regular; cell += step) {
+          write((slot[cell][0] + slot[cell][1]) / 2, axis.labels[cell].slice(0, 16));
+        }
+      }
+      for (let cell = axis.regular; cell < axis.cells; cell++) {
+        write((slot[cell][0] + slot[cell][1]) / 2, axis.labels[cell]);
+      }
+    }
+
+    function legend(pen, left, base, width, limit) {
+      const span = Math.min(width, 220), start = left + (width - span) / 2;
+      for (let i = 0; i < span; i++) {
+        pen.fillStyle = shade(2 * i / (span - 1) - 1);
+        pen.fillRect(start + i, base - 4, 1.5, 8);
+      }
+      pen.fillStyle = getComputedStyle(document.documentElement).getPropertyValue("--ink").trim();
+      pen.textAlign = "right";
+      pen.fillText(number(-limit), start - 5, base + 4);
+      pen.textAlign = "left";
+      pen.fillText(number(limit), start + span + 5, base + 4);
+    }
+
+    const dark = window.matchMedia("(prefers-color-scheme: dark)");
+    dark.addEventListener("change", draw);
+    draw();
+  })();
+})();

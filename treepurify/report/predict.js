@@ -1,0 +1,136 @@
+// One prediction: values chosen by the reader, and what each effect adds.
+(() => {
+  const { data, element, drawn, number, signed } = report;
+  const mains = data.terms.filter((term) => term.features.length === 1);
+  const place = data.terms.length ? report.reveal("prediction-explorer") : null;
+  if (!place) return;
+  const axisOf = new Map();
+  data.terms.forEach((term) => term.axes.forEach((i) => {
+    const axis = data.axes[i];
+    if (!axisOf.has(axis.feature) || term.features.length === 1) axisOf.set(axis.feature, axis);
+  }));
+  const state = { output: 0, shapley: false, values: new Map() };
+
+  // The value that stands for a cell: its middle, its code, or null for missing values.
+  function valueOf(axis, cell) {
+    if (cell >= axis.regular) return axis.labels[cell] === "missing" ? null : axis.regular;
+    return axis.cuts ? (axis.edges[cell] + axis.edges[cell + 1]) / 2 : cell;
+  }
+
+  function cellOf(axis, value) {
+    if (value === null) return axis.labels[axis.cells - 1] === "missing" ? axis.cells - 1 : -1;
+    if (axis.cuts) return axis.cuts.filter((cut) => cut <= value).length;
+    return value < axis.cells ? value : -1;
+  }
+
+  for (const [feature, axis] of axisOf) {
+    const term = mains.find((own) => own.features[0] === feature);
+    let cell = 0;
+    if (term) {
+      const mass = report.mass(term);
+      mass.forEach((part, i) => { if (part > mass[cell]) cell = i; });
+    }
+    state.values.set(feature, valueOf(axis, cell));
+  }
+
+  const boxes = new Map();
+  const fields = element("div", { class: "fields" });
+  [...axisOf.keys()].sort((a, b) => a - b).forEach((feature) => {
+    const axis = axisOf.get(feature);
+    const id = `value-${feature}`;
+    const box = element("select", { id });
+    axis.labels.forEach((text, cell) => box.append(element("option", { value: cell, text })));
+    box.addEventListener("change", () => {
+      state.values.set(feature, valueOf(axis, Number(box.value)));
+      draw();
+    });
+    boxes.set(feature, box);
+    fields.append(element("span", { class: "control" }, element("label", { for: id, text: data.features[feature] }), box));
+  });
+  if (data.rows.length) {
+    const names = ["as chosen", ...data.rows.map((_, i) => `example ${i + 1}`)];
+    const example = report.select("Row", names, (i) => {
+      if (i === 0) return;
+      data.rows[i - 1].forEach((value, feature) => { if (axisOf.has(feature)) state.values.set(feature, value); });
+      draw();
+    });
+    place.controls.append(example.place);
+  }
+  if (data.outputs.length > 1) {
+    place.controls.append(report.select("Output", data.outputs, (i) => { state.output = i; draw(); }).place);
+  }
+  place.controls.append(
+    report.switches("Parts", ["effects", "features (Shapley values)"], [0], false,
+      (on) => { state.shapley = on[0] === 1; draw(); }),
+  );
+  const details = element("details", { open: "" }, element("summary", { text: "Values" }), fields);
+  place.canvas.before(details);
+  report.redraws.push(draw);
+
+  function added() {
+    let unknown = 0;
+    const parts = data.terms.map((term) => {
+      let at = 0;
+      for (const i of term.axes) {
+        const axis = data.axes[i], cell = cellOf(axis, state.values.get(axis.feature));
+        if (cell < 0) at = NaN;
+        at = at * axis.cells + cell;
+      }
+      if (Number.isNaN(at)) unknown += 1;
+      const value = Number.isNaN(at) ? 0 : report.values(term, 0, state.output)[at];
+      return { name: term.name, features: term.features, value };
+    });
+    return { parts, unknown };
+  }
+
+  function draw() {
+    for (const [feature, box] of boxes) {
+      box.value = cellOf(axisOf.get(feature), state.values.get(feature));
+    }
+    const { parts, unknown } = added();
+    let shown = parts;
+    if (state.shapley) {
+      const total = new Map([...axisOf.keys()].map((feature) => [feature, 0]));
+      parts.forEach(({ features, value }) => features.forEach((j) => total.set(j, total.get(j) + value / features.length)));
+      shown = [...total].map(([feature, value]) => ({ name: data.features[feature], value }));
+    }
+    shown = [...shown].sort((a, b) => Math.abs(b.value) - Math.abs(a.value));
+    const most = 12, rest = shown.slice(most);
+    if (rest.length > 1) {
+      const value = rest.reduce((sum, part) => sum + part.value, 0);
+      shown = [...shown.slice(0, most), { name: `${rest.length} more`, value }];
+    }
+    const start = data.intercept[state.output];
+    const end = start + parts.reduce((sum, part) => sum + part.value, 0);
+    place.canvas.replaceChildren(waterfall(shown, start, end));
+    const gaps = unknown ? ` ${unknown} effects have no cell for these values and count as 0.` : "";
+    place.readout.textContent = `${data.margin[state.output]}: mean ${number(start, 4)}, this row ${number(end, 4)}.${gaps}`;
+  }
+
+  function waterfall(shown, start, end) {
+    const width = Math.max(Math.min(place.canvas.clientWidth, 760), 280);
+    const line = 24, left = Math.min(220, width * 0.42), right = 56, top = 4;
+    const height = top + line * (shown.length + 1) + 6;
+    const svg = drawn("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img" });
+    svg.setAttribute("aria-label", `From the mean ${number(start, 4)} to ${number(end, 4)}: ${shown.map((part) => `${part.name} ${signed(part.value)}`).join(", ")}`);
+    const ends = [];
+    shown.reduceRight((sum, part, i) => { ends[i] = [sum, sum + part.value]; return sum + part.value; }, start);
+    const all = ends.flat().concat(start), low = Math.min(...all), high = Math.max(...all);
+    const x = (v) => left + (v - low) / (high - low || 1) * (width - left - right);
+    shown.forEach((part, i) => {
+      const middle = top + line * (i + 0.5), [from, to] = ends[i];
+      const room = Math.floor(left / 7);
+      const name = part.name.length > room ? `${part.name.slice(0, room - 1)}\u2026` : part.name;
+      svg.append(drawn("text", { x: left - 8, y: middle + 4, "text-anchor": "end" }, name));
+      svg.append(drawn("line", { x1: x(from), x2: x(from), y1: middle, y2: middle + line, class: "rule" }));
+      svg.append(drawn("rect", { x: Math.min(x(from), x(to)), width: Math.max(Math.abs(x(to) - x(from)), 1), y: middle - 8, height: 16, class: part.value >= 0 ? "rise" : "fall" }));
+      svg.append(drawn("text", { x: Math.max(x(from), x(to)) + 5, y: middle + 4 }, signed(part.value)));
+    });
+    const middle = top + line * (shown.length + 0.5);
+    svg.append(drawn("text", { x: left - 8, y: middle + 4, "text-anchor": "end", class: "name" }, "mean prediction"));
+    svg.append(drawn("circle", { cx: x(start), cy: middle, r: 4, class: "mass" }));
+    return svg;
+  }
+
+  draw();
+})();
