@@ -10,6 +10,7 @@ from treepurify.auditing import audit
 from treepurify.certificate import Certificate
 from treepurify.components import Component, TensorComponent
 from treepurify.decomposition import Decomposition
+from treepurify.engines.categorical import categorical_anova
 from treepurify.engines.counting import count_cells
 from treepurify.engines.indices import InteractionIndices, interaction_indices
 from treepurify.engines.routes import TreeProjection
@@ -80,6 +81,7 @@ __all__ = [
     "Weighting",
     "__version__",
     "audit",
+    "categorical_anova",
     "compare",
     "count_cells",
     "export",

@@ -102,8 +102,9 @@ class Certificate:
             )
         if self.unidentified:
             lines.append(
-                f"{self.unidentified} directions of lower effects are not determined by the data: "
-                "the support falls into separate blocks, and the solution of least norm was taken."
+                f"{self.unidentified} directions of effects are not determined by the data (the "
+                "support falls into separate blocks, or features are functions of others); a "
+                "stated convention chose among them."
             )
         if self.uncounted:
             lines.append(f"In {self.uncounted} large tensors such directions were not counted.")

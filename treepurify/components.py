@@ -201,9 +201,9 @@ def values_on_rows(component: TensorComponent, rows: Mapping[int, EncodedRows]) 
     component : TensorComponent
         The component.
     rows : mapping of int to EncodedRows
-        The rows on the grid of each order.
+        The rows on the grid of each order; larger orders share the grid of the largest.
     """
-    own = rows[len(component.features)]
+    own = rows.get(len(component.features), rows[max(rows)])
     flat = np.zeros(own.n_rows, dtype=np.intp)
     for j, axis in zip(component.features, component.axes, strict=True):
         flat = flat * axis.n_cells + own.codes[j]

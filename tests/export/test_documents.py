@@ -61,5 +61,5 @@ def test_without_openpyxl_the_error_says_what_to_install(d, tmp_path, monkeypatc
         raise ImportError("No module named 'openpyxl'")
 
     monkeypatch.setattr(pd, "ExcelWriter", fail)
-    with pytest.raises(tp.MissingDependencyError, match="treepurify.excel"):
+    with pytest.raises(tp.MissingDependencyError, match=r"treepurify\[excel\]"):
         to_excel(d, tmp_path / "d.xlsx")

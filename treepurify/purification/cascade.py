@@ -18,7 +18,7 @@ from treepurify.purification.pair import solve_pair
 from treepurify.purification.solution import Solution
 from treepurify.weights.weighting import MassTables
 
-__all__ = ["SolveMethod", "Purified", "downward_closure", "purify_effects"]
+__all__ = ["Purified", "SolveMethod", "downward_closure", "purify_effects"]
 
 Array = npt.NDArray[np.float64]
 Axes = dict[Subset, tuple[FeatureAxis, ...]]

@@ -1,0 +1,156 @@
+"""The selected functions of a subset, made orthogonal to all functions of fewer features.
+
+On full support the inverse-likelihood functions are orthogonal to every function of fewer of
+their features, as the paper says (Ferrere et al. 2026, theorem 3.2). Where a cell of A has no
+mass, a function that would use it is not: on the support {(0,0), (0,1), (1,0)} of the paper's
+own example the mean of the pair function is -1, not 0. Such functions are replaced by their
+residual after projection on the functions of fewer features, which changes neither the
+selection nor the space, since these come earlier.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify.engines.categorical.columns import (
+    CellNumbers,
+    SparseRows,
+    indicator_rows,
+    spread,
+    subset_functions,
+)
+from treepurify.purification.general import solve_general
+from treepurify.purification.pair import solve_pair
+
+__all__ = ["SubsetFunctions", "selected_functions"]
+
+Array = npt.NDArray[np.float64]
+Subset = tuple[int, ...]
+
+_DENSE_ENTRIES = 1 << 20
+_INDEPENDENT = 1e-7
+
+
+@dataclass(frozen=True, eq=False)
+class _LowerFunctions:
+    """Functions of fewer features of a subset, orthonormal on its cells with mass."""
+
+    cells: tuple[npt.NDArray[np.intp], ...]
+    root: Array
+    span: Array
+
+
+@dataclass(frozen=True, eq=False)
+class SubsetFunctions:
+    """The selected functions of one subset.
+
+    Parameters
+    ----------
+    rows : SparseRows
+        The functions as combinations of indicators of cells.
+    kept : ndarray of bool, shape (levels - 1, ...)
+        Which functions they are.
+    inverse : ndarray of shape (levels...)
+        One over the mass of each cell; zero for cells without mass.
+    tables : ndarray of shape (levels..., n_functions), optional
+        The functions cell by cell, where some had to be made orthogonal.
+    mass : ndarray of shape (levels...)
+        Mass of each cell.
+    lower : _LowerFunctions, optional
+        What they were made orthogonal to.
+    """
+
+    rows: SparseRows
+    kept: npt.NDArray[np.bool_]
+    inverse: Array
+    tables: Array | None
+    mass: Array
+    lower: _LowerFunctions | None
+
+    def combine(self, coefficients: Array) -> Array:
+        """Return ``sum_z c_z phi_z`` for coefficients of shape (n_functions, n_outputs)."""
+        if self.tables is not None:
+            # Large coefficients may cancel: what they leave is made orthogonal once more.
+            return _orthogonal(self.tables @ coefficients, self.mass, self.lower)
+        full = np.zeros((*self.kept.shape, coefficients.shape[1]))
+        full[self.kept] = coefficients
+        return spread(full, self.kept.ndim) * self.inverse[..., None]
+
+
+def selected_functions(
+    mass: Array,
+    kept: npt.NDArray[np.bool_],
+    reference: tuple[int, ...],
+    numbers: CellNumbers,
+    subset: Subset,
+    memory_budget: int,
+) -> SubsetFunctions:
+    """Return the selected functions of a subset; see `subset_functions` for the arguments."""
+    filled = mass > 0
+    inverse = np.where(filled, 1.0 / np.where(filled, mass, 1.0), 0.0)
+    tables, lower = None, None
+    if not filled.all() and np.any(kept & ~_whole(filled)):
+        lower = _lower_functions(mass)
+        tables = _orthogonal(_tables(kept, inverse), mass, lower)
+        rows = indicator_rows(tables, reference, numbers, subset)
+    else:
+        rows = subset_functions(mass, reference, numbers, subset, memory_budget)
+        rows = rows.take(np.flatnonzero(kept))
+    return SubsetFunctions(rows, kept, inverse, tables, mass, lower)
+
+
+def _whole(filled: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """Whether all cells that a function uses have mass."""
+    for axis in range(filled.ndim):
+        last = np.take(filled, [-1], axis=axis)
+        filled = np.delete(filled, -1, axis=axis) & last
+    return filled
+
+
+def _tables(kept: npt.NDArray[np.bool_], inverse: Array) -> Array:
+    count = int(kept.sum())
+    ones = np.zeros((*kept.shape, count))
+    ones[(*np.nonzero(kept), np.arange(count))] = 1.0
+    return np.asarray(spread(ones, kept.ndim) * inverse[..., None])
+
+
+def _lower_functions(mass: Array) -> _LowerFunctions | None:
+    """Return an orthonormal basis of the functions of fewer features on the cells with mass.
+
+    None where it would be large: the iterative solvers of purification do that work then.
+    """
+    filled = mass > 0
+    n_slices = sum(mass.size // size for size in mass.shape)
+    if int(filled.sum()) * n_slices > _DENSE_ENTRIES:
+        return None
+    cells = np.nonzero(filled)
+    root = np.sqrt(mass[cells])[:, None]
+    design = np.hstack([_slices(cells, mass.shape, axis) for axis in range(mass.ndim)])
+    norms = np.sqrt(mass[cells] @ design)
+    system = root * design[:, norms > 0] / norms[norms > 0]
+    left, singular, _ = np.linalg.svd(system, full_matrices=False)
+    return _LowerFunctions(cells, root, left[:, singular > _INDEPENDENT * singular[0]])
+
+
+def _orthogonal(tables: Array, mass: Array, lower: _LowerFunctions | None) -> Array:
+    """Project tables off the functions of fewer features, on the cells with mass."""
+    if lower is None:
+        solve = solve_pair if mass.ndim == 2 else solve_general
+        return np.asarray(np.where((mass > 0)[..., None], solve(tables, mass).pure, 0.0))
+    rest = lower.root * tables[lower.cells]
+    for _ in range(2):
+        rest -= lower.span @ (lower.span.T @ rest)
+    pure = np.zeros_like(tables)
+    pure[lower.cells] = rest / lower.root
+    return pure
+
+
+def _slices(cells: tuple[npt.NDArray[np.intp], ...], shape: tuple[int, ...], axis: int) -> Array:
+    """Indicators of the slices along one axis, shape (cells, slices)."""
+    others = [i for i in range(len(shape)) if i != axis]
+    sizes = tuple(shape[i] for i in others)
+    number = np.ravel_multi_index(tuple(cells[i] for i in others), sizes)
+    indicator = np.zeros((len(number), int(np.prod(sizes))))
+    indicator[np.arange(len(number)), number] = 1.0
+    return indicator

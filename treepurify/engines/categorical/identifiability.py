@@ -1,0 +1,115 @@
+"""Say which effects the observed combinations of levels do not determine."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from treepurify.engines.categorical.observations import Observations
+from treepurify.engines.categorical.selection import Basis
+from treepurify.grids.grid import Subset
+
+__all__ = ["describe_identifiability"]
+
+_MOST_SENTENCES = 20
+
+
+@dataclass(frozen=True)
+class _Rejected:
+    """A subset some of whose functions depend on functions before them."""
+
+    subset: Subset
+    n_rejected: int
+    n_functions: int
+
+
+def describe_identifiability(
+    observations: Observations, basis: Basis, names: tuple[str, ...]
+) -> dict[str, Any]:
+    """Return the rank, what was rejected, and why in words.
+
+    Parameters
+    ----------
+    observations : Observations
+        The support.
+    basis : Basis
+        The selected functions.
+    names : tuple of str
+        Names of the features.
+
+    Returns
+    -------
+    dict
+        ``support``, ``grid``, ``rank``, ``unique``, ``rejected`` (functions by term),
+        ``constant`` (features of one level), ``determined`` (features whose effect was
+        rejected, with what determines them), ``sentences``.
+    """
+    grid = float(np.prod([float(n) for n in observations.n_levels]))
+    rejected = _rejected(basis)
+    constant = [name for name, n in zip(names, observations.n_levels, strict=True) if n == 1]
+    alone = {own.subset[0] for own in rejected if _is_lost_feature(own)}
+    if basis.rank == observations.n_points:
+        # The space was full before these features were tried.
+        alone |= {j for j, n in enumerate(observations.n_levels) if n > 1} - {
+            s[0] for s in basis.chosen if len(s) == 1
+        }
+    determined = {names[j]: _determined_by(observations, j, basis, names) for j in sorted(alone)}
+    sentences = [f"{name} has one level and no effect." for name in constant]
+    sentences += [
+        f"{name} is a function of {by}: on the observed rows its effect cannot be told from that "
+        f"of {by}, which carries both."
+        if by
+        else f"The effect of {name} is a sum of effects of features before it, which carry it."
+        for name, by in determined.items()
+    ]
+    partly = [own for own in rejected if not _is_lost_feature(own)]
+    if partly:
+        sentences.append(
+            f"{sum(own.n_rejected for own in partly)} functions of {len(partly)} other terms are "
+            "combinations of functions before them on the observed rows; their share is shown in "
+            "the earlier, simpler terms."
+        )
+    return {
+        "support": observations.n_points,
+        "grid": grid,
+        "rank": basis.rank,
+        "unique": basis.rank == grid or (basis.exhausted and not rejected),
+        "rejected": {
+            " & ".join(names[j] for j in own.subset): f"{own.n_rejected} of {own.n_functions}"
+            for own in rejected[:_MOST_SENTENCES]
+        },
+        "n_rejected": sum(own.n_rejected for own in rejected),
+        "constant": constant,
+        "determined": determined,
+        "sentences": sentences[:_MOST_SENTENCES],
+    }
+
+
+def _is_lost_feature(own: _Rejected) -> bool:
+    return len(own.subset) == 1 and own.n_rejected == own.n_functions
+
+
+def _rejected(basis: Basis) -> list[_Rejected]:
+    found = []
+    last = next(reversed(basis.chosen))
+    for subset, own in basis.chosen.items():
+        # The budget may have cut the last subset short: what it lacks was not rejected.
+        lost = own.kept.size - (own.last - own.first if subset == last else own.kept.sum())
+        if subset and lost:
+            found.append(_Rejected(subset, int(lost), int(own.kept.size)))
+    return found
+
+
+def _determined_by(
+    observations: Observations, feature: int, basis: Basis, names: tuple[str, ...]
+) -> str:
+    """Name one feature that determines another on every observed row; empty if none does."""
+    kept = [s[0] for s, own in basis.chosen.items() if len(s) == 1 and own.kept.any()]
+    for other in kept:
+        if other != feature:
+            pair = tuple(sorted((other, feature)))
+            mass = observations.margin(pair)
+            levels = (mass > 0).sum(axis=pair.index(feature))
+            if np.all(levels == 1):
+                return names[other]
+    return ""

@@ -1,0 +1,165 @@
+"""The observed combinations of levels, with their mass and the function's values there."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify._kernels.categorical import add_table, number_cells, sum_in_cells
+from treepurify.grids.grid import Subset
+from treepurify.threads import map_threads
+
+__all__ = ["Observations", "code_type", "observe"]
+
+Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Observations:
+    """The support of the empirical distribution.
+
+    Levels of a feature that no row has are left out: the others are numbered anew.
+
+    Parameters
+    ----------
+    codes : ndarray of unsigned int, shape (n_features, n_points)
+        Level of each observed point, one column a distinct combination.
+    mass : ndarray of float64, shape (n_points,)
+        Share of the rows, or of their weights; sums to one.
+    values : ndarray of float64, shape (n_points, n_outputs)
+        Mean of the function over the rows of a point.
+    within : ndarray of float64, shape (n_outputs,)
+        Mean variance of the function within points: not zero only where numeric columns
+        were binned.
+    point_of_row : ndarray of int, shape (n_rows,)
+        The point of each row.
+    cell_of_level : tuple of ndarray of int
+        For each feature, the cell of its axis that each level stands for.
+    equal_weights : bool
+        Whether every row counts the same.
+    """
+
+    codes: npt.NDArray[Any]
+    mass: Array
+    values: Array
+    within: Array
+    point_of_row: npt.NDArray[np.intp]
+    cell_of_level: tuple[npt.NDArray[np.intp], ...]
+    equal_weights: bool
+
+    @property
+    def n_points(self) -> int:
+        """Number of distinct combinations."""
+        return len(self.mass)
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of outputs of the function."""
+        return int(self.values.shape[1])
+
+    @property
+    def n_levels(self) -> tuple[int, ...]:
+        """Number of observed levels of each feature."""
+        return tuple(len(cells) for cells in self.cell_of_level)
+
+    def shape(self, subset: Subset) -> tuple[int, ...]:
+        """Return the number of observed levels of each feature of `subset`."""
+        return tuple(len(self.cell_of_level[j]) for j in subset)
+
+    def sums(self, subset: Subset, values: Array) -> Array:
+        """Sum values of shape (n_points, k) over the points in each cell of `subset`."""
+        shape = self.shape(subset)
+        table = np.zeros((int(np.prod(shape)), values.shape[1]))
+        sum_in_cells(self._cells(subset), values, table)
+        return table.reshape(*shape, -1)
+
+    def add(self, subset: Subset, table: Array, total: Array) -> None:
+        """Add a table over the cells of `subset` to `total`, shape (n_points, k), in place."""
+        flat = np.ascontiguousarray(table).reshape(-1, total.shape[1])
+        add_table(self._cells(subset), flat, total)
+
+    def _cells(self, subset: Subset) -> npt.NDArray[np.int64]:
+        cells = np.empty(self.n_points, dtype=np.int64)
+        number_cells(self.codes, np.array(subset), _strides(self.shape(subset)), cells)
+        return cells
+
+    @cached_property
+    def level_mass(self) -> tuple[Array, ...]:
+        """Mass of each level of each feature."""
+        mass = self.mass[:, None]
+        features = range(len(self.codes))
+        return tuple(map_threads(lambda j: self.sums((j,), mass)[..., 0], features))
+
+    def margin(self, subset: Subset) -> Array:
+        """Return the mass of each cell of `subset`."""
+        if len(subset) == 1:
+            return self.level_mass[subset[0]]
+        return self.sums(subset, self.mass[:, None])[..., 0]
+
+
+def _strides(shape: tuple[int, ...]) -> npt.NDArray[np.int64]:
+    return np.cumprod((1, *shape[:0:-1]), dtype=np.int64)[::-1].copy()
+
+
+def observe(
+    codes: npt.NDArray[Any], values: Array, row_weights: Array | None, n_cells: tuple[int, ...]
+) -> Observations:
+    """Return the distinct rows with their mass and mean values.
+
+    Parameters
+    ----------
+    codes : ndarray of unsigned int, shape (n_features, n_rows)
+        Cell of each row along each axis.
+    values : ndarray of float64, shape (n_rows, n_outputs)
+        Values of the function.
+    row_weights : ndarray of float64, shape (n_rows,), optional
+        Weight of each row; rows without weight are left out.
+    n_cells : tuple of int
+        Number of cells of each axis.
+    """
+    weighted = row_weights is not None
+    weights = row_weights if row_weights is not None else np.ones(codes.shape[1])
+    seen = weights > 0
+    if not seen.all():
+        codes, values, weights = codes[:, seen], values[seen], weights[seen]
+    cells = []
+    renumbered = np.empty(codes.shape, dtype=code_type(max(n_cells, default=1)))
+    for j, (own, size) in enumerate(zip(codes, n_cells, strict=True)):
+        used = np.bincount(own, minlength=size) > 0
+        cells.append(np.flatnonzero(used))
+        np.take((np.cumsum(used) - 1).astype(renumbered.dtype), own, out=renumbered[j])
+    first, point = _distinct(renumbered)
+    mass = np.bincount(point, weights=weights)
+    means = np.stack(
+        [np.bincount(point, weights=weights * column) / mass for column in values.T], axis=1
+    )
+    within = np.average((values - means[point]) ** 2, axis=0, weights=weights)
+    return Observations(
+        np.ascontiguousarray(renumbered[:, first]),
+        mass / mass.sum(),
+        means,
+        np.asarray(within),
+        point,
+        tuple(cells),
+        equal_weights=not weighted or bool(np.all(weights == weights[0])),
+    )
+
+
+def code_type(n_levels: int) -> type[np.unsignedinteger[Any]]:
+    """Return the narrowest type that numbers so many levels."""
+    if n_levels <= 256:
+        return np.uint8
+    return np.uint16 if n_levels <= 65536 else np.uint32
+
+
+def _distinct(codes: npt.NDArray[Any]) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    """Return the first row of each distinct combination and the combination of each row."""
+    rows = np.ascontiguousarray(codes.T)
+    if rows.shape[1] == 0:
+        return np.zeros(1, np.intp), np.zeros(codes.shape[1], np.intp)
+    # Byte strings of a row compare as one value, which sorts several times faster than rows.
+    keys = rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1]))).ravel()
+    _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
+    return first, inverse.reshape(-1)

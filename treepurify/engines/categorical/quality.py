@@ -1,0 +1,125 @@
+"""How well the selected functions reproduce the function, and how pure the components are."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify.certificate import Certificate
+from treepurify.engines.categorical.observations import Observations
+from treepurify.engines.categorical.selection import Basis
+from treepurify.engines.categorical.solution import Fit
+from treepurify.grids.axis import FeatureAxis
+from treepurify.grids.grid import Subset
+from treepurify.purification.certificate import measure_purity
+from treepurify.threads import map_threads
+
+__all__ = ["Quality", "certify", "measure_fit", "variance_inflation"]
+
+Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Quality:
+    """Errors of the reproduced function and covariances of its parts.
+
+    Parameters
+    ----------
+    r_squared, mean_squared_error, relative_error : ndarray of float64, shape (n_outputs,)
+        ``1 - MSE / Var f``, the mean square of the residual, and the latter over the mean
+        square of the function, as the paper's tables 6 and 7 have it.
+    covariances : dict of tuple of int to ndarray of float64, shape (n_outputs,)
+        Covariance of each component with the function; of the residual under ``()``.
+    """
+
+    r_squared: Array
+    mean_squared_error: Array
+    relative_error: Array
+    covariances: dict[Subset, Array]
+
+    def table(self, output_names: tuple[str, ...]) -> dict[str, dict[str, float]]:
+        """Return the errors by output."""
+        return {
+            name: {
+                "r_squared": float(self.r_squared[k]),
+                "mean_squared_error": float(self.mean_squared_error[k]),
+                "relative_error": float(self.relative_error[k]),
+            }
+            for k, name in enumerate(output_names)
+        }
+
+
+def variance_inflation(observations: Observations, fit: Fit, basis: Basis) -> float:
+    """Return the sum of the components' variances over the variance of the function.
+
+    One under independence; far above one where components cancel each other. The largest
+    over the outputs.
+    """
+    centred = observations.values - observations.mass @ observations.values
+    variance = observations.mass @ centred**2
+    total = np.zeros(observations.n_outputs)
+    for subset, table in fit.effects.items():
+        total += np.tensordot(basis.mass[subset], table**2, axes=len(subset))
+    return float(np.max(total / np.where(variance > 0, variance, np.inf)))
+
+
+def measure_fit(observations: Observations, fit: Fit) -> Quality:
+    """Return errors and covariances over the rows, variance within bins included."""
+    mass, values = observations.mass, observations.values
+    centred = values - mass @ values
+    variance = mass @ centred**2 + observations.within
+    square = mass @ values**2 + observations.within
+    error = mass @ fit.residual**2 + observations.within
+    weighted = mass[:, None] * centred
+
+    def covariance(subset: Subset) -> Array:
+        product = observations.sums(subset, weighted) * fit.effects[subset]
+        return np.asarray(product.reshape(-1, product.shape[-1]).sum(axis=0))
+
+    found = map_threads(covariance, fit.effects)
+    covariances = dict(zip(fit.effects, found, strict=True))
+    covariances[()] = (weighted * fit.residual).sum(axis=0) + observations.within
+    return Quality(
+        np.asarray(1.0 - error / np.where(variance > 0, variance, 1.0)),
+        np.asarray(error),
+        np.asarray(error / np.where(square > 0, square, 1.0)),
+        covariances,
+    )
+
+
+def certify(observations: Observations, fit: Fit, basis: Basis | None) -> Certificate:
+    """Return the certificate: errors relative to the largest value of the function."""
+    scale = float(np.abs(observations.values).max(initial=0.0))
+    mass = {
+        subset: observations.margin(subset) if basis is None else basis.mass[subset]
+        for subset in fit.effects
+    }
+    axes = {
+        subset: tuple(FeatureAxis("", None, tuple(range(n))) for n in table.shape[:-1])
+        for subset, table in fit.effects.items()
+    }
+    purity = measure_purity(fit.effects, mass, axes, scale)
+    unidentified, note = 0, ""
+    if basis is not None:
+        unidentified = sum(own.kept.size - (own.last - own.first) for own in basis.chosen.values())
+        if unidentified:
+            note = (
+                f"The {basis.rank} selected functions are the first independent ones of "
+                f"{basis.tried} tried; others would explain the same rows."
+            )
+    return Certificate(
+        scale=scale,
+        additivity_cells=0.0,
+        additivity_rows=None,
+        margin_error=None,
+        checked_rows=observations.n_points,
+        conditional_mean=purity.conditional_mean,
+        inner_product=purity.inner_product,
+        cosine=purity.cosine,
+        unidentified=int(unidentified),
+        uncounted=0,
+        empty_slices=0,
+        solver_error=float(fit.error),
+        converged=bool(fit.error < 1e-10),
+        note=note,
+    )

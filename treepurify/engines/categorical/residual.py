@@ -1,0 +1,109 @@
+"""What the selected functions leave of the function that was decomposed."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify.components import Component, ModelInputs, evaluate_each, locate_cells
+from treepurify.errors import InvalidInputError
+from treepurify.grids.axis import FeatureAxis
+from treepurify.grids.grid import Subset
+
+__all__ = ["Residual"]
+
+Array = npt.NDArray[np.float64]
+Function = Callable[[Any], Array]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Residual:
+    """The function minus the intercept and the components (Ferrere et al. 2026, eq. 10).
+
+    Orthogonal to every selected function. Where the function itself cannot be asked, only
+    its values at the observed combinations are known.
+
+    Parameters
+    ----------
+    inputs : ModelInputs
+        How the columns of a table are read.
+    axes : tuple of FeatureAxis
+        One axis a feature.
+    intercept : ndarray of float64, shape (n_outputs,)
+        Intercept of the decomposition.
+    components : tuple of Component
+        Its components.
+    variance : ndarray of float64, shape (n_outputs,)
+        Mean square under the measure; its mean is zero.
+    mean_absolute : ndarray of float64, shape (n_outputs,)
+        Mean absolute value under the measure.
+    function : callable, optional
+        The decomposed function, from rows to values of shape (n_rows, n_outputs).
+    cells : ndarray of unsigned int, shape (n_features, n_points)
+        Cells of the observed combinations.
+    values : ndarray of float64, shape (n_points, n_outputs)
+        The mean residual at each of them.
+    """
+
+    inputs: ModelInputs
+    axes: tuple[FeatureAxis, ...]
+    intercept: Array
+    components: tuple[Component, ...]
+    variance: Array
+    mean_absolute: Array
+    function: Function | None
+    cells: npt.NDArray[np.unsignedinteger[Any]]
+    values: Array
+
+    def __repr__(self) -> str:
+        """Return what it is the residual of."""
+        return f"Residual(the function minus {len(self.components)} components)"
+
+    @property
+    def features(self) -> Subset:
+        """Positions of all features: the residual may depend on each (eq. 23)."""
+        return tuple(range(len(self.inputs.features)))
+
+    def component(self, subset: Subset) -> Component | None:
+        """Return None: the residual has no known parts."""
+        return None
+
+    @cached_property
+    def _point_of(self) -> dict[bytes, int]:
+        return {key: point for point, key in enumerate(_row_keys(self.cells))}
+
+    def evaluate(self, X: Any) -> Array:
+        """Return the values on the rows of `X`, shape (n_rows, n_outputs).
+
+        Raises
+        ------
+        InvalidInputError
+            If only values were given and a row's combination was not among them.
+        """
+        columns = self.inputs.columns(X)
+        if self.function is None:
+            return self._looked_up([locate_cells(columns, j, a) for j, a in enumerate(self.axes)])
+        total = self.function(X) - self.intercept
+        for values in evaluate_each(self.components, columns):
+            total -= values
+        return np.asarray(total)
+
+    def _looked_up(self, cells: list[npt.NDArray[np.intp]]) -> Array:
+        keys = _row_keys(np.stack(cells).astype(self.cells.dtype))
+        points = np.array([self._point_of.get(key, -1) for key in keys], dtype=np.intp)
+        missing = int((points < 0).sum())
+        if missing:
+            raise InvalidInputError(
+                f"{missing} of {len(points)} rows have a combination of levels that was not "
+                "observed, and the function was given by its values alone: pass the function "
+                "itself, or evaluate the components"
+            )
+        return self.values[points]
+
+
+def _row_keys(cells: npt.NDArray[np.integer[Any]]) -> list[bytes]:
+    """Return one key a column of cells, shape (n_features, n_rows)."""
+    return [row.tobytes() for row in np.ascontiguousarray(cells.T)]

@@ -1,0 +1,366 @@
+"""Choose the first independent functions in canonical order: Algorithm 1, in blocks.
+
+The paper tests each candidate by one Gram-Schmidt step (Ferrere et al. 2026, algorithm 1).
+Two facts let matrix products do the work. The functions of A, together with those of its
+subsets, span the indicators of the cells of A: so an orthonormal basis is built from
+indicators, whose inner products are counts of rows and which are far better conditioned than
+functions with a rare last level. And which functions of A are the first independent ones is
+then a question about their coordinates in the few directions that the cells of A have added.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify._kernels.categorical import eliminate_in_order, first_independent
+from treepurify.budget import check_budget
+from treepurify.engines.categorical.columns import CellNumbers, SparseRows, subset_functions
+from treepurify.engines.categorical.common_counts import Bits, CommonMass, common_mass
+from treepurify.engines.categorical.observations import Observations
+from treepurify.engines.categorical.triangle import solve_triangle
+from treepurify.grids.grid import Subset
+from treepurify.progress import ProgressReport
+
+__all__ = ["Basis", "Chosen", "select_in_order"]
+
+Array = npt.NDArray[np.float64]
+
+_CELLS_A_BLOCK = 256
+_INDEPENDENT = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Chosen:
+    """What was selected from one subset.
+
+    Parameters
+    ----------
+    kept : ndarray of bool, shape (levels - 1, ...)
+        The selected functions.
+    first, last : int
+        The directions of the orthonormal basis that the cells of the subset added.
+    cells : ndarray of int
+        The flat cells of the subset that these directions were made from.
+    """
+
+    kept: npt.NDArray[np.bool_]
+    first: int
+    last: int
+    cells: npt.NDArray[np.intp]
+
+
+@dataclass(frozen=True, eq=False)
+class Basis:
+    """The selected functions, and an orthonormal basis of the space that they span.
+
+    Parameters
+    ----------
+    chosen : dict of tuple of int to Chosen
+        By subset, in the order in which they were tried; the constant stands under the
+        empty subset.
+    panels : tuple of ndarray
+        The Cholesky factor of the indicators, scaled to norm one, by blocks of rows.
+    pivots : ndarray of int, shape (n_directions,)
+        Number of the cell behind each direction.
+    common : CommonMass
+        Mass of every two cells together.
+    numbers : dict
+        Number of each cell of each subset.
+    mass : dict
+        Mass of each cell of each subset.
+    reference : dict of int to int
+        Reference level of each feature.
+    rank : int
+        Number of selected functions.
+    smallest_kept, largest_rejected : float
+        Norm left after projection, of an indicator of norm one: the smallest that counted as
+        independent and the largest that did not.
+    exhausted : bool
+        Whether every candidate was tried.
+    """
+
+    chosen: dict[Subset, Chosen]
+    panels: tuple[Array, ...]
+    pivots: npt.NDArray[np.int64]
+    common: CommonMass
+    numbers: CellNumbers
+    mass: dict[Subset, Array]
+    reference: dict[int, int]
+    rank: int
+    smallest_kept: float
+    largest_rejected: float
+    exhausted: bool
+
+    @property
+    def tried(self) -> int:
+        """Number of functions that were tried."""
+        return sum(chosen.kept.size for chosen in self.chosen.values())
+
+    @property
+    def scales(self) -> Array:
+        """What each indicator was multiplied by to have norm one."""
+        counts = np.diagonal(self.common.together)[self.pivots].astype(np.float64)
+        return np.asarray(1.0 / np.sqrt(counts * self.common.scale))
+
+
+@dataclass(eq=False)
+class _Search:
+    """What the search has found so far."""
+
+    common: CommonMass
+    tolerance: float
+    numbers: CellNumbers
+    reference: dict[int, int]
+    mass: dict[Subset, Array] = field(default_factory=dict)
+    panels: list[Array] = field(default_factory=lambda: [np.ones((1, 1))])
+    pivots: list[npt.NDArray[np.int64]] = field(default_factory=lambda: [np.zeros(1, np.int64)])
+    scales: list[Array] = field(default_factory=lambda: [np.ones(1)])
+    n_directions: int = 1
+    smallest_kept: float = 1.0
+    largest_rejected: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class _Piece:
+    """Some of the new cells of a subset."""
+
+    subset: Subset
+    numbers: npt.NDArray[np.int64]
+    cells: npt.NDArray[np.intp]
+    is_last: bool
+
+
+@dataclass(eq=False)
+class _Own:
+    """Directions and coordinates of the cells of one subset, as its pieces come in."""
+
+    first: int
+    cells: list[npt.NDArray[np.intp]] = field(default_factory=list)
+    numbers: list[npt.NDArray[np.int64]] = field(default_factory=list)
+    coordinates: list[Array] = field(default_factory=list)
+
+
+def select_in_order(
+    observations: Observations,
+    subsets: Iterable[Subset],
+    rank: int,
+    tolerance: float,
+    memory_budget: int,
+    progress: ProgressReport,
+) -> Basis:
+    """Return the first `rank` independent functions.
+
+    Parameters
+    ----------
+    observations : Observations
+        The support and its mass.
+    subsets : iterable of tuple of int
+        Candidates in order; every subset after all of its own subsets.
+    rank : int
+        Most functions to select, the constant included.
+    tolerance : float
+        The indicator of a cell counts as dependent if less than this share of its norm is
+        left after projection on what came before.
+    memory_budget : int
+        Bytes that tables may take.
+    progress : callable
+        Called with a word, the rank so far and the rank wanted.
+    """
+    common, levels = common_mass(observations, memory_budget)
+    reference = {j: int(np.argmax(observations.level_mass[j])) for j in levels}
+    search = _Search(common, tolerance, {(): np.zeros((), dtype=np.int64)}, reference)
+    chosen: dict[Subset, Chosen] = {}
+    chosen[()] = Chosen(np.ones((), dtype=bool), 0, 1, np.zeros(1, np.intp))
+    own: dict[Subset, _Own] = {}
+    found, exhausted = 1, True
+    for block in _blocks(observations, subsets, search, levels):
+        if found == rank:
+            exhausted = False
+            break
+        _check_memory(search, memory_budget)
+        _add_directions(search, block, own)
+        for piece in block:
+            if piece.is_last and found < rank:
+                finished = own.pop(piece.subset)
+                chosen[piece.subset] = _choose(
+                    search, piece.subset, finished, rank - found, memory_budget
+                )
+                found += int(chosen[piece.subset].kept.sum())
+        progress("selecting functions, rank", found, rank)
+    return _finished(search, chosen, found, exhausted)
+
+
+def _finished(search: _Search, chosen: dict[Subset, Chosen], rank: int, exhausted: bool) -> Basis:
+    """Leave out the directions that cells beyond the last chosen subset have added."""
+    n_directions = max(own.last for own in chosen.values())
+    panels = []
+    for panel in search.panels:
+        start = panel.shape[1] - len(panel)
+        if start < n_directions:
+            stop = min(n_directions, panel.shape[1])
+            panels.append(np.ascontiguousarray(panel[: stop - start, :stop]))
+    return Basis(
+        chosen,
+        tuple(panels),
+        np.concatenate(search.pivots)[:n_directions],
+        search.common,
+        search.numbers,
+        search.mass,
+        search.reference,
+        rank,
+        search.smallest_kept,
+        search.largest_rejected,
+        exhausted,
+    )
+
+
+def _check_memory(search: _Search, memory_budget: int) -> None:
+    # The factor, and the coordinates of the functions that the solve will need beside it.
+    size = search.n_directions
+    table = search.common.together.nbytes + search.common.bits.nbytes
+    check_budget(
+        12 * size**2 + 32 * size * _CELLS_A_BLOCK + table,
+        memory_budget,
+        f"the basis of {size} functions",
+        "Pass a smaller rank or order, or a larger memory_budget.",
+    )
+
+
+def _blocks(
+    observations: Observations,
+    subsets: Iterable[Subset],
+    search: _Search,
+    levels: dict[int, Bits],
+) -> Iterator[list[_Piece]]:
+    """Yield the new cells of the candidates in blocks, their common mass counted."""
+    block: list[_Piece] = []
+    size = 0
+    for subset in subsets:
+        mass = search.mass[subset] = observations.margin(subset)
+        cells = _cells_apart(mass, tuple(search.reference[j] for j in subset))
+        known = search.common.n_cells
+        numbers = search.common.add(_bits_of_cells(levels, subset, cells))
+        table = np.full(mass.shape, -1, dtype=np.int64)
+        table[cells] = numbers
+        search.numbers[subset] = table
+        new = np.flatnonzero(numbers >= known)
+        flat = np.ravel_multi_index(tuple(axis[new] for axis in cells), mass.shape)
+        for first in range(0, max(len(new), 1), _CELLS_A_BLOCK):
+            last = min(first + _CELLS_A_BLOCK, len(new))
+            block.append(
+                _Piece(subset, numbers[new[first:last]], flat[first:last], last == len(new))
+            )
+            size += last - first
+            if size >= _CELLS_A_BLOCK:
+                search.common.count()
+                yield block
+                block, size = [], 0
+    if block:
+        search.common.count()
+        yield block
+
+
+def _cells_apart(mass: Array, reference: tuple[int, ...]) -> tuple[npt.NDArray[np.intp], ...]:
+    """Return the cells with mass in which no feature has its reference level."""
+    apart = mass > 0
+    for axis, level in enumerate(reference):
+        place: list[slice | int] = [slice(None)] * mass.ndim
+        place[axis] = level
+        apart[tuple(place)] = False
+    return np.nonzero(apart)
+
+
+def _bits_of_cells(
+    levels: dict[int, Bits], subset: Subset, cells: tuple[npt.NDArray[np.intp], ...]
+) -> Bits:
+    bits = levels[subset[0]][cells[0]]
+    for j, own in zip(subset[1:], cells[1:], strict=True):
+        bits = bits & levels[j][own]
+    return bits
+
+
+def _add_directions(search: _Search, block: list[_Piece], own: dict[Subset, _Own]) -> None:
+    """Extend the orthonormal basis by the independent cells of a block."""
+    new = np.concatenate([piece.numbers for piece in block])
+    pivots = np.concatenate(search.pivots)
+    among = search.common.inner_products(new, new)
+    scale = 1.0 / np.sqrt(np.diagonal(among))
+    before = search.common.inner_products(pivots, new)
+    before *= np.concatenate(search.scales)[:, None]
+    before *= scale
+    moved = solve_triangle(search.panels, before)
+    residual = among * scale * scale[:, None] - moved.T @ moved
+    kept, left = np.zeros(len(new), dtype=bool), np.zeros(len(new))
+    eliminate_in_order(residual, search.tolerance**2, kept, left)
+    coordinates = np.tril(residual)[:, kept]
+    position, direction = 0, search.n_directions
+    for piece in block:
+        here = slice(position, position + len(piece.numbers))
+        mine = own.setdefault(piece.subset, _Own(direction))
+        count = int(kept[here].sum())
+        inside = slice(direction - search.n_directions, direction - search.n_directions + count)
+        # Of the directions before this block only those of the subset's earlier pieces matter.
+        earlier = moved[mine.first : search.n_directions, here].T
+        within = coordinates[here, max(mine.first - search.n_directions, 0) : inside.stop]
+        mine.coordinates.append(np.hstack([earlier, within]) / scale[here][:, None])
+        mine.cells.append(piece.cells[kept[here]])
+        mine.numbers.append(piece.numbers)
+        position, direction = here.stop, direction + count
+    search.n_directions = direction
+    if kept.any():
+        search.panels.append(np.hstack([moved[:, kept].T, coordinates[kept]]))
+        search.pivots.append(new[kept])
+        search.scales.append(scale[kept])
+        search.smallest_kept = min(search.smallest_kept, float(np.sqrt(left[kept].min())))
+    if not kept.all():
+        largest = float(np.sqrt(max(left[~kept].max(), 0.0)))
+        search.largest_rejected = max(search.largest_rejected, largest)
+
+
+def _choose(search: _Search, subset: Subset, own: _Own, room: int, memory_budget: int) -> Chosen:
+    """Choose the first functions of a subset that are independent of all before them."""
+    shape = tuple(n - 1 for n in search.mass[subset].shape)
+    n_functions = int(np.prod(shape))
+    n_new = own.coordinates[-1].shape[1]
+    cells = np.concatenate(own.cells)
+    kept = np.zeros(n_functions, dtype=bool)
+    if n_new == n_functions <= room:
+        kept[:] = True
+    elif n_new > 0:
+        reference = tuple(search.reference[j] for j in subset)
+        mass = search.mass[subset]
+        functions = subset_functions(mass, reference, search.numbers, subset, memory_budget)
+        wanted = min(n_new, room)
+        kept = _first_functions(_coordinates_of(functions, own, n_new), wanted)
+    return Chosen(kept.reshape(shape), own.first, own.first + n_new, cells)
+
+
+def _coordinates_of(functions: SparseRows, own: _Own, n_new: int) -> Array:
+    """Coordinates of functions in the directions that the cells of their subset added."""
+    numbers = np.concatenate(own.numbers)
+    turn = np.argsort(numbers)
+    position = np.searchsorted(numbers[turn], functions.column)
+    inside = position < len(numbers)
+    inside[inside] = numbers[turn][position[inside]] == functions.column[inside]
+    row = np.repeat(np.arange(functions.n_rows), np.diff(functions.start))[inside]
+    weights = np.zeros((functions.n_rows, len(numbers)))
+    np.add.at(weights, (row, turn[position[inside]]), functions.factor[inside])
+    coordinates = np.zeros((len(numbers), n_new))
+    start = 0
+    for part in own.coordinates:
+        coordinates[start : start + len(part), : part.shape[1]] = part
+        start += len(part)
+    return weights @ coordinates
+
+
+def _first_functions(rows: Array, wanted: int) -> npt.NDArray[np.bool_]:
+    norms = np.sqrt(np.einsum("ij,ij->i", rows, rows))
+    scaled = rows / np.where(norms > 0, norms, 1.0)[:, None]
+    # Rows that are rounding beside the others are functions of what came before.
+    scaled[norms <= _INDEPENDENT * norms.max(initial=0.0)] = 0.0
+    kept = np.zeros(len(rows), dtype=bool)
+    directions = np.zeros((wanted, rows.shape[1]))
+    first_independent(scaled, wanted, _INDEPENDENT, directions, kept)
+    return kept

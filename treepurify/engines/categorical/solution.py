@@ -1,0 +1,174 @@
+"""Solve for the coefficients of the selected functions and put the components together."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify._kernels.categorical import combine_rows
+from treepurify.engines.categorical.columns import SparseRows
+from treepurify.engines.categorical.functions import SubsetFunctions, selected_functions
+from treepurify.engines.categorical.observations import Observations
+from treepurify.engines.categorical.selection import Basis
+from treepurify.engines.categorical.triangle import solve_triangle
+from treepurify.grids.grid import Subset
+from treepurify.progress import ProgressReport
+from treepurify.threads import map_threads
+
+__all__ = ["Fit", "solve"]
+
+Array = npt.NDArray[np.float64]
+
+_FUNCTIONS_A_BLOCK = 512
+_ROWS_A_PIECE = 16
+_MOST_REFINEMENTS = 4
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """The projection of a function on the selected functions.
+
+    Parameters
+    ----------
+    intercept : ndarray of shape (n_outputs,)
+        Coefficient of the constant: the mean.
+    effects : dict of tuple of int to ndarray of shape (levels..., n_outputs)
+        The components.
+    residual : ndarray of shape (n_points, n_outputs)
+        What is left of the function's mean values at the points.
+    error : float
+        Largest inner product of the residual with the orthonormal basis, relative to the
+        norm of the function: zero for an exact projection.
+    replaced : int
+        Selected functions that use cells without mass and were made orthogonal.
+    """
+
+    intercept: Array
+    effects: dict[Subset, Array]
+    residual: Array
+    error: float
+    replaced: int
+
+
+def solve(
+    observations: Observations, basis: Basis, memory_budget: int, progress: ProgressReport
+) -> Fit:
+    """Project the function on the span of the selected functions.
+
+    The normal equations of the paper (Ferrere et al. 2026, equation 16) are solved through
+    the coordinates of the selected functions in an orthonormal basis of their span, which is
+    block triangular: the condition number is not squared. The residual is projected again
+    until nothing is left.
+    """
+    functions = {
+        subset: selected_functions(
+            basis.mass[subset],
+            own.kept,
+            tuple(basis.reference[j] for j in subset),
+            basis.numbers,
+            subset,
+            memory_budget,
+        )
+        for subset, own in basis.chosen.items()
+        if subset and own.kept.any()
+    }
+    coordinates = _coordinates(basis, functions, progress)
+    norm = float(np.sqrt(observations.mass @ (observations.values**2).sum(axis=1)))
+    intercept = np.zeros(observations.n_outputs)
+    effects = {
+        subset: np.zeros((*own.inverse.shape, observations.n_outputs))
+        for subset, own in functions.items()
+    }
+    residual = observations.values.copy()
+    error = np.inf
+    for _ in range(_MOST_REFINEMENTS):
+        in_basis = _reachable(basis, coordinates, _project(observations, basis, residual))
+        before, error = error, float(np.abs(in_basis).max()) / norm if norm > 0 else 0.0
+        if error < 1e-15 or error > before / 2:
+            break
+        coefficients = _solve_blocks(basis, functions, coordinates, in_basis)
+        intercept = intercept + coefficients[()][0]
+        for subset, own in functions.items():
+            effects[subset] += own.combine(coefficients[subset])
+        residual = observations.values - intercept
+        for subset, table in effects.items():
+            observations.add(subset, -table, residual)
+    replaced = sum(own.rows.n_rows for own in functions.values() if own.tables is not None)
+    return Fit(intercept, effects, residual, error, replaced)
+
+
+def _coordinates(
+    basis: Basis, functions: dict[Subset, SubsetFunctions], progress: ProgressReport
+) -> Array:
+    """Coordinates of the constant and of the selected functions in the orthonormal basis."""
+    constant = SparseRows(np.array([0, 1]), np.array([0]), np.ones(1))
+    rows = SparseRows.stack([constant, *(own.rows for own in functions.values())])
+    n_cells = basis.common.n_cells
+    together = basis.common.together[:n_cells, :n_cells]
+    scales = basis.scales * basis.common.scale
+    found = np.empty((len(basis.pivots), rows.n_rows))
+    for first in range(0, rows.n_rows, _FUNCTIONS_A_BLOCK):
+        block = rows.take(np.arange(first, min(first + _FUNCTIONS_A_BLOCK, rows.n_rows)))
+        products = np.empty((block.n_rows, n_cells))
+        _multiply(block, together, products)
+        own = (products[:, basis.pivots] * scales).T
+        found[:, first : first + block.n_rows] = solve_triangle(basis.panels, own)
+        progress("solving, function", first, rows.n_rows)
+    return found
+
+
+def _multiply(rows: SparseRows, matrix: npt.NDArray[np.floating], product: Array) -> None:
+    def multiply(first: int) -> None:
+        last = min(first + _ROWS_A_PIECE, rows.n_rows)
+        combine_rows(
+            rows.start[first : last + 1], rows.column, rows.factor, matrix, product[first:last]
+        )
+
+    map_threads(multiply, range(0, rows.n_rows, _ROWS_A_PIECE))
+
+
+def _project(observations: Observations, basis: Basis, values: Array) -> Array:
+    """Inner products of values at the points with the orthonormal basis."""
+    weighted = observations.mass[:, None] * values
+
+    def in_cells(subset: Subset) -> Array:
+        sums = observations.sums(subset, weighted)
+        return np.asarray(sums.reshape(-1, sums.shape[-1])[basis.chosen[subset].cells])
+
+    used = [subset for subset, own in basis.chosen.items() if subset and len(own.cells)]
+    products = [weighted.sum(axis=0)[None, :], *map_threads(in_cells, used)]
+    return solve_triangle(basis.panels, np.concatenate(products) * basis.scales[:, None])
+
+
+def _reachable(basis: Basis, coordinates: Array, in_basis: Array) -> Array:
+    """Leave out what the last subset's functions cannot express where the rank cut it short."""
+    own = next(reversed(basis.chosen.values()))
+    count = int(own.kept.sum())
+    if count == own.last - own.first:
+        return in_basis
+    directions = np.linalg.qr(coordinates[own.first : own.last, len(coordinates[0]) - count :])[0]
+    found = in_basis.copy()
+    found[own.first : own.last] = directions @ (directions.T @ in_basis[own.first : own.last])
+    return found
+
+
+def _solve_blocks(
+    basis: Basis, functions: dict[Subset, SubsetFunctions], coordinates: Array, in_basis: Array
+) -> dict[Subset, Array]:
+    """Back-substitution by subsets: the functions of each have few coordinates of their own."""
+    rest = in_basis.copy()
+    coefficients: dict[Subset, Array] = {}
+    last = coordinates.shape[1]
+    for subset in [*reversed(functions), ()]:
+        own = basis.chosen[subset]
+        first = last - int(own.kept.sum())
+        block = coordinates[own.first : own.last, first:last]
+        norms = np.sqrt(np.einsum("ij,ij->j", block, block))
+        if block.shape[0] == block.shape[1]:
+            scaled = np.linalg.solve(block / norms, rest[own.first : own.last])
+        else:
+            scaled = np.linalg.lstsq(block / norms, rest[own.first : own.last], rcond=None)[0]
+        coefficients[subset] = scaled / norms[:, None]
+        rest[: own.first] -= coordinates[: own.first, first:last] @ coefficients[subset]
+        last = first
+    return coefficients

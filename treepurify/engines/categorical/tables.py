@@ -1,0 +1,213 @@
+"""Read any table as levels: labels, few numbers, or bins of many numbers."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify.columns import Columns
+from treepurify.engines.categorical.observations import code_type
+from treepurify.errors import InvalidInputError
+from treepurify.features import FeatureSpec
+from treepurify.grids.axis import FeatureAxis
+from treepurify.grids.grid import Grid
+
+__all__ = ["TableForm", "read_levels"]
+
+_WIDEST_RANGE = 1 << 16
+
+
+@dataclass(frozen=True, eq=False)
+class TableForm:
+    """What a table looked like, to rebuild one for the function from columns that were read.
+
+    Parameters
+    ----------
+    names : tuple of str, optional
+        Column names of a data frame; None for an array.
+    dtypes : tuple
+        Type of each column.
+    """
+
+    names: tuple[Any, ...] | None
+    dtypes: tuple[Any, ...]
+
+    def rebuild(self, columns: Columns) -> Any:
+        """Return a table of the original form with the values of `columns`."""
+        values = [
+            _original(values, spec, dtype)
+            for values, spec, dtype in zip(
+                columns.values, columns.features, self.dtypes, strict=True
+            )
+        ]
+        if self.names is not None:
+            import pandas as pd
+
+            return pd.DataFrame(dict(enumerate(values))).set_axis(list(self.names), axis=1)
+        if not values:
+            return np.zeros((columns.n_rows, 0))
+        return np.stack([np.asarray(own) for own in values], axis=1)
+
+
+def _original(values: npt.NDArray[Any], spec: FeatureSpec, dtype: Any) -> Any:
+    """Return a column's own values: labels for codes, in the original type."""
+    import pandas as pd
+
+    missing = np.isnan(values)
+    if spec.categories is None:
+        keep = missing.any() and not isinstance(dtype, np.dtype)
+        return pd.array(values, dtype=dtype) if keep else _cast(values, dtype, missing)
+    labels = np.array([*spec.categories, None], dtype=object)
+    unknown = ~missing & (values >= len(spec.categories))
+    if unknown.any():
+        raise InvalidInputError(
+            f"feature {spec.name!r} has values that were not among the rows decomposed"
+        )
+    own = labels[np.where(missing, len(spec.categories), values).astype(np.intp)]
+    if isinstance(dtype, np.dtype):
+        if dtype.kind in "biuf" and missing.any():
+            own = np.where(missing, np.nan, own).astype(np.float64)
+        return _cast(own, dtype, missing)
+    return pd.array(own, dtype=dtype)
+
+
+def _cast(values: npt.NDArray[Any], dtype: Any, missing: npt.NDArray[np.bool_]) -> Any:
+    whole = isinstance(dtype, np.dtype) and dtype.kind in "biu"
+    return values if whole and missing.any() else np.asarray(values).astype(dtype)
+
+
+def read_levels(
+    X: Any, bins: int, feature_names: Sequence[str] | None
+) -> tuple[Grid, npt.NDArray[Any], TableForm]:
+    """Make a grid whose cells are the levels in a table, and encode the table on it.
+
+    Text, categories and numeric columns of at most `bins` distinct values have one level a
+    value; numeric columns of more are cut at quantiles. Missing values are a level of their
+    own, the last.
+
+    Parameters
+    ----------
+    X : array_like or table of shape (n_rows, n_features)
+        The rows.
+    bins : int
+        Most levels of a numeric column.
+    feature_names : sequence of str, optional
+        Names of the columns.
+    """
+    table, form = _as_columns(X)
+    names = feature_names if feature_names is not None else form.names
+    if names is not None and (len(names) != len(table) or len(set(map(str, names))) != len(names)):
+        raise InvalidInputError(
+            f"feature_names must be {len(table)} different names, got {len(names)}"
+        )
+    labels = [str(name) for name in names] if names is not None else None
+    specs, axes, codes = [], [], []
+    for position, column in enumerate(table):
+        name = labels[position] if labels is not None else f"x{position}"
+        spec, axis, own = _read_column(name, column, bins)
+        specs.append(spec)
+        axes.append(axis)
+        codes.append(own)
+    match_names = form.names is not None and feature_names is None
+    narrow = np.empty((len(codes), len(codes[0])), dtype=code_type(max(a.n_cells for a in axes)))
+    for j, own in enumerate(codes):
+        narrow[j] = own
+    return Grid(tuple(axes), tuple(specs), match_names), narrow, form
+
+
+def _as_columns(X: Any) -> tuple[list[Any], TableForm]:
+    if hasattr(X, "toarray"):
+        raise InvalidInputError("sparse matrices are not read; pass X.toarray() or a table")
+    if hasattr(X, "to_pandas") and not hasattr(X, "iloc"):
+        X = X.to_pandas()
+    if hasattr(X, "iloc") and getattr(X, "ndim", 0) == 2:
+        columns = [X.iloc[:, j] for j in range(X.shape[1])]
+        form = TableForm(tuple(X.columns), tuple(column.dtype for column in columns))
+    else:
+        array = np.asarray(X)
+        if array.ndim != 2:
+            raise InvalidInputError(
+                f"expected a two-dimensional array (rows, features), got shape {array.shape}"
+            )
+        columns = [array[:, j] for j in range(array.shape[1])]
+        form = TableForm(None, (array.dtype,) * array.shape[1])
+    if not columns or len(columns[0]) == 0:
+        raise InvalidInputError("X has no rows or no columns; pass the rows to decompose over")
+    return columns, form
+
+
+def _read_column(
+    name: str, column: Any, bins: int
+) -> tuple[FeatureSpec, FeatureAxis, npt.NDArray[Any]]:
+    labels, codes, numbers = _factorized(column)
+    missing = codes < 0
+    has_missing = bool(missing.any())
+    if numbers is not None and len(labels) > bins:
+        cuts = np.unique(np.quantile(numbers[~missing], np.arange(1, bins) / bins))
+        cuts = cuts[cuts > numbers[~missing].min()]
+        axis = FeatureAxis(name, cuts, has_missing=has_missing)
+        own = np.searchsorted(cuts, numbers, side="right")
+        spec = FeatureSpec(name, has_missing=has_missing)
+    else:
+        spec = FeatureSpec(
+            name,
+            "categorical",
+            categories=tuple(labels),
+            n_codes=len(labels),
+            numbers_are="labels",
+            has_missing=has_missing,
+        )
+        axis = FeatureAxis(name, None, categories=tuple(labels), has_missing=has_missing)
+        own = codes
+    return spec, axis, np.where(missing, axis.n_cells - 1, own).astype(code_type(axis.n_cells))
+
+
+def _factorized(
+    column: Any,
+) -> tuple[list[Any], npt.NDArray[np.int64], npt.NDArray[np.float64] | None]:
+    """Return the labels in order, the code of each row (-1 for missing), and the numbers."""
+    import pandas as pd
+
+    if isinstance(column, pd.Series) and isinstance(column.dtype, pd.CategoricalDtype):
+        used = column.cat.remove_unused_categories()
+        return list(used.cat.categories), np.asarray(used.cat.codes, np.int64), None
+    series = pd.Series(column) if not isinstance(column, pd.Series) else column
+    if series.dtype == object:
+        series = series.infer_objects()
+    if pd.api.types.is_numeric_dtype(series) and not pd.api.types.is_complex_dtype(series):
+        is_bool = pd.api.types.is_bool_dtype(series)
+        numbers = series.to_numpy(dtype=np.float64, na_value=np.nan)
+        if not np.all(np.isfinite(numbers) | np.isnan(numbers)):
+            raise InvalidInputError(f"column {series.name!r} holds infinite values")
+        values, codes = _numbers(numbers)
+        plain = [bool(v) if is_bool else int(v) if v.is_integer() else v for v in values.tolist()]
+        return plain, codes, numbers
+    try:
+        codes, labels = pd.factorize(series, sort=True)
+    except TypeError:
+        raise InvalidInputError(
+            f"column {series.name!r} mixes types that cannot be sorted; convert it to text"
+        ) from None
+    return list(labels), np.asarray(codes, dtype=np.int64), None
+
+
+def _numbers(
+    numbers: npt.NDArray[np.float64],
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
+    """Return the distinct numbers and the code of each row; -1 where it is missing."""
+    codes = np.full(len(numbers), -1, dtype=np.int64)
+    present = ~np.isnan(numbers)
+    own = numbers[present]
+    if len(own) == 0:
+        return own, codes
+    lowest, highest = own.min(), own.max()
+    if highest - lowest < _WIDEST_RANGE and np.all(own == np.trunc(own)):
+        # Whole numbers of a small range need no sorting.
+        shifted = (own - lowest).astype(np.intp)
+        used = np.bincount(shifted) > 0
+        codes[present] = (np.cumsum(used) - 1)[shifted]
+        return np.flatnonzero(used) + lowest, codes
+    values, codes[present] = np.unique(own, return_inverse=True)
+    return values, codes
