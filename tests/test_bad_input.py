@@ -153,11 +153,33 @@ def test_rows_of_weight_zero(model, rows):
         np.testing.assert_allclose(other, component.values, atol=1e-12)
 
 
-def test_weights_without_rows_and_weights_beside_rows(model, rows):
-    with refused("sample_weight is given without rows: pass X"):
-        purify(model, weights="uniform", sample_weight=np.ones(200))
+def test_weights_beside_rows(model, rows):
     with refused(r"give it their weights too, as Rows\(X, sample_weight\)"):
         purify(model, rows, weights=tp.Rows(rows), sample_weight=np.ones(200))
+
+
+def test_weights_without_rows(rows):
+    glassbox = pytest.importorskip("interpret.glassbox")
+    ebm = glassbox.ExplainableBoostingRegressor(
+        max_rounds=3, outer_bags=1, interactions=0, n_jobs=1
+    )
+    ebm.fit(rows, rows.age)
+    assert "age" in purify(ebm)
+    with refused("sample_weight is given without rows: pass X"):
+        purify(ebm, sample_weight=np.ones(200))
+
+
+def test_weights_that_would_be_ignored(model, rows):
+    counts = tp.count_cells(model, [rows])
+    axes = [purify(model, rows)[name].axes[0] for name in NAMES]
+    table = tp.JointTable(np.ones([axis.n_cells for axis in axes]))
+    for weighting in ("uniform", tp.Uniform("length"), table, counts):
+        purify(model, rows, weights=weighting)
+        for X in (rows, None):
+            with refused("sample_weight would be ignored.*Leave sample_weight out"):
+                purify(model, X, weights=weighting, sample_weight=np.ones(200))
+    with refused("sample_weight would be ignored, since weights='uniform'"):
+        tp.interaction_indices(model, rows, weights="uniform", sample_weight=np.ones(200))
 
 
 def test_batches_without_weights(model, rows):
@@ -195,6 +217,9 @@ def test_orders(model, rows, order):
 def test_other_options(model, rows):
     with refused("method must be one of 'auto', 'exact', .* or a TreeProjection, got 'fast'"):
         purify(model, rows, method="fast")
+    # Before the model is read, let alone laid out.
+    with refused("got 'fast'"):
+        purify(object(), rows, method="fast")
     with refused('resolution must be "auto", "union" or "term", got \'fine\''):
         purify(model, rows, resolution="fine")
     with refused('missing_cells must be "auto" or "always", got \'never\''):

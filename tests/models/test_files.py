@@ -2,13 +2,15 @@
 
 import json
 import pickle
+import sys
 
 import numpy as np
 import pytest
 
+from treepurify.engines.tree import purify
 from treepurify.errors import InvalidInputError, UnsupportedModelError
 from treepurify.models.files import parse_file
-from treepurify.models.parse import parse_model
+from treepurify.models.parse import parse_model, raw_margin
 
 N_ROWS = 120
 
@@ -57,9 +59,11 @@ def test_xgboost_cut_short(tmp_path, xgboost_model, raw_format, kept):
 
 def test_unsupported_models_name_the_file(tmp_path, data):
     xgboost = pytest.importorskip("xgboost")
-    linear = xgboost.XGBRegressor(booster="gblinear", updater="coord_descent", n_jobs=1).fit(*data)
+    linear = xgboost.XGBRegressor(booster="gblinear", updater="coord_descent", n_jobs=1)
     path = tmp_path / "linear.json"
-    linear.save_model(path)
+    # New versions warn that this booster will go.
+    with xgboost.config_context(verbosity=0):
+        linear.fit(*data).save_model(path)
     with pytest.raises(UnsupportedModelError, match=r"linear\.json.*gblinear"):
         parse_file(path)
 
@@ -147,3 +151,83 @@ def test_files_of_no_known_format(tmp_path, name, content, message):
     with pytest.raises(InvalidInputError, match=message) as caught:
         parse_file(path)
     assert name in str(caught.value)
+
+
+def written_by(library, data, folder):
+    """A model file and the raw predictions of the model that wrote it."""
+    X, y = data
+    if library.startswith("xgboost"):
+        xgboost = pytest.importorskip("xgboost")
+        model = xgboost.train({"max_depth": 2, "nthread": 1}, xgboost.DMatrix(X, y), 5)
+        path = folder / f"model.{library.rpartition(' ')[2]}"
+        model.save_model(path)
+        return path, model.predict(xgboost.DMatrix(X), output_margin=True)
+    if library == "lightgbm":
+        lightgbm = pytest.importorskip("lightgbm")
+        parameters = {"num_leaves": 3, "verbose": -1, "num_threads": 1}
+        model = lightgbm.train(parameters, lightgbm.Dataset(X, y), 5)
+        model.save_model(folder / "model.txt")
+        return folder / "model.txt", model.predict(X, raw_score=True)
+    if library.startswith("catboost"):
+        catboost = pytest.importorskip("catboost")
+        options = {"verbose": False, "allow_writing_files": False, "thread_count": 1}
+        model = catboost.CatBoostRegressor(iterations=5, depth=2, **options).fit(X, y)
+        path = folder / f"model.{library.rpartition(' ')[2]}"
+        model.save_model(str(path), format=path.suffix[1:])
+        return path, model.predict(X)
+    glassbox = pytest.importorskip("interpret.glassbox")
+    model = glassbox.ExplainableBoostingRegressor(max_rounds=9, outer_bags=1, n_jobs=1).fit(X, y)
+    with pytest.warns(UserWarning, match="JSON"):
+        model.to_json(str(folder / "model.json"))
+    return folder / "model.json", model.predict(X)
+
+
+LIBRARIES = [
+    "xgboost json",
+    "xgboost ubj",
+    "lightgbm",
+    "catboost json",
+    "catboost cbm",
+    "interpret",
+]
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_a_file_is_compared_with_its_library(tmp_path, data, library):
+    path, expected = written_by(library, data, tmp_path)
+    unusual = path.rename(tmp_path / "model.unknown")
+    for file in (unusual, str(unusual)):
+        margin = raw_margin(file, data[0])
+        np.testing.assert_allclose(margin[:, 0], expected, rtol=1e-14, atol=1e-14)
+    d = purify(unusual, data[0], progress=False)
+    assert d.certificate.margin_error <= 1e-6
+    assert d.verify(unusual, data[0]).source == "raw prediction of the library"
+
+
+@pytest.mark.parametrize("library", [name for name in LIBRARIES if name != "catboost cbm"])
+def test_a_file_without_its_library(tmp_path, monkeypatch, data, library):
+    path, expected = written_by(library, data, tmp_path)
+    monkeypatch.setitem(sys.modules, library.split()[0], None)
+    assert raw_margin(path, data[0]) is None
+    d = purify(path, data[0], progress=False)
+    assert d.certificate.margin_error is None
+    np.testing.assert_allclose(d.predict(data[0]), expected, rtol=1e-5, atol=1e-5)
+    assert d.verify(path, data[0]).source == "parsed model"
+
+
+def test_a_file_of_a_newer_version_is_not_compared(tmp_path, data, monkeypatch):
+    xgboost = pytest.importorskip("xgboost")
+    path, _ = written_by("xgboost ubj", data, tmp_path)
+    assert raw_margin(path, data[0]) is not None
+    monkeypatch.setattr(xgboost, "__version__", "1.7.6")
+    assert raw_margin(path, data[0]) is None
+    assert raw_margin(path, data[0], parse_file(path)) is None
+
+
+def test_a_file_that_its_library_cannot_read(tmp_path, data):
+    path, _ = written_by("interpret", data, tmp_path)
+    document = json.loads(path.read_text())
+    del document["ebm"]["outputs"][0]["min_target"]
+    path.write_text(json.dumps(document))
+    assert raw_margin(path, data[0]) is None
+    assert purify(path, data[0], progress=False).certificate.margin_error is None

@@ -70,8 +70,17 @@ def _allows_missing(model) -> bool:
     return bool(model.__sklearn_tags__().input_tags.allow_nan)
 
 
+def _predicts_missing(model) -> bool:
+    # The tags of scikit-learn 1.6 do not say that monotonic trees refuse missing values.
+    try:
+        model.predict(np.full((1, model.n_features_in_), np.nan))
+    except ValueError:
+        return False
+    return True
+
+
 def _rows(model, ensemble: TreeEnsemble, seed: int = 0) -> np.ndarray:
-    missing = 0.1 if _allows_missing(model) else 0.0
+    missing = 0.1 if _predicts_missing(model) else 0.0
     rows = rows_beside_cuts(ensemble, 800, seed=seed, missing=missing, infinite=False)
     # The library refuses what does not fit into single precision.
     rows[np.abs(rows) > np.finfo(np.float32).max] = 0.0

@@ -121,6 +121,29 @@ def test_blocks_joined_by_less_than_rounding_count_as_separate():
         np.testing.assert_allclose(mine, truth, atol=1e-12)
 
 
+@pytest.mark.parametrize("eigenvalue", [1e-17, 1e-15, 0.99e-14, 1.01e-14, 1e-13, 1e-12, 1e-10])
+@pytest.mark.parametrize("sizes", [(2, 3), (7, 7), (40, 30)])
+def test_whether_a_link_counts_does_not_depend_on_rounding(sizes, eigenvalue):
+    rng = np.random.default_rng(0)
+    of_rows, of_columns = (rng.dirichlet(np.ones(size), 2) for size in sizes)
+    # Two blocks of equal mass, each a product: the equations have the eigenvalues 0, 1, ..., 1
+    # and one minus the squared correlation of the blocks, which is 4 off (1 - off).
+    off = eigenvalue / 4
+    linked = np.array([[1 - off, off], [off, 1 - off]]) / 2
+    mass = np.einsum("ab,ai,bj->aibj", linked, of_rows, of_columns)
+    mass = mass.reshape(2 * sizes[0], 2 * sizes[1])
+    values = table(mass.shape)
+    for turn in range(20):
+        # Every order of the levels is rounded in its own way.
+        rows, columns = rng.permutation(mass.shape[0]), rng.permutation(mass.shape[1])
+        mixed, own = mass[rows][:, columns], values[rows][:, columns]
+        if turn % 2:
+            mixed, own = mixed.T, own.transpose(1, 0, 2)
+        solution = solve_pair(own, mixed)
+        check(own, mixed, solution)
+        assert solution.unidentified == (1 if eigenvalue < 1e-14 else 0)
+
+
 def test_eigenvector_solve_equals_direct_solve():
     for mass in (sampled_copula((9, 6), 0.8, 300), blocks([(2, 2), (3, 3), (1, 1)])):
         values = table(mass.shape, outputs=2)

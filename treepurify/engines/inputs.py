@@ -104,9 +104,16 @@ def row_weights(
     Raises
     ------
     InvalidInputError
-        If weights do not fit the rows, are negative or not finite, or are all zero.
+        If weights do not fit the rows, are negative or not finite, or are all zero, or if the
+        weighting would ignore them.
     """
     given = sample_weight
+    if given is not None and not weighting.needs_rows:
+        raise InvalidInputError(
+            f"sample_weight would be ignored, since weights={weighting.name!r} do not count rows. "
+            'Leave sample_weight out, or use weights="empirical", "laplace" or "independent"; '
+            "weights of counted rows go to count_cells(..., sample_weights=...)"
+        )
     if isinstance(weighting, Rows):
         if sample_weight is not None:
             raise InvalidInputError(

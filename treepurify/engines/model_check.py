@@ -57,7 +57,7 @@ def check_against_library(
     sample = own.take(picked)
     margin = _margin(parsed, sample, "float64")
     try:
-        library = raw_margin(model, take_rows(X, picked))
+        library = raw_margin(model, take_rows(X, picked), parsed)
     except ModelMismatchError:
         raise
     except Exception as error:  # noqa: BLE001 - any refusal of the library is reported, not hidden

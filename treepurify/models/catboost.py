@@ -34,7 +34,14 @@ from treepurify.models.cuts import cut_at_most_single
 from treepurify.models.ensemble import LEAF, NUMERIC_NODE, VECTOR_LEAF, ModelSource, TreeEnsemble
 from treepurify.models.tables import AdditiveTables
 
-__all__ = ["label_categories", "parse", "parse_cbm", "parse_document", "raw_margin"]
+__all__ = [
+    "label_categories",
+    "load_file",
+    "parse",
+    "parse_cbm",
+    "parse_document",
+    "raw_margin",
+]
 
 _Model = TreeEnsemble | AdditiveTables
 
@@ -139,6 +146,23 @@ def parse_cbm(path: Path) -> TreeEnsemble:
     except catboost.CatBoostError as error:
         raise InvalidInputError(f"CatBoost cannot read {str(path)!r}: {error}") from error
     return parse(model)
+
+
+def load_file(path: Path) -> Any:
+    """Load a ``.cbm`` or ``.json`` file with CatBoost itself, whatever its extension.
+
+    Raises
+    ------
+    ImportError
+        If CatBoost is not installed.
+    """
+    import catboost
+
+    with path.open("rb") as file:
+        is_binary = file.read(4) == b"CBM1"
+    model = catboost.CatBoost()
+    model.load_model(str(path), format="cbm" if is_binary else "json")
+    return model
 
 
 def raw_margin(model: Any, X: Any) -> npt.NDArray[np.float64]:

@@ -1,11 +1,15 @@
 """Read explainable boosting machines (interpret), trained or saved as JSON.
 
-Everything is read from attributes of the fitted model; interpret is not imported.
+Everything is read from attributes of the fitted model, or from the file; interpret is imported
+only to predict with a file.
 """
 
+import json
 import sys
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +21,7 @@ from treepurify.links import Link, LinkName
 from treepurify.models.ensemble import ModelSource
 from treepurify.models.tables import AdditiveTables, TableTerm
 
-__all__ = ["parse", "parse_document", "raw_margin"]
+__all__ = ["load_file", "parse", "parse_document", "raw_margin"]
 
 _LINKS: dict[str, LinkName] = {
     "identity": "identity",
@@ -148,6 +152,26 @@ def parse_document(document: dict[str, Any]) -> AdditiveTables:
         raise UnsupportedModelError(
             f"this JSON document is no EBM, damaged, or of an unknown layout ({error!r})"
         ) from error
+
+
+def load_file(path: Path) -> Any:
+    """Load a ``.json`` file with interpret's own reader, which is private and warns that it is new.
+
+    It reads what ``to_json`` writes by default; files of less detail raise a `KeyError`.
+
+    Raises
+    ------
+    ImportError
+        If interpret is not installed.
+    """
+    from interpret.glassbox import ExplainableBoostingClassifier, ExplainableBoostingRegressor
+
+    document = json.loads(path.read_text(encoding="utf-8"))
+    is_classifier = document["ebm"]["outputs"][0]["task"] == "classification"
+    model = ExplainableBoostingClassifier() if is_classifier else ExplainableBoostingRegressor()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return model._from_jsonable(document)
 
 
 def raw_margin(model: Any, X: Any) -> npt.NDArray[np.float64]:

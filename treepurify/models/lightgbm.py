@@ -29,7 +29,7 @@ from treepurify.models._lightgbm_features import (
 from treepurify.models._lightgbm_text import ModelText, TreeFields, integers, read_model_text
 from treepurify.models.ensemble import LEAF, NUMERIC_NODE, ModelSource, TreeEnsemble
 
-__all__ = ["parse", "parse_text", "raw_margin"]
+__all__ = ["load_file", "parse", "parse_text", "raw_margin"]
 
 # LightGBM's kZeroThreshold, 1e-35 stored as float32: prediction reads |x| <= this as 0.
 _ZERO = float(np.float32(1e-35))
@@ -80,7 +80,7 @@ def parse(model: Any) -> TreeEnsemble:
     >>> import lightgbm, numpy as np
     >>> X = np.arange(100.0).reshape(-1, 1)
     >>> model = lightgbm.LGBMRegressor(n_estimators=2, verbose=-1).fit(X, X.ravel() > 50)
-    >>> bool(np.all(parse(model).margin(X).ravel() == model.predict(X, raw_score=True)))
+    >>> bool(np.all(parse(model).margin(X).ravel() == model.booster_.predict(X, raw_score=True)))
     True
     """
     text = read_model_text(_text_of(_booster(model)), needs_parameters=False)
@@ -108,6 +108,19 @@ def parse_text(text: str) -> TreeEnsemble:
         If the layout is unknown, or the model cannot be decomposed exactly.
     """
     return _ensemble(read_model_text(text), None)
+
+
+def load_file(path: Path) -> Any:
+    """Load a model file with LightGBM itself, as a ``lightgbm.Booster``.
+
+    Raises
+    ------
+    ImportError
+        If LightGBM is not installed.
+    """
+    import lightgbm
+
+    return lightgbm.Booster(model_file=str(path))
 
 
 def raw_margin(model: Any, X: Any) -> npt.NDArray[np.float64]:

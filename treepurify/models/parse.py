@@ -1,5 +1,6 @@
 """Recognise a model and hand it to the parser of its library."""
 
+import re
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
@@ -10,6 +11,7 @@ import numpy.typing as npt
 
 from treepurify.errors import InvalidInputError, UnsupportedModelError
 from treepurify.models.ensemble import TreeEnsemble
+from treepurify.models.parsed import ModelSource
 from treepurify.models.tables import AdditiveTables
 
 __all__ = ["Model", "parse_model", "raw_margin"]
@@ -18,7 +20,7 @@ Model = TreeEnsemble | AdditiveTables
 
 
 class _Parser(NamedTuple):
-    """Where a family of models is parsed: a module with `parse` and `raw_margin`."""
+    """Where a family is parsed: a module with `parse`, `raw_margin` and, for files, `load_file`."""
 
     prefix: str
     module: str
@@ -75,15 +77,51 @@ def parse_model(model: Any) -> Model:
     return parsed
 
 
-def raw_margin(model: Any, X: Any) -> npt.NDArray[np.float64] | None:
+def raw_margin(model: Any, X: Any, parsed: Model | None = None) -> npt.NDArray[np.float64] | None:
     """Return the library's own raw prediction of shape (n_rows, n_outputs).
 
-    None where there is no library to ask: for a parsed model or a model file.
+    Parameters
+    ----------
+    model : object, str or Path
+        What `parse_model` takes. A model file is loaded by its library.
+    X : array_like or table of shape (n_rows, n_features)
+        The rows.
+    parsed : TreeEnsemble or AdditiveTables, optional
+        The parsed model, where it is at hand; a file is parsed again without it, to know
+        whose file it is.
+
+    Returns
+    -------
+    ndarray of float64, shape (n_rows, n_outputs), or None
+        None where there is no library to ask: for a parsed model, and for a file whose
+        library is not installed, cannot read it, or is older than the one that wrote it.
     """
-    if isinstance(model, TreeEnsemble | AdditiveTables | str | Path):
+    if isinstance(model, TreeEnsemble | AdditiveTables):
         return None
+    if isinstance(model, str | Path):
+        source = parse_model(model).source if parsed is None else parsed.source
+        model = _loaded_by_library(Path(model), source)
+        if model is None:
+            return None
     margin: npt.NDArray[np.float64] = _parser_function(model, "raw_margin")(model, X)
     return margin
+
+
+def _loaded_by_library(path: Path, source: ModelSource) -> Any | None:
+    modules = [parser.module for parser in _PARSERS if parser.prefix == f"{source.library}."]
+    try:
+        library = import_module(source.library)
+        # An older library overlooks what it does not know, such as tree weights in a new place.
+        if _release(source.version) > _release(library.__version__):
+            return None
+        return import_module(modules[0]).load_file(path)
+    except Exception:  # noqa: BLE001 - the file is parsed already, the library is a second opinion
+        return None
+
+
+def _release(version: str) -> tuple[int, ...]:
+    """Return the first two numbers of a version; none where it is unknown."""
+    return tuple(int(number) for number in re.findall(r"\d+", version)[:2])
 
 
 def _parser_function(model: Any, name: str) -> Callable[..., Any]:

@@ -1,6 +1,5 @@
 """Parse XGBoost models: boosters, their scikit-learn wrappers and model documents."""
 
-import json
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,15 +19,16 @@ from treepurify.models.xgboost_fields import (
     singles,
     texts,
 )
+from treepurify.models.xgboost_library import load_file, raw_margin
 from treepurify.models.xgboost_nodes import TREE_KEYS, XgboostNodes, read_nodes
 from treepurify.models.xgboost_objectives import Objective, base_margin, find_objective
 
-__all__ = ["parse", "parse_bytes", "parse_document", "raw_margin"]
+__all__ = ["load_file", "parse", "parse_bytes", "parse_document", "raw_margin"]
 
 
 @dataclass(frozen=True, eq=False)
 class _Layout:
-    """Where the parts of a booster stand, over the layouts of XGBoost 1.0 to 3.2."""
+    """Where the parts of a booster stand, over the layouts of XGBoost 1.0 to 3.4."""
 
     kind: str
     model: dict[str, Any]
@@ -145,71 +145,6 @@ def parse_document(document: dict[str, Any], *, best_iteration_only: bool = Fals
     )
 
 
-def raw_margin(model: Any, X: Any) -> npt.NDArray[np.float64]:
-    """Return XGBoost's own margin.
-
-    Parameters
-    ----------
-    model : xgboost.Booster or xgboost.XGBModel
-        A trained model; a wrapper applies early stopping and its ``missing`` value.
-    X : array_like or table of shape (n_rows, n_features)
-        The rows; the columns of a table may stand in any order.
-
-    Returns
-    -------
-    ndarray of float64, shape (n_rows, n_outputs)
-    """
-    wrapped = hasattr(model, "get_booster")
-    booster = model.get_booster() if wrapped else model
-    best_iteration = booster.attr("best_iteration") if wrapped else None
-    # A range that ends at 0 stands for all rounds.
-    rounds = (0, 0 if best_iteration is None else int(best_iteration) + 1)
-    missing = getattr(model, "missing", None)
-    missing = np.nan if missing is None else missing
-    rows = _rows_in_order(X, booster.feature_names)
-    # In-place prediction needs no DMatrix, but it adds rounding errors to DART.
-    if _is_dart(booster):
-        margin = _margin_of_matrix(booster, rows, rounds, missing)
-    else:
-        margin = booster.inplace_predict(
-            rows, iteration_range=rounds, predict_type="margin", missing=missing
-        )
-    margin = np.asarray(margin, dtype=np.float64)
-    return margin[:, None] if margin.ndim == 1 else margin
-
-
-def _rows_in_order(X: Any, names: list[str] | None) -> Any:
-    columns = getattr(X, "columns", None)
-    if columns is None:
-        return np.asarray(X)
-    if names is not None and list(columns) != names and set(columns) == set(names):
-        return X[names]
-    return X
-
-
-def _is_dart(booster: Any) -> bool:
-    configuration = json.loads(booster.save_config())
-    return bool(configuration["learner"]["gradient_booster"]["name"] == "dart")
-
-
-def _margin_of_matrix(booster: Any, rows: Any, rounds: tuple[int, int], missing: float) -> Any:
-    import xgboost
-
-    is_array = isinstance(rows, np.ndarray)
-    if is_array and rows.dtype.kind == "f" and not np.isinf(missing):
-        # A DMatrix refuses infinities; the largest numbers take the same branches.
-        largest = np.finfo(np.float32).max
-        rows = np.clip(rows, -largest, largest)
-    matrix = xgboost.DMatrix(
-        rows,
-        missing=missing,
-        feature_names=booster.feature_names if is_array else None,
-        feature_types=booster.feature_types if is_array else None,
-        enable_categorical=True,
-    )
-    return booster.predict(matrix, output_margin=True, iteration_range=rounds)
-
-
 def _version(document: dict[str, Any]) -> str:
     return ".".join(map(str, array(document, "version", "iu"))) or "unknown"
 
@@ -222,12 +157,13 @@ def _layout(booster: dict[str, Any]) -> _Layout:
         )
     if kind not in {"gbtree", "dart"}:
         raise UnsupportedModelError(f"unknown XGBoost booster {kind!r}; known are gbtree and dart")
-    # DART nests the trees one level deeper up to 3.2.
+    # DART nests the trees one level deeper up to 3.2. Version 3.4 names it gbtree and puts the
+    # weights beside the trees.
     model = entry(booster.get("gbtree", booster), "model", dict)
     weight_drop = booster.get("weight_drop", model.get("weight_drop"))
     if kind == "dart" and weight_drop is None:
         raise InvalidInputError("not a whole XGBoost model: 'weight_drop' is missing")
-    return _Layout(kind, model, weight_drop)
+    return _Layout(kind if weight_drop is None else "dart", model, weight_drop)
 
 
 def _count_outputs(parameters: dict[str, Any]) -> int:

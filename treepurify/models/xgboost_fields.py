@@ -43,14 +43,17 @@ def entry(holder: Any, key: str, kind: type) -> Any:
     return value
 
 
+_LARGEST_COUNT = 2**32 - 1
+
+
 def integer(holder: dict[str, Any], key: str, default: int | None = None) -> int:
-    """Return ``holder[key]`` as a number of at least 0; XGBoost stores its counts as text."""
+    """Return ``holder[key]`` as a count that XGBoost can hold, which it stores as text."""
     value = holder.get(key, default)
     try:
         number = int(value)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
         number = -1
-    if number < 0:
+    if not 0 <= number <= _LARGEST_COUNT:
         raise InvalidInputError(f"not a whole XGBoost model: {key!r} is {value!r}")
     return number
 
