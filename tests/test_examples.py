@@ -158,4 +158,4 @@ def test_gallery_example_runs(capsys):
     names = runpy.run_path(str(REPOSITORY / "examples" / "plot_purify_xgboost.py"))
     plt.close("all")
     assert names["d"].verify(names["model"], names["X"]).relative_difference < 1e-6
-    assert "The components add up to the model" in capsys.readouterr().out
+    assert "The components add up to what was purified in every cell" in capsys.readouterr().out

@@ -10,9 +10,14 @@ from treepurify.auditing import audit
 from treepurify.certificate import Certificate
 from treepurify.components import Component, TensorComponent
 from treepurify.decomposition import Decomposition
+from treepurify.engines.ale import ale_anova
 from treepurify.engines.categorical import categorical_anova
 from treepurify.engines.counting import count_cells
+from treepurify.engines.h_statistics import h_statistics
+from treepurify.engines.h_statistics_table import HStatistics
+from treepurify.engines.hooker import hooker_anova
 from treepurify.engines.indices import InteractionIndices, interaction_indices
+from treepurify.engines.partial_dependence import partial_dependence_anova
 from treepurify.engines.routes import TreeProjection
 from treepurify.engines.tensors import purify_tensors
 from treepurify.engines.tree import purify
@@ -59,6 +64,7 @@ __all__ = [
     "Decomposition",
     "Empirical",
     "Finding",
+    "HStatistics",
     "Independent",
     "InteractionIndices",
     "InvalidInputError",
@@ -80,15 +86,19 @@ __all__ = [
     "UnsupportedModelError",
     "Weighting",
     "__version__",
+    "ale_anova",
     "audit",
     "categorical_anova",
     "compare",
     "count_cells",
     "export",
+    "h_statistics",
+    "hooker_anova",
     "interaction_indices",
     "interventional_shapley_values",
     "load",
     "parse_model",
+    "partial_dependence_anova",
     "plots",
     "purify",
     "purify_tensors",

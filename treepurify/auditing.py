@@ -13,6 +13,7 @@ from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
 from treepurify.models.parse import parse_model
 from treepurify.progress import progress_report
+from treepurify.weights import as_weighting
 
 __all__ = ["audit"]
 
@@ -108,7 +109,9 @@ def audit(
 
     d = purified(0, X, "empirical", sample_weight)
     others = {
-        measure: purified(step, X, measure, sample_weight)
+        measure: purified(
+            step, X, measure, sample_weight if as_weighting(measure).needs_rows else None
+        )
         for step, measure in enumerate(measures, start=1)
     }
     rng = np.random.default_rng(seed)

@@ -187,6 +187,18 @@ def test_spread_is_the_change_over_resampled_rows():
     np.testing.assert_allclose(audited.spread[(0,)], expected, atol=1e-14)
 
 
+def test_row_weights_reach_the_measures_that_count_rows(X):
+    weights = np.random.default_rng(0).uniform(0.1, 1, len(X))
+    model = GradientBoostingRegressor(n_estimators=5, max_depth=2, random_state=0)
+    model.fit(X, X["a"] * X["b"])
+    options = {"n_bootstrap": 0, "progress": False}
+    weighted = audit(model, X, sample_weight=weights, **options)
+    plain = audit(model, X, **options)
+    # The uniform measure takes none, yet is compared with the weighted decomposition.
+    for name, comparison in weighted.comparisons.items():
+        assert not comparison.terms.equals(plain.comparisons[name].terms)
+
+
 def test_findings_as_a_table(X):
     model = xgboost.XGBRegressor(n_estimators=20, max_depth=2, n_jobs=1).fit(X, X["a"] * X["b"])
     audited = audit(model, X, n_bootstrap=0, progress=False)

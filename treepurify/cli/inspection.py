@@ -71,7 +71,7 @@ def compare(
                 own,
                 rows.X,
                 weights=measure.value,
-                sample_weight=rows.sample_weight,
+                sample_weight=None if measure is Weights.UNIFORM else rows.sample_weight,
                 progress=not quiet,
             )
             for own, measure in zip(models, measures, strict=True)

@@ -246,12 +246,13 @@ def _distinct_rows(
         flat = np.zeros(len(cells), dtype=np.intp)
         for position, size in enumerate(sizes):
             flat = flat * size + cells[:, position]
-        joined = np.bincount(flat, weights=weights)
+        joined = np.asarray(np.bincount(flat, weights=weights), dtype=np.float64)
         representative = np.zeros(len(joined), dtype=np.intp)
         representative[flat] = np.arange(len(flat))
         filled = joined > 0
         kept = representative[filled]
-        cells, scores, weights = cells[kept], scores[kept], joined[filled]
+        cells, scores = cells[kept], scores[kept]
+        weights = joined[filled]
     dtype = np.uint16 if terms.base[-1] <= 1 << 16 else np.uint32
     entries = np.empty((len(cells), len(terms.subsets)), dtype=dtype)
     term_entries(cells, terms.first, terms.second, terms.base, terms.width, entries)

@@ -1,0 +1,270 @@
+"""Terms of partial dependence, from the shares of rows that each leaf's patterns keep."""
+
+import numpy as np
+from numba import njit
+
+from treepurify._kernels.partial_dependence import next_choice, pattern_slot
+
+
+@njit(cache=True)
+def _add_given_corners(
+    weight, held, given, n_held, first, run_ptr, run_start, run_stop, extents, offset, table, value
+):
+    """Add the signed corners of a leaf's box along some axes of one difference table.
+
+    ``held`` are the axes along which the box counts, ``given`` the positions of their
+    conditions on the path; along all other axes the corner stands at cell 0. The value goes
+    to ``table[offset + cell * len(value) + m]``.
+    """
+    size = len(extents)
+    run = np.zeros(size, dtype=np.int64)
+    end = np.zeros(size, dtype=np.int64)
+    for k in range(n_held):
+        run[k] = run_ptr[first + given[k]]
+    while True:
+        cell = 0
+        sign = weight
+        outside = False
+        position = 0
+        for k in range(size):
+            at = 0
+            if position < n_held and held[position] == k:
+                at = run_stop[run[position]] if end[position] else run_start[run[position]]
+                if end[position]:
+                    sign = -sign
+                position += 1
+            if at >= extents[k]:
+                outside = True
+            cell = cell * extents[k] + at
+        if not outside:
+            for m in range(len(value)):
+                table[offset + cell * len(value) + m] += sign * value[m]
+        k = n_held - 1
+        while k >= 0:
+            if end[k] == 0:
+                end[k] = 1
+                break
+            end[k] = 0
+            run[k] += 1
+            if run[k] < run_ptr[first + given[k] + 1]:
+                break
+            run[k] = run_ptr[first + given[k]]
+            k -= 1
+        if k < 0:
+            return
+
+
+@njit(cache=True)
+def add_term_corners(
+    leaves,
+    size,
+    base,
+    entry_ptr,
+    entry_feature,
+    run_ptr,
+    run_start,
+    run_stop,
+    choose,
+    slot_ptr,
+    share,
+    group_key,
+    group_offset,
+    group_shape,
+    values,
+    output,
+    n_outputs,
+    tables,
+):
+    """Add each leaf's term of every `size` of its features to difference tables.
+
+    The term of S is ``value * sum_(T in S) (-1)^|S - T| 1_T(x) share(T)``, where share(T) is
+    the share of rows that keep all conditions outside T. ``group_key`` is sorted; choices
+    that are not in it are passed over.
+    """
+    chosen = np.zeros(size, dtype=np.int64)
+    held = np.zeros(size, dtype=np.int64)
+    given = np.zeros(size, dtype=np.int64)
+    value = np.zeros(n_outputs)
+    for leaf in leaves:
+        first = entry_ptr[leaf]
+        n = entry_ptr[leaf + 1] - first
+        if n < size:
+            continue
+        value[:] = 0.0
+        if output[leaf] >= 0:
+            value[output[leaf]] = values[leaf, 0]
+        else:
+            value[:] = values[leaf]
+        for k in range(size):
+            chosen[k] = k
+        while True:
+            key = 0
+            for k in range(size):
+                key = key * base + entry_feature[first + chosen[k]]
+            group = np.searchsorted(group_key, key)
+            wanted = group < len(group_key) and group_key[group] == key
+            for subset in range((1 << size) if wanted else 0):
+                n_held = 0
+                for k in range(size):
+                    if subset >> k & 1:
+                        held[n_held] = k
+                        given[n_held] = chosen[k]
+                        n_held += 1
+                weight = share[slot_ptr[leaf] + pattern_slot(given, n_held, n, choose)]
+                if weight == 0.0:
+                    continue
+                _add_given_corners(
+                    -weight if (size - n_held) & 1 else weight,
+                    held,
+                    given,
+                    n_held,
+                    first,
+                    run_ptr,
+                    run_start,
+                    run_stop,
+                    group_shape[group],
+                    group_offset[group],
+                    tables,
+                    value,
+                )
+            if not next_choice(chosen, size, n):
+                break
+
+
+@njit(cache=True)
+def term_factors(leaves, features, entry_ptr, entry_feature, choose, slot_ptr, share):
+    """Return each leaf's entries along `features`, and its term by the conditions a point keeps.
+
+    ``factor[l, B]`` is ``sum_(T in B) (-1)^|S - T| share(T)`` for a point that keeps exactly
+    the conditions of B out of S: bit k of B is the k-th feature.
+    """
+    size = len(features)
+    entries = np.zeros((len(leaves), size), dtype=np.int64)
+    factor = np.zeros((len(leaves), 1 << size))
+    given = np.zeros(size, dtype=np.int64)
+    for i in range(len(leaves)):
+        leaf = leaves[i]
+        first = entry_ptr[leaf]
+        n = entry_ptr[leaf + 1] - first
+        position = 0
+        for entry in range(first, first + n):
+            if position < size and entry_feature[entry] == features[position]:
+                entries[i, position] = entry
+                position += 1
+        for subset in range(1 << size):
+            n_given = 0
+            for k in range(size):
+                if subset >> k & 1:
+                    given[n_given] = entries[i, k] - first
+                    n_given += 1
+            kept = share[slot_ptr[leaf] + pattern_slot(given, n_given, n, choose)]
+            factor[i, subset] = -kept if (size - n_given) & 1 else kept
+        for k in range(size):
+            for subset in range(1 << size):
+                if subset >> k & 1:
+                    factor[i, subset] += factor[i, subset ^ (1 << k)]
+    return entries, factor
+
+
+@njit(cache=True, nogil=True)
+def add_terms(
+    cells, leaves, entries, factor, run_ptr, run_start, run_stop, values, output, pattern, total
+):
+    """Add the term of every leaf to each row of `total`; `cells` holds one line a feature.
+
+    `pattern` is room for one number a row.
+    """
+    n_rows = cells.shape[1]
+    for i in range(len(leaves)):
+        leaf = leaves[i]
+        pattern[:] = 0
+        for k in range(entries.shape[1]):
+            own = cells[k]
+            bit = pattern.dtype.type(1 << k)
+            for run in range(run_ptr[entries[i, k]], run_ptr[entries[i, k] + 1]):
+                start = own.dtype.type(run_start[run])
+                length = own.dtype.type(run_stop[run] - run_start[run])
+                for row in range(n_rows):
+                    # One comparison: cells before the run wrap around to large numbers.
+                    inside = own.dtype.type(own[row] - start) < length
+                    pattern[row] |= bit if inside else pattern.dtype.type(0)
+        if output[leaf] >= 0:
+            m = output[leaf]
+            value = values[leaf, 0]
+            for row in range(n_rows):
+                total[row, m] += value * factor[i, pattern[row]]
+        else:
+            for row in range(n_rows):
+                for m in range(total.shape[1]):
+                    total[row, m] += values[leaf, m] * factor[i, pattern[row]]
+
+
+@njit(cache=True, nogil=True)
+def leave_one_out(
+    leaves,
+    entry_ptr,
+    entry_feature,
+    run_ptr,
+    run_start,
+    run_stop,
+    probability,
+    codes,
+    values,
+    output,
+    n_broken,
+    broken,
+    total,
+):
+    """Add to ``total[row, j]`` what averaging over feature j changes in the row's margin.
+
+    A leaf that the row reaches counts ``p_j - 1`` for each feature j of its path; one that
+    it misses by feature j alone counts ``p_j``. `n_broken` (uint8) and `broken` (int16) are
+    room for one number a row: how many conditions it breaks, up to 2, and the last of them.
+    """
+    n_rows = codes.shape[1]
+    for leaf in leaves:
+        first = entry_ptr[leaf]
+        n = entry_ptr[leaf + 1] - first
+        n_broken[:] = 0
+        for k in range(n):
+            own = codes[entry_feature[first + k]]
+            if run_ptr[first + k + 1] - run_ptr[first + k] == 1:
+                _break_interval(own, run_start, run_stop, run_ptr[first + k], k, n_broken, broken)
+            else:
+                _break_runs(own, run_start, run_stop, run_ptr, first + k, k, n_broken, broken)
+        for row in range(n_rows):
+            if n_broken[row] > 1:
+                continue
+            for k in range(n):
+                if n_broken[row] == 1 and broken[row] != k:
+                    continue
+                change = probability[first + k] - (1.0 if n_broken[row] == 0 else 0.0)
+                j = entry_feature[first + k]
+                if output[leaf] >= 0:
+                    total[row, j, output[leaf]] += change * values[leaf, 0]
+                else:
+                    for m in range(total.shape[2]):
+                        total[row, j, m] += change * values[leaf, m]
+
+
+@njit(cache=True, nogil=True)
+def _break_interval(cells, run_start, run_stop, run, k, n_broken, broken):
+    """Count the rows outside one run of cells, without a branch."""
+    start = cells.dtype.type(run_start[run])
+    length = cells.dtype.type(run_stop[run] - run_start[run])
+    for row in range(len(cells)):
+        outside = np.uint8(cells.dtype.type(cells[row] - start) >= length)
+        broken[row] = np.int16(k) if outside else broken[row]
+        n_broken[row] = min(np.uint8(n_broken[row] + outside), np.uint8(2))
+
+
+@njit(cache=True, nogil=True)
+def _break_runs(cells, run_start, run_stop, run_ptr, entry, k, n_broken, broken):
+    """Count the rows outside several runs of cells."""
+    for row in range(len(cells)):
+        inside = False
+        for run in range(run_ptr[entry], run_ptr[entry + 1]):
+            inside |= run_start[run] <= cells[row] < run_stop[run]
+        if not inside:
+            broken[row] = k
+            n_broken[row] = min(n_broken[row] + 1, 2)

@@ -1,0 +1,134 @@
+"""Effects that are accumulated from node to node: accumulated local effects."""
+
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify.columns import Columns, read_columns
+from treepurify.features import FeatureSpec
+from treepurify.grids.grid import Subset
+
+__all__ = ["AccumulatedComponent", "AccumulationAxis"]
+
+Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class AccumulationAxis:
+    """The nodes along one feature, between which local effects are accumulated.
+
+    Parameters
+    ----------
+    feature : int
+        Position of the feature.
+    nodes : ndarray of float64, shape (n_nodes,)
+        Numeric: the edges of the quantile bins, increasing; a bin holds its upper edge.
+        Categorical: the codes, ordered so that neighbours are similar.
+    is_categorical : bool
+        Whether the nodes are codes.
+    """
+
+    feature: int
+    nodes: Array
+    is_categorical: bool
+
+    @property
+    def n_intervals(self) -> int:
+        """Number of steps between neighbouring nodes."""
+        return len(self.nodes) - 1
+
+    def place(self, values: npt.NDArray[Any]) -> Array:
+        """Return the position of each value on the scale of node numbers; NaN if it has none.
+
+        Numeric values outside the nodes are placed on the outermost ones.
+        """
+        if not self.is_categorical:
+            steps = np.arange(len(self.nodes), dtype=np.float64)
+            placed = np.interp(values, self.nodes, steps)
+            return np.where(np.isnan(values), np.nan, placed)
+        largest = int(self.nodes.max(initial=0))
+        rank = np.full(largest + 2, np.nan)
+        rank[self.nodes.astype(np.intp)] = np.arange(len(self.nodes))
+        known = np.isfinite(values) & (values <= largest) & (values >= 0)
+        return np.asarray(rank[np.where(known, values, largest + 1).astype(np.intp)])
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class AccumulatedComponent:
+    """A function of one or two features given at nodes, linear in between.
+
+    Missing values and categories without a node have effect zero: there is no neighbour from
+    which a difference could be accumulated.
+
+    Parameters
+    ----------
+    axes : tuple of AccumulationAxis
+        The nodes along each feature, features increasing.
+    values : ndarray of float64, shape (n_nodes..., n_outputs)
+        Effect at the nodes.
+    standard_error : ndarray of float64, shape (n_nodes..., n_outputs)
+        Standard error of the effect at the nodes; NaN where it is not estimated.
+    inputs : tuple of FeatureSpec
+        How the columns of a table are read.
+    match_names : bool
+        Whether tables are matched by column name.
+    variance : ndarray of float64, shape (n_outputs,)
+        Variance over the rows it was estimated from.
+    """
+
+    axes: tuple[AccumulationAxis, ...]
+    values: Array
+    standard_error: Array
+    inputs: tuple[FeatureSpec, ...]
+    match_names: bool
+    variance: Array
+
+    def __repr__(self) -> str:
+        """Return the features and the number of nodes."""
+        names = " & ".join(self.inputs[axis.feature].name for axis in self.axes)
+        nodes = " x ".join(str(len(axis.nodes)) for axis in self.axes)
+        return f"AccumulatedComponent({names}: {nodes} nodes)"
+
+    @property
+    def features(self) -> Subset:
+        """Positions of the features, increasing."""
+        return tuple(axis.feature for axis in self.axes)
+
+    def evaluate(self, X: Any) -> Array:
+        """Return the values on the rows of `X`, shape (n_rows, n_outputs)."""
+        columns = read_columns(X, self.inputs, match_names=self.match_names)
+        return interpolate(self.values, self.axes, columns)
+
+    def band(self, level: float = 0.95) -> tuple[Array, Array]:
+        """Return the lower and upper bound of the effect at the nodes.
+
+        They are pointwise and hold for the sampling of the rows, given the bins.
+        """
+        from scipy.special import ndtri
+
+        width = float(ndtri(0.5 + level / 2)) * self.standard_error
+        return self.values - width, self.values + width
+
+
+def interpolate(values: Array, axes: tuple[AccumulationAxis, ...], columns: Columns) -> Array:
+    """Return values at nodes, multilinear in between, on rows: shape (n_rows, n_outputs)."""
+    placed = [axis.place(columns.values[axis.feature]) for axis in axes]
+    known = np.isfinite(np.sum(placed, axis=0))
+    total = np.zeros((columns.n_rows, values.shape[-1]))
+    lower, share = [], []
+    for axis, position in zip(axes, placed, strict=True):
+        own = position[known]
+        first = np.clip(np.floor(own), 0, max(axis.n_intervals - 1, 0)).astype(np.intp)
+        lower.append(first)
+        share.append(own - first)
+    for corner in product((0, 1), repeat=len(axes)):
+        weight = np.ones(int(known.sum()))
+        node = []
+        for axis, first, part, end in zip(axes, lower, share, corner, strict=True):
+            weight = weight * (part if end else 1.0 - part)
+            node.append(np.minimum(first + end, axis.n_intervals))
+        total[known] += weight[:, None] * values[tuple(node)]
+    return total

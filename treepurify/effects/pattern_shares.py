@@ -1,0 +1,211 @@
+"""Partial dependence of leaf boxes: shares of background rows by subset of a path's features."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from functools import partial
+from math import comb
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify._kernels.accumulate import cumulate
+from treepurify._kernels.partial_dependence import (
+    add_smaller_patterns,
+    count_patterns,
+    rows_below,
+)
+from treepurify._kernels.partial_dependence_terms import add_term_corners
+from treepurify.budget import check_budget
+from treepurify.effects.accumulate import LeafBoxes
+from treepurify.effects.conditional import occurring_subsets
+from treepurify.grids.grid import EncodedRows, Grid, Subset
+from treepurify.progress import ProgressReport
+from treepurify.threads import map_threads
+
+__all__ = ["PatternShares", "pattern_shares", "term_tensors"]
+
+Array = npt.NDArray[np.float64]
+
+_LEAVES_A_PIECE = 256
+_MOST_ROWS_A_BLOCK = 1 << 15
+_LEAST_ROWS_A_BLOCK = 1 << 10
+_MARKS_BYTES = 1 << 25
+
+
+@dataclass(frozen=True, eq=False)
+class PatternShares:
+    """What the background says about each leaf's box.
+
+    Parameters
+    ----------
+    boxes : LeafBoxes
+        The leaves on the union grid.
+    limit : int
+        Largest number of features that are given together.
+    choose : ndarray of int64, shape (depth + 2, limit + 2)
+        Binomial coefficients.
+    slot_ptr : ndarray of int64, shape (n_leaves + 1,)
+        First entry of each leaf in `share`.
+    share : ndarray of float64
+        Share of the background rows that keep every condition of the leaf's path outside a
+        subset of its features, for every subset of at most `limit`, in the order of
+        `treepurify._kernels.partial_dependence.pattern_slot`.
+    """
+
+    boxes: LeafBoxes
+    limit: int
+    choose: npt.NDArray[np.int64]
+    slot_ptr: npt.NDArray[np.int64]
+    share: Array
+
+
+def pattern_shares(
+    boxes: LeafBoxes,
+    grid: Grid,
+    rows: EncodedRows,
+    limit: int,
+    memory_budget: int,
+    report: ProgressReport,
+) -> PatternShares:
+    """Count the background rows of each leaf by the conditions of its path that they break.
+
+    Partial dependence given the features T is, for one leaf, its value times the indicator of
+    its box along T times the share of rows inside the box along all other features of the
+    path. Rows are held as bit sets, one a boundary between cells, so a condition is a word
+    operation for 64 rows; counts are sums over rows, so they are taken block by block.
+
+    Raises
+    ------
+    MemoryBudgetError
+        If the shares would not fit.
+    """
+    depth = max((len(subset) for subset in boxes.subsets), default=0)
+    limit = min(limit, depth)
+    width = limit + 2
+    choose = np.array([[comb(n, k) for k in range(width)] for n in range(depth + 2)], np.int64)
+    per_leaf = choose[np.diff(boxes.entry_ptr), : limit + 1].sum(axis=1)
+    slot_ptr = np.concatenate([[0], np.cumsum(per_leaf)]).astype(np.int64)
+    check_budget(
+        8 * int(slot_ptr[-1]),
+        memory_budget,
+        f"the shares of the background for subsets of up to {limit} features of "
+        f"{len(per_leaf)} leaves",
+        "Ask for a smaller order, or raise memory_budget.",
+    )
+    counts = np.zeros(slot_ptr[-1])
+    leaves = np.flatnonzero(boxes.leaf_subset >= 0)
+    _count(boxes, grid, rows, leaves, limit, choose, slot_ptr, counts, report)
+    add_smaller_patterns(leaves, boxes.entry_ptr, limit, choose, slot_ptr, counts)
+    total = float(rows.n_rows) if rows.weights is None else float(rows.weights.sum())
+    return PatternShares(boxes, limit, choose, slot_ptr, counts / total)
+
+
+def _count(
+    boxes: LeafBoxes,
+    grid: Grid,
+    rows: EncodedRows,
+    leaves: npt.NDArray[np.intp],
+    limit: int,
+    choose: npt.NDArray[np.int64],
+    slot_ptr: npt.NDArray[np.int64],
+    counts: Array,
+    report: ProgressReport,
+) -> None:
+    used = np.zeros(grid.n_features, dtype=bool)
+    used[boxes.entry_feature] = True
+    n_cells = np.where(used, [axis.n_cells for axis in grid.axes], 1).astype(np.int64)
+    cell_ptr = np.concatenate([[0], np.cumsum(np.where(used, n_cells + 1, 0))]).astype(np.int64)
+    fitting = 64 * (_MARKS_BYTES // (8 * max(int(cell_ptr[-1]), 1)))
+    block = min(max(fitting, _LEAST_ROWS_A_BLOCK), _MOST_ROWS_A_BLOCK)
+    pieces = [leaves[i : i + _LEAVES_A_PIECE] for i in range(0, len(leaves), _LEAVES_A_PIECE)]
+    for start in range(0, rows.n_rows, block):
+        report("counting background rows", start, rows.n_rows)
+        n_rows = min(block, rows.n_rows - start)
+        below = np.empty((int(cell_ptr[-1]), -(-n_rows // 64)), dtype=np.uint64)
+        rows_below(rows.codes, start, n_rows, cell_ptr, n_cells, below)
+        weights = np.zeros(0) if rows.weights is None else rows.weights[start : start + n_rows]
+        count = partial(
+            count_patterns,
+            entry_ptr=boxes.entry_ptr,
+            entry_feature=boxes.entry_feature,
+            run_ptr=boxes.run_ptr,
+            run_start=boxes.run_start,
+            run_stop=boxes.run_stop,
+            cell_ptr=cell_ptr,
+            below=below,
+            n_rows=n_rows,
+            weights=weights,
+            limit=limit,
+            choose=choose,
+            slot_ptr=slot_ptr,
+            counts=counts,
+        )
+        map_threads(count, pieces)
+
+
+def term_tensors(
+    shares: PatternShares,
+    grid: Grid,
+    size: int,
+    n_outputs: int,
+    memory_budget: int,
+    only: Collection[Subset] | None = None,
+) -> dict[Subset, Array]:
+    """Return the terms of `size` features as tables over the cells of the union grid.
+
+    The term of S is the Moebius inverse of partial dependence,
+    ``f_S = sum over T in S of (-1)^|S - T| PD_T``.
+
+    Raises
+    ------
+    MemoryBudgetError
+        If the tables would not fit.
+    """
+    boxes = shares.boxes
+    subsets = occurring_subsets(boxes, size, grid.n_features)
+    subsets = [subset for subset in subsets if only is None or subset in only]
+    base = grid.n_features + 1
+    keys = np.array([_key(subset, base) for subset in subsets], dtype=np.int64)
+    shapes = [grid.shape(subset) for subset in subsets]
+    sizes = [int(np.prod(shape, dtype=object)) * n_outputs for shape in shapes]
+    check_budget(
+        8 * sum(sizes),
+        memory_budget,
+        f"the terms of {len(subsets)} subsets of {size} features on the union grid",
+        "Ask for a smaller order, name the interactions that you need, or raise memory_budget.",
+    )
+    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    extents = np.array(shapes, dtype=np.int64).reshape(len(shapes), size)
+    tables = np.zeros(offsets[-1])
+    add_term_corners(
+        np.flatnonzero(boxes.leaf_subset >= 0),
+        size,
+        base,
+        boxes.entry_ptr,
+        boxes.entry_feature,
+        boxes.run_ptr,
+        boxes.run_start,
+        boxes.run_stop,
+        shares.choose,
+        shares.slot_ptr,
+        shares.share,
+        keys,
+        offsets,
+        extents,
+        boxes.values,
+        boxes.output,
+        n_outputs,
+        tables,
+    )
+    found = {}
+    for i, (subset, shape) in enumerate(zip(subsets, shapes, strict=True)):
+        cumulate(tables, offsets[i], extents[i], size, n_outputs)
+        found[subset] = tables[offsets[i] : offsets[i + 1]].reshape(*shape, n_outputs)
+    return found
+
+
+def _key(subset: Subset, base: int) -> int:
+    key = 0
+    for j in subset:
+        key = key * base + j
+    return key

@@ -1,0 +1,182 @@
+"""H-statistics: exact from the terms of partial dependence, for trees on all rows."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify.budget import DEFAULT_BUDGET
+from treepurify.engines.black_box import parsed_or_none
+from treepurify.engines.compiling import announce_compilation
+from treepurify.engines.h_statistics_called import called_effects
+from treepurify.engines.h_statistics_independent import independent_shares
+from treepurify.engines.h_statistics_parsed import parsed_effects
+from treepurify.engines.h_statistics_table import HStatistics, Interaction
+from treepurify.errors import InvalidInputError
+from treepurify.grids.grid import Subset
+from treepurify.progress import ProgressReport, progress_report
+
+__all__ = ["h_statistics"]
+
+Array = npt.NDArray[np.float64]
+Moments = Mapping[Subset, tuple[Array, Array]]
+
+_INTERVAL = (2.5, 97.5)
+_ROWS_OF_A_FUNCTION = 500
+
+
+def h_statistics(
+    model: Any,
+    X: Any,
+    *,
+    order: int = 2,
+    sample_weight: npt.ArrayLike | None = None,
+    feature_names: Sequence[str] | None = None,
+    sample_size: int = _ROWS_OF_A_FUNCTION,
+    bootstrap: int = 0,
+    seed: int = 0,
+    purified: bool = True,
+    memory_budget: int = DEFAULT_BUDGET,
+    progress: bool = True,
+) -> HStatistics:
+    r"""Say how much of a model is interaction, by feature, pair and triple.
+
+    With partial dependence functions ``PD`` centred over the rows (Friedman and Popescu 2008,
+    equations 44 to 46), squared and summed over the rows,
+
+    * a pair: ``(PD_jk - PD_j - PD_k)`` beside ``PD_jk``;
+    * a feature with all others: ``(f - PD_j - PD_(without j))`` beside ``f``;
+    * a triple: what ``PD_jkl`` has beyond its pairs and mains, beside ``PD_jkl``;
+    * all together: ``f`` minus all main effects, beside ``f``.
+
+    The numerators are the terms of `partial_dependence_anova`. Tree ensembles and EBMs get
+    exact numbers from all rows and all pairs. A function is called on every pair of rows of a
+    sample, as the definition says.
+
+    Under dependent features the ratios can exceed one. ``purified_share`` is their
+    counterpart in the functional ANOVA under independent features: a share of variance, so it
+    lies between 0 and 1. Both ask the model about combinations that the rows may not contain;
+    ``diagnostics["extrapolation"]`` says how many.
+
+    Parameters
+    ----------
+    model : object, str, Path or callable
+        As in `partial_dependence_anova`.
+    X : array_like or table of shape (n_rows, n_features)
+        The rows, which are the background too.
+    order : {2, 3}
+        Whether triples are computed too.
+    sample_weight : array_like of shape (n_rows,), optional
+        Weight of each row.
+    feature_names : sequence of str, optional
+        Names of the features, in the order of the model.
+    sample_size : int
+        Most rows that a function is evaluated on, drawn at random.
+    bootstrap : int
+        Number of resamples of the rows behind the intervals; none by default.
+    seed : int
+        Seed of the sample and of the bootstrap.
+    purified : bool
+        Whether to compute the shares under independent features; for tree ensembles and EBMs.
+    memory_budget : int
+        Bytes that tables may take.
+    progress : bool
+        Whether to report progress on standard error after the first second.
+
+    Returns
+    -------
+    HStatistics
+
+    Raises
+    ------
+    InvalidInputError
+        If the rows or an option cannot be used.
+    MemoryBudgetError
+        If the values would not fit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.tree import DecisionTreeRegressor
+    >>> X = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
+    >>> h = h_statistics(DecisionTreeRegressor().fit(X, X.all(axis=1)), X)
+    >>> h.pairs()[["first", "second", "h_squared", "purified_share"]]
+      first second  h_squared  purified_share
+    0    x0     x1   0.333333        0.333333
+    """
+    _check(order, sample_size, bootstrap)
+    report = progress_report(progress)
+    parsed = parsed_or_none(model, feature_names, X)
+    shares: Mapping[Subset, Array] = {}
+    if parsed is None:
+        effects = called_effects(
+            model,
+            X,
+            order,
+            feature_names,
+            sample_weight,
+            sample_size,
+            seed,
+            bool(bootstrap),
+            memory_budget,
+            report,
+        )
+    else:
+        announce_compilation(show=progress)
+        effects = parsed_effects(model, parsed, X, order, sample_weight, memory_budget, report)
+        if purified:
+            shares = independent_shares(parsed, X, order, sample_weight, memory_budget, report)
+    moments = effects.moments(None)
+    intervals = _intervals(effects.moments, effects.shares, bootstrap, seed, report)
+    unknown = np.full(len(effects.output_names), np.nan)
+    interactions = {}
+    for subset in sorted(moments, key=lambda s: (len(s), s)):
+        numerator, denominator = moments[subset]
+        low, high = intervals.get(subset, (unknown, unknown))
+        interactions[subset] = Interaction(
+            subset, numerator, denominator, shares.get(subset, unknown), low, high
+        )
+    return HStatistics(
+        interactions,
+        moments[()][1],
+        effects.feature_names,
+        effects.output_names,
+        effects.measure,
+        {**effects.diagnostics, "bootstrap": bootstrap, "seed": seed},
+    )
+
+
+def _check(order: int, sample_size: int, bootstrap: int) -> None:
+    if order not in (2, 3):
+        raise InvalidInputError(f"order must be 2 or 3, got {order!r}")
+    if sample_size < 2:
+        raise InvalidInputError(f"sample_size must be at least 2, got {sample_size}")
+    if bootstrap < 0 or bootstrap == 1:
+        raise InvalidInputError(f"bootstrap must be 0 or at least 2, got {bootstrap}")
+
+
+def _intervals(
+    moments: Callable[[npt.NDArray[np.intp]], Moments],
+    shares: Array,
+    resamples: int,
+    seed: int,
+    report: ProgressReport,
+) -> dict[Subset, tuple[Array, Array]]:
+    """Return percentile intervals over resamples of the rows, points and background alike."""
+    if resamples == 0:
+        return {}
+    rng = np.random.default_rng(seed)
+    ratios: dict[Subset, list[Array]] = {}
+    for done in range(resamples):
+        report("resampling rows", done, resamples)
+        drawn = rng.choice(len(shares), size=len(shares), p=shares)
+        for subset, (numerator, denominator) in moments(np.sort(drawn)).items():
+            positive = denominator > 0
+            ratio = numerator / np.where(positive, denominator, 1.0)
+            ratios.setdefault(subset, []).append(np.where(positive, ratio, 0.0))
+    found = {}
+    for subset, values in ratios.items():
+        low, high = np.percentile(np.array(values), _INTERVAL, axis=0)
+        found[subset] = (low, high)
+    return found

@@ -1,0 +1,131 @@
+"""The purified counterpart of H-statistics: shares of variance under independent features."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify.effects.accumulate import ensemble_cuts, leaf_boxes
+from treepurify.effects.conditional import conditional_tensors, entry_probabilities
+from treepurify.engines.closed_form import centred
+from treepurify.engines.indices import leaf_pair_indices
+from treepurify.engines.inputs import row_weights
+from treepurify.engines.tree import purify
+from treepurify.grids.grid import Subset, make_grid
+from treepurify.models.ensemble import TreeEnsemble
+from treepurify.models.parse import Model
+from treepurify.models.tables import AdditiveTables
+from treepurify.progress import ProgressReport
+from treepurify.weights import Independent
+from treepurify.weights.weighting import outer_product
+
+__all__ = ["independent_shares"]
+
+Array = npt.NDArray[np.float64]
+
+_MOST_PAIRS = 400_000_000
+
+
+def independent_shares(
+    parsed: Model,
+    X: Any,
+    order: int,
+    sample_weight: npt.ArrayLike | None,
+    memory_budget: int,
+    report: ProgressReport,
+) -> Mapping[Subset, Array]:
+    """Return the share of variance of each interaction when features are independent.
+
+    Components are then uncorrelated, so every ratio of an H-statistic becomes a sum of their
+    variances over another that contains it: it lies between 0 and 1.
+    """
+    report("purifying under independent features", 0, 0)
+    if isinstance(parsed, TreeEnsemble):
+        found = _of_ensemble(parsed, X, order, sample_weight, memory_budget, report)
+    else:
+        found = _of_tables(parsed, X, sample_weight, memory_budget)
+    variance, whole, containing = found
+    n_features = parsed.n_features
+    zero = np.zeros(parsed.n_outputs)
+    mains = [variance.get((j,), zero) for j in range(n_features)]
+    shares: dict[Subset, Array] = {(): _share(whole - sum(mains, zero), whole)}
+    for j in range(n_features):
+        shares[(j,)] = _share(containing[j] - mains[j], whole)
+    larger = [s for s in variance if len(s) > 2]
+    for subset in [*combinations(range(n_features), 2), *larger]:
+        parts = (part for r in range(1, len(subset) + 1) for part in combinations(subset, r))
+        joint = sum((variance[part] for part in parts if part in variance), zero)
+        shares[subset] = _share(variance.get(subset, zero), joint)
+    return shares
+
+
+def _of_tables(
+    parsed: AdditiveTables, X: Any, sample_weight: npt.ArrayLike | None, memory_budget: int
+) -> tuple[dict[Subset, Array], Array, list[Array]]:
+    """Return the variance of each component, of the model, and of all that contain a feature."""
+    d = purify(
+        parsed,
+        X,
+        weights="independent",
+        order=None,
+        sample_weight=sample_weight,
+        memory_budget=memory_budget,
+        progress=False,
+    )
+    variance = {subset: component.variance for subset, component in d.components.items()}
+    zero = np.zeros(d.n_outputs)
+    containing = [
+        sum((v for s, v in variance.items() if j in s), zero) for j in range(parsed.n_features)
+    ]
+    return variance, sum(variance.values(), zero), containing
+
+
+def _of_ensemble(
+    parsed: TreeEnsemble,
+    X: Any,
+    order: int,
+    sample_weight: npt.ArrayLike | None,
+    memory_budget: int,
+    report: ProgressReport,
+) -> tuple[dict[Subset, Array], Array, list[Array]]:
+    """Return the same for an ensemble: components of low order, totals from pairs of leaves."""
+    columns = parsed.columns(X)
+    grid, rows = make_grid(
+        columns, parsed.features, ensemble_cuts(parsed), match_names=parsed.has_feature_names
+    )
+    weights = row_weights(columns, Independent(), sample_weight)
+    rows = None if rows is None else replace(rows, weights=weights)
+    boxes = leaf_boxes(parsed, grid)
+    used = sorted({j for subset in boxes.subsets for j in subset})
+    tables = Independent().tables(grid, rows, [(j,) for j in used])
+    margins = {j: tables[(j,)] for j in used}
+    probability = entry_probabilities(boxes, margins, grid)
+    variance = {}
+    for size in range(1, order + 1):
+        tensors = conditional_tensors(
+            boxes, probability, grid, size, parsed.n_outputs, memory_budget
+        )
+        for subset, values in tensors.items():
+            own = [margins[j] for j in subset]
+            pure = centred(values, own)
+            variance[subset] = np.tensordot(outer_product(own), pure**2, axes=len(subset))
+    indices = leaf_pair_indices(
+        boxes,
+        grid,
+        margins,
+        parsed.n_outputs,
+        "independent",
+        most_pairs=_MOST_PAIRS,
+        seed=0,
+        report=report,
+    )
+    return variance, indices.variance, list(indices.feature_total.T)
+
+
+def _share(part: Array, whole: Array) -> Array:
+    """Return the ratio, kept from leaving [0, 1] by rounding; zero over zero."""
+    ratio = part / np.where(whole > 0, whole, 1.0)
+    return np.clip(np.where(whole > 0, ratio, 0.0), 0.0, 1.0)

@@ -1,0 +1,213 @@
+"""Interaction effects of tree ensembles and EBMs on all rows, exactly."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify._kernels.partial_dependence_terms import leave_one_out
+from treepurify.budget import check_budget
+from treepurify.components import evaluate_each
+from treepurify.effects.accumulate import LeafBoxes, ensemble_cuts, leaf_boxes
+from treepurify.effects.conditional import entry_probabilities, occurring_subsets
+from treepurify.effects.pattern_component import PatternComponent
+from treepurify.effects.pattern_shares import pattern_shares, term_tensors
+from treepurify.engines.h_statistics_effects import HEffects, Moments, moments_of_terms
+from treepurify.engines.model_check import check_against_library
+from treepurify.engines.partial_dependence_support import outside_support
+from treepurify.engines.partial_dependence_tables import tables_anova
+from treepurify.engines.partial_dependence_trees import (
+    Background,
+    describe_background,
+    read_background,
+)
+from treepurify.grids.grid import EncodedRows, Subset
+from treepurify.models.ensemble import TreeEnsemble
+from treepurify.models.parse import Model
+from treepurify.models.tables import AdditiveTables
+from treepurify.progress import ProgressReport
+from treepurify.threads import map_threads
+from treepurify.weights import Empirical
+
+__all__ = ["parsed_effects"]
+
+Array = npt.NDArray[np.float64]
+
+_ROWS_A_BLOCK = 4096
+
+
+def parsed_effects(
+    model: Any,
+    parsed: Model,
+    X: Any,
+    order: int,
+    sample_weight: npt.ArrayLike | None,
+    memory_budget: int,
+    report: ProgressReport,
+) -> HEffects:
+    """Return the effects of a parsed model on the rows of `X`."""
+    if isinstance(parsed, AdditiveTables):
+        return _of_tables(model, parsed, X, sample_weight, memory_budget, report)
+    given = read_background(parsed, X, None, sample_weight, ensemble_cuts(parsed), "auto")
+    check_against_library(model, parsed, X, given.points)
+    boxes = leaf_boxes(parsed, given.grid)
+    used = sorted({j for subset in boxes.subsets for j in subset})
+    n_arrays = len(used) * 3 + len(used) * (len(used) - 1) // 2
+    check_budget(
+        8 * given.rows.n_rows * parsed.n_outputs * n_arrays,
+        memory_budget,
+        f"the interaction effects of {len(used)} features on {given.rows.n_rows} rows",
+        "Pass fewer rows, or raise memory_budget.",
+    )
+    ensemble = _Ensemble(
+        parsed,
+        given,
+        boxes,
+        parsed.margin(given.columns, precision="float64"),
+        order,
+        memory_budget,
+        report,
+    )
+    extrapolation = outside_support(given.points, given.columns, tuple(used))
+    return HEffects(
+        ensemble.moments,
+        given.shares,
+        parsed.feature_names,
+        parsed.output_names,
+        describe_background(given.rows.n_rows, extrapolation),
+        {"exact": True, "rows": given.rows.n_rows, "extrapolation": extrapolation},
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Ensemble:
+    parsed: TreeEnsemble
+    given: Background
+    boxes: LeafBoxes
+    margin: Array
+    order: int
+    memory_budget: int
+    report: ProgressReport
+
+    def moments(self, drawn: npt.NDArray[np.intp] | None) -> Moments:
+        """Return numerators and denominators on the rows, or on a resample of them."""
+        rows, margin, shares = self.given.rows, self.margin, self.given.shares
+        if drawn is not None:
+            rows = EncodedRows(np.ascontiguousarray(rows.codes[:, drawn]))
+            margin = margin[drawn]
+            shares = np.full(len(drawn), 1.0 / len(drawn))
+        terms = self._terms(rows)
+        n_features = self.parsed.n_features
+        change = _changes(self.boxes, self.given, rows, self.parsed.n_outputs)
+        without = {
+            # What averaging over j takes away, but for the main effect of j itself.
+            j: -change[:, j] - terms.get((j,), np.zeros_like(margin))
+            for j in range(n_features)
+        }
+        return moments_of_terms(terms, without, margin, shares, combinations(range(n_features), 2))
+
+    def _terms(self, rows: EncodedRows) -> Mapping[Subset, Array]:
+        grid, n_outputs = self.given.grid, self.parsed.n_outputs
+        shares = pattern_shares(self.boxes, grid, rows, self.order, self.memory_budget, self.report)
+        found: dict[Subset, Array] = {}
+        for size in (1, 2):
+            tables = term_tensors(shares, grid, size, n_outputs, self.memory_budget)
+            for subset, table in tables.items():
+                found[subset] = table[tuple(rows.codes[j] for j in subset)]
+        if self.order > 2:
+            for subset in occurring_subsets(self.boxes, 3, grid.n_features):
+                term = PatternComponent(subset, grid, shares, rows, n_outputs)
+                found[subset] = term.on_background()
+        return found
+
+
+def _changes(boxes: LeafBoxes, given: Background, rows: EncodedRows, n_outputs: int) -> Array:
+    """Return ``PD_(without j) - f`` on every row, shape (n_rows, n_features, n_outputs)."""
+    used = sorted({j for subset in boxes.subsets for j in subset})
+    tables = Empirical().tables(given.grid, rows, [(j,) for j in used])
+    probability = entry_probabilities(boxes, {j: tables[(j,)] for j in used}, given.grid)
+    leaves = np.flatnonzero(boxes.leaf_subset >= 0)
+    change = np.zeros((rows.n_rows, given.grid.n_features, n_outputs))
+
+    def add_block(start: int) -> None:
+        block = slice(start, start + _ROWS_A_BLOCK)
+        leave_one_out(
+            leaves,
+            boxes.entry_ptr,
+            boxes.entry_feature,
+            boxes.run_ptr,
+            boxes.run_start,
+            boxes.run_stop,
+            probability,
+            np.ascontiguousarray(rows.codes[:, block]),
+            boxes.values,
+            boxes.output,
+            np.empty(len(change[block]), dtype=np.uint8),
+            np.empty(len(change[block]), dtype=np.int16),
+            change[block],
+        )
+
+    map_threads(add_block, range(0, rows.n_rows, _ROWS_A_BLOCK))
+    return change
+
+
+def _of_tables(
+    model: Any,
+    parsed: AdditiveTables,
+    X: Any,
+    sample_weight: npt.ArrayLike | None,
+    memory_budget: int,
+    report: ProgressReport,
+) -> HEffects:
+    """Return the effects of an EBM, whose terms are all known.
+
+    Resamples of the rows move the terms too; they are decomposed again.
+    """
+    columns = parsed.columns(X)
+
+    def decompose(drawn: npt.NDArray[np.intp] | None) -> tuple[Moments, Any]:
+        own = columns if drawn is None else columns.take(drawn)
+        weights = sample_weight if drawn is None else None
+        d = tables_anova(
+            model if drawn is None else parsed,
+            parsed,
+            own,
+            None,
+            order=None,
+            interactions=None,
+            sample_weight=weights,
+            missing_cells="auto",
+            memory_budget=memory_budget,
+            report=report,
+        )
+        values = evaluate_each(d.components.values(), own)
+        terms = dict(zip(d.components, values, strict=True))
+        shares = np.full(own.n_rows, 1.0 / own.n_rows)
+        if weights is not None:
+            shares = np.asarray(weights, dtype=np.float64)
+            shares = shares / shares.sum()
+        zero = np.zeros((own.n_rows, parsed.n_outputs))
+        margin = d.intercept + sum(terms.values(), zero)
+        without = {
+            j: sum((v for s, v in terms.items() if j in s and len(s) > 1), zero)
+            for j in range(parsed.n_features)
+        }
+        pairs = combinations(range(parsed.n_features), 2)
+        return moments_of_terms(terms, without, margin, shares, pairs), (d, shares)
+
+    first, (d, shares) = decompose(None)
+    return HEffects(
+        lambda drawn: first if drawn is None else decompose(drawn)[0],
+        shares,
+        parsed.feature_names,
+        parsed.output_names,
+        d.measure,
+        {
+            "exact": True,
+            "rows": columns.n_rows,
+            "extrapolation": d.diagnostics["extrapolation"],
+        },
+    )

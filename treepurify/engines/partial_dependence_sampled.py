@@ -1,0 +1,286 @@
+"""Partial dependence of any function, over a sample of the background, with standard errors."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify.budget import check_budget
+from treepurify.columns import Columns, read_columns
+from treepurify.components import Component
+from treepurify.decomposition import Decomposition
+from treepurify.engines.black_box import BlackBox, FunctionRemainder, black_box, splice
+from treepurify.engines.inputs import Interactions, row_weights
+from treepurify.engines.partial_dependence_support import outside_support
+from treepurify.errors import InvalidInputError
+from treepurify.grids.grid import Subset
+from treepurify.progress import ProgressReport
+from treepurify.weights import Empirical
+
+__all__ = ["SampledBackground", "SampledComponent", "partial_dependence", "sampled_anova"]
+
+Array = npt.NDArray[np.float64]
+
+_POINTS = 100
+_POINTS_A_BLOCK = 512
+
+
+@dataclass(frozen=True, eq=False)
+class SampledBackground:
+    """A function and the background rows that it is averaged over.
+
+    Parameters
+    ----------
+    box : BlackBox
+        The function.
+    rows : Columns
+        The sampled background rows.
+    shares : ndarray of float64, shape (n_rows,)
+        Their weights, which sum to one.
+    unseen : float
+        Share of the whole background that is not in the sample.
+    """
+
+    box: BlackBox
+    rows: Columns
+    shares: Array
+    unseen: float
+
+    def standard_error(self, differences: Array) -> Array:
+        """Return the standard error of means over the sample, along the second axis.
+
+        It refers to the mean over the whole background: zero where all of it was used.
+        """
+        mean = np.einsum("z,pzk->pk", self.shares, differences)
+        spread = np.einsum("z,pzk->pk", self.shares**2, (differences - mean[:, None]) ** 2)
+        n = self.rows.n_rows
+        return np.asarray(np.sqrt(spread * self.unseen * n / max(n - 1, 1)))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SampledComponent:
+    """The Moebius inverse of sampled partial dependence at one subset of features.
+
+    Parameters
+    ----------
+    features : tuple of int
+        Positions of the features, increasing.
+    given : SampledBackground
+        The function and the background.
+    intercept : ndarray of float64, shape (n_outputs,)
+        Mean of the function over the background.
+    variance : ndarray of float64, shape (n_outputs,)
+        Variance over the rows on which standard errors were estimated; NaN where it was not.
+    """
+
+    features: Subset
+    given: SampledBackground
+    intercept: Array
+    variance: Array
+
+    def __repr__(self) -> str:
+        """Return the features."""
+        names = " & ".join(self.given.box.features[j].name for j in self.features)
+        return f"SampledComponent({names})"
+
+    def evaluate(self, X: Any) -> Array:
+        """Return the values on the rows of `X`, shape (n_rows, n_outputs).
+
+        The function is called on every distinct combination of the features' values with
+        every background row, once for each part of the features.
+        """
+        columns = self.given.box.inputs.columns(X)
+        own = np.stack([columns.values[j] for j in self.features], axis=1)
+        _, first, inverse = np.unique(own, axis=0, return_index=True, return_inverse=True)
+        points = columns.take(first)
+        size = len(self.features)
+        total = np.tile((-1.0) ** size * self.intercept, (len(first), 1))
+        for count in range(1, size + 1):
+            for part in combinations(self.features, count):
+                sign = (-1.0) ** (size - count)
+                total += sign * partial_dependence(self.given, points, part)
+        return np.asarray(total[inverse.reshape(-1)])
+
+
+def partial_dependence(given: SampledBackground, points: Columns, features: Subset) -> Array:
+    """Return the partial dependence at the points, shape (n_points, n_outputs)."""
+    total = np.empty((points.n_rows, given.box.n_outputs))
+    for start in range(0, points.n_rows, _POINTS_A_BLOCK):
+        block = np.arange(start, min(start + _POINTS_A_BLOCK, points.n_rows))
+        values = spliced_values(given, points.take(block), features)
+        total[block] = np.einsum("z,pzk->pk", given.shares, values)
+    return total
+
+
+def spliced_values(given: SampledBackground, points: Columns, features: Subset) -> Array:
+    """Return the function for every point and background row, (n_points, n_rows, n_outputs)."""
+    values = given.box(splice(points, given.rows, features))
+    return values.reshape(points.n_rows, given.rows.n_rows, -1)
+
+
+def sampled_anova(
+    f: Any,
+    X: Any,
+    background: Any,
+    *,
+    order: int | None,
+    interactions: Interactions | None,
+    feature_names: Sequence[str] | None,
+    sample_weight: npt.ArrayLike | None,
+    background_size: int,
+    seed: int,
+    memory_budget: int,
+    report: ProgressReport,
+) -> Decomposition:
+    """Return the terms of a function; see `partial_dependence_anova`."""
+    box, columns = black_box(f, X, feature_names)
+    own = columns
+    if background is not None:
+        own = read_columns(background, box.features, match_names=box.dtypes is not None)
+    given = _sample(box, own, sample_weight, background_size, seed)
+    points = columns.take(_some(columns.n_rows, _POINTS, seed + 1))
+    most = len(box.features) if order is None else min(order, len(box.features))
+    subsets = _subsets(box, most, interactions)
+    lower = {part for s in subsets for r in range(1, len(s)) for part in combinations(s, r)}
+    lower |= {s for s in subsets if any(set(s) < set(t) for t in subsets)}
+    entries = points.n_rows * given.rows.n_rows * box.n_outputs
+    check_budget(
+        8 * entries * (len(lower) + 4),
+        memory_budget,
+        f"the values of {len(subsets)} terms at {points.n_rows} points and {given.rows.n_rows} "
+        "background rows",
+        "Ask for a smaller order or background_size, name the interactions that you need, or "
+        "raise memory_budget.",
+    )
+    start = box(given.rows)
+    intercept = given.shares @ start
+    known: dict[Subset, Array] = {(): np.broadcast_to(start, (points.n_rows, *start.shape))}
+    components: dict[Subset, Component] = {}
+    errors = {}
+    total = np.zeros((points.n_rows, box.n_outputs))
+    for done, subset in enumerate(subsets):
+        report("averaging over the background", done, len(subsets))
+        differences = _differences(given, points, subset, known, keep=subset in lower)
+        values = np.einsum("z,pzk->pk", given.shares, differences)
+        total += values
+        error = given.standard_error(differences)
+        errors[" & ".join(box.features[j].name for j in subset)] = {
+            "root_mean_square": float(np.sqrt(np.mean(error**2))),
+            "largest": float(np.max(error)),
+        }
+        components[subset] = SampledComponent(subset, given, intercept, values.var(axis=0))
+    used = tuple(range(len(box.features)))
+    extrapolation = outside_support(columns, own, used, seed)
+    rest = box(points) - intercept - total
+    complete = most == len(box.features) and interactions is None
+    remainder = FunctionRemainder(
+        box,
+        intercept,
+        tuple(components.values()),
+        rest.var(axis=0),
+        partial(_find, given, intercept),
+    )
+    return Decomposition(
+        intercept=intercept,
+        components=components,
+        output_names=box.output_names,
+        measure=(
+            f"interventional (partial dependence over {given.rows.n_rows} of {own.n_rows} "
+            f"background rows, {extrapolation['share']:.0%} of its points outside their joint "
+            "support)"
+        ),
+        engine="partial dependence (sampled)",
+        inputs=box.inputs,
+        remainder=None if complete else remainder,
+        diagnostics={
+            "exact": False,
+            "background_rows": own.n_rows,
+            "sampled_rows": given.rows.n_rows,
+            "seed": seed,
+            "points": points.n_rows,
+            "standard_error": errors,
+            "intercept_standard_error": given.standard_error(start[None])[0].tolist(),
+            "extrapolation": extrapolation,
+        },
+    )
+
+
+def _sample(
+    box: BlackBox, rows: Columns, sample_weight: npt.ArrayLike | None, size: int, seed: int
+) -> SampledBackground:
+    if rows.n_rows == 0:
+        raise InvalidInputError("background has no rows; pass the rows to average over")
+    weights = row_weights(rows, Empirical(), sample_weight)
+    weights = np.ones(rows.n_rows) if weights is None else weights
+    picked = _some(rows.n_rows, size, seed)
+    if not np.any(weights[picked] > 0):
+        raise InvalidInputError(
+            "every sampled background row has weight zero; take rows without weight out, or raise "
+            "background_size"
+        )
+    own = weights[picked]
+    return SampledBackground(
+        box, rows.take(picked), own / own.sum(), 1.0 - len(picked) / rows.n_rows
+    )
+
+
+def _some(n_rows: int, most: int, seed: int) -> npt.NDArray[np.intp]:
+    """Return the rows of a sample without repeats, in order."""
+    if n_rows <= most:
+        return np.arange(n_rows)
+    return np.sort(np.random.default_rng(seed).choice(n_rows, size=most, replace=False))
+
+
+def _subsets(box: BlackBox, most: int, interactions: Interactions | None) -> list[Subset]:
+    features = range(len(box.features))
+    if interactions is None:
+        return [s for size in range(1, most + 1) for s in combinations(features, size)]
+    names = [spec.name for spec in box.features]
+    found: set[Subset] = set()
+    for interaction in interactions:
+        if isinstance(interaction, str) or len(set(interaction)) < 2:
+            raise InvalidInputError(
+                'interactions take tuples of two or more different features, such as [("age", '
+                f'"hours")]; got {interaction!r}'
+            )
+        unknown = [name for name in interaction if name not in names and name not in features]
+        if unknown:
+            raise InvalidInputError(f"no feature {unknown[0]!r}; the function has {names[:20]}")
+        positions = (names.index(j) if isinstance(j, str) else int(j) for j in interaction)
+        found.add(tuple(sorted(positions)))
+    kept = {s for s in found if len(s) <= most}
+    return [(j,) for j in features] + sorted(kept, key=lambda s: (len(s), s))
+
+
+def _differences(
+    given: SampledBackground,
+    points: Columns,
+    subset: Subset,
+    known: dict[Subset, Array],
+    *,
+    keep: bool,
+) -> Array:
+    """Return the term's differences for every point and background row, and keep its values."""
+    values = known.get(subset)
+    if values is None:
+        values = spliced_values(given, points, subset)
+    if keep:
+        known[subset] = values
+    total = values.copy()
+    for size in range(len(subset)):
+        for part in combinations(subset, size):
+            if part not in known:
+                known[part] = spliced_values(given, points, part)
+            total += (-1.0) ** (len(subset) - size) * known[part]
+    return total
+
+
+def _find(given: SampledBackground, intercept: Array, subset: Subset) -> Component | None:
+    """Return the term of any subset, which is evaluated when it is asked for."""
+    if not subset:
+        return None
+    return SampledComponent(subset, given, intercept, np.full(len(intercept), np.nan))

@@ -1,0 +1,95 @@
+"""How many of the points that partial dependence evaluates lie where there are no data."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify.columns import Columns
+from treepurify.grids.grid import Subset
+
+__all__ = ["outside_support", "support_sentence"]
+
+_BINS = 10
+_DRAWS = 2000
+_MOST_LOOKUPS = 50_000_000
+_MOST_ROWS = 100_000
+
+
+def outside_support(
+    points: Columns, background: Columns, used: Subset, seed: int = 0
+) -> dict[str, Any]:
+    """Return the share of evaluated points outside the joint support of the background.
+
+    Partial dependence sets one feature to the value of another row. A point counts as outside
+    where, for some pair of features that the model uses, its two values fall into a cell
+    without a background row, numeric features being cut at their deciles. The share is a
+    mean over draws of a point and a background row.
+
+    Returns
+    -------
+    dict
+        ``share`` over all features, its ``standard_error``, ``by_feature`` and ``meaning``.
+    """
+    rng = np.random.default_rng(seed)
+    rest = background.take(_some(rng, background.n_rows))
+    draws = int(min(_DRAWS, max(_MOST_LOOKUPS / max(len(used), 1) ** 2, 50)))
+    edges = [_edges(rest, j) for j in used]
+    seen = [_bins(rest, j, edge) for j, edge in zip(used, edges, strict=True)]
+    moved = points.take(rng.integers(0, points.n_rows, size=draws))
+    kept = rng.integers(0, rest.n_rows, size=draws)
+    own = [_bins(moved, j, edge) for j, edge in zip(used, edges, strict=True)]
+    sizes = [int(max(a.max(), b.max())) + 1 for a, b in zip(seen, own, strict=True)]
+    by_feature = {}
+    for i in range(len(used)):
+        outside = np.zeros(draws, dtype=bool)
+        for k in range(len(used)):
+            if k != i:
+                known = np.zeros((sizes[i], sizes[k]), dtype=bool)
+                known[seen[i], seen[k]] = True
+                outside |= ~known[own[i], seen[k][kept]]
+        by_feature[background.features[used[i]].name] = float(outside.mean())
+    share = float(np.mean(list(by_feature.values()))) if by_feature else 0.0
+    return {
+        "share": share,
+        "standard_error": float(np.sqrt(share * (1 - share) / draws)),
+        "by_feature": by_feature,
+        "draws": draws,
+        "seed": seed,
+        "meaning": (
+            "share of points with one feature from another row for which some pair of features "
+            "falls into a cell of deciles without a background row"
+        ),
+    }
+
+
+def support_sentence(facts: dict[str, Any]) -> str:
+    """Return the caveat in words."""
+    return (
+        f"About {facts['share']:.0%} of the points that partial dependence evaluates lie outside "
+        "the joint support of the background (cells of deciles of two features without a row): "
+        "there the terms say what the model extrapolates."
+    )
+
+
+def _some(rng: np.random.Generator, n_rows: int) -> npt.NDArray[np.intp]:
+    if n_rows <= _MOST_ROWS:
+        return np.arange(n_rows)
+    return np.sort(rng.choice(n_rows, size=_MOST_ROWS, replace=False))
+
+
+def _edges(columns: Columns, j: int) -> npt.NDArray[Any]:
+    values = columns.values[j]
+    finite = values[np.isfinite(values)]
+    if columns.features[j].is_categorical or not len(finite):
+        return np.zeros(0)
+    return np.unique(np.quantile(finite, np.arange(1, _BINS) / _BINS))
+
+
+def _bins(columns: Columns, j: int, edges: npt.NDArray[Any]) -> npt.NDArray[np.intp]:
+    values = columns.values[j]
+    missing = np.isnan(values)
+    if columns.features[j].is_categorical:
+        last = columns.features[j].n_codes + 1
+        return np.asarray(np.where(missing, last, values), dtype=np.intp)
+    return np.where(missing, len(edges) + 1, np.searchsorted(edges, values, side="right"))
