@@ -192,6 +192,7 @@ def _overview(d: Decomposition) -> str:
                 ("Outputs", outputs),
                 ("Scale of effects", _scale_in_words(d)),
                 ("Measure", d.measure),
+                ("Method", str(d.diagnostics.get("method", d.engine))),
                 ("Rows", f"{rows:,}" if rows is not None else "none"),
                 ("Effects by number of features", "; ".join(per_order)),
                 ("Intercept", ", ".join(f"{value:.6g}" for value in d.intercept)),
