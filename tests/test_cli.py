@@ -12,11 +12,11 @@ import xgboost
 from typer.testing import CliRunner
 
 import treepurify as tp
+from tests.cases import needs_stored_labels
 from treepurify import demo
 from treepurify.cli.app import app
 from treepurify.cli.data import read_data
 from treepurify.export.frame import effects_frame
-from treepurify.models.parse import parse_model
 from treepurify.storage import load
 
 
@@ -50,8 +50,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture
 def labelled(folder):
-    if parse_model(folder / "model.json").features[0].categories is None:
-        pytest.skip("this version of XGBoost does not store the labels of categories")
+    needs_stored_labels(folder / "model.json")
 
 
 OPTIONS = ("--target-column", "price", "--sample-weight-column", "weight", "--quiet")

@@ -7,6 +7,7 @@ import xgboost
 from typer.testing import CliRunner
 
 import treepurify as tp
+from tests.cases import needs_stored_labels
 from treepurify.analysis.comparison import compare
 from treepurify.auditing import audit
 from treepurify.cli.app import app
@@ -32,10 +33,16 @@ def folder(tmp_path_factory):
     return path
 
 
+@pytest.fixture
+def labelled(folder):
+    needs_stored_labels(folder / "one.json")
+
+
 def rows(folder):
     return pd.read_parquet(folder / "features.parquet")
 
 
+@pytest.mark.usefixtures("labelled")
 def test_compare_two_distributions(folder, tmp_path):
     out = tmp_path / "terms.csv"
     result = run(
@@ -66,6 +73,7 @@ def test_compare_two_models(folder):
     assert "twice" in wrong.output
 
 
+@pytest.mark.usefixtures("labelled")
 def test_audit_writes_findings_and_report(folder, tmp_path):
     out = tmp_path / "audit"
     result = run(
@@ -102,6 +110,7 @@ def test_report_of_a_saved_decomposition(folder, tmp_path):
     assert "treepurify: " in refused.output
 
 
+@pytest.mark.usefixtures("labelled")
 def test_an_audit_needs_rows(folder, tmp_path):
     empty = tmp_path / "empty.csv"
     empty.write_text("a,kind\n")

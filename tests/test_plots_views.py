@@ -8,6 +8,7 @@ import xgboost
 from matplotlib.figure import Figure
 
 import treepurify as tp
+from tests.cases import needs_stored_labels
 from treepurify import plots
 from treepurify.analysis.comparison import compare
 from treepurify.auditing import audit
@@ -38,6 +39,11 @@ def model(X):
     ).fit(X, y)
 
 
+@pytest.fixture
+def labelled(model):
+    needs_stored_labels(model)
+
+
 @pytest.fixture(scope="module")
 def d(model, X):
     return tp.purify(model, X)
@@ -66,6 +72,7 @@ def test_waterfall_ends_at_the_prediction(d, X, parts):
     assert f"{prediction:.4g} for this row" in ax.get_xlabel()
 
 
+@pytest.mark.usefixtures("labelled")
 def test_waterfall_shows_shapley_values(d, X):
     ax = plots.waterfall(d, X.iloc[[0]], parts="shapley")
     shown = dict(zip(names_of(ax), (bar.get_width() for bar in ax.patches), strict=False))
@@ -157,6 +164,7 @@ def test_overlay_shows_both_curves(d, uniform):
     np.testing.assert_array_equal(curves["rows"], d["a"].values[:, 0])
 
 
+@pytest.mark.usefixtures("labelled")
 def test_overlay_of_categories(d, uniform):
     ax = plots.overlay({"rows": d, "even": uniform}, "kind", sort="name")
     assert names_of(ax) == sorted(KINDS)
@@ -166,6 +174,7 @@ def test_overlay_of_categories(d, uniform):
         plots.overlay({}, "kind")
 
 
+@pytest.mark.usefixtures("labelled")
 def test_categories_in_three_orders(d):
     by_mass = names_of(plots.main_effect(d, "kind", sort="mass"))
     mass = dict(zip(KINDS, d["kind"].mass, strict=True))

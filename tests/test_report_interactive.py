@@ -14,6 +14,7 @@ import xgboost
 from sklearn.ensemble import GradientBoostingClassifier
 
 import treepurify as tp
+from tests.cases import needs_stored_labels
 from treepurify.auditing import audit
 from treepurify.report import write_html
 from treepurify.report.payload import make_payload
@@ -66,6 +67,11 @@ def model():
     return xgboost.XGBRegressor(
         n_estimators=25, max_depth=2, enable_categorical=True, n_jobs=1
     ).fit(X, y)
+
+
+@pytest.fixture
+def labelled(model):
+    needs_stored_labels(model)
 
 
 @pytest.fixture(scope="module")
@@ -133,6 +139,7 @@ def test_it_opens_and_its_table_sorts(page, audited, tmp_path):
 
 
 @needs_chromium
+@pytest.mark.usefixtures("labelled")
 def test_effects_switch(page, tmp_path):
     result = in_browser(
         page,
@@ -199,6 +206,7 @@ def test_pairs_are_read_by_keyboard(page, audited, tmp_path):
 
 
 @needs_chromium
+@pytest.mark.usefixtures("labelled")
 def test_predictions_are_those_of_the_model(page, audited, model, tmp_path):
     X = rows()[0].iloc[:5]
     result = in_browser(

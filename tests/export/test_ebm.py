@@ -12,6 +12,7 @@ import xgboost
 from sklearn.ensemble import GradientBoostingRegressor, RandomForestClassifier
 
 import treepurify as tp
+from tests.cases import needs_stored_labels
 from treepurify.export import to_ebm
 
 glassbox = pytest.importorskip("interpret.glassbox")
@@ -102,6 +103,7 @@ def exported(request):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = request.param(X, y)
+    needs_stored_labels(model)
     d = tp.purify(model, X, progress=False)
     return model, X, d, to_ebm(d)
 
@@ -205,6 +207,7 @@ def test_cells_of_each_term():
 def test_missing_values_to_come_need_their_cells():
     X, y = rows(missing=False)
     model = regressor(X, y)
+    needs_stored_labels(model)
     later, _ = rows()
     ebm = to_ebm(tp.purify(model, X, missing_cells="always", progress=False))
     np.testing.assert_allclose(ebm.predict(later), model.predict(later), atol=1e-6)

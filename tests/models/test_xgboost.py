@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.cases import rows_beside_cuts
+from tests.cases import needs_stored_labels, rows_beside_cuts
 from treepurify.errors import InvalidInputError, UnsupportedModelError
 from treepurify.models.cuts import cut_below_single
 from treepurify.models.ubjson import read_ubjson
@@ -95,12 +95,6 @@ def dart_of(document):
     model = dict(booster.get("gbtree", booster)["model"])
     nested = model.pop("weight_drop", None)
     return model, booster.get("weight_drop", nested)
-
-
-def needs_stored_labels(model):
-    ensemble = parse(model)
-    if all(spec.categories is None for spec in ensemble.features if spec.is_categorical):
-        pytest.skip("this version of XGBoost does not store the labels of categories")
 
 
 def assert_same_margin(model, rows=None, ensemble=None):
