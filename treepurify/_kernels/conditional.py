@@ -3,6 +3,7 @@
 import numpy as np
 from numba import njit
 
+from treepurify._kernels.combinations import next_combination
 from treepurify._kernels.corners import add_corners
 
 
@@ -19,20 +20,6 @@ def run_probabilities(entry_feature, run_ptr, run_start, run_stop, margin_ptr, c
             probability[entry] += cumulative[base + run_stop[run]]
             probability[entry] -= cumulative[base + run_start[run]]
     return probability
-
-
-@njit(cache=True)
-def next_combination(chosen, size, n):
-    """Advance to the next increasing choice of `size` out of `n`; return whether there is one."""
-    k = size - 1
-    while k >= 0 and chosen[k] == n - size + k:
-        k -= 1
-    if k < 0:
-        return False
-    chosen[k] += 1
-    for rest in range(k + 1, size):
-        chosen[rest] = chosen[rest - 1] + 1
-    return True
 
 
 @njit(cache=True)

@@ -3,6 +3,8 @@
 import numpy as np
 from numba import njit
 
+from treepurify._kernels.combinations import next_combination
+
 
 @njit(cache=True)
 def _mix(key, number):
@@ -25,20 +27,6 @@ def _off_anchor(first, width, entry_feature, run_ptr, run_start, run_stop, ancho
         if not inside:
             off |= 1 << k
     return off
-
-
-@njit(cache=True)
-def _next_choice(chosen, size, width):
-    """Advance to the next increasing choice of `size` out of `width`; False after the last."""
-    k = size - 1
-    while k >= 0 and chosen[k] == width - size + k:
-        k -= 1
-    if k < 0:
-        return False
-    chosen[k] += 1
-    for rest in range(k + 1, size):
-        chosen[rest] = chosen[rest - 1] + 1
-    return True
 
 
 @njit(cache=True)
@@ -181,5 +169,5 @@ def mixed_corners(
                     if sweep == 1:
                         leaf_of[before:n_found] = leaf
                         choice[before:n_found] = bits
-                more = _next_choice(chosen, size, width)
+                more = next_combination(chosen, size, width)
     return first_key, second_key, sign_of, leaf_of, choice

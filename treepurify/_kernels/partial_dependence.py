@@ -9,6 +9,8 @@ colexicographic order: positions ``v_0 < v_1 < ...`` stand at
 import numpy as np
 from numba import njit
 
+from treepurify._kernels.combinations import next_combination
+
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 _ONE = np.uint64(1)
 _PAIRS = np.uint64(0x5555555555555555)
@@ -164,20 +166,6 @@ def count_patterns(
 
 
 @njit(cache=True)
-def next_choice(chosen, size, n):
-    """Advance to the next increasing choice of `size` out of `n`; return whether there is one."""
-    k = size - 1
-    while k >= 0 and chosen[k] == n - size + k:
-        k -= 1
-    if k < 0:
-        return False
-    chosen[k] += 1
-    for rest in range(k + 1, size):
-        chosen[rest] = chosen[rest - 1] + 1
-    return True
-
-
-@njit(cache=True)
 def add_smaller_patterns(leaves, entry_ptr, limit, choose, slot_ptr, counts):
     """Turn counts of patterns into counts of rows that break no condition outside a pattern."""
     chosen = np.zeros(limit + 1, dtype=np.int64)
@@ -198,5 +186,5 @@ def add_smaller_patterns(leaves, entry_ptr, limit, choose, slot_ptr, counts):
                     if n_without < size:
                         slot = base + pattern_slot(chosen, size, d, choose)
                         counts[slot] += counts[base + pattern_slot(without, n_without, d, choose)]
-                    if not next_choice(chosen, size, d):
+                    if not next_combination(chosen, size, d):
                         break

@@ -3,7 +3,8 @@
 import numpy as np
 from numba import njit
 
-from treepurify._kernels.partial_dependence import next_choice, pattern_slot
+from treepurify._kernels.combinations import next_combination
+from treepurify._kernels.partial_dependence import pattern_slot
 
 
 @njit(cache=True)
@@ -127,7 +128,7 @@ def add_term_corners(
                     tables,
                     value,
                 )
-            if not next_choice(chosen, size, n):
+            if not next_combination(chosen, size, n):
                 break
 
 
