@@ -19,16 +19,6 @@ def term_entries(cells, first, second, base, width, entries):
 
 
 @njit(cache=True, nogil=True)
-def _sum_terms(entries, table, scores):
-    """Write the sum over terms of the table entry of each row."""
-    for row in range(entries.shape[0]):
-        total = 0.0
-        for term in range(entries.shape[1]):
-            total += table[entries[row, term]]
-        scores[row] = total
-
-
-@njit(cache=True, nogil=True)
 def _gather(entries, scores, weights, table):
     """Add the weighted score of each row to its entry of every term's table."""
     table[:] = 0.0
@@ -36,6 +26,30 @@ def _gather(entries, scores, weights, table):
         score = scores[row] * weights[row]
         for term in range(entries.shape[1]):
             table[entries[row, term]] += score
+
+
+@njit(cache=True, nogil=True)
+def _rows_image(entries, table, weights, image):
+    """Write, for each entry, the weighted sum over its rows of what all terms say of the row.
+
+    One pass over the entries; eight sums run side by side since one would wait for itself.
+    """
+    image[:] = 0.0
+    n_terms = entries.shape[1]
+    paired = n_terms - n_terms % 8
+    for row in range(entries.shape[0]):
+        own = entries[row]
+        a, b, c, d = 0.0, 0.0, 0.0, 0.0
+        for term in range(0, paired, 8):
+            a += table[own[term]] + table[own[term + 4]]
+            b += table[own[term + 1]] + table[own[term + 5]]
+            c += table[own[term + 2]] + table[own[term + 6]]
+            d += table[own[term + 3]] + table[own[term + 7]]
+        for term in range(paired, n_terms):
+            a += table[own[term]]
+        score = ((a + b) + (c + d)) * weights[row]
+        for term in range(n_terms):
+            image[own[term]] += score
 
 
 @njit(cache=True, nogil=True)
@@ -107,11 +121,9 @@ def project_on_terms(
     relative to the first.
     """
     size = base[-1]
-    n_rows = len(target)
     mass = np.zeros(size)
     residual = np.zeros(size)
-    scores = np.ones(n_rows)
-    _gather(entries, scores, weights, mass)
+    _gather(entries, np.ones(len(target)), weights, mass)
     _gather(entries, target, weights, residual)
     residual += right_side
     if share > 0.0:
@@ -132,8 +144,7 @@ def project_on_terms(
     first_energy = energy
     steps = 0
     while steps < most_steps and energy > tolerance * tolerance * first_energy:
-        _sum_terms(entries, direction, scores)
-        _gather(entries, scores, weights, image)
+        _rows_image(entries, direction, weights, image)
         if share > 0.0:
             _product_image(first, second, base, width, start, margins, direction, share, image)
         curvature = (direction * image).sum()

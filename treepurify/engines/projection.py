@@ -22,14 +22,14 @@ from treepurify.effects.tree_terms import (
 )
 from treepurify.grids.grid import EncodedRows, Grid, Subset
 from treepurify.models.ensemble import TreeEnsemble
-from treepurify.threads import map_threads
+from treepurify.threads import iterate_threads
 
 __all__ = ["Projection", "project_trees"]
 
 Array = npt.NDArray[np.float64]
 
 _MOST_STEPS = 2000
-_TREES_A_PIECE = 16
+_TREES_A_REPORT = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,24 +131,23 @@ def project_trees(
     intercept = ensemble.base.copy()
     margin = np.tile(ensemble.base, (len(given.matrix), 1))
     steps, residual = 0, 0.0
-    for first in range(0, ensemble.n_trees, _TREES_A_PIECE):
-        progress("projecting trees", first, ensemble.n_trees)
-        piece = range(first, min(first + _TREES_A_PIECE, ensemble.n_trees))
-        solved = map_threads(
-            lambda t: _project_tree(given, t, all_terms[t], np.arange(bounds[t], bounds[t + 1])),
-            piece,
-        )
-        for tree, fits in zip(piece, solved, strict=True):
-            terms = all_terms[tree]
-            for fit in fits:
-                intercept[fit.output] += fit.mean
-                margin[:, fit.output] += fit.scores
-                steps += fit.steps
-                residual = max(residual, fit.residual)
-                if terms is not None:
-                    for subset, table in terms.tables(fit.table).items():
-                        own = totals[subset][..., fit.output]
-                        add_differences(table, subset, terms.local_cells, given.grid, own)
+    solved = iterate_threads(
+        lambda t: _project_tree(given, t, all_terms[t], np.arange(bounds[t], bounds[t + 1])),
+        range(ensemble.n_trees),
+    )
+    for tree, fits in enumerate(solved):
+        if tree % _TREES_A_REPORT == 0:
+            progress("projecting trees", tree, ensemble.n_trees)
+        terms = all_terms[tree]
+        for fit in fits:
+            intercept[fit.output] += fit.mean
+            margin[:, fit.output] += fit.scores
+            steps += fit.steps
+            residual = max(residual, fit.residual)
+            if terms is not None:
+                for subset, table in terms.tables(fit.table).items():
+                    own = totals[subset][..., fit.output]
+                    add_differences(table, subset, terms.local_cells, given.grid, own)
     tensors = {}
     for subset, total in totals.items():
         integrate(total, subset, given.grid)

@@ -1,0 +1,47 @@
+"""Work on threads comes back in order, a few results at a time, and fails as it would alone."""
+
+import threading
+import time
+
+import pytest
+
+from treepurify import threads
+
+
+def test_results_come_in_order_and_few_wait(monkeypatch):
+    monkeypatch.setattr(threads.os, "cpu_count", lambda: 3)
+    started = []
+
+    def work(item):
+        started.append(item)
+        time.sleep(0.001 * (item % 3))
+        return item, threading.current_thread().name
+
+    found, ahead = [], []
+    for item, name in threads.iterate_threads(work, range(60)):
+        found.append(item)
+        ahead.append(len(started) - len(found))
+        assert name != threading.current_thread().name
+    assert found == list(range(60))
+    assert max(ahead) <= 3 * 4 + 3
+
+
+def test_an_error_reaches_the_caller_and_stops_the_rest(monkeypatch):
+    monkeypatch.setattr(threads.os, "cpu_count", lambda: 2)
+    started = []
+
+    def work(item):
+        started.append(item)
+        if item == 2:
+            raise ValueError("item 2")
+        return item
+
+    with pytest.raises(ValueError, match="item 2"):
+        list(threads.iterate_threads(work, range(1000)))
+    assert len(started) < 100
+
+
+def test_one_core_works_in_the_callers_thread(monkeypatch):
+    monkeypatch.setattr(threads.os, "cpu_count", lambda: 1)
+    names = list(threads.iterate_threads(lambda _: threading.current_thread().name, range(3)))
+    assert names == [threading.current_thread().name] * 3
