@@ -259,6 +259,24 @@ def test_routes_are_chosen_and_said(monkeypatch):
     assert purify(ensemble, np.tile(X, (8, 1))).diagnostics["method"] == "projection"
 
 
+@pytest.mark.parametrize("weights", ["empirical", "independent"])
+def test_deep_routes_say_how_far_the_model_is_from_its_library(weights):
+    xgboost = pytest.importorskip("xgboost")
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(300, 5))
+    model = xgboost.XGBRegressor(n_estimators=10, max_depth=5)
+    model.fit(X, X[:, 0] * X[:, 1] * X[:, 2] + X[:, 3])
+    method = "projection" if weights == "empirical" else "closed-form"
+    held = purify(model, X, weights=weights, method=method).certificate
+    assert held.margin_error is not None
+    assert held.margin_error <= 1e-6
+    assert held.checked_rows == 256
+    assert held.additivity_rows is None
+    whole = purify(model, X, weights="independent", method="closed-form", order=None).certificate
+    assert whole.additivity_rows is not None
+    assert whole.additivity_rows <= 1e-12
+
+
 def test_indices_need_independence():
     ensemble, X = scene(12, n_trees=3, n_features=3, depth=3)
     with pytest.raises(tp.InvalidInputError, match="need independent features"):

@@ -60,6 +60,8 @@ class Setting:
         Subsets of two or more features that are kept apart; all by default.
     has_raw : bool
         Whether the tensors are the model's own, before purification.
+    adds_up : bool
+        Whether the tensors are to add up to the model, nothing else being kept beside them.
     """
 
     effects: EffectTensors
@@ -74,6 +76,7 @@ class Setting:
     order: int | None
     interactions: Collection[Subset] | None = None
     has_raw: bool = True
+    adds_up: bool = True
 
 
 def check_order(order: int | None) -> None:
@@ -187,11 +190,12 @@ def _certificate(
     purity = measure_purity(purified.effects, setting.mass, setting.axes, scale)
     additivity_rows, margin_error = None, None
     if check is not None:
+        margin_error = None if check.error is None else check.error / divisor
+    if check is not None and setting.adds_up:
         total = np.tile(purified.intercept, (check.columns.n_rows, 1))
         for values in evaluate_each(tensors.values(), check.columns):
             total += values
         additivity_rows = float(np.max(np.abs(total - check.margin), initial=0.0)) / divisor
-        margin_error = None if check.error is None else check.error / divisor
     solutions = purified.solutions.values()
     return Certificate(
         scale=scale,

@@ -70,9 +70,10 @@ def purify_by_closed_form(given: DeepModel) -> Decomposition:
         mass=mass,
         axes={subset: given.grid.subset_axes(subset) for subset in effects},
         order=None,
+        adds_up=not larger and not given.leaves_something_above,
     )
     purified = Purified(intercept, effects, {}, None)
-    d = assemble(purified, setting, None, given.facts)
+    d = assemble(purified, setting, given.check, given.facts)
     components: dict[Subset, Component] = {**d.components, **larger}
     known = np.sum([c.variance for c in components.values()], axis=0) if components else 0.0
     remainder: ModelRemainder | None = None

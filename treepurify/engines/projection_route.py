@@ -66,9 +66,15 @@ def purify_by_projection(given: DeepModel, tolerance: float) -> Decomposition:
     mass = given.weighting.tables(given.grid, given.rows, subsets)
     purified = purify_effects(projection.effects, mass, axes, method="exact", progress=given.report)
     setting = replace(
-        given.setting, effects=projection.effects, mass=mass, axes=axes, order=None, has_raw=False
+        given.setting,
+        effects=projection.effects,
+        mass=mass,
+        axes=axes,
+        order=None,
+        has_raw=False,
+        adds_up=False,
     )
-    d = assemble(purified, setting, None, given.facts)
+    d = assemble(purified, setting, given.check, given.facts)
     facts: dict[str, Any] = {
         "trees": given.model.n_trees,
         "steps": projection.steps,
