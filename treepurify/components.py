@@ -15,6 +15,7 @@ from treepurify.grids.grid import EncodedRows, Subset, check_special_cells, enco
 
 __all__ = [
     "Component",
+    "Difference",
     "ModelInputs",
     "Remainder",
     "RemainderComponent",
@@ -68,6 +69,16 @@ class Remainder(Component, Protocol):
 
     def component(self, subset: Subset) -> Component | None:
         """Return the component of a subset that is part of the remainder, where it is known."""
+
+
+@runtime_checkable
+class Difference(Remainder, Protocol):
+    """A remainder that is the model minus the components."""
+
+    components: tuple[Component, ...]
+
+    def beyond(self, columns: Columns, explained: Array) -> Array:
+        """Return its values on rows, given the sum of its components there."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)

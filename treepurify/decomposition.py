@@ -13,6 +13,7 @@ from treepurify.certificate import Certificate
 from treepurify.columns import Columns
 from treepurify.components import (
     Component,
+    Difference,
     ModelInputs,
     Remainder,
     RemainderComponent,
@@ -381,9 +382,16 @@ class Decomposition:
         return tuple(sorted(positions))
 
     def _evaluate_all(self, columns: Columns) -> Iterator[Array]:
-        yield from evaluate_each(self.components.values(), columns)
-        if self.remainder is not None:
-            yield self.remainder.evaluate(columns)
+        rest = self.remainder
+        own = tuple(self.components.values())
+        explained = np.zeros((columns.n_rows, self.n_outputs))
+        for values in evaluate_each(own, columns):
+            explained += values
+            yield values
+        if isinstance(rest, Difference) and list(map(id, rest.components)) == list(map(id, own)):
+            yield rest.beyond(columns, explained)
+        elif rest is not None:
+            yield rest.evaluate(columns)
 
     def tensor_components(self) -> dict[Subset, TensorComponent]:
         """Return the components that are tables."""

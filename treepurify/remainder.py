@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from treepurify.columns import Columns
 from treepurify.components import Component, evaluate_each
 from treepurify.grids.grid import Subset
 from treepurify.models.ensemble import TreeEnsemble
@@ -52,10 +53,14 @@ class ModelRemainder:
     def evaluate(self, X: Any) -> Array:
         """Return the values on the rows of `X`, shape (n_rows, n_outputs)."""
         columns = self.model.columns(X)
-        total = self.model.margin(columns, precision="float64") - self.intercept
+        explained = np.zeros((columns.n_rows, len(self.intercept)))
         for values in evaluate_each(self.components, columns):
-            total -= values
-        return total
+            explained += values
+        return self.beyond(columns, explained)
+
+    def beyond(self, columns: Columns, explained: Array) -> Array:
+        """Return the same where the sum of the components on the rows is known."""
+        return self.model.margin(columns, precision="float64") - self.intercept - explained
 
     def component(self, subset: Subset) -> Component | None:
         """Return the component of a subset that is part of the remainder, where it is known."""

@@ -65,6 +65,11 @@ def test_larger_components_are_evaluated_without_tables(name, monkeypatch):
         np.testing.assert_allclose(own.evaluate(X), other.evaluate(X), atol=1e-12)
         np.testing.assert_allclose(own.variance, other.variance, atol=1e-13)
     np.testing.assert_allclose(rows.evaluate(X), ensemble.margin(X), atol=1e-10)
+    three = purify(ensemble, X, weights=WEIGHTINGS[name], order=3)
+    assert isinstance(three.components[boxes[0]], BoxComponent)
+    np.testing.assert_allclose(three.evaluate(X), ensemble.margin(X), atol=1e-10)
+    parts = three.contributions(X)
+    np.testing.assert_allclose(parts["remainder"], three.remainder.evaluate(X)[:, 0], atol=1e-12)
 
 
 def test_variance_by_order_and_total_indices_are_those_of_the_components():

@@ -83,7 +83,7 @@ def purify_by_closed_form(given: DeepModel) -> Decomposition:
         remainder = ModelRemainder(
             given.model,
             intercept,
-            tuple(c for c in components.values() if isinstance(c, TensorComponent)),
+            tuple(components.values()),
             np.maximum(total - known, 0.0),
             partial(_find, given, margins, probability),
         )

@@ -99,12 +99,13 @@ def _with_remainder(
         for subset, component in d.components.items()
         if given.interactions is None or len(subset) == 1 or subset in given.interactions
     }
-    shares = given.row_shares()
     if given.rows is None:
         raise InvalidInputError("the projection route needs rows: pass X")
     given.report("evaluating the rows", 0, 0)
-    mean = shares @ margin
-    centred = margin - mean
+    # Sums over rows, not products of matrices: for one column threads of BLAS only wait.
+    shares = given.row_shares()[:, None]
+    centred = margin - (shares * margin).sum(axis=0)
+    weighted = shares * centred
     explained = np.zeros_like(margin)
     covariances: dict[Subset, Array] = {}
     on_grid = dict.fromkeys(range(1, given.depth + 1), given.rows)
@@ -112,16 +113,16 @@ def _with_remainder(
         if isinstance(component, TensorComponent):
             values = values_on_rows(component, on_grid)
             explained += values
-            covariances[subset] = shares @ (values * centred)
+            covariances[subset] = (weighted * values).sum(axis=0)
     rest = margin - d.intercept - explained
-    variance = shares @ (rest - shares @ rest) ** 2
-    covariances[()] = shares @ (rest * centred)
-    total = shares @ centred**2
-    r_squared = 1.0 - (shares @ rest**2) / np.where(total > 0, total, 1.0)
+    variance = (shares * (rest - (shares * rest).sum(axis=0)) ** 2).sum(axis=0)
+    covariances[()] = (weighted * rest).sum(axis=0)
+    total = (weighted * centred).sum(axis=0)
+    r_squared = 1.0 - (shares * rest**2).sum(axis=0) / np.where(total > 0, total, 1.0)
     remainder = ModelRemainder(
         given.model,
         d.intercept,
-        tuple(c for c in kept.values() if isinstance(c, TensorComponent)),
+        tuple(kept.values()),
         np.asarray(variance),
     )
     return replace(

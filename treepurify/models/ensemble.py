@@ -11,6 +11,7 @@ from treepurify.errors import UnsupportedModelError
 from treepurify.features import FeatureSpec
 from treepurify.links import Link
 from treepurify.models.parsed import ModelSource, ParsedModel
+from treepurify.threads import map_threads
 
 __all__ = ["ModelSource", "TreeEnsemble"]
 
@@ -121,8 +122,8 @@ class TreeEnsemble(ParsedModel):
         dtype = np.float32 if single else np.float64
         total = np.empty((columns.n_rows, self.n_outputs), dtype=dtype)
         total[:] = self.base
-        for start in range(0, columns.n_rows, _ROWS_A_BLOCK):
-            block = total[start : start + _ROWS_A_BLOCK]
+
+        def add_block(start: int) -> None:
             add_leaf_values(
                 columns.matrix(start, start + _ROWS_A_BLOCK),
                 self.tree_ptr,
@@ -135,8 +136,10 @@ class TreeEnsemble(ParsedModel):
                 self.category_left,
                 self.value,
                 self.tree_output,
-                block,
+                total[start : start + _ROWS_A_BLOCK],
             )
+
+        map_threads(add_block, range(0, columns.n_rows, _ROWS_A_BLOCK))
         return total.astype(np.float64, copy=False)
 
 
