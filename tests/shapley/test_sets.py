@@ -11,6 +11,7 @@ from treepurify.shapley.functions import as_function
 from treepurify.shapley.gaussian import gaussian_value
 from treepurify.shapley.measures import attribution_error, deletion, sensitivity
 from treepurify.shapley.sets import Sampling, read_groups
+from treepurify.shapley.value_functions import reference_value
 from treepurify.shapley_sets import shapley_sets
 
 
@@ -34,6 +35,27 @@ def test_marginal_values_are_means_over_rows():
     for number, group in enumerate(found.groups):
         np.testing.assert_allclose(found.values[:, number], game(group) - game(()), atol=1e-12)
     np.testing.assert_allclose(found.total(), ensemble.margin(X[:5]), atol=1e-12)
+
+
+@pytest.mark.parametrize("vector_leaves", [False, True])
+def test_trees_are_averaged_over_mixed_rows_as_a_function_would_be(vector_leaves):
+    rng = np.random.default_rng(1)
+    ensemble = random_ensemble(
+        rng,
+        n_features=5,
+        n_categorical=2,
+        n_trees=12,
+        depth=5,
+        n_outputs=2,
+        vector_leaves=vector_leaves,
+    )
+    X = np.column_stack([rng.normal(size=(90, 3)), rng.integers(0, 3, size=(90, 2))])
+    X[rng.random(X.shape) < 0.15] = np.nan
+    function = as_function(ensemble, X)
+    fast = reference_value(function, X[:70])
+    called = reference_value(as_function(function, X), X[:70])
+    for group in [(0,), (1, 3), (0, 2, 4), (4, 0, 1, 3), (0, 1, 2, 3, 4)]:
+        np.testing.assert_allclose(fast(X[60:], group), called(X[60:], group), atol=1e-12)
 
 
 def test_groups_that_add_up_have_their_shapley_value():

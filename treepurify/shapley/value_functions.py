@@ -7,6 +7,8 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from treepurify._kernels.mixed_means import add_mixed_means
+from treepurify.models.ensemble import TreeEnsemble
 from treepurify.shapley.functions import CountedFunction
 
 __all__ = ["EmpiricalValue", "ReferenceValue", "ValueFunction", "reference_value"]
@@ -55,6 +57,8 @@ class ReferenceValue:
         """Return the worth of a coalition for each row, shape (n_rows, n_outputs)."""
         if len(coalition) == rows.shape[1]:
             return self.function(rows) - self.base
+        if isinstance(self.function.model, TreeEnsemble):
+            return _tree_mean(self.function.model, rows, coalition, self.references) - self.base
         return _mean_over(self.function, rows, coalition, self.references) - self.base
 
 
@@ -64,6 +68,32 @@ def reference_value(function: CountedFunction, references: Array) -> ReferenceVa
     for start in range(0, len(references), ROWS_AT_ONCE):
         total = total + function(references[start : start + ROWS_AT_ONCE]).sum(axis=0)
     return ReferenceValue(function, references, total / len(references))
+
+
+def _tree_mean(
+    model: TreeEnsemble, rows: Array, coalition: Sequence[int], references: Array
+) -> Array:
+    """Return what `_mean_over` does; rows and references walk down each tree once."""
+    is_own = np.zeros(model.n_features, dtype=np.bool_)
+    is_own[list(coalition)] = True
+    total = np.tile(model.base.astype(np.float64), (len(rows), 1))
+    add_mixed_means(
+        rows,
+        references,
+        is_own,
+        model.tree_ptr,
+        model.feature,
+        model.cut,
+        model.left,
+        model.right,
+        model.missing_left,
+        model.category_ptr,
+        model.category_left,
+        model.value,
+        model.tree_output,
+        total,
+    )
+    return total
 
 
 def _mean_over(
