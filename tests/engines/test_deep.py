@@ -7,7 +7,7 @@ import pytest
 
 import treepurify as tp
 from tests.engines.test_tree import WEIGHTINGS, assert_equal_components, scene, truth
-from tests.reference.ensembles import values_in_cells
+from tests.reference.ensembles import complete_ensemble, values_in_cells
 from treepurify.effects.accumulate import ensemble_cuts
 from treepurify.effects.box_component import BoxComponent
 from treepurify.engines import routes
@@ -155,6 +155,42 @@ def test_interactions_on_request():
         purify(ensemble, X, interactions=["x0"])
     with pytest.raises(tp.InvalidInputError, match="no feature 'age'; the model has 'x0'"):
         purify(ensemble, X, interactions=[("age", "x0")])
+
+
+@pytest.mark.parametrize("weights", ["independent", "empirical"])
+def test_the_strongest_pairs_on_request(weights):
+    ensemble, X = scene(8, n_trees=20, n_features=5, depth=4, n_outputs=2, vector_leaves=True)
+    indices = tp.interaction_indices(ensemble, X, progress=False)
+    share = np.max(indices.pair_total / indices.variance[:, None, None], axis=0)
+    pairs = sorted(zip(*np.triu_indices(5, 1), strict=True), key=lambda pair: -share[pair])
+    d = purify(ensemble, X, weights=weights, interactions=3)
+    assert {subset for subset in d if len(subset) == 2} == {tuple(map(int, p)) for p in pairs[:3]}
+    np.testing.assert_allclose(d.evaluate(X), ensemble.margin(X), atol=1e-10)
+    with pytest.raises(tp.InvalidInputError, match="positive number of pairs"):
+        purify(ensemble, X, interactions=0)
+
+
+@pytest.mark.parametrize("weights", ["independent", "empirical", "laplace"])
+@pytest.mark.parametrize("method", ["auto", "exact"])
+def test_too_large_a_model_is_refused_before_work_starts(weights, method):
+    """Paths of twelve features have millions of subsets: nothing may list them."""
+    rng = np.random.default_rng(0)
+    ensemble = complete_ensemble(rng, n_features=500, depth=12, n_trees=20)
+    X = rng.normal(size=(200, 500))
+    for budget, order in [(1 << 23, 1), (1 << 27, 2 if weights == "laplace" else 3)]:
+        with pytest.raises(tp.MemoryBudgetError, match=r"more than the memory budget.*\. Raise"):
+            purify(ensemble, X, weights=weights, method=method, order=order, memory_budget=budget)
+
+
+def test_a_wide_forest_has_its_main_effects():
+    """Paths of many features: no route may list all their subsets first."""
+    rng = np.random.default_rng(1)
+    ensemble = complete_ensemble(rng, n_features=60, depth=11, n_trees=4)
+    X = rng.normal(size=(300, 60))
+    for weights, method in [("empirical", "projection"), ("independent", "closed-form")]:
+        d = purify(ensemble, X, weights=weights, order=1)
+        assert d.diagnostics["method"] == method
+        np.testing.assert_allclose(d.evaluate(X), ensemble.margin(X), atol=1e-10)
 
 
 @pytest.mark.parametrize("weights", ["empirical", "laplace"])

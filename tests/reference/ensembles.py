@@ -85,6 +85,34 @@ def random_ensemble(
     )
 
 
+def complete_ensemble(
+    rng: np.random.Generator, *, n_features: int, depth: int, n_trees: int
+) -> TreeEnsemble:
+    """Complete trees whose paths test random features at random cuts, made without recursion."""
+    n_inner, n_nodes = 2**depth - 1, 2 ** (depth + 1) - 1
+    heap = np.arange(n_nodes)
+    inner = np.tile(heap < n_inner, n_trees)
+    offset = np.repeat(np.arange(n_trees) * n_nodes, n_nodes)
+    total = n_trees * n_nodes
+    return TreeEnsemble(
+        tree_ptr=np.arange(n_trees + 1, dtype=np.int64) * n_nodes,
+        feature=np.where(inner, rng.integers(0, n_features, total), -1).astype(np.int32),
+        cut=np.where(inner, rng.normal(size=total).round(1), np.nan),
+        left=np.where(inner, np.tile(2 * heap + 1, n_trees) + offset, -1).astype(np.int32),
+        right=np.where(inner, np.tile(2 * heap + 2, n_trees) + offset, -1).astype(np.int32),
+        missing_left=np.zeros(total, dtype=np.bool_),
+        category_ptr=np.full(total, -1, dtype=np.int64),
+        category_left=np.zeros(0, dtype=np.bool_),
+        value=np.where(inner, 0.0, rng.normal(size=total))[:, None],
+        tree_output=np.zeros(n_trees, dtype=np.int32),
+        base=np.zeros(1),
+        features=tuple(FeatureSpec(f"x{j}") for j in range(n_features)),
+        output_names=("y",),
+        link=Link(),
+        source=ModelSource("test", "0", "complete"),
+    )
+
+
 def representatives(axis: FeatureAxis) -> np.ndarray:
     """Two values in every cell of an axis: its lower end and just below its upper end."""
     if axis.cuts is None:

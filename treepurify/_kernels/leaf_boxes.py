@@ -16,6 +16,22 @@ def parents_of(left, right):
 
 
 @njit(cache=True)
+def path_lengths(leaves, parent, n_features):
+    """Return an upper bound of the features on the paths of all leaves, summed and largest."""
+    total, largest = 0, 0
+    for leaf in leaves:
+        length = 0
+        node = leaf
+        while parent[node] >= 0:
+            node = parent[node]
+            length += 1
+        length = min(length, n_features)
+        total += length
+        largest = max(largest, length)
+    return total, largest
+
+
+@njit(cache=True)
 def _narrow(
     box,
     low,

@@ -1,5 +1,6 @@
 """The terms on which one tree is projected, on the grid of the tree's own splits."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
@@ -11,7 +12,14 @@ from treepurify.effects.accumulate import LeafBoxes
 from treepurify.grids.grid import Grid, Subset
 from treepurify.models.ensemble import TreeEnsemble
 
-__all__ = ["TreeTerms", "add_differences", "integrate", "leaf_term_expectations", "tree_terms"]
+__all__ = [
+    "TreeTerms",
+    "add_differences",
+    "integrate",
+    "leaf_term_expectations",
+    "term_subsets",
+    "tree_terms",
+]
 
 Array = npt.NDArray[np.float64]
 Cells = npt.NDArray[np.integer[Any]]
@@ -89,50 +97,44 @@ class TreeTerms:
         return found
 
 
-def tree_terms(
-    ensemble: TreeEnsemble,
-    tree: int,
-    boxes: LeafBoxes,
-    grid: Grid,
-    order: int,
-    leaves: npt.NDArray[np.intp],
-) -> TreeTerms | None:
-    """Return the terms of at most `order` features that occur together on a path of the tree.
+def term_subsets(boxes: LeafBoxes, leaves: npt.NDArray[np.intp], order: int) -> list[Subset]:
+    """Return the sets of at most `order` features that occur together on a path of a tree.
 
-    None for a tree without splits. Terms contained in others are left out, since their
-    functions are among those of the larger one.
+    Sets contained in others are left out, since their functions are among those of the
+    larger one.
     """
-    paths = {
-        boxes.subsets[boxes.leaf_subset[leaf]] for leaf in leaves if boxes.leaf_subset[leaf] >= 0
-    }
-    wanted = {
-        part
-        for path in paths
-        for part in (combinations(path, order) if len(path) > order else [path])
-        if part
-    }
-    subsets = sorted(
-        (s for s in wanted if not any(set(s) < set(t) for t in wanted)), key=lambda s: (len(s), s)
-    )
+    full: set[Subset] = set()
+    short = set()
+    for group in np.unique(boxes.leaf_subset[leaves]):
+        path = boxes.subsets[group] if group >= 0 else ()
+        if len(path) >= order:
+            full.update(combinations(path, order))
+        elif path:
+            short.add(path)
+    wider = full | short
+    alone = {part for part in short if not any(set(part) < set(other) for other in wider)}
+    return sorted(full | alone, key=lambda subset: (len(subset), subset))
+
+
+def tree_terms(
+    ensemble: TreeEnsemble, tree: int, grid: Grid, subsets: Sequence[Subset]
+) -> TreeTerms | None:
+    """Return the terms of a tree on these sets of features; None for a tree without splits."""
     if not subsets:
         return None
     features = sorted({j for subset in subsets for j in subset})
     local = {j: _local_cells(ensemble, tree, grid, j) for j in features}
-    columns: list[Subset] = [(j,) for j in features] + [()]
-    first, second = [], []
-    for subset in subsets:
-        left, right = subset[:-1], subset[-1:]
-        if left not in columns:
-            columns.append(left)
-        first.append(columns.index(left))
-        second.append(columns.index(right))
+    place: dict[Subset, int] = {(j,): i for i, j in enumerate(features)} | {(): len(features)}
+    first = [place.setdefault(subset[:-1], len(place)) for subset in subsets]
+    second = [place[subset[-1:]] for subset in subsets]
+    columns = tuple(place)
     sizes = [int(np.prod([local[j].max() + 1 for j in column], dtype=int)) for column in columns]
     width = np.array([sizes[column] for column in second], dtype=np.int64)
     cells = np.array([sizes[column] for column in first], dtype=np.int64) * width
     return TreeTerms(
         tuple(subsets),
         local,
-        tuple(columns),
+        columns,
         np.array(first, dtype=np.int64),
         np.array(second, dtype=np.int64),
         np.concatenate([[0], np.cumsum(cells)]).astype(np.int64),

@@ -8,17 +8,25 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify._kernels.leaf_pairs import leaf_pair_moments
+from treepurify.columns import Columns
 from treepurify.effects.accumulate import LeafBoxes, ensemble_cuts, leaf_boxes
 from treepurify.effects.conditional import entry_probabilities, margin_tables
-from treepurify.engines.inputs import named_model, read_rows, row_weights
+from treepurify.engines.inputs import (
+    Interactions,
+    RowWeights,
+    named_model,
+    named_subsets,
+    read_rows,
+    row_weights,
+)
 from treepurify.errors import InvalidInputError
-from treepurify.grids.grid import Grid, make_grid
+from treepurify.grids.grid import Grid, Subset, make_grid
 from treepurify.models.catboost import label_categories
 from treepurify.models.ensemble import TreeEnsemble
-from treepurify.models.parse import parse_model
+from treepurify.models.parse import Model, parse_model
 from treepurify.progress import ProgressReport, progress_report
 from treepurify.threads import map_threads
-from treepurify.weights import Weighting, as_weighting
+from treepurify.weights import Independent, Uniform, Weighting, as_weighting
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -159,11 +167,32 @@ def interaction_indices(
         raise InvalidInputError("an EBM has its terms as tables: use purify(...).importance()")
     columns = read_rows(parsed, X, weighting)
     own_weights = row_weights(columns, weighting, sample_weight)
+    return _indices(
+        parsed,
+        columns,
+        own_weights,
+        weighting,
+        most_pairs=most_pairs,
+        seed=seed,
+        report=progress_report(progress),
+    )
+
+
+def _indices(
+    parsed: TreeEnsemble,
+    columns: Columns | None,
+    weight_of_rows: RowWeights,
+    weighting: Weighting,
+    *,
+    most_pairs: int,
+    seed: int,
+    report: ProgressReport,
+) -> InteractionIndices:
     grid, rows = make_grid(
         columns, parsed.features, ensemble_cuts(parsed), match_names=parsed.has_feature_names
     )
-    if rows is not None and own_weights is not None:
-        rows = type(rows)(rows.codes, own_weights)
+    if rows is not None and weight_of_rows is not None:
+        rows = type(rows)(rows.codes, weight_of_rows)
     boxes = leaf_boxes(parsed, grid)
     used = sorted({j for subset in boxes.subsets for j in subset})
     tables = weighting.tables(grid, rows, [(j,) for j in used])
@@ -176,8 +205,49 @@ def interaction_indices(
         weighting.describe(),
         most_pairs=most_pairs,
         seed=seed,
-        report=progress_report(progress),
+        report=report,
     )
+
+
+def kept_interactions(
+    parsed: Model,
+    interactions: Interactions | int | None,
+    columns: Columns | None,
+    weight_of_rows: RowWeights,
+    weighting: Weighting,
+    report: ProgressReport,
+) -> set[Subset] | None:
+    """Return the interactions to keep apart as positions of features; None for all.
+
+    A number asks for that many pairs, those of the largest total interaction index relative
+    to the variance of an output.
+
+    Raises
+    ------
+    InvalidInputError
+        If one is not known, or the number is not positive or the model an EBM.
+    """
+    if not isinstance(interactions, int | np.integer):
+        return named_subsets(parsed, interactions)
+    if isinstance(interactions, bool) or interactions < 1:
+        raise InvalidInputError(
+            f"interactions must be a positive number of pairs or name them, got {interactions!r}"
+        )
+    if not isinstance(parsed, TreeEnsemble):
+        raise InvalidInputError(
+            "a number of interactions is for tree ensembles; the pairs of an EBM are its terms: "
+            "name those to keep"
+        )
+    if not weighting.is_product:
+        weighting = Independent() if columns is not None else Uniform()
+    indices = _indices(
+        parsed, columns, weight_of_rows, weighting, most_pairs=_MOST_PAIRS, seed=0, report=report
+    )
+    variance = np.where(indices.variance > 0, indices.variance, 1.0)
+    share = (indices.pair_total / variance[:, None, None]).max(axis=0)
+    first, second = np.triu_indices(len(share), 1)
+    strongest = np.argsort(-share[first, second], kind="stable")[: int(interactions)]
+    return {(int(first[k]), int(second[k])) for k in strongest if share[first[k], second[k]] > 0}
 
 
 def leaf_pair_indices(

@@ -14,8 +14,16 @@ from treepurify.models.parse import Model
 from treepurify.models.tables import AdditiveTables
 from treepurify.weights import Rows, Weighting
 
-__all__ = ["Interactions", "named_model", "named_subsets", "read_rows", "row_weights"]
+__all__ = [
+    "Interactions",
+    "RowWeights",
+    "named_model",
+    "named_subsets",
+    "read_rows",
+    "row_weights",
+]
 
+RowWeights = npt.NDArray[np.float64] | None
 Interactions = Sequence[Sequence[str | int]]
 
 
@@ -98,7 +106,7 @@ def read_rows(model: Model, X: Any, weighting: Weighting) -> Columns | None:
 
 def row_weights(
     columns: Columns | None, weighting: Weighting, sample_weight: npt.ArrayLike | None
-) -> npt.NDArray[np.float64] | None:
+) -> RowWeights:
     """Return the weight of each row, checked; None for equal weights.
 
     Raises

@@ -1,31 +1,39 @@
 """Lay a model out on its grids: tensors, encoded rows and masses."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
+from treepurify._kernels.leaf_boxes import parents_of, path_lengths
 from treepurify.budget import check_budget
 from treepurify.columns import Columns
 from treepurify.effects.accumulate import LeafBoxes, ensemble_cuts, leaf_boxes
 from treepurify.effects.tables import table_cuts, table_effects
 from treepurify.effects.tensor import EffectTensors
 from treepurify.effects.term_mass import term_mass
+from treepurify.engines.inputs import RowWeights
 from treepurify.errors import InvalidInputError
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import EncodedRows, Grid, MissingCells, Subset, make_grid
+from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model
 from treepurify.models.tables import AdditiveTables
 from treepurify.purification.cascade import downward_closure
 from treepurify.weights import CountedCells, Empirical, Rows, Weighting
 from treepurify.weights.weighting import MassTables
 
-__all__ = ["Layout", "Resolution", "check_memory", "lay_out", "memory_needed"]
+__all__ = [
+    "Layout",
+    "Resolution",
+    "check_memory",
+    "closed_subsets",
+    "lay_out",
+    "memory_needed",
+]
 
 Resolution = Literal["auto", "union", "term"]
-RowWeights = npt.NDArray[np.float64] | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,6 +111,7 @@ def lay_out(
         return _lay_out_tables(
             model, columns, row_weights, weighting, resolution, missing_cells, memory_budget
         )
+    _check_leaves(model, memory_budget)
     if isinstance(weighting, CountedCells):
         grid, rows = weighting.grid, None
     else:
@@ -119,6 +128,25 @@ def lay_out(
     weighted = None if rows is None else replace(rows, weights=row_weights)
     return Layout(
         None, dict.fromkeys(orders, grid), dict.fromkeys(orders, weighted), measure, "union", boxes
+    )
+
+
+# A feature, the start of its runs, one run of cells, and a probability.
+_BYTES_A_FEATURE = 28
+
+
+def _check_leaves(model: TreeEnsemble, memory_budget: int) -> None:
+    """Refuse an ensemble the boxes of whose leaves would not fit, before anything is made."""
+    leaves = np.flatnonzero(model.feature < 0)
+    n_on_paths, longest = path_lengths(
+        leaves, parents_of(model.left, model.right), model.n_features
+    )
+    a_leaf = 8 * (longest + model.value.shape[1] + 6)
+    check_budget(
+        _BYTES_A_FEATURE * int(n_on_paths) + a_leaf * len(leaves),
+        memory_budget,
+        f"the boxes of {len(leaves)} leaves with up to {longest} features each",
+        "Raise memory_budget, or explain a model with fewer or smaller trees.",
     )
 
 
@@ -180,6 +208,40 @@ def _fits_union(model: AdditiveTables, memory_budget: int) -> bool:
 
 # A purified tensor, its raw form, its mass and the working copies of a solve.
 _TABLES_A_CELL = 6
+# What a table takes beside its cells: arrays, axes and the report of its solve.
+_BYTES_A_TABLE = 2048
+
+
+def closed_subsets(
+    subsets: Collection[Subset], grid: Grid, n_outputs: int, memory_budget: int
+) -> list[Subset]:
+    """Return the subsets with all their subsets, whose tables purification needs.
+
+    Raises
+    ------
+    MemoryBudgetError
+        If these tables would not fit. Long paths have too many subsets to list them all
+        first: the count stops where it exceeds the budget.
+    """
+    advice = "Raise memory_budget, or use a method for deep trees: see the page on deep ensembles."
+    sizes = np.array([axis.n_cells for axis in grid.axes], dtype=float)
+    cells = sum(float(np.prod(sizes[list(subset)])) for subset in subsets)
+    check_budget(
+        int(24 * cells * n_outputs),
+        memory_budget,
+        f"the tables of {len(subsets)} sets of features that occur together on a path",
+        advice,
+    )
+
+    def check_number(found: int) -> None:
+        check_budget(
+            _BYTES_A_TABLE * found,
+            memory_budget,
+            f"more than {found - 1} tables for the sets of features on a path and their subsets",
+            advice,
+        )
+
+    return downward_closure(subsets, check_number)
 
 
 def memory_needed(axes: Iterable[Sequence[FeatureAxis]], n_outputs: int) -> int:

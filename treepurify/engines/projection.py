@@ -18,6 +18,7 @@ from treepurify.effects.tree_terms import (
     add_differences,
     integrate,
     leaf_term_expectations,
+    term_subsets,
     tree_terms,
 )
 from treepurify.grids.grid import EncodedRows, Grid, Subset
@@ -121,13 +122,7 @@ def project_trees(
     ensemble = given.ensemble
     leaves = np.flatnonzero(ensemble.feature < 0)
     bounds = np.searchsorted(leaves, ensemble.tree_ptr)
-    all_terms = [
-        tree_terms(
-            ensemble, t, given.boxes, given.grid, given.order, np.arange(bounds[t], bounds[t + 1])
-        )
-        for t in range(ensemble.n_trees)
-    ]
-    totals = _empty_tensors(all_terms, given.grid, ensemble.n_outputs, memory_budget)
+    all_terms, totals = _lay_out_terms(given, bounds, memory_budget, progress)
     intercept = ensemble.base.copy()
     margin = np.tile(ensemble.base, (len(given.matrix), 1))
     steps, residual = 0, 0.0
@@ -156,21 +151,54 @@ def project_trees(
     return Projection(effects, margin, steps, residual, given.tolerance)
 
 
-def _empty_tensors(
-    all_terms: list[TreeTerms | None], grid: Grid, n_outputs: int, memory_budget: int
-) -> dict[Subset, Array]:
-    subsets = sorted(
-        {subset for terms in all_terms if terms is not None for subset in terms.subsets},
-        key=lambda subset: (len(subset), subset),
-    )
-    cells = [int(np.prod(grid.shape(subset), dtype=object)) for subset in subsets]
-    check_budget(
-        8 * sum(cells) * n_outputs,
-        memory_budget,
-        f"the tensors of {len(subsets)} subsets of features on the union grid",
-        "Raise memory_budget, or ask for a smaller order.",
-    )
-    return {subset: np.zeros((*grid.shape(subset), n_outputs)) for subset in subsets}
+def _lay_out_terms(
+    given: ProjectionInputs,
+    bounds: npt.NDArray[np.intp],
+    memory_budget: int,
+    progress: Callable[[str, int, int], None],
+) -> tuple[list[TreeTerms | None], dict[Subset, Array]]:
+    """Return the terms of each tree, and tensors of zeros for their sums.
+
+    Memory is checked after each tree, since deep trees on many features have more terms
+    than could be listed.
+    """
+    all_terms, cells = [], 0
+    known: set[Subset] = set()
+    n_trees, n_rows = given.ensemble.n_trees, len(given.matrix)
+    for tree in range(n_trees):
+        if tree % _TREES_A_REPORT == 0:
+            progress("listing terms of trees", tree, n_trees)
+        subsets = term_subsets(given.boxes, np.arange(bounds[tree], bounds[tree + 1]), given.order)
+        check_budget(
+            2 * n_rows * len(subsets),
+            memory_budget,
+            f"the projection of tree {tree} on {len(subsets)} tables for {n_rows} rows",
+            "Raise memory_budget, ask for a smaller order, or pass fewer rows.",
+        )
+        new = [subset for subset in subsets if subset not in known]
+        known.update(new)
+        cells += _count_cells(new, given.grid)
+        more = " or more" if tree < n_trees - 1 else ""
+        check_budget(
+            8 * cells * given.ensemble.n_outputs,
+            memory_budget,
+            f"the tensors of {len(known)}{more} sets of features on the union grid",
+            "Raise memory_budget, or ask for a smaller order.",
+        )
+        all_terms.append(tree_terms(given.ensemble, tree, given.grid, subsets))
+    ordered = sorted(known, key=lambda subset: (len(subset), subset))
+    n_outputs = given.ensemble.n_outputs
+    return all_terms, {s: np.zeros((*given.grid.shape(s), n_outputs)) for s in ordered}
+
+
+def _count_cells(subsets: list[Subset], grid: Grid) -> int:
+    """Return the number of cells of all subsets together."""
+    sizes = np.array([axis.n_cells for axis in grid.axes], dtype=np.int64)
+    total = 0
+    for size in {len(subset) for subset in subsets}:
+        own = np.array([subset for subset in subsets if len(subset) == size])
+        total += int(sizes[own].prod(axis=1).sum())
+    return total
 
 
 @dataclass(frozen=True, eq=False)

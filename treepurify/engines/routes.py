@@ -1,13 +1,14 @@
 """How an ensemble is purified: on the union grid, in closed form, or tree by tree."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
 
-from treepurify.engines.layout import Layout, memory_needed
-from treepurify.errors import InvalidInputError
-from treepurify.purification.cascade import downward_closure
+from treepurify.engines.layout import Layout, closed_subsets, memory_needed
+from treepurify.errors import InvalidInputError, MemoryBudgetError
+from treepurify.grids.grid import Subset
 from treepurify.weights import Empirical, Laplace, Rows, Weighting
 
 __all__ = ["Method", "Route", "TreeProjection", "choose_route"]
@@ -93,14 +94,29 @@ def choose_route(
         return "exact"
     if weighting.is_product:
         return "closed-form"
-    subsets = downward_closure(layout.boxes.subsets)
-    axes = [layout.grids[len(subset)].subset_axes(subset) for subset in subsets]
-    fits = memory_needed(axes, n_outputs) <= memory_budget
-    # More cells than rows: an exact solve would fit the noise of nearly empty cells.
-    cells = max(int(np.prod([axis.n_cells for axis in own], dtype=object)) for own in axes)
-    rows = layout.rows[1]
-    dense = rows is None or cells <= rows.n_rows
-    return "exact" if (fits and dense) or not has_rows(weighting) else "projection"
+    fits = _fits_union_grid(layout, layout.boxes.subsets, n_outputs, memory_budget)
+    return "exact" if fits or not has_rows(weighting) else "projection"
+
+
+def _fits_union_grid(
+    layout: Layout, paths: Collection[Subset], n_outputs: int, memory_budget: int
+) -> bool:
+    """Return whether the tables fit into memory and none has more cells than there are rows.
+
+    With more cells than rows an exact solve would fit the noise of nearly empty cells.
+    """
+    grid, rows = layout.union_grid, layout.rows[1]
+    if rows is not None:
+        sizes = [axis.n_cells for axis in grid.axes]
+        cells = max(int(np.prod([sizes[j] for j in path], dtype=object)) for path in paths)
+        if cells > rows.n_rows:
+            return False
+    try:
+        subsets = closed_subsets(paths, grid, n_outputs, memory_budget)
+    except MemoryBudgetError:
+        return False
+    axes = [grid.subset_axes(subset) for subset in subsets]
+    return memory_needed(axes, n_outputs) <= memory_budget
 
 
 def has_rows(weighting: Weighting) -> bool:

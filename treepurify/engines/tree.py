@@ -15,14 +15,20 @@ from treepurify.engines.assemble import Setting, assemble, check_order
 from treepurify.engines.closed_route import purify_by_closed_form
 from treepurify.engines.compiling import announce_compilation
 from treepurify.engines.deep_model import DeepModel
+from treepurify.engines.indices import kept_interactions
 from treepurify.engines.inputs import (
     Interactions,
     named_model,
-    named_subsets,
     read_rows,
     row_weights,
 )
-from treepurify.engines.layout import Layout, Resolution, check_memory, lay_out
+from treepurify.engines.layout import (
+    Layout,
+    Resolution,
+    check_memory,
+    closed_subsets,
+    lay_out,
+)
 from treepurify.engines.model_check import check_against_library
 from treepurify.engines.projection_route import purify_by_projection
 from treepurify.engines.routes import Method, Route, TreeProjection, check_method, choose_route
@@ -44,7 +50,7 @@ def purify(
     *,
     weights: str | Weighting = "empirical",
     order: int | None = 2,
-    interactions: Interactions | None = None,
+    interactions: Interactions | int | None = None,
     sample_weight: npt.ArrayLike | None = None,
     feature_names: Sequence[str] | None = None,
     method: Method = "auto",
@@ -74,9 +80,11 @@ def purify(
     order : int or None
         Largest number of features of a component that is kept apart; all that occur for None.
         The sum of all larger ones is `Decomposition.remainder`, so that nothing is hidden.
-    interactions : sequence of tuple of (str or int), optional
+    interactions : sequence of tuple of (str or int), or int, optional
         The interactions that are kept apart, such as ``[("age", "hours")]``; all up to
-        `order` by default.
+        `order` by default. A number keeps that many pairs, those of the largest
+        total interaction index (`interaction_indices`): under the measure itself where
+        features are independent, else under the product of the rows' margins.
     sample_weight : array_like of shape (n_rows,), optional
         Weight of each row, finite and not negative.
     feature_names : sequence of str, optional
@@ -136,9 +144,9 @@ def purify(
     announce_compilation(show=progress)
     weighting = as_weighting(weights)
     parsed = label_categories(named_model(parse_model(model), feature_names, X), X)
-    subsets = named_subsets(parsed, interactions)
     columns = read_rows(parsed, X, weighting)
     own_weights = row_weights(columns, weighting, sample_weight)
+    subsets = kept_interactions(parsed, interactions, columns, own_weights, weighting, report)
     layout = lay_out(
         parsed, columns, own_weights, weighting, resolution, missing_cells, memory_budget
     )
@@ -196,8 +204,11 @@ def _on_union_grid(
 ) -> Setting:
     """Fill in the model's tensors with their masses and axes, after checking that they fit."""
     effects = layout.effects
-    names = effects.tensors if effects is not None else layout.leaf_boxes.subsets
-    subsets = downward_closure(names)
+    if effects is not None:
+        subsets = downward_closure(effects.tensors)
+    else:
+        paths = layout.leaf_boxes.subsets
+        subsets = closed_subsets(paths, layout.union_grid, parsed.n_outputs, memory_budget)
     axes = {subset: layout.grids[len(subset)].subset_axes(subset) for subset in subsets}
     check_memory(axes.values(), parsed.n_outputs, memory_budget)
     if effects is None and isinstance(parsed, TreeEnsemble):

@@ -48,21 +48,31 @@ class Purified:
     additivity: float | None
 
 
-def downward_closure(subsets: Iterable[Subset]) -> list[Subset]:
+def downward_closure(
+    subsets: Iterable[Subset], check: Callable[[int], None] | None = None
+) -> list[Subset]:
     """Return all non-empty subsets of the given ones, by size, then by feature.
+
+    `check`, where given, is called with the number found so far and may raise: twenty features
+    have a million subsets.
 
     Examples
     --------
     >>> downward_closure([(0, 2), (1,)])
     [(0,), (1,), (2,), (0, 2)]
     """
-    found = {
-        part
-        for subset in subsets
-        for size in range(1, len(subset) + 1)
-        for part in combinations(subset, size)
-    }
-    return sorted(found, key=lambda subset: (len(subset), subset))
+    levels: dict[int, set[Subset]] = {}
+    for subset in subsets:
+        levels.setdefault(len(subset), set()).add(subset)
+    n_larger = 0
+    for size in range(max(levels, default=0), 1, -1):
+        own, smaller = levels.get(size, set()), levels.setdefault(size - 1, set())
+        n_larger += len(own)
+        for subset in own:
+            smaller.update(combinations(subset, size - 1))
+            if check is not None:
+                check(n_larger + len(smaller))
+    return [subset for size in sorted(levels) if size for subset in sorted(levels[size])]
 
 
 def purify_effects(
