@@ -11,6 +11,8 @@ import gc
 import os
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from functools import partial
 from itertools import combinations
 from pathlib import Path
@@ -160,6 +162,16 @@ def main() -> None:
         compare(depth, arguments.rows, arguments.rounds)
 
 
+def processor_time(function: Callable[[], object]) -> float:
+    """Return the least processor time of three runs, in seconds, summed over the cores."""
+    found = []
+    for _ in range(3):
+        start = time.process_time()
+        function()
+        found.append(time.process_time() - start)
+    return min(found)
+
+
 def compare(depth: int, n_rows: int, rounds: int) -> None:
     """Compare values, time and memory at one depth."""
     model, frame = make(depth, n_rows)
@@ -173,6 +185,10 @@ def compare(depth: int, n_rows: int, rounds: int) -> None:
             functions["woodelf, SHAP only"] = partial(woodelf_shap, model, frame)
         medians = alternate(functions, rounds)
         show(f"depth {depth}, {what}", medians, rounds)
+        # Does not depend on what else the machine does, nor profit from several cores.
+        work = {name: processor_time(function) for name, function in functions.items()}
+        shown = ", ".join(f"{name} {1000 * seconds:.0f} ms" for name, seconds in work.items())
+        print(f"  processor time, least of 3, all cores together: {shown}")
         print(f"  {print_differences(model, frame, order)} terms")
         name = "all" if order is None else str(order)
         memory = {who: peak(who, depth, name, n_rows) for who in ("ours", "woodelf")}

@@ -11,17 +11,22 @@ import numpy.typing as npt
 from treepurify.columns import Columns, read_columns
 from treepurify.features import FeatureSpec
 from treepurify.grids.axis import FeatureAxis
+from treepurify.grids.drawing import middle_values
 from treepurify.grids.grid import EncodedRows, Subset, check_special_cells, encode_rows
 
 __all__ = [
+    "CellFunction",
     "Component",
     "Difference",
+    "Drawable",
     "ModelInputs",
     "Remainder",
     "RemainderComponent",
     "TensorComponent",
     "covariances_on_rows",
     "evaluate_each",
+    "tabulate",
+    "values_on_cells",
     "values_on_rows",
 ]
 
@@ -62,6 +67,29 @@ class Component(Protocol):
 
     def evaluate(self, X: Any) -> Array:
         """Return its values on the rows of `X`, shape (n_rows, n_outputs)."""
+
+
+@runtime_checkable
+class Drawable(Component, Protocol):
+    """A component without cells that knows where it can be looked at."""
+
+    def drawing_cells(self) -> tuple[tuple[FeatureAxis, ...], Array]:
+        """Return axes over the range of its features, and the mass of the cells between them.
+
+        Numeric axes have bounds; the mass has shape (cells...) and sums to one.
+        """
+
+
+@runtime_checkable
+class CellFunction(Component, Protocol):
+    """A component that is constant in cells but has no table of them."""
+
+    @property
+    def axes(self) -> tuple[FeatureAxis, ...]:
+        """One axis a feature."""
+
+    def on_cells(self, cells: npt.NDArray[Any]) -> Array:
+        """Return the values in cells (n_features, n_rows), shape (n_rows, n_outputs)."""
 
 
 class Remainder(Component, Protocol):
@@ -174,20 +202,68 @@ class RemainderComponent:
         return total
 
 
+def tabulate(component: Component, inputs: ModelInputs) -> TensorComponent | None:
+    """Return a table that stands for a component in figures; None where there can be none.
+
+    A table stands for itself. The table of another component holds its values at the middle
+    of each of its `Drawable.drawing_cells`.
+
+    Parameters
+    ----------
+    component : Component
+        The component.
+    inputs : ModelInputs
+        How the columns of a table are read.
+    """
+    if isinstance(component, TensorComponent):
+        return component
+    if not isinstance(component, Drawable):
+        return None
+    axes, mass = component.drawing_cells()
+    values = values_on_cells(component, inputs, axes)
+    return TensorComponent(component.features, axes, values, mass, inputs)
+
+
+def values_on_cells(
+    component: Component, inputs: ModelInputs, axes: tuple[FeatureAxis, ...]
+) -> Array:
+    """Return the values at the middle of each cell, shape (cells..., n_outputs).
+
+    Numeric axes must have bounds, between which the outer cells end.
+    """
+    middles = np.meshgrid(*(middle_values(axis) for axis in axes), indexing="ij")
+    n_cells = middles[0].size
+    # Columns that the component does not depend on hold a value that every reader knows.
+    columns = [np.zeros(n_cells)] * len(inputs.features)
+    for j, values in zip(component.features, middles, strict=True):
+        columns[j] = values.ravel()
+    found = component.evaluate(Columns(inputs.features, tuple(columns), n_cells))
+    return np.asarray(found.reshape(*middles[0].shape, -1))
+
+
 def evaluate_each(components: Iterable[Component], columns: Columns) -> Iterable[Array]:
-    """Yield the values of each component; every axis is encoded once."""
-    known: dict[tuple[int, int], npt.NDArray[np.intp]] = {}
-    for component in components:
+    """Yield the values of each component; every axis is encoded once, all of them together."""
+    listed = list(components)
+    axes = {
+        (j, id(axis)): axis
+        for component in listed
+        if isinstance(component, TensorComponent | CellFunction)
+        for j, axis in zip(component.features, component.axes, strict=True)
+    }
+    known = dict(zip(axes, _locate(columns, [j for j, _ in axes], [*axes.values()]), strict=True))
+    for component in listed:
+        if isinstance(component, CellFunction):
+            keys = zip(component.features, component.axes, strict=True)
+            yield component.on_cells(np.stack([known[j, id(axis)] for j, axis in keys]))
+            continue
         if not isinstance(component, TensorComponent):
             yield component.evaluate(columns)
             continue
         flat = np.zeros(columns.n_rows, dtype=np.intp)
         for j, axis in zip(component.features, component.axes, strict=True):
-            key = (j, id(axis))
-            if key not in known:
-                known[key] = locate_cells(columns, j, axis)
-            flat = flat * axis.n_cells + known[key]
-        yield component.values.reshape(-1, component.values.shape[-1])[flat]
+            flat *= axis.n_cells
+            flat += known[j, id(axis)]
+        yield component.values.reshape(-1, component.values.shape[-1]).take(flat, axis=0)
 
 
 def locate_cells(columns: Columns, feature: int, axis: FeatureAxis) -> npt.NDArray[np.intp]:
@@ -198,10 +274,23 @@ def locate_cells(columns: Columns, feature: int, axis: FeatureAxis) -> npt.NDArr
     InvalidInputError
         If a value is missing or unknown and the axis has no cell for it.
     """
-    alone = Columns((columns.features[feature],), (columns.values[feature],), columns.n_rows)
-    rows, (reached,) = encode_rows(alone, (axis,))
-    check_special_cells(axis, reached)
-    return np.asarray(rows.codes[0], dtype=np.intp)
+    (cells,) = _locate(columns, [feature], [axis])
+    return np.asarray(cells, dtype=np.intp)
+
+
+def _locate(
+    columns: Columns, positions: Sequence[int], axes: Sequence[FeatureAxis]
+) -> npt.NDArray[Any]:
+    """Return the cell of each row along each axis, in the narrowest type."""
+    own = Columns(
+        tuple(columns.features[j] for j in positions),
+        tuple(columns.values[j] for j in positions),
+        columns.n_rows,
+    )
+    rows, reached = encode_rows(own, tuple(axes))
+    for axis, wider in zip(axes, reached, strict=True):
+        check_special_cells(axis, wider)
+    return rows.codes
 
 
 def values_on_rows(component: TensorComponent, rows: Mapping[int, EncodedRows]) -> Array:
@@ -217,8 +306,9 @@ def values_on_rows(component: TensorComponent, rows: Mapping[int, EncodedRows]) 
     own = rows.get(len(component.features), rows[max(rows)])
     flat = np.zeros(own.n_rows, dtype=np.intp)
     for j, axis in zip(component.features, component.axes, strict=True):
-        flat = flat * axis.n_cells + own.codes[j]
-    return np.asarray(component.values.reshape(-1, component.values.shape[-1])[flat])
+        flat *= axis.n_cells
+        flat += own.codes[j]
+    return component.values.reshape(-1, component.values.shape[-1]).take(flat, axis=0)
 
 
 def covariances_on_rows(

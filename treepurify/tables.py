@@ -34,9 +34,7 @@ def importance_table(d: Decomposition) -> "pd.DataFrame":
             d.term_name(subset),
             len(subset),
             component.variance,
-            component.mean_absolute
-            if isinstance(component, TensorComponent)
-            else np.full(d.n_outputs, np.nan),
+            getattr(component, "mean_absolute", np.full(d.n_outputs, np.nan)),
             None if d.covariances is None else d.covariances.get(subset),
         )
         for subset, component in d.components.items()
@@ -44,8 +42,8 @@ def importance_table(d: Decomposition) -> "pd.DataFrame":
     if d.remainder is not None:
         order = 1 + max((len(subset) for subset in d.components), default=0)
         covariance = None if d.covariances is None else d.covariances.get(())
-        unknown = np.full(d.n_outputs, np.nan)
-        terms.append(("remainder", order, d.remainder.variance, unknown, covariance))
+        absolute = getattr(d.remainder, "mean_absolute", np.full(d.n_outputs, np.nan))
+        terms.append(("remainder", order, d.remainder.variance, absolute, covariance))
     total_variance = np.sum([term[2] for term in terms], axis=0) if terms else np.ones(d.n_outputs)
     known = [term[4] for term in terms if term[4] is not None]
     model_variance = np.sum(known, axis=0) if len(known) == len(terms) and terms else None

@@ -1,5 +1,6 @@
 """Partial dependence of tree models and EBMs against its definition, row by row."""
 
+import tracemalloc
 import warnings
 from functools import partial
 
@@ -108,6 +109,31 @@ def test_order_two_leaves_the_rest_as_remainder():
     )
     assert d.importance()["covariance_share"].sum() == pytest.approx(1.0)
     assert d.diagnostics["intercept_error"] < 1e-13
+
+
+@pytest.mark.parametrize("order", [2, 3, None])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_every_order_has_its_share_of_the_variance(order, weighted):
+    rng = np.random.default_rng(2)
+    ensemble = random_ensemble(rng, n_features=5, n_trees=20, depth=5)
+    background = background_rows(rng, 300, 5, missing=0.0)
+    weights = rng.integers(1, 5, size=300).astype(float) if weighted else None
+    d = partial_dependence_anova(
+        ensemble, background, order=order, sample_weight=weights, progress=False
+    )
+    table = d.importance()
+    assert not table[["variance", "variance_share", "covariance_share"]].isna().any().any()
+    assert table["covariance_share"].sum() == pytest.approx(1.0)
+    margin = ensemble.margin(background)[:, 0]
+    for subset, component in d.components.items():
+        values = component.evaluate(background)[:, 0]
+        own = np.cov(values, margin, aweights=weights, bias=True)
+        assert d.covariances[subset] == pytest.approx(own[0, 1], abs=1e-12)
+        assert component.variance == pytest.approx(own[0, 0], abs=1e-12)
+    if d.remainder is not None:
+        own = np.cov(d.remainder.evaluate(background)[:, 0], margin, aweights=weights, bias=True)
+        assert d.remainder.variance == pytest.approx(own[0, 0], abs=1e-12)
+        assert d.covariances[()] == pytest.approx(own[0, 1], abs=1e-12)
 
 
 def test_chosen_interactions_are_kept_apart():
@@ -320,3 +346,27 @@ def test_bad_input():
 
 def test_subsets_of_the_reference():
     assert subsets_of((1, 4)) == [(), (1,), (4,), (1, 4)]
+
+
+def test_a_large_background_is_read_in_blocks():
+    """Beside the cell numbers, memory does not grow with the rows of the background."""
+    rng = np.random.default_rng(5)
+    ensemble = random_ensemble(rng, n_features=4, n_trees=12, depth=3)
+    X = background_rows(rng, 50, 4, missing=0.0)
+    background = rng.normal(size=(400_000, 4)).astype(np.float32)
+    half = partial_dependence_anova(ensemble, X, background=background[:200_000], progress=False)
+    tracemalloc.start()
+    d = partial_dependence_anova(ensemble, X, background=background, progress=False)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    codes = background.shape[0] * background.shape[1]
+    # One double a row would be twice the cell numbers of four features.
+    assert peak < codes + 24e6
+    assert d.diagnostics["background_rows"] == 400_000
+    other = partial_dependence_anova(ensemble, X, background=background[200_000:], progress=False)
+    for subset, component in d.components.items():
+        parts = half[subset].evaluate(X) + other[subset].evaluate(X)
+        np.testing.assert_allclose(component.evaluate(X), parts / 2, atol=1e-12)
+    np.testing.assert_allclose(d.intercept, ensemble.margin(background).mean(axis=0), atol=1e-10)
+    with pytest.raises(MemoryBudgetError):
+        partial_dependence_anova(ensemble, X, background=background, memory_budget=1000)

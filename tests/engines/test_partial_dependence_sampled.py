@@ -165,3 +165,14 @@ def test_other_bad_input(rows):
         partial_dependence_anova(product, rows, memory_budget=1000)
     one = partial_dependence_anova(product, rows[:1], order=None)
     np.testing.assert_allclose(one.predict(rows), product(rows), atol=1e-12)
+
+
+@pytest.mark.parametrize("order", [1, 3])
+def test_shares_of_the_variance_at_the_points_sum_to_one(rows, order):
+    d = partial_dependence_anova(
+        lambda X: X[:, 0] * X[:, 1] + X[:, 2] ** 2, rows, order=order, progress=False
+    )
+    table = d.importance()
+    assert not table.drop(index=table.index[table["term"] == "remainder"]).isna().any().any()
+    assert table["covariance_share"].sum() == pytest.approx(1.0)
+    assert (order == 1) == (d.remainder is not None and d.remainder.variance[0] > 1e-12)

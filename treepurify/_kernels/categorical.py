@@ -108,6 +108,50 @@ def hash_rows(bits, factors, hashes):
 
 
 @njit(cache=True, nogil=True)
+def mark_levels(codes, used):
+    """Set ``used[level]`` for every level that occurs."""
+    for row in range(len(codes)):
+        used[codes[row]] = True
+
+
+@njit(cache=True, nogil=True)
+def renumber_levels(codes, number, renumbered):
+    """Look up the new number of each row's level."""
+    for row in range(len(codes)):
+        renumbered[row] = number[codes[row]]
+
+
+@njit(cache=True, nogil=True)
+def append_digit(codes, n_levels, numbers):
+    """Extend a number in mixed radix by one digit a row."""
+    base = np.uint64(n_levels)
+    for row in range(len(codes)):
+        numbers[row] = numbers[row] * base + np.uint64(codes[row])
+
+
+@njit(cache=True, nogil=True)
+def pack_levels(codes, bits):
+    """Set bit ``row`` of ``bits[level]`` where the row has the level; `bits` comes as zeros."""
+    for row in range(len(codes)):
+        bits[codes[row], row >> 6] |= np.uint64(1) << np.uint64(row & 63)
+
+
+@njit(cache=True, nogil=True)
+def determines(first, second, partner):
+    """Whether each level of `first` occurs with one level of `second` alone.
+
+    `partner` has one entry a level of `first` and comes as -1.
+    """
+    for row in range(len(first)):
+        known = partner[first[row]]
+        if known < 0:
+            partner[first[row]] = second[row]
+        elif known != second[row]:
+            return False
+    return True
+
+
+@njit(cache=True, nogil=True)
 def number_cells(codes, features, strides, cells):
     """Cell of each row in a table over some features."""
     for row in range(codes.shape[1]):
@@ -128,7 +172,17 @@ def add_table(cells, table, total):
 
 @njit(cache=True, nogil=True)
 def sum_in_cells(cells, values, table):
-    """Add each row's values to the table entry of the row's cell."""
-    for row in range(len(cells)):
-        for k in range(values.shape[1]):
-            table[cells[row], k] += values[row, k]
+    """Add each row's values to the table entry of the row's cell.
+
+    Where few cells get many rows, rows take turns on four sums a cell: additions to one
+    number would wait for each other.
+    """
+    mask = 3 if 4 * len(table) <= len(cells) else 0
+    partial = np.empty((mask + 1, len(table)))
+    for k in range(values.shape[1]):
+        partial[:] = 0.0
+        for row in range(len(cells)):
+            partial[row & mask, cells[row]] += values[row, k]
+        for part in range(mask + 1):
+            for cell in range(len(table)):
+                table[cell, k] += partial[part, cell]

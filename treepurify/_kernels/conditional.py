@@ -4,7 +4,7 @@ import numpy as np
 from numba import njit
 
 from treepurify._kernels.combinations import next_combination
-from treepurify._kernels.corners import add_corners
+from treepurify._kernels.corners import add_corners, holds_cell
 
 
 @njit(cache=True)
@@ -119,14 +119,6 @@ def add_conditional_corners(
 
 
 @njit(cache=True, nogil=True)
-def _holds(cell, entry, run_ptr, run_start, run_stop):
-    for run in range(run_ptr[entry], run_ptr[entry + 1]):
-        if run_start[run] <= cell < run_stop[run]:
-            return True
-    return False
-
-
-@njit(cache=True, nogil=True)
 def evaluate_boxes(
     cells,
     features,
@@ -160,7 +152,7 @@ def evaluate_boxes(
         for row in range(cells.shape[0]):
             factor = rest
             for k in range(len(features)):
-                inside = _holds(cells[row, k], entries[k], run_ptr, run_start, run_stop)
+                inside = holds_cell(entries[k], cells[row, k], run_ptr, run_start, run_stop)
                 factor *= inside - probability[entries[k]]
             if output[leaf] >= 0:
                 total[row, output[leaf]] += factor * values[leaf, 0]

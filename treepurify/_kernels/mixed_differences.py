@@ -4,6 +4,7 @@ import numpy as np
 from numba import njit
 
 from treepurify._kernels.combinations import next_combination
+from treepurify._kernels.corners import holds_cell
 
 
 @njit(cache=True)
@@ -21,10 +22,7 @@ def _off_anchor(first, width, entry_feature, run_ptr, run_start, run_stop, ancho
     off = 0
     for k in range(width):
         cell = anchor[entry_feature[first + k]]
-        inside = False
-        for run in range(run_ptr[first + k], run_ptr[first + k + 1]):
-            inside |= run_start[run] <= cell < run_stop[run]
-        if not inside:
+        if not holds_cell(first + k, cell, run_ptr, run_start, run_stop):
             off |= 1 << k
     return off
 

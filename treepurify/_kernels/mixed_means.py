@@ -3,8 +3,6 @@
 import numpy as np
 from numba import njit
 
-from treepurify._kernels.traverse import goes_left
-
 
 @njit(cache=True, nogil=True)
 def _partition(
@@ -24,7 +22,13 @@ def _partition(
     at = start
     while at < last:
         x = rows[order[at], feature[node]]
-        if goes_left(x, node, cut, missing_left, category_ptr, category_left):
+        if np.isnan(x):
+            is_left = missing_left[node]
+        elif category_ptr[node] >= 0:
+            is_left = category_left[category_ptr[node] + int(x)]
+        else:
+            is_left = x < cut[node]
+        if is_left:
             at += 1
         else:
             last -= 1

@@ -4,55 +4,8 @@ import numpy as np
 from numba import njit
 
 from treepurify._kernels.combinations import next_combination
+from treepurify._kernels.corners import add_corners, holds_cell
 from treepurify._kernels.partial_dependence import pattern_slot
-
-
-@njit(cache=True)
-def _add_given_corners(
-    weight, held, given, n_held, first, run_ptr, run_start, run_stop, extents, offset, table, value
-):
-    """Add the signed corners of a leaf's box along some axes of one difference table.
-
-    ``held`` are the axes along which the box counts, ``given`` the positions of their
-    conditions on the path; along all other axes the corner stands at cell 0. The value goes
-    to ``table[offset + cell * len(value) + m]``.
-    """
-    size = len(extents)
-    run = np.zeros(size, dtype=np.int64)
-    end = np.zeros(size, dtype=np.int64)
-    for k in range(n_held):
-        run[k] = run_ptr[first + given[k]]
-    while True:
-        cell = 0
-        sign = weight
-        outside = False
-        position = 0
-        for k in range(size):
-            at = 0
-            if position < n_held and held[position] == k:
-                at = run_stop[run[position]] if end[position] else run_start[run[position]]
-                if end[position]:
-                    sign = -sign
-                position += 1
-            if at >= extents[k]:
-                outside = True
-            cell = cell * extents[k] + at
-        if not outside:
-            for m in range(len(value)):
-                table[offset + cell * len(value) + m] += sign * value[m]
-        k = n_held - 1
-        while k >= 0:
-            if end[k] == 0:
-                end[k] = 1
-                break
-            end[k] = 0
-            run[k] += 1
-            if run[k] < run_ptr[first + given[k] + 1]:
-                break
-            run[k] = run_ptr[first + given[k]]
-            k -= 1
-        if k < 0:
-            return
 
 
 @njit(cache=True)
@@ -70,10 +23,9 @@ def add_term_corners(
     share,
     group_key,
     group_offset,
-    group_shape,
+    group_extents,
     values,
     output,
-    n_outputs,
     tables,
 ):
     """Add each leaf's term of every `size` of its features to difference tables.
@@ -83,19 +35,15 @@ def add_term_corners(
     that are not in it are passed over.
     """
     chosen = np.zeros(size, dtype=np.int64)
-    held = np.zeros(size, dtype=np.int64)
     given = np.zeros(size, dtype=np.int64)
-    value = np.zeros(n_outputs)
+    entries = np.zeros(size, dtype=np.int64)
+    run = np.zeros(size, dtype=np.int64)
+    end = np.zeros(size, dtype=np.int64)
     for leaf in leaves:
         first = entry_ptr[leaf]
         n = entry_ptr[leaf + 1] - first
         if n < size:
             continue
-        value[:] = 0.0
-        if output[leaf] >= 0:
-            value[output[leaf]] = values[leaf, 0]
-        else:
-            value[:] = values[leaf]
         for k in range(size):
             chosen[k] = k
         while True:
@@ -105,28 +53,30 @@ def add_term_corners(
             group = np.searchsorted(group_key, key)
             wanted = group < len(group_key) and group_key[group] == key
             for subset in range((1 << size) if wanted else 0):
-                n_held = 0
+                n_given = 0
                 for k in range(size):
+                    entries[k] = -1
                     if subset >> k & 1:
-                        held[n_held] = k
-                        given[n_held] = chosen[k]
-                        n_held += 1
-                weight = share[slot_ptr[leaf] + pattern_slot(given, n_held, n, choose)]
+                        entries[k] = first + chosen[k]
+                        given[n_given] = chosen[k]
+                        n_given += 1
+                weight = share[slot_ptr[leaf] + pattern_slot(given, n_given, n, choose)]
                 if weight == 0.0:
                     continue
-                _add_given_corners(
-                    -weight if (size - n_held) & 1 else weight,
-                    held,
-                    given,
-                    n_held,
-                    first,
+                add_corners(
+                    size,
+                    entries,
                     run_ptr,
                     run_start,
                     run_stop,
-                    group_shape[group],
+                    group_extents[group],
                     group_offset[group],
+                    -weight if (size - n_given) & 1 else weight,
+                    values[leaf],
+                    output[leaf],
                     tables,
-                    value,
+                    run,
+                    end,
                 )
             if not next_combination(chosen, size, n):
                 break
@@ -263,9 +213,6 @@ def _break_interval(cells, run_start, run_stop, run, k, n_broken, broken):
 def _break_runs(cells, run_start, run_stop, run_ptr, entry, k, n_broken, broken):
     """Count the rows outside several runs of cells."""
     for row in range(len(cells)):
-        inside = False
-        for run in range(run_ptr[entry], run_ptr[entry + 1]):
-            inside |= run_start[run] <= cells[row] < run_stop[run]
-        if not inside:
+        if not holds_cell(entry, cells[row], run_ptr, run_start, run_stop):
             broken[row] = k
             n_broken[row] = min(n_broken[row] + 1, 2)

@@ -9,6 +9,8 @@ import numpy.typing as npt
 
 from treepurify.columns import Columns, read_columns
 from treepurify.features import FeatureSpec
+from treepurify.grids.axis import FeatureAxis
+from treepurify.grids.drawing import cells_between
 from treepurify.grids.grid import Subset
 
 __all__ = ["AccumulatedComponent", "AccumulationAxis"]
@@ -39,6 +41,11 @@ class AccumulationAxis:
     def n_intervals(self) -> int:
         """Number of steps between neighbouring nodes."""
         return len(self.nodes) - 1
+
+    @property
+    def positions(self) -> Array | None:
+        """The nodes of a numeric feature; None for codes, which have no distances."""
+        return None if self.is_categorical else self.nodes
 
     def place(self, values: npt.NDArray[Any]) -> Array:
         """Return the position of each value on the scale of node numbers; NaN if it has none.
@@ -77,6 +84,11 @@ class AccumulatedComponent:
         Whether tables are matched by column name.
     variance : ndarray of float64, shape (n_outputs,)
         Variance over the rows it was estimated from.
+    mean_absolute : ndarray of float64, shape (n_outputs,)
+        Mean absolute value over these rows.
+    mass : ndarray of float64, shape (n_intervals or n_codes, ...)
+        Share of these rows between the nodes of a numeric feature, at the codes of a
+        categorical one.
     """
 
     axes: tuple[AccumulationAxis, ...]
@@ -85,6 +97,8 @@ class AccumulatedComponent:
     inputs: tuple[FeatureSpec, ...]
     match_names: bool
     variance: Array
+    mean_absolute: Array
+    mass: Array
 
     def __repr__(self) -> str:
         """Return the features and the number of nodes."""
@@ -101,6 +115,11 @@ class AccumulatedComponent:
         """Return the values on the rows of `X`, shape (n_rows, n_outputs)."""
         columns = read_columns(X, self.inputs, match_names=self.match_names)
         return interpolate(self.values, self.axes, columns)
+
+    def drawing_cells(self) -> tuple[tuple[FeatureAxis, ...], Array]:
+        """Return fine axes between the nodes, and the mass of their cells."""
+        specs = [self.inputs[axis.feature] for axis in self.axes]
+        return cells_between(specs, [axis.positions for axis in self.axes], self.mass)
 
     def band(self, level: float = 0.95) -> tuple[Array, Array]:
         """Return the lower and upper bound of the effect at the nodes.

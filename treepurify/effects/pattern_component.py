@@ -12,6 +12,7 @@ from treepurify.budget import DEFAULT_BUDGET, check_budget
 from treepurify.columns import Columns, read_columns
 from treepurify.effects.box_component import leaves_with
 from treepurify.effects.pattern_shares import PatternShares
+from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import EncodedRows, Grid, Subset, check_special_cells, encode_rows
 from treepurify.threads import map_threads
 
@@ -20,6 +21,8 @@ __all__ = ["PatternComponent"]
 Array = npt.NDArray[np.float64]
 
 _ROWS_A_BLOCK = 2048
+# Fewer comparisons than this take less time than starting threads does.
+_LEAST_FOR_THREADS = 1 << 23
 _NARROWEST = ((8, np.uint8), (16, np.uint16))
 
 
@@ -55,17 +58,30 @@ class PatternComponent:
         names = " & ".join(self.grid.axes[j].name for j in self.features)
         return f"PatternComponent({names})"
 
-    @cached_property
+    @property
     def variance(self) -> Array:
         """Variance over the background rows, shape (n_outputs,)."""
+        return self._spread[0]
+
+    @property
+    def mean_absolute(self) -> Array:
+        """Mean absolute value over the background rows, shape (n_outputs,)."""
+        return self._spread[1]
+
+    @cached_property
+    def _spread(self) -> tuple[Array, Array]:
         values = self.on_background()
         weights = self.background.weights
         mean = np.average(values, axis=0, weights=weights)
-        return np.asarray(np.average((values - mean) ** 2, axis=0, weights=weights))
+        absolute = np.average(np.abs(values), axis=0, weights=weights)
+        values -= mean
+        values *= values
+        return np.asarray(np.average(values, axis=0, weights=weights)), np.asarray(absolute)
 
-    def on_background(self) -> Array:
-        """Return the values on the background rows, shape (n_rows, n_outputs)."""
-        return self._on_cells(np.ascontiguousarray(self.background.codes[list(self.features)]))
+    def on_background(self, rows: slice = slice(None)) -> Array:
+        """Return the values on some of the background rows, shape (n_rows, n_outputs)."""
+        codes = self.background.codes[list(self.features), rows]
+        return self.on_cells(np.ascontiguousarray(codes))
 
     def evaluate(self, X: Any) -> Array:
         """Return the values on the rows of `X`, shape (n_rows, n_outputs).
@@ -81,13 +97,18 @@ class PatternComponent:
             tuple(columns.values[j] for j in self.features),
             columns.n_rows,
         )
-        axes = self.grid.subset_axes(self.features)
-        rows, reached = encode_rows(own, axes)
-        for axis, wider in zip(axes, reached, strict=True):
+        rows, reached = encode_rows(own, self.axes)
+        for axis, wider in zip(self.axes, reached, strict=True):
             check_special_cells(axis, wider)
-        return self._on_cells(rows.codes)
+        return self.on_cells(rows.codes)
 
-    def _on_cells(self, cells: npt.NDArray[Any]) -> Array:
+    @property
+    def axes(self) -> tuple[FeatureAxis, ...]:
+        """One axis a feature."""
+        return self.grid.subset_axes(self.features)
+
+    def on_cells(self, cells: npt.NDArray[Any]) -> Array:
+        """Return the values in cells (n_features, n_rows), shape (n_rows, n_outputs)."""
         boxes = self.shares.boxes
         leaves = leaves_with(boxes, self.features)
         size = len(self.features)
@@ -127,5 +148,10 @@ class PatternComponent:
                 total[block],
             )
 
-        map_threads(add_block, range(0, n_rows, _ROWS_A_BLOCK))
+        starts = range(0, n_rows, _ROWS_A_BLOCK)
+        if len(leaves) * size * n_rows < _LEAST_FOR_THREADS:
+            for start in starts:
+                add_block(start)
+        else:
+            map_threads(add_block, starts)
         return total

@@ -175,7 +175,8 @@ def term_tensors(
         "Ask for a smaller order, name the interactions that you need, or raise memory_budget.",
     )
     offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    extents = np.array(shapes, dtype=np.int64).reshape(len(shapes), size)
+    extents = np.array([(*shape, n_outputs) for shape in shapes], dtype=np.int64)
+    extents = extents.reshape(len(shapes), size + 1)
     tables = np.zeros(offsets[-1])
     add_term_corners(
         np.flatnonzero(boxes.leaf_subset >= 0),
@@ -194,7 +195,6 @@ def term_tensors(
         extents,
         boxes.values,
         boxes.output,
-        n_outputs,
         tables,
     )
     found = {}

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from treepurify.columns import Columns
 from treepurify.components import Component, TensorComponent
 from treepurify.decomposition import Decomposition
-from treepurify.effects.accumulated import AccumulatedComponent, AccumulationAxis
+from treepurify.effects.accumulated import AccumulatedComponent, AccumulationAxis, interpolate
 from treepurify.engines.ale_axes import accumulation_axis
 from treepurify.engines.ale_effects import Accumulated, main_effect, pair_effect
 from treepurify.engines.ale_trees import tree_main_effect
@@ -22,6 +22,7 @@ from treepurify.engines.black_box import (
 )
 from treepurify.engines.inputs import Interactions, row_weights
 from treepurify.errors import InvalidInputError
+from treepurify.grids.drawing import mass_between
 from treepurify.grids.grid import Subset
 from treepurify.links import Link
 from treepurify.models.ensemble import TreeEnsemble
@@ -157,18 +158,19 @@ def _component(
     columns: Columns,
     shares: Array,
 ) -> AccumulatedComponent:
-    draft = AccumulatedComponent(
+    mass = mass_between(
+        columns, [axis.feature for axis in axes], [axis.positions for axis in axes], shares
+    )
+    values = interpolate(effect.values, axes, columns)
+    return AccumulatedComponent(
         axes,
         effect.values,
         effect.standard_error,
         f.features,
         f.inputs.match_names,
-        np.full(f.n_outputs, np.nan),
-    )
-    values = draft.evaluate(columns)
-    variance = shares @ (values - shares @ values) ** 2
-    return AccumulatedComponent(
-        axes, effect.values, effect.standard_error, f.features, f.inputs.match_names, variance
+        shares @ (values - shares @ values) ** 2,
+        shares @ np.abs(values),
+        mass,
     )
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from operator import methodcaller
 from typing import Any, Protocol
 
 import numpy as np
@@ -17,6 +18,7 @@ from treepurify.grids.grid import Subset
 from treepurify.models.catboost import label_categories
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model, parse_model
+from treepurify.saving import MissingFunction, savable
 
 __all__ = [
     "BlackBox",
@@ -55,10 +57,11 @@ class RowFunction(Protocol):
     def output_names(self) -> tuple[str, ...]:
         """One name an output."""
 
-    def __call__(self, columns: Columns) -> Array:
+    def __call__(self, columns: Columns, /) -> Array:
         """Return the values on all rows, shape (n_rows, n_outputs)."""
 
 
+@savable("margin of a model")
 @dataclass(frozen=True, eq=False)
 class ParsedFunction:
     """The margin of a parsed model, in double precision.
@@ -91,13 +94,14 @@ class ParsedFunction:
         """One name an output."""
         return self.model.output_names
 
-    def __call__(self, columns: Columns) -> Array:
-        """Return the margin on all rows, shape (n_rows, n_outputs)."""
+    def __call__(self, X: Any) -> Array:
+        """Return the margin on all rows of a table or of columns, shape (n_rows, n_outputs)."""
         if isinstance(self.model, TreeEnsemble):
-            return self.model.margin(columns, precision="float64")
-        return self.model.margin(columns)
+            return self.model.margin(X, precision="float64")
+        return self.model.margin(X)
 
 
+@savable("function", supplied="function", check=methodcaller("check"))
 @dataclass(frozen=True, eq=False)
 class BlackBox:
     """A function of rows, and how its rows are put together from columns.
@@ -112,12 +116,18 @@ class BlackBox:
         The pandas dtype of each column; None for a NumPy array.
     n_outputs : int
         Number of outputs.
+    sample : Columns, optional
+        Some rows, by which the function is known again after it was away.
+    sample_values : ndarray of float64, shape (n_sample_rows, n_outputs), optional
+        Its values on them.
     """
 
     function: Callable[[Any], Any]
     features: tuple[FeatureSpec, ...]
     dtypes: tuple[Any, ...] | None
     n_outputs: int = 1
+    sample: Columns | None = None
+    sample_values: Array | None = None
 
     @property
     def inputs(self) -> ModelInputs:
@@ -149,6 +159,23 @@ class BlackBox:
                 )
             total[start:stop] = values
         return total
+
+    def check(self) -> None:
+        """Raise unless the function gives the values that it gave when it was introduced.
+
+        Raises
+        ------
+        InvalidInputError
+            If it is another function.
+        """
+        if self.sample is None or isinstance(self.function, MissingFunction):
+            return
+        values = _call(self, self.sample)
+        if not _alike(values, self.sample_values):
+            raise InvalidInputError(
+                "the function gives other values than the one that was decomposed: pass the same "
+                "function, or decompose this one"
+            )
 
     def table(self, columns: Columns) -> Any:
         """Return the rows in the form that the function was introduced with."""
@@ -211,14 +238,14 @@ def black_box(
     values = _call(box, sample)
     # Backwards: a function that looks at the other rows of a batch gives itself away too.
     again = _call(box, sample.take(np.arange(sample.n_rows)[::-1]))[::-1]
-    scale = max(float(np.max(np.abs(values), initial=0.0)), 1e-300)
-    if values.shape != again.shape or float(np.max(np.abs(values - again))) > _SAME * scale:
+    if not _alike(values, again):
         raise InvalidInputError(
             "the function gives different values for the same rows when it is called again with "
             "the rows in another order: fix its seed, switch off dropout and averaging over the "
             "rows of a batch"
         )
-    return replace(box, n_outputs=values.shape[1]), columns
+    box = replace(box, n_outputs=values.shape[1], sample=sample, sample_values=values)
+    return box, columns
 
 
 def row_function(
@@ -273,6 +300,7 @@ def splice(points: Columns, background: Columns, given: Subset) -> Columns:
     return Columns(points.features, values, points.n_rows * background.n_rows)
 
 
+@savable("function minus components", left_out=("find",))
 @dataclass(frozen=True, eq=False, repr=False)
 class FunctionRemainder:
     """The function minus the intercept and the components, so that nothing is hidden.
@@ -317,6 +345,13 @@ class FunctionRemainder:
     def component(self, subset: Subset) -> Component | None:
         """Return the component of a subset that is part of the remainder, where it is known."""
         return None if self.find is None else self.find(subset)
+
+
+def _alike(values: Array, others: Array | None) -> bool:
+    if others is None or values.shape != others.shape:
+        return False
+    scale = max(float(np.max(np.abs(others), initial=0.0)), 1e-300)
+    return float(np.max(np.abs(values - others), initial=0.0)) <= _SAME * scale
 
 
 def _call(box: BlackBox, columns: Columns) -> Array:

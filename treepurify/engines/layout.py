@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Literal
 
 import numpy as np
@@ -210,6 +211,10 @@ def _fits_union(model: AdditiveTables, memory_budget: int) -> bool:
 _TABLES_A_CELL = 6
 # What a table takes beside its cells: arrays, axes and the report of its solve.
 _BYTES_A_TABLE = 2048
+_ADVICE = (
+    "Raise memory_budget, or train with fewer bins or a smaller depth; for an EBM, use "
+    'resolution="term".'
+)
 
 
 def closed_subsets(
@@ -223,22 +228,15 @@ def closed_subsets(
         If these tables would not fit. Long paths have too many subsets to list them all
         first: the count stops where it exceeds the budget.
     """
-    advice = "Raise memory_budget, or use a method for deep trees: see the page on deep ensembles."
-    sizes = np.array([axis.n_cells for axis in grid.axes], dtype=float)
-    cells = sum(float(np.prod(sizes[list(subset)])) for subset in subsets)
-    check_budget(
-        int(24 * cells * n_outputs),
-        memory_budget,
-        f"the tables of {len(subsets)} sets of features that occur together on a path",
-        advice,
-    )
+    own_axes = [grid.subset_axes(subset) for subset in subsets]
+    check_memory(own_axes, n_outputs, memory_budget)
 
     def check_number(found: int) -> None:
         check_budget(
             _BYTES_A_TABLE * found,
             memory_budget,
             f"more than {found - 1} tables for the sets of features on a path and their subsets",
-            advice,
+            _ADVICE,
         )
 
     return downward_closure(subsets, check_number)
@@ -246,13 +244,16 @@ def closed_subsets(
 
 def memory_needed(axes: Iterable[Sequence[FeatureAxis]], n_outputs: int) -> int:
     """Return the bytes that purifying tables with these axes takes."""
-    cells = [_n_cells(own) for own in axes]
+    return _memory_of([_n_cells(own) for own in axes], n_outputs)
+
+
+def _memory_of(cells: Sequence[int], n_outputs: int) -> int:
     # Masses and tensors stay; the working copies are those of the largest table.
     return 8 * (3 * sum(cells) + 4 * max(cells, default=0)) * n_outputs
 
 
 def _n_cells(axes: Sequence[FeatureAxis]) -> int:
-    return int(np.prod([axis.n_cells for axis in axes], dtype=object))
+    return prod(axis.n_cells for axis in axes)
 
 
 def check_memory(axes: Iterable[Sequence[FeatureAxis]], n_outputs: int, memory_budget: int) -> None:
@@ -261,15 +262,11 @@ def check_memory(axes: Iterable[Sequence[FeatureAxis]], n_outputs: int, memory_b
     cells = [_n_cells(own) for own in tables]
     if not cells:
         return
-    largest = int(np.argmax(np.array(cells, dtype=float)))
+    largest = cells.index(max(cells))
     names = " x ".join(axis.name for axis in tables[largest])
-    advice = (
-        "Raise memory_budget, or train with fewer bins or a smaller depth; for an EBM, use "
-        'resolution="term".'
-    )
     check_budget(
-        memory_needed(tables, n_outputs),
+        _memory_of(cells, n_outputs),
         memory_budget,
         f"purifying {len(cells)} tables (the largest, {names}, has {cells[largest]} cells)",
-        advice,
+        _ADVICE,
     )

@@ -17,8 +17,11 @@ from treepurify.engines.black_box import BlackBox, FunctionRemainder, black_box,
 from treepurify.engines.inputs import Interactions, row_weights
 from treepurify.engines.partial_dependence_support import outside_support
 from treepurify.errors import InvalidInputError
+from treepurify.grids.axis import FeatureAxis
+from treepurify.grids.drawing import cells_between, mass_between, quantile_nodes
 from treepurify.grids.grid import Subset
 from treepurify.progress import ProgressReport
+from treepurify.saving import savable
 from treepurify.weights import Empirical
 
 __all__ = ["SampledBackground", "SampledComponent", "partial_dependence", "sampled_anova"]
@@ -27,8 +30,12 @@ Array = npt.NDArray[np.float64]
 
 _POINTS = 100
 _POINTS_A_BLOCK = 512
+# Quantiles of a few hundred rows between which their mass is known well enough to draw.
+_BINS_ALONE = 20
+_BINS_TOGETHER = 6
 
 
+@savable("sampled background")
 @dataclass(frozen=True, eq=False)
 class SampledBackground:
     """A function and the background rows that it is averaged over.
@@ -61,6 +68,7 @@ class SampledBackground:
         return np.asarray(np.sqrt(spread * self.unseen * n / max(n - 1, 1)))
 
 
+@savable("sampled partial dependence")
 @dataclass(frozen=True, eq=False, repr=False)
 class SampledComponent:
     """The Moebius inverse of sampled partial dependence at one subset of features.
@@ -75,12 +83,15 @@ class SampledComponent:
         Mean of the function over the background.
     variance : ndarray of float64, shape (n_outputs,)
         Variance over the rows on which standard errors were estimated; NaN where it was not.
+    mean_absolute : ndarray of float64, shape (n_outputs,)
+        Mean absolute value over these rows.
     """
 
     features: Subset
     given: SampledBackground
     intercept: Array
     variance: Array
+    mean_absolute: Array
 
     def __repr__(self) -> str:
         """Return the features."""
@@ -90,20 +101,27 @@ class SampledComponent:
     def evaluate(self, X: Any) -> Array:
         """Return the values on the rows of `X`, shape (n_rows, n_outputs).
 
-        The function is called on every distinct combination of the features' values with
-        every background row, once for each part of the features.
+        For each part of the features, the function is called on every distinct combination of
+        their values with every background row.
         """
         columns = self.given.box.inputs.columns(X)
-        own = np.stack([columns.values[j] for j in self.features], axis=1)
-        _, first, inverse = np.unique(own, axis=0, return_index=True, return_inverse=True)
-        points = columns.take(first)
         size = len(self.features)
-        total = np.tile((-1.0) ** size * self.intercept, (len(first), 1))
+        total = np.tile((-1.0) ** size * self.intercept, (columns.n_rows, 1))
         for count in range(1, size + 1):
             for part in combinations(self.features, count):
-                sign = (-1.0) ** (size - count)
-                total += sign * partial_dependence(self.given, points, part)
-        return np.asarray(total[inverse.reshape(-1)])
+                own = np.stack([columns.values[j] for j in part], axis=1)
+                _, first, inverse = np.unique(own, axis=0, return_index=True, return_inverse=True)
+                values = partial_dependence(self.given, columns.take(first), part)
+                total += (-1.0) ** (size - count) * values[inverse.reshape(-1)]
+        return total
+
+    def drawing_cells(self) -> tuple[tuple[FeatureAxis, ...], Array]:
+        """Return fine axes over the range of the background rows, and the mass of their cells."""
+        rows = self.given.rows
+        bins = _BINS_ALONE if len(self.features) == 1 else _BINS_TOGETHER
+        nodes = quantile_nodes(rows, self.features, bins)
+        mass = mass_between(rows, self.features, nodes, self.given.shares)
+        return cells_between([rows.features[j] for j in self.features], nodes, mass)
 
 
 def partial_dependence(given: SampledBackground, points: Columns, features: Subset) -> Array:
@@ -158,35 +176,20 @@ def sampled_anova(
     )
     start = box(given.rows)
     intercept = given.shares @ start
-    known: dict[Subset, Array] = {(): np.broadcast_to(start, (points.n_rows, *start.shape))}
-    components: dict[Subset, Component] = {}
-    errors = {}
-    total = np.zeros((points.n_rows, box.n_outputs))
-    for done, subset in enumerate(subsets):
-        report("averaging over the background", done, len(subsets))
-        differences = _differences(given, points, subset, known, keep=subset in lower)
-        values = np.einsum("z,pzk->pk", given.shares, differences)
-        total += values
-        error = given.standard_error(differences)
-        errors[" & ".join(box.features[j].name for j in subset)] = {
-            "root_mean_square": float(np.sqrt(np.mean(error**2))),
-            "largest": float(np.max(error)),
-        }
-        components[subset] = SampledComponent(subset, given, intercept, values.var(axis=0))
+    terms = _measure_terms(given, points, subsets, lower, intercept, start, report)
     used = tuple(range(len(box.features)))
     extrapolation = outside_support(columns, own, used, seed)
-    rest = box(points) - intercept - total
     complete = most == len(box.features) and interactions is None
     remainder = FunctionRemainder(
         box,
         intercept,
-        tuple(components.values()),
-        rest.var(axis=0),
+        tuple(terms.components.values()),
+        terms.rest_variance,
         partial(_find, given, intercept),
     )
     return Decomposition(
         intercept=intercept,
-        components=components,
+        components=terms.components,
         output_names=box.output_names,
         measure=(
             f"interventional (partial dependence over {given.rows.n_rows} of {own.n_rows} "
@@ -196,17 +199,63 @@ def sampled_anova(
         engine="partial dependence (sampled)",
         inputs=box.inputs,
         remainder=None if complete else remainder,
+        stored_covariances={
+            subset: own for subset, own in terms.covariances.items() if subset or not complete
+        },
         diagnostics={
             "exact": False,
             "background_rows": own.n_rows,
             "sampled_rows": given.rows.n_rows,
             "seed": seed,
             "points": points.n_rows,
-            "standard_error": errors,
+            "standard_error": terms.errors,
             "intercept_standard_error": given.standard_error(start[None])[0].tolist(),
             "extrapolation": extrapolation,
         },
     )
+
+
+@dataclass(frozen=True, eq=False)
+class _Terms:
+    components: dict[Subset, Component]
+    errors: dict[str, dict[str, float]]
+    covariances: dict[Subset, Array]
+    rest_variance: Array
+
+
+def _measure_terms(
+    given: SampledBackground,
+    points: Columns,
+    subsets: Sequence[Subset],
+    lower: set[Subset],
+    intercept: Array,
+    start: Array,
+    report: ProgressReport,
+) -> _Terms:
+    """Return the terms with what they do at the points: errors, variances and covariances."""
+    known: dict[Subset, Array] = {(): np.broadcast_to(start, (points.n_rows, *start.shape))}
+    components: dict[Subset, Component] = {}
+    errors = {}
+    covariances: dict[Subset, Array] = {}
+    margin = given.box(points)
+    centred = (margin - margin.mean(axis=0)) / points.n_rows
+    rest = margin - intercept
+    for done, subset in enumerate(subsets):
+        report("averaging over the background", done, len(subsets))
+        differences = _differences(given, points, subset, known, keep=subset in lower)
+        values = np.einsum("z,pzk->pk", given.shares, differences)
+        rest -= values
+        covariances[subset] = np.einsum("pk,pk->k", values, centred)
+        error = given.standard_error(differences)
+        errors[" & ".join(given.box.features[j].name for j in subset)] = {
+            "root_mean_square": float(np.sqrt(np.mean(error**2))),
+            "largest": float(np.max(error)),
+        }
+        components[subset] = SampledComponent(
+            subset, given, intercept, values.var(axis=0), np.abs(values).mean(axis=0)
+        )
+    covariances[()] = np.einsum("pk,pk->k", rest, centred)
+    return _Terms(components, errors, covariances, rest.var(axis=0))
 
 
 def _sample(
@@ -283,4 +332,5 @@ def _find(given: SampledBackground, intercept: Array, subset: Subset) -> Compone
     """Return the term of any subset, which is evaluated when it is asked for."""
     if not subset:
         return None
-    return SampledComponent(subset, given, intercept, np.full(len(intercept), np.nan))
+    unknown = np.full(len(intercept), np.nan)
+    return SampledComponent(subset, given, intercept, unknown, unknown)

@@ -1,5 +1,6 @@
 """How many of the points that partial dependence evaluates lie where there are no data."""
 
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,9 @@ def outside_support(
         ``share`` over all features, its ``standard_error``, ``by_feature`` and ``meaning``.
     """
     rng = np.random.default_rng(seed)
-    rest = background.take(_some(rng, background.n_rows))
+    rest = background
+    if background.n_rows > _MOST_ROWS:
+        rest = background.take(_some(rng, background.n_rows))
     draws = int(min(_DRAWS, max(_MOST_LOOKUPS / max(len(used), 1) ** 2, 50)))
     edges = [_edges(rest, j) for j in used]
     seen = [_bins(rest, j, edge) for j, edge in zip(used, edges, strict=True)]
@@ -40,15 +43,15 @@ def outside_support(
     kept = rng.integers(0, rest.n_rows, size=draws)
     own = [_bins(moved, j, edge) for j, edge in zip(used, edges, strict=True)]
     sizes = [int(max(a.max(), b.max())) + 1 for a, b in zip(seen, own, strict=True)]
-    by_feature = {}
-    for i in range(len(used)):
-        outside = np.zeros(draws, dtype=bool)
-        for k in range(len(used)):
-            if k != i:
-                known = np.zeros((sizes[i], sizes[k]), dtype=bool)
-                known[seen[i], seen[k]] = True
-                outside |= ~known[own[i], seen[k][kept]]
-        by_feature[background.features[used[i]].name] = float(outside.mean())
+    outside = np.zeros((len(used), draws), dtype=bool)
+    for i, k in combinations(range(len(used)), 2):
+        known = np.zeros(sizes[i] * sizes[k], dtype=bool)
+        known[seen[i] * sizes[k] + seen[k]] = True
+        outside[i] |= ~known[own[i] * sizes[k] + seen[k][kept]]
+        outside[k] |= ~known[seen[i][kept] * sizes[k] + own[k]]
+    by_feature = {
+        background.features[j].name: float(hit.mean()) for j, hit in zip(used, outside, strict=True)
+    }
     share = float(np.mean(list(by_feature.values()))) if by_feature else 0.0
     return {
         "share": share,
@@ -73,8 +76,6 @@ def support_sentence(facts: dict[str, Any]) -> str:
 
 
 def _some(rng: np.random.Generator, n_rows: int) -> npt.NDArray[np.intp]:
-    if n_rows <= _MOST_ROWS:
-        return np.arange(n_rows)
     return np.sort(rng.choice(n_rows, size=_MOST_ROWS, replace=False))
 
 

@@ -1,6 +1,6 @@
 """Partial dependence of tree ensembles: exact over the whole background."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -15,7 +15,6 @@ from treepurify.components import (
     ModelInputs,
     TensorComponent,
     evaluate_each,
-    values_on_rows,
 )
 from treepurify.decomposition import Decomposition
 from treepurify.effects.accumulate import LeafBoxes, ensemble_cuts, leaf_boxes
@@ -25,6 +24,10 @@ from treepurify.effects.pattern_shares import PatternShares, pattern_shares, ter
 from treepurify.engines.inputs import Interactions, named_subsets, row_weights
 from treepurify.engines.layout import check_memory
 from treepurify.engines.model_check import ModelCheck, check_against_library
+from treepurify.engines.partial_dependence_moments import (
+    BackgroundCovariances,
+    background_moments,
+)
 from treepurify.engines.partial_dependence_support import outside_support, support_sentence
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import EncodedRows, Grid, MissingCells, Subset, encode_rows, make_grid
@@ -211,29 +214,20 @@ def _assemble(
     complete: bool,
     budget: int,
 ) -> Decomposition:
-    ordered = sorted(components, key=lambda subset: (len(subset), subset))
-    kept = tuple(components[subset] for subset in ordered)
-    margin = parsed.margin(given.columns, precision="float64")
-    shares = given.shares
-    mean = shares @ margin
+    components = {s: components[s] for s in sorted(components, key=lambda s: (len(s), s))}
+    kept = tuple(components.values())
     tensors = {s: c for s, c in components.items() if isinstance(c, TensorComponent)}
-    on_rows = {1: given.rows, 2: given.rows}
-    covariances: dict[Subset, Array] | None = None
-    rest_variance = np.full(parsed.n_outputs, np.nan)
-    if len(tensors) == len(components):
-        covariances = {}
-        rest = margin - intercept
-        for subset, component in tensors.items():
-            values = values_on_rows(component, on_rows)
-            covariances[subset] = shares @ (values * (margin - mean))
-            rest -= values
-        if not complete:
-            covariances[()] = shares @ (rest * (margin - mean))
-            rest_variance = shares @ (rest - shares @ rest) ** 2
-    remainder = None
+    covariances: Mapping[Subset, Array] = BackgroundCovariances(
+        parsed, given.columns, given.rows, intercept, components
+    )
+    remainder, facts = None, {}
     if not complete:
+        moments = background_moments(parsed, given.columns, given.rows, intercept, components)
+        covariances = moments.covariances
+        # The mean over the background, by boxes of leaves and by the model itself.
+        facts["intercept_error"] = float(np.max(np.abs(moments.mean - intercept), initial=0.0))
         find = partial(_find, parsed, given, boxes, budget)
-        remainder = ModelRemainder(parsed, intercept, kept, np.asarray(rest_variance), find)
+        remainder = ModelRemainder(parsed, intercept, kept, moments.rest_variance, find)
     used = tuple(sorted({j for subset in boxes.subsets for j in subset}))
     extrapolation = outside_support(given.points, given.columns, used)
     scale = max((float(np.max(np.abs(c.values), initial=0.0)) for c in tensors.values()), default=0)
@@ -261,11 +255,10 @@ def _assemble(
             },
             "exact": True,
             "background_rows": given.rows.n_rows,
-            # The mean over the background, by boxes of leaves and by the model itself.
-            "intercept_error": float(np.max(np.abs(mean - intercept), initial=0.0)),
             "extrapolation": extrapolation,
+            **facts,
         },
-        rows=on_rows,
+        rows={1: given.rows, 2: given.rows},
         stored_covariances=covariances,
     )
 

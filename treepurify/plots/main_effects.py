@@ -8,6 +8,7 @@ import numpy.typing as npt
 from treepurify.components import TensorComponent
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
+from treepurify.grids.drawing import middle_values
 from treepurify.plots.axis_layout import AxisLayout, lay_out_axis
 from treepurify.plots.axis_ticks import set_ticks, shorten
 from treepurify.plots.style import (
@@ -24,7 +25,13 @@ from treepurify.plots.style import (
     import_matplotlib,
     style_axes,
 )
-from treepurify.plots.terms import effect_label, find_tensor, output_position, raw_effect
+from treepurify.plots.terms import (
+    effect_label,
+    find_tensor,
+    is_continuous,
+    output_position,
+    raw_effect,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -51,9 +58,11 @@ def main_effect(
     """Draw one main effect, before and after purification.
 
     A numeric feature gives a step curve over its own units, with the missing values as a
-    marker of their own and the density of the data below. A categorical feature gives one
-    bar a category, with the mass of each beside it; categories that are numbers keep their
-    order, others are sorted by effect. Only the 40 categories of largest mass are drawn.
+    marker of their own and the density of the data below; an effect that is no table of cells
+    (ALE, Legendre, sampled partial dependence) gives a curve through points. A categorical
+    feature gives one bar a category, with the mass of each beside it; categories that are
+    numbers keep their order, others are sorted by effect. Only the 40 categories of largest
+    mass are drawn.
 
     Parameters
     ----------
@@ -101,7 +110,7 @@ def main_effect(
     if component.axes[0].is_categorical:
         cells = cells_from_top(component, after, sort)
         return _draw_bars(component, cells, after, earlier, label, ax)
-    return _draw_steps(component, after, earlier, label, ax)
+    return _draw_steps(component, after, earlier, label, ax, is_smooth=is_continuous(d, key))
 
 
 def main_effect_size(component: TensorComponent) -> tuple[float, float]:
@@ -114,7 +123,13 @@ def main_effect_size(component: TensorComponent) -> tuple[float, float]:
 
 
 def _draw_steps(
-    component: TensorComponent, after: Array, before: Array | None, label: str, ax: "Axes | None"
+    component: TensorComponent,
+    after: Array,
+    before: Array | None,
+    label: str,
+    ax: "Axes | None",
+    *,
+    is_smooth: bool,
 ) -> "Axes":
     ax = axes_or_new(ax, *main_effect_size(component))
     axis = component.axes[0]
@@ -122,7 +137,10 @@ def _draw_steps(
     ax.axhline(0.0, color=FRAME, linewidth=0.8, zorder=0)
     if before is not None:
         _draw_curve(ax, layout, before, BEFORE, "before purification", is_after=False)
-    _draw_curve(ax, layout, after, AFTER, "purified", is_after=True)
+    if is_smooth:
+        ax.plot(middle_values(axis), after, color=AFTER, linewidth=2.0, zorder=3)
+    else:
+        _draw_curve(ax, layout, after, AFTER, "purified", is_after=True)
     style_axes(ax)
     ax.set_ylabel(label)
     ax.margins(y=0.08)

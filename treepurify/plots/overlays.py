@@ -9,6 +9,7 @@ import numpy.typing as npt
 from treepurify.components import TensorComponent
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
+from treepurify.grids.drawing import middle_values
 from treepurify.plots.axis_layout import AxisLayout, lay_out_axis
 from treepurify.plots.axis_ticks import set_ticks, shorten
 from treepurify.plots.main_effects import CategoryOrder, cells_from_top, main_effect_size
@@ -21,7 +22,7 @@ from treepurify.plots.style import (
     import_matplotlib,
     style_axes,
 )
-from treepurify.plots.terms import effect_label, find_tensor, output_position
+from treepurify.plots.terms import effect_label, find_tensor, is_continuous, output_position
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["overlay"]
 
 Array = npt.NDArray[np.float64]
-_Curve = tuple[str, TensorComponent, Array]
+_Curve = tuple[str, TensorComponent, Array, bool]
 
 _MARKERS = "osD^vPX"
 _DASHES = ("-", (0, (5, 1.5)), (0, (2, 1.2)), (0, (6, 1.5, 1.5, 1.5)))
@@ -55,8 +56,8 @@ def overlay(
     output : int or str
         The output, by position or name.
     centred : bool
-        Whether to shift every effect to mean zero under the first one's mass, so that only
-        shapes differ. Applies where the cells are the same.
+        Whether to shift every effect to mean zero, so that only shapes differ: under the
+        first one's mass, or under its own where the cells are others.
     sort : {"effect", "mass", "name"}
         Order of categories, from top to bottom.
     ax : matplotlib Axes, optional
@@ -84,10 +85,10 @@ def overlay(
         component = find_tensor(d, name, 1)
         values = component.values[:, output_position(d, output)]
         mass = curves[0][1].mass if curves else component.mass
-        if centred and mass.shape == values.shape:
-            values = values - mass @ values
-        curves.append((called, component, values))
-    kinds = {component.axes[0].is_categorical for _, component, _ in curves}
+        if centred:
+            values = values - (mass if mass.shape == values.shape else component.mass) @ values
+        curves.append((called, component, values, is_continuous(d, name)))
+    kinds = {component.axes[0].is_categorical for _, component, _, _ in curves}
     if len(kinds) > 1:
         raise InvalidInputError(f"{name!r} is numeric in one decomposition, categorical in another")
     label = effect_label(first, output_position(first, output))
@@ -109,20 +110,27 @@ def overlay(
 
 
 def _draw_curves(ax: "Axes", curves: list[_Curve], label: str, sort: CategoryOrder) -> None:
-    layouts = [lay_out_axis(component.axes[0]) for _, component, _ in curves]
+    layouts = [lay_out_axis(component.axes[0]) for _, component, _, _ in curves]
     widest = int(np.argmax([np.ptp(layout.regular_edges) for layout in layouts]))
     ax.axhline(0.0, color=FRAME, linewidth=0.8, zorder=0)
-    for i, ((called, _, values), layout) in enumerate(zip(curves, layouts, strict=True)):
-        ax.stairs(
-            values[: layout.n_regular][layout.has_width],
-            np.unique(layout.regular_edges),
-            baseline=None,
-            color=MANY[i],
-            linewidth=1.8,
-            linestyle=_DASHES[i % len(_DASHES)],
-            label=shorten(called, 34),
-            zorder=3,
-        )
+    for i, ((called, own, values, is_smooth), layout) in enumerate(
+        zip(curves, layouts, strict=True)
+    ):
+        dashes, words = _DASHES[i % len(_DASHES)], shorten(called, 34)
+        if is_smooth:
+            middles = middle_values(own.axes[0])
+            ax.plot(middles, values, color=MANY[i], lw=1.8, ls=dashes, label=words, zorder=3)
+        else:
+            ax.stairs(
+                values[: layout.n_regular][layout.has_width],
+                np.unique(layout.regular_edges),
+                baseline=None,
+                color=MANY[i],
+                linewidth=1.8,
+                linestyle=dashes,
+                label=words,
+                zorder=3,
+            )
         _draw_special(ax, layout, values, i)
     ax.set_ylabel(label)
     ax.margins(y=0.08)
@@ -150,7 +158,7 @@ def _draw_categories(ax: "Axes", curves: list[_Curve], label: str, sort: Categor
     places = np.arange(len(names), dtype=np.float64)
     ax.axvline(0.0, color=FRAME, linewidth=0.8, zorder=0)
     step = 0.5 / max(len(curves) - 1, 1)
-    for i, (called, own, effects) in enumerate(curves):
+    for i, (called, own, effects, _) in enumerate(curves):
         known = dict(zip(own.axes[0].labels(), effects, strict=True))
         shift = (i - (len(curves) - 1) / 2) * step
         ax.plot(

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.components import TensorComponent
+from treepurify.components import TensorComponent, values_on_cells
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
 from treepurify.grids.axis import FeatureAxis
@@ -13,14 +13,12 @@ from treepurify.plots.axis_layout import lay_out_axis
 from treepurify.plots.axis_ticks import set_ticks, shorten
 from treepurify.plots.style import (
     FRAME,
-    INK,
     MANY,
-    MUTED,
-    SMALL_SIZE,
     axes_or_new,
+    legend_above,
     style_axes,
 )
-from treepurify.plots.terms import effect_label, find_tensor, output_position
+from treepurify.plots.terms import effect_label, find_tensor, is_continuous, output_position
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -30,6 +28,9 @@ __all__ = ["pair_lines"]
 Array = npt.NDArray[np.float64]
 
 _SHARES = (0.1, 0.5, 0.9)
+_MOST_CATEGORIES = 24
+# More letters than this do not fit below an axis side by side.
+_MOST_LETTERS = 50
 
 
 def pair_lines(
@@ -43,7 +44,9 @@ def pair_lines(
 ) -> "Axes":
     """Draw the effect of the first feature at several values of the second.
 
-    Parallel lines mean no interaction. Parts of a line without data are thin.
+    Parallel lines mean no interaction. Parts of a line without data are thin. Along a feature of
+    categories these are joined points, hollow without data; of more than 24 categories those of
+    largest mass among the lines are shown.
 
     Parameters
     ----------
@@ -84,50 +87,76 @@ def pair_lines(
         values, mass, axes = values.T, mass.T, axes[::-1]
         first = component.features[1]
     if with_main:
-        values = values + _main_effect(d, first, axes[0], position)[:, None]
+        smooth = is_continuous(d, key)
+        values = values + _main_effect(d, first, axes[0], position, is_smooth=smooth)[:, None]
     cells = _chosen_cells(axes[1], mass.sum(axis=0), lines)
-    ax = axes_or_new(ax, 5.4, 3.4)
+    ax = axes_or_new(ax, 5.4, 4.2 if axes[0].is_categorical else 3.4)
     ax.axhline(0.0, color=FRAME, linewidth=0.8, zorder=0)
-    layout = lay_out_axis(axes[0])
-    edges = np.unique(layout.regular_edges)
-    for i, cell in enumerate(cells):
-        own = values[: layout.n_regular, cell][layout.has_width]
-        seen = (mass[: layout.n_regular, cell] > 0)[layout.has_width]
-        label = shorten(f"{axes[1].name} {axes[1].labels()[cell]}", 34)
-        ax.stairs(own, edges, baseline=None, color=MANY[i], linewidth=0.5, label="_thin")
-        held = np.where(seen, own, np.nan)
-        ax.stairs(held, edges, baseline=None, color=MANY[i], linewidth=2.0, label=label)
-        if layout.special:
-            places = [centre for centre, _ in layout.special]
-            ax.plot(places, values[layout.n_regular :, cell], "D", markersize=4.5, color=MANY[i])
-    style_axes(ax)
-    set_ticks(ax, "x", axes[0], layout)
-    ax.set_xlabel(axes[0].name)
+    labels = [shorten(f"{axes[1].name} {axes[1].labels()[cell]}", 34) for cell in cells]
+    draw = _draw_points if axes[0].is_categorical else _draw_steps
+    draw(ax, axes[0], values[:, cells], mass[:, cells], labels)
     ax.set_ylabel(effect_label(d, position))
     ax.margins(y=0.08)
-    ax.legend(
-        loc="lower left",
-        bbox_to_anchor=(0.0, 1.0),
-        ncols=2,
-        frameon=False,
-        fontsize=SMALL_SIZE,
-        labelcolor=INK,
-        borderpad=0.2,
-    )
-    what = "main effect and pair" if with_main else "pair alone"
-    ax.set_title(what, fontsize=SMALL_SIZE, color=MUTED, loc="right")
+    legend_above(ax, 2, "main effect and pair" if with_main else "pair alone")
     return ax
+
+
+def _draw_steps(
+    ax: "Axes", axis: FeatureAxis, values: Array, mass: Array, labels: list[str]
+) -> None:
+    """Draw columns of values along the intervals of a numeric axis; thin where no data are."""
+    layout = lay_out_axis(axis)
+    edges = np.unique(layout.regular_edges)
+    for own, held, color, label in zip(values.T, mass.T, MANY, labels, strict=False):
+        steps = own[: layout.n_regular][layout.has_width]
+        seen = (held[: layout.n_regular] > 0)[layout.has_width]
+        ax.stairs(steps, edges, baseline=None, color=color, linewidth=0.5, label="_thin")
+        steps = np.where(seen, steps, np.nan)
+        ax.stairs(steps, edges, baseline=None, color=color, linewidth=2.0, label=label)
+        if layout.special:
+            places = [centre for centre, _ in layout.special]
+            ax.plot(places, own[layout.n_regular :], "D", markersize=4.5, color=color)
+    style_axes(ax)
+    set_ticks(ax, "x", axis, layout)
+    ax.set_xlabel(axis.name)
+
+
+def _draw_points(
+    ax: "Axes", axis: FeatureAxis, values: Array, mass: Array, labels: list[str]
+) -> None:
+    """Draw columns of values as joined points, one place a category; hollow where no data are."""
+    n_categories, special = axis.n_regular, range(axis.n_regular, axis.n_cells)
+    heaviest = np.argsort(-mass[:n_categories].sum(axis=1), kind="stable")[:_MOST_CATEGORIES]
+    shown = [*np.sort(heaviest), *special]
+    places = np.arange(len(shown))
+    for own, held, color, label in zip(values.T, mass.T, MANY, labels, strict=False):
+        n_joined = len(heaviest)
+        ax.plot(places[:n_joined], own[shown[:n_joined]], color=color, linewidth=0.8, alpha=0.6)
+        faces = [color if held[cell] > 0 else "none" for cell in shown]
+        ax.scatter(places, own[shown], s=26, c=faces, edgecolors=color, zorder=2, label="_points")
+        ax.plot([], [], "o", color=color, markersize=5, label=label)
+    style_axes(ax)
+    names = [shorten(axis.labels()[cell], 22) for cell in shown]
+    is_long = sum(map(len, names)) > _MOST_LETTERS
+    ax.set_xticks(places, names, rotation=90 if is_long else 0)
+    ax.set_xlim(-0.5, len(shown) - 0.5)
+    few = f" ({len(heaviest)} of {n_categories} categories)"
+    ax.set_xlabel(axis.name + (few if n_categories > len(heaviest) else ""))
 
 
 def _name(d: Decomposition, part: str | int) -> str:
     return part if isinstance(part, str) else d.feature_names[part]
 
 
-def _main_effect(d: Decomposition, feature: int, axis: FeatureAxis, output: int) -> Array:
+def _main_effect(
+    d: Decomposition, feature: int, axis: FeatureAxis, output: int, *, is_smooth: bool
+) -> Array:
     """Return the main effect on the cells of an axis of the pair."""
     main = d.components.get((feature,))
-    if not isinstance(main, TensorComponent):
+    if main is None:
         return np.zeros(axis.n_cells)
+    if not isinstance(main, TensorComponent) or is_smooth:
+        return np.asarray(values_on_cells(main, d.inputs, (axis,))[:, output])
     own = main.axes[0]
     if own.n_cells == axis.n_cells:
         return np.asarray(main.values[:, output])

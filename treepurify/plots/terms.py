@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify.analysis.apparent import apparent_values
-from treepurify.components import TensorComponent
+from treepurify.components import TensorComponent, tabulate
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
 
@@ -14,6 +14,7 @@ __all__ = [
     "Key",
     "effect_label",
     "find_tensor",
+    "is_continuous",
     "margin_label",
     "output_position",
     "raw_effect",
@@ -30,7 +31,9 @@ _MARGINS = {
 
 
 def find_tensor(d: Decomposition, key: Key, size: int) -> TensorComponent:
-    """Return the component of `key`, which must be a table over `size` features.
+    """Return the component of `key`, over `size` features, as a table.
+
+    A component without cells is evaluated on fine ones over the range of its features.
 
     Raises
     ------
@@ -48,9 +51,18 @@ def find_tensor(d: Decomposition, key: Key, size: int) -> TensorComponent:
             f"this figure shows {size} feature{'s' * (size > 1)}, but {name!r} has "
             f"{len(component.features)}{advice}"
         )
-    if not isinstance(component, TensorComponent):
-        raise InvalidInputError(f"{name!r} of engine {d.engine!r} is not a table of cells")
-    return component
+    table = tabulate(component, d.inputs)
+    if table is None:
+        raise InvalidInputError(
+            f"{name!r} of engine {d.engine!r} has no cells and no range to draw: give it a method "
+            "drawing_cells (treepurify.components.Drawable)"
+        )
+    return table
+
+
+def is_continuous(d: Decomposition, key: Key) -> bool:
+    """Return whether a component is drawn as a curve through points, for it has no steps."""
+    return not isinstance(d[key], TensorComponent)
 
 
 def output_position(d: Decomposition, output: int | str) -> int:

@@ -1,12 +1,12 @@
 """The closed-form functional ANOVA of any function of categorical features."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from treepurify._kernels.categorical import renumber_levels
 from treepurify.components import Component, ModelInputs, TensorComponent
 from treepurify.decomposition import Decomposition
 from treepurify.engines.assemble import check_order
@@ -16,14 +16,20 @@ from treepurify.engines.categorical.candidates import (
     check_neighbours,
     ranked_features,
 )
-from treepurify.engines.categorical.identifiability import describe_identifiability
-from treepurify.engines.categorical.independent import independent_effects, is_independent
+from treepurify.engines.categorical.independent import is_independent
 from treepurify.engines.categorical.observations import Observations, observe
-from treepurify.engines.categorical.quality import certify, measure_fit, variance_inflation
+from treepurify.engines.categorical.quality import certify, measure_fit
 from treepurify.engines.categorical.reading import Question, read_question
 from treepurify.engines.categorical.residual import Residual
-from treepurify.engines.categorical.selection import Basis, select_in_order
-from treepurify.engines.categorical.solution import Fit, solve
+from treepurify.engines.categorical.routes import (
+    Route,
+    Selection,
+    Solved,
+    solve_by_greedy_selection,
+    solve_by_least_angle,
+    solve_independent,
+)
+from treepurify.engines.categorical.solution import Fit
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import EncodedRows, Subset
 from treepurify.progress import progress_report
@@ -32,21 +38,8 @@ __all__ = ["categorical_anova"]
 
 Array = npt.NDArray[np.float64]
 
-TOLERANCE = 1e-4
-"""Share of an indicator's norm that must be left after projection for it to be independent."""
-
 _BUDGET = 4 << 30
 _ROUNDING = 1e-9
-_CANCELLING = 10.0
-
-
-@dataclass(frozen=True, eq=False)
-class _Result:
-    """A fit, the basis it was found in, and how it was found."""
-
-    fit: Fit
-    basis: Basis | None
-    method: str
 
 
 def categorical_anova(
@@ -55,6 +48,7 @@ def categorical_anova(
     *,
     order: int | None = None,
     rank: int | None = None,
+    selection: Selection = "greedy",
     neighbours: Mapping[int, Sequence[int]] | None = None,
     ranking: Ranking = "position",
     bins: int = 32,
@@ -84,8 +78,13 @@ def categorical_anova(
     order : int, optional
         Largest number of features of a component; all by default.
     rank : int, optional
-        Most functions to select, the constant included; as many as there are distinct rows
-        by default.
+        Most functions to select, the constant included. By default as many as there are
+        distinct rows, or with ``"lars"`` those of least BIC.
+    selection : {"greedy", "lars"}
+        ``"greedy"``: the first independent functions. ``"lars"``: all functions up to `order`
+        in one system, of which the LASSO path keeps few, whatever their order (the paper's
+        section 6); they are then fitted by least squares. It needs memory for the square of
+        the number of functions.
     neighbours : mapping of int to sequence of int, optional
         Features that may interact, by position; all by default.
     ranking : {"position", "variance"}
@@ -131,7 +130,7 @@ def categorical_anova(
     >>> d.diagnostics["identifiability"]["sentences"][0]
     'x1 is a function of x0: on the observed rows its effect cannot be told from that of x0, ...'
     """
-    _check_options(order, rank, ranking)
+    _check_options(order, rank, selection, ranking)
     report = progress_report(progress)
     question = read_question(f, X, bins, feature_names)
     n_features, n_rows = question.codes.shape
@@ -144,21 +143,25 @@ def categorical_anova(
         tuple(axis.n_cells for axis in question.grid.axes),
     )
     most = n_features if order is None else min(order, n_features)
-    if rank is None and near is None and is_independent(observations):
-        result = _solve_independent(observations, most)
+    names = tuple(spec.name for spec in question.grid.features)
+    subsets = candidate_subsets(ranked_features(observations.level_mass, ranking), most, near)
+    route = Route(observations, subsets, names, rank, memory_budget, report)
+    if selection == "lars":
+        solved = solve_by_least_angle(route, _effective_rows(row_weights, n_rows))
+    elif rank is None and near is None and is_independent(observations):
+        solved = solve_independent(route, most)
     else:
-        subsets = candidate_subsets(ranked_features(observations.level_mass, ranking), most, near)
-        wanted = min(rank or observations.n_points, observations.n_points)
-        basis = select_in_order(observations, subsets, wanted, TOLERANCE, memory_budget, report)
-        result = _Result(solve(observations, basis, memory_budget, report), basis, "Gram system")
-    return _assemble(question, observations, result, EncodedRows(question.codes, row_weights))
+        solved = solve_by_greedy_selection(route)
+    return _assemble(question, observations, solved, EncodedRows(question.codes, row_weights))
 
 
-def _check_options(order: int | None, rank: int | None, ranking: str) -> None:
+def _check_options(order: int | None, rank: int | None, selection: str, ranking: str) -> None:
     check_order(order)
     whole = isinstance(rank, int | np.integer) and not isinstance(rank, bool)
     if rank is not None and not (whole and rank >= 1):
         raise InvalidInputError(f"rank must be a whole number of at least 1, got {rank!r}")
+    if selection not in ("greedy", "lars"):
+        raise InvalidInputError(f'selection must be "greedy" or "lars", got {selection!r}')
     if ranking not in ("position", "variance"):
         raise InvalidInputError(f'ranking must be "position" or "variance", got {ranking!r}')
 
@@ -176,57 +179,35 @@ def _row_weights(sample_weight: npt.ArrayLike | None, n_rows: int) -> Array | No
     return weights
 
 
-def _solve_independent(observations: Observations, order: int) -> _Result:
-    intercept, effects = independent_effects(observations, order)
-    residual = observations.values - intercept
-    for subset, table in effects.items():
-        observations.add(subset, -table, residual)
-    method = "conditional means (independent features)"
-    return _Result(Fit(intercept, effects, residual, 0.0, 0), None, method)
+def _effective_rows(row_weights: Array | None, n_rows: int) -> float:
+    """Return how many rows of equal weight tell as much as the weighted ones (Kish 1965)."""
+    if row_weights is None:
+        return float(n_rows)
+    return float(row_weights.sum() ** 2 / np.sum(row_weights**2))
 
 
 def _assemble(
-    question: Question, observations: Observations, result: _Result, rows: EncodedRows
+    question: Question, observations: Observations, solved: Solved, rows: EncodedRows
 ) -> Decomposition:
-    grid, fit = question.grid, result.fit
+    grid, fit = question.grid, solved.fit
     inputs = ModelInputs(grid.features, grid.match_names)
     components: dict[Subset, Component] = {}
     for subset, table in fit.effects.items():
-        mass = observations.margin(subset) if result.basis is None else result.basis.mass[subset]
         cells = np.ix_(*(observations.cell_of_level[j] for j in subset))
         values = np.zeros((*grid.shape(subset), observations.n_outputs))
         values[cells] = table
-        full_mass = np.zeros(grid.shape(subset))
-        full_mass[cells] = mass
+        mass = np.zeros(grid.shape(subset))
+        mass[cells] = solved.mass[subset]
         axes = grid.subset_axes(subset)
-        components[subset] = TensorComponent(subset, axes, values, full_mass, inputs)
+        components[subset] = TensorComponent(subset, axes, values, mass, inputs)
     quality = measure_fit(observations, fit)
-    names = tuple(spec.name for spec in grid.features)
     diagnostics: dict[str, Any] = {
-        "method": result.method,
+        "method": solved.method,
         "function": question.source,
         "rows": int(question.codes.shape[1]),
         "fit": quality.table(question.output_names),
-        "tolerance": TOLERANCE,
+        **solved.diagnostics,
     }
-    if result.basis is not None:
-        basis = result.basis
-        report_of_rows = describe_identifiability(observations, basis, names)
-        inflation = variance_inflation(observations, fit, basis)
-        if inflation > _CANCELLING:
-            report_of_rows["sentences"].append(
-                f"The variances of the components add up to {inflation:.3g} times that of the "
-                "function: on the observed rows large components cancel each other, and how they "
-                "share the function is hardly determined. A smaller rank or order avoids this."
-            )
-        diagnostics["identifiability"] = report_of_rows | {"inflation": inflation}
-        diagnostics["selection"] = {
-            "tried": basis.tried,
-            "smallest_kept": basis.smallest_kept,
-            "largest_rejected": basis.largest_rejected,
-            "exhausted": basis.exhausted,
-            "made_orthogonal": fit.replaced,
-        }
     return Decomposition(
         intercept=fit.intercept,
         components=components,
@@ -235,7 +216,7 @@ def _assemble(
         engine="categorical closed form",
         inputs=inputs,
         link=question.link,
-        certificate=certify(observations, fit, result.basis),
+        certificate=certify(observations, fit, solved.mass, solved.unidentified, solved.note),
         remainder=_residual(question, observations, fit, components, inputs),
         diagnostics=diagnostics,
         rows=dict.fromkeys(range(1, len(grid.features) + 1), rows),
@@ -257,9 +238,9 @@ def _residual(
     ):
         return None
     squares = observations.mass @ fit.residual**2 + observations.within
-    narrow = question.codes.dtype
-    levels = zip(observations.cell_of_level, observations.codes, strict=True)
-    cells = np.stack([own.astype(narrow)[codes] for own, codes in levels])
+    cells = np.empty(observations.codes.shape, dtype=question.codes.dtype)
+    for j, codes in enumerate(observations.codes):
+        renumber_levels(codes, observations.cell_of_level[j], cells[j])
     return Residual(
         inputs,
         question.grid.axes,

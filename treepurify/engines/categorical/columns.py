@@ -15,8 +15,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from treepurify._kernels.categorical import combine_rows
 from treepurify.budget import check_budget
 from treepurify.grids.grid import Subset
+from treepurify.threads import map_threads
 
 __all__ = ["CellNumbers", "SparseRows", "indicator_rows", "spread", "subset_functions"]
 
@@ -24,6 +26,7 @@ Array = npt.NDArray[np.float64]
 CellNumbers = dict[Subset, npt.NDArray[np.int64]]
 
 _DENSE_ENTRIES = 1 << 16
+_ROWS_A_PIECE = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +48,21 @@ class SparseRows:
         start = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         entries = np.repeat(self.start[rows] - start[:-1], sizes) + np.arange(start[-1])
         return SparseRows(start, self.column[entries], self.factor[entries])
+
+    def multiply(self, matrix: npt.NDArray[np.floating[Any]], product: Array) -> None:
+        """Write the rows times a dense matrix to `product`, on a few threads."""
+
+        def multiply(first: int) -> None:
+            last = min(first + _ROWS_A_PIECE, self.n_rows)
+            combine_rows(
+                self.start[first : last + 1],
+                self.column,
+                self.factor,
+                matrix,
+                product[first:last],
+            )
+
+        map_threads(multiply, range(0, self.n_rows, _ROWS_A_PIECE))
 
     @staticmethod
     def stack(parts: "list[SparseRows]") -> "SparseRows":

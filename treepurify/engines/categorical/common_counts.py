@@ -1,11 +1,12 @@
 """Mass of every two cells together: the numbers that all inner products are made of."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from treepurify._kernels.categorical import count_common, hash_rows
+from treepurify._kernels.categorical import count_common, hash_rows, pack_levels
 from treepurify.budget import check_budget
 from treepurify.engines.categorical.observations import Observations
 from treepurify.threads import map_threads
@@ -137,13 +138,11 @@ def _unpacked(bits: Bits, n_points: int) -> Array:
     return np.unpackbits(as_bytes, axis=1, count=n_points, bitorder="little").astype(np.float64)
 
 
-def packed(inside: npt.NDArray[np.bool_]) -> Bits:
-    """Return rows of booleans as bits in whole words."""
-    n_words = -(-inside.shape[1] // 64)
-    padded = np.zeros((len(inside), 8 * n_words), dtype=np.uint8)
-    as_bytes = np.packbits(inside, axis=1, bitorder="little")
-    padded[:, : as_bytes.shape[1]] = as_bytes
-    return padded.view(np.uint64)
+def packed(codes: npt.NDArray[Any], n_levels: int) -> Bits:
+    """Return for each level the rows that have it, as bits in whole words."""
+    bits = np.zeros((n_levels, -(-len(codes) // 64)), dtype=np.uint64)
+    pack_levels(codes, bits)
+    return bits
 
 
 def common_mass(
@@ -156,19 +155,18 @@ def common_mass(
     """
     n_rows, n_points = len(observations.point_of_row), observations.n_points
     count_rows = observations.equal_weights and n_rows <= _ROWS_FOR_ONE_POINT * n_points
-    codes = observations.codes
-    if count_rows and n_rows > n_points:
-        codes = codes[:, observations.point_of_row]
+    rows = observations.point_of_row if count_rows and n_rows > n_points else None
     levels = {
-        j: packed(own == np.arange(n)[:, None])
-        for j, (own, n) in enumerate(zip(codes, observations.n_levels, strict=True))
+        j: packed(own if rows is None else np.take(own, rows), n)
+        for j, (own, n) in enumerate(zip(observations.codes, observations.n_levels, strict=True))
         if n > 1
     }
+    n_bits = n_points if rows is None else n_rows
     exact = count_rows and n_rows < _LARGEST_EXACT_COUNT
     together = np.zeros((0, 0), dtype=np.float32 if exact else np.float64)
-    bits = np.zeros((0, -(-codes.shape[1] // 64)), dtype=np.uint64)
+    bits = np.zeros((0, -(-n_bits // 64)), dtype=np.uint64)
     weights = None if count_rows else observations.mass
     table = CommonMass(bits, together, weights, 1.0 / n_rows if count_rows else 1.0, memory_budget)
-    table.add(packed(np.ones((1, codes.shape[1]), dtype=bool)))
+    table.add(packed(np.zeros(n_bits, dtype=np.uint8), 1))
     table.count()
     return table, levels

@@ -1,15 +1,19 @@
 """Say which effects the observed combinations of levels do not determine."""
 
+import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from treepurify._kernels.categorical import determines
+from treepurify.engines.categorical.least_angle import Sparse
 from treepurify.engines.categorical.observations import Observations
 from treepurify.engines.categorical.selection import Basis
 from treepurify.grids.grid import Subset
 
-__all__ = ["describe_identifiability"]
+__all__ = ["describe_identifiability", "describe_independent", "describe_sparse"]
 
 _MOST_SENTENCES = 20
 
@@ -46,7 +50,7 @@ def describe_identifiability(
     """
     grid = float(np.prod([float(n) for n in observations.n_levels]))
     rejected = _rejected(basis)
-    constant = [name for name, n in zip(names, observations.n_levels, strict=True) if n == 1]
+    constant = _constant(observations, names)
     alone = {own.subset[0] for own in rejected if _is_lost_feature(own)}
     if basis.rank == observations.n_points:
         # The space was full before these features were tried.
@@ -85,6 +89,60 @@ def describe_identifiability(
     }
 
 
+def describe_sparse(
+    observations: Observations, sparse: Sparse, names: tuple[str, ...]
+) -> dict[str, Any]:
+    """Return the same facts of a selection by least angle regression.
+
+    There is no order in which one function is rejected for another: ``rejected`` and
+    ``determined`` are empty, and ``n_rejected`` counts the candidates that are combinations
+    of others.
+    """
+    constant = _constant(observations, names)
+    by = "by BIC" if sparse.criterion == "bic" else "up to the rank asked for"
+    sentences = [f"{name} has one level and no effect." for name in constant]
+    sentences.append(
+        f"Of {sparse.candidates} functions {sparse.independent} are independent on the observed "
+        f"rows; the LASSO path took {sparse.rank - 1} of them {by}."
+    )
+    if sparse.independent < sparse.candidates:
+        sentences.append(
+            f"{sparse.candidates - sparse.independent} functions are combinations of others on "
+            "the observed rows: another selection may show the same function in other terms."
+        )
+    return _nothing_rejected(observations, sparse.rank, constant) | {
+        "unique": sparse.independent == sparse.candidates,
+        "n_rejected": sparse.candidates - sparse.independent,
+        "sentences": sentences[:_MOST_SENTENCES],
+    }
+
+
+def describe_independent(
+    observations: Observations, subsets: Iterable[Subset], names: tuple[str, ...]
+) -> dict[str, Any]:
+    """Return the same facts where every combination has mass: all functions are independent."""
+    n_functions = sum(math.prod(n - 1 for n in observations.shape(own)) for own in subsets)
+    return _nothing_rejected(observations, 1 + n_functions, _constant(observations, names))
+
+
+def _constant(observations: Observations, names: tuple[str, ...]) -> list[str]:
+    return [name for name, n in zip(names, observations.n_levels, strict=True) if n == 1]
+
+
+def _nothing_rejected(observations: Observations, rank: int, constant: list[str]) -> dict[str, Any]:
+    return {
+        "support": observations.n_points,
+        "grid": float(np.prod([float(n) for n in observations.n_levels])),
+        "rank": rank,
+        "unique": True,
+        "rejected": {},
+        "n_rejected": 0,
+        "constant": constant,
+        "determined": {},
+        "sentences": [f"{name} has one level and no effect." for name in constant],
+    }
+
+
 def _is_lost_feature(own: _Rejected) -> bool:
     return len(own.subset) == 1 and own.n_rejected == own.n_functions
 
@@ -105,11 +163,9 @@ def _determined_by(
 ) -> str:
     """Name one feature that determines another on every observed row; empty if none does."""
     kept = [s[0] for s, own in basis.chosen.items() if len(s) == 1 and own.kept.any()]
+    codes, n_levels = observations.codes, observations.n_levels
     for other in kept:
-        if other != feature:
-            pair = tuple(sorted((other, feature)))
-            mass = observations.margin(pair)
-            levels = (mass > 0).sum(axis=pair.index(feature))
-            if np.all(levels == 1):
-                return names[other]
+        partner = np.full(n_levels[other], -1, dtype=np.int64)
+        if other != feature and determines(codes[other], codes[feature], partner):
+            return names[other]
     return ""

@@ -1,5 +1,6 @@
 """The observed combinations of levels, with their mass and the function's values there."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -7,13 +8,23 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from treepurify._kernels.categorical import add_table, number_cells, sum_in_cells
+from treepurify._kernels.categorical import (
+    add_table,
+    append_digit,
+    mark_levels,
+    number_cells,
+    renumber_levels,
+    sum_in_cells,
+)
 from treepurify.grids.grid import Subset
 from treepurify.threads import map_threads
 
 __all__ = ["Observations", "code_type", "observe"]
 
 Array = npt.NDArray[np.float64]
+
+_LARGEST_NUMBER = 1 << 64
+_SUBSETS_A_PIECE = 32
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,12 +86,24 @@ class Observations:
         sum_in_cells(self._cells(subset), values, table)
         return table.reshape(*shape, -1)
 
+    def sums_each(self, subsets: Iterable[Subset], values: Array) -> list[Array]:
+        """Return the `sums` of each subset, on a few threads."""
+        wanted = list(subsets)
+
+        def piece(first: int) -> list[Array]:
+            return [self.sums(own, values) for own in wanted[first : first + _SUBSETS_A_PIECE]]
+
+        parts = map_threads(piece, range(0, len(wanted), _SUBSETS_A_PIECE))
+        return [table for part in parts for table in part]
+
     def add(self, subset: Subset, table: Array, total: Array) -> None:
         """Add a table over the cells of `subset` to `total`, shape (n_points, k), in place."""
         flat = np.ascontiguousarray(table).reshape(-1, total.shape[1])
         add_table(self._cells(subset), flat, total)
 
-    def _cells(self, subset: Subset) -> npt.NDArray[np.int64]:
+    def _cells(self, subset: Subset) -> npt.NDArray[Any]:
+        if len(subset) == 1:
+            return np.asarray(self.codes[subset[0]])
         cells = np.empty(self.n_points, dtype=np.int64)
         number_cells(self.codes, np.array(subset), _strides(self.shape(subset)), cells)
         return cells
@@ -89,8 +112,8 @@ class Observations:
     def level_mass(self) -> tuple[Array, ...]:
         """Mass of each level of each feature."""
         mass = self.mass[:, None]
-        features = range(len(self.codes))
-        return tuple(map_threads(lambda j: self.sums((j,), mass)[..., 0], features))
+        alone = [(j,) for j in range(len(self.codes))]
+        return tuple(table[..., 0] for table in self.sums_each(alone, mass))
 
     def margin(self, subset: Subset) -> Array:
         """Return the mass of each cell of `subset`."""
@@ -126,18 +149,22 @@ def observe(
         codes, values, weights = codes[:, seen], values[seen], weights[seen]
     cells = []
     renumbered = np.empty(codes.shape, dtype=code_type(max(n_cells, default=1)))
-    for j, (own, size) in enumerate(zip(codes, n_cells, strict=True)):
-        used = np.bincount(own, minlength=size) > 0
+    for own, size, renumbered_own in zip(codes, n_cells, renumbered, strict=True):
+        used = np.zeros(size, dtype=bool)
+        mark_levels(own, used)
         cells.append(np.flatnonzero(used))
-        np.take((np.cumsum(used) - 1).astype(renumbered.dtype), own, out=renumbered[j])
-    first, point = _distinct(renumbered)
+        renumber_levels(own, np.cumsum(used) - 1, renumbered_own)
+    first, point = _distinct(renumbered, tuple(len(own) for own in cells))
+    points = np.empty((len(cells), len(first)), dtype=renumbered.dtype)
+    for own, points_own in zip(renumbered, points, strict=True):
+        np.take(own, first, out=points_own, mode="clip")
     mass = np.bincount(point, weights=weights)
     means = np.stack(
         [np.bincount(point, weights=weights * column) / mass for column in values.T], axis=1
     )
     within = np.average((values - means[point]) ** 2, axis=0, weights=weights)
     return Observations(
-        np.ascontiguousarray(renumbered[:, first]),
+        points,
         mass / mass.sum(),
         means,
         np.asarray(within),
@@ -154,12 +181,24 @@ def code_type(n_levels: int) -> type[np.unsignedinteger[Any]]:
     return np.uint16 if n_levels <= 65536 else np.uint32
 
 
-def _distinct(codes: npt.NDArray[Any]) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+def _distinct(
+    codes: npt.NDArray[Any], n_levels: tuple[int, ...]
+) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
     """Return the first row of each distinct combination and the combination of each row."""
-    rows = np.ascontiguousarray(codes.T)
-    if rows.shape[1] == 0:
-        return np.zeros(1, np.intp), np.zeros(codes.shape[1], np.intp)
-    # Byte strings of a row compare as one value, which sorts several times faster than rows.
-    keys = rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1]))).ravel()
+    # Levels are the digits of whole numbers in mixed radix, as many to a number as 64 bits hold.
+    numbers = [np.zeros(codes.shape[1], dtype=np.uint64)]
+    largest = 1
+    for own, size in zip(codes, n_levels, strict=True):
+        if size < 2:
+            continue
+        if largest * size > _LARGEST_NUMBER:
+            numbers.append(np.zeros(codes.shape[1], dtype=np.uint64))
+            largest = 1
+        append_digit(own, size, numbers[-1])
+        largest *= size
+    keys: npt.NDArray[Any] = numbers[0]
+    if len(numbers) > 1:
+        # Byte strings compare as one value, which sorts several times faster than rows.
+        keys = np.stack(numbers, axis=1).view(np.dtype((np.void, 8 * len(numbers)))).ravel()
     _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
     return first, inverse.reshape(-1)

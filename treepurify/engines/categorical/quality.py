@@ -7,12 +7,10 @@ import numpy.typing as npt
 
 from treepurify.certificate import Certificate
 from treepurify.engines.categorical.observations import Observations
-from treepurify.engines.categorical.selection import Basis
 from treepurify.engines.categorical.solution import Fit
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import Subset
 from treepurify.purification.certificate import measure_purity
-from treepurify.threads import map_threads
 
 __all__ = ["Quality", "certify", "measure_fit", "variance_inflation"]
 
@@ -49,7 +47,7 @@ class Quality:
         }
 
 
-def variance_inflation(observations: Observations, fit: Fit, basis: Basis) -> float:
+def variance_inflation(observations: Observations, fit: Fit, mass: dict[Subset, Array]) -> float:
     """Return the sum of the components' variances over the variance of the function.
 
     One under independence; far above one where components cancel each other. The largest
@@ -59,7 +57,7 @@ def variance_inflation(observations: Observations, fit: Fit, basis: Basis) -> fl
     variance = observations.mass @ centred**2
     total = np.zeros(observations.n_outputs)
     for subset, table in fit.effects.items():
-        total += np.tensordot(basis.mass[subset], table**2, axes=len(subset))
+        total += np.tensordot(mass[subset], table**2, axes=len(subset))
     return float(np.max(total / np.where(variance > 0, variance, np.inf)))
 
 
@@ -72,12 +70,12 @@ def measure_fit(observations: Observations, fit: Fit) -> Quality:
     error = mass @ fit.residual**2 + observations.within
     weighted = mass[:, None] * centred
 
-    def covariance(subset: Subset) -> Array:
-        product = observations.sums(subset, weighted) * fit.effects[subset]
-        return np.asarray(product.reshape(-1, product.shape[-1]).sum(axis=0))
-
-    found = map_threads(covariance, fit.effects)
-    covariances = dict(zip(fit.effects, found, strict=True))
+    covariances = {
+        subset: np.asarray((sums * fit.effects[subset]).reshape(-1, sums.shape[-1]).sum(axis=0))
+        for subset, sums in zip(
+            fit.effects, observations.sums_each(fit.effects, weighted), strict=True
+        )
+    }
     covariances[()] = (weighted * fit.residual).sum(axis=0) + observations.within
     return Quality(
         np.asarray(1.0 - error / np.where(variance > 0, variance, 1.0)),
@@ -87,36 +85,40 @@ def measure_fit(observations: Observations, fit: Fit) -> Quality:
     )
 
 
-def certify(observations: Observations, fit: Fit, basis: Basis | None) -> Certificate:
-    """Return the certificate: errors relative to the largest value of the function."""
+def certify(
+    observations: Observations, fit: Fit, mass: dict[Subset, Array], unidentified: int, note: str
+) -> Certificate:
+    """Return the certificate: errors relative to the largest value of the function.
+
+    Parameters
+    ----------
+    observations : Observations
+        The support.
+    fit : Fit
+        The effects.
+    mass : dict
+        Mass of each cell of their subsets.
+    unidentified : int
+        Functions that the rows do not tell from others.
+    note : str
+        What that means, in words.
+    """
     scale = float(np.abs(observations.values).max(initial=0.0))
-    mass = {
-        subset: observations.margin(subset) if basis is None else basis.mass[subset]
-        for subset in fit.effects
-    }
     axes = {
         subset: tuple(FeatureAxis("", None, tuple(range(n))) for n in table.shape[:-1])
         for subset, table in fit.effects.items()
     }
     purity = measure_purity(fit.effects, mass, axes, scale)
-    unidentified, note = 0, ""
-    if basis is not None:
-        unidentified = sum(own.kept.size - (own.last - own.first) for own in basis.chosen.values())
-        if unidentified:
-            note = (
-                f"The {basis.rank} selected functions are the first independent ones of "
-                f"{basis.tried} tried; others would explain the same rows."
-            )
     return Certificate(
         scale=scale,
-        additivity_cells=0.0,
+        additivity_cells=None,
         additivity_rows=None,
         margin_error=None,
         checked_rows=observations.n_points,
         conditional_mean=purity.conditional_mean,
         inner_product=purity.inner_product,
         cosine=purity.cosine,
-        unidentified=int(unidentified),
+        unidentified=unidentified,
         uncounted=0,
         empty_slices=0,
         solver_error=float(fit.error),

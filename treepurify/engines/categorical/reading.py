@@ -1,6 +1,6 @@
 """Read the function and the rows of a categorical decomposition."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from treepurify.columns import Columns, read_columns
 from treepurify.effects.accumulate import ensemble_cuts
+from treepurify.engines.black_box import ParsedFunction
 from treepurify.engines.categorical.residual import Function
 from treepurify.engines.categorical.tables import TableForm, read_levels
 from treepurify.engines.inputs import named_model
@@ -19,6 +20,7 @@ from treepurify.links import Link
 from treepurify.models.catboost import label_categories
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model, parse_model
+from treepurify.saving import savable
 
 __all__ = ["Question", "read_question"]
 
@@ -56,6 +58,28 @@ class Question:
     source: str
 
 
+@savable("function of levels", supplied="ask")
+@dataclass(frozen=True, eq=False)
+class AskedFunction:
+    """A function of rows, or of columns that were read from such rows.
+
+    Parameters
+    ----------
+    ask : callable
+        The function, of tables in their own form.
+    form : TableForm
+        That form.
+    """
+
+    ask: Callable[[Any], Any]
+    form: TableForm
+
+    def __call__(self, table: Any) -> Array:
+        """Return the values on all rows, shape (n_rows, n_outputs)."""
+        rows = self.form.rebuild(table) if isinstance(table, Columns) else table
+        return _numeric(self.ask(rows), len(rows))
+
+
 def read_question(f: Any, X: Any, bins: int, feature_names: Sequence[str] | None) -> Question:
     """Return the function's values over levels.
 
@@ -76,7 +100,7 @@ def read_question(f: Any, X: Any, bins: int, feature_names: Sequence[str] | None
             grid,
             codes,
             values,
-            _asked(parsed.margin, form),
+            AskedFunction(ParsedFunction(parsed), form),
             parsed.output_names,
             parsed.link,
             f"margin of the {parsed.source.library} model",
@@ -88,7 +112,7 @@ def read_question(f: Any, X: Any, bins: int, feature_names: Sequence[str] | None
             grid,
             codes,
             values,
-            _asked(ask, form),
+            AskedFunction(ask, form),
             _names(values.shape[1]),
             Link(),
             "predict" if hasattr(f, "predict") else "function",
@@ -123,9 +147,7 @@ def _of_ensemble(ensemble: TreeEnsemble, X: Any) -> Question:
     )
     codes = rows.codes if rows is not None else np.zeros((0, 0), np.uint8)
 
-    def margin(table: Any) -> Array:
-        return ensemble.margin(table, precision="float64")
-
+    margin = ParsedFunction(ensemble)
     return Question(
         grid,
         codes,
@@ -135,16 +157,6 @@ def _of_ensemble(ensemble: TreeEnsemble, X: Any) -> Question:
         ensemble.link,
         f"margin of the {ensemble.source.library} model",
     )
-
-
-def _asked(ask: Any, form: TableForm) -> Function:
-    """Return the function of rows, or of columns that were read from such rows."""
-
-    def function(table: Any) -> Array:
-        rows = form.rebuild(table) if isinstance(table, Columns) else table
-        return _numeric(ask(rows), len(rows))
-
-    return function
 
 
 def _numeric(values: Any, n_rows: int) -> Array:

@@ -12,6 +12,7 @@ from treepurify.components import Component, ModelInputs, evaluate_each, locate_
 from treepurify.errors import InvalidInputError
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import Subset
+from treepurify.saving import savable
 
 __all__ = ["Residual"]
 
@@ -19,6 +20,7 @@ Array = npt.NDArray[np.float64]
 Function = Callable[[Any], Array]
 
 
+@savable("categorical residual")
 @dataclass(frozen=True, eq=False, repr=False)
 class Residual:
     """The function minus the intercept and the components (Ferrere et al. 2026, eq. 10).
@@ -66,6 +68,11 @@ class Residual:
     def features(self) -> Subset:
         """Positions of all features: the residual may depend on each (eq. 23)."""
         return tuple(range(len(self.inputs.features)))
+
+    @property
+    def is_joint(self) -> bool:
+        """True: it is one effect of all features, which Shapley values split evenly (eq. 23)."""
+        return True
 
     def component(self, subset: Subset) -> Component | None:
         """Return None: the residual has no known parts."""

@@ -16,8 +16,9 @@ import numpy.typing as npt
 
 from treepurify._kernels.categorical import eliminate_in_order, first_independent
 from treepurify.budget import check_budget
+from treepurify.engines.categorical.cells import NumberedCells, start_numbering
 from treepurify.engines.categorical.columns import CellNumbers, SparseRows, subset_functions
-from treepurify.engines.categorical.common_counts import Bits, CommonMass, common_mass
+from treepurify.engines.categorical.common_counts import CommonMass
 from treepurify.engines.categorical.observations import Observations
 from treepurify.engines.categorical.triangle import solve_triangle
 from treepurify.grids.grid import Subset
@@ -109,11 +110,8 @@ class Basis:
 class _Search:
     """What the search has found so far."""
 
-    common: CommonMass
+    known: NumberedCells
     tolerance: float
-    numbers: CellNumbers
-    reference: dict[int, int]
-    mass: dict[Subset, Array] = field(default_factory=dict)
     panels: list[Array] = field(default_factory=lambda: [np.ones((1, 1))])
     pivots: list[npt.NDArray[np.int64]] = field(default_factory=lambda: [np.zeros(1, np.int64)])
     scales: list[Array] = field(default_factory=lambda: [np.ones(1)])
@@ -168,14 +166,12 @@ def select_in_order(
     progress : callable
         Called with a word, the rank so far and the rank wanted.
     """
-    common, levels = common_mass(observations, memory_budget)
-    reference = {j: int(np.argmax(observations.level_mass[j])) for j in levels}
-    search = _Search(common, tolerance, {(): np.zeros((), dtype=np.int64)}, reference)
+    search = _Search(start_numbering(observations, memory_budget), tolerance)
     chosen: dict[Subset, Chosen] = {}
     chosen[()] = Chosen(np.ones((), dtype=bool), 0, 1, np.zeros(1, np.intp))
     own: dict[Subset, _Own] = {}
     found, exhausted = 1, True
-    for block in _blocks(observations, subsets, search, levels):
+    for block in _blocks(observations, subsets, search.known):
         if found == rank:
             exhausted = False
             break
@@ -205,10 +201,10 @@ def _finished(search: _Search, chosen: dict[Subset, Chosen], rank: int, exhauste
         chosen,
         tuple(panels),
         np.concatenate(search.pivots)[:n_directions],
-        search.common,
-        search.numbers,
-        search.mass,
-        search.reference,
+        search.known.common,
+        search.known.numbers,
+        search.known.mass,
+        search.known.reference,
         rank,
         search.smallest_kept,
         search.largest_rejected,
@@ -219,7 +215,8 @@ def _finished(search: _Search, chosen: dict[Subset, Chosen], rank: int, exhauste
 def _check_memory(search: _Search, memory_budget: int) -> None:
     # The factor, and the coordinates of the functions that the solve will need beside it.
     size = search.n_directions
-    table = search.common.together.nbytes + search.common.bits.nbytes
+    common = search.known.common
+    table = common.together.nbytes + common.bits.nbytes
     check_budget(
         12 * size**2 + 32 * size * _CELLS_A_BLOCK + table,
         memory_budget,
@@ -231,22 +228,16 @@ def _check_memory(search: _Search, memory_budget: int) -> None:
 def _blocks(
     observations: Observations,
     subsets: Iterable[Subset],
-    search: _Search,
-    levels: dict[int, Bits],
+    known: NumberedCells,
 ) -> Iterator[list[_Piece]]:
     """Yield the new cells of the candidates in blocks, their common mass counted."""
     block: list[_Piece] = []
     size = 0
     for subset in subsets:
-        mass = search.mass[subset] = observations.margin(subset)
-        cells = _cells_apart(mass, tuple(search.reference[j] for j in subset))
-        known = search.common.n_cells
-        numbers = search.common.add(_bits_of_cells(levels, subset, cells))
-        table = np.full(mass.shape, -1, dtype=np.int64)
-        table[cells] = numbers
-        search.numbers[subset] = table
-        new = np.flatnonzero(numbers >= known)
-        flat = np.ravel_multi_index(tuple(axis[new] for axis in cells), mass.shape)
+        n_cells = known.common.n_cells
+        cells, numbers = known.add(observations, subset)
+        new = np.flatnonzero(numbers >= n_cells)
+        flat = np.ravel_multi_index(tuple(axis[new] for axis in cells), known.mass[subset].shape)
         for first in range(0, max(len(new), 1), _CELLS_A_BLOCK):
             last = min(first + _CELLS_A_BLOCK, len(new))
             block.append(
@@ -254,40 +245,21 @@ def _blocks(
             )
             size += last - first
             if size >= _CELLS_A_BLOCK:
-                search.common.count()
+                known.common.count()
                 yield block
                 block, size = [], 0
     if block:
-        search.common.count()
+        known.common.count()
         yield block
-
-
-def _cells_apart(mass: Array, reference: tuple[int, ...]) -> tuple[npt.NDArray[np.intp], ...]:
-    """Return the cells with mass in which no feature has its reference level."""
-    apart = mass > 0
-    for axis, level in enumerate(reference):
-        place: list[slice | int] = [slice(None)] * mass.ndim
-        place[axis] = level
-        apart[tuple(place)] = False
-    return np.nonzero(apart)
-
-
-def _bits_of_cells(
-    levels: dict[int, Bits], subset: Subset, cells: tuple[npt.NDArray[np.intp], ...]
-) -> Bits:
-    bits = levels[subset[0]][cells[0]]
-    for j, own in zip(subset[1:], cells[1:], strict=True):
-        bits = bits & levels[j][own]
-    return bits
 
 
 def _add_directions(search: _Search, block: list[_Piece], own: dict[Subset, _Own]) -> None:
     """Extend the orthonormal basis by the independent cells of a block."""
     new = np.concatenate([piece.numbers for piece in block])
     pivots = np.concatenate(search.pivots)
-    among = search.common.inner_products(new, new)
+    among = search.known.common.inner_products(new, new)
     scale = 1.0 / np.sqrt(np.diagonal(among))
-    before = search.common.inner_products(pivots, new)
+    before = search.known.common.inner_products(pivots, new)
     before *= np.concatenate(search.scales)[:, None]
     before *= scale
     moved = solve_triangle(search.panels, before)
@@ -321,7 +293,8 @@ def _add_directions(search: _Search, block: list[_Piece], own: dict[Subset, _Own
 
 def _choose(search: _Search, subset: Subset, own: _Own, room: int, memory_budget: int) -> Chosen:
     """Choose the first functions of a subset that are independent of all before them."""
-    shape = tuple(n - 1 for n in search.mass[subset].shape)
+    known = search.known
+    shape = tuple(n - 1 for n in known.mass[subset].shape)
     n_functions = int(np.prod(shape))
     n_new = own.coordinates[-1].shape[1]
     cells = np.concatenate(own.cells)
@@ -329,9 +302,8 @@ def _choose(search: _Search, subset: Subset, own: _Own, room: int, memory_budget
     if n_new == n_functions <= room:
         kept[:] = True
     elif n_new > 0:
-        reference = tuple(search.reference[j] for j in subset)
-        mass = search.mass[subset]
-        functions = subset_functions(mass, reference, search.numbers, subset, memory_budget)
+        mass, reference = known.mass[subset], known.references(subset)
+        functions = subset_functions(mass, reference, known.numbers, subset, memory_budget)
         wanted = min(n_new, room)
         kept = _first_functions(_coordinates_of(functions, own, n_new), wanted)
     return Chosen(kept.reshape(shape), own.first, own.first + n_new, cells)

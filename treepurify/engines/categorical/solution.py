@@ -5,7 +5,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from treepurify._kernels.categorical import combine_rows
 from treepurify.engines.categorical.columns import SparseRows
 from treepurify.engines.categorical.functions import SubsetFunctions, selected_functions
 from treepurify.engines.categorical.observations import Observations
@@ -13,14 +12,12 @@ from treepurify.engines.categorical.selection import Basis
 from treepurify.engines.categorical.triangle import solve_triangle
 from treepurify.grids.grid import Subset
 from treepurify.progress import ProgressReport
-from treepurify.threads import map_threads
 
 __all__ = ["Fit", "solve"]
 
 Array = npt.NDArray[np.float64]
 
 _FUNCTIONS_A_BLOCK = 512
-_ROWS_A_PIECE = 16
 _MOST_REFINEMENTS = 4
 
 
@@ -110,33 +107,20 @@ def _coordinates(
     for first in range(0, rows.n_rows, _FUNCTIONS_A_BLOCK):
         block = rows.take(np.arange(first, min(first + _FUNCTIONS_A_BLOCK, rows.n_rows)))
         products = np.empty((block.n_rows, n_cells))
-        _multiply(block, together, products)
+        block.multiply(together, products)
         own = (products[:, basis.pivots] * scales).T
         found[:, first : first + block.n_rows] = solve_triangle(basis.panels, own)
         progress("solving, function", first, rows.n_rows)
     return found
 
 
-def _multiply(rows: SparseRows, matrix: npt.NDArray[np.floating], product: Array) -> None:
-    def multiply(first: int) -> None:
-        last = min(first + _ROWS_A_PIECE, rows.n_rows)
-        combine_rows(
-            rows.start[first : last + 1], rows.column, rows.factor, matrix, product[first:last]
-        )
-
-    map_threads(multiply, range(0, rows.n_rows, _ROWS_A_PIECE))
-
-
 def _project(observations: Observations, basis: Basis, values: Array) -> Array:
     """Inner products of values at the points with the orthonormal basis."""
     weighted = observations.mass[:, None] * values
-
-    def in_cells(subset: Subset) -> Array:
-        sums = observations.sums(subset, weighted)
-        return np.asarray(sums.reshape(-1, sums.shape[-1])[basis.chosen[subset].cells])
-
     used = [subset for subset, own in basis.chosen.items() if subset and len(own.cells)]
-    products = [weighted.sum(axis=0)[None, :], *map_threads(in_cells, used)]
+    products = [weighted.sum(axis=0)[None, :]]
+    for subset, sums in zip(used, observations.sums_each(used, weighted), strict=True):
+        products.append(sums.reshape(-1, sums.shape[-1])[basis.chosen[subset].cells])
     return solve_triangle(basis.panels, np.concatenate(products) * basis.scales[:, None])
 
 

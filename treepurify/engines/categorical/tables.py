@@ -7,18 +7,21 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from treepurify._kernels.categorical import mark_levels, renumber_levels
 from treepurify.columns import Columns
 from treepurify.engines.categorical.observations import code_type
 from treepurify.errors import InvalidInputError
 from treepurify.features import FeatureSpec
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import Grid
+from treepurify.saving import savable
 
 __all__ = ["TableForm", "read_levels"]
 
 _WIDEST_RANGE = 1 << 16
 
 
+@savable("form of a table")
 @dataclass(frozen=True, eq=False)
 class TableForm:
     """What a table looked like, to rebuild one for the function from columns that were read.
@@ -161,12 +164,14 @@ def _read_column(
         )
         axis = FeatureAxis(name, None, categories=tuple(labels), has_missing=has_missing)
         own = codes
-    return spec, axis, np.where(missing, axis.n_cells - 1, own).astype(code_type(axis.n_cells))
+    if has_missing:
+        own = np.where(missing, axis.n_cells - 1, own)
+    return spec, axis, own.astype(code_type(axis.n_cells))
 
 
 def _factorized(
     column: Any,
-) -> tuple[list[Any], npt.NDArray[np.int64], npt.NDArray[np.float64] | None]:
+) -> tuple[list[Any], npt.NDArray[np.int64], npt.NDArray[Any] | None]:
     """Return the labels in order, the code of each row (-1 for missing), and the numbers."""
     import pandas as pd
 
@@ -178,11 +183,14 @@ def _factorized(
         series = series.infer_objects()
     if pd.api.types.is_numeric_dtype(series) and not pd.api.types.is_complex_dtype(series):
         is_bool = pd.api.types.is_bool_dtype(series)
-        numbers = series.to_numpy(dtype=np.float64, na_value=np.nan)
-        if not np.all(np.isfinite(numbers) | np.isnan(numbers)):
+        is_whole = isinstance(series.dtype, np.dtype) and series.dtype.kind in "biu"
+        numbers = (
+            series.to_numpy() if is_whole else series.to_numpy(dtype=np.float64, na_value=np.nan)
+        )
+        if not is_whole and np.any(np.isinf(numbers)):
             raise InvalidInputError(f"column {series.name!r} holds infinite values")
         values, codes = _numbers(numbers)
-        plain = [bool(v) if is_bool else int(v) if v.is_integer() else v for v in values.tolist()]
+        plain = [bool(v) if is_bool else int(v) if v == int(v) else v for v in values.tolist()]
         return plain, codes, numbers
     try:
         codes, labels = pd.factorize(series, sort=True)
@@ -193,21 +201,29 @@ def _factorized(
     return list(labels), np.asarray(codes, dtype=np.int64), None
 
 
-def _numbers(
-    numbers: npt.NDArray[np.float64],
-) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
+def _numbers(numbers: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
     """Return the distinct numbers and the code of each row; -1 where it is missing."""
+    if numbers.dtype.kind != "f":
+        return _distinct_numbers(numbers)
     codes = np.full(len(numbers), -1, dtype=np.int64)
     present = ~np.isnan(numbers)
-    own = numbers[present]
-    if len(own) == 0:
-        return own, codes
-    lowest, highest = own.min(), own.max()
-    if highest - lowest < _WIDEST_RANGE and np.all(own == np.trunc(own)):
-        # Whole numbers of a small range need no sorting.
-        shifted = (own - lowest).astype(np.intp)
-        used = np.bincount(shifted) > 0
-        codes[present] = (np.cumsum(used) - 1)[shifted]
-        return np.flatnonzero(used) + lowest, codes
-    values, codes[present] = np.unique(own, return_inverse=True)
+    values, codes[present] = _distinct_numbers(numbers[present])
     return values, codes
+
+
+def _distinct_numbers(
+    numbers: npt.NDArray[Any],
+) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
+    lowest, highest = (float(numbers.min()), float(numbers.max())) if len(numbers) else (0.0, 0.0)
+    is_whole = numbers.dtype.kind != "f" or bool(np.all(numbers == np.trunc(numbers)))
+    if not is_whole or highest - lowest >= _WIDEST_RANGE:
+        values, codes = np.unique(numbers.astype(np.float64), return_inverse=True)
+        return values, codes.reshape(-1)
+    # Whole numbers of a small range need no sorting.
+    is_shifted = numbers.dtype.kind == "u" and lowest == 0
+    shifted = numbers if is_shifted else numbers.astype(np.int64) - int(lowest)
+    used = np.zeros(int(highest - lowest) + 1, dtype=bool)
+    mark_levels(shifted, used)
+    codes = np.empty(len(numbers), dtype=np.int64)
+    renumber_levels(shifted, np.cumsum(used) - 1, codes)
+    return np.flatnonzero(used) + int(lowest), codes

@@ -1,0 +1,358 @@
+"""Choose functions by least angle regression instead of in canonical order.
+
+All functions up to an order are put into one system, and the LASSO with an information
+criterion discards what is redundant: the direction that the paper names as future work
+(Ferrere et al. 2026, section 6). Every candidate is orthogonal to all functions of fewer of
+its features, so whatever is selected is hierarchically orthogonal, also where the functions
+below were not selected.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify.budget import check_budget
+from treepurify.engines.categorical.cells import NumberedCells, start_numbering
+from treepurify.engines.categorical.columns import SparseRows
+from treepurify.engines.categorical.functions import SubsetFunctions, selected_functions
+from treepurify.engines.categorical.observations import Observations
+from treepurify.engines.categorical.solution import Fit
+from treepurify.engines.least_angle import FullFit, full_fit, lars_path
+from treepurify.errors import InvalidInputError
+from treepurify.grids.grid import Subset
+from treepurify.progress import ProgressReport
+
+__all__ = ["Sparse", "fit_by_least_angle"]
+
+Array = npt.NDArray[np.float64]
+Functions = dict[Subset, SubsetFunctions]
+
+_FUNCTIONS_A_BLOCK = 512
+_MOST_REFINEMENTS = 6
+# Share of a function's norm that must be left once it is orthogonal to fewer features.
+_LEFT = 1e-7
+# Share of a column's square that earlier columns must leave for it to be independent.
+_PIVOT_SHARE = 1e-11
+
+
+@dataclass(frozen=True, eq=False)
+class Sparse:
+    """What least angle regression selected.
+
+    Parameters
+    ----------
+    fit : Fit
+        The least-squares fit by the selected functions.
+    mass : dict
+        Mass of each cell of each subset with a selected function.
+    rank : int
+        Number of selected functions, the constant included.
+    candidates, independent : int
+        Number of functions tried, and of those independent of each other.
+    criterion : str
+        ``"bic"``, or ``"rank"`` where a number of functions was asked for.
+    noise_variance : tuple of float
+        What the criterion takes for the noise of each output: the variance that all
+        candidates together leave. Empty without a criterion.
+    """
+
+    fit: Fit
+    mass: dict[Subset, Array]
+    rank: int
+    candidates: int
+    independent: int
+    criterion: str
+    noise_variance: tuple[float, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class _System:
+    """Candidates as columns of norm one."""
+
+    functions: Functions
+    rows: SparseRows
+    lengths: Array
+    gram: Array
+
+
+def fit_by_least_angle(
+    observations: Observations,
+    subsets: Iterable[Subset],
+    rank: int | None,
+    n_rows: float,
+    memory_budget: int,
+    progress: ProgressReport,
+) -> Sparse:
+    """Select functions of the given subsets on the LASSO path, and fit them by least squares.
+
+    Parameters
+    ----------
+    observations : Observations
+        The support, its mass and the values.
+    subsets : iterable of tuple of int
+        Candidates; every subset after all of its own subsets.
+    rank : int, optional
+        Number of functions to stop at, the constant included; else the support of least BIC.
+        For several outputs the union of their supports is taken.
+    n_rows : float
+        Number of rows, for the criterion.
+    memory_budget : int
+        Bytes that tables may take.
+    progress : callable
+        Called with a word, and how far it is.
+
+    Raises
+    ------
+    InvalidInputError
+        If there are as many independent functions as rows, and no rank is given.
+    MemoryBudgetError
+        If the system would not fit.
+    """
+    known, functions = _candidates(observations, subsets, memory_budget, progress)
+    system = _system(known, functions, memory_budget, progress)
+    centred = observations.values - observations.mass @ observations.values
+    right = _inner_products(observations, known, system, centred)
+    total = np.asarray(observations.mass @ centred**2 + observations.within)
+    _, independent = _factor(system.gram)
+    noise: tuple[float, ...] = ()
+    if rank is not None:
+        kept = _first_on_path(system, right, total, rank - 1)
+    else:
+        kept, noise = _best_on_path(system, right, total, n_rows, progress)
+    chosen = _only(functions, kept, known, memory_budget)
+    fit, used = _least_squares(observations, known, chosen, memory_budget, progress)
+    return Sparse(
+        fit,
+        {subset: known.mass[subset] for subset in fit.effects},
+        1 + used,
+        system.rows.n_rows,
+        len(independent),
+        "bic" if rank is None else "rank",
+        noise,
+    )
+
+
+def _candidates(
+    observations: Observations,
+    subsets: Iterable[Subset],
+    memory_budget: int,
+    progress: ProgressReport,
+) -> tuple[NumberedCells, Functions]:
+    """Number all cells and make all functions orthogonal to those of fewer features."""
+    known = start_numbering(observations, memory_budget)
+    wanted, count, entries = [], 0, 0
+    for subset in subsets:
+        shape = observations.shape(subset)
+        own = int(np.prod([size - 1 for size in shape]))
+        count += own
+        # The system, its factors and the path's; and functions given cell by cell.
+        entries += own * int(np.prod(shape))
+        check_budget(
+            32 * count**2 + 8 * entries,
+            memory_budget,
+            f"a system of {count} functions or more",
+            'Pass a smaller order or fewer bins, name neighbours, or use selection="greedy" with '
+            "a rank.",
+        )
+        wanted.append(subset)
+    functions: Functions = {}
+    for position, subset in enumerate(wanted):
+        known.add(observations, subset)
+        shape = tuple(size - 1 for size in observations.shape(subset))
+        functions[subset] = _functions(known, subset, np.ones(shape, dtype=np.bool_), memory_budget)
+        progress("preparing functions, term", position, len(wanted))
+    known.common.count()
+    return known, functions
+
+
+def _functions(
+    known: NumberedCells, subset: Subset, kept: npt.NDArray[np.bool_], memory_budget: int
+) -> SubsetFunctions:
+    mass, reference = known.mass[subset], known.references(subset)
+    return selected_functions(mass, kept, reference, known.numbers, subset, memory_budget)
+
+
+def _system(
+    known: NumberedCells, functions: Functions, memory_budget: int, progress: ProgressReport
+) -> _System:
+    """Inner products of all functions, from the mass of two cells together."""
+    none = SparseRows(np.zeros(1, np.int64), np.zeros(0, np.int64), np.zeros(0))
+    rows = SparseRows.stack([none, *(own.rows for own in functions.values())])
+    common = known.common
+    n_cells, n_functions = common.n_cells, rows.n_rows
+    check_budget(
+        32 * n_functions**2 + 16 * _FUNCTIONS_A_BLOCK * n_cells + common.together.nbytes,
+        memory_budget,
+        f"a system of {n_functions} functions",
+        'Pass a smaller order or fewer bins, or use selection="greedy" with a rank.',
+    )
+    together = common.together[:n_cells, :n_cells]
+    gram = np.empty((n_functions, n_functions))
+    for first in range(0, n_functions, _FUNCTIONS_A_BLOCK):
+        last = min(first + _FUNCTIONS_A_BLOCK, n_functions)
+        with_cells = np.empty((last - first, n_cells))
+        rows.take(np.arange(first, last)).multiply(together, with_cells)
+        rows.multiply(np.ascontiguousarray(with_cells.T) * common.scale, gram[:, first:last])
+        progress("putting up the system, function", first, n_functions)
+    squares = np.diagonal(gram)
+    full = np.concatenate([np.zeros(0), *(_full_squares(own) for own in functions.values())])
+    has_own = squares > _LEFT**2 * full
+    lengths = np.where(has_own, np.sqrt(np.where(has_own, squares, 1.0)), np.inf)
+    gram /= lengths
+    gram /= lengths[:, None]
+    return _System(functions, rows, lengths, gram)
+
+
+def _full_squares(own: SubsetFunctions) -> Array:
+    """Mean square of each function before it was made orthogonal."""
+    squares = own.inverse
+    for axis in range(squares.ndim):
+        last = np.take(squares, [-1], axis=axis)
+        squares = np.delete(squares, -1, axis=axis) + last
+    return np.asarray(squares[own.kept])
+
+
+def _inner_products(
+    observations: Observations, known: NumberedCells, system: _System, values: Array
+) -> Array:
+    """Inner products of values at the points with the columns, shape (n_columns, n_outputs)."""
+    weighted = observations.mass[:, None] * values
+    with_cells = np.zeros((known.common.n_cells, values.shape[1]))
+    with_cells[0] = weighted.sum(axis=0)
+    below = {
+        part
+        for subset in system.functions
+        for size in range(1, len(subset) + 1)
+        for part in combinations(subset, size)
+    }
+    needed = sorted(below)
+    for subset, sums in zip(needed, observations.sums_each(needed, weighted), strict=True):
+        numbers = known.numbers[subset]
+        with_cells[numbers[numbers >= 0]] = sums[numbers >= 0]
+    products = np.empty((system.rows.n_rows, values.shape[1]))
+    system.rows.multiply(with_cells, products)
+    return np.asarray(products / system.lengths[:, None])
+
+
+def _best_on_path(
+    system: _System, right: Array, total: Array, n_rows: float, progress: ProgressReport
+) -> tuple[npt.NDArray[np.bool_], tuple[float, ...]]:
+    """Return the union over outputs of the supports of least BIC, and the noise behind it."""
+    kept = np.zeros(len(right), dtype=np.bool_)
+    noise = []
+    gram = system.gram * n_rows
+    for k, own in enumerate(right.T):
+        progress("following the path, output", k, right.shape[1])
+        if total[k] <= 0:
+            noise.append(0.0)
+            continue
+        full = _full_fit(gram, own * n_rows, total[k] * n_rows, n_rows)
+        path = lars_path(
+            gram, own * n_rows, total[k] * n_rows, method="lasso", stop=("bic", n_rows, full)
+        )
+        best = int(np.argmin(path.criterion("bic", n_rows, full.noise_variance)))
+        kept[path.support(best)] = True
+        noise.append(full.noise_variance)
+    return kept, tuple(noise)
+
+
+def _full_fit(gram: Array, right: Array, total: float, n_rows: float) -> FullFit:
+    try:
+        return full_fit(gram, right, total, n_rows)
+    except InvalidInputError as error:
+        raise InvalidInputError(
+            f'selection="lars" chooses by BIC, which needs more rows ({n_rows:.0f}) than '
+            "independent functions to tell effects from noise: pass a smaller order, or a rank"
+        ) from error
+
+
+def _first_on_path(system: _System, right: Array, total: Array, most: int) -> npt.NDArray[np.bool_]:
+    """Return the union over outputs of the largest supports that together have `most` columns."""
+    kept = np.zeros(len(right), dtype=np.bool_)
+    paths = [
+        lars_path(system.gram, own, square, method="lasso", max_terms=most)
+        for own, square in zip(right.T, total, strict=True)
+        if square > 0 and most > 0
+    ]
+    for each in range(most, 0, -1):
+        kept[:] = False
+        for path in paths:
+            step = int(np.flatnonzero(path.n_terms <= each)[-1])
+            kept[path.support(step)] = True
+        if kept.sum() <= most:
+            break
+    return kept
+
+
+def _only(
+    functions: Functions, kept: npt.NDArray[np.bool_], known: NumberedCells, memory_budget: int
+) -> Functions:
+    """Return the kept functions of each subset that has any."""
+    found: Functions = {}
+    first = 0
+    for subset, own in functions.items():
+        last = first + own.rows.n_rows
+        mask = np.zeros(own.kept.shape, dtype=np.bool_)
+        mask[own.kept] = kept[first:last]
+        if mask.any():
+            found[subset] = _functions(known, subset, mask, memory_budget)
+        first = last
+    return found
+
+
+def _factor(gram: Array) -> tuple[Array, npt.NDArray[np.intp]]:
+    """Return the upper Cholesky factor with pivoting, and the independent columns in its order."""
+    from scipy.linalg.lapack import dpstrf
+
+    if len(gram) == 0:
+        return np.zeros((0, 0)), np.zeros(0, np.intp)
+    factor, pivots, rank, _ = dpstrf(gram, lower=0, tol=_PIVOT_SHARE)
+    return factor[:rank, :rank], np.asarray(pivots[:rank] - 1, dtype=np.intp)
+
+
+def _least_squares(
+    observations: Observations,
+    known: NumberedCells,
+    chosen: Functions,
+    memory_budget: int,
+    progress: ProgressReport,
+) -> tuple[Fit, int]:
+    """Fit the chosen functions; the residual is projected again until nothing is left.
+
+    Returns
+    -------
+    fit : Fit
+    n_used : int
+        Number of functions used. Where the supports of several outputs depend on each other,
+        some of them are not.
+    """
+    from scipy.linalg import cho_solve
+
+    system = _system(known, chosen, memory_budget, progress)
+    factor, used = _factor(system.gram)
+    norm = float(np.sqrt(observations.mass @ (observations.values**2).sum(axis=1)))
+    intercept = observations.mass @ observations.values
+    residual = observations.values - intercept
+    ends = np.cumsum([own.rows.n_rows for own in chosen.values()], dtype=np.intp)
+    effects = {
+        subset: np.zeros((*own.inverse.shape, observations.n_outputs))
+        for subset, own in chosen.items()
+    }
+    error = np.inf
+    for _ in range(_MOST_REFINEMENTS):
+        right = _inner_products(observations, known, system, residual)
+        before, error = error, float(np.abs(right).max(initial=0.0)) / norm if norm > 0 else 0.0
+        if error < 1e-15 or error > before / 2:
+            break
+        coefficients = np.zeros_like(right)
+        coefficients[used] = cho_solve((factor, False), right[used])
+        parts = np.split(coefficients / system.lengths[:, None], ends[:-1])
+        for (subset, own), part in zip(chosen.items(), parts, strict=False):
+            table = own.combine(part)
+            effects[subset] = effects[subset] + table
+            observations.add(subset, -table, residual)
+    replaced = sum(own.rows.n_rows for own in chosen.values() if own.tables is not None)
+    return Fit(np.asarray(intercept), effects, residual, error, replaced), len(used)

@@ -1,0 +1,129 @@
+"""Which classes a saved decomposition may hold: the only ones that loading will build.
+
+A frozen dataclass is saved field by field: arrays, numbers, text, tuples, mappings, and other
+classes of this register. Classes below `treepurify.storage` are listed there; an engine, which
+storage may not import, announces its own with `savable`, and so can code outside treepurify.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, is_dataclass
+from typing import Any, TypeVar
+
+from treepurify.errors import InvalidInputError, TreepurifyError
+
+__all__ = ["MissingFunction", "SavedKind", "kind_named", "kind_of", "savable"]
+
+Class = TypeVar("Class", bound=type)
+
+
+@dataclass(frozen=True)
+class SavedKind:
+    """How instances of one class are saved.
+
+    Parameters
+    ----------
+    name : str
+        What they are called in the file; it must stay the same from version to version.
+    type : type
+        The frozen dataclass.
+    left_out : frozenset of str
+        Fields that are not saved; they must have a default.
+    supplied : str, optional
+        A field that holds a function. One that is not in this register itself cannot be
+        saved: whoever loads the file supplies it.
+    check : callable, optional
+        Is called with every instance after loading, and raises where something is wrong.
+    """
+
+    name: str
+    type: type
+    left_out: frozenset[str] = frozenset()
+    supplied: str | None = None
+    check: Callable[[Any], None] | None = None
+
+
+@dataclass(frozen=True)
+class MissingFunction:
+    """Stands for a function that is not in the file from which a decomposition was loaded."""
+
+    def __call__(self, X: Any) -> Any:
+        """Raise, and say how to supply the function.
+
+        Raises
+        ------
+        InvalidInputError
+            Always.
+        """
+        raise InvalidInputError(
+            "this needs the function that was decomposed, which a file cannot hold: load it with "
+            "tp.load(path, function=f). What does not call the function works without it"
+        )
+
+
+_BY_NAME: dict[str, SavedKind] = {}
+_BY_TYPE: dict[type, SavedKind] = {}
+
+
+def savable(
+    name: str,
+    *,
+    left_out: tuple[str, ...] = (),
+    supplied: str | None = None,
+    check: Callable[[Any], None] | None = None,
+) -> Callable[[Class], Class]:
+    """Let `Decomposition.save` save instances of a frozen dataclass.
+
+    Parameters
+    ----------
+    name : str
+        What they are called in the file.
+    left_out : tuple of str
+        Fields with a default that are not saved.
+    supplied : str, optional
+        The field that holds a function, which ``tp.load(path, function=f)`` supplies.
+    check : callable, optional
+        Is called with every instance after loading.
+
+    Returns
+    -------
+    callable
+        A decorator that returns the class as it is.
+
+    Raises
+    ------
+    TreepurifyError
+        If the class is no dataclass, or the name is taken.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> @savable("example of a straight line")
+    ... @dataclass(frozen=True)
+    ... class Line:
+    ...     slope: float
+    >>> kind_of(Line(2.0)).name
+    'example of a straight line'
+    """
+
+    def announce(cls: Class) -> Class:
+        known = _BY_NAME.get(name)
+        if not is_dataclass(cls):
+            raise TreepurifyError(f"only dataclasses can be saved, got {cls.__qualname__}")
+        # A module that is run again defines its classes again.
+        if known is not None and known.type.__qualname__ != cls.__qualname__:
+            raise TreepurifyError(f"{name!r} already stands for {known.type.__qualname__}")
+        kind = SavedKind(name, cls, frozenset(left_out), supplied, check)
+        _BY_NAME[name] = _BY_TYPE[cls] = kind
+        return cls
+
+    return announce
+
+
+def kind_of(value: Any) -> SavedKind | None:
+    """Return how an object is saved; None where its class is not registered."""
+    return _BY_TYPE.get(type(value))
+
+
+def kind_named(name: str) -> SavedKind | None:
+    """Return the kind of a name in a file; None where it is not registered."""
+    return _BY_NAME.get(name)

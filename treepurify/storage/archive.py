@@ -1,0 +1,204 @@
+"""Save a decomposition to one file and read it back; reading runs no code of the file.
+
+The file is a ZIP archive with ``decomposition.json`` and one ``.npy`` entry an array. The
+document names the format and its version; components and remainders are objects of the
+classes that are registered with `treepurify.saving.savable`.
+"""
+
+import io
+import json
+import struct
+import zipfile
+import zlib
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify.certificate import Certificate
+from treepurify.decomposition import Decomposition
+from treepurify.errors import InvalidInputError, SavedFileError
+from treepurify.storage.encoding import Decoder, Encoder
+from treepurify.storage.files import write_atomically
+from treepurify.storage.kinds import announce_kinds
+
+__all__ = ["load", "save_decomposition"]
+
+FORMAT = "treepurify decomposition"
+VERSION = 2
+_DOCUMENT = "decomposition.json"
+# What zipfile, json, NumPy and constructors raise on bytes that are not theirs; RuntimeError
+# covers archives that claim to be encrypted or compressed in an unknown way.
+_DAMAGE = (
+    zipfile.BadZipFile,
+    zlib.error,
+    struct.error,
+    EOFError,
+    RuntimeError,
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+)
+
+
+def save_decomposition(d: Decomposition, path: str | Path) -> None:
+    """Write `d` to `path`; see `Decomposition.save`.
+
+    Rows are not saved; the covariances that they give are. Nor are functions: what calls one
+    needs it again, see `load`. Parsed models are saved.
+
+    Raises
+    ------
+    InvalidInputError
+        If a component or the remainder is of a class that is not registered, or the folder
+        does not exist.
+    """
+    announce_kinds()
+    encoder = Encoder()
+    document = {
+        "format": FORMAT,
+        "version": VERSION,
+        "engine": d.engine,
+        "measure": d.measure,
+        "output_names": list(d.output_names),
+        "intercept": d.intercept.tolist(),
+        "inputs": encoder.encode(d.inputs),
+        "link": encoder.encode(d.link),
+        "certificate": None if d.certificate is None else asdict(d.certificate),
+        "diagnostics": dict(d.diagnostics),
+        "components": encoder.encode(d.components),
+        "remainder": encoder.encode(d.remainder),
+        "covariances": None
+        if d.covariances is None
+        else [[list(subset), values.tolist()] for subset, values in d.covariances.items()],
+        "objects": encoder.objects,
+    }
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(_DOCUMENT, json.dumps(document, default=_plain))
+        for number, array in enumerate(encoder.arrays):
+            entry = io.BytesIO()
+            np.save(entry, array, allow_pickle=False)
+            archive.writestr(f"{number}.npy", entry.getvalue())
+    write_atomically(path, buffer.getvalue())
+
+
+def load(path: str | Path, *, function: Any = None) -> Decomposition:
+    """Read a decomposition that `Decomposition.save` wrote.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file.
+    function : callable or object with ``predict``, optional
+        The function that was decomposed, where it was no model that treepurify can parse.
+        Without it everything works that does not call it: components of `ale_anova`,
+        `hooker_anova`, `legendre_anova` and `categorical_anova` are evaluated and drawn, but
+        their remainder, and every component of `partial_dependence_anova` of a function,
+        asks for it.
+
+    Returns
+    -------
+    Decomposition
+
+    Raises
+    ------
+    SavedFileError
+        If the file is cut short, foreign, or of another version.
+    InvalidInputError
+        If it cannot be read, or `function` is not the one that was decomposed.
+
+    Examples
+    --------
+    >>> import numpy as np, tempfile, pathlib, treepurify as tp
+    >>> from sklearn.tree import DecisionTreeRegressor
+    >>> X = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
+    >>> d = tp.purify(DecisionTreeRegressor().fit(X, [0, 0, 0, 1]), X)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     d.save(pathlib.Path(folder) / "and.tpz")
+    ...     again = tp.load(pathlib.Path(folder) / "and.tpz")
+    >>> bool((again.predict(X) == d.predict(X)).all())
+    True
+    """
+    announce_kinds()
+    ask = _as_function(function)
+    try:
+        content = Path(path).read_bytes()
+    except OSError as error:
+        raise InvalidInputError(f"{path} cannot be read: {error.strerror}") from error
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            d, decoder = _read_archive(archive, path, ask)
+    except SavedFileError:
+        raise
+    except _DAMAGE as error:
+        raise SavedFileError(
+            f"{path} is not a complete treepurify decomposition ({type(error).__name__}: {error}); "
+            "it may be cut short or of another program"
+        ) from error
+    if ask is not None and not decoder.needs_function:
+        raise InvalidInputError(f"{path} needs no function: leave `function` out")
+    for check in decoder.checks:
+        check()
+    return d
+
+
+def _as_function(function: Any) -> Callable[[Any], Any] | None:
+    if function is None:
+        return None
+    ask = function.predict if hasattr(function, "predict") else function
+    if not callable(ask):
+        raise InvalidInputError(
+            f"function must be callable or have predict, got {type(function).__name__}"
+        )
+    return ask  # type: ignore[no-any-return]
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"{type(value).__name__} has no JSON form")
+
+
+def _read_archive(
+    archive: zipfile.ZipFile, path: str | Path, function: Callable[[Any], Any] | None
+) -> tuple[Decomposition, Decoder]:
+    document = json.loads(archive.read(_DOCUMENT))
+    if document["format"] != FORMAT:
+        raise SavedFileError(f"{path} holds {document['format']!r}, not a {FORMAT}")
+    if document["version"] != VERSION:
+        later = document["version"] > VERSION
+        raise SavedFileError(
+            f"{path} is of format version {document['version']}; this treepurify reads version "
+            f"{VERSION}: {'update treepurify' if later else 'decompose the model again'}"
+        )
+
+    def array(number: int) -> npt.NDArray[Any]:
+        entry = io.BytesIO(archive.read(f"{number}.npy"))
+        return np.asarray(np.load(entry, allow_pickle=False))
+
+    decoder = Decoder(document["objects"], array, function)
+    covariances = document["covariances"]
+    certificate = document["certificate"]
+    d = Decomposition(
+        intercept=np.array(document["intercept"], dtype=np.float64),
+        components=decoder.decode(document["components"]),
+        output_names=tuple(document["output_names"]),
+        measure=document["measure"],
+        engine=document["engine"],
+        inputs=decoder.decode(document["inputs"]),
+        link=decoder.decode(document["link"]),
+        certificate=certificate and Certificate(**certificate),
+        remainder=decoder.decode(document["remainder"]),
+        diagnostics=document["diagnostics"],
+        stored_covariances=None
+        if covariances is None
+        else {tuple(subset): np.array(values) for subset, values in covariances},
+    )
+    if any(subset != own.features for subset, own in d.components.items()):
+        raise SavedFileError(f"{path} holds components under the features of others")
+    return d, decoder

@@ -1,0 +1,181 @@
+"""Registered dataclasses as JSON values and numbered arrays, and back.
+
+Every object and every array is stored once, however many others refer to it: the components
+of a deep model share their leaves. References are ``{"object": 3}`` and ``{"array": 5}``;
+JSON lists stand for tuples.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, fields
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify.errors import InvalidInputError, SavedFileError
+from treepurify.saving import MissingFunction, SavedKind, kind_named, kind_of
+
+__all__ = ["Decoder", "Encoder"]
+
+# Any hashable may be a label; what JSON has no form for is saved as its text.
+_LABELS = "categories"
+
+
+class Encoder:
+    """Gathers the objects and arrays of one file, each stored once."""
+
+    def __init__(self) -> None:
+        self.objects: list[dict[str, Any]] = []
+        self.arrays: list[npt.NDArray[Any]] = []
+        self._known: dict[int, dict[str, int]] = {}
+        # An object's identity is only unique as long as it lives.
+        self._alive: list[Any] = []
+
+    def encode(self, value: Any) -> Any:
+        """Return the JSON form of a value.
+
+        Raises
+        ------
+        InvalidInputError
+            If it holds something of a class that is not registered.
+        """
+        if isinstance(value, np.generic):
+            value = value.item()
+        if value is None or isinstance(value, str | int | float | bool):
+            return value
+        if isinstance(value, tuple):
+            return [self.encode(item) for item in value]
+        if isinstance(value, Mapping):
+            return {"mapping": [[self.encode(k), self.encode(v)] for k, v in value.items()]}
+        if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
+            return self._once(value, self._add_array)
+        if (kind := kind_of(value)) is not None:
+            return self._once(value, lambda own: self._add_object(own, kind))
+        if isinstance(value, np.dtype) or hasattr(value, "construct_array_type"):
+            return {"dtype": _dtype_words(value)}
+        raise InvalidInputError(
+            f"{type(value).__name__} cannot be saved: its class is not registered with "
+            "treepurify.saving.savable. Keep what it says about rows with d.contributions(X) or "
+            "d.to_frame()"
+        )
+
+    def _once(self, value: Any, add: Callable[[Any], dict[str, int]]) -> dict[str, int]:
+        if id(value) not in self._known:
+            self._alive.append(value)
+            self._known[id(value)] = add(value)
+        return self._known[id(value)]
+
+    def _add_array(self, array: npt.NDArray[Any]) -> dict[str, int]:
+        self.arrays.append(np.ascontiguousarray(array))
+        return {"array": len(self.arrays) - 1}
+
+    def _add_object(self, value: Any, kind: SavedKind) -> dict[str, int]:
+        saved: dict[str, Any] = {}
+        for field in fields(value):
+            own = getattr(value, field.name)
+            if field.name in kind.left_out:
+                continue
+            if field.name == kind.supplied and callable(own) and kind_of(own) is None:
+                continue
+            if field.name == _LABELS and own is not None:
+                own = tuple(_label(label) for label in own)
+            saved[field.name] = self.encode(own)
+        self.objects.append({"kind": kind.name, "fields": saved})
+        return {"object": len(self.objects) - 1}
+
+
+class Decoder:
+    """Builds the objects of one file again.
+
+    Parameters
+    ----------
+    entries : sequence of mapping
+        The objects, those first that others refer to.
+    array : callable
+        Returns the array of a number.
+    function : callable, optional
+        The function that the file cannot hold.
+    """
+
+    def __init__(
+        self,
+        entries: Sequence[Mapping[str, Any]],
+        array: Callable[[int], npt.NDArray[Any]],
+        function: Callable[[Any], Any] | None,
+    ) -> None:
+        self._array = array
+        self._arrays: dict[int, npt.NDArray[Any]] = {}
+        self._function = MissingFunction() if function is None else function
+        self._objects: list[Any] = []
+        self.needs_function = False
+        self.checks: list[Callable[[], None]] = []
+        for entry in entries:
+            self._objects.append(self._build(entry))
+
+    def decode(self, value: Any) -> Any:
+        """Return the value of a JSON form."""
+        if isinstance(value, list):
+            return tuple(self.decode(item) for item in value)
+        if not isinstance(value, dict):
+            return value
+        ((what, own),) = value.items()
+        if what == "array":
+            if own not in self._arrays:
+                self._arrays[own] = self._array(own)
+            return self._arrays[own]
+        if what == "object":
+            return self._objects[own]
+        if what == "mapping":
+            return {self.decode(key): self.decode(item) for key, item in own}
+        if what == "dtype":
+            return _dtype(own)
+        raise SavedFileError(f"the file holds a {what!r}, which is not known: update treepurify")
+
+    def _build(self, entry: Mapping[str, Any]) -> Any:
+        kind = kind_named(entry["kind"])
+        if kind is None:
+            raise SavedFileError(
+                f"the file holds {entry['kind']!r}, which is not known: update treepurify, or "
+                "import the package that made it"
+            )
+        known = {name: self.decode(own) for name, own in entry["fields"].items()}
+        needed = {
+            field.name
+            for field in fields(kind.type)
+            if field.default is MISSING and field.default_factory is MISSING
+        }
+        if kind.supplied is not None and kind.supplied not in known:
+            known[kind.supplied] = self._function
+            self.needs_function = True
+        if not needed <= set(known) <= {f.name for f in fields(kind.type)}:
+            raise SavedFileError(f"{kind.name!r} has the fields {sorted(known)}: not as expected")
+        built = kind.type(**known)
+        if kind.check is not None:
+            check = kind.check
+            self.checks.append(lambda: check(built))
+        return built
+
+
+def _label(label: Any) -> Any:
+    """Return a category label as a JSON value; what JSON has no form for becomes text."""
+    if isinstance(label, np.generic):
+        label = label.item()
+    return label if isinstance(label, str | int | float | bool | None) else str(label)
+
+
+def _dtype_words(dtype: Any) -> Any:
+    """Return the name of a column's type, with the labels of a categorical one."""
+    if not hasattr(dtype, "categories"):
+        return str(dtype)
+    return {
+        "categories": [_label(label) for label in dtype.categories],
+        "ordered": bool(dtype.ordered),
+    }
+
+
+def _dtype(words: Any) -> Any:
+    import pandas as pd
+
+    if isinstance(words, str):
+        return pd.api.types.pandas_dtype(words)
+    return pd.CategoricalDtype(words["categories"], ordered=words["ordered"])
