@@ -6,7 +6,8 @@ Ferrere, Bousquet, Gamboa, Loubes and Mure (2026), "Exact Functional ANOVA Decom
 Categorical Inputs Models" (arXiv:2603.02673). Prints the paper's tables beside what treepurify
 computes. Forests and multi-layer perceptrons of scikit-learn stand for the paper's PyTorch
 networks, so figures about a model's fit compare like with like only in kind.
-Run: ``python examples/paper_categorical.py [--large]``; ``--large`` adds tables 6 and 7.
+Run: ``python examples/paper_categorical.py [--large] [--selection]``; ``--large`` adds tables 6 and
+7, ``--selection`` the selection by LARS.
 """
 
 import argparse
@@ -25,6 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from examples.data import DataUnavailableError, read_table
 from examples.paper_categorical_large import show_large
+from examples.paper_categorical_selection import show_selection
 from examples.paper_categorical_treehfd import show_table_8
 from treepurify.engines.categorical import categorical_anova
 
@@ -194,6 +196,7 @@ def main() -> None:
     """Print every table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[1])
     parser.add_argument("--large", action="store_true", help="tables 6 and 7 too (minutes)")
+    parser.add_argument("--selection", action="store_true", help="selection by LARS too (minutes)")
     arguments = parser.parse_args()
     show_table_1()
     try:
@@ -207,6 +210,8 @@ def main() -> None:
     show_table_8()
     if arguments.large:
         show_large()
+    if arguments.selection:
+        show_selection()
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
 """The commands that compare, audit and report."""
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -8,9 +10,13 @@ from typer.testing import CliRunner
 
 import treepurify as tp
 from tests.cases import needs_stored_labels
+from treepurify import auditing
 from treepurify.analysis.comparison import compare
 from treepurify.auditing import audit
+from treepurify.cli import app as app_module
+from treepurify.cli import cross_check, inspection
 from treepurify.cli.app import app
+from treepurify.errors import MemoryBudgetError
 
 
 def run(*words):
@@ -71,6 +77,110 @@ def test_compare_two_models(folder):
     wrong = run("compare", folder / "one.json", folder / "features.parquet", "--weights", "uniform")
     assert wrong.exit_code == 2
     assert "twice" in wrong.output
+
+
+def test_compare_two_engines(folder, tmp_path):
+    """On rows in every cell of the grid the closed form and purification agree (issue of both)."""
+    rng = np.random.default_rng(1)
+    cells = pd.DataFrame(np.indices((4, 3, 3)).reshape(3, -1).T, columns=list("abc")).astype(float)
+    X = cells.loc[np.repeat(cells.index, rng.integers(1, 9, len(cells)))].reset_index(drop=True)
+    model = xgboost.XGBRegressor(n_estimators=10, max_depth=2)
+    model.fit(X, X["a"] * X["b"] + X["c"]).save_model(tmp_path / "grid.json")
+    X.to_csv(tmp_path / "grid.csv", index=False)
+    out = tmp_path / "terms.csv"
+    result = run(
+        "compare", tmp_path / "grid.json", tmp_path / "grid.csv", "--quiet",
+        "--engines", "tree,categorical", "--out", out,
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    assert "Compared: the tree engine, with the categorical engine" in result.output
+    assert "All effects are the same to within" in result.output
+    table = pd.read_csv(out)
+    assert {"a", "b", "c", "a & b"} <= set(table["term"])
+    assert table["deviation_first"].max() > 0.5
+    assert table["distance"].max() < 1e-9 * table["deviation_first"].max()
+    # Without some combinations the rows leave effects open, and the command says why they differ.
+    copies = X.assign(b=X["a"] // 2)
+    copies.to_csv(tmp_path / "copies.csv", index=False)
+    sparse = run(
+        "compare", tmp_path / "grid.json", tmp_path / "copies.csv", "--quiet",
+        "--engines", "categorical,tree",
+    )  # fmt: skip
+    assert sparse.exit_code == 0, sparse.output
+    assert "The rows do not determine every effect: the first took " in sparse.output
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (["--engines", "tree"], 2, "two different engines"),
+        (["--engines", "tree,tree"], 2, "two different engines"),
+        (["--engines", "tree,ale"], 2, "tree, categorical"),
+        (["--engines", "tree,categorical", "--weights", "uniform"], 2, "leave out"),
+        (["--engines", "tree,categorical", "--other-model", "two.json"], 2, "leave out"),
+    ],
+)
+def test_compare_two_engines_says_what_it_takes(folder, words, code, message):
+    named = [folder / word if word == "two.json" else word for word in words]
+    result = run("compare", folder / "one.json", folder / "features.parquet", "--quiet", *named)
+    assert result.exit_code == code, result.output
+    assert message in " ".join(result.output.replace("│", " ").split())
+
+
+@pytest.mark.filterwarnings("ignore:JSON formats are in beta")
+def test_tables_of_effects_have_no_second_engine(tmp_path):
+    ebm = pytest.importorskip("interpret.glassbox").ExplainableBoostingRegressor(
+        interactions=0, max_rounds=3, outer_bags=1, n_jobs=1
+    )
+    X = pd.DataFrame({"a": np.arange(60.0) % 5})
+    document = ebm.fit(X, X["a"]).to_jsonable()
+    (tmp_path / "ebm.json").write_text(json.dumps(document))
+    X.to_csv(tmp_path / "x.csv", index=False)
+    result = run(
+        "compare", tmp_path / "ebm.json", tmp_path / "x.csv", "--engines", "tree,categorical"
+    )
+    assert result.exit_code == 1
+    assert "EBM" in result.output
+
+
+def test_a_grid_too_fine_for_the_closed_form_is_refused(folder, tmp_path, monkeypatch):
+    def refuse(*_, **__):
+        raise MemoryBudgetError("too many")
+
+    monkeypatch.setattr(cross_check, "categorical_anova", refuse)
+    result = run(
+        "compare", folder / "two.json", folder / "features.parquet", "--quiet",
+        "--engines", "tree,categorical",
+    )  # fmt: skip
+    assert result.exit_code == 1
+    assert "--order 1, or fewer rows" in result.output
+
+
+@pytest.mark.parametrize("command", ["purify", "audit", "compare"])
+def test_a_file_is_compared_with_its_own_library(folder, tmp_path, monkeypatch, command):
+    """The certificate of a run on a file carries the difference to the library's prediction."""
+    seen = []
+    for module, name in ((app_module, "purify_model"), (inspection, "purify_model"),
+                         (auditing, "purify")):  # fmt: skip
+        original = getattr(module, name)
+
+        def kept(*given, original=original, **options):
+            seen.append(original(*given, **options))
+            return seen[-1]
+
+        monkeypatch.setattr(module, name, kept)
+    more = {"purify": ["--out", tmp_path / "o"], "compare": []}
+    more["audit"] = ["--resamplings", 0, "--pictures", 0, "--out", tmp_path / "o"]
+    result = run(
+        command, folder / "one.json", folder / "features.parquet", "--quiet", *more[command]
+    )
+    assert result.exit_code == 0, result.output
+    errors = [d.certificate.margin_error for d in seen]
+    assert errors[0] is not None
+    assert errors[0] < 2e-6
+    if command == "compare":
+        assert len(errors) == 2
+        assert errors[1] == errors[0]
 
 
 @pytest.mark.usefixtures("labelled")

@@ -94,6 +94,9 @@ def test_independent_features_take_the_closed_form_of_conditional_means():
     d = quiet(values.reshape(-1, 1), full_grid(shape), sample_weight=mass.ravel())
     truth = functional_anova(values, mass)
     assert d.diagnostics["method"].startswith("conditional means")
+    report = d.diagnostics["identifiability"]
+    assert (report["rank"], report["unique"], report["support"]) == (24, True, 24)
+    assert report["inflation"] == pytest.approx(1.0)
     for subset, component in d.components.items():
         np.testing.assert_allclose(component.values, truth[subset], atol=1e-12)
     by_gram = quiet(values.reshape(-1, 1), full_grid(shape), sample_weight=mass.ravel(), rank=24)

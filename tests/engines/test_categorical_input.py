@@ -143,3 +143,26 @@ def test_rows_without_weight_are_left_out():
     a = quiet([1.0, 2.0, 4.0, 7.0], X, sample_weight=[1, 1, 1, 0])
     b = quiet([1.0, 2.0, 4.0], X[:3])
     np.testing.assert_allclose(a[0].values, b[0].values, atol=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("column", "labels"),
+    [
+        (np.array([-1, 1, 0, 1], np.int8), ["-1", "0", "1"]),
+        (np.array([7, 7, 2, 250], np.uint8), ["2", "7", "250"]),
+        (np.array([0, 3, 0, 1], np.uint8), ["0", "1", "3"]),
+        (np.array([True, False, True, True]), ["False", "True"]),
+        (np.array([5, -(10**9), 5, 10**9]), ["-1000000000", "5", "1000000000"]),
+        (np.array([0.5, 2.0, -1.0, 0.5]), ["-1", "0.5", "2"]),
+        (np.array([1.0, np.nan, 3.0, 1.0]), ["1", "3", "missing"]),
+        (pd.array([2, None, 1, 2], dtype="Int64"), ["1", "2", "missing"]),
+    ],
+)
+def test_numbers_of_every_type_are_levels(column, labels):
+    table = pd.DataFrame({"a": column})
+    values = np.array([1.0, 2.0, 3.0, 4.0])
+    d = quiet(values, table)
+    assert d["a"].axes[0].labels() == labels
+    means = pd.Series(values).groupby([str(v) for v in column]).transform("mean")
+    fitted = d.intercept[0] + d["a"].evaluate(table)[:, 0]
+    np.testing.assert_allclose(fitted, means.to_numpy(), atol=1e-12)

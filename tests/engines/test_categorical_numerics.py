@@ -5,6 +5,8 @@ import pytest
 
 from tests.engines.test_categorical import every_pair_of, quiet
 from tests.reference.categorical import projection
+from treepurify.analysis.row_effects import row_effects
+from treepurify.engines.categorical.observations import observe
 from treepurify.errors import MemoryBudgetError
 
 
@@ -91,6 +93,62 @@ def test_residual_is_orthogonal_to_what_was_selected():
         assert table[name]["relative_error"] == pytest.approx(
             squares[k] / (values[:, k] ** 2).mean()
         )
+
+
+@pytest.mark.parametrize(("n_features", "n_levels"), [(3, 2), (90, 3), (9, 300), (2, 1)])
+def test_distinct_rows_are_found_whatever_their_number_of_digits(n_features, n_levels):
+    rng = np.random.default_rng(11)
+    few = rng.integers(0, n_levels, size=(40, n_features))
+    few[:2] = 0
+    few[1, -1] = n_levels - 1
+    rows = few[rng.integers(0, 40, 500)]
+    values = rng.normal(size=(500, 1))
+    weights = rng.integers(0, 3, 500).astype(float)
+    found = observe(rows.T.astype(np.uint16), values, weights, (n_levels,) * n_features)
+    seen = weights > 0
+    truth, point = np.unique(rows[seen], axis=0, return_inverse=True)
+    back = np.stack(
+        [cells[own] for cells, own in zip(found.cell_of_level, found.codes, strict=True)], axis=1
+    )
+    turn = np.lexsort(back.T[::-1])
+    np.testing.assert_array_equal(back[turn], truth)
+    mass = np.bincount(point.reshape(-1), weights[seen])
+    np.testing.assert_allclose(found.mass[turn], mass / mass.sum())
+    sums = np.bincount(point.reshape(-1), weights[seen] * values[seen, 0])
+    np.testing.assert_allclose(found.values[turn, 0], sums / mass)
+    np.testing.assert_array_equal(back[found.point_of_row], rows[seen])
+
+
+@pytest.mark.parametrize("selection", ["greedy", "lars"])
+def test_shapley_values_split_the_residual_evenly(selection):
+    """Ferrere et al. 2026, equation 23."""
+    rng = np.random.default_rng(10)
+    X = rng.integers(0, 4, size=(300, 4))
+    values = rng.normal(size=(300, 2))
+    d = quiet(values, X, rank=20, selection=selection)
+    expected = np.zeros((300, 4, 2))
+    residual = d.evaluate(X) - d.intercept
+    for subset, component in d.components.items():
+        residual -= component.evaluate(X)
+        for j in subset:
+            expected[:, j] += component.evaluate(X) / len(subset)
+    expected += residual[:, None, :] / 4
+    assert np.abs(residual).max() > 0.1
+    found = d.shapley_values(X)
+    assert found.remainder is None
+    np.testing.assert_allclose(found.values, expected, atol=1e-12)
+    _, _, by_rows = row_effects(d, X, "shapley")
+    np.testing.assert_allclose(by_rows, expected, atol=1e-12)
+
+
+def test_global_importance_is_the_mean_absolute_effect():
+    """Ferrere et al. 2026, equation 22."""
+    X, weights, values = rare_levels()
+    d = quiet(values, X, order=1, sample_weight=weights)
+    table = d.importance().set_index("term")["mean_absolute"]
+    for j, name in enumerate(d.feature_names):
+        expected = np.average(np.abs(d[j].evaluate(X)[:, 0]), weights=weights)
+        assert table[name] == pytest.approx(expected, rel=1e-12)
 
 
 def test_the_fit_is_the_least_squares_one():

@@ -27,20 +27,49 @@ def verdict(comparison: "Comparison") -> list[str]:
     lines += _shapley(comparison)
     if comparison.first.remainder is not None or comparison.second.remainder is not None:
         lines.append("Remainders of higher order are left out.")
+    if not _is_same(comparison):
+        lines += _support(comparison)
     return lines
 
 
 def _largest(comparison: "Comparison") -> str:
     row = comparison.terms.iloc[0]
     size = max(row["deviation_first"], row["deviation_second"])
-    scale = float(comparison.terms[["deviation_first", "deviation_second"]].to_numpy().max())
-    if row["distance"] <= _SAME * scale:
+    if _is_same(comparison):
         return f"All effects are the same to within {row['distance']:.1e}."
     output = f" on {row['output']}" if comparison.first.n_outputs > 1 else ""
     return (
         f"The effect that differs most is {row['term']}{output}: by {row['distance']:.3g} in root "
         f"mean square, {row['relative_distance']:.0%} of its own size ({size:.3g})."
     )
+
+
+def _is_same(comparison: "Comparison") -> bool:
+    deviations = comparison.terms[["deviation_first", "deviation_second"]].to_numpy()
+    return bool(comparison.terms["distance"].iloc[0] <= _SAME * float(deviations.max()))
+
+
+def _support(comparison: "Comparison") -> list[str]:
+    """Say why a closed form may differ from another engine with neither being wrong."""
+    lines = []
+    for which, d in (("first", comparison.first), ("second", comparison.second)):
+        report = d.diagnostics.get("identifiability")
+        if report is None or comparison.first.engine == comparison.second.engine:
+            continue
+        if not report["unique"]:
+            lines.append(
+                f"The rows do not determine every effect: the {which} took "
+                f"{report['rank']} independent functions and gave the share of "
+                f"{report['n_rejected']} others, which are combinations of these on the rows, to "
+                "simpler or earlier terms. The other may share it out differently; the sums agree."
+            )
+        if d.remainder is not None:
+            lines.append(
+                f"The effects of the {which} are the least-squares fit of functions of few "
+                "features. Purified effects are parts of the full decomposition, so the two agree "
+                "only where the remainder is orthogonal to them: a larger order brings them closer."
+            )
+    return lines
 
 
 def _signs(comparison: "Comparison") -> list[str]:

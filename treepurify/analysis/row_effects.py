@@ -68,7 +68,9 @@ def row_effects(
 
 def _shapley_values(d: Decomposition, columns: Columns) -> list[Array]:
     components = list(d.components.values())
-    if d.remainder is not None:
+    if d.remainder is not None and getattr(d.remainder, "is_joint", False):
+        components.append(d.remainder)
+    elif d.remainder is not None:
         if not isinstance(d.remainder, RemainderComponent):
             raise InvalidInputError(
                 "the Shapley values need the components of the remainder, which are not known: "

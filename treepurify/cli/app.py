@@ -205,8 +205,9 @@ def purify(  # noqa: PLR0913, PLR0917 - one argument an option of the command li
         else:
             note(f"reading {data}", quiet=quiet)
             rows = read_data(data, parsed, dropped=apart, weight_column=sample_weight_column)
+        # The file goes in, not what was parsed from it: its own library is asked too.
         d = purify_model(
-            parsed,
+            model,
             rows.X,
             weights=weights.value,
             order=order,
@@ -246,7 +247,8 @@ def _print_result(d: Decomposition, files: list[Path], output_format: Format, to
 app.command(
     epilog="Examples:\n\n"
     "treepurify compare model.json data.parquet --weights empirical --weights uniform\n\n"
-    "treepurify compare model.json data.csv --other-model new.json --target-column price"
+    "treepurify compare model.json data.csv --other-model new.json --target-column price\n\n"
+    "treepurify compare model.json data.csv --engines tree,categorical --target-column price"
 )(inspection.compare)
 app.command(
     epilog="Example:\n\ntreepurify audit model.json data.csv --target-column price --out audit"

@@ -9,10 +9,12 @@ from treepurify.analysis.comparison import compare as compare_decompositions
 from treepurify.auditing import audit as audit_model
 from treepurify.cli.command_line import command_line
 from treepurify.cli.console import note, print_table, refusals
+from treepurify.cli.cross_check import cross_check, read_engines
 from treepurify.cli.data import DataFile, read_data
 from treepurify.cli.options import (
     DataArgument,
     DropOption,
+    EnginesOption,
     ExamplesOption,
     ModelArgument,
     OutOption,
@@ -43,6 +45,8 @@ def compare(
         Path | None,
         typer.Option(exists=True, dir_okay=False, help="A second model of the same columns."),
     ] = None,
+    engines: EnginesOption = None,
+    order: Annotated[int, typer.Option(min=1, help="Largest number of features of an effect.")] = 2,
     target_column: TargetOption = None,
     drop_column: DropOption = None,
     sample_weight_column: WeightColumnOption = None,
@@ -52,32 +56,38 @@ def compare(
     top: TopOption = 15,
     quiet: QuietOption = False,
 ) -> None:
-    """Compare the effects of one model under two distributions, or of two models under one."""
-    default = [Weights.EMPIRICAL, *([] if other_model else [Weights.UNIFORM])]
-    chosen = weights or default
-    expected = 1 if other_model else 2
-    if len(chosen) != expected:
+    """Compare the effects of a model under two distributions, of two models, or of two engines."""
+    measures = _measures(weights, is_one=other_model is not None or engines is not None)
+    if engines is not None and (other_model is not None or measures[0] is not Weights.EMPIRICAL):
         raise typer.BadParameter(
-            f"expected --weights {'once' if expected == 1 else 'twice'}, got {len(chosen)}"
+            "--engines compares two engines on one model under the rows of DATA: leave out "
+            "--other-model and --weights"
         )
+    wanted = read_engines(engines) if engines is not None else []
     with refusals():
         parsed = parse_model(model)
         rows = _rows(parsed, data, target_column, drop_column, sample_weight_column)
-        models = [parsed, parsed if other_model is None else parse_model(other_model)]
-        measures = [chosen[0], chosen[-1]]
-        names = [file.name for file in (model, other_model)] if other_model else chosen
-        a, b = (
-            purify_model(
-                own,
-                rows.X,
-                weights=measure.value,
-                sample_weight=None if measure is Weights.UNIFORM else rows.sample_weight,
-                progress=not quiet,
+        if wanted:
+            names = [f"the {engine} engine" for engine in wanted]
+            a, b = cross_check(model, parsed, rows, wanted, order=order, progress=not quiet)
+        else:
+            names = [str(measure) for measure in measures]
+            if other_model is not None:
+                names = [model.name, other_model.name]
+            # The file goes in, not what was parsed from it: its own library is asked too.
+            a, b = (
+                purify_model(
+                    own,
+                    rows.X,
+                    weights=measure.value,
+                    order=order,
+                    sample_weight=None if measure is Weights.UNIFORM else rows.sample_weight,
+                    progress=not quiet,
+                )
+                for own, measure in zip((model, other_model or model), measures, strict=True)
             )
-            for own, measure in zip(models, measures, strict=True)
-        )
         compared = compare_decompositions(
-            a, b, rows.X, sample_weight=rows.sample_weight, names=[str(name) for name in names]
+            a, b, rows.X, sample_weight=rows.sample_weight, names=names
         )
         if out is not None:
             write_atomically(out, compared.terms.to_csv(index=False).encode("utf-8"))
@@ -87,6 +97,16 @@ def compare(
     _print_terms(compared.terms.head(top).to_dict("records"), several=a.n_outputs > 1)
     if out is not None:
         typer.echo(str(out))
+
+
+def _measures(weights: list[Weights] | None, *, is_one: bool) -> tuple[Weights, Weights]:
+    """Return the distribution of each side; one for both where something else is compared."""
+    chosen = weights or [Weights.EMPIRICAL, *([] if is_one else [Weights.UNIFORM])]
+    if len(chosen) != (1 if is_one else 2):
+        raise typer.BadParameter(
+            f"expected --weights {'once' if is_one else 'twice'}, got {len(chosen)}"
+        )
+    return chosen[0], chosen[-1]
 
 
 def _print_terms(records: list[dict[Any, Any]], *, several: bool) -> None:
@@ -133,7 +153,7 @@ def audit(  # noqa: PLR0913, PLR0917 - one argument an option of the command lin
         parsed = parse_model(model)
         rows = _rows(parsed, data, target_column, drop_column, sample_weight_column)
         audited = audit_model(
-            parsed,
+            model,
             rows.X,
             sample_weight=rows.sample_weight,
             n_bootstrap=resamplings,

@@ -9,6 +9,7 @@ import typer
 __all__ = [
     "DataArgument",
     "DropOption",
+    "EnginesOption",
     "ExamplesOption",
     "ModelArgument",
     "OutOption",
@@ -55,6 +56,14 @@ WeightsOption = Annotated[
 TargetOption = Annotated[str | None, typer.Option(help="Column with the target; it is dropped.")]
 DropOption = Annotated[
     list[str] | None, typer.Option(help="Another column to drop; may be repeated.")
+]
+EnginesOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="tree,categorical",
+        help="Cross-check: decompose MODEL by both engines, on its own cells and the rows of DATA, "
+        "and compare. The closed form needs few cells a feature, or --order 1.",
+    ),
 ]
 WeightColumnOption = Annotated[str | None, typer.Option(help="Column with the weight of each row.")]
 OutOption = Annotated[Path | None, typer.Option(file_okay=False, help="Folder for the files.")]

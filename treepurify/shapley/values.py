@@ -141,7 +141,9 @@ def shapley_values(decomposition: Decomposition, X: Any) -> ShapleyValues:
     -------
     ShapleyValues
         Effects above the decomposition's order are split too where their features are
-        known, and stand apart as `ShapleyValues.remainder` where they are not.
+        known, and stand apart as `ShapleyValues.remainder` where they are not. What
+        `categorical_anova` leaves is one effect of all features and split evenly among them
+        (Ferrere et al. 2026, equation 23).
 
     Raises
     ------
@@ -171,6 +173,9 @@ def shapley_values(decomposition: Decomposition, X: Any) -> ShapleyValues:
         share = values / len(subset)
         for j in subset:
             by_feature[j] += share
+    if remainder is not None and getattr(decomposition.remainder, "is_joint", False):
+        by_feature += remainder / n_features
+        remainder = None
     return ShapleyValues(
         by_feature.transpose(1, 0, 2),
         decomposition.intercept,

@@ -1,0 +1,251 @@
+"""Select columns by least angle regression and an information criterion, from a Gram matrix."""
+
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify._kernels.lars import least_angle_path
+from treepurify.errors import InvalidInputError
+
+__all__ = ["Criterion", "FullFit", "LarsPath", "PathMethod", "full_fit", "lars_path"]
+
+Array = npt.NDArray[np.float64]
+Indices = npt.NDArray[np.intp]
+PathMethod = Literal["lasso", "lar"]
+Criterion = Literal["bic", "aic"]
+
+_TIE = 1e-9
+_PIVOT_SHARE = 1e-11
+_RANK_SHARE = 1e-11
+_LEAST_NOISE = 1e-14
+
+
+@dataclass(frozen=True)
+class FullFit:
+    """The least squares fit with all columns, as the criteria need it.
+
+    Parameters
+    ----------
+    sum_of_squares : float
+        Residual sum of squares with all columns.
+    rank : int
+        Number of independent columns.
+    noise_variance : float
+        ``sum_of_squares / (n_rows - rank - 1)``: scikit-learn's ``LassoLarsIC`` divides the same
+        way, by the number of columns where all are independent. At least ``1e-14`` of the
+        total sum of squares per row, so that a function without noise does not divide by zero.
+    """
+
+    sum_of_squares: float
+    rank: int
+    noise_variance: float
+
+
+@dataclass(frozen=True, eq=False)
+class LarsPath:
+    """The path of least angle regression, breakpoint by breakpoint.
+
+    Parameters
+    ----------
+    levels : ndarray of float64, shape (n_steps,)
+        Absolute inner product of the active columns with the residual; decreasing.
+        scikit-learn's ``alphas`` are these over the number of rows.
+    sums_of_squares : ndarray of float64, shape (n_steps,)
+        Residual sum of squares.
+    n_terms : ndarray of int, shape (n_steps,)
+        Number of coefficients that are not zero.
+    dropped : ndarray of int
+        Columns that are zero or linear combinations of columns that joined before, as far as
+        the path met them.
+    """
+
+    levels: Array
+    sums_of_squares: Array
+    n_terms: Indices
+    dropped: Indices
+    n_columns: int
+    _ends: Indices
+    _columns: Indices
+    _values: Array
+
+    def support(self, step: int) -> Indices:
+        """Return the columns with a coefficient at a breakpoint, increasing."""
+        return np.sort(self._columns[self._slice(step)])
+
+    def coefficients(self, step: int) -> Array:
+        """Return the coefficients at a breakpoint, shape (n_columns,)."""
+        values = np.zeros(self.n_columns)
+        values[self._columns[self._slice(step)]] = self._values[self._slice(step)]
+        return values
+
+    def criterion(self, name: Criterion, n_rows: float, noise_variance: float) -> Array:
+        """Return the information criterion at every breakpoint, shape (n_steps,).
+
+        ``n log(2 pi s2) + RSS / s2 + c k`` with ``k`` coefficients that are not zero, and
+        ``c = log n`` (BIC) or ``2`` (AIC): the convention of scikit-learn's ``LassoLarsIC``
+        (Zou, Hastie and Tibshirani 2007, on the degrees of freedom of the LASSO).
+
+        Parameters
+        ----------
+        name : {"bic", "aic"}
+            Which criterion.
+        n_rows : float
+            Number of rows.
+        noise_variance : float
+            Variance of the noise, as from `full_fit`.
+        """
+        constant = n_rows * np.log(2.0 * np.pi * noise_variance)
+        fit = self.sums_of_squares / noise_variance
+        return np.asarray(constant + fit + _penalty(name, n_rows) * self.n_terms)
+
+    def _slice(self, step: int) -> slice:
+        last = step % len(self._ends)
+        return slice(self._ends[last - 1] if last else 0, self._ends[last])
+
+
+def full_fit(gram: Array, correlations: Array, total: float, n_rows: float) -> FullFit:
+    """Return the fit with all columns, by a Cholesky factorisation with pivoting.
+
+    Parameters
+    ----------
+    gram : ndarray of float64, shape (n_columns, n_columns)
+        Inner products of the centred columns; only its lower triangle is read.
+    correlations : ndarray of float64, shape (n_columns,)
+        Inner products of the columns with the centred response.
+    total : float
+        Sum of squares of the centred response.
+    n_rows : float
+        Number of rows.
+
+    Raises
+    ------
+    InvalidInputError
+        If there are no more rows than independent columns: the noise has no estimate then.
+    """
+    from scipy.linalg import solve_triangular
+    from scipy.linalg.lapack import dpstrf
+
+    scale = np.sqrt(np.maximum(np.diag(gram), 0.0))
+    kept = np.flatnonzero(scale > 0)
+    # In Fortran order the transpose comes without a copy, and its upper triangle is our lower.
+    scaled = (gram[np.ix_(kept, kept)] / np.outer(scale[kept], scale[kept])).T
+    factor, pivots, rank, _ = dpstrf(scaled, lower=0, tol=_RANK_SHARE, overwrite_a=1)
+    order = kept[pivots[:rank] - 1]
+    right = (correlations / np.where(scale > 0, scale, 1.0))[order]
+    solved = solve_triangular(factor[:rank, :rank], right, trans=1, lower=False)
+    rest = max(total - float(solved @ solved), 0.0)
+    freedom = n_rows - rank - 1
+    if freedom <= 0:
+        raise InvalidInputError(
+            f"an information criterion needs more rows than columns to estimate the noise; got "
+            f"{n_rows:.0f} rows and {rank} independent columns. Lower the order or the degree, or "
+            "the number of candidates."
+        )
+    noise = max(rest / freedom, _LEAST_NOISE * total / n_rows, np.finfo(float).tiny)
+    return FullFit(rest, int(rank), noise)
+
+
+def lars_path(
+    gram: npt.ArrayLike,
+    correlations: npt.ArrayLike,
+    total: float,
+    *,
+    method: PathMethod = "lasso",
+    max_terms: int | None = None,
+    max_steps: int | None = None,
+    stop: tuple[Criterion, float, FullFit] | None = None,
+) -> LarsPath:
+    """Follow least angle regression or the LASSO on a Gram matrix (Efron et al. 2004).
+
+    Columns and response are taken to be centred by the caller, and the scale of the columns
+    matters: a column twice as long joins as if it were twice as correlated. Equal to
+    scikit-learn's ``lars_path(..., method="lasso")``, but for columns that are linear
+    combinations of others: here they are left out and reported, whatever the scale.
+
+    Parameters
+    ----------
+    gram : array_like of shape (n_columns, n_columns)
+        Inner products of the columns; symmetric.
+    correlations : array_like of shape (n_columns,)
+        Inner products of the columns with the response.
+    total : float
+        Sum of squares of the response.
+    method : {"lasso", "lar"}
+        Whether a coefficient that reaches zero leaves.
+    max_terms : int, optional
+        Most columns at a time; all by default.
+    max_steps : int, optional
+        Most steps; eight times the number of columns by default.
+    stop : tuple of (criterion, n_rows, FullFit), optional
+        End the path early where the criterion cannot get better: not even with the residual
+        of all columns and a tenth fewer columns than are active.
+
+    Returns
+    -------
+    LarsPath
+
+    Raises
+    ------
+    InvalidInputError
+        If shapes do not fit, numbers are not finite, or an option is unknown.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> columns = np.array([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]])
+    >>> response = np.array([3.0, -3.0, 1.0, -1.0])
+    >>> path = lars_path(columns.T @ columns, columns.T @ response, response @ response)
+    >>> path.levels
+    array([6., 2., 0.])
+    >>> path.coefficients(1), path.coefficients(2)
+    (array([2., 0.]), array([3., 1.]))
+    """
+    matrix = np.ascontiguousarray(gram, dtype=np.float64)
+    right = np.array(correlations, dtype=np.float64)
+    _check(matrix, right, total, method, max_terms)
+    n_columns = len(right)
+    penalty, noise, floor = 0.0, 1.0, 0.0
+    if stop is not None:
+        name, n_rows, full = stop
+        penalty, noise = _penalty(name, n_rows), full.noise_variance
+        floor = full.sum_of_squares
+    found = least_angle_path(
+        matrix,
+        right,
+        float(total),
+        method == "lasso",
+        n_columns if max_terms is None else min(max_terms, n_columns),
+        8 * n_columns if max_steps is None else max_steps,
+        _PIVOT_SHARE,
+        penalty,
+        noise,
+        floor,
+        _TIE,
+    )
+    levels, squares, ends, columns, values, state = found
+    n_terms = np.diff(ends, prepend=0)
+    dropped = np.flatnonzero(state == 2)
+    return LarsPath(levels, squares, n_terms, dropped, n_columns, ends, columns, values)
+
+
+def _penalty(name: str, n_rows: float) -> float:
+    if name not in get_args(Criterion):
+        raise InvalidInputError(f'the criterion must be "bic" or "aic", got {name!r}')
+    return float(np.log(n_rows)) if name == "bic" else 2.0
+
+
+def _check(matrix: Array, right: Array, total: float, method: Any, max_terms: int | None) -> None:
+    if matrix.ndim != 2 or right.ndim != 1 or matrix.shape != (len(right), len(right)):
+        raise InvalidInputError(
+            "gram must be square with one row an entry of correlations; got shapes "
+            f"{matrix.shape} and {right.shape}"
+        )
+    finite = np.all(np.isfinite(right)) and np.all(np.isfinite(matrix)) and np.isfinite(total)
+    if not finite or total < 0:
+        raise InvalidInputError("gram, correlations and total must be finite, total not negative")
+    if method not in get_args(PathMethod):
+        raise InvalidInputError(f'method must be "lasso" or "lar", got {method!r}')
+    if max_terms is not None and max_terms < 0:
+        raise InvalidInputError(f"max_terms must not be negative, got {max_terms}")
