@@ -17,6 +17,7 @@ from treepurify.engines.h_statistics import h_statistics
 from treepurify.engines.h_statistics_table import HStatistics
 from treepurify.engines.hooker import hooker_anova
 from treepurify.engines.indices import InteractionIndices, interaction_indices
+from treepurify.engines.legendre import TermSelection, legendre_anova
 from treepurify.engines.partial_dependence import partial_dependence_anova
 from treepurify.engines.routes import TreeProjection
 from treepurify.engines.tensors import purify_tensors
@@ -28,6 +29,7 @@ from treepurify.errors import (
     MissingDependencyError,
     ModelMismatchError,
     SavedFileError,
+    SupportWarning,
     TreepurifyError,
     UnsupportedModelError,
 )
@@ -79,7 +81,9 @@ __all__ = [
     "ShapleyInteractions",
     "ShapleySets",
     "ShapleyValues",
+    "SupportWarning",
     "TensorComponent",
+    "TermSelection",
     "TreeProjection",
     "TreepurifyError",
     "Uniform",
@@ -96,6 +100,7 @@ __all__ = [
     "hooker_anova",
     "interaction_indices",
     "interventional_shapley_values",
+    "legendre_anova",
     "load",
     "parse_model",
     "partial_dependence_anova",

@@ -1,0 +1,223 @@
+"""The closed-form functional ANOVA of any function of dependent continuous features."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from itertools import combinations
+from typing import Any, Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify.budget import check_budget
+from treepurify.decomposition import Decomposition
+from treepurify.engines.legendre.assemble import Fit, assemble, axis_words
+from treepurify.engines.legendre.densities import (
+    Density,
+    DensityName,
+    grid_density,
+    series_densities,
+)
+from treepurify.engines.legendre.design import Basis, Rows, measure_moments, scaled_rows
+from treepurify.engines.legendre.reading import Question, read_question
+from treepurify.engines.legendre.scaling import Axis, fit_axes
+from treepurify.engines.legendre.screening import screen
+from treepurify.engines.legendre.selection import TermSelection, as_selection, select_terms
+from treepurify.engines.legendre.solution import (
+    least_squares,
+    split_as_fitted,
+    split_orthogonally,
+)
+from treepurify.errors import InvalidInputError
+from treepurify.progress import ProgressReport, progress_report
+
+__all__ = ["legendre_anova"]
+
+Subset = tuple[int, ...]
+
+_BUDGET = 4 << 30
+_MOST_ORDER = 3
+
+
+def legendre_anova(
+    f: Any,
+    X: Any,
+    *,
+    order: int = 2,
+    degree: int = 10,
+    density: DensityName = "legendre",
+    density_degree: int = 4,
+    density_clip: float = 0.01,
+    scaling: str | Mapping[str, str] = "auto",
+    selection: Literal["bic", "aic", "all"] | TermSelection = "bic",
+    orthogonal: bool = True,
+    sample_weight: npt.ArrayLike | None = None,
+    progress: bool = True,
+) -> Decomposition:
+    """Decompose any function of dependent continuous features, under the distribution of rows.
+
+    Products of Legendre polynomials over the density of their features are orthogonal to all
+    functions of fewer of these features (Ferrere et al., "Generalized Functional ANOVA in
+    Closed-Form", definition 4.1 and theorem 4.2), so that least squares on them gives the
+    decomposition. Densities are estimated, columns selected by LARS and an information
+    criterion, and coefficients found by least squares, as in the paper's appendix C.
+
+    Beyond the paper: `orthogonal` makes the components orthogonal on the rows whatever the
+    densities; features with levels take part with contrasts of levels in place of
+    polynomials, which sum to zero as those integrate to zero.
+
+    Parameters
+    ----------
+    f : callable, model, or array_like of shape (n_rows,) or (n_rows, n_outputs)
+        The function, or its values on the rows. Models that `parse_model` knows are
+        decomposed on the margin scale, others through ``predict``.
+    X : array_like or table of shape (n_rows, n_features)
+        The rows.
+    order : {1, 2, 3}
+        Largest number of features of a component.
+    degree : int
+        Largest degree of a polynomial.
+    density : {"legendre", "kernel"}
+        Truncated Legendre series (equation 79), or Gaussian kernels reflected at the ends and
+        corrected towards orthogonality, which are never negative: without `orthogonal` they
+        usually leave less correlation, at a slightly lower R2.
+    density_degree : int
+        Largest degree of the series of densities.
+    density_clip : float
+        Densities on the scaled features are raised to at least this (remark C.2). Where it
+        happens on more than 5 % of the rows a `SupportWarning` names the features.
+    scaling : {"auto", "tanh", "minmax", "rank", "levels"} or mapping of str to str
+        How features reach [-1, 1]: ``"tanh"`` of the standardised feature as in the paper,
+        its range, or its smoothed ranks, on which outliers have no influence. ``"levels"``
+        treats each distinct value on its own. ``"auto"`` takes levels for categories and
+        numbers of at most 10 distinct values, else ranks; a mapping names features that
+        differ.
+    selection : {"bic", "aic", "all"} or TermSelection
+        The criterion along the path; `TermSelection` has more options.
+    orthogonal : bool
+        Whether components are projected off the fitted functions of fewer of their features,
+        which changes neither their sum nor R2; without it they are orthogonal as far as the
+        densities are right, as in the paper.
+    sample_weight : array_like of shape (n_rows,), optional
+        Weight of each row.
+    progress : bool
+        Whether to report progress on standard error after the first second.
+
+    Returns
+    -------
+    Decomposition
+        ``diagnostics["fit"]`` has R2, the largest correlation of nested components (equation
+        94), terms and conditioning by output, ``diagnostics["cosines"]`` equations 96 and 97.
+        What the components leave of the function is the ``remainder``.
+
+    Raises
+    ------
+    InvalidInputError
+        If the rows, the function's values or an option cannot be used.
+    MemoryBudgetError
+        If the regression would not fit into 4 GiB.
+
+    Examples
+    --------
+    Along correlated features a product has main effects, too, here parabolas:
+
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(2000, 2)) @ np.array([[1.0, 0.8], [0.0, 0.6]])
+    >>> d = legendre_anova(lambda X: X[:, 0] * X[:, 1], X, degree=6, progress=False)
+    >>> list(d)
+    [(0,), (1,), (0, 1)]
+    >>> low, middle, high = d["x0"].evaluate(np.array([[-2.0, 0], [0, 0], [2, 0]])).ravel()
+    >>> bool(low > 0.5 and middle < -0.3 and high > 0.5)
+    True
+    >>> d.diagnostics["fit"]["prediction"]["max_correlation"] < 1e-8
+    True
+    """
+    _check_options(order, degree, density, density_degree, density_clip)
+    chosen = as_selection(selection)
+    report = progress_report(progress)
+    report("evaluating the function", 0, 0)
+    question = read_question(f, X, sample_weight)
+    axes, constant = fit_axes(question.columns, question.weights, scaling)
+    rows = scaled_rows(axes, question.columns, question.weights)
+    make = partial(_densities, density, axes, rows, density_degree, density_clip)
+    basis, left_out = _candidates(axes, rows, question, make, order, degree, chosen, report)
+    report("inner products of columns", 0, 0)
+    moments = measure_moments(basis, rows, question.values)
+    report("selecting terms", 0, 0)
+    selected = select_terms(moments, basis, chosen, question.effective_rows)
+    coefficients = least_squares(basis, rows, question.values, moments, selected)
+    report("separating components", 0, 0)
+    if orthogonal:
+        split = split_orthogonally(basis, moments, coefficients.values)
+    else:
+        split = split_as_fitted(basis, coefficients.values)
+    fit = Fit(basis, rows, moments, selected, coefficients, split, left_out)
+    facts = {
+        "rows": rows.n_rows,
+        "scaling": {axis.name: axis_words(axis) for axis in axes.values()},
+        "constant_features": constant,
+        "density": density,
+        "orthogonal": orthogonal,
+    }
+    return assemble(question, fit, facts)
+
+
+def _densities(
+    density: DensityName,
+    axes: Mapping[int, Axis],
+    rows: Rows,
+    degree: int,
+    clip: float,
+    subsets: Sequence[Subset],
+) -> dict[Subset, Density]:
+    if density == "kernel":
+        return {s: grid_density(axes, rows.coordinates, rows.weights, s, clip) for s in subsets}
+    return series_densities(axes, rows.coordinates, rows.weights, subsets, degree, clip)
+
+
+def _candidates(
+    axes: Mapping[int, Axis],
+    rows: Rows,
+    question: Question,
+    make: Callable[[Sequence[Subset]], dict[Subset, Density]],
+    order: int,
+    degree: int,
+    selection: TermSelection,
+    report: ProgressReport,
+) -> tuple[Basis, int]:
+    """Return the columns to choose from, and how many were left out before."""
+    mains = [(j,) for j in axes]
+    others = [s for size in range(2, order + 1) for s in combinations(axes, size)]
+    basis = Basis(axes, make(mains), degree)
+    sizes = {s: int(np.prod(basis.shape(s))) for s in (*mains, *others)}
+    total = sum(sizes.values())
+    n_columns = min(total, max(selection.max_candidates, basis.n_columns))
+    n_values = question.values.shape[1] * (len(others) + len(mains))
+    check_budget(
+        8 * (4 * n_columns**2 + rows.n_rows * (n_values + 2 * len(axes))),
+        _BUDGET,
+        f"inner products of {n_columns} columns and components on {rows.n_rows} rows",
+        "Lower the degree or the order, use fewer rows, or lower max_candidates of TermSelection.",
+    )
+    if total > selection.max_candidates:
+        others = screen(
+            basis, others, rows, question.values, make, selection.max_candidates, report
+        )
+    basis = Basis(axes, {**basis.densities, **make(others)}, degree)
+    return basis, total - basis.n_columns
+
+
+def _check_options(
+    order: int, degree: int, density: str, density_degree: int, density_clip: float
+) -> None:
+    if order not in range(1, _MOST_ORDER + 1):
+        raise InvalidInputError(f"order must be 1, 2 or 3, got {order!r}")
+    for name, value, least in (("degree", degree, 1), ("density_degree", density_degree, 0)):
+        if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
+            raise InvalidInputError(f"{name} must be a whole number of at least {least}: {value!r}")
+    if density not in get_args(DensityName):
+        raise InvalidInputError(
+            f"density must be one of {', '.join(get_args(DensityName))}, got {density!r}"
+        )
+    if not (np.isfinite(density_clip) and density_clip > 0):
+        raise InvalidInputError(f"density_clip must be a positive number, got {density_clip!r}")

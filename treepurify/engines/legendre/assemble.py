@@ -1,0 +1,243 @@
+"""Put a decomposition together from coefficients, and say how good it is."""
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify.components import Component, Remainder
+from treepurify.decomposition import Decomposition
+from treepurify.engines.black_box import FunctionRemainder
+from treepurify.engines.legendre.components import (
+    LegendreComponent,
+    LegendreTerm,
+    ValuesRemainder,
+    evaluate_terms,
+)
+from treepurify.engines.legendre.design import Basis, Moments, Rows
+from treepurify.engines.legendre.quality import Quality, certify, measure_quality
+from treepurify.engines.legendre.reading import Question
+from treepurify.engines.legendre.scaling import Axis, LevelAxis
+from treepurify.engines.legendre.selection import Selected
+from treepurify.engines.legendre.solution import Coefficients, Split, remove_rest
+from treepurify.errors import SupportWarning
+
+__all__ = ["Fit", "assemble", "axis_words"]
+
+Array = npt.NDArray[np.float64]
+Subset = tuple[int, ...]
+
+_CLIPPED_SHARE = 0.05
+_MOST_COSINES = 200
+_MOST_NAMED = 6
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """Everything that a decomposition is put together from.
+
+    Parameters
+    ----------
+    basis : Basis
+        The functions.
+    rows : Rows
+        The rows.
+    moments : Moments
+        Their moments.
+    selected : list of Selected
+        The selected columns of each output.
+    coefficients : Coefficients
+        Their least squares coefficients.
+    split : dict
+        The coefficients of each component.
+    screened_out : int
+        Columns that were left out before the selection.
+    """
+
+    basis: Basis
+    rows: Rows
+    moments: Moments
+    selected: list[Selected]
+    coefficients: Coefficients
+    split: Split
+    screened_out: int
+
+
+def axis_words(axis: Axis) -> str:
+    """Return how a feature is scaled, in words."""
+    return f"{len(axis.levels)} levels" if isinstance(axis, LevelAxis) else axis.scaling
+
+
+def assemble(question: Question, fit: Fit, facts: dict[str, Any]) -> Decomposition:
+    """Return the decomposition with its certificate and diagnostics."""
+    split, parts, shifts = fit.split, *_values(fit, fit.split)
+    if facts["orthogonal"]:
+        split, parts, shifts = remove_rest(split, parts, shifts, fit.rows.weights)
+    fit = replace(fit, split=split)
+    components = {
+        subset: _component(
+            question, fit, subset, _terms(fit, split[subset]), parts[subset], shifts[subset]
+        )
+        for subset in split
+    }
+    quality = measure_quality(question.values, fit.rows.weights, parts, fit.rows.coordinates)
+    clipped = _clipped_shares(fit)
+    _warn_of_clipping(fit.basis, clipped)
+    gradient = _gradient(fit, quality)
+    ordered = tuple(components.values())
+    return Decomposition(
+        intercept=fit.moments.value_means,
+        components=components,
+        output_names=question.output_names,
+        measure=f"empirical ({fit.rows.n_rows} rows)",
+        engine="Legendre closed form",
+        inputs=question.inputs,
+        link=question.link,
+        certificate=certify(
+            question.values,
+            quality,
+            gradient,
+            sum(own.dropped for own in fit.selected),
+        ),
+        remainder=_remainder(question, fit, ordered, quality),
+        diagnostics={
+            **facts,
+            "fit": _fit_table(question, fit, quality),
+            "cosines": _cosines(question, quality),
+            "clipped": {
+                _name(fit.basis.axes, s): share for s, share in clipped.items() if share > 0
+            },
+        },
+        stored_covariances=quality.covariances,
+    )
+
+
+def _values(fit: Fit, split: Split) -> tuple[dict[Subset, Array], dict[Subset, Array]]:
+    """Return each component on the rows, centred, and what was subtracted."""
+    parts, shifts = {}, {}
+    for subset, own in split.items():
+        coordinates = {j: fit.rows.coordinates[j] for j in subset}
+        values = evaluate_terms(_terms(fit, own), fit.basis.axes, fit.basis.degree, coordinates)
+        shifts[subset] = np.asarray(fit.rows.weights @ values)
+        parts[subset] = values - shifts[subset]
+    return parts, shifts
+
+
+def _terms(fit: Fit, own: Mapping[Subset, Array]) -> tuple[LegendreTerm, ...]:
+    found = []
+    for part, coefficients in own.items():
+        shape = (*fit.basis.shape(part), coefficients.shape[1])
+        found.append(LegendreTerm(fit.basis.densities[part], coefficients.reshape(shape)))
+    return tuple(found)
+
+
+def _component(
+    question: Question,
+    fit: Fit,
+    subset: Subset,
+    terms: tuple[LegendreTerm, ...],
+    values: Array,
+    shift: Array,
+) -> LegendreComponent:
+    return LegendreComponent(
+        subset,
+        {j: fit.basis.axes[j] for j in subset},
+        fit.basis.degree,
+        terms,
+        np.asarray(shift),
+        question.inputs,
+        np.asarray(fit.rows.weights @ values**2),
+        np.asarray(fit.rows.weights @ np.abs(values)),
+    )
+
+
+def _remainder(
+    question: Question, fit: Fit, components: tuple[Component, ...], quality: Quality
+) -> Remainder:
+    variance = np.asarray(fit.rows.weights @ quality.residual**2)
+    if question.function is not None:
+        intercept = fit.moments.value_means
+        return FunctionRemainder(question.function, intercept, components, variance)
+    rows = question.columns.matrix()
+    return ValuesRemainder(question.inputs, rows, quality.residual, variance)
+
+
+def _gradient(fit: Fit, quality: Quality) -> float:
+    """Return the largest correlation left between the residual and a selected direction.
+
+    The fitted function is such a direction; the columns were refined against the rows.
+    """
+    covariance = quality.covariances[()]
+    residual = fit.rows.weights @ quality.residual**2
+    variance = np.where(fit.moments.value_squares > 0, fit.moments.value_squares, 1.0)
+    # At the least squares solution the covariance of residual and function is its variance.
+    return float(np.max(np.abs(covariance - residual) / variance, initial=0.0))
+
+
+def _fit_table(question: Question, fit: Fit, quality: Quality) -> dict[str, dict[str, Any]]:
+    return {
+        name: {
+            "r_squared": float(quality.r_squared[k]),
+            "max_correlation": float(quality.max_correlation[k]),
+            "candidates": fit.basis.n_columns + fit.screened_out,
+            "screened_out": fit.screened_out,
+            "terms": len(fit.selected[k].columns),
+            "effective_terms": fit.coefficients.rank[k],
+            "condition": fit.coefficients.condition[k],
+            "noise_variance": fit.selected[k].noise_variance,
+            "steps": fit.selected[k].steps,
+            "stopped_at_limit": fit.selected[k].at_limit,
+            "dropped_as_dependent": fit.selected[k].dropped,
+        }
+        for k, name in enumerate(question.output_names)
+    }
+
+
+def _cosines(question: Question, quality: Quality) -> dict[str, Any]:
+    """Return the largest cosines of nested components, by name."""
+    names = [spec.name for spec in question.inputs.features]
+    largest = sorted(quality.cosines, key=lambda entry: -abs(entry["cosine"]))[:_MOST_COSINES]
+    return {
+        "pairs": len(quality.cosines),
+        "largest": [
+            {
+                "term": [names[j] for j in entry["term"]],
+                "inside": [names[j] for j in entry["inside"]],
+                "cosine": entry["cosine"],
+            }
+            for entry in largest
+        ],
+    }
+
+
+def _clipped_shares(fit: Fit) -> dict[Subset, float]:
+    """Return the share of the rows on which each density in use is raised to its floor."""
+    shares = {}
+    for subset in {part: None for own in fit.split.values() for part in own}:
+        density = fit.basis.densities[subset]
+        raw = density.raw(fit.basis.axes, {j: fit.rows.coordinates[j] for j in subset})
+        shares[subset] = float(fit.rows.weights @ (raw < density.floor))
+    return shares
+
+
+def _warn_of_clipping(basis: Basis, shares: Mapping[Subset, float]) -> None:
+    worst = sorted((s for s in shares if shares[s] > _CLIPPED_SHARE), key=lambda s: -shares[s])
+    if not worst:
+        return
+    named = ", ".join(f"{_name(basis.axes, s)} ({shares[s]:.0%})" for s in worst[:_MOST_NAMED])
+    more = f" and {len(worst) - _MOST_NAMED} more" if len(worst) > _MOST_NAMED else ""
+    warnings.warn(
+        f"estimated densities are below density_clip on more than {_CLIPPED_SHARE:.0%} of the rows "
+        f"for {named}{more}: there the functions are not divided by the density, and what keeps "
+        'components orthogonal is the projection alone (orthogonal=True). scaling="rank" or '
+        'density="kernel" usually avoid this.',
+        SupportWarning,
+        stacklevel=4,
+    )
+
+
+def _name(axes: Mapping[int, Axis], subset: Subset) -> str:
+    return " & ".join(axes[j].name for j in subset)

@@ -1,0 +1,185 @@
+"""Components that are sums of Legendre functions over densities."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify.components import Component, ModelInputs
+from treepurify.engines.legendre.densities import Density, contract
+from treepurify.engines.legendre.scaling import Axis
+from treepurify.errors import InvalidInputError
+from treepurify.grids.grid import Subset
+from treepurify.saving import savable
+
+__all__ = ["LegendreComponent", "LegendreTerm", "ValuesRemainder", "evaluate_terms"]
+
+Array = npt.NDArray[np.float64]
+
+_ROWS_AT_A_TIME = 8192
+
+
+@savable("Legendre term")
+@dataclass(frozen=True, eq=False)
+class LegendreTerm:
+    """A sum of products of functions of each feature, over one density.
+
+    Parameters
+    ----------
+    density : Density
+        The density of the features.
+    coefficients : ndarray of float64
+        One axis a feature, the outputs last.
+    """
+
+    density: Density
+    coefficients: Array
+
+
+@savable("Legendre component")
+@dataclass(frozen=True, eq=False, repr=False)
+class LegendreComponent:
+    """A component that is smooth in the features, evaluated in their original units.
+
+    Parameters
+    ----------
+    features : tuple of int
+        Positions of the features it depends on, increasing.
+    axes : mapping of int to Axis
+        How each of these features is scaled.
+    degree : int
+        Largest degree of the polynomials.
+    terms : tuple of LegendreTerm
+        What it is the sum of: the functions of its features and, where it was made
+        orthogonal, functions of fewer of them.
+    shift : ndarray of float64, shape (n_outputs,)
+        Is subtracted, so that the mean is zero.
+    inputs : ModelInputs
+        How the columns of a table are read.
+    variance : ndarray of float64, shape (n_outputs,)
+        Variance over the rows of the decomposition.
+    mean_absolute : ndarray of float64, shape (n_outputs,)
+        Mean absolute value over these rows.
+    """
+
+    features: Subset
+    axes: Mapping[int, Axis]
+    degree: int
+    terms: tuple[LegendreTerm, ...]
+    shift: Array
+    inputs: ModelInputs
+    variance: Array
+    mean_absolute: Array
+
+    def __repr__(self) -> str:
+        """Return the features and the size, not the coefficients."""
+        names = " & ".join(self.axes[j].name for j in self.features)
+        deviation = ", ".join(f"{value:.4g}" for value in np.sqrt(self.variance))
+        return f"LegendreComponent({names}, standard deviation {deviation})"
+
+    def evaluate(self, X: Any) -> Array:
+        """Return the values on the rows of `X`, shape (n_rows, n_outputs).
+
+        Beyond the range of the rows of the decomposition a feature counts as at its end,
+        but for ``scaling="tanh"``.
+
+        Raises
+        ------
+        InvalidInputError
+            If a value is missing or infinite, or a level is unknown.
+        """
+        columns = self.inputs.columns(X)
+        coordinates = {j: axis.coordinates(columns.values[j]) for j, axis in self.axes.items()}
+        total = evaluate_terms(self.terms, self.axes, self.degree, coordinates)
+        return np.asarray(total - self.shift)
+
+
+def evaluate_terms(
+    terms: tuple[LegendreTerm, ...],
+    axes: Mapping[int, Axis],
+    degree: int,
+    coordinates: Mapping[int, Array],
+) -> Array:
+    """Return the sum of terms at scaled rows, shape (n_rows, n_outputs)."""
+    n_rows = len(next(iter(coordinates.values())))
+    total = np.zeros((n_rows, terms[0].coefficients.shape[-1]))
+    for start in range(0, n_rows, _ROWS_AT_A_TIME):
+        block = {j: values[start : start + _ROWS_AT_A_TIME] for j, values in coordinates.items()}
+        functions = {j: axes[j].functions(values, degree) for j, values in block.items()}
+        for term in terms:
+            density = np.maximum(term.density.raw(axes, block), term.density.floor)
+            tables = [functions[j] for j in term.density.subset]
+            total[start : start + _ROWS_AT_A_TIME] += (
+                contract(tables, term.coefficients) / density[:, None]
+            )
+    return total
+
+
+@savable("remainder of given values")
+@dataclass(frozen=True, eq=False, repr=False)
+class ValuesRemainder:
+    """What components leave of a function that was given by its values on rows.
+
+    Parameters
+    ----------
+    inputs : ModelInputs
+        How the columns of a table are read.
+    rows : ndarray of float64, shape (n_rows, n_features)
+        The rows of the decomposition.
+    values : ndarray of float64, shape (n_rows, n_outputs)
+        The remainder on each of them.
+    variance : ndarray of float64, shape (n_outputs,)
+        Its variance.
+    """
+
+    inputs: ModelInputs
+    rows: Array
+    values: Array
+    variance: Array
+
+    def __repr__(self) -> str:
+        """Return what it is the remainder of."""
+        return f"ValuesRemainder(given values minus components, {len(self.rows)} rows)"
+
+    @property
+    def features(self) -> Subset:
+        """Positions of all features."""
+        return tuple(range(self.rows.shape[1]))
+
+    @cached_property
+    def _by_row(self) -> dict[bytes, Array]:
+        sums: dict[bytes, Array] = {}
+        counts: dict[bytes, int] = {}
+        for key, value in zip(_keys(self.rows), self.values, strict=True):
+            sums[key] = sums.get(key, 0.0) + value
+            counts[key] = counts.get(key, 0) + 1
+        return {key: total / counts[key] for key, total in sums.items()}
+
+    def evaluate(self, X: Any) -> Array:
+        """Return the remainder on the rows of `X`, the mean where rows were repeated.
+
+        Raises
+        ------
+        InvalidInputError
+            If a row is none of those of the decomposition.
+        """
+        found = [self._by_row.get(key) for key in _keys(self.inputs.columns(X).matrix())]
+        unknown = sum(value is None for value in found)
+        if unknown:
+            raise InvalidInputError(
+                f"{unknown} of {len(found)} rows are new, and the function was given by its "
+                "values alone: pass the function itself, or evaluate the components"
+            )
+        return np.array(found).reshape(len(found), -1)
+
+    def component(self, subset: Subset) -> Component | None:
+        """Return None: the remainder has no known parts."""
+        return None
+
+
+def _keys(rows: Array) -> list[bytes]:
+    # Adding zero takes the sign off -0.0.
+    return [row.tobytes() for row in np.ascontiguousarray(rows) + 0.0]

@@ -1,0 +1,212 @@
+"""The columns of the regression: products of functions over densities, block by block."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify.columns import Columns
+from treepurify.engines.legendre.densities import Density
+from treepurify.engines.legendre.scaling import Axis
+
+__all__ = ["Basis", "Moments", "Rows", "design_blocks", "measure_moments", "scaled_rows"]
+
+Array = npt.NDArray[np.float64]
+Indices = npt.NDArray[np.intp]
+Subset = tuple[int, ...]
+
+_BLOCK_BYTES = 48 << 20
+_LEAST_ROWS = 256
+_MOST_ROWS = 8192
+
+
+@dataclass(frozen=True, eq=False)
+class Basis:
+    """Functions ``prod_j phi_j(x_j) / f_S(x_S)`` of a number of subsets (Ferrere et al., eq. 7).
+
+    The factor of equation 7 that is the same for all functions of as many features is left
+    out: `TermSelection` decides on scales.
+
+    Parameters
+    ----------
+    axes : mapping of int to Axis
+        The features that vary.
+    densities : mapping of tuple of int to Density
+        The subsets, in the order of their columns, and their densities.
+    degree : int
+        Largest degree in each feature.
+    """
+
+    axes: Mapping[int, Axis]
+    densities: Mapping[Subset, Density]
+    degree: int
+
+    def shape(self, subset: Subset) -> tuple[int, ...]:
+        """Return the number of functions of each feature of a subset."""
+        return tuple(self.axes[j].n_functions(self.degree) for j in subset)
+
+    @cached_property
+    def slices(self) -> dict[Subset, slice]:
+        """The columns of each subset."""
+        sizes = [int(np.prod(self.shape(subset))) for subset in self.densities]
+        ends = np.cumsum([0, *sizes]).tolist()
+        between = zip(self.densities, pairwise(ends), strict=True)
+        return {subset: slice(start, stop) for subset, (start, stop) in between}
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns."""
+        return max((part.stop for part in self.slices.values()), default=0)
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Scaled rows.
+
+    Parameters
+    ----------
+    coordinates : mapping of int to ndarray of float64, shape (n_rows,)
+        Scaled values or levels of each feature that varies.
+    weights : ndarray of float64, shape (n_rows,)
+        Weight of each row; sums to one.
+    """
+
+    coordinates: Mapping[int, Array]
+    weights: Array
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return len(self.weights)
+
+    def block(self, start: int, stop: int) -> dict[int, Array]:
+        """Return the coordinates of some rows."""
+        return {j: values[start:stop] for j, values in self.coordinates.items()}
+
+
+def scaled_rows(axes: Mapping[int, Axis], columns: Columns, weights: Array) -> Rows:
+    """Return the rows in the coordinates of the axes."""
+    return Rows({j: axis.coordinates(columns.values[j]) for j, axis in axes.items()}, weights)
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """Second moments of the columns and of the function, about their means.
+
+    Parameters
+    ----------
+    gram : ndarray of float64, shape (n_columns, n_columns)
+        Covariances of the columns, symmetric.
+    means : ndarray of float64, shape (n_columns,)
+        Means of the columns.
+    covariances : ndarray of float64, shape (n_columns, n_outputs)
+        Covariances of the columns with the function.
+    value_means, value_squares : ndarray of float64, shape (n_outputs,)
+        Mean and variance of the function.
+    """
+
+    gram: Array
+    means: Array
+    covariances: Array
+    value_means: Array
+    value_squares: Array
+
+
+def rows_a_block(n_columns: int) -> int:
+    """Return how many rows of a design are made at a time."""
+    return int(np.clip(_BLOCK_BYTES // (8 * max(n_columns, 1)), _LEAST_ROWS, _MOST_ROWS))
+
+
+def design_blocks(
+    basis: Basis, rows: Rows, subsets: Sequence[Subset] | None = None
+) -> Iterator[tuple[int, int, Array]]:
+    """Yield ``(start, stop, columns)`` of the rows, columns of shape (stop - start, n_columns).
+
+    The array is written to again in the next step.
+    """
+    wanted = list(basis.densities) if subsets is None else list(subsets)
+    sizes = [int(np.prod(basis.shape(subset))) for subset in wanted]
+    height = rows_a_block(sum(sizes))
+    # Columns are rows in memory: whole columns are written, and BLAS takes either order.
+    memory = np.empty((sum(sizes), min(height, rows.n_rows)))
+    for start in range(0, rows.n_rows, height):
+        stop = min(start + height, rows.n_rows)
+        block = memory[:, : stop - start]
+        fill_design(basis, rows.block(start, stop), wanted, block)
+        yield start, stop, block.T
+
+
+def fill_design(
+    basis: Basis, coordinates: Mapping[int, Array], subsets: Sequence[Subset], out: Array
+) -> None:
+    """Write the columns of some subsets, one row of `out` a column."""
+    used = {j for subset in subsets for j in subset}
+    functions = {
+        j: np.ascontiguousarray(basis.axes[j].functions(coordinates[j], basis.degree).T)
+        for j in used
+    }
+    at = 0
+    for subset in subsets:
+        density = basis.densities[subset]
+        values = np.maximum(density.raw(basis.axes, coordinates), density.floor)
+        product = functions[subset[0]] / values
+        for j in subset[1:-1]:
+            product = (product[:, None] * functions[j]).reshape(-1, product.shape[-1])
+        if len(subset) == 1:
+            size = len(product)
+            out[at : at + size] = product
+        else:
+            last = functions[subset[-1]]
+            size = len(product) * len(last)
+            target = out[at : at + size].reshape(len(product), len(last), -1)
+            np.multiply(product[:, None], last, out=target)
+        at += size
+
+
+def measure_moments(basis: Basis, rows: Rows, values: Array) -> Moments:
+    """Return the moments in one pass over blocks of rows.
+
+    The columns are centred at their mean over the first rows before they are multiplied,
+    and at their mean over all rows afterwards, which is exact and loses no digits where a
+    column's mean is large beside its spread.
+    """
+    from scipy.linalg.blas import dsyrk
+
+    n_columns = basis.n_columns
+    gram = np.zeros((n_columns, n_columns), order="F")
+    means = np.zeros(n_columns)
+    covariances = np.zeros((n_columns, values.shape[1]))
+    value_means = rows.weights @ values
+    centred = values - value_means
+    shift: Array | None = None
+    for start, stop, block in design_blocks(basis, rows):
+        own = rows.weights[start:stop]
+        if shift is None:
+            shift = own @ block / max(float(own.sum()), np.finfo(float).tiny)
+        np.subtract(block, shift, out=block)
+        means += own @ block
+        covariances += block.T @ (own[:, None] * centred[start:stop])
+        np.multiply(block, np.sqrt(own)[:, None], out=block)
+        gram = dsyrk(1.0, block, beta=1.0, c=gram, trans=1, lower=1, overwrite_c=1)
+    if shift is None:
+        shift = np.zeros(n_columns)
+    # The transpose of the lower triangle in Fortran order is an upper one in C order.
+    filled = gram.T
+    mirror_upper(filled)
+    filled -= np.outer(means, means)
+    covariances -= np.outer(means, rows.weights @ centred)
+    squares = rows.weights @ centred**2
+    return Moments(filled, means + shift, covariances, value_means, squares)
+
+
+def mirror_upper(matrix: Array, block: int = 512) -> None:
+    """Copy the upper triangle of a square matrix onto the lower one, block by block."""
+    n = len(matrix)
+    for start in range(0, n, block):
+        stop = min(start + block, n)
+        own = matrix[start:stop, start:stop]
+        own[np.tril_indices(stop - start, -1)] = own.T[np.tril_indices(stop - start, -1)]
+        matrix[stop:, start:stop] = matrix[start:stop, stop:].T

@@ -1,0 +1,152 @@
+"""How well the components reproduce the function, and how orthogonal they are on the rows."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify.certificate import Certificate
+
+__all__ = ["Quality", "certify", "measure_quality"]
+
+Array = npt.NDArray[np.float64]
+Subset = tuple[int, ...]
+
+_SHARE_OF_VARIANCE = 0.01
+_ROUNDING = 1e-9
+_BINS = 16
+
+
+@dataclass(frozen=True, eq=False)
+class Quality:
+    """Figures of a fit, measured on its rows with the components as they will be evaluated.
+
+    Parameters
+    ----------
+    r_squared : ndarray of float64, shape (n_outputs,)
+        Share of the variance that the sum of the components explains.
+    max_correlation : ndarray of float64, shape (n_outputs,)
+        Largest absolute cosine between a component of at least 1 % of the variance and one
+        of fewer of its features (Ferrere et al., continuous closed form, equation 94).
+    cosines : list of dict
+        Every pair of nested components: ``term``, ``inside`` (subsets) and ``cosine``, the
+        largest in absolute value over the outputs (equation 97); ``inside`` is empty for the
+        constant (equation 96).
+    conditional_mean : float
+        Largest absolute mean of a component of several features in a bin of one of them.
+    residual : ndarray of float64, shape (n_rows, n_outputs)
+        What the components leave.
+    covariances : dict of tuple of int to ndarray of float64, shape (n_outputs,)
+        Covariance of each component with the function, and of the residual under ``()``.
+    """
+
+    r_squared: Array
+    max_correlation: Array
+    cosines: list[dict[str, Any]]
+    conditional_mean: float
+    residual: Array
+    covariances: dict[Subset, Array]
+
+
+def measure_quality(
+    values: Array,
+    weights: Array,
+    parts: Mapping[Subset, Array],
+    coordinates: Mapping[int, Array],
+) -> Quality:
+    """Return the figures for components given on the rows, shape (n_rows, n_outputs) each."""
+    centred = values - weights @ values
+    variance = weights @ centred**2
+    residual = centred.copy()
+    for part in parts.values():
+        residual -= part
+    safe = np.where(variance > 0, variance, 1.0)
+    explained = np.where(variance > 0, 1.0 - (weights @ residual**2) / safe, 1.0)
+    norms = {subset: np.sqrt(weights @ part**2) for subset, part in parts.items()}
+    scale = np.abs(values).max(axis=0, initial=0.0)
+    worst = np.zeros(values.shape[1])
+    cosines = []
+    for subset, part in parts.items():
+        # A component this small is what rounding left of columns that cancelled.
+        size = np.where(norms[subset] > _ROUNDING * scale, norms[subset], np.inf)
+        cosines.append(_entry(subset, (), weights @ part, size))
+        is_large = norms[subset] ** 2 >= _SHARE_OF_VARIANCE * variance
+        for inside in _inside(subset, parts):
+            other = np.where(norms[inside] > _ROUNDING * scale, norms[inside], np.inf)
+            product = weights @ (part * parts[inside])
+            cosines.append(_entry(subset, inside, product, size * other))
+            cosine = np.abs(product / (size * other))
+            worst = np.where(is_large, np.maximum(worst, cosine), worst)
+    covariances = {s: np.asarray(weights @ (part * centred)) for s, part in parts.items()}
+    covariances[()] = np.asarray(weights @ (residual * centred))
+    means = _largest_conditional_mean(parts, weights, coordinates)
+    return Quality(np.asarray(explained), worst, cosines, means, residual, covariances)
+
+
+def certify(values: Array, quality: Quality, solver_error: float, unidentified: int) -> Certificate:
+    """Return the certificate, errors relative to the largest value of the function."""
+    scale = float(np.abs(values).max(initial=0.0))
+    safe = scale or 1.0
+    nested = [abs(entry["cosine"]) for entry in quality.cosines if entry["inside"]]
+    products = [entry["inner_product"] for entry in quality.cosines if entry["inside"]]
+    return Certificate(
+        scale=scale,
+        additivity_cells=None,
+        additivity_rows=None,
+        margin_error=None,
+        checked_rows=len(values),
+        conditional_mean=quality.conditional_mean / safe,
+        inner_product=max(products, default=0.0) / safe**2,
+        cosine=max(nested, default=0.0),
+        unidentified=unidentified,
+        uncounted=0,
+        empty_slices=0,
+        solver_error=solver_error,
+        converged=solver_error < 1e-8,
+        note=(
+            "Inner products are means over the rows. Conditional means are those in "
+            f"{_BINS} quantile bins of one feature: a component is orthogonal to the functions "
+            "of the fit, not to every function, so they need not vanish."
+        ),
+    )
+
+
+def _inside(subset: Subset, parts: Mapping[Subset, Array]) -> list[Subset]:
+    every = (part for size in range(1, len(subset)) for part in combinations(subset, size))
+    return [part for part in every if part in parts]
+
+
+def _entry(subset: Subset, inside: Subset, product: Array, size: Array) -> dict[str, Any]:
+    cosine = product / size
+    return {
+        "term": subset,
+        "inside": inside,
+        "cosine": float(cosine[np.argmax(np.abs(cosine))]),
+        "inner_product": float(np.abs(product).max()),
+    }
+
+
+def _largest_conditional_mean(
+    parts: Mapping[Subset, Array], weights: Array, coordinates: Mapping[int, Array]
+) -> float:
+    bins: dict[int, npt.NDArray[np.intp]] = {}
+    worst = 0.0
+    for subset, part in parts.items():
+        for j in subset if len(subset) > 1 else ():
+            if j not in bins:
+                bins[j] = _quantile_bins(coordinates[j])
+            mass = np.bincount(bins[j], weights)
+            for k in range(part.shape[1]):
+                sums = np.bincount(bins[j], weights * part[:, k])
+                means = sums[mass > 0] / mass[mass > 0]
+                worst = max(worst, float(np.abs(means).max(initial=0.0)))
+    return worst
+
+
+def _quantile_bins(coordinates: Array) -> npt.NDArray[np.intp]:
+    """Return the bin of each row; equal values share one."""
+    edges = np.unique(np.quantile(coordinates, np.linspace(0, 1, _BINS + 1)[1:-1]))
+    return np.searchsorted(edges, coordinates, side="right")

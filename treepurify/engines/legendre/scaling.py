@@ -1,0 +1,270 @@
+"""Bring each feature to the interval [-1, 1], or to levels."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify.columns import Columns
+from treepurify.engines.legendre.polynomials import legendre_table
+from treepurify.errors import InvalidInputError
+from treepurify.features import FeatureSpec
+from treepurify.saving import savable
+
+__all__ = ["Axis", "ContinuousAxis", "LevelAxis", "Scaling", "fit_axes"]
+
+Array = npt.NDArray[np.float64]
+Scaling = Literal["auto", "tanh", "minmax", "rank", "levels"]
+
+_MOST_KNOTS = 129
+_MOST_LEVELS = 10
+_CONSTANT = 1e-12
+
+
+@savable("scaled feature")
+@dataclass(frozen=True, eq=False)
+class ContinuousAxis:
+    """A feature that is brought to [-1, 1] by an increasing function.
+
+    Parameters
+    ----------
+    feature : int
+        Position of the feature.
+    name : str
+        Its name.
+    scaling : {"tanh", "minmax", "rank"}
+        ``tanh((x - centre) / spread)``, ``(x - centre) / spread``, or an increasing piecewise
+        cubic function through `knots`.
+    centre, spread : float
+        Mean and standard deviation, or the middle and half the range.
+    knots : ndarray of float64, shape (n_knots,)
+        Values in units of the feature, for ``"rank"``.
+    cubics : ndarray of float64, shape (4, n_knots - 1)
+        Coefficients between the knots, the cube first, for ``"rank"``.
+    """
+
+    feature: int
+    name: str
+    scaling: str
+    centre: float
+    spread: float
+    knots: Array
+    cubics: Array
+
+    def coordinates(self, values: npt.NDArray[np.floating[Any]]) -> Array:
+        """Return the scaled values; beyond the range of the rows they stay at the ends.
+
+        Raises
+        ------
+        InvalidInputError
+            If a value is missing or infinite.
+        """
+        numbers = np.asarray(values, dtype=np.float64)
+        wrong = int(np.sum(~np.isfinite(numbers)))
+        if wrong:
+            raise InvalidInputError(
+                f"feature {self.name!r} has {wrong} missing or infinite values, for which a "
+                "Legendre series has no value. Fill them in, leave these rows out, or pass "
+                f'scaling={{{self.name!r}: "levels"}} where the column has few distinct values.'
+            )
+        if self.scaling == "rank":
+            inside = np.clip(numbers, self.knots[0], self.knots[-1])
+            piece = np.clip(
+                np.searchsorted(self.knots, inside, side="right") - 1, 0, len(self.knots) - 2
+            )
+            step = inside - self.knots[piece]
+            cubic = self.cubics[:, piece]
+            scaled = ((cubic[0] * step + cubic[1]) * step + cubic[2]) * step + cubic[3]
+        else:
+            scaled = (numbers - self.centre) / self.spread
+            if self.scaling == "tanh":
+                return np.asarray(np.tanh(scaled))
+        return np.asarray(np.clip(scaled, -1.0, 1.0))
+
+    def functions(self, coordinates: Array, degree: int) -> Array:
+        """Return the polynomials of degree 1 to `degree`, shape (n_rows, degree)."""
+        return legendre_table(coordinates, degree)[:, 1:]
+
+    def n_functions(self, degree: int) -> int:
+        """Return the number of functions of a main effect."""
+        return degree
+
+    def norms(self, degree: int) -> Array:
+        """Return the norms over [-1, 1] of polynomials that are one at the upper end."""
+        return np.asarray(np.sqrt(2.0 / (2.0 * np.arange(1, degree + 1) + 1.0)))
+
+
+@savable("feature of levels")
+@dataclass(frozen=True, eq=False)
+class LevelAxis:
+    """A feature with levels: categories, or numbers of few distinct values.
+
+    The functions are ``1{x = level} - 1{x = reference}``: they sum to zero over the levels as
+    Legendre polynomials integrate to zero, which is all that hierarchical orthogonality needs.
+
+    Parameters
+    ----------
+    feature : int
+        Position of the feature.
+    name : str
+        Its name.
+    levels : ndarray of float64, shape (n_levels,)
+        The values (or codes of categories), increasing; NaN last where values are missing.
+    reference : int
+        Position of the reference level, the one of largest mass.
+    """
+
+    feature: int
+    name: str
+    levels: Array
+    reference: int
+
+    def coordinates(self, values: npt.NDArray[np.floating[Any]]) -> Array:
+        """Return the level of each row, as whole numbers.
+
+        Raises
+        ------
+        InvalidInputError
+            If a value is none of the levels.
+        """
+        numbers = np.asarray(values, dtype=np.float64)
+        has_missing = bool(np.isnan(self.levels[-1]))
+        known = self.levels[: len(self.levels) - has_missing]
+        at = np.clip(np.searchsorted(known, numbers), 0, max(len(known) - 1, 0))
+        is_missing = np.isnan(numbers)
+        found = np.zeros(len(numbers), dtype=bool) if len(known) == 0 else known[at] == numbers
+        at = np.where(is_missing, len(known), at)
+        unknown = int(np.sum(~found & ~(is_missing & has_missing)))
+        if unknown:
+            raise InvalidInputError(
+                f"feature {self.name!r} has {unknown} rows with a level that the decomposition "
+                f"was not made with; it knows {len(self.levels)} levels"
+            )
+        return at.astype(np.float64)
+
+    def functions(self, coordinates: Array, degree: int) -> Array:
+        """Return the contrasts with the reference, shape (n_rows, n_levels - 1)."""
+        indicators = self.indicators(coordinates)
+        reference = indicators[:, [self.reference]]
+        return np.asarray(np.delete(indicators, self.reference, axis=1) - reference)
+
+    def indicators(self, coordinates: Array) -> Array:
+        """Return one indicator a level, shape (n_rows, n_levels)."""
+        is_level = coordinates[:, None] == np.arange(len(self.levels))
+        return np.asarray(is_level, dtype=np.float64)
+
+    def n_functions(self, degree: int) -> int:
+        """Return the number of functions of a main effect."""
+        return len(self.levels) - 1
+
+    def norms(self, degree: int) -> Array:
+        """Return ones: contrasts have no other scale."""
+        return np.ones(len(self.levels) - 1)
+
+
+Axis = ContinuousAxis | LevelAxis
+
+
+def fit_axes(
+    columns: Columns, weights: Array, scaling: str | Mapping[str, str]
+) -> tuple[dict[int, Axis], list[str]]:
+    """Return the axis of each feature that varies, and the names of those that do not.
+
+    Parameters
+    ----------
+    columns : Columns
+        The rows.
+    weights : ndarray of float64, shape (n_rows,)
+        Weight of each row; sums to one.
+    scaling : str or mapping of str to str
+        ``"auto"`` takes levels for categories and for numbers of at most 10 distinct values,
+        and ranks for the rest. Categories have levels whatever it says. A mapping names
+        features that differ from ``"auto"``.
+
+    Raises
+    ------
+    InvalidInputError
+        If a scaling is unknown or names an unknown feature, or values are not finite.
+    """
+    wanted = _scaling_by_feature(columns.features, scaling)
+    axes: dict[int, Axis] = {}
+    constant = []
+    for j, spec in enumerate(columns.features):
+        values = np.asarray(columns.values[j], dtype=np.float64)
+        axis = _fit_axis(j, spec, values, weights, wanted[j])
+        if axis is None:
+            constant.append(spec.name)
+        else:
+            axes[j] = axis
+    return axes, constant
+
+
+def _scaling_by_feature(
+    features: Sequence[FeatureSpec], scaling: str | Mapping[str, str]
+) -> list[str]:
+    names = [spec.name for spec in features]
+    given = {} if isinstance(scaling, str) else dict(scaling)
+    unknown = [name for name in given if name not in names]
+    if unknown:
+        raise InvalidInputError(f"scaling names features that X does not have: {unknown[:10]}")
+    default = scaling if isinstance(scaling, str) else "auto"
+    found = [given.get(name, default) for name in names]
+    for kind in found:
+        if kind not in get_args(Scaling):
+            raise InvalidInputError(
+                f"scaling must be one of {', '.join(get_args(Scaling))}, or a mapping of feature "
+                f"names to these; got {kind!r}"
+            )
+    return found
+
+
+def _fit_axis(
+    feature: int, spec: FeatureSpec, values: Array, weights: Array, scaling: str
+) -> Axis | None:
+    is_present = weights > 0
+    distinct, number = np.unique(values[is_present], return_inverse=True)
+    is_levels = scaling == "levels" or spec.is_categorical
+    if is_levels or (scaling == "auto" and len(distinct) <= _MOST_LEVELS):
+        if len(distinct) < 2:
+            return None
+        mass = np.bincount(number, weights[is_present])
+        return LevelAxis(feature, spec.name, distinct, int(np.argmax(mass)))
+    if not np.all(np.isfinite(distinct)):
+        raise InvalidInputError(
+            f"feature {spec.name!r} has missing or infinite values, for which a Legendre series "
+            "has no value. Fill them in, or leave these rows out."
+        )
+    low, high = float(distinct[0]), float(distinct[-1])
+    if high - low <= _CONSTANT * max(abs(low), abs(high)):
+        return None
+    none = np.empty(0)
+    if scaling == "tanh":
+        mean = float(weights @ values)
+        spread = float(np.sqrt(weights @ (values - mean) ** 2))
+        return ContinuousAxis(feature, spec.name, scaling, mean, spread, none, none)
+    centre, spread = 0.5 * low + 0.5 * high, 0.5 * high - 0.5 * low
+    if scaling == "minmax":
+        return ContinuousAxis(feature, spec.name, scaling, centre, spread, none, none)
+    knots, cubics = _rank_cubics(distinct, np.asarray(np.bincount(number, weights[is_present])))
+    return ContinuousAxis(feature, spec.name, "rank", centre, spread, knots, cubics)
+
+
+def _rank_cubics(distinct: Array, mass: Array) -> tuple[Array, Array]:
+    """Return knots and cubics of a smooth increasing function that makes ranks even.
+
+    Each distinct value gets the middle of its share of the mass, mapped to [-1, 1]; many
+    values are thinned to quantiles, between which the function is monotone and smooth
+    (Fritsch and Carlson 1980).
+    """
+    from scipy.interpolate import PchipInterpolator
+
+    rank = np.cumsum(mass) - 0.5 * mass
+    if len(distinct) > _MOST_KNOTS:
+        at = np.searchsorted(rank, np.linspace(rank[0], rank[-1], _MOST_KNOTS))
+        kept = np.unique(np.concatenate([[0], at, [len(distinct) - 1]]).clip(0, len(distinct) - 1))
+        distinct, rank = distinct[kept], rank[kept]
+    scaled = 2.0 * (rank - rank[0]) / (rank[-1] - rank[0]) - 1.0
+    cubics = PchipInterpolator(distinct, scaled).c
+    return distinct, np.ascontiguousarray(cubics)

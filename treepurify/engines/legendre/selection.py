@@ -1,0 +1,176 @@
+"""Which columns a decomposition keeps: least angle regression and a criterion."""
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify.engines.least_angle import Criterion, PathMethod, full_fit, lars_path
+from treepurify.engines.legendre.design import Basis, Moments
+from treepurify.errors import InvalidInputError
+from treepurify.weights.weighting import outer_product
+
+__all__ = ["ColumnScale", "Selected", "TermSelection", "as_selection", "select_terms"]
+
+Array = npt.NDArray[np.float64]
+Indices = npt.NDArray[np.intp]
+ColumnScale = Literal["unit", "density", "polynomial", "equation 7"]
+
+_EMPTY_COLUMN = 1e-24
+
+
+@dataclass(frozen=True)
+class TermSelection:
+    """How the columns of the regression are selected.
+
+    Least angle regression is not invariant to the scale of its columns: one twice as long is
+    as attractive as one twice as correlated. The paper divides products of polynomials by
+    densities and does not standardise, so that its choice depends on where densities are
+    small; whether the factor of its equation 7 is applied changes the result, too.
+
+    Parameters
+    ----------
+    criterion : {"bic", "aic", "all"}
+        Information criterion along the path; ``"all"`` keeps every column.
+    method : {"lasso", "lar"}
+        Whether coefficients that reach zero leave the path.
+    column_scale : {"unit", "density", "polynomial", "equation 7"}
+        ``"unit"`` gives all columns standard deviation one, so that correlations decide;
+        ``"density"`` leaves normalised polynomials over densities as they are;
+        ``"polynomial"`` takes Legendre polynomials that are one at the upper end, which is
+        what gives the paper's figures, though not what its equation 17 says;
+        ``"equation 7"`` multiplies normalised ones of a subset S by ``2**(-(p - |S|) / 2)``.
+    max_steps : int
+        Most steps of the path. scikit-learn's ``LassoLarsIC``, which the paper uses, stops
+        after 500.
+    max_candidates : int
+        Most columns that the path may choose from. If there are more, all columns of main
+        effects and the interaction columns most correlated with what main effects leave
+        over are kept; ``diagnostics["selection"]`` says how many were not.
+
+    Raises
+    ------
+    InvalidInputError
+        If an option is unknown or a number is not positive.
+    """
+
+    criterion: Criterion | Literal["all"] = "bic"
+    method: PathMethod = "lasso"
+    column_scale: ColumnScale = "unit"
+    max_steps: int = 1000
+    max_candidates: int = 4000
+
+    def __post_init__(self) -> None:
+        for name, known in (
+            ("criterion", ("bic", "aic", "all")),
+            ("method", get_args(PathMethod)),
+            ("column_scale", get_args(ColumnScale)),
+        ):
+            if getattr(self, name) not in known:
+                raise InvalidInputError(
+                    f"{name} must be one of {', '.join(known)}; got {getattr(self, name)!r}"
+                )
+        for name in ("max_steps", "max_candidates"):
+            value = getattr(self, name)
+            if not isinstance(value, int | np.integer) or value < 1:
+                raise InvalidInputError(f"{name} must be a whole number above 0, got {value!r}")
+
+
+@dataclass(frozen=True, eq=False)
+class Selected:
+    """The selected columns of one output.
+
+    Parameters
+    ----------
+    columns : ndarray of int
+        Positions of the columns, increasing.
+    steps : int
+        Steps that the path took.
+    at_limit : bool
+        Whether the path was cut off at `max_steps` with the criterion still falling.
+    noise_variance : float
+        Of the criterion; NaN without one.
+    dropped : int
+        Columns left out as linear combinations of others.
+    """
+
+    columns: Indices
+    steps: int
+    at_limit: bool
+    noise_variance: float
+    dropped: int
+
+
+def as_selection(selection: str | TermSelection) -> TermSelection:
+    """Return the selection; a name stands for a criterion."""
+    if isinstance(selection, TermSelection):
+        return selection
+    return TermSelection(criterion=selection)  # type: ignore[arg-type]
+
+
+def select_terms(
+    moments: Moments, basis: Basis, selection: TermSelection, n_rows: float
+) -> list[Selected]:
+    """Return the selected columns of each output.
+
+    Raises
+    ------
+    InvalidInputError
+        If there are no more rows than columns.
+    """
+    variance = np.diag(moments.gram)
+    square = moments.means**2 + variance
+    kept = np.flatnonzero(variance > _EMPTY_COLUMN * square)
+    n_outputs = moments.covariances.shape[1]
+    if selection.criterion == "all":
+        return [Selected(kept, 0, False, float("nan"), 0)] * n_outputs
+    scale = _column_scales(basis, selection.column_scale, variance)[kept]
+    gram = moments.gram[np.ix_(kept, kept)] if len(kept) < len(variance) else moments.gram.copy()
+    # Sums over rows rather than means, as the criteria have them.
+    gram *= (n_rows * scale)[:, None]
+    gram *= scale
+    found = []
+    for k in range(n_outputs):
+        total = n_rows * float(moments.value_squares[k])
+        right = n_rows * scale * moments.covariances[kept, k]
+        found.append(_select(gram, right, total, kept, selection, n_rows))
+    return found
+
+
+def _select(
+    gram: Array, right: Array, total: float, kept: Indices, selection: TermSelection, n_rows: float
+) -> Selected:
+    if total <= 0 or len(kept) == 0:
+        return Selected(kept[:0], 0, False, float("nan"), 0)
+    name: Criterion = "aic" if selection.criterion == "aic" else "bic"
+    full = full_fit(gram, right, total, n_rows)
+    path = lars_path(
+        gram,
+        right,
+        total,
+        method=selection.method,
+        max_steps=selection.max_steps,
+        stop=(name, n_rows, full),
+    )
+    criterion = path.criterion(name, n_rows, full.noise_variance)
+    best = int(np.argmin(criterion))
+    steps = len(criterion) - 1
+    at_limit = steps >= selection.max_steps and best > 0.95 * steps
+    return Selected(
+        kept[path.support(best)], steps, at_limit, full.noise_variance / n_rows, len(path.dropped)
+    )
+
+
+def _column_scales(basis: Basis, name: ColumnScale, variance: Array) -> Array:
+    if name == "unit":
+        return np.asarray(1.0 / np.sqrt(np.where(variance > 0, variance, 1.0)))
+    scale = np.ones(len(variance))
+    if name == "equation 7":
+        for subset, own in basis.slices.items():
+            scale[own] = 2.0 ** (-(len(basis.axes) - len(subset)) / 2)
+    if name == "polynomial":
+        for subset, own in basis.slices.items():
+            norms = [basis.axes[j].norms(basis.degree) for j in subset]
+            scale[own] = outer_product(norms).ravel()
+    return scale

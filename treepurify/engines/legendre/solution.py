@@ -1,0 +1,231 @@
+"""Coefficients by least squares, and their split into orthogonal components."""
+
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify.engines.legendre.design import Basis, Moments, Rows, design_blocks
+from treepurify.engines.legendre.selection import Selected
+
+__all__ = [
+    "Coefficients",
+    "Split",
+    "least_squares",
+    "remove_rest",
+    "split_as_fitted",
+    "split_orthogonally",
+]
+
+Array = npt.NDArray[np.float64]
+Indices = npt.NDArray[np.intp]
+Subset = tuple[int, ...]
+Split = dict[Subset, dict[Subset, Array]]
+"""For each component the coefficients of the functions of its features and of their subsets."""
+
+_RANK_SHARE = 1e-13
+_EMPTY_SHARE = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Coefficients:
+    """Least squares coefficients.
+
+    Parameters
+    ----------
+    values : ndarray of float64, shape (n_columns, n_outputs)
+        Zero for columns that were not selected.
+    condition : list of float
+        Condition number of the selected columns at unit length, by output: an estimate in
+        the 1-norm.
+    rank : list of int
+        Number of independent ones among them.
+    """
+
+    values: Array
+    condition: list[float]
+    rank: list[int]
+
+
+@dataclass(frozen=True, eq=False)
+class _Solver:
+    """A pivoted Cholesky factor of some columns at unit length."""
+
+    columns: Indices
+    order: Indices
+    scale: Array
+    factor: Array
+    condition: float
+
+    def solve(self, right: Array) -> Array:
+        """Return the coefficients of all columns, zero for those that depend on others."""
+        from scipy.linalg import cho_solve
+
+        found = np.zeros_like(right)
+        scale = self.scale[self.order]
+        scale = scale.reshape(-1, *[1] * (right.ndim - 1))
+        if len(self.order):
+            found[self.order] = scale * cho_solve((self.factor, False), scale * right[self.order])
+        return found
+
+
+def _solver(gram: Array, columns: Indices) -> _Solver:
+    from scipy.linalg.lapack import dpocon, dpstrf
+
+    own = gram[np.ix_(columns, columns)]
+    variance = np.diag(own)
+    scale = 1.0 / np.sqrt(np.where(variance > 0, variance, 1.0))
+    if len(columns) == 0:
+        return _Solver(columns, columns, scale, own, 1.0)
+    scaled = np.asfortranarray(own * scale[:, None] * scale)
+    factor, pivots, rank, _ = dpstrf(scaled, lower=0, tol=_RANK_SHARE)
+    factor, order = factor[:rank, :rank], pivots[:rank] - 1
+    norm = float(np.abs(scaled[np.ix_(order, order)]).sum(axis=0).max(initial=0.0))
+    share, _ = dpocon(factor, norm, uplo="U")
+    condition = float(1.0 / np.sqrt(share)) if share > 0 else float("inf")
+    return _Solver(columns, order.astype(np.intp), scale, factor, condition)
+
+
+def least_squares(
+    basis: Basis, rows: Rows, values: Array, moments: Moments, selected: list[Selected]
+) -> Coefficients:
+    """Return the coefficients of the selected columns.
+
+    The normal equations are solved by a factorisation with pivoting; then the residual is
+    computed from the rows and its own normal equations are solved, which brings the answer
+    to that of an orthogonal factorisation unless columns are nearly dependent (Björck 1987,
+    corrected seminormal equations). Columns that depend on others get no coefficient.
+    """
+    coefficients = np.zeros((basis.n_columns, values.shape[1]))
+    solvers = [_solver(moments.gram, own.columns) for own in selected]
+    for k, solver in enumerate(solvers):
+        coefficients[solver.columns, k] = solver.solve(moments.covariances[solver.columns, k])
+    gradient = _gradient(basis, rows, values, moments, coefficients)
+    for k, solver in enumerate(solvers):
+        coefficients[solver.columns, k] += solver.solve(gradient[solver.columns, k])
+    return Coefficients(
+        coefficients, [s.condition for s in solvers], [len(s.order) for s in solvers]
+    )
+
+
+def _gradient(
+    basis: Basis, rows: Rows, values: Array, moments: Moments, coefficients: Array
+) -> Array:
+    """Return the covariances of the columns in use with the residual, computed from the rows."""
+    gradient = np.zeros_like(coefficients)
+    used = [s for s, own in basis.slices.items() if np.any(coefficients[own])]
+    if not used:
+        return gradient
+    at = np.concatenate([np.arange(basis.n_columns)[basis.slices[s]] for s in used])
+    chosen, means = coefficients[at], moments.means[at]
+    total = np.zeros_like(chosen)
+    for start, stop, block in design_blocks(basis, rows, used):
+        np.subtract(block, means, out=block)
+        rest = values[start:stop] - moments.value_means - block @ chosen
+        total += block.T @ (rows.weights[start:stop, None] * rest)
+    gradient[at] = total
+    return gradient
+
+
+def split_as_fitted(basis: Basis, coefficients: Array) -> Split:
+    """Return each subset's own functions: orthogonal as far as the densities are right."""
+    return {
+        subset: {subset: coefficients[own]}
+        for subset, own in basis.slices.items()
+        if np.any(coefficients[own])
+    }
+
+
+def split_orthogonally(basis: Basis, moments: Moments, coefficients: Array) -> Split:
+    """Return components that are orthogonal to all functions of fewer of their features.
+
+    From the largest subsets down, the part of a component that lies in the sum of the fitted
+    spaces of its features' proper subsets (all their columns, selected or not) is taken out
+    and given to them. The sum of all components does not change, so neither does the fit;
+    what is orthogonal afterwards is orthogonal in L2 of the rows, whatever the densities.
+    """
+    own = coefficients.copy()
+    split: Split = {}
+    for subset in sorted(basis.slices, key=len, reverse=True):
+        mine = own[basis.slices[subset]]
+        if not np.any(mine):
+            continue
+        split[subset] = {subset: mine.copy()}
+        lower = [
+            part
+            for size in range(1, len(subset))
+            for part in combinations(subset, size)
+            if part in basis.slices
+        ]
+        if not lower:
+            continue
+        columns = np.concatenate([np.arange(basis.n_columns)[basis.slices[s]] for s in lower])
+        solver = _solver(moments.gram, columns)
+        right = moments.gram[columns, basis.slices[subset]] @ mine
+        moved = solver.solve(right)
+        moved += solver.solve(right - moments.gram[np.ix_(columns, columns)] @ moved)
+        start = 0
+        for part in lower:
+            stop = start + basis.slices[part].stop - basis.slices[part].start
+            split[subset][part] = -moved[start:stop]
+            own[basis.slices[part]] += moved[start:stop]
+            start = stop
+    return {subset: split[subset] for subset in sorted(split, key=lambda s: (len(s), s))}
+
+
+def remove_rest(
+    split: Split, parts: dict[Subset, Array], shifts: dict[Subset, Array], weights: Array
+) -> tuple[Split, dict[Subset, Array], dict[Subset, Array]]:
+    """Return a split without the inner products that rounding left, measured on the rows.
+
+    Where columns are nearly dependent, for example polynomials of a feature that one outlier
+    presses together, solving normal equations leaves some. A component's share along those
+    of fewer of its features is moved into them: they get longer but keep their direction, so
+    that what is orthogonal to them stays so.
+
+    Parameters
+    ----------
+    split : dict
+        The coefficients of each component.
+    parts : dict of tuple of int to ndarray of float64, shape (n_rows, n_outputs)
+        The centred values of each component on the rows.
+    shifts : dict of tuple of int to ndarray of float64, shape (n_outputs,)
+        What was subtracted to centre them.
+    weights : ndarray of float64, shape (n_rows,)
+        Weight of each row.
+    """
+    split = {subset: dict(own) for subset, own in split.items()}
+    parts, shifts = dict(parts), dict(shifts)
+    for subset in sorted(split, key=len):
+        proper = (c for size in range(1, len(subset)) for c in combinations(subset, size))
+        inside = [part for part in proper if part in split]
+        if not inside:
+            continue
+        shares = _shares_along(parts[subset], [parts[part] for part in inside], weights)
+        for part, share in zip(inside, shares, strict=True):
+            own = split[subset]
+            for function, coefficients in split[part].items():
+                own[function] = own.get(function, 0.0) - share * coefficients
+            parts[subset] = parts[subset] - share * parts[part]
+            shifts[subset] = shifts[subset] - share * shifts[part]
+        for part, share in zip(inside, shares, strict=True):
+            split[part] = {key: (1.0 + share) * value for key, value in split[part].items()}
+            parts[part] = (1.0 + share) * parts[part]
+            shifts[part] = (1.0 + share) * shifts[part]
+    return split, parts, shifts
+
+
+def _shares_along(part: Array, inside: list[Array], weights: Array) -> Array:
+    """Return the least squares coefficients on a few functions, shape (len(inside), n_outputs)."""
+    root = np.sqrt(weights)
+    found = np.zeros((len(inside), part.shape[1]))
+    for k in range(part.shape[1]):
+        functions = np.stack([root * other[:, k] for other in inside], axis=1)
+        lengths = np.sqrt(np.sum(functions**2, axis=0))
+        used = lengths > _EMPTY_SHARE * max(float(lengths.max(initial=0.0)), np.finfo(float).tiny)
+        if np.any(used):
+            unit = functions[:, used] / lengths[used]
+            solution = np.linalg.lstsq(unit, root * part[:, k], rcond=None)[0]
+            found[used, k] = solution / lengths[used]
+    return found
