@@ -41,7 +41,8 @@ MAY_IMPORT = {
     "tables": GROUND | {"grids", "effects", "purification", "decomposition"},
     "verification": GROUND | {"models", "decomposition"},
     "analysis": GROUND | {"grids", "effects", "purification", "decomposition", "tables"},
-    "plots": GROUND | {"grids", "effects", "decomposition", "tables", "analysis"},
+    # The groups of features, with their strengths, are drawn as a tree.
+    "plots": GROUND | {"grids", "effects", "decomposition", "tables", "analysis", "shapley"},
     "report": GROUND
     | {"grids", "effects", "decomposition", "tables", "analysis", "plots", "storage"},
     "export": GROUND
@@ -49,7 +50,11 @@ MAY_IMPORT = {
 }
 PART_OF_FILE = {"components": "decomposition"}
 # Methods of a decomposition that lead onward import what they need when they are called.
-MAY_IMPORT_LATE = {"decomposition.py": {"shapley", "storage", "tables", "verification"}}
+# The type of a result that is no decomposition stands beside its engine.
+MAY_IMPORT_LATE = {
+    "decomposition.py": {"shapley", "storage", "tables", "verification"},
+    "plots/h_statistics.py": {"engines"},
+}
 # The entrances: they may import everything, and nothing may import them.
 # auditing purifies a model several times and hands the results to the analysis.
 ENTRANCES = {"__init__", "__main__", "auditing", "cli", "demo"}

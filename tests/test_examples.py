@@ -152,10 +152,123 @@ def test_missing_data_are_left_out_with_the_reason(monkeypatch, tmp_path, capsys
     assert (tmp_path / "out" / "figure_6_product.png").stat().st_size > 10_000
 
 
-def test_gallery_example_runs(capsys):
+@pytest.fixture
+def gallery():
+    """Run a page of the gallery and return its names."""
     pytest.importorskip("xgboost")
     plt = pytest.importorskip("matplotlib.pyplot")
-    names = runpy.run_path(str(REPOSITORY / "examples" / "plot_purify_xgboost.py"))
+
+    def run(name):
+        return runpy.run_path(str(REPOSITORY / "examples" / f"plot_{name}.py"))
+
+    yield run
     plt.close("all")
+
+
+def test_gallery_purifies_a_model(gallery, capsys):
+    names = gallery("purify_xgboost")
     assert names["d"].verify(names["model"], names["X"]).relative_difference < 1e-6
     assert "The components add up to what was purified in every cell" in capsys.readouterr().out
+
+
+def test_gallery_audit_finds_the_interaction_that_was_put_in(gallery):
+    pytest.importorskip("interpret")
+    names = gallery("audit")
+    pairs = names["d"].importance().query("order == 2")["term"]
+    assert pairs.iloc[0] == "floor & lift"
+    assert {"hidden effect"} <= {finding.kind for finding in names["found"].findings}
+    difference = names["ebm"].predict(names["flats"]) - names["model"].predict(names["flats"])
+    assert np.abs(difference).max() < 1e-6 * np.abs(names["rent"]).max()
+
+
+def test_gallery_audit_of_an_ebm_finds_what_was_moved(gallery):
+    pytest.importorskip("interpret")
+    names = gallery("audit_ebm")
+    d = names["found"].decomposition
+    bmi = (d.feature_names.index("bmi"),)
+    honest, found = (
+        [own.kind for own in names[audit].findings if own.subset == bmi]
+        for audit in ("honest", "found")
+    )
+    assert honest == []
+    assert set(found) == {"hidden effect", "contradiction"}
+    position = names["mended"].term_names_.index("bmi")
+    np.testing.assert_allclose(
+        names["mended"].term_scores_[position][1:-1],
+        names["honest"].decomposition["bmi"].values[:, 0],
+        atol=1e-9,
+    )
+    assert names["high"] > 0 > names["low"]
+
+
+def test_gallery_trees_agree_with_the_closed_form(gallery):
+    names = gallery("closed_form")
+    assert 0 < names["worst"] < 2e-6
+    assert names["from_trees"].importance()["term"].isin(["soil & water"]).any()
+
+
+def test_gallery_groups_are_those_of_the_function(gallery):
+    names = gallery("groups")
+    groups = ("rain & sun & wind", "sand & clay & lime", "plough & seed", "year")
+    assert names["found"].group_names == groups
+
+
+def test_gallery_apparent_interactions_are_main_effects(gallery, capsys):
+    names = gallery("apparent_to_pure")
+    before, after = (
+        names[name].importance().query("order == 1")["variance_share"].sum()
+        for name in ("before", "d")
+    )
+    assert before < 0.05
+    assert after > 0.9
+    assert "and           intercept 0.25, each main effect [-0.25  0.25]" in capsys.readouterr().out
+
+
+def test_gallery_compares_measures(gallery):
+    names = gallery("compare_measures")
+    by_measure, X = names["by_measure"], names["X"]
+    for d in by_measure.values():
+        np.testing.assert_allclose(d.predict(X), by_measure["uniform"].predict(X), rtol=1e-10)
+    assert names["compared"].terms["relative_distance"].max() > 0.1
+
+
+def test_gallery_effects_are_near_their_formulas(gallery):
+    names = gallery("measures")
+    near = np.abs(names["x"]) < 1.5
+    for title, effect, truth in names["panels"]:
+        assert np.max(np.abs(effect - truth)[near]) < 0.6, title
+
+
+def test_gallery_quotes_what_the_audits_say(gallery):
+    for name in ("compas_two_years", "adult", "bike_sharing_hour"):
+        data_path(name)
+    names = gallery("audit_real_data")
+
+    def finding(audit, kind, *features):
+        named = names[audit].decomposition.feature_names
+        subset = tuple(named.index(feature) for feature in features)
+        return next(
+            own for own in names[audit].findings if (own.kind, own.subset) == (kind, subset)
+        )
+
+    assert "17.1% of the mass" in finding("recidivism", "contradiction", "priors_count").sentence
+    assert "82% of its size" in finding("recidivism", "measure", "race").sentence
+    assert "term's is 0." in finding("income", "hidden effect", "marital_status").sentence
+    spurious = finding("income", "spurious interaction", "age", "capital_gain").sentence
+    assert "2.7% of the variance" in spurious
+    assert "0.07% is left" in spurious
+    extrapolation = finding("income", "extrapolation", "capital_gain", "capital_loss").sentence
+    assert "reaches 1.26 where there are no data, and 0 where there are" in extrapolation
+    finding("income", "identifiability", "workclass", "occupation")
+    assert "term's is 0." in finding("bicycles", "hidden effect", "yr").sentence
+    finding("bicycles", "identifiability", "temp", "atemp")
+    shares = names["bicycles"].decomposition.importance().set_index("term")["variance_share"]
+    assert shares["hr"] == pytest.approx(0.75, abs=0.03)
+    assert shares["yr"] == pytest.approx(0.1, abs=0.02)
+
+
+def test_gallery_says_which_real_data_are_missing(gallery, monkeypatch, tmp_path, capsys):
+    monkeypatch.setenv("TREEPURIFY_DATA", str(tmp_path))
+    names = gallery("audit_real_data")
+    assert names["income"] is None
+    assert capsys.readouterr().out.count("left out: ") == 3

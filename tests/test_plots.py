@@ -232,6 +232,28 @@ def test_importance_shows_shares(numeric):
     assert sum(widths) == pytest.approx(1.0)
 
 
+def test_importance_by_covariance():
+    rng = np.random.default_rng(0)
+    first = rng.normal(size=2000)
+    X = np.column_stack([first, first + 0.3 * rng.normal(size=2000), rng.normal(size=2000)])
+    # The second feature works against the first, which it goes together with.
+    model = GradientBoostingRegressor(max_depth=2, n_estimators=100, random_state=0)
+    d = tp.purify(model.fit(X, X[:, 0] - 0.6 * X[:, 1] + 0.3 * X[:, 2]), X)
+    ax = importance(d, by="covariance", top=20)
+    table = d.importance().set_index("term")["covariance_share"]
+    table = table.loc[table.abs().sort_values(ascending=False, kind="stable").index]
+    assert [text.get_text() for text in ax.get_yticklabels()] == list(table.index)
+    bars = sorted(ax.patches, key=lambda bar: bar.get_y())
+    np.testing.assert_allclose([bar.get_width() for bar in bars], table)
+    assert table.min() < -0.05
+    assert ax.get_xlim()[0] < table.min()
+    with pytest.raises(tp.InvalidInputError, match="by must be one of 'variance', 'covariance'"):
+        importance(d, by="mean")
+    alone = tp.purify_tensors({(0,): [0.0, 1.0]}, {(0,): [1.0, 1.0]})
+    with pytest.raises(tp.InvalidInputError, match="gives no covariances"):
+        importance(alone, by="covariance")
+
+
 def test_several_outputs():
     rng = np.random.default_rng(3)
     X = rng.normal(size=(200, 2))

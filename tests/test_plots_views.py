@@ -186,26 +186,50 @@ def test_categories_in_three_orders(d):
         plots.main_effect(d, "kind", sort="size")
 
 
-@pytest.mark.parametrize("key", [("a", "kind"), ("kind", "a")])
-def test_lines_of_a_pair(d, key):
-    ax = plots.pair_lines(d, key, with_main=False)
-    component = d[key]
-    values, mass = component.values[..., 0], component.mass
-    if d.feature_names[component.features[0]] != key[0]:
-        values, mass = values.T, mass.T
+def test_lines_of_a_pair_along_a_number(d):
+    ax = plots.pair_lines(d, ("a", "kind"), with_main=False)
+    values, mass = d["a", "kind"].values[..., 0], d["a", "kind"].mass
     named = [patch for patch in ax.patches if patch.get_label() != "_thin"]
     assert len(named) == 3
-    if key == ("a", "kind"):
-        for patch, column, held in zip(named, values.T, mass.T, strict=True):
-            expected = np.where(held > 0, column, np.nan)
-            np.testing.assert_array_equal(patch.get_data().values, expected)
-    both = plots.pair_lines(d, key)
+    for patch, column, held in zip(named, values.T, mass.T, strict=True):
+        expected = np.where(held > 0, column, np.nan)
+        np.testing.assert_array_equal(patch.get_data().values, expected)
+    both = plots.pair_lines(d, ("a", "kind"))
     thin = next(p for p in both.patches if p.get_label() == "_thin").get_data().values
-    main = d[key[0]].values[:, 0]
     alone = next(p for p in ax.patches if p.get_label() == "_thin").get_data().values
-    np.testing.assert_allclose(thin - alone, main)
+    np.testing.assert_allclose(thin - alone, d["a"].values[:, 0])
     with pytest.raises(tp.InvalidInputError, match="lines must be from 1 to 7"):
-        plots.pair_lines(d, key, lines=9)
+        plots.pair_lines(d, ("a", "kind"), lines=9)
+
+
+def test_lines_of_a_pair_along_categories(d):
+    ax = plots.pair_lines(d, ("kind", "a"))
+    values, mass = d["a", "kind"].values[..., 0].T, d["a", "kind"].mass.T
+    margin = np.cumsum(mass.sum(axis=0))
+    cells = np.searchsorted(margin, np.array([0.1, 0.5, 0.9]) * margin[-1])
+    assert [label.get_text() for label in ax.get_xticklabels()] == KINDS
+    assert len(ax.collections) == 3
+    for dots, cell in zip(ax.collections, cells, strict=True):
+        points = np.asarray(dots.get_offsets())
+        np.testing.assert_allclose(points[:, 1], values[:, cell] + d["kind"].values[:, 0])
+    assert ax.get_legend().get_title().get_text() == "main effect and pair"
+
+
+def test_lines_along_many_categories_show_the_heaviest():
+    rng = np.random.default_rng(0)
+    weights = rng.permutation(np.arange(1.0, 61.0))
+    mass = np.outer(weights, [1.0, 2.0])
+    heavy = np.argmax(weights)
+    mass[heavy, 0] = 0.0
+    d = tp.purify_tensors({(0, 1): rng.normal(size=(60, 2))}, mass)
+    ax = plots.pair_lines(d, (0, 1))
+    shown = [int(label.get_text()) for label in ax.get_xticklabels()]
+    assert shown == sorted(np.argsort(-mass.sum(axis=1))[:24])
+    for level, dots in enumerate(ax.collections):
+        filled = [face[3] > 0 for face in dots.get_facecolor()]
+        assert filled == [mass[cell, level] > 0 for cell in shown]
+    assert heavy in shown
+    assert "(24 of 60 categories)" in ax.get_xlabel()
 
 
 def test_comparison_shows_both_sizes(d, uniform):

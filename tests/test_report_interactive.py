@@ -205,6 +205,68 @@ def test_pairs_are_read_by_keyboard(page, audited, tmp_path):
     assert result["focusable"] == 0
 
 
+def said_by_lines(text):
+    """Return the number of each line in what the page says of a cell."""
+    parts = text.replace("\u2212", "-").split(". ", 1)[1].split("; ")
+    return [float(part.rsplit(": ", 1)[1].removesuffix(" (no data)")) for part in parts]
+
+
+@needs_chromium
+@pytest.mark.usefixtures("labelled")
+def test_pairs_are_shown_as_lines(page, audited, tmp_path):
+    result = in_browser(
+        page,
+        """
+        const place = document.getElementById("pair-explorer");
+        const select = place.querySelector("select");
+        const options = [...select.options].map((option) => option.textContent);
+        choose(select, options.findIndex((name) => name.startsWith("age & kind ")));
+        const views = place.querySelectorAll("fieldset")[1].querySelectorAll("input");
+        const press = (key) =>
+          place.querySelector(".lines").dispatchEvent(new KeyboardEvent("keydown", { key }));
+        result.words = text("#pair-explorer .readout");
+        for (const view of [1, 2]) {
+          views[view].click();
+          const legend = [...place.querySelectorAll(".legend li")];
+          press("ArrowRight");
+          press("ArrowRight");
+          result[view] = {
+            lines: place.querySelectorAll("path.line").length,
+            legend: legend.map((own) => own.textContent),
+            said: text("#pair-explorer .readout"),
+          };
+        }
+        place.querySelectorAll("fieldset")[2].querySelectorAll("input")[1].click();
+        press("ArrowRight");
+        press("ArrowRight");
+        result.alone = text("#pair-explorer .readout");
+        views[0].click();
+        result.heat = place.querySelectorAll(".heat").length;
+        """,
+        tmp_path,
+    )
+    d = audited.decomposition
+    pair = d["age", "kind"]
+    effect = pair.values[..., 0] + d["age"].values[:, [0]]
+    along, labels = result["1"], [axis.labels() for axis in pair.axes]
+    assert along["lines"] == len(along["legend"]) == len(labels[1])
+    assert along["legend"] == [f"kind {label}" for label in labels[1]]
+    assert along["said"].startswith(f"age {labels[0][1]}. ")
+    np.testing.assert_allclose(said_by_lines(along["said"]), effect[1], rtol=6e-3, atol=2e-4)
+    other = result["2"]
+    assert other["lines"] == 3
+    assert other["said"].startswith(f"kind {labels[1][1]}. age ")
+    # The cells of the 10 %, 50 % and 90 % quantile of those that are not missing.
+    mass = pair.mass.sum(axis=1)[: pair.axes[0].n_regular]
+    cells = np.searchsorted(np.cumsum(mass), np.array([0.1, 0.5, 0.9]) * mass.sum())
+    assert other["legend"] == [f"age {labels[0][cell]}" for cell in cells]
+    turned = pair.values[cells, 1, 0] + d["kind"].values[1, 0]
+    np.testing.assert_allclose(said_by_lines(other["said"]), turned, rtol=6e-3, atol=2e-4)
+    alone = pair.values[cells, 1, 0]
+    np.testing.assert_allclose(said_by_lines(result["alone"]), alone, rtol=6e-3, atol=2e-4)
+    assert result["heat"] == 1
+
+
 @needs_chromium
 @pytest.mark.usefixtures("labelled")
 def test_predictions_are_those_of_the_model(page, audited, model, tmp_path):

@@ -204,6 +204,26 @@ def test_cells_of_each_term():
     np.testing.assert_allclose(ebm.predict(X), model.predict(X), atol=1e-10)
 
 
+def test_what_differs_from_xgboost_is_its_single_precision():
+    X, y = rows(missing=False)
+    values = X[["real", "count"]].to_numpy()
+    model = xgboost.XGBRegressor(n_estimators=400, max_depth=2, n_jobs=1)
+    model.fit(values, 100 * values[:, 0] * values[:, 1] + y)
+    d = tp.purify(model, values, progress=False)
+    ebm = to_ebm(d)
+    np.testing.assert_allclose(ebm.predict(values), d.predict(values), rtol=0, atol=1e-12)
+    booster = model.get_booster()
+    trees = booster.trees_to_dataframe()
+    trees = trees[trees["Feature"] == "Leaf"].set_index(["Tree", "Node"])["Gain"]
+    leaves = booster.predict(xgboost.DMatrix(values), pred_leaf=True).astype(int)
+    numbers = range(leaves.shape[1])
+    exact = np.array([trees.loc[list(zip(numbers, row, strict=True))].sum() for row in leaves[:50]])
+    # What is left is the base score, the same for every row.
+    of_ebm, of_library = ebm.predict(values)[:50] - exact, model.predict(values)[:50] - exact
+    assert np.ptp(of_ebm) < 1e-5
+    assert np.ptp(of_ebm) < 0.1 * np.ptp(of_library)
+
+
 def test_missing_values_to_come_need_their_cells():
     X, y = rows(missing=False)
     model = regressor(X, y)

@@ -1,8 +1,9 @@
-"""Decompositions as EBM objects, data frames, JSON documents and spreadsheets."""
+"""Decompositions as EBM objects, data frames, JSON documents, spreadsheets and Shapley objects."""
 
 from treepurify.export.ebm import to_ebm
 from treepurify.export.excel import to_excel
 from treepurify.export.frame import effects_frame
 from treepurify.export.json import to_json
+from treepurify.export.shap import to_shap, to_shapiq
 
-__all__ = ["effects_frame", "to_ebm", "to_excel", "to_json"]
+__all__ = ["effects_frame", "to_ebm", "to_excel", "to_json", "to_shap", "to_shapiq"]

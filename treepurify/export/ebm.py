@@ -54,6 +54,11 @@ def to_ebm(d: Decomposition, *, classes: Sequence[Any] | None = None) -> Any:
     terms do where training had none. ``purify(..., missing_cells="always")`` gives every feature
     such cells, and the model's own answer in them.
 
+    It adds up in double precision, as ``d.predict`` does, and the two agree to 1e-12. A library
+    that adds up in single precision, such as XGBoost, differs from both by its own rounding:
+    against its margins we measured 3e-5 with 600 trees and 6e-5 with 2000, on margins up to 28;
+    the same leaves added up in double precision differ from the EBM by 3e-9.
+
     The EBM holds one bag: no error bars, and `predict_with_uncertainty` has nothing to tell.
 
     Examples

@@ -7,6 +7,8 @@ figure is made through pyplot, so that notebooks and ``matplotlib.pyplot.show`` 
 from treepurify.plots.audits import finding
 from treepurify.plots.beeswarm import beeswarm
 from treepurify.plots.comparisons import comparison
+from treepurify.plots.dendrogram import dendrogram
+from treepurify.plots.h_statistics import h_statistics
 from treepurify.plots.importances import importance
 from treepurify.plots.main_effects import main_effect
 from treepurify.plots.network import network
@@ -19,8 +21,10 @@ from treepurify.plots.rows import force, waterfall
 __all__ = [
     "beeswarm",
     "comparison",
+    "dendrogram",
     "finding",
     "force",
+    "h_statistics",
     "importance",
     "main_effect",
     "network",

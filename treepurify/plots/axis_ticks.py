@@ -1,5 +1,6 @@
 """Ticks of an axis with categories or with a cell for missing values."""
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -11,7 +12,7 @@ from treepurify.plots.style import import_matplotlib
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["set_ticks", "shorten"]
+__all__ = ["name_rows", "set_ticks", "shorten"]
 
 _MOST_LABELS = 24
 _SHORTEST_NAME = 8
@@ -49,6 +50,14 @@ def set_ticks(ax: "Axes", which: Literal["x", "y"], axis: FeatureAxis, layout: A
     drawn.set_ticks(positions, labels)
     if which == "x" and sum(len(label) for label in labels) > 40:
         drawn.set_tick_params(rotation=90 if axis.is_categorical else 0)
+
+
+def name_rows(ax: "Axes", names: Iterable[str], most: int = 34) -> None:
+    """Name the rows 0, 1, ... of a figure from top to bottom."""
+    labels = [shorten(name, most) for name in names]
+    ax.set_yticks(range(len(labels)), labels)
+    ax.tick_params(axis="y", length=0)
+    ax.set_ylim(len(labels) - 0.4, -0.6)
 
 
 def shorten(label: str, most: int = 26) -> str:

@@ -9,7 +9,7 @@ from treepurify.analysis.row_effects import Parts, row_effects
 from treepurify.columns import take_rows
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
-from treepurify.plots.axis_ticks import shorten
+from treepurify.plots.axis_ticks import name_rows
 from treepurify.plots.style import (
     DATA,
     FRAME,
@@ -98,9 +98,7 @@ def beeswarm(
         rank = _ranks(columns.values[subset[0]]) if is_ranked else np.full(len(values), np.nan)
         _draw_dots(ax, values[:, term], rank, place)
     style_axes(ax)
-    ax.set_yticks(range(len(order)), [shorten(names[i], 34) for i in order])
-    ax.tick_params(axis="y", length=0)
-    ax.set_ylim(len(order) - 0.4, -0.6)
+    name_rows(ax, [names[i] for i in order])
     ax.xaxis.set_major_locator(import_matplotlib("ticker").MaxNLocator(6))
     ax.set_xlabel(effect_label(d, position))
     _add_scale(ax)

@@ -6,18 +6,17 @@ import numpy as np
 
 from treepurify.analysis.comparison import Comparison
 from treepurify.errors import InvalidInputError
-from treepurify.plots.axis_ticks import shorten
+from treepurify.plots.axis_ticks import name_rows, shorten
 from treepurify.plots.style import (
     AFTER,
     BEFORE,
     DATA,
     FRAME,
-    INK,
-    MUTED,
-    SMALL_SIZE,
     axes_or_new,
     import_matplotlib,
+    legend_above,
     style_axes,
+    write_beside,
 )
 
 if TYPE_CHECKING:
@@ -80,33 +79,14 @@ def comparison(compared: Comparison, *, top: int = 15, ax: "Axes | None" = None)
         f"{row['term']} [{row['output']}]" if several else row["term"]
         for row in rows.to_dict("records")
     ]
-    ax.set_yticks(places, [shorten(name, 34) for name in names])
-    ax.tick_params(axis="y", length=0)
-    ax.set_ylim(len(rows) - 0.4, -0.6)
+    name_rows(ax, names)
     ax.set_xlim(left=0.0)
     ax.xaxis.set_major_locator(import_matplotlib("ticker").MaxNLocator(5))
-    ax.set_xlabel("root mean square of effects and of their difference")
+    ax.set_xlabel("root mean square: effects, and their difference")
     for place, part in enumerate(rows["sign_changes"]):
         if part >= 0.01:
             largest = max(first[place], second[place], rows["distance"].iloc[place])
-            ax.annotate(
-                f"sign differs on {part:.0%}",
-                (largest, place),
-                xytext=(8, 0),
-                textcoords="offset points",
-                va="center",
-                color=MUTED,
-                fontsize=SMALL_SIZE,
-            )
+            write_beside(ax, f"sign differs on {part:.0%}", (largest, place), 8)
     ax.margins(x=0.2)
-    ax.legend(
-        loc="lower left",
-        bbox_to_anchor=(0.0, 1.0),
-        ncols=3,
-        frameon=False,
-        fontsize=SMALL_SIZE,
-        labelcolor=INK,
-        borderpad=0.2,
-        handlelength=1.2,
-    )
+    legend_above(ax, 3)
     return ax

@@ -1,23 +1,24 @@
 """The figure of what matters: bars of the variance of each component."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
-from treepurify.plots.axis_ticks import shorten
+from treepurify.grids.grid import Subset
+from treepurify.plots.axis_ticks import name_rows
 from treepurify.plots.style import (
     AFTER,
     BEFORE,
     DATA,
+    FRAME,
     HIGHER,
-    INK,
-    MUTED,
-    SMALL_SIZE,
     axes_or_new,
     import_matplotlib,
+    legend_above,
     style_axes,
+    write_beside,
 )
 
 if TYPE_CHECKING:
@@ -25,11 +26,21 @@ if TYPE_CHECKING:
 
 __all__ = ["importance", "importance_size"]
 
+_LABELS = {
+    "variance": "share of the components' variance",
+    "covariance": "share of the model's variance, by covariance",
+}
 _KINDS = {1: ("main effect", AFTER), 2: ("pair", BEFORE), 3: ("three or more features", HIGHER)}
 
 
-def importance(d: Decomposition, *, top: int = 15, ax: "Axes | None" = None) -> "Axes":
-    """Draw the share of variance of the most important components as bars.
+def importance(
+    d: Decomposition,
+    *,
+    top: int = 15,
+    by: Literal["variance", "covariance"] = "variance",
+    ax: "Axes | None" = None,
+) -> "Axes":
+    """Draw the share of the most important components as bars.
 
     Parameters
     ----------
@@ -37,6 +48,10 @@ def importance(d: Decomposition, *, top: int = 15, ax: "Axes | None" = None) -> 
         The decomposition.
     top : int
         Number of bars. What is left is one more bar.
+    by : {"variance", "covariance"}
+        The share of the sum of the components' own variances; or the share of the variance of
+        the model, ``Cov(f_S, f) / Var f``, which also counts what components of dependent
+        features have in common. The latter may be negative, and is ranked by its size.
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
 
@@ -47,18 +62,20 @@ def importance(d: Decomposition, *, top: int = 15, ax: "Axes | None" = None) -> 
     Raises
     ------
     InvalidInputError
-        If `top` is less than one.
+        If `top` is less than one, `by` is unknown, or the measure gives no covariances.
     MissingDependencyError
         If matplotlib is not installed.
 
     Notes
     -----
-    The shares are ``variance_share`` of `Decomposition.importance`. For several outputs the
-    variances are added up over the outputs first.
+    The shares are ``variance_share`` and ``covariance_share`` of `Decomposition.importance`. For
+    several outputs variances and covariances are added up over the outputs first.
     """
     if top < 1:
         raise InvalidInputError(f"top must be at least 1, got {top}")
-    names, orders, shares = _shares(d)
+    if by not in _LABELS:
+        raise InvalidInputError(f"by must be one of {', '.join(map(repr, _LABELS))}, got {by!r}")
+    names, orders, shares = _shares(d, _sizes(d) if by == "variance" else _covariances(d))
     rest = len(names) - top
     if rest > 1:
         names = [*names[:top], f"{rest} more"]
@@ -69,25 +86,19 @@ def importance(d: Decomposition, *, top: int = 15, ax: "Axes | None" = None) -> 
         places = [i for i, own in enumerate(kinds) if own == (kind, color)]
         ax.barh(places, [shares[i] for i in places], height=0.72, color=color, label=kind)
     for i, share in enumerate(shares):
-        ax.annotate(
-            f"{share:.1%}" if share >= 0.0005 else "< 0.1%",
-            (share, i),
-            xytext=(4, 0),
-            textcoords="offset points",
-            va="center",
-            color=MUTED,
-            fontsize=SMALL_SIZE,
-        )
+        words = f"{share:.1%}" if abs(share) >= 0.0005 else "< 0.1%"
+        write_beside(ax, words, (share, i), 4 if share >= 0 else -4)
     style_axes(ax)
-    ax.set_yticks(range(len(names)), [shorten(name, 34) for name in names])
-    ax.tick_params(axis="y", length=0)
-    ax.set_ylim(len(names) - 0.4, -0.6)
-    ax.set_xlim(0.0, 1.14 * max(shares, default=1.0) or 1.0)
+    name_rows(ax, names)
+    lowest, highest = min([0.0, *shares]), max([0.0, *shares]) or 1.0
+    ax.set_xlim(lowest and lowest - 0.16 * (highest - lowest), highest + 0.14 * (highest - lowest))
+    if lowest < 0:
+        ax.axvline(0.0, color=FRAME, linewidth=0.8)
     ax.xaxis.set_major_locator(import_matplotlib("ticker").MaxNLocator(5))
     ax.xaxis.set_major_formatter(lambda share, _: f"{100 * share:g}%")
-    ax.set_xlabel("share of the components' variance")
+    ax.set_xlabel(_LABELS[by])
     if len({kind for kind in kinds if kind[0] != "the rest"}) > 1:
-        ax.legend(frameon=False, fontsize=SMALL_SIZE, labelcolor=INK, loc="lower right")
+        legend_above(ax, 3)
     return ax
 
 
@@ -97,14 +108,33 @@ def importance_size(d: Decomposition, top: int = 15) -> tuple[float, float]:
     return 4.6, max(0.23 * n_bars + 0.8, 1.6)
 
 
-def _shares(d: Decomposition) -> tuple[list[str], list[int], list[float]]:
-    terms = [(d.term_name(s), len(s), float(np.sum(c.variance))) for s, c in d.components.items()]
+def _sizes(d: Decomposition) -> dict[Subset, float]:
+    """Return the variance of each component; of the remainder, where it is known, for ()."""
+    sizes = {subset: float(np.sum(c.variance)) for subset, c in d.components.items()}
     if d.remainder is not None and not np.any(np.isnan(d.remainder.variance)):
-        terms.append(("remainder", 0, float(np.sum(d.remainder.variance))))
-    terms.sort(key=lambda term: -term[2])
-    total = sum(variance for _, _, variance in terms) or 1.0
+        sizes[()] = float(np.sum(d.remainder.variance))
+    return sizes
+
+
+def _covariances(d: Decomposition) -> dict[Subset, float]:
+    """Return the covariance of each component, and of the remainder for (), with the model."""
+    wanted = [*d.components, *([()] if d.remainder is not None else [])]
+    known = d.covariances or {}
+    if not all(subset in known for subset in wanted):
+        raise InvalidInputError(
+            'this measure gives no covariances with the model; use by="variance"'
+        )
+    return {subset: float(np.sum(known[subset])) for subset in wanted}
+
+
+def _shares(
+    d: Decomposition, sizes: dict[Subset, float]
+) -> tuple[list[str], list[int], list[float]]:
+    """Return names, orders (0 for the remainder) and shares, the largest first."""
+    order = sorted(sizes, key=lambda subset: -abs(sizes[subset]))
+    total = sum(sizes.values()) or 1.0
     return (
-        [name for name, _, _ in terms],
-        [order for _, order, _ in terms],
-        [variance / total for _, _, variance in terms],
+        [d.term_name(subset) if subset else "remainder" for subset in order],
+        [len(subset) for subset in order],
+        [sizes[subset] / total for subset in order],
     )

@@ -7,16 +7,16 @@ import numpy as np
 
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
-from treepurify.plots.axis_ticks import shorten
+from treepurify.plots.axis_ticks import name_rows
 from treepurify.plots.style import (
     AFTER,
     BEFORE,
     DATA,
     HIGHER,
-    INK,
     SMALL_SIZE,
     axes_or_new,
     import_matplotlib,
+    legend_above,
     style_axes,
 )
 
@@ -83,24 +83,12 @@ def variance_by_order(
             )
         left = left + own
     style_axes(ax)
-    ax.set_yticks(places, [shorten(name, 34) for name in named])
-    ax.tick_params(axis="y", length=0)
-    ax.set_ylim(len(named) - 0.5, -0.5)
+    name_rows(ax, named)
     ax.set_xlim(0.0, 1.0)
     ax.xaxis.set_major_formatter(lambda share, _: f"{100 * share:g}%")
     ax.xaxis.set_major_locator(import_matplotlib("ticker").MaxNLocator(5))
     ax.set_xlabel("share of the components' variance")
-    ax.legend(
-        loc="lower left",
-        bbox_to_anchor=(0.0, 1.0),
-        ncols=4,
-        frameon=False,
-        fontsize=SMALL_SIZE,
-        labelcolor=INK,
-        borderpad=0.2,
-        handlelength=1.0,
-        columnspacing=1.2,
-    )
+    legend_above(ax, 4)
     return ax
 
 

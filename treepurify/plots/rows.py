@@ -20,6 +20,7 @@ from treepurify.plots.style import (
     axes_or_new,
     import_matplotlib,
     style_axes,
+    write_beside,
 )
 from treepurify.plots.terms import margin_label, output_position
 
@@ -100,15 +101,7 @@ def waterfall(
     lower, upper = min(starts.min(initial=start), ends.min(initial=start), start), 0.0
     upper = max(starts.max(initial=start), ends.max(initial=start), start)
     for place, value in enumerate(values):
-        ax.annotate(
-            _signed(value),
-            (max(starts[place], ends[place]), place),
-            xytext=(4, 0),
-            textcoords="offset points",
-            va="center",
-            color=MUTED,
-            fontsize=SMALL_SIZE,
-        )
+        write_beside(ax, _signed(value), (max(starts[place], ends[place]), place))
     ax.set_xlim(lower - 0.04 * reach, upper + 0.16 * reach)
     labels = [*(shorten(name, 40) for name in names), "mean prediction"]
     ax.set_yticks(np.arange(len(labels)), labels)

@@ -23,7 +23,9 @@ __all__ = [
     "SMALL_SIZE",
     "axes_or_new",
     "import_matplotlib",
+    "legend_above",
     "style_axes",
+    "write_beside",
 ]
 
 # Blue and vermilion of Okabe and Ito are told apart under every common colour blindness.
@@ -81,3 +83,36 @@ def style_axes(ax: "Axes") -> None:
     ax.xaxis.label.set(color=INK, size=LABEL_SIZE)
     ax.yaxis.label.set(color=INK, size=LABEL_SIZE)
     ax.patch.set_alpha(0.0)
+
+
+def legend_above(ax: "Axes", columns: int, title: str | None = None) -> None:
+    """Name what is drawn above the axes, where it hides nothing."""
+    legend = ax.legend(
+        loc="lower left",
+        bbox_to_anchor=(0.0, 1.0),
+        ncols=columns,
+        frameon=False,
+        fontsize=SMALL_SIZE,
+        labelcolor=INK,
+        borderpad=0.2,
+        handlelength=1.2,
+        columnspacing=1.2,
+        title=title,
+        title_fontsize=SMALL_SIZE,
+        alignment="left",
+    )
+    legend.get_title().set_color(MUTED)
+
+
+def write_beside(ax: "Axes", words: str, place: tuple[float, float], distance: float = 4.0) -> None:
+    """Write words beside a place, so many points to its right or, where negative, to its left."""
+    ax.annotate(
+        words,
+        place,
+        xytext=(distance, 0),
+        textcoords="offset points",
+        va="center",
+        ha="left" if distance > 0 else "right",
+        color=MUTED,
+        fontsize=SMALL_SIZE,
+    )

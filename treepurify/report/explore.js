@@ -1,6 +1,6 @@
 // The explorers: one main effect in several versions, one pair cell by cell.
 (() => {
-  const { data, element, drawn, number, signed, ticks } = report;
+  const { data, element, drawn, number, signed, ticks, slots, marks } = report;
   const colour = (i) => `var(--curve-${i % 7})`;
   const dashes = ["", "5 3", "2 2", "8 3 2 3", "1 2", "10 3", "4 1"];
   const share = (part) => `${(100 * part).toFixed(part < 0.01 ? 2 : 1)} %`;
@@ -182,7 +182,7 @@
     if (!place) return;
     terms.sort((a, b) => b.share - a.share);
     const known = data.curves.map((_, i) => i).filter((i) => present(terms, i));
-    const state = { term: 0, output: 0, curve: known[0], cell: [0, 0] };
+    const state = { term: 0, output: 0, curve: known[0], cell: [0, 0], view: 0, withMain: true };
     const chosen = report.select(
       "Pair", terms.map((term) => `${term.name} (${share(term.share)})`),
       (i) => { state.term = i; state.cell = [0, 0]; draw(); },
@@ -192,6 +192,10 @@
       ...outputs((i) => { state.output = i; draw(); }),
       report.switches("Version", known.map((i) => data.curves[i]), [0], false,
         (on) => { state.curve = known[on[0]]; draw(); }),
+      report.switches("View", ["cells", "lines along the first feature", "lines along the second"], [0], false,
+        (on) => { state.view = on[0]; draw(); }),
+      report.switches("Lines", ["with the main effect", "pair alone"], [0], false,
+        (on) => { state.withMain = on[0] === 0; draw(); }),
     );
     report.openers.push((term) => {
       const i = terms.indexOf(term);
@@ -211,28 +215,21 @@
       return `rgb(${scale[i].map((c, k) => Math.round(c + t * (scale[i + 1][k] - c))).join(",")})`;
     }
 
-    // Where the cells of an axis lie between 0 and 1; special cells after a gap.
-    function slots(axis) {
-      const special = axis.cells - axis.regular, gap = special ? 0.015 : 0, strip = 0.045;
-      const room = 1 - special * (strip + gap), e = axis.edges, found = [];
-      for (let cell = 0; cell < axis.regular; cell++) {
-        const span = e ? e[axis.regular] - e[0] || 1 : axis.regular;
-        const from = e ? (e[cell] - e[0]) / span : cell / span;
-        const to = e ? (e[cell + 1] - e[0]) / span : (cell + 1) / span;
-        found.push([from * room, to * room]);
-      }
-      for (let s = 0; s < special; s++) {
-        const from = room + gap + s * (strip + gap);
-        found.push([from, from + strip]);
-      }
-      return found;
-    }
-
     function draw() {
       const term = terms[state.term];
       const [across, up] = term.axes.map((i) => data.axes[i]);
       const values = report.values(term, state.curve, state.output), mass = report.mass(term);
       const width = Math.max(Math.min(place.canvas.clientWidth, 640), 280);
+      if (!values) {
+        place.canvas.replaceChildren(element("p", { text: "This version is not known for this pair." }));
+        return;
+      }
+      if (state.view) {
+        const tell = (text) => { place.readout.textContent = text; };
+        const { curve, output, withMain } = state;
+        place.canvas.replaceChildren(report.lines({ term, along: state.view - 1, withMain, curve, output, width, tell }));
+        return;
+      }
       const left = Math.min(130, width * 0.28), bottom = 62, top = 8, right = 8;
       const height = Math.min(width * 0.78, 460);
       const inner = [width - left - right, height - top - bottom];
@@ -251,10 +248,6 @@
       const look = getComputedStyle(document.documentElement);
       const colours = Object.fromEntries(["ink", "empty", "hatch"].map((name) => [name, look.getPropertyValue(`--${name}`).trim()]));
       frame.append(canvas);
-      if (!values) {
-        place.canvas.replaceChildren(element("p", { text: "This version is not known for this pair." }));
-        return;
-      }
       const sizes = Array.from(values, Math.abs).filter((_, i) => mass[i] > 0).sort((a, b) => a - b);
       const limit = sizes[Math.floor(0.995 * (sizes.length - 1))] || 1;
       const hatch = striped(pen, colours);
@@ -271,14 +264,14 @@
       }
       pen.fillStyle = colours.ink;
       pen.font = "12px system-ui, sans-serif";
-      marks(pen, across, slot[0], (part, text) => {
+      marks(across, slot[0], Math.floor(inner[0] / (across.cuts ? 70 : 105)), (part, text) => {
         pen.textAlign = "center";
         pen.fillText(text, Math.max(left + 8, Math.min(x(part), width - 14)), height - bottom + 16);
-      }, Math.floor(inner[0] / (across.cuts ? 70 : 105)));
-      marks(pen, up, slot[1], (part, text) => {
+      });
+      marks(up, slot[1], Math.floor(inner[1] / 24), (part, text) => {
         pen.textAlign = "right";
         pen.fillText(text, left - 6, y(part) + 4);
-      }, Math.floor(inner[1] / 24));
+      });
       pen.textAlign = "center";
       pen.fillText(data.features[across.feature], left + inner[0] / 2, height - bottom + 34);
       pen.textAlign = "left";
@@ -325,22 +318,6 @@
       [[-3, 3, 3, -3], [0, 6, 6, 0], [3, 9, 9, 3]].forEach(([a, b, c, d]) => { brush.moveTo(a, b); brush.lineTo(c, d); });
       brush.stroke();
       return pen.createPattern(tile, "repeat");
-    }
-
-    function marks(pen, axis, slot, write, most) {
-      if (axis.cuts) {
-        const from = axis.edges[0], to = axis.edges[axis.regular];
-        const room = slot[axis.regular - 1][1];
-        ticks(from, to, Math.max(most, 2)).forEach((v) => write((v - from) / (to - from || 1) * room, number(v, 6)));
-      } else {
-        const step = Math.ceil(axis.regular / Math.max(most, 1));
-        for (let cell = 0; cell < axis.regular; cell += step) {
-          write((slot[cell][0] + slot[cell][1]) / 2, axis.labels[cell].slice(0, 16));
-        }
-      }
-      for (let cell = axis.regular; cell < axis.cells; cell++) {
-        write((slot[cell][0] + slot[cell][1]) / 2, axis.labels[cell]);
-      }
     }
 
     function legend(pen, left, base, width, limit) {

@@ -34,7 +34,7 @@ _MOST_BARS = 15
 _MOST_FINDINGS = 40
 _MOST_EXAMPLES = 200
 _LIBRARIES = {"xgboost": "XGBoost", "lightgbm": "LightGBM", "catboost": "CatBoost"}
-_SCRIPTS = ("report.js", "explore.js", "predict.js")
+_SCRIPTS = ("report.js", "lines.js", "explore.js", "predict.js")
 _PACKAGES = ("numpy", "scipy", "numba", "matplotlib")
 
 _INTRODUCTION = (
@@ -264,7 +264,8 @@ def _pairs(d: Decomposition, rows: list[TermRow]) -> str:
     note = "<p>Each heatmap has a colour scale of its own.</p>"
     words = (
         "Choose a pair and a version of it. Point at a cell, or move with the arrow keys, to read "
-        "it. Cells without data are hatched."
+        "it. Cells without data are hatched. Lines show the effect of one feature, main effect "
+        "included, at several values of the other."
     )
     return _section(
         "pairs",

@@ -50,16 +50,13 @@ def inline_svg(figure: "Figure", prefix: str, alternative: str) -> str:
         What the figure shows, for those who do not see it.
     """
     buffer = StringIO()
+    figure.set_dpi(_RESOLUTION)
+    for patch in [figure.patch, *(ax.patch for ax in figure.axes)]:
+        patch.set(facecolor="none", edgecolor="none")
+    # `savefig` draws everything twice, once to look for what stands out; the layout leaves nothing.
+    canvas = import_matplotlib("backends.backend_svg").FigureCanvasSVG(figure)
     with import_matplotlib("style").context({"svg.fonttype": "none", "svg.hashsalt": prefix}):
-        figure.savefig(
-            buffer,
-            format="svg",
-            bbox_inches="tight",
-            pad_inches=0.02,
-            transparent=True,
-            dpi=_RESOLUTION,
-            metadata={"Date": None},
-        )
+        canvas.print_svg(buffer, metadata={"Date": None})
     text = buffer.getvalue()
     text = text[text.index("<svg") :]
     text = re.sub(r"\s*<metadata>.*?</metadata>|\s*<defs>\s*<style.*?</defs>", "", text, flags=re.S)

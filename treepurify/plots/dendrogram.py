@@ -1,0 +1,172 @@
+"""The figure of groups: how features join as the threshold of interaction falls."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from treepurify.errors import InvalidInputError
+from treepurify.grids.grid import Subset
+from treepurify.plots.axis_ticks import name_rows
+from treepurify.plots.style import (
+    INK,
+    MANY,
+    MUTED,
+    SMALL_SIZE,
+    axes_or_new,
+    import_matplotlib,
+    style_axes,
+)
+from treepurify.shapley.index import InteractionStrengths, Merge
+from treepurify.shapley.sets import ShapleySets
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["dendrogram"]
+
+# Below one part in a million an interaction is nothing that anybody wants to see.
+_LEAST_STRENGTH = 1e-6
+# Over a longer range ticks at 1, 2 and 5 times a power of ten would touch each other.
+_MOST_DECADES_FOR_FINE_TICKS = 2.5
+
+
+def dendrogram(
+    groups: ShapleySets | InteractionStrengths,
+    *,
+    threshold: float | None = None,
+    top: int = 30,
+    ax: "Axes | None" = None,
+) -> "Axes":
+    """Draw how features join to groups as the threshold of interaction falls.
+
+    From left to right the threshold falls; two groups join where the strongest interaction
+    between them lies, as a share of the variance of the function under independent features.
+    Groups at the threshold are coloured.
+
+    Parameters
+    ----------
+    groups : ShapleySets or InteractionStrengths
+        From ``tp.shapley_sets(..., method="index")``, or its ``strengths``.
+    threshold : float, optional
+        Where groups are cut; by default that of the `ShapleySets`, or none.
+    top : int
+        Most features; those that join first.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Raises
+    ------
+    InvalidInputError
+        If the groups were found by another method, so that no strengths are known, or `top`
+        or `threshold` is out of range.
+    MissingDependencyError
+        If matplotlib is not installed.
+    """
+    strengths, threshold = _strengths_and_threshold(groups, threshold)
+    if top < 2:
+        raise InvalidInputError(f"top must be at least 2, got {top}")
+    merges, order = _first_merges(strengths, top)
+    colors = _group_colors(strengths, threshold, order)
+    start, end = _limits([merge.strength for merge in merges], threshold)
+    ax = axes_or_new(ax, 5.6, max(0.22 * len(order) + 1.0, 1.8))
+    # Row, strength at which it came about and colour of each group that has not joined yet.
+    nodes: dict[Subset, tuple[float, float, str]] = {
+        (j,): (float(row), start, colors[j]) for row, j in enumerate(order)
+    }
+    for merge in merges:
+        rows = []
+        for part in (merge.first, merge.second):
+            row, begin, color = nodes.pop(part)
+            ax.plot([begin, merge.strength], [row, row], color=color, linewidth=1.6)
+            rows.append(row)
+        is_group = threshold is not None and merge.strength > threshold
+        color = colors[merge.first[0]] if is_group else MUTED
+        ax.plot([merge.strength] * 2, rows, color=color, linewidth=1.6)
+        joined = tuple(sorted((*merge.first, *merge.second)))
+        nodes[joined] = (sum(rows) / 2, merge.strength, color)
+    for row, begin, color in nodes.values():
+        ax.plot([begin, end], [row, row], color=color, linewidth=1.6)
+    if threshold:
+        ax.axvline(threshold, color=INK, linewidth=0.9, linestyle=(0, (4, 3)), zorder=0)
+        words = f"threshold {100 * threshold:.3g}%: {len(strengths.groups(threshold))} groups"
+        ax.set_title(words, fontsize=SMALL_SIZE, color=MUTED, loc="right")
+    _finish(ax, [strengths.feature_names[j] for j in order], (start, end))
+    left = len(strengths.shares) - len(order)
+    if left:
+        below = f" below {100 * merges[-1].strength:.2g}%, or" if merges else ""
+        words = f"{left} more features join{below} never"
+        ax.set_xlabel(f"{ax.get_xlabel()}\n{words}")
+    return ax
+
+
+def _strengths_and_threshold(
+    groups: ShapleySets | InteractionStrengths, threshold: float | None
+) -> tuple[InteractionStrengths, float | None]:
+    strengths = groups.strengths if isinstance(groups, ShapleySets) else groups
+    if not isinstance(strengths, InteractionStrengths):
+        raise InvalidInputError(
+            "no strengths of interactions are known: pass what "
+            'tp.shapley_sets(..., method="index") returns'
+        )
+    if threshold is None and isinstance(groups, ShapleySets):
+        threshold = float(groups.diagnostics["tolerance"])
+    if threshold is not None and not 0 <= threshold <= 1:
+        raise InvalidInputError(f"threshold must be a share from 0 to 1, got {threshold!r}")
+    return strengths, threshold
+
+
+def _first_merges(strengths: InteractionStrengths, top: int) -> tuple[list[Merge], list[int]]:
+    """Return the merges among the features that join first, and those from top to bottom."""
+    shown: list[Merge] = []
+    leaves: dict[Subset, Subset] = {}
+    for merge in strengths.merges():
+        new = sum(len(part) == 1 for part in (merge.first, merge.second))
+        if merge.strength < _LEAST_STRENGTH or sum(map(len, leaves.values())) + new > top:
+            break
+        shown.append(merge)
+        parts = [leaves.pop(part, part) for part in (merge.first, merge.second)]
+        # What joins a larger group comes below it, so that few lines are long.
+        larger, smaller = sorted(parts, key=len, reverse=True)
+        leaves[tuple(sorted((*merge.first, *merge.second)))] = larger + smaller
+    order = [j for group in sorted(leaves.values(), key=len, reverse=True) for j in group]
+    alone = [j for j in range(len(strengths.shares)) if j not in set(order)]
+    return shown, order + alone[: top - len(order)]
+
+
+def _group_colors(
+    strengths: InteractionStrengths, threshold: float | None, order: list[int]
+) -> dict[int, str]:
+    """Return the colour of each feature: that of its group, or grey where it is alone."""
+    colors = dict.fromkeys(order, MUTED)
+    if threshold is None:
+        return colors
+    of_feature = {j: group for group in strengths.groups(threshold) for j in group}
+    several = dict.fromkeys(of_feature[j] for j in order if len(of_feature[j]) > 1)
+    named = {group: MANY[k % len(MANY)] for k, group in enumerate(several)}
+    return {j: named.get(of_feature[j], MUTED) for j in order}
+
+
+def _limits(found: list[float], threshold: float | None) -> tuple[float, float]:
+    """Return where the axis starts, on the left and large, and where it ends."""
+    found = found + ([threshold] if threshold else [])
+    if not found:
+        return 1.0, 0.001
+    return min(1.6 * max(found), 1.1), 0.6 * min(found)
+
+
+def _finish(ax: "Axes", names: list[str], limits: tuple[float, float]) -> None:
+    style_axes(ax)
+    ax.set_xscale("log")
+    ax.set_xlim(*limits)
+    decades = np.log10(limits[0] / limits[1])
+    steps = (1, 2, 5) if decades <= _MOST_DECADES_FOR_FINE_TICKS else (1,)
+    ticker = import_matplotlib("ticker")
+    ax.xaxis.set_major_locator(ticker.LogLocator(subs=steps, numticks=12))
+    ax.xaxis.set_major_formatter(lambda share, _: f"{100 * share:g}%")
+    ax.xaxis.set_minor_formatter(ticker.NullFormatter())
+    name_rows(ax, names, 28)
+    ax.set_xlabel("interaction as a share of the variance, falling")

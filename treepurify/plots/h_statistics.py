@@ -1,0 +1,141 @@
+"""The figure of H-statistics: bars of how much of an effect is interaction."""
+
+from typing import TYPE_CHECKING, Literal, get_args
+
+import numpy as np
+
+from treepurify.errors import InvalidInputError
+from treepurify.plots.axis_ticks import name_rows
+from treepurify.plots.style import (
+    AFTER,
+    DATA,
+    INK,
+    SMALL_SIZE,
+    axes_or_new,
+    import_matplotlib,
+    style_axes,
+    write_beside,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+    from treepurify.engines.h_statistics_table import HStatistics
+
+__all__ = ["h_statistics"]
+
+Of = Literal["features", "pairs", "triples"]
+Show = Literal["h_squared", "h", "strength", "purified_share"]
+
+_NAME_COLUMNS = ("feature", "first", "second", "third")
+_WORDS = {
+    "h_squared": "H², share that is interaction",
+    "h": "H, root of the share that is interaction",
+    "strength": "root mean square of the interaction",
+    "purified_share": "share that is interaction, independent features",
+}
+
+
+def h_statistics(
+    statistics: "HStatistics",
+    *,
+    of: Of = "pairs",
+    show: Show = "h_squared",
+    output: int | str = 0,
+    top: int = 15,
+    ax: "Axes | None" = None,
+) -> "Axes":
+    """Draw H-statistics as bars, the largest first.
+
+    A ratio says little where there is hardly any effect to be part of: bars whose ratio is
+    unstable (above 1, or with a denominator below 1 % of the model's variance) are grey. Only
+    the `top` interactions of largest strength are drawn, so that such ratios do not displace
+    what matters. With a bootstrap, lines are the intervals of H².
+
+    Parameters
+    ----------
+    statistics : HStatistics
+        From ``tp.h_statistics``.
+    of : {"pairs", "features", "triples"}
+        Pairs, each feature with all others, or triples.
+    show : {"h_squared", "h", "strength", "purified_share"}
+        The column of the table. ``"strength"`` is on the scale of the model.
+    output : int or str
+        The output, by position or name.
+    top : int
+        Most bars.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Raises
+    ------
+    InvalidInputError
+        If there is no such output, or `of`, `show` or `top` is wrong, or what they ask for was
+        not computed.
+    MissingDependencyError
+        If matplotlib is not installed.
+
+    References
+    ----------
+    Friedman and Popescu 2008, "Predictive learning via rule ensembles", equations 44 to 46.
+    """
+    if of not in get_args(Of) or show not in get_args(Show):
+        raise InvalidInputError(
+            f"of must be one of {get_args(Of)} and show one of {get_args(Show)}, "
+            f"got {of!r} and {show!r}"
+        )
+    if top < 1:
+        raise InvalidInputError(f"top must be at least 1, got {top}")
+    table = _table(statistics, of, output).head(top)
+    if table.empty:
+        raise InvalidInputError(f"these statistics have no {of}: ask tp.h_statistics for them")
+    if table[show].isna().all():
+        raise InvalidInputError(f"{show!r} was not computed in these statistics")
+    table = table.sort_values(show, ascending=False, kind="stable")
+    columns = [name for name in _NAME_COLUMNS if name in table]
+    names = [" & ".join(map(str, row)) for row in table[columns].itertuples(index=False)]
+    values = table[show].to_numpy(dtype=np.float64)
+    unstable = table["unstable"].to_numpy(dtype=bool) & (show in ("h_squared", "h"))
+    ax = axes_or_new(ax, 4.8, max(0.25 * len(names) + 0.9, 1.7))
+    places = np.arange(len(names))
+    for chosen, color, label in ((~unstable, AFTER, "stable"), (unstable, DATA, "unstable ratio")):
+        if chosen.any():
+            ax.barh(places[chosen], values[chosen], height=0.7, color=color, label=label)
+    ends = values.copy()
+    if show == "h_squared" and "low" in table:
+        bounds = table[["low", "high"]].to_numpy(dtype=np.float64)
+        ax.hlines(places, bounds[:, 0], bounds[:, 1], color=INK, linewidth=1.2)
+        ends = np.fmax(values, bounds[:, 1])
+    for place, value, end in zip(places, values, ends, strict=True):
+        words = "not known" if np.isnan(value) else f"{value:.3g}"
+        write_beside(ax, words, (float(np.nan_to_num(end)), float(place)))
+    style_axes(ax)
+    name_rows(ax, names)
+    ax.set_xlim(0.0, 1.16 * float(np.nanmax(ends, initial=0.0)) or 1.0)
+    ax.xaxis.set_major_locator(import_matplotlib("ticker").MaxNLocator(5))
+    ax.set_xlabel(_WORDS[show])
+    if unstable.any():
+        ax.legend(frameon=False, fontsize=SMALL_SIZE, labelcolor=INK, loc="lower right")
+    return ax
+
+
+def _table(statistics: "HStatistics", of: Of, output: int | str) -> "pd.DataFrame":
+    """Return the rows of one output, the largest strength first."""
+    tables = {
+        "features": statistics.features,
+        "pairs": statistics.pairs,
+        "triples": statistics.triples,
+    }
+    names = statistics.output_names
+    if output not in names and output not in range(len(names)):
+        raise InvalidInputError(f"there is no output {output!r}; there are {', '.join(names)}")
+    table = tables[of]()
+    if "output" not in table:
+        return table
+    name = output if isinstance(output, str) else names[output]
+    return table[table["output"] == name]
