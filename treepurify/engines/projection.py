@@ -231,7 +231,8 @@ def _project_tree(
         start, margins = terms.margins(given.margins)
     fits = []
     for i, k in enumerate(outputs):
-        mean = float(weights @ distinct[:, i]) / (1.0 - given.share)
+        # No product of vectors: threads of BLAS would wait actively beside those of the trees.
+        mean = float((weights * distinct[:, i]).sum()) / (1.0 - given.share)
         right = np.zeros(terms.base[-1])
         if given.share > 0:
             centred = given.boxes.values[leaves, i] - mean
