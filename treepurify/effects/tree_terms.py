@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -56,12 +57,14 @@ class TreeTerms:
     base: npt.NDArray[np.int64]
     width: npt.NDArray[np.int64]
 
+    def feature_sizes(self) -> dict[int, int]:
+        """Return the number of cells of each feature."""
+        return {j: int(local.max()) + 1 for j, local in self.local_cells.items()}
+
     def sizes(self) -> list[int]:
         """Return the number of cells of each column."""
-        return [
-            int(np.prod([self.local_cells[j].max() + 1 for j in column], dtype=int))
-            for column in self.columns
-        ]
+        own = self.feature_sizes()
+        return [prod(own[j] for j in column) for column in self.columns]
 
     def row_cells(self, codes: Cells) -> Cells:
         """Return the cell of each row in each column, shape (n_rows, n_columns)."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -219,20 +220,20 @@ def _project_tree(
     ensemble = given.ensemble
     output = int(ensemble.tree_output[tree])
     outputs = [output] if output >= 0 else list(range(ensemble.n_outputs))
-    scores = _tree_scores(given, tree, len(outputs) if output < 0 else 1)
     if terms is None:
+        scores = _tree_scores(given, tree, given.matrix)
         return [
             _Fit(k, scores[:, i], float(scores[0, i]), np.empty(0), 0, 0.0)
             for i, k in enumerate(outputs)
         ]
-    entries, distinct, weights = _distinct_rows(terms, given, scores)
+    rows = _distinct_rows(terms, given, tree)
     start, margins = np.zeros(1, dtype=np.int64), np.zeros(1)
     if given.share > 0:
         start, margins = terms.margins(given.margins)
     fits = []
     for i, k in enumerate(outputs):
         # No product of vectors: threads of BLAS would wait actively beside those of the trees.
-        mean = float((weights * distinct[:, i]).sum()) / (1.0 - given.share)
+        mean = float((rows.weights * rows.scores[:, i]).sum()) / (1.0 - given.share)
         right = np.zeros(terms.base[-1])
         if given.share > 0:
             centred = given.boxes.values[leaves, i] - mean
@@ -240,7 +241,7 @@ def _project_tree(
                 terms, given.boxes, leaves, centred, start, margins
             )
         table, steps, residual = project_on_terms(
-            entries,
+            rows.entries,
             terms.first,
             terms.second,
             terms.base,
@@ -248,51 +249,60 @@ def _project_tree(
             start,
             margins,
             given.share,
-            distinct[:, i] - mean,
-            weights,
+            rows.scores[:, i] - mean,
+            rows.weights,
             right,
             given.tolerance,
             _MOST_STEPS,
         )
-        fits.append(_Fit(k, scores[:, i], mean, table, steps, residual))
+        own = rows.scores[:, i] if rows.cell is None else rows.scores[rows.cell, i]
+        fits.append(_Fit(k, own, mean, table, steps, residual))
     return fits
 
 
-def _distinct_rows(
-    terms: TreeTerms, given: ProjectionInputs, scores: Array
-) -> tuple[npt.NDArray[Any], Array, Array]:
-    """Return the table entries, scores and weights of the rows, rows in one cell joined.
+@dataclass(frozen=True, eq=False)
+class _DistinctRows:
+    """Rows that a tree can tell apart: their table entries, scores and weights.
 
-    A shallow tree has far fewer cells than there are rows.
+    `cell` is the position among them of each row that was given, None where all are kept.
     """
-    cells = terms.row_cells(given.rows.codes)
-    weights = given.weights
-    sizes = [
-        size for size, column in zip(terms.sizes(), terms.columns, strict=True) if len(column) == 1
-    ]
-    if np.prod(sizes, dtype=float) < len(cells):
-        flat = np.zeros(len(cells), dtype=np.intp)
-        for position, size in enumerate(sizes):
-            flat = flat * size + cells[:, position]
-        joined = np.asarray(np.bincount(flat, weights=weights), dtype=np.float64)
-        representative = np.zeros(len(joined), dtype=np.intp)
+
+    entries: npt.NDArray[Any]
+    scores: Array
+    weights: Array
+    cell: npt.NDArray[np.intp] | None
+
+
+def _distinct_rows(terms: TreeTerms, given: ProjectionInputs, tree: int) -> _DistinctRows:
+    """Join the rows in each cell of a tree: a shallow one has far fewer cells than rows."""
+    codes, matrix, weights = given.rows.codes, given.matrix, given.weights
+    cell = None
+    if prod(terms.feature_sizes().values()) < len(matrix):
+        flat = np.zeros(len(matrix), dtype=np.intp)
+        for j, size in terms.feature_sizes().items():
+            flat *= size
+            flat += terms.local_cells[j][codes[j]]
+        present = np.bincount(flat) > 0
+        representative = np.zeros(len(present), dtype=np.intp)
         representative[flat] = np.arange(len(flat))
-        filled = joined > 0
-        kept = representative[filled]
-        cells, scores = cells[kept], scores[kept]
-        weights = joined[filled]
+        kept = representative[present]
+        cell = (np.cumsum(present) - 1)[flat]
+        codes, matrix = codes[:, kept], matrix[kept]
+        weights = np.asarray(np.bincount(cell, weights=weights), dtype=np.float64)
+    cells = terms.row_cells(codes)
     dtype = np.uint16 if terms.base[-1] <= 1 << 16 else np.uint32
     entries = np.empty((len(cells), len(terms.subsets)), dtype=dtype)
     term_entries(cells, terms.first, terms.second, terms.base, terms.width, entries)
-    return entries, scores, weights
+    return _DistinctRows(entries, _tree_scores(given, tree, matrix), weights, cell)
 
 
-def _tree_scores(given: ProjectionInputs, tree: int, n_columns: int) -> Array:
+def _tree_scores(given: ProjectionInputs, tree: int, matrix: Array) -> Array:
     """Return the leaf value of each row, one column an output the tree feeds."""
     ensemble = given.ensemble
-    scores = np.zeros((len(given.matrix), n_columns))
+    n_columns = 1 if ensemble.tree_output[tree] >= 0 else ensemble.n_outputs
+    scores = np.zeros((len(matrix), n_columns))
     add_leaf_values(
-        given.matrix,
+        matrix,
         ensemble.tree_ptr[tree : tree + 2],
         ensemble.feature,
         ensemble.cut,
