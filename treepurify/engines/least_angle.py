@@ -129,12 +129,14 @@ def full_fit(gram: Array, correlations: Array, total: float, n_rows: float) -> F
 
     scale = np.sqrt(np.maximum(np.diag(gram), 0.0))
     kept = np.flatnonzero(scale > 0)
+    whole = gram if len(kept) == len(gram) else gram[np.ix_(kept, kept)]
     # In Fortran order the transpose comes without a copy, and its upper triangle is our lower.
-    scaled = (gram[np.ix_(kept, kept)] / np.outer(scale[kept], scale[kept])).T
+    scaled = (whole / scale[kept][:, None]).T
+    scaled /= scale[kept][:, None]
     factor, pivots, rank, _ = dpstrf(scaled, lower=0, tol=_RANK_SHARE, overwrite_a=1)
     order = kept[pivots[:rank] - 1]
     right = (correlations / np.where(scale > 0, scale, 1.0))[order]
-    solved = solve_triangular(factor[:rank, :rank], right, trans=1, lower=False)
+    solved = solve_triangular(factor[:rank, :rank], right, trans=1, lower=False, check_finite=False)
     rest = max(total - float(solved @ solved), 0.0)
     freedom = n_rows - rank - 1
     if freedom <= 0:

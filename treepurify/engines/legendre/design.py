@@ -173,7 +173,7 @@ def measure_moments(basis: Basis, rows: Rows, values: Array) -> Moments:
     and at their mean over all rows afterwards, which is exact and loses no digits where a
     column's mean is large beside its spread.
     """
-    from scipy.linalg.blas import dsyrk
+    from scipy.linalg.blas import dsyr, dsyrk
 
     n_columns = basis.n_columns
     gram = np.zeros((n_columns, n_columns), order="F")
@@ -182,6 +182,7 @@ def measure_moments(basis: Basis, rows: Rows, values: Array) -> Moments:
     value_means = rows.weights @ values
     centred = values - value_means
     shift: Array | None = None
+    equal = float(rows.weights[0]) if np.ptp(rows.weights) == 0 else None
     for start, stop, block in design_blocks(basis, rows):
         own = rows.weights[start:stop]
         if shift is None:
@@ -189,14 +190,17 @@ def measure_moments(basis: Basis, rows: Rows, values: Array) -> Moments:
         np.subtract(block, shift, out=block)
         means += own @ block
         covariances += block.T @ (own[:, None] * centred[start:stop])
-        np.multiply(block, np.sqrt(own)[:, None], out=block)
-        gram = dsyrk(1.0, block, beta=1.0, c=gram, trans=1, lower=1, overwrite_c=1)
+        if equal is None:
+            np.multiply(block, np.sqrt(own)[:, None], out=block)
+        scale = 1.0 if equal is None else equal
+        gram = dsyrk(scale, block, beta=1.0, c=gram, trans=1, lower=1, overwrite_c=1)
     if shift is None:
         shift = np.zeros(n_columns)
+    if n_columns:
+        gram = dsyr(-1.0, means, lower=1, a=gram, overwrite_a=1)
     # The transpose of the lower triangle in Fortran order is an upper one in C order.
     filled = gram.T
     mirror_upper(filled)
-    filled -= np.outer(means, means)
     covariances -= np.outer(means, rows.weights @ centred)
     squares = rows.weights @ centred**2
     return Moments(filled, means + shift, covariances, value_means, squares)
