@@ -216,8 +216,8 @@ def kept_interactions(
     weight_of_rows: RowWeights,
     weighting: Weighting,
     report: ProgressReport,
-) -> set[Subset] | None:
-    """Return the interactions to keep apart as positions of features; None for all.
+) -> tuple[set[Subset] | None, dict[str, object]]:
+    """Return the interactions to keep apart, None for all, and how they were chosen.
 
     A number asks for that many pairs, those of the largest total interaction index relative
     to the variance of an output.
@@ -228,7 +228,7 @@ def kept_interactions(
         If one is not known, or the number is not positive or the model an EBM.
     """
     if not isinstance(interactions, int | np.integer):
-        return named_subsets(parsed, interactions)
+        return named_subsets(parsed, interactions), {}
     if isinstance(interactions, bool) or interactions < 1:
         raise InvalidInputError(
             f"interactions must be a positive number of pairs or name them, got {interactions!r}"
@@ -247,7 +247,13 @@ def kept_interactions(
     share = (indices.pair_total / variance[:, None, None]).max(axis=0)
     first, second = np.triu_indices(len(share), 1)
     strongest = np.argsort(-share[first, second], kind="stable")[: int(interactions)]
-    return {(int(first[k]), int(second[k])) for k in strongest if share[first[k], second[k]] > 0}
+    pairs = [(int(first[k]), int(second[k])) for k in strongest if share[first[k], second[k]] > 0]
+    facts = {
+        "measure": indices.measure,
+        "sampled_leaves": indices.sampled_leaves,
+        "shares": {f"{i} & {j}": float(share[i, j]) for i, j in pairs},
+    }
+    return set(pairs), {"strongest_pairs": facts}
 
 
 def leaf_pair_indices(

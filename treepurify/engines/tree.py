@@ -84,7 +84,8 @@ def purify(
         The interactions that are kept apart, such as ``[("age", "hours")]``; all up to
         `order` by default. A number keeps that many pairs, those of the largest
         total interaction index (`interaction_indices`): under the measure itself where
-        features are independent, else under the product of the rows' margins.
+        features are independent, else under the product of the rows' margins. For very many
+        leaves that index is estimated; ``diagnostics["strongest_pairs"]`` says from how many.
     sample_weight : array_like of shape (n_rows,), optional
         Weight of each row, finite and not negative.
     feature_names : sequence of str, optional
@@ -146,13 +147,15 @@ def purify(
     parsed = label_categories(named_model(parse_model(model), feature_names, X), X)
     columns = read_rows(parsed, X, weighting)
     own_weights = row_weights(columns, weighting, sample_weight)
-    subsets = kept_interactions(parsed, interactions, columns, own_weights, weighting, report)
     layout = lay_out(
         parsed, columns, own_weights, weighting, resolution, missing_cells, memory_budget
     )
     route = choose_route(method, layout, weighting, parsed.n_outputs, memory_budget)
     check = check_against_library(model, parsed, X, columns)
-    facts = _facts(parsed, layout, route)
+    subsets, chosen = kept_interactions(
+        parsed, interactions, columns, own_weights, weighting, report
+    )
+    facts = _facts(parsed, layout, route) | chosen
     setting = Setting(
         effects=EffectTensors(parsed.base, {}),
         mass={},
