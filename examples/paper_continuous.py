@@ -23,11 +23,11 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+import treepurify as tp
 from examples.data import DataUnavailableError
 from examples.paper_continuous_analytical import show_analytical
 from examples.paper_continuous_models import Explained, Task, explain, read_task
 from treepurify.decomposition import Decomposition
-from treepurify.engines.legendre import TermSelection, legendre_anova
 from treepurify.errors import SupportWarning
 
 
@@ -116,19 +116,19 @@ def decompose(
         "density": "kernel",
         "density_clip": printed.density_clip,
         "scaling": OWN_SCALING.get(name, "auto"),
-        "selection": TermSelection(column_scale="density", max_steps=1000),
+        "selection": tp.TermSelection(column_scale="density", max_steps=1000),
     }
     if route in ROUTES[:2]:
         options = {
             "density_degree": printed.density_degree,
             "density_clip": printed.density_clip,
             "scaling": "tanh",
-            "selection": TermSelection(column_scale="density", max_steps=500),
+            "selection": tp.TermSelection(column_scale="density", max_steps=500),
         }
     # The series of the paper are clipped on many rows; MaxCorr shows what that does.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SupportWarning)
-        return legendre_anova(
+        return tp.legendre_anova(
             explained.values,
             task.X,
             order=printed.order,
@@ -186,7 +186,7 @@ def compile_kernels() -> None:
     """Decompose a little, so that no compilation is timed."""
     X = np.random.default_rng(0).uniform(-1, 1, size=(300, 2))
     for density in ("legendre", "kernel"):
-        legendre_anova(X[:, 0] * X[:, 1], X, degree=3, density=density, progress=False)
+        tp.legendre_anova(X[:, 0] * X[:, 1], X, degree=3, density=density, progress=False)
 
 
 def main() -> None:

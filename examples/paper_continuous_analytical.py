@@ -19,8 +19,8 @@ from scipy.special import eval_legendre
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+import treepurify as tp
 from treepurify.decomposition import Decomposition
-from treepurify.engines.legendre import TermSelection, legendre_anova
 
 RHO = 0.5
 INSIDE = 0.98
@@ -167,13 +167,13 @@ def recover(case: Case, X: np.ndarray, route: str) -> Decomposition:
     options: dict[str, Any] = {
         ROUTES[0]: {
             "density_degree": 10,
-            "selection": TermSelection(column_scale="density", max_steps=500),
+            "selection": tp.TermSelection(column_scale="density", max_steps=500),
             "orthogonal": False,
         },
         ROUTES[1]: {"density_degree": 4},
         ROUTES[2]: {"density": "kernel"},
     }
-    return legendre_anova(
+    return tp.legendre_anova(
         sum(truth(case, X).values()),
         X,
         degree=10,

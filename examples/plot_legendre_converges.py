@@ -15,7 +15,6 @@ import numpy as np
 import xgboost
 
 import treepurify as tp
-from treepurify.engines.legendre import legendre_anova
 
 rng = np.random.default_rng(0)
 X = rng.uniform(-1, 1, size=(20_000, 3))
@@ -32,7 +31,7 @@ purified = tp.purify(model, X, weights=tp.Uniform(by="length"), progress=False)
 DEGREES = [1, 2, 3, 4, 6, 8, 12, 16, 20]
 many = rng.uniform(-1, 1, size=(30_000, 3))
 fits = {
-    degree: legendre_anova(
+    degree: tp.legendre_anova(
         model,
         many,
         degree=degree,

@@ -105,7 +105,8 @@ class Audit:
             for kind in KINDS
             if any(finding.kind == kind for finding in self.findings)
         ]
-        lines.append(f"{len(self.findings)} findings: {', '.join(counts)}.")
+        findings = "finding" if len(self.findings) == 1 else "findings"
+        lines.append(f"{len(self.findings)} {findings}: {', '.join(counts)}.")
         lines += [
             f"{rank}. [{finding.kind}] {finding.sentence}"
             for rank, finding in enumerate(self.findings[:most], start=1)
