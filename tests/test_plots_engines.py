@@ -11,6 +11,9 @@ from treepurify.components import TensorComponent, tabulate
 
 mpl.use("Agg")
 
+# Every term, also those that a criterion would take for noise.
+ALL = {"selection": "all", "density": "kernel"}
+
 
 @pytest.fixture(scope="module")
 def frame():
@@ -31,6 +34,7 @@ def engines(frame):
         "sampled": tp.partial_dependence_anova(f, frame, background_size=40, **quiet),
         "ale": tp.ale_anova(f, frame, bins=8, **quiet),
         "hooker": tp.hooker_anova(f, frame, bins=6, **quiet),
+        "legendre": tp.legendre_anova(f, frame, degree=4, **ALL, **quiet),
     }
 
 
@@ -39,7 +43,7 @@ def decompositions(frame):
     return engines(frame)
 
 
-@pytest.mark.parametrize("engine", ["sampled", "ale", "hooker"])
+@pytest.mark.parametrize("engine", ["sampled", "ale", "hooker", "legendre"])
 def test_every_effect_is_drawn(decompositions, engine):
     plt = pytest.importorskip("matplotlib.pyplot")
     d = decompositions[engine]
@@ -51,7 +55,7 @@ def test_every_effect_is_drawn(decompositions, engine):
     plt.close("all")
 
 
-@pytest.mark.parametrize("engine", ["sampled", "ale"])
+@pytest.mark.parametrize("engine", ["sampled", "ale", "legendre"])
 def test_the_curve_shows_the_component_itself(decompositions, frame, engine):
     plt = pytest.importorskip("matplotlib.pyplot")
     d = decompositions[engine]
@@ -91,9 +95,9 @@ def test_engines_are_overlaid_and_compared(decompositions, frame):
     plt = pytest.importorskip("matplotlib.pyplot")
     for feature in ("a", "c"):
         ax = tp.plots.overlay(decompositions, feature)
-        assert len(ax.get_legend().get_texts()) == 3
+        assert len(ax.get_legend().get_texts()) == 4
     plt.close("all")
-    for other in ("ale", "hooker"):
+    for other in ("ale", "hooker", "legendre"):
         found = tp.compare(decompositions["sampled"], decompositions[other], frame)
         assert set(found.terms["term"]) == {"a", "b", "c", "a & b", "a & c", "b & c"}
         assert found.verdict()
@@ -111,4 +115,81 @@ def test_trees_by_ale_have_steps_and_pairs_without(frame):
     d = tp.ale_anova(model, numbers, bins=5, progress=False)
     tp.plots.main_effect(d, "a")
     tp.plots.pair_lines(d, ("a", "b"))
+    plt.close("all")
+
+
+def with_flags(frame):
+    """Return the frame with numbers of few values, some of them missing, and an empty category."""
+    rng = np.random.default_rng(1)
+    flags = rng.choice([0.0, 1.0, 3.5, np.nan], p=[0.4, 0.3, 0.2, 0.1], size=len(frame))
+    colours = pd.Categorical(frame["c"].astype(str), categories=["blue", "none", "green", "red"])
+    return frame.assign(flag=flags, c=colours)
+
+
+def flagged(frame):
+    return f(frame) + frame["a"].to_numpy() * frame["flag"].fillna(7.0).to_numpy()
+
+
+@pytest.fixture(scope="module")
+def with_levels(frame):
+    return tp.legendre_anova(flagged, with_flags(frame), degree=3, **ALL, progress=False)
+
+
+def test_levels_stand_for_themselves(with_levels, frame):
+    d, rows = with_levels, with_flags(frame)
+    for feature, labels in (
+        ("flag", ["0", "1", "3.5", "missing"]),
+        ("c", ["blue", "green", "red"]),
+    ):
+        table = tabulate(d[feature], d.inputs)
+        assert table.axes[0].labels() == labels
+        spelled = rows[feature].astype(object).where(rows[feature].notna(), "missing")
+        own = [np.flatnonzero(spelled.map(_spelled) == label) for label in labels]
+        np.testing.assert_allclose(table.mass, [len(at) / len(rows) for at in own], atol=1e-12)
+        values = d[feature].evaluate(rows)[:, 0]
+        np.testing.assert_allclose(table.values[:, 0], [values[at[0]] for at in own], atol=1e-12)
+    pair = tabulate(d["a", "flag"], d.inputs)
+    np.testing.assert_allclose(pair.mass.sum(axis=0), tabulate(d["flag"], d.inputs).mass)
+    middle = np.concatenate([[pair.axes[0].bounds[0]], pair.axes[0].cuts[:1]]).mean()
+    rows = rows.iloc[[0]].assign(a=middle, flag=np.nan)
+    np.testing.assert_allclose(pair.values[0, -1], d["a", "flag"].evaluate(rows)[0])
+
+
+def _spelled(value):
+    return str(value).removesuffix(".0")
+
+
+def test_levels_are_drawn_as_bars_and_beside_other_engines(with_levels, frame):
+    plt = pytest.importorskip("matplotlib.pyplot")
+    ax = tp.plots.main_effect(with_levels, "flag")
+    assert [text.get_text() for text in ax.get_yticklabels()] == ["0", "1", "3.5", "missing"]
+    lengths = sorted(bar.get_width() for bar in ax.patches)
+    known = tabulate(with_levels["flag"], with_levels.inputs).values[:, 0]
+    np.testing.assert_allclose(lengths, sorted(known))
+    for key in (("a", "flag"), ("flag", "a"), ("c", "flag")):
+        tp.plots.pair(with_levels, key)
+        tp.plots.pair_lines(with_levels, key)
+    tp.plots.importance(with_levels)
+    ale = tp.ale_anova(flagged, with_flags(frame), bins=5, progress=False)
+    ax = tp.plots.overlay({"legendre": with_levels, "ale": ale}, "flag", centred=False)
+    points = next(line for line in ax.lines if line.get_label() == "legendre")
+    np.testing.assert_allclose(points.get_xdata()[:3], [0.0, 1.0, 3.5])
+    np.testing.assert_allclose(points.get_ydata()[:3], known[:3])
+    with pytest.raises(tp.InvalidInputError, match="numeric in one"):
+        renamed = with_flags(frame).assign(c=np.arange(len(frame)) % 50 * 1.0)
+        other = tp.legendre_anova(renamed["c"].to_numpy(), renamed, degree=2, progress=False)
+        tp.plots.overlay({"legendre": with_levels, "other": other}, "c")
+    plt.close("all")
+
+
+def test_lines_of_a_smooth_pair_are_curves(with_levels, frame):
+    plt = pytest.importorskip("matplotlib.pyplot")
+    ax = tp.plots.pair_lines(with_levels, ("a", "flag"), lines=4)
+    line = next(own for own in ax.lines if own.get_label() == "flag 3.5")
+    rows = with_flags(frame).iloc[np.zeros(len(line.get_xdata()), dtype=int)]
+    rows = rows.assign(a=line.get_xdata(), flag=3.5)
+    truth = with_levels["a"].evaluate(rows) + with_levels["a", "flag"].evaluate(rows)
+    shown = np.isfinite(line.get_ydata())
+    np.testing.assert_allclose(line.get_ydata()[shown], truth[shown, 0], atol=1e-12)
+    assert shown.mean() > 0.9
     plt.close("all")

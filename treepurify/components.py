@@ -11,7 +11,7 @@ import numpy.typing as npt
 from treepurify.columns import Columns, read_columns
 from treepurify.features import FeatureSpec
 from treepurify.grids.axis import FeatureAxis
-from treepurify.grids.drawing import middle_values
+from treepurify.grids.drawing import cell_values
 from treepurify.grids.grid import EncodedRows, Subset, check_special_cells, encode_rows
 
 __all__ = [
@@ -76,7 +76,8 @@ class Drawable(Component, Protocol):
     def drawing_cells(self) -> tuple[tuple[FeatureAxis, ...], Array]:
         """Return axes over the range of its features, and the mass of the cells between them.
 
-        Numeric axes have bounds; the mass has shape (cells...) and sums to one.
+        Numeric axes have bounds; the mass has shape (cells...) and sums to one. Categorical
+        ones are labelled by categories of the feature, or by the numbers that are its levels.
         """
 
 
@@ -231,7 +232,9 @@ def values_on_cells(
 
     Numeric axes must have bounds, between which the outer cells end.
     """
-    middles = np.meshgrid(*(middle_values(axis) for axis in axes), indexing="ij")
+    specs = [inputs.features[j] for j in component.features]
+    own = [cell_values(axis, spec) for axis, spec in zip(axes, specs, strict=True)]
+    middles = np.meshgrid(*own, indexing="ij")
     n_cells = middles[0].size
     # Columns that the component does not depend on hold a value that every reader knows.
     columns = [np.zeros(n_cells)] * len(inputs.features)

@@ -9,7 +9,7 @@ from treepurify.columns import Columns
 from treepurify.features import FeatureSpec
 from treepurify.grids.axis import FeatureAxis
 
-__all__ = ["cells_between", "mass_between", "middle_values", "quantile_nodes"]
+__all__ = ["cell_values", "cells_between", "mass_between", "middle_values", "quantile_nodes"]
 
 Array = npt.NDArray[np.float64]
 Nodes = Sequence[Array | None]
@@ -110,3 +110,20 @@ def middle_values(axis: FeatureAxis) -> Array:
         edges = np.concatenate([[lower], axis.cuts, [upper]])
         regular = edges[:-1] + np.diff(edges) / 2
     return np.concatenate([regular, np.full(int(axis.has_missing), np.nan)])
+
+
+def cell_values(axis: FeatureAxis, spec: FeatureSpec) -> Array:
+    """Return a value of the feature in each cell: as `middle_values`, but by label.
+
+    A categorical axis may have some of the categories of its feature only, in any order, and
+    that of a numeric feature has the numbers themselves as labels.
+    """
+    if axis.cuts is not None:
+        return middle_values(axis)
+    if spec.is_categorical:
+        codes = {label: i for i, label in enumerate(spec.categories or range(spec.n_codes))}
+        regular = [float(codes[label]) for label in axis.categories]
+    else:
+        regular = [float(str(label)) for label in axis.categories]
+    other = [float(spec.n_codes)] * axis.has_other
+    return np.array([*regular, *other, *[np.nan] * axis.has_missing], dtype=np.float64)

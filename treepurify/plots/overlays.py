@@ -88,13 +88,15 @@ def overlay(
         if centred:
             values = values - (mass if mass.shape == values.shape else component.mass) @ values
         curves.append((called, component, values, is_continuous(d, name)))
-    kinds = {component.axes[0].is_categorical for _, component, _, _ in curves}
-    if len(kinds) > 1:
+    kinds = {_has_categories(component) for _, component, _, _ in curves}
+    if len(kinds) > 1 and not all(
+        _has_levels(own) for _, own, _, _ in curves if _has_categories(own)
+    ):
         raise InvalidInputError(f"{name!r} is numeric in one decomposition, categorical in another")
     label = effect_label(first, output_position(first, output))
     size = main_effect_size(curves[0][1])
     ax = axes_or_new(ax, size[0] + 0.8, size[1])
-    draw = _draw_categories if kinds.pop() else _draw_curves
+    draw = _draw_categories if kinds == {True} else _draw_curves
     draw(ax, curves, label, sort)
     style_axes(ax)
     ax.legend(
@@ -109,14 +111,27 @@ def overlay(
     return ax
 
 
+def _has_categories(component: TensorComponent) -> bool:
+    return component.axes[0].is_categorical
+
+
+def _has_levels(component: TensorComponent) -> bool:
+    """Return whether the categories are numbers, which have a place on a numeric axis."""
+    return all(isinstance(label, int | float) for label in component.axes[0].categories)
+
+
 def _draw_curves(ax: "Axes", curves: list[_Curve], label: str, sort: CategoryOrder) -> None:
     layouts = [lay_out_axis(component.axes[0]) for _, component, _, _ in curves]
-    widest = int(np.argmax([np.ptp(layout.regular_edges) for layout in layouts]))
+    numeric = [i for i, curve in enumerate(curves) if not _has_categories(curve[1])]
+    widest = max(numeric, key=lambda i: float(np.ptp(layouts[i].regular_edges)))
     ax.axhline(0.0, color=FRAME, linewidth=0.8, zorder=0)
     for i, ((called, own, values, is_smooth), layout) in enumerate(
         zip(curves, layouts, strict=True)
     ):
         dashes, words = _DASHES[i % len(_DASHES)], shorten(called, 34)
+        if _has_categories(own):
+            _draw_levels(ax, own, layouts[widest], values, i, words)
+            continue
         if is_smooth:
             middles = middle_values(own.axes[0])
             ax.plot(middles, values, color=MANY[i], lw=1.8, ls=dashes, label=words, zorder=3)
@@ -136,6 +151,26 @@ def _draw_curves(ax: "Axes", curves: list[_Curve], label: str, sort: CategoryOrd
     ax.margins(y=0.08)
     set_ticks(ax, "x", curves[widest][1].axes[0], layouts[widest])
     ax.set_xlabel(curves[0][1].axes[0].name)
+
+
+def _draw_levels(
+    ax: "Axes", own: TensorComponent, layout: AxisLayout, values: Array, i: int, words: str
+) -> None:
+    """Draw the effects of numbers that have levels of their own where they lie."""
+    axis = own.axes[0]
+    places = [float(str(label)) for label in axis.categories]
+    special = [centre for centre, label in layout.special if label in axis.labels()]
+    shown = [*values[: axis.n_regular], *values[axis.n_regular :][: len(special)]]
+    ax.plot(
+        [*places, *special],
+        shown,
+        linestyle="none",
+        marker=_MARKERS[i],
+        markersize=5,
+        color=MANY[i],
+        label=words,
+        zorder=3,
+    )
 
 
 def _draw_special(ax: "Axes", layout: AxisLayout, values: Array, i: int) -> None:

@@ -9,6 +9,7 @@ from treepurify.components import TensorComponent, values_on_cells
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
 from treepurify.grids.axis import FeatureAxis
+from treepurify.grids.drawing import middle_values
 from treepurify.plots.axis_layout import lay_out_axis
 from treepurify.plots.axis_ticks import set_ticks, shorten
 from treepurify.plots.style import (
@@ -86,14 +87,14 @@ def pair_lines(
     if d.feature_names[component.features[0]] != _name(d, key[0]):
         values, mass, axes = values.T, mass.T, axes[::-1]
         first = component.features[1]
+    smooth = is_continuous(d, key)
     if with_main:
-        smooth = is_continuous(d, key)
         values = values + _main_effect(d, first, axes[0], position, is_smooth=smooth)[:, None]
     cells = _chosen_cells(axes[1], mass.sum(axis=0), lines)
     ax = axes_or_new(ax, 5.4, 4.2 if axes[0].is_categorical else 3.4)
     ax.axhline(0.0, color=FRAME, linewidth=0.8, zorder=0)
     labels = [shorten(f"{axes[1].name} {axes[1].labels()[cell]}", 34) for cell in cells]
-    draw = _draw_points if axes[0].is_categorical else _draw_steps
+    draw = _draw_points if axes[0].is_categorical else _draw_curves if smooth else _draw_steps
     draw(ax, axes[0], values[:, cells], mass[:, cells], labels)
     ax.set_ylabel(effect_label(d, position))
     ax.margins(y=0.08)
@@ -118,6 +119,19 @@ def _draw_steps(
             ax.plot(places, own[layout.n_regular :], "D", markersize=4.5, color=color)
     style_axes(ax)
     set_ticks(ax, "x", axis, layout)
+    ax.set_xlabel(axis.name)
+
+
+def _draw_curves(
+    ax: "Axes", axis: FeatureAxis, values: Array, mass: Array, labels: list[str]
+) -> None:
+    """Draw columns of values as curves through the middles of the cells of a numeric axis."""
+    middles = middle_values(axis)
+    for own, held, color, label in zip(values.T, mass.T, MANY, labels, strict=False):
+        ax.plot(middles, own, color=color, linewidth=0.5, label="_thin")
+        ax.plot(middles, np.where(held > 0, own, np.nan), color=color, linewidth=2.0, label=label)
+    style_axes(ax)
+    set_ticks(ax, "x", axis, lay_out_axis(axis))
     ax.set_xlabel(axis.name)
 
 

@@ -56,7 +56,8 @@
       const range = `from ${number(Math.min(...first))} to ${number(Math.max(...first))}`;
       picture.setAttribute("aria-label", `${term.name}, ${data.label[state.output]}: ${range}`);
       place.canvas.replaceChildren(picture);
-      place.readout.textContent = `${term.name}: ${data.label[state.output]} ${range}`;
+      const drawnAt = term.smooth && axis.cuts ? `, a curve through the middles of ${axis.regular} cells` : "";
+      place.readout.textContent = `${term.name}: ${data.label[state.output]} ${range}${drawnAt}`;
     }
 
     function extent(curves) {
@@ -88,7 +89,9 @@
         let path = "";
         for (let cell = 0; cell < axis.regular; cell++) {
           if (!(e[cell + 1] > e[cell])) continue;
-          path += `${path ? "V" : `M${x(e[cell])} `}${y(values[cell])}H${x(e[cell + 1])}`;
+          // Without steps it is a curve through the middles of its cells.
+          if (term.smooth) path += `${path ? "L" : "M"}${x((e[cell] + e[cell + 1]) / 2)} ${y(values[cell])}`;
+          else path += `${path ? "V" : `M${x(e[cell])} `}${y(values[cell])}H${x(e[cell + 1])}`;
         }
         svg.append(drawn("path", { d: path, fill: "none", stroke: colour(i), "stroke-width": i ? 1.6 : 2.4, "stroke-dasharray": dashes[i % 7] }));
         for (let s = 0; s < special; s++) {
@@ -111,7 +114,8 @@
 
     function said(term, axis, curves, cell) {
       const versions = curves.map(({ i, values }) => `${data.curves[i]} ${signed(values[cell])}`);
-      return `${term.name} ${axis.labels[cell]} (${share(report.mass(term)[cell])} of the data): ${versions.join("; ")}`;
+      const middle = term.smooth && axis.cuts && cell < axis.regular ? `, at ${number((axis.edges[cell] + axis.edges[cell + 1]) / 2, 4)}` : "";
+      return `${term.name} ${axis.labels[cell]}${middle} (${share(report.mass(term)[cell])} of the data): ${versions.join("; ")}`;
     }
 
     function density(svg, term, axis, x, base, strip) {
@@ -306,7 +310,7 @@
         tell();
       });
       frame.addEventListener("focus", tell);
-      place.readout.textContent = `${term.name}, ${data.curves[state.curve]}: from ${number(-limit)} (blue) to ${number(limit)} (red)`;
+      place.readout.textContent = `${term.name}, ${data.curves[state.curve]}: from ${number(-limit)} (blue) to ${number(limit)} (red)${term.smooth ? `, at the middles of ${across.regular} by ${up.regular} cells` : ""}`;
     }
 
     function striped(pen, colours) {

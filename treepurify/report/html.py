@@ -39,10 +39,18 @@ _PACKAGES = ("numpy", "scipy", "numba", "matplotlib")
 
 _INTRODUCTION = (
     "The model is written as an intercept plus effects of single features and of groups of "
-    "features. Purification moves everything that fewer features can express out of the larger "
-    "effects, so that each effect has mean zero given any of its features, and the sum is still "
-    "the model. What an effect means depends on the distribution named as the measure."
+    "features."
 )
+_PURIFICATION = (
+    "Purification moves everything that fewer features can express out of the larger effects, so "
+    "that each effect has mean zero given any of its features, and the sum is still the model. "
+    "What an effect means depends on the distribution named as the measure."
+)
+_OTHERWISE = (
+    "What an effect means depends on the method and on the distribution named as the measure; the "
+    "certificate, where there is one, says what holds exactly and what nearly."
+)
+_NO_CONDITIONAL_MEANS = 1e-8
 
 
 def write_html(
@@ -108,7 +116,8 @@ def write_html(
         _prediction(d, payload),
         _making(d, command),
     ]
-    write_atomically(path, _page(_title(d), sections, payload.text).encode("utf-8"))
+    page = _page(_title(d), _introduction(d), sections, payload.text)
+    write_atomically(path, page.encode("utf-8"))
     return Path(path)
 
 
@@ -118,7 +127,13 @@ def _examples(X: Any) -> Any:
     return take_rows(X, np.unique(chosen))
 
 
-def _page(title: str, sections: Iterable[str], payload: str) -> str:
+def _introduction(d: Decomposition) -> str:
+    means = None if d.certificate is None else d.certificate.conditional_mean
+    is_pure = means is not None and means < _NO_CONDITIONAL_MEANS
+    return f"{_INTRODUCTION} {_PURIFICATION if is_pure else _OTHERWISE}"
+
+
+def _page(title: str, introduction: str, sections: Iterable[str], payload: str) -> str:
     files = resources.files("treepurify.report")
     look = files.joinpath("report.css").read_text(encoding="utf-8")
     scripts = "\n".join(files.joinpath(name).read_text(encoding="utf-8") for name in _SCRIPTS)
@@ -136,7 +151,7 @@ def _page(title: str, sections: Iterable[str], payload: str) -> str:
 <body>
 <main>
 <h1>{escape(title)}</h1>
-<p class="lead">{escape(_INTRODUCTION)}</p>
+<p class="lead">{escape(introduction)}</p>
 {body}
 </main>
 <script type="application/json" id="payload">{payload}</script>
@@ -278,7 +293,9 @@ def _pairs(d: Decomposition, rows: list[TermRow]) -> str:
 def _prediction(d: Decomposition, payload: Payload) -> str:
     if not d.components:
         return ""
-    place = prediction_maker(payload.share_left_out, payload.left_out)
+    place = prediction_maker(
+        payload.share_left_out, payload.left_out, has_curves=payload.has_curves
+    )
     return _section("prediction", "One prediction", place)
 
 
@@ -293,8 +310,10 @@ def _making(d: Decomposition, command: str | None) -> str:
 
     versions = [("treepurify", __version__), ("Python", platform.python_version())]
     versions += [(name, metadata.version(name)) for name in _PACKAGES]
+    method = d.diagnostics.get("method")
+    engine = f"{d.engine}, {method}" if method else d.engine
     made = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
-    facts = [("Made", made), ("Engine", f"{d.engine}, {d.diagnostics.get('method', '')}")]
+    facts = [("Made", made), ("Engine", engine)]
     parts = [_facts([*facts, ("Versions", ", ".join(f"{n} {v}" for n, v in versions))])]
     if command is not None:
         parts.append(f'<pre class="command"><code>{escape(command)}</code></pre>')

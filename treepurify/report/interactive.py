@@ -13,6 +13,11 @@ from treepurify.report.svg import inline_svg, new_axes
 __all__ = ["explorer", "findings_list", "prediction_maker"]
 
 _MAIN_SIZE = (4.6, 3.2)
+_CELLS = "Within a cell the model says the same for every value."
+_CURVES = (
+    "Effects that are curves, without steps, are read at the middle of a narrow cell, so that the "
+    "sum is close to the prediction but not equal to it."
+)
 
 
 def explorer(identifier: str, words: str) -> str:
@@ -24,7 +29,9 @@ def explorer(identifier: str, words: str) -> str:
     )
 
 
-def prediction_maker(share_left_out: float, left_out: Sequence[str]) -> str:
+def prediction_maker(
+    share_left_out: float, left_out: Sequence[str], *, has_curves: bool = False
+) -> str:
     """Return the empty place where a row is put together and explained."""
     missing = ""
     if left_out:
@@ -33,8 +40,8 @@ def prediction_maker(share_left_out: float, left_out: Sequence[str]) -> str:
             "for their size."
         )
     words = (
-        "Choose a value for each feature and see how the prediction comes about. Within a cell "
-        f"the model says the same for every value.{missing}"
+        "Choose a value for each feature and see how the prediction comes about. "
+        f"{_CURVES if has_curves else _CELLS}{missing}"
     )
     place = explorer("prediction-explorer", words)
     note = "<noscript><p>This part needs a browser that runs scripts.</p></noscript>"

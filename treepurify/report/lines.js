@@ -38,13 +38,30 @@
     }
   }
 
+  function middles(axis) {
+    return Float64Array.from({ length: axis.regular }, (_, cell) => (axis.edges[cell] + axis.edges[cell + 1]) / 2);
+  }
+
+  // The value of a curve through points, at its ends beyond them.
+  function between(places, values, x) {
+    const upper = places.findIndex((place) => place >= x);
+    if (upper <= 0) return values[upper < 0 ? places.length - 1 : 0];
+    const part = (x - places[upper - 1]) / (places[upper] - places[upper - 1]);
+    return (1 - part) * values[upper - 1] + part * values[upper];
+  }
+
   // The main effect on the cells of an axis of the pair, which may be coarser than its own.
-  function mainEffect(feature, axis, curve, output) {
+  function mainEffect(feature, axis, curve, output, smooth) {
     const found = new Float64Array(axis.cells);
     const term = data.terms.find((own) => own.features.length === 1 && own.features[0] === feature);
     const values = term && report.values(term, curve, output);
     if (!values) return found;
-    const own = data.axes[term.axes[0]], mass = report.mass(term), held = new Float64Array(axis.cells);
+    const own = data.axes[term.axes[0]];
+    if (smooth && axis.cuts && own.cuts) {
+      const at = (x) => (term.smooth ? between(middles(own), values, x) : values[own.cuts.filter((cut) => cut <= x).length]);
+      return middles(axis).map(at);
+    }
+    const mass = report.mass(term), held = new Float64Array(axis.cells);
     for (let cell = 0; cell < own.cells; cell++) {
       let place = cell;
       if (cell >= own.regular) place = axis.regular + cell - own.regular;
@@ -85,7 +102,7 @@
   // Draws a pair along its feature 0 or 1; `tell` is called with what a cell says.
   function lines({ term, along, withMain, curve, output, width, tell }) {
     const axis = data.axes[term.axes[along]], other = data.axes[term.axes[1 - along]];
-    const main = withMain ? mainEffect(axis.feature, axis, curve, output) : new Float64Array(axis.cells);
+    const main = withMain ? mainEffect(axis.feature, axis, curve, output, term.smooth) : new Float64Array(axis.cells);
     const pair = turned(term, along, report.values(term, curve, output));
     const values = pair.map((row, i) => row.map((value) => value + main[i]));
     const mass = turned(term, along, report.mass(term));
@@ -117,6 +134,11 @@
           const [a, b] = slot[i];
           if (!(b > a)) return;
           if (held && !(mass[i][j] > 0)) { joined = false; return; }
+          if (term.smooth && axis.cuts) {
+            text += `${joined ? "L" : "M"}${x((a + b) / 2)} ${y(row[j])}`;
+            joined = true;
+            return;
+          }
           // Categories and special cells stand for themselves.
           text += `${joined && axis.cuts && i < axis.regular ? "V" : `M${x(a)} `}${y(row[j])}H${x(b)}`;
           joined = true;

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.components import TensorComponent
+from treepurify.components import Component, Drawable, TensorComponent, tabulate
 from treepurify.decomposition import Decomposition
 from treepurify.grids.axis import FeatureAxis
+from treepurify.grids.drawing import cell_values
 from treepurify.grids.grid import Subset
 from treepurify.plots.axis_layout import lay_out_axis
 from treepurify.plots.terms import effect_label, margin_label, raw_effect
@@ -24,6 +25,8 @@ Array = npt.NDArray[np.float64]
 MOST_TABLE_BYTES = 2_600_000
 _MOST_CELLS_A_PAIR = 60_000
 _BYTES_A_CELL = 2.7
+# Components that are no tables are evaluated, which may call a function very often.
+_MOST_EVALUATED_PAIRS = 40
 # Steps of a table entry: sixteen bits with sign.
 _STEPS = 32_000
 
@@ -40,25 +43,33 @@ class Payload:
         Effects that are not in it, for its size or for their order.
     share_left_out : float
         Their share of the sum of the variances of the components.
+    has_curves : bool
+        Whether some effects are no tables, so that the middles of cells stand for them.
     """
 
     text: str
     left_out: tuple[str, ...]
     share_left_out: float
+    has_curves: bool
 
 
 @dataclass(eq=False)
 class _Axes:
     """The different axes of the tables, each packed once."""
 
+    d: Decomposition
     packed: list[dict[str, Any]] = field(default_factory=list)
     known: dict[tuple[int, int], int] = field(default_factory=dict)
 
-    def position(self, feature: int, axis: FeatureAxis) -> int:
+    def position(self, feature: int, axis: FeatureAxis, *, is_table: bool) -> int:
         key = (feature, id(axis))
         if key not in self.known:
             self.known[key] = len(self.packed)
-            self.packed.append(_packed_axis(feature, axis))
+            packed = _packed_axis(feature, axis)
+            if axis.is_categorical and not is_table:
+                values = cell_values(axis, self.d.inputs.features[feature])
+                packed["values"] = [None if np.isnan(value) else value for value in values]
+            self.packed.append(packed)
         return self.known[key]
 
 
@@ -82,20 +93,13 @@ def make_payload(
     table_bytes : int
         About how much pairs may take; the most important come first.
     """
-    axes = _Axes()
-    tensors = d.tensor_components()
-    mains = {s: c for s, c in tensors.items() if len(s) == 1}
-    order = sorted(
-        (s for s in tensors if len(s) == 2), key=lambda s: -float(tensors[s].variance.sum())
-    )
-    pairs: dict[Subset, TensorComponent] = {}
-    budget = float(table_bytes)
-    for subset in order:
-        size = tensors[subset].values.size
-        cost = _BYTES_A_CELL * size * (2 + len(others))
-        if size <= _MOST_CELLS_A_PAIR * d.n_outputs and cost <= budget:
-            pairs[subset] = tensors[subset]
-            budget -= cost
+    axes = _Axes(d)
+    mains = {
+        s: table
+        for s, component in d.components.items()
+        if len(s) == 1 and (table := tabulate(component, d.inputs)) is not None
+    }
+    pairs = _chosen_pairs(d, table_bytes / (2 + len(others)))
     left = [s for s in d.components if s not in mains and s not in pairs]
     document = {
         "outputs": list(d.output_names),
@@ -112,16 +116,43 @@ def make_payload(
         "rows": _packed_rows(d, X),
     }
     text = json.dumps(document, allow_nan=False, separators=(",", ":"))
-    share = _share(d, left)
-    return Payload(text.replace("<", "\\u003c"), tuple(d.term_name(s) for s in left), share)
+    share = _share(d, left, with_remainder=True)
+    has_curves = any(not isinstance(d.components[s], TensorComponent) for s in mains | pairs)
+    names = tuple(d.term_name(s) for s in left)
+    return Payload(text.replace("<", "\\u003c"), names, share, has_curves)
 
 
-def _share(d: Decomposition, subsets: Sequence[Subset]) -> float:
+def _chosen_pairs(d: Decomposition, table_bytes: float) -> dict[Subset, TensorComponent]:
+    """Return tables of the most important pairs that fit."""
+    can_be: list[tuple[Subset, Component]] = [
+        (s, c)
+        for s, c in d.components.items()
+        if len(s) == 2 and isinstance(c, TensorComponent | Drawable)
+    ]
+    can_be.sort(key=lambda entry: -float(np.nansum(entry[1].variance)))
+    pairs: dict[Subset, TensorComponent] = {}
+    evaluated = 0
+    for subset, component in can_be:
+        if not isinstance(component, TensorComponent):
+            evaluated += 1
+            if evaluated > _MOST_EVALUATED_PAIRS:
+                continue
+        table = tabulate(component, d.inputs)
+        if table is None or table.values.size > _MOST_CELLS_A_PAIR * d.n_outputs:
+            continue
+        cost = _BYTES_A_CELL * table.values.size
+        if cost <= table_bytes:
+            pairs[subset] = table
+            table_bytes -= cost
+    return pairs
+
+
+def _share(d: Decomposition, subsets: Sequence[Subset], *, with_remainder: bool = False) -> float:
     total = float(np.sum([component.variance for component in d.components.values()]))
     part = float(np.sum([d.components[s].variance for s in subsets])) if subsets else 0.0
     if d.remainder is not None and not np.any(np.isnan(d.remainder.variance)):
         rest = float(np.sum(d.remainder.variance))
-        total, part = total + rest, part + rest
+        total, part = total + rest, part + rest * with_remainder
     return part / total if total > 0 else 0.0
 
 
@@ -151,16 +182,21 @@ def _packed_term(
     others: Sequence[Decomposition],
     axes: _Axes,
 ) -> dict[str, Any]:
+    is_table = isinstance(d.components[subset], TensorComponent)
     curves = [component.values, raw_effect(d, component)]
     for other in others:
         same = other.components.get(subset)
         is_same = isinstance(same, TensorComponent) and same.values.shape == component.values.shape
-        curves.append(same.values if isinstance(same, TensorComponent) and is_same else None)
+        curves.append(
+            same.values if isinstance(same, TensorComponent) and is_same and is_table else None
+        )
+    named = zip(subset, component.axes, strict=True)
     return {
         "name": d.term_name(subset),
         "features": list(subset),
-        "axes": [axes.position(j, axis) for j, axis in zip(subset, component.axes, strict=True)],
+        "axes": [axes.position(j, axis, is_table=is_table) for j, axis in named],
         "share": _share(d, [subset]),
+        "smooth": not is_table,
         "curves": [None if values is None else _packed_table(values) for values in curves],
         "mass": _packed_table(component.mass[..., None]),
     }

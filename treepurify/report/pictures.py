@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from treepurify.components import TensorComponent
+from treepurify.components import Drawable, TensorComponent, tabulate
 from treepurify.decomposition import Decomposition
 from treepurify.plots import importance, main_effect, pair
 from treepurify.plots.importances import importance_size
@@ -41,7 +41,9 @@ def most_important(rows: list[TermRow], d: Decomposition, order: int, top: int) 
     """Return the `top` effects of an order, each with the output on which it is largest."""
     first: dict[str, TermRow] = {}
     for row in rows:
-        drawable = row.subset is not None and isinstance(d.components[row.subset], TensorComponent)
+        drawable = row.subset is not None and isinstance(
+            d.components[row.subset], TensorComponent | Drawable
+        )
         if row.order == order and drawable and row.share > 0:
             first.setdefault(row.name, row)
     return list(first.values())[:top]
@@ -58,8 +60,8 @@ def importance_picture(d: Decomposition, top: int) -> str:
 
 def main_effect_picture(d: Decomposition, row: TermRow) -> str:
     """Return a main effect before and after purification as a ``<figure>``."""
-    component = d.components[row.subset or ()]
-    if not isinstance(component, TensorComponent):
+    component = tabulate(d.components[row.subset or ()], d.inputs)
+    if component is None:
         return ""
     ax = new_axes(main_effect_size(component))
     main_effect(d, component.features[0], output=row.output, ax=ax)
@@ -67,13 +69,18 @@ def main_effect_picture(d: Decomposition, row: TermRow) -> str:
     words = f"Main effect of {row.name}: {_range(component.values[..., row.output])}"
     if raw is not None:
         words += f"; before purification {_range(raw[..., row.output])}"
-    return _Picture(ax, f"main-{component.features[0]}", _caption(d, row), f"{words}.").html()
+    return _Picture(
+        ax,
+        f"main-{component.features[0]}",
+        _caption(d, row) + _cells_in_words(d, component),
+        f"{words}.",
+    ).html()
 
 
 def pair_pictures(d: Decomposition, row: TermRow) -> str:
     """Return a pair after and, where known, before purification as ``<figure>`` elements."""
-    component = d.components[row.subset or ()]
-    if not isinstance(component, TensorComponent):
+    component = tabulate(d.components[row.subset or ()], d.inputs)
+    if component is None:
         return ""
     raw = raw_effect(d, component)
     key = _left_to_right(component)
@@ -85,7 +92,7 @@ def pair_pictures(d: Decomposition, row: TermRow) -> str:
         pair(d, key, output=row.output, before=before, ax=ax)
         state = "before purification" if before else "purified"
         words = f"Heatmap of the pair {row.name}, {state}: {_range(table[..., row.output])}."
-        caption = f"{_caption(d, row)} Hatched: no data."
+        caption = f"{_caption(d, row)} Hatched: no data.{_cells_in_words(d, component)}"
         if before:
             caption = "The same pair as the model carries it, main effects mixed in."
         prefix = "-".join(["pair", *map(str, key), "before" if before else "after"])
@@ -104,6 +111,15 @@ def _left_to_right(component: TensorComponent) -> tuple[int, int]:
 def _caption(d: Decomposition, row: TermRow) -> str:
     output = f", output {escape(d.output_names[row.output])}" if d.n_outputs > 1 else ""
     return f"<b>{escape(row.name)}</b>{output}: {row.share:.1%} of the variance."
+
+
+def _cells_in_words(d: Decomposition, table: TensorComponent) -> str:
+    """Return where an effect that is no table was evaluated; nothing for levels alone."""
+    numeric = [axis.n_regular for axis in table.axes if not axis.is_categorical]
+    if isinstance(d.components[table.features], TensorComponent) or not numeric:
+        return ""
+    cells = " by ".join(map(str, numeric))
+    return f" No table of cells: drawn by its values at the middles of {cells} cells."
 
 
 def _range(values: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> str:

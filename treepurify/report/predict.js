@@ -13,11 +13,13 @@
 
   // The value that stands for a cell: its middle, its code, or null for missing values.
   function valueOf(axis, cell) {
+    if (axis.values) return axis.values[cell];
     if (cell >= axis.regular) return axis.labels[cell] === "missing" ? null : axis.regular;
     return axis.cuts ? (axis.edges[cell] + axis.edges[cell + 1]) / 2 : cell;
   }
 
   function cellOf(axis, value) {
+    if (axis.values) return axis.values.indexOf(value);
     if (value === null) return axis.labels[axis.cells - 1] === "missing" ? axis.cells - 1 : -1;
     if (axis.cuts) return axis.cuts.filter((cut) => cut <= value).length;
     return value < axis.cells ? value : -1;

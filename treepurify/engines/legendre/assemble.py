@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from treepurify.columns import Columns
 from treepurify.components import Component, Remainder
 from treepurify.decomposition import Decomposition
 from treepurify.engines.black_box import FunctionRemainder
@@ -24,6 +25,8 @@ from treepurify.engines.legendre.scaling import Axis, LevelAxis
 from treepurify.engines.legendre.selection import Selected
 from treepurify.engines.legendre.solution import Coefficients, Split, remove_rest
 from treepurify.errors import SupportWarning
+from treepurify.features import FeatureSpec
+from treepurify.grids.drawing import mass_between, quantile_nodes
 
 __all__ = ["Fit", "assemble", "axis_words"]
 
@@ -33,6 +36,9 @@ Subset = tuple[int, ...]
 _CLIPPED_SHARE = 0.05
 _MOST_COSINES = 200
 _MOST_NAMED = 6
+# Quantiles between which the mass of a few hundred rows is known well enough to draw.
+_BINS_ALONE = 20
+_BINS_TOGETHER = 6
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,7 +157,28 @@ def _component(
         question.inputs,
         np.asarray(fit.rows.weights @ values**2),
         np.asarray(fit.rows.weights @ np.abs(values)),
+        *_drawing_nodes(question, fit, subset),
     )
+
+
+def _drawing_nodes(
+    question: Question, fit: Fit, subset: Subset
+) -> tuple[tuple[Array | None, ...], Array]:
+    """Return quantiles along continuous features, and the mass between them or of levels."""
+    counted = fit.rows.weights > 0
+    specs, values = [], []
+    for j in subset:
+        axis = fit.basis.axes[j]
+        if isinstance(axis, LevelAxis):
+            specs.append(FeatureSpec(axis.name, "categorical", n_codes=len(axis.levels)))
+            values.append(fit.rows.coordinates[j][counted])
+        else:
+            specs.append(FeatureSpec(axis.name))
+            values.append(question.columns.values[j][counted])
+    rows = Columns(tuple(specs), tuple(values), int(counted.sum()))
+    every = range(len(subset))
+    nodes = quantile_nodes(rows, every, _BINS_ALONE if len(subset) == 1 else _BINS_TOGETHER)
+    return tuple(nodes), mass_between(rows, every, nodes, fit.rows.weights[counted])
 
 
 def _remainder(

@@ -10,8 +10,10 @@ import numpy.typing as npt
 
 from treepurify.components import Component, ModelInputs
 from treepurify.engines.legendre.densities import Density, contract
-from treepurify.engines.legendre.scaling import Axis
+from treepurify.engines.legendre.scaling import Axis, LevelAxis
 from treepurify.errors import InvalidInputError
+from treepurify.grids.axis import FeatureAxis
+from treepurify.grids.drawing import cells_between
 from treepurify.grids.grid import Subset
 from treepurify.saving import savable
 
@@ -63,6 +65,10 @@ class LegendreComponent:
         Variance over the rows of the decomposition.
     mean_absolute : ndarray of float64, shape (n_outputs,)
         Mean absolute value over these rows.
+    nodes : tuple of (ndarray of float64 or None)
+        Quantiles of the rows along each feature; None for one with levels.
+    mass : ndarray of float64, shape (n_intervals or n_levels, ...)
+        Share of the rows between the nodes, or with each level.
     """
 
     features: Subset
@@ -73,6 +79,8 @@ class LegendreComponent:
     inputs: ModelInputs
     variance: Array
     mean_absolute: Array
+    nodes: tuple[Array | None, ...]
+    mass: Array
 
     def __repr__(self) -> str:
         """Return the features and the size, not the coefficients."""
@@ -95,6 +103,17 @@ class LegendreComponent:
         coordinates = {j: axis.coordinates(columns.values[j]) for j, axis in self.axes.items()}
         total = evaluate_terms(self.terms, self.axes, self.degree, coordinates)
         return np.asarray(total - self.shift)
+
+    def drawing_cells(self) -> tuple[tuple[FeatureAxis, ...], Array]:
+        """Return fine axes over the range of the rows or of the levels, and their cells' mass."""
+        specs = [self.inputs.features[j] for j in self.features]
+        cells, mass = cells_between(specs, self.nodes, self.mass)
+        own = [self.axes[j] for j in self.features]
+        named = zip(cells, own, specs, strict=True)
+        axes = [
+            axis.cells(spec) if isinstance(axis, LevelAxis) else cell for cell, axis, spec in named
+        ]
+        return tuple(axes), mass
 
 
 def evaluate_terms(

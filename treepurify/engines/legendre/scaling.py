@@ -1,6 +1,6 @@
 """Bring each feature to the interval [-1, 1], or to levels."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -11,6 +11,7 @@ from treepurify.columns import Columns
 from treepurify.engines.legendre.polynomials import legendre_table
 from treepurify.errors import InvalidInputError
 from treepurify.features import FeatureSpec
+from treepurify.grids.axis import FeatureAxis
 from treepurify.saving import savable
 
 __all__ = ["Axis", "ContinuousAxis", "LevelAxis", "Scaling", "fit_axes"]
@@ -162,6 +163,18 @@ class LevelAxis:
     def norms(self, degree: int) -> Array:
         """Return ones: contrasts have no other scale."""
         return np.ones(len(self.levels) - 1)
+
+    def cells(self, spec: FeatureSpec) -> FeatureAxis:
+        """Return the levels as the cells of a figure, in the same order."""
+        has_missing = bool(np.isnan(self.levels[-1]))
+        known = self.levels[: len(self.levels) - has_missing].tolist()
+        labels: list[Hashable] = [int(level) if level.is_integer() else level for level in known]
+        has_other = False
+        if spec.is_categorical:
+            has_other = bool(known) and known[-1] >= spec.n_codes
+            names = spec.categories or range(spec.n_codes)
+            labels = [names[int(code)] for code in known[: len(known) - has_other]]
+        return FeatureAxis(self.name, None, tuple(labels), has_other, has_missing)
 
 
 Axis = ContinuousAxis | LevelAxis
