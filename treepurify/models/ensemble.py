@@ -146,8 +146,16 @@ class TreeEnsemble(ParsedModel):
 def _check_structure(ensemble: TreeEnsemble) -> None:
     """Refuse node tables that a traversal could run out of; files can be damaged."""
     n_nodes = len(ensemble.feature)
+    by_node = ("cut", "left", "right", "missing_left", "category_ptr", "value")
+    if any(len(getattr(ensemble, name)) != n_nodes for name in by_node):
+        raise UnsupportedModelError("the model is damaged: its node tables differ in length")
     inner = ensemble.feature >= 0
     problems = []
+    if len(ensemble.tree_output) != ensemble.n_trees or int(ensemble.tree_ptr[0]) != 0:
+        problems.append("the trees are not counted from the first node on")
+    n_values = ensemble.n_outputs if np.any(ensemble.tree_output < 0) else 1
+    if ensemble.value.ndim != 2 or ensemble.value.shape[1] < n_values:
+        problems.append("the leaves do not have one value an output")
     if int(ensemble.tree_ptr[-1]) != n_nodes or np.any(np.diff(ensemble.tree_ptr) < 1):
         problems.append("tree boundaries do not cover the nodes")
     if np.any(ensemble.feature >= ensemble.n_features):

@@ -12,6 +12,7 @@ import zipfile
 import zlib
 from collections.abc import Callable
 from dataclasses import asdict
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,9 @@ __all__ = ["load", "save_decomposition"]
 FORMAT = "treepurify decomposition"
 VERSION = 2
 _DOCUMENT = "decomposition.json"
+# Tables of zeros pack to a thousandth; what is larger than this is not all zeros.
+_ALWAYS_UNPACKED = 2 << 30
+_MOST_TIMES_PACKED = 200
 # What zipfile, json, NumPy and constructors raise on bytes that are not theirs; RuntimeError
 # covers archives that claim to be encrypted or compressed in an unknown way.
 _DAMAGE = (
@@ -142,9 +146,49 @@ def load(path: str | Path, *, function: Any = None) -> Decomposition:
         ) from error
     if ask is not None and not decoder.needs_function:
         raise InvalidInputError(f"{path} needs no function: leave `function` out")
-    for check in decoder.checks:
-        check()
+    try:
+        for check in decoder.checks:
+            check()
+    except InvalidInputError:
+        raise
+    except _DAMAGE as error:
+        if isinstance(error, SavedFileError):
+            raise
+        raise SavedFileError(
+            f"{path} is damaged: its parts do not fit together ({type(error).__name__}: {error})"
+        ) from error
     return d
+
+
+def _check_size(archive: zipfile.ZipFile, path: str | Path) -> None:
+    """Refuse to unpack what no decomposition packs so tightly."""
+    unpacked = sum(entry.file_size for entry in archive.infolist())
+    packed = sum(entry.compress_size for entry in archive.infolist())
+    if unpacked > max(_ALWAYS_UNPACKED, _MOST_TIMES_PACKED * packed):
+        raise SavedFileError(
+            f"{path} would take {unpacked / 2**30:.1f} GiB when unpacked from "
+            f"{packed / 2**20:.1f} MiB: no decomposition does, so it is not read"
+        )
+
+
+def _read_array(content: bytes) -> npt.NDArray[Any]:
+    """Return an array whose shape is that of the bytes that are there, before any are copied."""
+    entry = io.BytesIO(content)
+    version = np.lib.format.read_magic(entry)
+    if version == (1, 0):
+        shape, is_fortran, dtype = np.lib.format.read_array_header_1_0(entry)
+    else:
+        shape, is_fortran, dtype = np.lib.format.read_array_header_2_0(entry)
+    if dtype.kind not in "biuf":
+        raise SavedFileError(f"the file holds an array of {dtype}: only numbers are read")
+    size = prod(shape) * dtype.itemsize
+    there = len(content) - entry.tell()
+    if size != there or min(shape, default=0) < 0:
+        raise SavedFileError(
+            f"the file holds {there} bytes for an array of shape {shape}, which takes {size}"
+        )
+    array = np.frombuffer(content, dtype=dtype, offset=entry.tell())
+    return array.reshape(shape, order="F" if is_fortran else "C").copy()
 
 
 def _as_function(function: Any) -> Callable[[Any], Any] | None:
@@ -167,6 +211,7 @@ def _plain(value: Any) -> Any:
 def _read_archive(
     archive: zipfile.ZipFile, path: str | Path, function: Callable[[Any], Any] | None
 ) -> tuple[Decomposition, Decoder]:
+    _check_size(archive, path)
     document = json.loads(archive.read(_DOCUMENT))
     if document["format"] != FORMAT:
         raise SavedFileError(f"{path} holds {document['format']!r}, not a {FORMAT}")
@@ -178,8 +223,7 @@ def _read_archive(
         )
 
     def array(number: int) -> npt.NDArray[Any]:
-        entry = io.BytesIO(archive.read(f"{number}.npy"))
-        return np.asarray(np.load(entry, allow_pickle=False))
+        return _read_array(archive.read(f"{number}.npy"))
 
     decoder = Decoder(document["objects"], array, function)
     covariances = document["covariances"]

@@ -1,0 +1,148 @@
+"""Damaged and forged files are refused before they reach memory or compiled code."""
+
+import io
+import json
+import tracemalloc
+import zipfile
+
+import numpy as np
+import pytest
+from sklearn.ensemble import GradientBoostingRegressor
+
+import treepurify as tp
+
+
+@pytest.fixture(scope="module")
+def X():
+    return np.random.default_rng(0).normal(size=(200, 5)).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def saved(X, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("saved")
+    y = X[:, 0] * X[:, 1] * X[:, 2] + X[:, 3]
+    model = GradientBoostingRegressor(n_estimators=8, max_depth=4, random_state=0).fit(X, y)
+    quiet = {"progress": False}
+    deep = GradientBoostingRegressor(n_estimators=30, max_depth=6, random_state=0).fit(X, y)
+    independent = tp.purify(deep, X, order=4, weights="independent", **quiet)
+    independent.save(folder / "boxes.tpz")
+    tp.partial_dependence_anova(model, X, order=None, **quiet).save(folder / "patterns.tpz")
+    tp.ale_anova(model, X, bins=4, **quiet).save(folder / "ale.tpz")
+    smooth = tp.legendre_anova(y, X, degree=2, scaling="tanh", **quiet)
+    smooth.save(folder / "legendre.tpz")
+    return folder
+
+
+def entries_of(path):
+    with zipfile.ZipFile(path) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def rewritten(entries, path):
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in entries.items():
+            archive.writestr(name, content)
+    return path
+
+
+def array_bytes(array):
+    entry = io.BytesIO()
+    np.save(entry, array)
+    return entry.getvalue()
+
+
+def number_of(entries, kind, field):
+    """Return the number of the array that a field of the first object of a kind refers to."""
+    document = json.loads(entries["decomposition.json"])
+    fields = next(own["fields"] for own in document["objects"] if own["kind"] == kind)
+    return fields[field]["array"]
+
+
+@pytest.mark.parametrize(
+    ("file", "kind", "field", "change"),
+    [
+        ("boxes", "leaf boxes", "run_ptr", lambda a: a + 10**9),
+        ("patterns", "leaf boxes", "entry_ptr", lambda a: a[::-1]),
+        ("patterns", "leaf boxes", "output", lambda a: a + 10**6),
+        ("patterns", "leaf boxes", "leaf_subset", lambda a: a + 10**6),
+        ("patterns", "leaf boxes", "entry_feature", lambda a: a * 0 + 3),
+        ("patterns", "leaf boxes", "values", lambda a: a[:1]),
+        ("patterns", "leaf boxes", "run_stop", lambda a: a[:1]),
+        ("boxes", "boxes", "probability", lambda a: a[:1]),
+        ("patterns", "pattern shares", "slot_ptr", lambda a: a + 10**9),
+        ("patterns", "pattern shares", "choose", lambda a: a + 10**6),
+        ("patterns", "pattern shares", "share", lambda a: a[:1]),
+        ("patterns", "leaf boxes", "run_start", lambda a: a.astype(float)),
+        ("ale", "trees", "tree_ptr", lambda a: a - 10**9),
+        ("ale", "trees", "cut", lambda a: a[:1]),
+        ("ale", "trees", "right", lambda a: a + 10**6),
+        ("ale", "trees", "value", lambda a: a[:, :0]),
+        ("ale", "trees", "tree_output", lambda a: a[:1]),
+    ],
+)
+def test_tables_that_compiled_code_would_run_out_of(saved, tmp_path, file, kind, field, change):
+    entries = entries_of(saved / f"{file}.tpz")
+    name = f"{number_of(entries, kind, field)}.npy"
+    entries[name] = array_bytes(change(np.load(io.BytesIO(entries[name]))))
+    with pytest.raises(tp.SavedFileError):
+        tp.load(rewritten(entries, tmp_path / "forged.tpz"))
+
+
+def test_untouched_files_pass_every_check(saved, tmp_path, X):
+    for path in saved.iterdir():
+        again = tp.load(rewritten(entries_of(path), tmp_path / path.name))
+        for component in again.components.values():
+            assert np.all(np.isfinite(component.evaluate(X)))
+
+
+def test_a_huge_claimed_shape_allocates_nothing(saved, tmp_path):
+    entries = entries_of(saved / "ale.tpz")
+    name = f"{number_of(entries, 'trees', 'cut')}.npy"
+    entry = io.BytesIO()
+    claimed = {"descr": "<f8", "fortran_order": False, "shape": (2**33,)}
+    np.lib.format.write_array_header_1_0(entry, claimed)
+    entries[name] = entry.getvalue() + b"\0" * 64
+    path = rewritten(entries, tmp_path / "huge.tpz")
+    tracemalloc.start()
+    with pytest.raises(tp.SavedFileError, match="64 bytes for an array"):
+        tp.load(path)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 2e7
+
+
+@pytest.mark.parametrize("array", [np.array([{}], dtype=object), np.array(["a"])])
+def test_only_numbers_are_read(saved, tmp_path, array):
+    entries = entries_of(saved / "ale.tpz")
+    entry = io.BytesIO()
+    np.save(entry, array, allow_pickle=True)
+    entries[f"{number_of(entries, 'trees', 'cut')}.npy"] = entry.getvalue()
+    with pytest.raises(tp.SavedFileError, match="only numbers"):
+        tp.load(rewritten(entries, tmp_path / "objects.tpz"))
+
+
+def test_what_unpacks_without_end_is_not_unpacked(saved, tmp_path, monkeypatch):
+    monkeypatch.setattr("treepurify.storage.archive._ALWAYS_UNPACKED", 1 << 20)
+    entries = entries_of(saved / "ale.tpz")
+    entries["filler.npy"] = bytes(8 << 20)
+    with pytest.raises(tp.SavedFileError, match="no decomposition does"):
+        tp.load(rewritten(entries, tmp_path / "bomb.tpz"))
+
+
+def test_bytes_turned_at_random_change_nothing_unseen(saved, tmp_path, X):
+    rng = np.random.default_rng(0)
+    content = (saved / "patterns.tpz").read_bytes()
+    truth = tp.load(saved / "patterns.tpz").evaluate(X)
+    refused = 0
+    for _ in range(60):
+        damaged = bytearray(content)
+        damaged[rng.integers(len(content))] ^= int(rng.integers(1, 256))
+        path = tmp_path / "damaged.tpz"
+        path.write_bytes(damaged)
+        try:
+            d = tp.load(path)
+        except tp.SavedFileError:
+            refused += 1
+            continue
+        np.testing.assert_array_equal(d.evaluate(X), truth)
+    assert refused > 40
