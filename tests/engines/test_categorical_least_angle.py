@@ -186,3 +186,15 @@ def test_what_cannot_be_selected_is_refused():
     many = rng.integers(0, 20, size=(3000, 6))
     with pytest.raises(MemoryBudgetError, match="smaller order"):
         quiet(np.arange(3000.0), many, selection="lars", memory_budget=1 << 22)
+
+
+@pytest.mark.parametrize("rank", [None, 5])
+def test_rounding_of_a_constant_function_is_no_effect(rank):
+    X = np.random.default_rng(3).integers(0, 3, size=(400, 4))
+    values = np.stack([np.full(400, 0.3), X[:, 0] * X[:, 1]], axis=1)
+    d = quiet(values[:, 0], X, order=2, selection="lars", rank=rank)
+    assert list(d) == []
+    assert d.intercept == pytest.approx(0.3)
+    both = quiet(values, X, order=2, selection="lars", rank=rank)
+    alone = quiet(values[:, 1], X, order=2, selection="lars", rank=rank)
+    assert list(both) == list(alone)

@@ -154,6 +154,10 @@ def test_empty_and_wrong_problems():
         lars_path(np.eye(1), np.ones(1), 1.0, method="ridge")
     with pytest.raises(InvalidInputError, match="max_terms"):
         lars_path(np.eye(1), np.ones(1), 1.0, max_terms=-1)
+    with pytest.raises(InvalidInputError, match="max_steps"):
+        lars_path(np.eye(1), np.ones(1), 1.0, max_steps=-1)
+    with pytest.raises(InvalidInputError, match="max_terms"):
+        lars_path(np.eye(1), np.ones(1), 1.0, max_terms=1.5)
     with pytest.raises(InvalidInputError, match="more rows than columns"):
         full_fit(np.eye(3), np.ones(3), 10.0, 4)
     with pytest.raises(InvalidInputError, match="criterion"):

@@ -338,7 +338,7 @@ def test_bad_input():
         partial_dependence_anova(ensemble, background, sample_weight=np.ones(3))
     with pytest.raises(InvalidInputError, match="missing_cells"):
         partial_dependence_anova(ensemble, background, missing_cells="never")
-    with pytest.raises(InvalidInputError, match="a cell for them"):
+    with pytest.raises(InvalidInputError, match="no cell for them"):
         partial_dependence_anova(ensemble, background)[0].evaluate(np.full((1, 3), np.nan))
     with pytest.raises(MemoryBudgetError):
         partial_dependence_anova(ensemble, background, memory_budget=100)

@@ -9,7 +9,15 @@ import numpy.typing as npt
 from treepurify._kernels.lars import least_angle_path
 from treepurify.errors import InvalidInputError
 
-__all__ = ["Criterion", "FullFit", "LarsPath", "PathMethod", "full_fit", "lars_path"]
+__all__ = [
+    "Criterion",
+    "FullFit",
+    "LarsPath",
+    "PathMethod",
+    "TooFewRowsError",
+    "full_fit",
+    "lars_path",
+]
 
 Array = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
@@ -20,6 +28,10 @@ _TIE = 1e-9
 _PIVOT_SHARE = 1e-11
 _RANK_SHARE = 1e-11
 _LEAST_NOISE = 1e-14
+
+
+class TooFewRowsError(InvalidInputError):
+    """There are no more rows than independent columns: the noise has no estimate."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +133,7 @@ def full_fit(gram: Array, correlations: Array, total: float, n_rows: float) -> F
 
     Raises
     ------
-    InvalidInputError
+    TooFewRowsError
         If there are no more rows than independent columns: the noise has no estimate then.
     """
     from scipy.linalg import solve_triangular
@@ -140,7 +152,7 @@ def full_fit(gram: Array, correlations: Array, total: float, n_rows: float) -> F
     rest = max(total - float(solved @ solved), 0.0)
     freedom = n_rows - rank - 1
     if freedom <= 0:
-        raise InvalidInputError(
+        raise TooFewRowsError(
             f"an information criterion needs more rows than columns to estimate the noise; got "
             f"{n_rows:.0f} rows and {rank} independent columns. Lower the order or the degree, or "
             "the number of candidates."
@@ -206,7 +218,10 @@ def lars_path(
     """
     matrix = np.ascontiguousarray(gram, dtype=np.float64)
     right = np.array(correlations, dtype=np.float64)
-    _check(matrix, right, total, method, max_terms)
+    _check(matrix, right, total, method)
+    for called, most in (("max_terms", max_terms), ("max_steps", max_steps)):
+        if most is not None and (not isinstance(most, int | np.integer) or most < 0):
+            raise InvalidInputError(f"{called} must be a whole number from 0 up, got {most!r}")
     n_columns = len(right)
     penalty, noise, floor = 0.0, 1.0, 0.0
     if stop is not None:
@@ -238,7 +253,7 @@ def _penalty(name: str, n_rows: float) -> float:
     return float(np.log(n_rows)) if name == "bic" else 2.0
 
 
-def _check(matrix: Array, right: Array, total: float, method: Any, max_terms: int | None) -> None:
+def _check(matrix: Array, right: Array, total: float, method: Any) -> None:
     if matrix.ndim != 2 or right.ndim != 1 or matrix.shape != (len(right), len(right)):
         raise InvalidInputError(
             "gram must be square with one row an entry of correlations; got shapes "
@@ -249,5 +264,3 @@ def _check(matrix: Array, right: Array, total: float, method: Any, max_terms: in
         raise InvalidInputError("gram, correlations and total must be finite, total not negative")
     if method not in get_args(PathMethod):
         raise InvalidInputError(f'method must be "lasso" or "lar", got {method!r}')
-    if max_terms is not None and max_terms < 0:
-        raise InvalidInputError(f"max_terms must not be negative, got {max_terms}")

@@ -20,8 +20,7 @@ from treepurify.engines.categorical.columns import SparseRows
 from treepurify.engines.categorical.functions import SubsetFunctions, selected_functions
 from treepurify.engines.categorical.observations import Observations
 from treepurify.engines.categorical.solution import Fit
-from treepurify.engines.least_angle import FullFit, full_fit, lars_path
-from treepurify.errors import InvalidInputError
+from treepurify.engines.least_angle import FullFit, TooFewRowsError, full_fit, lars_path
 from treepurify.grids.grid import Subset
 from treepurify.progress import ProgressReport
 
@@ -36,6 +35,8 @@ _MOST_REFINEMENTS = 6
 _LEFT = 1e-7
 # Share of a column's square that earlier columns must leave for it to be independent.
 _PIVOT_SHARE = 1e-11
+# A mean over rows is known to about so much of the largest value.
+_ROUNDING = 1e-14
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,8 +115,11 @@ def fit_by_least_angle(
     known, functions = _candidates(observations, subsets, memory_budget, progress)
     system = _system(known, functions, memory_budget, progress)
     centred = observations.values - observations.mass @ observations.values
-    right = _inner_products(observations, known, system, centred)
     total = np.asarray(observations.mass @ centred**2 + observations.within)
+    # What is constant but for rounding has no effects to select.
+    varies = np.sqrt(total) > _ROUNDING * np.abs(observations.values).max(axis=0, initial=0.0)
+    centred, total = np.where(varies, centred, 0.0), np.where(varies, total, 0.0)
+    right = _inner_products(observations, known, system, centred)
     _, independent = _factor(system.gram)
     noise: tuple[float, ...] = ()
     if rank is not None:
@@ -262,8 +266,8 @@ def _best_on_path(
 def _full_fit(gram: Array, right: Array, total: float, n_rows: float) -> FullFit:
     try:
         return full_fit(gram, right, total, n_rows)
-    except InvalidInputError as error:
-        raise InvalidInputError(
+    except TooFewRowsError as error:
+        raise TooFewRowsError(
             f'selection="lars" chooses by BIC, which needs more rows ({n_rows:.0f}) than '
             "independent functions to tell effects from noise: pass a smaller order, or a rank"
         ) from error

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import combinations
+from math import comb
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -17,7 +18,13 @@ from treepurify.engines.legendre.densities import (
     grid_density,
     series_densities,
 )
-from treepurify.engines.legendre.design import Basis, Rows, measure_moments, scaled_rows
+from treepurify.engines.legendre.design import (
+    Basis,
+    Rows,
+    count_columns,
+    measure_moments,
+    scaled_rows,
+)
 from treepurify.engines.legendre.reading import Question, read_question
 from treepurify.engines.legendre.scaling import Axis, fit_axes
 from treepurify.engines.legendre.screening import screen
@@ -36,6 +43,8 @@ Subset = tuple[int, ...]
 
 _BUDGET = 4 << 30
 _MOST_ORDER = 3
+# What a tuple of features takes in the list of all of them.
+_BYTES_A_SUBSET = 400
 
 
 def legendre_anova(
@@ -186,19 +195,21 @@ def _candidates(
     report: ProgressReport,
 ) -> tuple[Basis, int]:
     """Return the columns to choose from, and how many were left out before."""
-    mains = [(j,) for j in axes]
-    others = [s for size in range(2, order + 1) for s in combinations(axes, size)]
-    basis = Basis(axes, make(mains), degree)
-    sizes = {s: int(np.prod(basis.shape(s))) for s in (*mains, *others)}
-    total = sum(sizes.values())
-    n_columns = min(total, max(selection.max_candidates, basis.n_columns))
-    n_values = question.values.shape[1] * (len(others) + len(mains))
+    total = count_columns(axes, order, degree)
+    n_mains = count_columns(axes, 1, degree)
+    n_subsets = sum(comb(len(axes), size) for size in range(1, order + 1))
+    n_columns = min(total, max(selection.max_candidates, n_mains))
+    # A component has a column or more.
+    n_values = question.values.shape[1] * min(n_subsets, n_columns)
     check_budget(
-        8 * (4 * n_columns**2 + rows.n_rows * (n_values + 2 * len(axes))),
+        8 * (4 * n_columns**2 + rows.n_rows * (n_values + 2 * len(axes)))
+        + _BYTES_A_SUBSET * n_subsets,
         _BUDGET,
         f"inner products of {n_columns} columns and components on {rows.n_rows} rows",
         "Lower the degree or the order, use fewer rows, or lower max_candidates of TermSelection.",
     )
+    others = [s for size in range(2, order + 1) for s in combinations(axes, size)]
+    basis = Basis(axes, make([(j,) for j in axes]), degree)
     if total > selection.max_candidates:
         others = screen(
             basis, others, rows, question.values, make, selection.max_candidates, report
@@ -210,7 +221,8 @@ def _candidates(
 def _check_options(
     order: int, degree: int, density: str, density_degree: int, density_clip: float
 ) -> None:
-    if order not in range(1, _MOST_ORDER + 1):
+    is_whole = isinstance(order, int | np.integer) and not isinstance(order, bool)
+    if not is_whole or not 1 <= order <= _MOST_ORDER:
         raise InvalidInputError(f"order must be 1, 2 or 3, got {order!r}")
     for name, value, least in (("degree", degree, 1), ("density_degree", density_degree, 0)):
         if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
@@ -219,5 +231,6 @@ def _check_options(
         raise InvalidInputError(
             f"density must be one of {', '.join(get_args(DensityName))}, got {density!r}"
         )
-    if not (np.isfinite(density_clip) and density_clip > 0):
+    is_number = isinstance(density_clip, int | float | np.number)
+    if not (is_number and np.isfinite(density_clip) and density_clip > 0):
         raise InvalidInputError(f"density_clip must be a positive number, got {density_clip!r}")

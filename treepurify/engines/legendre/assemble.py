@@ -166,7 +166,8 @@ def _drawing_nodes(
 ) -> tuple[tuple[Array | None, ...], Array]:
     """Return quantiles along continuous features, and the mass between them or of levels."""
     counted = fit.rows.weights > 0
-    specs, values = [], []
+    specs: list[FeatureSpec] = []
+    values: list[Array] = []
     for j in subset:
         axis = fit.basis.axes[j]
         if isinstance(axis, LevelAxis):
@@ -174,7 +175,7 @@ def _drawing_nodes(
             values.append(fit.rows.coordinates[j][counted])
         else:
             specs.append(FeatureSpec(axis.name))
-            values.append(question.columns.values[j][counted])
+            values.append(question.columns.values[j][counted].astype(np.float64))
     rows = Columns(tuple(specs), tuple(values), int(counted.sum()))
     every = range(len(subset))
     nodes = quantile_nodes(rows, every, _BINS_ALONE if len(subset) == 1 else _BINS_TOGETHER)

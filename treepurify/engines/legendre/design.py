@@ -12,7 +12,16 @@ from treepurify.columns import Columns
 from treepurify.engines.legendre.densities import Density
 from treepurify.engines.legendre.scaling import Axis
 
-__all__ = ["Basis", "Moments", "Rows", "design_blocks", "measure_moments", "scaled_rows"]
+__all__ = [
+    "Basis",
+    "Moments",
+    "Rows",
+    "centred_values",
+    "count_columns",
+    "design_blocks",
+    "measure_moments",
+    "scaled_rows",
+]
 
 Array = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
@@ -21,6 +30,8 @@ Subset = tuple[int, ...]
 _BLOCK_BYTES = 48 << 20
 _LEAST_ROWS = 256
 _MOST_ROWS = 8192
+# A mean over rows is known to about so much of the largest value.
+_ROUNDING = 1e-14
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +71,16 @@ class Basis:
     def n_columns(self) -> int:
         """Number of columns."""
         return max((part.stop for part in self.slices.values()), default=0)
+
+
+def count_columns(axes: Mapping[int, Axis], order: int, degree: int) -> int:
+    """Return the number of columns of all subsets of up to `order` features."""
+    by_order = [1] + [0] * order
+    for axis in axes.values():
+        own = axis.n_functions(degree)
+        for size in range(order, 0, -1):
+            by_order[size] += own * by_order[size - 1]
+    return sum(by_order[1:])
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +126,7 @@ class Moments:
     covariances : ndarray of float64, shape (n_columns, n_outputs)
         Covariances of the columns with the function.
     value_means, value_squares : ndarray of float64, shape (n_outputs,)
-        Mean and variance of the function.
+        Mean and variance of the function; a variance that is rounding counts as zero.
     """
 
     gram: Array
@@ -175,12 +196,14 @@ def measure_moments(basis: Basis, rows: Rows, values: Array) -> Moments:
     """
     from scipy.linalg.blas import dsyr, dsyrk
 
+    value_means, centred = centred_values(values, rows.weights)
+    squares = rows.weights @ centred**2
     n_columns = basis.n_columns
     gram = np.zeros((n_columns, n_columns), order="F")
     means = np.zeros(n_columns)
     covariances = np.zeros((n_columns, values.shape[1]))
-    value_means = rows.weights @ values
-    centred = values - value_means
+    if n_columns == 0:
+        return Moments(gram, means, covariances, value_means, squares)
     shift: Array | None = None
     equal = float(rows.weights[0]) if np.ptp(rows.weights) == 0 else None
     for start, stop, block in design_blocks(basis, rows):
@@ -196,14 +219,21 @@ def measure_moments(basis: Basis, rows: Rows, values: Array) -> Moments:
         gram = dsyrk(scale, block, beta=1.0, c=gram, trans=1, lower=1, overwrite_c=1)
     if shift is None:
         shift = np.zeros(n_columns)
-    if n_columns:
-        gram = dsyr(-1.0, means, lower=1, a=gram, overwrite_a=1)
+    gram = dsyr(-1.0, means, lower=1, a=gram, overwrite_a=1)
     # The transpose of the lower triangle in Fortran order is an upper one in C order.
     filled = gram.T
     mirror_upper(filled)
     covariances -= np.outer(means, rows.weights @ centred)
-    squares = rows.weights @ centred**2
     return Moments(filled, means + shift, covariances, value_means, squares)
+
+
+def centred_values(values: Array, weights: Array) -> tuple[Array, Array]:
+    """Return the means, and the values about them; zero where these differ by rounding only."""
+    means = weights @ values
+    centred = values - means
+    scale = np.abs(values).max(axis=0, initial=0.0)
+    is_constant = np.sqrt(weights @ centred**2) <= _ROUNDING * scale
+    return np.asarray(means), np.where(is_constant, 0.0, centred)
 
 
 def mirror_upper(matrix: Array, block: int = 512) -> None:

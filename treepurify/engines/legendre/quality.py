@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify.certificate import Certificate
+from treepurify.engines.legendre.design import centred_values
 
 __all__ = ["Quality", "certify", "measure_quality"]
 
@@ -58,7 +59,7 @@ def measure_quality(
     coordinates: Mapping[int, Array],
 ) -> Quality:
     """Return the figures for components given on the rows, shape (n_rows, n_outputs) each."""
-    centred = values - weights @ values
+    _, centred = centred_values(values, weights)
     variance = weights @ centred**2
     residual = centred.copy()
     for part in parts.values():

@@ -93,7 +93,7 @@ def _given_values(values: Any, n_rows: int) -> Array:
             f"{array.dtype}"
         )
     numbers = array.astype(np.float64).reshape(len(array), -1) if array.ndim else np.zeros((0, 1))
-    if array.ndim not in (1, 2) or len(numbers) != n_rows:
+    if array.ndim not in (1, 2) or len(numbers) != n_rows or numbers.shape[1] == 0:
         raise InvalidInputError(
             f"values must have shape ({n_rows},) or ({n_rows}, n_outputs), one value a row; got "
             f"shape {array.shape}"

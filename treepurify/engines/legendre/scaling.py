@@ -22,6 +22,8 @@ Scaling = Literal["auto", "tanh", "minmax", "rank", "levels"]
 _MOST_KNOTS = 129
 _MOST_LEVELS = 10
 _CONSTANT = 1e-12
+# The cube of a slope between values must fit into a float64.
+_LARGEST = 1e100
 
 
 @savable("scaled feature")
@@ -217,6 +219,11 @@ def fit_axes(
 def _scaling_by_feature(
     features: Sequence[FeatureSpec], scaling: str | Mapping[str, str]
 ) -> list[str]:
+    if not isinstance(scaling, str | Mapping):
+        raise InvalidInputError(
+            f"scaling must be one of {', '.join(get_args(Scaling))}, or a mapping of feature names "
+            f"to these; got {scaling!r}"
+        )
     names = [spec.name for spec in features]
     given = {} if isinstance(scaling, str) else dict(scaling)
     unknown = [name for name in given if name not in names]
@@ -252,6 +259,13 @@ def _fit_axis(
     low, high = float(distinct[0]), float(distinct[-1])
     if high - low <= _CONSTANT * max(abs(low), abs(high)):
         return None
+    least = float(np.min(np.diff(distinct)))
+    if high - low > _LARGEST or (least < 1.0 / _LARGEST and scaling in ("auto", "rank")):
+        raise InvalidInputError(
+            f"feature {spec.name!r} spans {high - low:.3g} with values as close as {least:.3g}: "
+            f"powers of such numbers overflow. Bring it to another unit, or leave rows beyond "
+            f"{_LARGEST:g} out."
+        )
     none = np.empty(0)
     if scaling == "tanh":
         mean = float(weights @ values)

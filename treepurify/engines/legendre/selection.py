@@ -6,8 +6,14 @@ from typing import Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.engines.least_angle import Criterion, PathMethod, full_fit, lars_path
-from treepurify.engines.legendre.design import Basis, Moments
+from treepurify.engines.least_angle import (
+    Criterion,
+    PathMethod,
+    TooFewRowsError,
+    full_fit,
+    lars_path,
+)
+from treepurify.engines.legendre.design import Basis, Moments, count_columns
 from treepurify.errors import InvalidInputError
 from treepurify.weights.weighting import outer_product
 
@@ -47,7 +53,7 @@ class TermSelection:
     max_candidates : int
         Most columns that the path may choose from. If there are more, all columns of main
         effects and the interaction columns most correlated with what main effects leave
-        over are kept; ``diagnostics["selection"]`` says how many were not.
+        over are kept; ``diagnostics["fit"]`` says how many were not.
 
     Raises
     ------
@@ -134,8 +140,29 @@ def select_terms(
     for k in range(n_outputs):
         total = n_rows * float(moments.value_squares[k])
         right = n_rows * scale * moments.covariances[kept, k]
-        found.append(_select(gram, right, total, kept, selection, n_rows))
+        try:
+            found.append(_select(gram, right, total, kept, selection, n_rows))
+        except TooFewRowsError as error:
+            raise TooFewRowsError(f"{error} {_what_fits(basis, n_rows)}") from error
     return found
+
+
+def _what_fits(basis: Basis, n_rows: float) -> str:
+    """Return the largest degree of each order whose columns are fewer than the rows."""
+    order = max(len(subset) for subset in basis.densities)
+    largest = []
+    for size in range(order, 0, -1):
+        fits = (
+            degree
+            for degree in range(basis.degree, 0, -1)
+            if count_columns(basis.axes, size, degree) < n_rows - 1
+        )
+        degree = next(fits, None)
+        if degree is not None:
+            largest.append(f"order={size} up to degree={degree}")
+    if not largest:
+        return "Not even main effects of degree 1 have so few columns."
+    return f"These rows can hold {', or '.join(largest)}."
 
 
 def _select(
