@@ -66,7 +66,10 @@ class _Axes:
         if key not in self.known:
             self.known[key] = len(self.packed)
             packed = _packed_axis(feature, axis)
-            if axis.is_categorical and not is_table:
+            if axis.cuts is not None and axis.bounds is not None and not is_table:
+                # The first and the last middle are where the curve was evaluated.
+                packed["edges"] = [axis.bounds[0], *axis.cuts.tolist(), axis.bounds[1]]
+            elif not is_table:
                 values = cell_values(axis, self.d.inputs.features[feature])
                 packed["values"] = [None if np.isnan(value) else value for value in values]
             self.packed.append(packed)
