@@ -5,7 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.ensemble import GradientBoostingRegressor, RandomForestRegressor
+from sklearn.ensemble import (
+    GradientBoostingRegressor,
+    HistGradientBoostingRegressor,
+    RandomForestRegressor,
+)
 from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -115,7 +119,7 @@ def test_new_missing_values_at_predict_time(model, rows):
     later = rows.iloc[:3].copy()
     later.loc[1, "hours"] = np.nan
     for ask in (d.predict, d.evaluate, d.contributions, d["hours"].evaluate):
-        with refused("feature 'hours' has missing values, but the grid was made without") as e:
+        with refused("feature 'hours' has missing values, but the rows of the decomposition") as e:
             ask(later)
         assert 'missing_cells="always"' in str(e.value)
 
@@ -356,6 +360,20 @@ def test_one_axis_of_100_000_cells_is_no_trouble():
     d = purify(tree, X)
     assert d[0].values.shape == (tree.get_n_leaves(), 1)
     assert d.verify(tree, X).relative_difference <= 1e-12
+
+
+def test_labels_that_the_model_does_not_know_at_all_are_refused():
+    rng = np.random.default_rng(0)
+    town = pd.Series(rng.choice(["Ulm", "Jena"], 200), name="town")
+    X = pd.DataFrame({"town": town.astype("category"), "age": rng.normal(size=200)})
+    y = X["age"] * (town == "Ulm")
+    model = HistGradientBoostingRegressor(max_iter=5, max_depth=2).fit(X, y)
+    spelt_otherwise = X.assign(town=town.str.lower())
+    for ask in (purify, lambda model, X: tp.interaction_indices(model, X, progress=False)):
+        with refused("no value in the column of feature 'town' is known.* the labels of the train"):
+            ask(model, spelt_otherwise)
+    one_known = spelt_otherwise.assign(town=["Ulm", *spelt_otherwise["town"][1:]])
+    assert purify(model, one_known).n_outputs == 1
 
 
 # Tensors

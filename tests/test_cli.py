@@ -103,6 +103,29 @@ def test_purify_prints_the_largest_effects(folder, truth, tmp_path):
 
 
 @pytest.mark.usefixtures("labelled")
+def test_purify_of_a_deep_model_says_what_is_fitted(tmp_path):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.integers(0, 6, (400, 4)), columns=list("abcd"))
+    y = X.a * X.b * X.c + X.d
+    model = xgboost.XGBRegressor(n_estimators=5, max_depth=4).fit(X, y)
+    model.save_model(tmp_path / "model.json")
+    X.to_csv(tmp_path / "data.csv", index=False)
+    result = run("purify", tmp_path / "model.json", tmp_path / "data.csv", "--out", tmp_path / "o")
+    assert result.exit_code == 0, result.output
+    d = load(tmp_path / "o" / "decomposition.tpz")
+    explained = 100 * d.diagnostics["projection"]["r_squared"][0]
+    assert explained < 99.99
+    words = words_of(result)
+    assert "measure empirical scale the prediction itself method projection" in words
+    assert f"effects of up to 2 features explain {explained:.2f} % of the model" in words
+    assert "remainder" in words
+    # Neither a column without a figure, nor "the same rows" as those of a sentence left out.
+    assert "before" not in words
+    assert f"On {d.certificate.checked_rows} rows the parsed model differs" in words
+    with pytest.raises(KeyError, match="effects of more than 2 features are together"):
+        d["a", "b", "c"]
+
+
 def test_purify_formats(folder, truth, tmp_path):
     arguments = ("purify", folder / "model.json", folder / "data.csv", *OPTIONS, "--out", tmp_path)
     summary = json.loads(run(*arguments, "--format", "json").stdout)
@@ -226,6 +249,14 @@ def test_info(folder):
     assert "link identity" in words
     assert "of order 2" in words
     assert "kind categorical 01, 1, NA, x y 4" in words
+
+
+def test_info_names_no_version_that_the_file_does_not_give(tmp_path):
+    X = np.arange(80.0).reshape(40, 2)
+    data = lightgbm.Dataset(X, X[:, 0])
+    model = lightgbm.train({"verbose": -1, "min_data_in_leaf": 5}, data, num_boost_round=2)
+    model.save_model(tmp_path / "model.txt")
+    assert "model lightgbm, gbdt" in words_of(run("info", tmp_path / "model.txt"))
 
 
 def test_info_of_depth(tmp_path):

@@ -67,6 +67,13 @@ def test_compare_two_distributions(folder, tmp_path):
     assert table["distance"].to_numpy() == pytest.approx(truth.terms["distance"].to_numpy())
 
 
+def test_a_second_model_in_the_place_of_the_data(folder):
+    result = run("compare", folder / "one.json", folder / "two.json")
+    assert result.exit_code == 1
+    assert "data files are .csv" in result.output
+    assert "--other-model" in result.output
+
+
 def test_compare_two_models(folder):
     result = run(
         "compare", folder / "one.json", folder / "features.parquet", "--quiet", "--top", 1,

@@ -6,15 +6,29 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = ["README.md", "docs/getting_started.md", "docs/exporting.md", "docs/extending.md"]
+PAGES = [
+    "README.md",
+    "docs/getting_started.md",
+    "docs/continuous.md",
+    "docs/deep.md",
+    "docs/exporting.md",
+    "docs/extending.md",
+]
 
-# What the code of a page uses beside treepurify and scikit-learn; most pages show XGBoost.
-NEEDS = {"docs/exporting.md": ("interpret", "shap", "shapiq"), "docs/extending.md": ()}
+# What the code of a page uses beside treepurify and scikit-learn.
+NEEDS = {
+    "README.md": ("xgboost", "matplotlib"),
+    "docs/getting_started.md": ("xgboost", "matplotlib"),
+    "docs/continuous.md": (),
+    "docs/deep.md": ("xgboost",),
+    "docs/exporting.md": ("interpret", "shap", "shapiq"),
+    "docs/extending.md": (),
+}
 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_printed_code_runs(page, tmp_path, monkeypatch):
-    for module in NEEDS.get(page, ("xgboost",)):
+    for module in NEEDS[page]:
         pytest.importorskip(module, reason=f"the page {page} uses it")
     monkeypatch.chdir(tmp_path)
     text = (ROOT / page).read_text(encoding="utf-8")

@@ -117,3 +117,7 @@ def __getattr__(name: str) -> Any:
     if name in ("export", "plots", "report"):
         return import_module(f"treepurify.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

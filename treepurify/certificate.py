@@ -82,23 +82,24 @@ class Certificate:
         if self.additivity_cells is not None:
             lines.append(
                 "The components add up to what was purified in every cell within "
-                f"{self.additivity_cells:.1e} of the largest effect."
+                f"{self.additivity_cells:.1e} of the largest effect, intercept included."
             )
         lines += [
             f"The mean of a component given fewer of its features is at most "
-            f"{self.conditional_mean:.1e} of the largest effect ({self.scale:.4g}).",
+            f"{self.conditional_mean:.1e} of the largest effect or intercept ({self.scale:.4g}).",
             f"The largest cosine between a component and one on a subset of its features is "
             f"{self.cosine:.1e}.",
         ]
         if self.additivity_rows is not None:
             lines.append(
                 f"On {self.checked_rows} rows the sum of the components differs from the model by "
-                f"at most {self.additivity_rows:.1e} of that effect."
+                f"at most {self.additivity_rows:.1e} of it."
             )
         if self.margin_error is not None:
+            rows = "the same" if self.additivity_rows is not None else f"{self.checked_rows}"
             lines.append(
-                "On the same rows the parsed model differs from the library's own raw prediction "
-                f"by at most {self.margin_error:.1e} of that effect."
+                f"On {rows} rows the parsed model differs from the library's own raw prediction by "
+                f"at most {self.margin_error:.1e} of it."
             )
         if self.unidentified:
             lines.append(

@@ -140,7 +140,12 @@ class Decomposition:
                 return part
             known = ", ".join(repr(self.term_name(s)) for s in list(self.components)[:12])
             more = " ..." if len(self.components) > 12 else ""
-            raise KeyError(f"no component {self.term_name(subset)!r}; the model has {known}{more}")
+            kept = max(map(len, self.components), default=0)
+            where = f"; effects of more than {kept} features are together in d.remainder"
+            raise KeyError(
+                f"no component {self.term_name(subset)!r}; the model has {known}{more}"
+                f"{where if self.remainder is not None and len(subset) > kept else ''}"
+            )
         return self.components[subset]
 
     def __iter__(self) -> Iterator[Subset]:

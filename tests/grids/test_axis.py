@@ -58,3 +58,15 @@ def test_categories_map_to_themselves():
     assert wide.cells_in(plain)[:2].tolist() == [0, 1]
     with pytest.raises(AttributeError):
         plain.name = "b"  # type: ignore[misc]
+
+
+def test_cuts_beside_zero_of_lightgbm_read_as_zero():
+    zero = np.nextafter(float(np.float32(1e-35)), 1.0)
+    assert FeatureAxis("x", np.array([-zero, zero])).labels() == ["< 0", "0", "> 0"]
+    assert FeatureAxis("x", np.array([-2.0, zero, 3.0])).labels() == [
+        "< -2", "[-2, 0]", "(0, 3)", ">= 3",
+    ]  # fmt: skip
+    assert FeatureAxis("x", np.array([-zero])).labels() == ["< 0", ">= 0"]
+    assert FeatureAxis("x", np.array([1e-36, 2e-35])).labels() == [
+        "< 1e-36", "[1e-36, 2e-35)", ">= 2e-35",
+    ]  # fmt: skip

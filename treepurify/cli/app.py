@@ -9,6 +9,7 @@ import typer
 from treepurify.cli import inspection
 from treepurify.cli.command_line import command_line
 from treepurify.cli.console import (
+    method_facts,
     note,
     print_certificate,
     print_effects,
@@ -128,7 +129,7 @@ def demo(
             ("data", f"{data.name}: {n_rows} rows, {n_features} features; {data.target}"),
             ("model", trained.description),
             ("on new rows", f"{score} {trained.score:.3f}"),
-            ("measure", d.measure),
+            *method_facts(d),
         ]
     )
     typer.echo()
@@ -236,6 +237,8 @@ def _print_result(d: Decomposition, files: list[Path], output_format: Format, to
     elif output_format is Format.JSON:
         typer.echo(summary_as_json(d, files))
     else:
+        print_facts(method_facts(d))
+        typer.echo()
         print_effects(d, top)
         typer.echo()
         print_certificate(d)

@@ -15,13 +15,23 @@ from treepurify.decomposition import Decomposition
 from treepurify.errors import TreepurifyError
 from treepurify.report.term_rows import TermRow, term_rows
 
-__all__ = ["note", "print_certificate", "print_effects", "print_facts", "print_table", "refusals"]
+__all__ = [
+    "method_facts",
+    "note",
+    "print_certificate",
+    "print_effects",
+    "print_facts",
+    "print_table",
+    "refusals",
+]
 
 _BAR_WIDTH = 12
-_COLUMNS = (
-    "variance: share of the sum of the effects' variances; covariance: Cov(effect, model) / "
-    "Var(model); std. dev.: on the margin scale, purified and before"
-)
+_SCALES = {
+    "identity": "the prediction itself",
+    "logit": "log-odds",
+    "log": "logarithm of the prediction",
+    "softmax": "scores before softmax",
+}
 
 
 @contextmanager
@@ -77,6 +87,21 @@ def print_table(names: list[str], rows: list[list[str]], *, left: int = 1) -> No
     Console().print(table)
 
 
+def method_facts(d: Decomposition) -> list[tuple[str, str]]:
+    """Say under which distribution effects are meant, on which scale, and how they were found."""
+    facts = [("measure", d.measure), ("scale", _SCALES.get(d.link.name, "margin"))]
+    projection = d.diagnostics.get("projection")
+    if projection is None:
+        return [*facts, ("method", str(d.diagnostics.get("method", d.engine)))]
+    explained = " and ".join(f"{100 * share:.2f} %" for share in projection["r_squared"])
+    kept = max(map(len, d.components), default=0)
+    text = (
+        f"projection: effects of up to {kept} features explain {explained} of the model's "
+        "variance, fitted tree by tree; the remainder holds the rest"
+    )
+    return [*facts, ("method", text)]
+
+
 def print_effects(d: Decomposition, top: int) -> None:
     """Print the `top` effects with the largest variance."""
     rows = term_rows(d)
@@ -84,21 +109,30 @@ def print_effects(d: Decomposition, top: int) -> None:
         typer.echo("The model is constant: it has no effects.")
         return
     has_covariance = not all(np.isnan(row.covariance_share) for row in rows)
+    has_before = not all(np.isnan(row.deviation_before) for row in rows)
     several = d.n_outputs > 1
     names = ["effect", *(["output"] if several else []), "", "variance"]
-    names += [*(["covariance"] if has_covariance else []), "std. dev.", "before"]
+    names += [*(["covariance"] if has_covariance else []), "std. dev.", *["before"] * has_before]
     largest = max(row.share for row in rows)
     body = []
     for row in rows[:top]:
         cells = [escape(row.name), *([escape(d.output_names[row.output])] if several else [])]
         cells += [_bar(row, largest), _percent(row.share)]
         cells += [_percent(row.covariance_share)] * has_covariance
-        body.append([*cells, _number(row.deviation), _number(row.deviation_before)])
+        cells += [_number(row.deviation), *[_number(row.deviation_before)] * has_before]
+        body.append(cells)
     print_table(names, body, left=3 if several else 2)
-    Console().print(f"[dim]{_COLUMNS}[/]")
+    Console().print(f"[dim]{_legend(has_covariance, has_before)}[/]")
     if len(rows) > top:
         rest = sum(row.share for row in rows[top:])
         typer.echo(f"... and {len(rows) - top} more with {100 * rest:.2f} % of the variance")
+
+
+def _legend(has_covariance: bool, has_before: bool) -> str:
+    parts = ["variance: share of the sum of the effects' variances"]
+    parts += ["covariance: Cov(effect, model) / Var(model)"] * has_covariance
+    before = ", purified and before" if has_before else ""
+    return "; ".join([*parts, f"std. dev.: on the margin scale{before}"])
 
 
 def _bar(row: TermRow, largest: float) -> str:

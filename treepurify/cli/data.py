@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from treepurify.engines.inputs import check_known_categories
 from treepurify.errors import InvalidInputError, MissingDependencyError
 from treepurify.features import FeatureSpec
 from treepurify.models.parse import Model
@@ -22,6 +23,7 @@ _MISSING = (
     "", "NA", "N/A", "n/a", "NaN", "nan", "-nan", "null", "NULL", "None", "<NA>", "#N/A", "#NA",
 )  # fmt: skip
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
+_MODEL_SUFFIXES = {".json", ".ubj", ".txt", ".cbm"}
 _COMPRESSIONS = {".gz", ".bz2", ".xz", ".zip"}
 
 
@@ -65,14 +67,16 @@ def read_data(
     elif kind.lower() in _SEPARATORS:
         table = _read_csv(path, _SEPARATORS[kind.lower()], model, apart)
     else:
+        second = ". A second model is named by compare MODEL DATA --other-model SECOND"
         raise InvalidInputError(
             f"{str(path)!r}: data files are .csv, .tsv (also compressed: .csv.gz) or .parquet"
+            f"{second if path.suffix.lower() in _MODEL_SUFFIXES else ''}"
         )
     weights = None
     if weight_column is not None:
         weights = _numbers(table[weight_column], weight_column)
     X = table.drop(columns=apart)
-    _check_categories(X, model)
+    check_known_categories(model.columns(X))
     return DataFile(X, weights)
 
 
@@ -161,22 +165,3 @@ def _with_labels(column: "pd.Series[Any]", spec: FeatureSpec) -> "pd.Series[Any]
         return column
     # Text in a categorical column is looked up as it is; a number in a numeric one is a number.
     return column.astype("category") if is_number == spec.is_categorical else column
-
-
-def _check_categories(X: "pd.DataFrame", model: Model) -> None:
-    """Refuse a column of which no value is known: labels of another training, most likely."""
-    columns = model.columns(X)
-    for spec, codes in zip(model.features, columns.values, strict=True):
-        present = codes[~np.isnan(codes)]
-        if (
-            spec.is_categorical
-            and spec.n_codes
-            and len(present)
-            and np.all(present == spec.n_codes)
-        ):
-            known = f"the model knows {', '.join(map(str, (spec.categories or ())[:8]))}"
-            if spec.categories is None:
-                known = f"the model knows the codes 0 to {spec.n_codes - 1}"
-            raise InvalidInputError(
-                f"no value in the column of feature {spec.name!r} is known to the model; {known}"
-            )

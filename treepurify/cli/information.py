@@ -17,7 +17,8 @@ _MOST_NAMES = 12
 def model_facts(model: Model) -> list[tuple[str, str]]:
     """Return facts about a model as names and values."""
     source = model.source
-    facts = [("model", f"{source.library} {source.version}, {source.kind}")]
+    version = "" if source.version == "unknown" else f" {source.version}"
+    facts = [("model", f"{source.library}{version}, {source.kind}")]
     if isinstance(model, TreeEnsemble):
         leaves = int(np.sum(model.feature < 0))
         facts.append(("trees", f"{model.n_trees}, of depth up to {_depth(model)}, {leaves} leaves"))

@@ -17,6 +17,7 @@ from treepurify.weights import Rows, Weighting
 __all__ = [
     "Interactions",
     "RowWeights",
+    "check_known_categories",
     "named_model",
     "named_subsets",
     "read_rows",
@@ -101,7 +102,30 @@ def read_rows(model: Model, X: Any, weighting: Weighting) -> Columns | None:
     columns = read_columns(table, model.features, match_names=model.has_feature_names)
     if columns.n_rows == 0:
         raise InvalidInputError("X has no rows; pass the rows that stand for the distribution")
+    check_known_categories(columns)
     return columns
+
+
+def check_known_categories(columns: Columns) -> None:
+    """Refuse a column of which no value is known: labels of another training, most likely.
+
+    Raises
+    ------
+    InvalidInputError
+        If a categorical column has values, and the model knows none of them.
+    """
+    for spec, codes in zip(columns.features, columns.values, strict=True):
+        if not spec.is_categorical or not spec.n_codes:
+            continue
+        present = codes[~np.isnan(codes)]
+        if len(present) and np.all(present == spec.n_codes):
+            known = f"the model knows {', '.join(map(str, (spec.categories or ())[:8]))}"
+            if spec.categories is None:
+                known = f"the model knows the codes 0 to {spec.n_codes - 1}"
+            raise InvalidInputError(
+                f"no value in the column of feature {spec.name!r} is known to the model; {known}. "
+                "Pass the labels of the training, spelt as they were there."
+            )
 
 
 def row_weights(

@@ -7,6 +7,8 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
+from treepurify.columns import ZERO_THRESHOLD
+
 __all__ = ["FeatureAxis"]
 
 
@@ -73,6 +75,11 @@ class FeatureAxis:
         --------
         >>> FeatureAxis("age", np.array([30.0, 50.0]), has_missing=True).labels()
         ['< 30', '[30, 50)', '>= 50', 'missing']
+
+        LightGBM takes what is not beyond 1e-35 for zero, and so do the labels of such cuts.
+
+        >>> FeatureAxis("visits", np.array([1.0000000180025095e-35, 2.5])).labels()
+        ['<= 0', '(0, 2.5)', '>= 2.5']
         """
         if self.cuts is None:
             regular = [str(label) for label in self.categories]
@@ -117,9 +124,28 @@ class FeatureAxis:
 def _interval_labels(cuts: npt.NDArray[np.float64]) -> list[str]:
     if len(cuts) == 0:
         return ["all"]
-    text = [_shortest(cuts, i) for i in range(len(cuts))]
-    between = [f"[{low}, {high})" for low, high in pairwise(text)]
-    return [f"< {text[0]}", *between, f">= {text[-1]}"]
+    ends = [_ends(cuts, i) for i in range(len(cuts))]
+    between = [
+        "0" if (low, high) == (_FROM_ZERO, _TO_ZERO) else f"{low}, {high}"
+        for (_, low), (high, _) in pairwise(ends)
+    ]
+    below, above = ends[0][0], ends[-1][1]
+    first = f"{'<=' if below.endswith(']') else '<'} {below[:-1]}"
+    return [first, *between, f"{'>=' if above.startswith('[') else '>'} {above[1:]}"]
+
+
+_FROM_ZERO, _TO_ZERO = "[0", "0]"
+
+
+def _ends(cuts: npt.NDArray[np.float64], i: int) -> tuple[str, str]:
+    """Return how the cell below a cut ends, and how the cell above it starts.
+
+    LightGBM cuts beside zero at 1e-35, which it takes for zero: that cell ends with zero.
+    """
+    if np.isclose(abs(cuts[i]), ZERO_THRESHOLD, rtol=1e-9, atol=0.0):
+        return (_TO_ZERO, "(0") if cuts[i] > 0 else ("0)", _FROM_ZERO)
+    text = _shortest(cuts, i)
+    return f"{text})", f"[{text}"
 
 
 def _shortest(cuts: npt.NDArray[np.float64], i: int) -> str:

@@ -111,8 +111,9 @@ def check_special_cells(axis: FeatureAxis, reached: FeatureAxis) -> None:
     ):
         if met and not has:
             raise InvalidInputError(
-                f"feature {axis.name!r} has {what}, but the grid was made without a cell for them; "
-                'make it with missing_cells="always", or with rows that have such values'
+                f"feature {axis.name!r} has {what}, but the rows of the decomposition had "
+                "none, and so it has no cell for them; decompose again with rows that have such "
+                'values, or with missing_cells="always" where the engine has this option'
             )
 
 
