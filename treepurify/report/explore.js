@@ -234,7 +234,7 @@
         place.canvas.replaceChildren(report.lines({ term, along: state.view - 1, withMain, curve, output, width, tell }));
         return;
       }
-      const left = Math.min(130, width * 0.28), bottom = 62, top = 8, right = 8;
+      const left = up.cuts ? 62 : Math.min(130, width * 0.28), bottom = 62, top = 8, right = 8;
       const height = Math.min(width * 0.78, 460);
       const inner = [width - left - right, height - top - bottom];
       const slot = [slots(across), slots(up)];
@@ -325,7 +325,8 @@
     }
 
     function legend(pen, left, base, width, limit) {
-      const span = Math.min(width, 220), start = left + (width - span) / 2;
+      const label = pen.measureText(number(-limit)).width + 5;
+      const span = Math.min(width - 2 * label, 220), start = left + (width - span) / 2;
       for (let i = 0; i < span; i++) {
         pen.fillStyle = shade(2 * i / (span - 1) - 1);
         pen.fillRect(start + i, base - 4, 1.5, 8);
