@@ -177,7 +177,7 @@ neither the model nor the measure saw. The page is the output of
 
 * An order that is missing did not fit {BUDGET >> 30} GiB: `purify` says so at once, with the
   estimate. A random forest without limits has nearly as many cuts as rows, so that one table of
-  two features has {_cells(outcomes)} cells; limit its leaves, or keep main effects.
+  two features has up to billions of cells; limit its leaves, or keep main effects.
 * Read the column of new rows. Trees that are grown until a leaf holds one row have cells with one
   row, and what is fitted there is noise: the unlimited forest of bike_sharing_hour at order 2.
 * CatBoost is trained with `one_hot_max_size=255`: by default it replaces larger sets of labels by
@@ -187,10 +187,6 @@ neither the model nor the measure saw. The page is the output of
   [deep ensembles](deep.md).
 * Seconds: `tp.purify`, once, two cores.
 """
-
-
-def _cells(outcomes: list[Outcome]) -> str:
-    return "10^8 to 10^10" if any(o.library == "RandomForest" for o in outcomes) else "many"
 
 
 def main() -> None:
