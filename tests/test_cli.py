@@ -126,6 +126,7 @@ def test_purify_of_a_deep_model_says_what_is_fitted(tmp_path):
         d["a", "b", "c"]
 
 
+@pytest.mark.usefixtures("labelled")
 def test_purify_formats(folder, truth, tmp_path):
     arguments = ("purify", folder / "model.json", folder / "data.csv", *OPTIONS, "--out", tmp_path)
     summary = json.loads(run(*arguments, "--format", "json").stdout)

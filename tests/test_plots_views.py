@@ -202,6 +202,7 @@ def test_lines_of_a_pair_along_a_number(d):
         plots.pair_lines(d, ("a", "kind"), lines=9)
 
 
+@pytest.mark.usefixtures("labelled")
 def test_lines_of_a_pair_along_categories(d):
     ax = plots.pair_lines(d, ("kind", "a"))
     values, mass = d["a", "kind"].values[..., 0].T, d["a", "kind"].mass.T
