@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from treepurify._kernels.accumulate import add_box_corners, cumulate
+from treepurify._kernels.accumulate import add_box_corners
 from treepurify._kernels.leaf_boxes import leaf_runs, parents_of
 from treepurify.budget import check_budget
+from treepurify.effects.difference_tables import difference_tables, table_sizes
 from treepurify.effects.tensor import EffectTensor, EffectTensors
 from treepurify.grids.grid import Cuts, Grid, Subset
 from treepurify.models.ensemble import TreeEnsemble
@@ -151,14 +152,8 @@ def accumulate(
     """
     n_outputs = ensemble.n_outputs
     shapes = [grid.shape(subset) for subset in boxes.subsets]
-    sizes = [int(np.prod(shape, dtype=object)) * n_outputs for shape in shapes]
-    _check_tensors(boxes.subsets, grid, sizes, memory_budget)
-    widest = max((len(shape) for shape in shapes), default=0)
-    extents = np.ones((len(shapes), widest + 1), dtype=np.int64)
-    for i, shape in enumerate(shapes):
-        extents[i, : len(shape) + 1] = (*shape, n_outputs)
-    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    tables = np.zeros(offsets[-1])
+    _check_tensors(boxes.subsets, grid, table_sizes(shapes, n_outputs), memory_budget)
+    tables = difference_tables(shapes, n_outputs)
     leaves = np.flatnonzero(boxes.leaf_subset >= 0)
     orders = np.array([len(shape) for shape in shapes], dtype=np.int64)
     add_box_corners(
@@ -168,18 +163,16 @@ def accumulate(
         boxes.run_start,
         boxes.run_stop,
         boxes.leaf_subset[leaves],
-        offsets,
-        extents,
+        tables.offsets,
+        tables.extents,
         orders,
         boxes.values,
         boxes.output,
-        tables,
+        tables.values,
     )
     intercept = ensemble.base.copy()
     tensors = {}
-    for i, (subset, shape) in enumerate(zip(boxes.subsets, shapes, strict=True)):
-        cumulate(tables, offsets[i], extents[i], orders[i], n_outputs)
-        values = tables[offsets[i] : offsets[i + 1]].reshape(*shape, n_outputs)
+    for subset, values in zip(boxes.subsets, tables.summed(), strict=True):
         if subset:
             tensors[subset] = EffectTensor(subset, grid.subset_axes(subset), values)
         else:

@@ -5,7 +5,6 @@ from collections.abc import Collection, Mapping
 import numpy as np
 import numpy.typing as npt
 
-from treepurify._kernels.accumulate import cumulate
 from treepurify._kernels.conditional import (
     add_conditional_corners,
     run_probabilities,
@@ -13,6 +12,7 @@ from treepurify._kernels.conditional import (
 )
 from treepurify.budget import check_budget
 from treepurify.effects.accumulate import LeafBoxes
+from treepurify.effects.difference_tables import difference_tables, table_sizes
 from treepurify.errors import MemoryBudgetError
 from treepurify.grids.grid import Grid, Subset
 
@@ -20,6 +20,7 @@ __all__ = [
     "conditional_tensors",
     "entry_probabilities",
     "margin_tables",
+    "numbered_subsets",
     "occurring_subsets",
 ]
 
@@ -52,7 +53,19 @@ def entry_probabilities(boxes: LeafBoxes, margins: Mapping[int, Array], grid: Gr
 
 def occurring_subsets(boxes: LeafBoxes, size: int, n_features: int) -> list[Subset]:
     """Return the subsets of `size` features that are tested together on some path, in order."""
-    return [_subset(key, size, n_features) for key in _keys(boxes, size, n_features)]
+    return numbered_subsets(boxes, size, n_features)[1]
+
+
+def numbered_subsets(
+    boxes: LeafBoxes, size: int, n_features: int, only: Collection[Subset] | None = None
+) -> tuple[npt.NDArray[np.int64], list[Subset]]:
+    """Return the keys by which kernels find these subsets, or those in `only`, and the subsets."""
+    keys = _keys(boxes, size, n_features)
+    subsets = [_subset(key, size, n_features) for key in keys]
+    if only is None:
+        return keys, subsets
+    wanted = np.array([subset in only for subset in subsets], dtype=bool)
+    return keys[wanted], [subset for subset in subsets if subset in only]
 
 
 def conditional_tensors(
@@ -77,24 +90,15 @@ def conditional_tensors(
         If the tensors would not fit.
     """
     leaves = np.flatnonzero(boxes.leaf_subset >= 0)
-    keys = _keys(boxes, size, grid.n_features)
-    subsets = [_subset(key, size, grid.n_features) for key in keys]
-    if only is not None:
-        wanted = np.array([subset in only for subset in subsets], dtype=bool)
-        keys = keys[wanted]
-        subsets = [subset for subset in subsets if subset in only]
+    keys, subsets = numbered_subsets(boxes, size, grid.n_features, only)
     shapes = [grid.shape(subset) for subset in subsets]
-    sizes = [int(np.prod(shape, dtype=object)) * n_outputs for shape in shapes]
     check_budget(
-        8 * sum(sizes),
+        8 * sum(table_sizes(shapes, n_outputs)),
         memory_budget,
         f"the tensors of {len(subsets)} subsets of {size} features on the union grid",
         "Ask for a smaller order, name the interactions that you need, or raise memory_budget.",
     )
-    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    tables = np.zeros(offsets[-1])
-    extents = np.array([(*shape, n_outputs) for shape in shapes], dtype=np.int64)
-    extents = extents.reshape(len(shapes), size + 1)
+    tables = difference_tables(shapes, n_outputs)
     add_conditional_corners(
         leaves,
         size,
@@ -106,17 +110,13 @@ def conditional_tensors(
         boxes.run_start,
         boxes.run_stop,
         keys,
-        offsets,
-        extents,
+        tables.offsets,
+        tables.extents,
         boxes.values,
         boxes.output,
-        tables,
+        tables.values,
     )
-    found = {}
-    for i, (subset, shape) in enumerate(zip(subsets, shapes, strict=True)):
-        cumulate(tables, offsets[i], extents[i], size, n_outputs)
-        found[subset] = tables[offsets[i] : offsets[i + 1]].reshape(*shape, n_outputs)
-    return found
+    return dict(zip(subsets, tables.summed(), strict=True))
 
 
 def _keys(boxes: LeafBoxes, size: int, n_features: int) -> npt.NDArray[np.int64]:

@@ -8,7 +8,6 @@ from math import comb
 import numpy as np
 import numpy.typing as npt
 
-from treepurify._kernels.accumulate import cumulate
 from treepurify._kernels.partial_dependence import (
     add_smaller_patterns,
     count_patterns,
@@ -17,7 +16,8 @@ from treepurify._kernels.partial_dependence import (
 from treepurify._kernels.partial_dependence_terms import add_term_corners
 from treepurify.budget import check_budget
 from treepurify.effects.accumulate import LeafBoxes
-from treepurify.effects.conditional import occurring_subsets
+from treepurify.effects.conditional import numbered_subsets
+from treepurify.effects.difference_tables import difference_tables, table_sizes
 from treepurify.grids.grid import EncodedRows, Grid, Subset
 from treepurify.progress import ProgressReport
 from treepurify.threads import map_threads
@@ -162,26 +162,19 @@ def term_tensors(
         If the tables would not fit.
     """
     boxes = shares.boxes
-    subsets = occurring_subsets(boxes, size, grid.n_features)
-    subsets = [subset for subset in subsets if only is None or subset in only]
-    base = grid.n_features + 1
-    keys = np.array([_key(subset, base) for subset in subsets], dtype=np.int64)
+    keys, subsets = numbered_subsets(boxes, size, grid.n_features, only)
     shapes = [grid.shape(subset) for subset in subsets]
-    sizes = [int(np.prod(shape, dtype=object)) * n_outputs for shape in shapes]
     check_budget(
-        8 * sum(sizes),
+        8 * sum(table_sizes(shapes, n_outputs)),
         memory_budget,
         f"the terms of {len(subsets)} subsets of {size} features on the union grid",
         "Ask for a smaller order, name the interactions that you need, or raise memory_budget.",
     )
-    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    extents = np.array([(*shape, n_outputs) for shape in shapes], dtype=np.int64)
-    extents = extents.reshape(len(shapes), size + 1)
-    tables = np.zeros(offsets[-1])
+    tables = difference_tables(shapes, n_outputs)
     add_term_corners(
         np.flatnonzero(boxes.leaf_subset >= 0),
         size,
-        base,
+        grid.n_features + 1,
         boxes.entry_ptr,
         boxes.entry_feature,
         boxes.run_ptr,
@@ -191,21 +184,10 @@ def term_tensors(
         shares.slot_ptr,
         shares.share,
         keys,
-        offsets,
-        extents,
+        tables.offsets,
+        tables.extents,
         boxes.values,
         boxes.output,
-        tables,
+        tables.values,
     )
-    found = {}
-    for i, (subset, shape) in enumerate(zip(subsets, shapes, strict=True)):
-        cumulate(tables, offsets[i], extents[i], size, n_outputs)
-        found[subset] = tables[offsets[i] : offsets[i + 1]].reshape(*shape, n_outputs)
-    return found
-
-
-def _key(subset: Subset, base: int) -> int:
-    key = 0
-    for j in subset:
-        key = key * base + j
-    return key
+    return dict(zip(subsets, tables.summed(), strict=True))

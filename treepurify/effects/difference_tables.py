@@ -1,0 +1,60 @@
+"""Tables of several subsets in one array: filled with signed corners, then summed up."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify._kernels.accumulate import cumulate
+
+__all__ = ["DifferenceTables", "difference_tables", "table_sizes"]
+
+Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class DifferenceTables:
+    """Differences along every axis of some tables, one table after the other.
+
+    Parameters
+    ----------
+    shapes : sequence of tuple of int
+        Cells along the axes of each table.
+    n_outputs : int
+        Numbers in a cell.
+    offsets : ndarray of int64, shape (n_tables + 1,)
+        Start of each table in `values`.
+    extents : ndarray of int64, shape (n_tables, 1 + largest number of axes)
+        Cells along the axes and the number of outputs of each table; ones behind.
+    values : ndarray of float64
+        The differences, zero at first; kernels add to them.
+    """
+
+    shapes: Sequence[tuple[int, ...]]
+    n_outputs: int
+    offsets: npt.NDArray[np.int64]
+    extents: npt.NDArray[np.int64]
+    values: Array
+
+    def summed(self) -> Iterator[Array]:
+        """Yield each table, shape (cells..., n_outputs); the differences are replaced."""
+        for i, shape in enumerate(self.shapes):
+            cumulate(self.values, self.offsets[i], self.extents[i], len(shape), self.n_outputs)
+            own = self.values[self.offsets[i] : self.offsets[i + 1]]
+            yield own.reshape(*shape, self.n_outputs)
+
+
+def table_sizes(shapes: Sequence[tuple[int, ...]], n_outputs: int) -> list[int]:
+    """Return how many numbers each table holds, which a caller checks against its budget."""
+    return [int(np.prod(shape, dtype=object)) * n_outputs for shape in shapes]
+
+
+def difference_tables(shapes: Sequence[tuple[int, ...]], n_outputs: int) -> DifferenceTables:
+    """Return tables of zeros."""
+    offsets = np.concatenate([[0], np.cumsum(table_sizes(shapes, n_outputs))]).astype(np.int64)
+    widest = max((len(shape) for shape in shapes), default=0)
+    extents = np.ones((len(shapes), widest + 1), dtype=np.int64)
+    for i, shape in enumerate(shapes):
+        extents[i, : len(shape) + 1] = (*shape, n_outputs)
+    return DifferenceTables(shapes, n_outputs, offsets, extents, np.zeros(offsets[-1]))
