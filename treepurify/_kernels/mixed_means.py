@@ -77,13 +77,8 @@ def add_mixed_means(
         output = tree_output[tree]
         while depth > 0:
             depth -= 1
-            node, a, b, c, d = (
-                stack[depth, 0],
-                stack[depth, 1],
-                stack[depth, 2],
-                stack[depth, 3],
-                stack[depth, 4],
-            )
+            node, a, b = stack[depth, 0], stack[depth, 1], stack[depth, 2]
+            c, d = stack[depth, 3], stack[depth, 4]
             if a == b or c == d:
                 continue
             if feature[node] < 0:
@@ -96,34 +91,23 @@ def add_mixed_means(
                         for k in range(total.shape[1]):
                             total[row, k] += share * value[node, k]
                 continue
-            if is_own[feature[node]]:
-                middle = _partition(
-                    rows,
-                    row_order,
-                    a,
-                    b,
-                    node,
-                    feature,
-                    cut,
-                    missing_left,
-                    category_ptr,
-                    category_left,
-                )
+            own = is_own[feature[node]]
+            middle = _partition(
+                rows if own else references,
+                row_order if own else reference_order,
+                a if own else c,
+                b if own else d,
+                node,
+                feature,
+                cut,
+                missing_left,
+                category_ptr,
+                category_left,
+            )
+            if own:
                 _push(stack, depth, left[node], a, middle, c, d)
                 _push(stack, depth + 1, right[node], middle, b, c, d)
             else:
-                middle = _partition(
-                    references,
-                    reference_order,
-                    c,
-                    d,
-                    node,
-                    feature,
-                    cut,
-                    missing_left,
-                    category_ptr,
-                    category_left,
-                )
                 _push(stack, depth, left[node], a, b, c, middle)
                 _push(stack, depth + 1, right[node], a, b, middle, d)
             depth += 2
