@@ -296,7 +296,11 @@ def test_routes_are_chosen_and_said(monkeypatch):
         purify(ensemble, X, method="projection", order=4)
     with pytest.raises(tp.InvalidInputError, match="between 0 and 1"):
         tp.TreeProjection(0.0)
-    monkeypatch.setattr(routes, "memory_needed", lambda axes, n_outputs: 1 << 40)
+
+    def refuse(*_):
+        raise tp.MemoryBudgetError("too large for this test")
+
+    monkeypatch.setattr(routes, "closed_subsets", refuse)
     assert purify(ensemble, np.tile(X, (8, 1))).diagnostics["method"] == "projection"
 
 

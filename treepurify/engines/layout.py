@@ -31,7 +31,6 @@ __all__ = [
     "check_memory",
     "closed_subsets",
     "lay_out",
-    "memory_needed",
 ]
 
 Resolution = Literal["auto", "union", "term"]
@@ -228,8 +227,7 @@ def closed_subsets(
         If these tables would not fit. Long paths have too many subsets to list them all
         first: the count stops where it exceeds the budget.
     """
-    own_axes = [grid.subset_axes(subset) for subset in subsets]
-    check_memory(own_axes, n_outputs, memory_budget)
+    check_memory([grid.subset_axes(subset) for subset in subsets], n_outputs, memory_budget)
 
     def check_number(found: int) -> None:
         check_budget(
@@ -239,33 +237,22 @@ def closed_subsets(
             _ADVICE,
         )
 
-    return downward_closure(subsets, check_number)
-
-
-def memory_needed(axes: Iterable[Sequence[FeatureAxis]], n_outputs: int) -> int:
-    """Return the bytes that purifying tables with these axes takes."""
-    return _memory_of([_n_cells(own) for own in axes], n_outputs)
-
-
-def _memory_of(cells: Sequence[int], n_outputs: int) -> int:
-    # Masses and tensors stay; the working copies are those of the largest table.
-    return 8 * (3 * sum(cells) + 4 * max(cells, default=0)) * n_outputs
-
-
-def _n_cells(axes: Sequence[FeatureAxis]) -> int:
-    return prod(axis.n_cells for axis in axes)
+    closed = downward_closure(subsets, check_number)
+    check_memory([grid.subset_axes(subset) for subset in closed], n_outputs, memory_budget)
+    return closed
 
 
 def check_memory(axes: Iterable[Sequence[FeatureAxis]], n_outputs: int, memory_budget: int) -> None:
     """Refuse to purify tables that would not fit, before their masses are allocated."""
     tables = list(axes)
-    cells = [_n_cells(own) for own in tables]
+    cells = [prod(axis.n_cells for axis in own) for own in tables]
     if not cells:
         return
     largest = cells.index(max(cells))
     names = " x ".join(axis.name for axis in tables[largest])
     check_budget(
-        _memory_of(cells, n_outputs),
+        # Masses and tensors stay; the working copies are those of the largest table.
+        8 * (3 * sum(cells) + 4 * max(cells)) * n_outputs,
         memory_budget,
         f"purifying {len(cells)} tables (the largest, {names}, has {cells[largest]} cells)",
         _ADVICE,

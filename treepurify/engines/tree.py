@@ -25,7 +25,6 @@ from treepurify.engines.inputs import (
 from treepurify.engines.layout import (
     Layout,
     Resolution,
-    check_memory,
     closed_subsets,
     lay_out,
 )
@@ -213,7 +212,6 @@ def _on_union_grid(
         paths = layout.leaf_boxes.subsets
         subsets = closed_subsets(paths, layout.union_grid, parsed.n_outputs, memory_budget)
     axes = {subset: layout.grids[len(subset)].subset_axes(subset) for subset in subsets}
-    check_memory(axes.values(), parsed.n_outputs, memory_budget)
     if effects is None and isinstance(parsed, TreeEnsemble):
         effects = accumulate(parsed, layout.union_grid, layout.leaf_boxes, memory_budget)
     report("weighing cells", 0, 0)
