@@ -7,11 +7,13 @@ every term on every row; values are compared on all rows.
 """
 
 import argparse
+import ctypes
 import gc
 import os
 import subprocess
 import sys
 import time
+import tracemalloc
 from collections.abc import Callable
 from functools import partial
 from itertools import combinations
@@ -120,21 +122,40 @@ def term_by_definition(
     return total
 
 
-def peak(who: str, depth: int, order: str, n_rows: int) -> float:
-    """Return the peak memory above that of the data and the model, in MB, in a fresh process."""
-    command = [sys.executable, __file__, "--peak", who, str(depth), order, str(n_rows)]
+def peak(who: str, depth: int, order: str, n_rows: int) -> tuple[float, float]:
+    """Return the peak memory above that of the data and the model, in MB, in fresh processes.
+
+    The first number is the memory that the process holds, the second what Python and NumPy
+    have asked for.
+    """
     # Every larger array is mapped on its own, so that memory freed before is not used unseen.
     own = os.environ | {"MALLOC_MMAP_THRESHOLD_": "65536"}
-    done = subprocess.run(command, capture_output=True, text=True, check=True, env=own)
-    return float(done.stdout.split()[-1])
+    found = []
+    for how in ("held", "asked for"):
+        command = [sys.executable, __file__, "--peak", who, str(depth), order, str(n_rows), how]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, env=own)
+        found.append(float(done.stdout.split()[-1]))
+    return found[0], found[1]
 
 
-def print_peak(who: str, depth: int, order: int | None, n_rows: int) -> None:
-    """Warm up on few rows, so that compiled code does not count, and print the increase."""
+def print_peak(who: str, depth: int, order: int | None, n_rows: int, how: str) -> None:
+    """Warm up on another, small model and print the increase.
+
+    So compiled code does not count, and nothing that is kept of the warm-up can serve again.
+    """
     model, frame = make(depth, n_rows)
     run = ours if who == "ours" else theirs
-    run(model, frame.iloc[:50], order)
+    few = frame.iloc[:2000]
+    x = few.to_numpy().T
+    small = xgboost.XGBRegressor(n_estimators=5, max_depth=depth, n_jobs=2)
+    run(small.fit(few, x[0] * x[1] + (x[3] > 0) * x[4] * x[5]), few, order)
     gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)
+    if how == "asked for":
+        tracemalloc.start()
+        run(model, frame, order)
+        print(tracemalloc.get_traced_memory()[1] / 1e6)
+        return
     Path("/proc/self/clear_refs").write_text("5")  # the peak starts again from here (Linux)
     before = _memory("VmRSS")
     run(model, frame, order)
@@ -151,11 +172,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--rows", type=int, default=20_000)
-    parser.add_argument("--peak", nargs=4)
+    parser.add_argument("--peak", nargs=5)
     arguments = parser.parse_args()
     if arguments.peak:
-        who, depth, order, n_rows = arguments.peak
-        print_peak(who, int(depth), None if order == "all" else int(order), int(n_rows))
+        who, depth, order, n_rows, how = arguments.peak
+        print_peak(who, int(depth), None if order == "all" else int(order), int(n_rows), how)
         return
     print(f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
     for depth in (3, 6):
@@ -191,8 +212,9 @@ def compare(depth: int, n_rows: int, rounds: int) -> None:
         print(f"  processor time, least of 3, all cores together: {shown}")
         print(f"  {print_differences(model, frame, order)} terms")
         name = "all" if order is None else str(order)
-        memory = {who: peak(who, depth, name, n_rows) for who in ("ours", "woodelf")}
-        print(f"  peak memory: ours {memory['ours']:.0f} MB, woodelf {memory['woodelf']:.0f} MB")
+        for who in ("ours", "woodelf"):
+            held, asked_for = peak(who, depth, name, n_rows)
+            print(f"  peak memory, {who}: held {held:.1f} MB, asked for {asked_for:.1f} MB")
     shap = woodelf_shap(model, frame)
     mine = shap_of_terms(ours(model, frame, None)[1], n_rows)
     gaps = [np.max(np.abs(mine[:, j] - shap[f"x{j}"])) for j in range(N_FEATURES)]

@@ -1,9 +1,10 @@
 """Components: the functions that a decomposition is the sum of."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol, runtime_checkable
+from math import prod
+from typing import Any, Protocol, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -19,18 +20,25 @@ __all__ = [
     "Component",
     "Difference",
     "Drawable",
+    "EachTable",
     "ModelInputs",
     "Remainder",
     "RemainderComponent",
     "TensorComponent",
     "covariances_on_rows",
     "evaluate_each",
+    "is_cell_function",
+    "is_difference",
+    "is_drawable",
     "tabulate",
     "values_on_cells",
     "values_on_rows",
 ]
 
 Array = npt.NDArray[np.float64]
+
+# Their positions in a table stay in the cache of a core.
+_ROWS_A_BLOCK = 1 << 13
 
 
 @dataclass(frozen=True)
@@ -53,7 +61,6 @@ class ModelInputs:
         return read_columns(X, self.features, match_names=self.match_names)
 
 
-@runtime_checkable
 class Component(Protocol):
     """What every component offers, whichever engine made it."""
 
@@ -69,7 +76,6 @@ class Component(Protocol):
         """Return its values on the rows of `X`, shape (n_rows, n_outputs)."""
 
 
-@runtime_checkable
 class Drawable(Component, Protocol):
     """A component without cells that knows where it can be looked at."""
 
@@ -81,9 +87,8 @@ class Drawable(Component, Protocol):
         """
 
 
-@runtime_checkable
 class CellFunction(Component, Protocol):
-    """A component that is constant in cells but has no table of them."""
+    """A component that is constant in cells, whether it has a table of them or not."""
 
     @property
     def axes(self) -> tuple[FeatureAxis, ...]:
@@ -100,7 +105,6 @@ class Remainder(Component, Protocol):
         """Return the component of a subset that is part of the remainder, where it is known."""
 
 
-@runtime_checkable
 class Difference(Remainder, Protocol):
     """A remainder that is the model minus the components."""
 
@@ -108,6 +112,23 @@ class Difference(Remainder, Protocol):
 
     def beyond(self, columns: Columns, explained: Array) -> Array:
         """Return its values on rows, given the sum of its components there."""
+
+
+# The classes are asked: `isinstance` with a protocol reads every property of the object, and
+# some variances take long to compute.
+def is_cell_function(component: Component) -> TypeGuard[CellFunction]:
+    """Return whether a component is a `CellFunction`."""
+    return hasattr(type(component), "on_cells")
+
+
+def is_drawable(component: Component) -> TypeGuard[Drawable]:
+    """Return whether a component without cells is `Drawable`."""
+    return hasattr(type(component), "drawing_cells")
+
+
+def is_difference(remainder: Remainder | None) -> TypeGuard[Difference]:
+    """Return whether a remainder is a `Difference`."""
+    return hasattr(type(remainder), "beyond")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -139,21 +160,21 @@ class TensorComponent:
 
     def __repr__(self) -> str:
         """Return the features and the size of the table, not its entries."""
-        cells = " x ".join(str(size) for size in self.mass.shape)
+        cells = " x ".join(str(axis.n_cells) for axis in self.axes)
         names = " & ".join(axis.name for axis in self.axes)
         deviation = ", ".join(f"{value:.4g}" for value in np.sqrt(self.variance))
-        return f"TensorComponent({names}: {cells} cells, standard deviation {deviation})"
+        return f"{type(self).__name__}({names}: {cells} cells, standard deviation {deviation})"
 
     @cached_property
     def variance(self) -> Array:
         """Variance under the measure, shape (n_outputs,)."""
-        mean = self._mean(self.values)
-        return self._mean((self.values - mean) ** 2)
+        values, mass = self.values, self.mass
+        return _mean(mass, (values - _mean(mass, values)) ** 2)
 
     @cached_property
     def mean_absolute(self) -> Array:
         """Mean absolute value under the measure, shape (n_outputs,)."""
-        return self._mean(np.abs(self.values))
+        return _mean(self.mass, np.abs(self.values))
 
     def evaluate(self, X: Any) -> Array:
         """Return the values on the rows of `X`, shape (n_rows, n_outputs).
@@ -165,8 +186,60 @@ class TensorComponent:
         """
         return next(iter(evaluate_each([self], self.inputs.columns(X))))
 
-    def _mean(self, table: Array) -> Array:
-        return np.asarray(np.tensordot(self.mass, table, axes=self.mass.ndim))
+    @property
+    def n_cells(self) -> int:
+        """Number of cells of the table."""
+        return prod(axis.n_cells for axis in self.axes)
+
+    def stored(self) -> "TensorComponent":
+        """Return the component with its tables in memory, for those who read them often."""
+        return self
+
+    def on_cells(self, cells: npt.NDArray[Any]) -> Array:
+        """Return the values in cells (n_features, n_rows), shape (n_rows, n_outputs)."""
+        values = self.values
+        values = values.reshape(-1, values.shape[-1])
+        found = np.empty((cells.shape[1], values.shape[1]))
+        for start in range(0, len(found), _ROWS_A_BLOCK):
+            block = slice(start, start + _ROWS_A_BLOCK)
+            flat = np.zeros(len(found[block]), dtype=np.intp)
+            for axis, own in zip(self.axes, cells, strict=True):
+                flat *= axis.n_cells
+                flat += own[block]
+            found[block] = values.take(flat, axis=0)
+        return found
+
+
+def _mean(mass: Array, table: Array) -> Array:
+    return np.asarray(np.tensordot(mass, table, axes=mass.ndim))
+
+
+@dataclass(frozen=True, eq=False)
+class EachTable(Mapping[Subset, Array]):
+    """One table of each component, read when it is asked for.
+
+    Parameters
+    ----------
+    components : mapping of tuple of int to TensorComponent
+        The components.
+    read : callable
+        Returns the table of one.
+    """
+
+    components: Mapping[Subset, TensorComponent]
+    read: Callable[[TensorComponent], Array]
+
+    def __getitem__(self, subset: Subset) -> Array:
+        """Return the table of one component."""
+        return self.read(self.components[subset])
+
+    def __iter__(self) -> Iterator[Subset]:
+        """Iterate over the subsets."""
+        return iter(self.components)
+
+    def __len__(self) -> int:
+        """Return the number of components."""
+        return len(self.components)
 
 
 @dataclass(frozen=True, eq=False)
@@ -217,12 +290,12 @@ def tabulate(component: Component, inputs: ModelInputs) -> TensorComponent | Non
         How the columns of a table are read.
     """
     if isinstance(component, TensorComponent):
-        return component
-    if not isinstance(component, Drawable):
-        return None
-    axes, mass = component.drawing_cells()
-    values = values_on_cells(component, inputs, axes)
-    return TensorComponent(component.features, axes, values, mass, inputs)
+        return component.stored()
+    if is_drawable(component):
+        axes, mass = component.drawing_cells()
+        values = values_on_cells(component, inputs, axes)
+        return TensorComponent(component.features, axes, values, mass, inputs)
+    return None
 
 
 def values_on_cells(
@@ -250,23 +323,16 @@ def evaluate_each(components: Iterable[Component], columns: Columns) -> Iterable
     axes = {
         (j, id(axis)): axis
         for component in listed
-        if isinstance(component, TensorComponent | CellFunction)
+        if is_cell_function(component)
         for j, axis in zip(component.features, component.axes, strict=True)
     }
     known = dict(zip(axes, _locate(columns, [j for j, _ in axes], [*axes.values()]), strict=True))
     for component in listed:
-        if isinstance(component, CellFunction):
+        if is_cell_function(component):
             keys = zip(component.features, component.axes, strict=True)
             yield component.on_cells(np.stack([known[j, id(axis)] for j, axis in keys]))
-            continue
-        if not isinstance(component, TensorComponent):
+        else:
             yield component.evaluate(columns)
-            continue
-        flat = np.zeros(columns.n_rows, dtype=np.intp)
-        for j, axis in zip(component.features, component.axes, strict=True):
-            flat *= axis.n_cells
-            flat += known[j, id(axis)]
-        yield component.values.reshape(-1, component.values.shape[-1]).take(flat, axis=0)
 
 
 def locate_cells(columns: Columns, feature: int, axis: FeatureAxis) -> npt.NDArray[np.intp]:
@@ -307,11 +373,7 @@ def values_on_rows(component: TensorComponent, rows: Mapping[int, EncodedRows]) 
         The rows on the grid of each order; larger orders share the grid of the largest.
     """
     own = rows.get(len(component.features), rows[max(rows)])
-    flat = np.zeros(own.n_rows, dtype=np.intp)
-    for j, axis in zip(component.features, component.axes, strict=True):
-        flat *= axis.n_cells
-        flat += own.codes[j]
-    return component.values.reshape(-1, component.values.shape[-1]).take(flat, axis=0)
+    return component.on_cells(own.codes[list(component.features)])
 
 
 def covariances_on_rows(

@@ -13,13 +13,13 @@ from treepurify.certificate import Certificate
 from treepurify.columns import Columns
 from treepurify.components import (
     Component,
-    Difference,
     ModelInputs,
     Remainder,
     RemainderComponent,
     TensorComponent,
     covariances_on_rows,
     evaluate_each,
+    is_difference,
 )
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import EncodedRows, Subset
@@ -393,7 +393,7 @@ class Decomposition:
         for values in evaluate_each(own, columns):
             explained += values
             yield values
-        if isinstance(rest, Difference) and list(map(id, rest.components)) == list(map(id, own)):
+        if is_difference(rest) and list(map(id, rest.components)) == list(map(id, own)):
             yield rest.beyond(columns, explained)
         elif rest is not None:
             yield rest.evaluate(columns)

@@ -6,7 +6,7 @@ storage may not import, announces its own with `savable`, and so can code outsid
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, is_dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from typing import Any, TypeVar
 
 from treepurify.errors import InvalidInputError, TreepurifyError
@@ -33,6 +33,8 @@ class SavedKind:
         saved: whoever loads the file supplies it.
     check : callable, optional
         Is called with every instance after loading, and raises where something is wrong.
+    arguments : tuple of str, optional
+        The attributes that are saved, and passed to the class again; by default the fields.
     """
 
     name: str
@@ -40,6 +42,23 @@ class SavedKind:
     left_out: frozenset[str] = frozenset()
     supplied: str | None = None
     check: Callable[[Any], None] | None = None
+    arguments: tuple[str, ...] | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What may be saved."""
+        return self.arguments or tuple(field.name for field in fields(self.type))
+
+    @property
+    def needed(self) -> frozenset[str]:
+        """What the class cannot be built without."""
+        if self.arguments is not None:
+            return frozenset(self.arguments)
+        return frozenset(
+            field.name
+            for field in fields(self.type)
+            if field.default is MISSING and field.default_factory is MISSING
+        )
 
 
 @dataclass(frozen=True)
@@ -70,6 +89,7 @@ def savable(
     left_out: tuple[str, ...] = (),
     supplied: str | None = None,
     check: Callable[[Any], None] | None = None,
+    arguments: tuple[str, ...] | None = None,
 ) -> Callable[[Class], Class]:
     """Let `Decomposition.save` save instances of a frozen dataclass.
 
@@ -83,6 +103,9 @@ def savable(
         The field that holds a function, which ``tp.load(path, function=f)`` supplies.
     check : callable, optional
         Is called with every instance after loading.
+    arguments : tuple of str, optional
+        The attributes to save, which the class takes by these names, for one that extends a
+        dataclass but is built from something else. By default all fields.
 
     Returns
     -------
@@ -112,7 +135,7 @@ def savable(
         # A module that is run again defines its classes again.
         if known is not None and known.type.__qualname__ != cls.__qualname__:
             raise TreepurifyError(f"{name!r} already stands for {known.type.__qualname__}")
-        kind = SavedKind(name, cls, frozenset(left_out), supplied, check)
+        kind = SavedKind(name, cls, frozenset(left_out), supplied, check, arguments)
         _BY_NAME[name] = _BY_TYPE[cls] = kind
         return cls
 

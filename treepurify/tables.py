@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from treepurify.components import TensorComponent
+from treepurify.components import EachTable, TensorComponent
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
 from treepurify.grids.axis import FeatureAxis
@@ -83,8 +83,8 @@ def orthogonality_table(d: Decomposition) -> "pd.DataFrame":
     if len(tensors) < len(d.components):
         raise InvalidInputError(f"components of engine {d.engine!r} are not tables of cells")
     pairs = subset_pairs(
-        {s: c.values for s, c in tensors.items()},
-        {s: c.mass for s, c in tensors.items()},
+        EachTable(tensors, lambda component: component.values),
+        EachTable(tensors, lambda component: component.mass),
         {s: c.axes for s, c in tensors.items()},
         d.certificate.scale if d.certificate else 1.0,
     )
@@ -121,6 +121,7 @@ def component_frame(d: Decomposition, subset: Subset) -> "pd.DataFrame":
     component = d.components.get(subset)
     if not isinstance(component, TensorComponent):
         raise InvalidInputError(f"{d.term_name(subset)!r} is not a table of cells")
+    component = component.stored()
     shape = component.mass.shape
     columns: dict[str, Any] = {}
     for position, axis in enumerate(component.axes):

@@ -1,5 +1,6 @@
 """Partial dependence of tree models and EBMs against its definition, row by row."""
 
+import gc
 import tracemalloc
 import warnings
 from functools import partial
@@ -11,7 +12,7 @@ from sklearn.ensemble import GradientBoostingClassifier, RandomForestRegressor
 
 from tests.reference.ensembles import random_ensemble
 from tests.reference.partial_dependence import moebius_terms, subsets_of
-from treepurify.components import TensorComponent
+from treepurify.components import TensorComponent, locate_cells
 from treepurify.effects.pattern_component import PatternComponent
 from treepurify.engines.partial_dependence import partial_dependence_anova
 from treepurify.errors import InvalidInputError, MemoryBudgetError
@@ -90,6 +91,65 @@ def test_tables_and_leaf_sums_agree_at_every_order():
     shares = PatternComponent((0, 1), triple.grid, triple.shares, triple.background, 1)
     np.testing.assert_allclose(shares.evaluate(background), pair.evaluate(background), atol=1e-13)
     np.testing.assert_allclose(shares.variance, pair.variance, rtol=1e-10)
+
+
+@pytest.mark.parametrize("weights", [None, "weights"])
+def test_tables_of_pairs_are_built_when_they_are_asked_for(weights):
+    rng = np.random.default_rng(8)
+    ensemble = random_ensemble(rng, n_features=4, n_trees=60, depth=5, n_categorical=1)
+    background = background_rows(rng, 3000, 4, 1)
+    sample_weight = None if weights is None else rng.uniform(0, 2, size=3000)
+    d = partial_dependence_anova(ensemble, background, sample_weight=sample_weight, progress=False)
+    pairs = [d[subset] for subset in d if len(subset) == 2]
+    stored = [pair.stored() for pair in pairs]
+    for pair, table in zip(pairs, stored, strict=True):
+        assert isinstance(pair, TensorComponent)
+        assert pair.values is not pair.values
+        np.testing.assert_array_equal(pair.values, table.values)
+        counts = np.zeros(table.mass.shape)
+        columns = d.inputs.columns(background)
+        cells = tuple(
+            locate_cells(columns, j, axis) for j, axis in zip(pair.features, pair.axes, strict=True)
+        )
+        np.add.at(counts, cells, 1.0 if sample_weight is None else sample_weight)
+        np.testing.assert_allclose(table.mass, counts / counts.sum(), atol=1e-15)
+        # One row at a time the leaves are summed, many rows are looked up.
+        alone = [pair.evaluate(background[i : i + 1]) for i in range(4)]
+        many = pair.evaluate(np.tile(background, (4, 1)))[:4]
+        np.testing.assert_allclose(np.concatenate(alone), many, atol=1e-13)
+        np.testing.assert_allclose(pair.variance, table.variance, rtol=1e-12)
+        assert repr(pair).startswith("PatternTensor(")
+
+
+def test_tables_of_pairs_are_not_kept():
+    rng = np.random.default_rng(8)
+    X = rng.normal(size=(1500, 4)).astype(np.float32)
+    y = X[:, 0] * X[:, 1] + X[:, 2] * X[:, 3]
+    forest = RandomForestRegressor(n_estimators=30, max_depth=6, random_state=0).fit(X, y)
+    tracemalloc.start()
+    d = partial_dependence_anova(forest, X, progress=False)
+    d.evaluate(X)
+    gc.collect()
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    cells = sum(d[subset].n_cells for subset in d if len(subset) == 2)
+    # Values and masses are doubles.
+    assert held < 0.3 * 16 * cells
+
+
+def test_evaluating_asks_no_term_for_its_variance(monkeypatch):
+    """Variances of large terms take as long as all their values."""
+    rng = np.random.default_rng(9)
+    ensemble = random_ensemble(rng, n_features=4, n_trees=8, depth=4)
+    background = background_rows(rng, 200, 4)
+    d = partial_dependence_anova(ensemble, background, order=None, progress=False)
+    assert any(isinstance(component, PatternComponent) for component in d.components.values())
+
+    def spread(component):
+        raise AssertionError(f"{component} was asked for its variance")
+
+    monkeypatch.setattr(PatternComponent, "_spread", property(spread))
+    np.testing.assert_allclose(d.evaluate(background), ensemble.margin(background), atol=1e-11)
 
 
 def test_order_two_leaves_the_rest_as_remainder():
@@ -369,4 +429,4 @@ def test_a_large_background_is_read_in_blocks():
         np.testing.assert_allclose(component.evaluate(X), parts / 2, atol=1e-12)
     np.testing.assert_allclose(d.intercept, ensemble.margin(background).mean(axis=0), atol=1e-10)
     with pytest.raises(MemoryBudgetError):
-        partial_dependence_anova(ensemble, X, background=background, memory_budget=1000)
+        partial_dependence_anova(ensemble, X, background=background, memory_budget=500)

@@ -187,7 +187,7 @@ def _values(d: Decomposition, points: _Points, which: int) -> Iterator[Array]:
         if isinstance(component, TensorComponent) and points.rows is not None:
             yield values_on_rows(component, points.rows)
         elif isinstance(component, TensorComponent):
-            yield component.values.reshape(-1, component.values.shape[-1])
+            yield component.values.reshape(component.n_cells, -1)
 
 
 def _pair(
@@ -231,4 +231,5 @@ def _cells(
     if points.rows is not None:
         codes = points.rows[len(component.features)].codes
         return tuple(np.asarray(codes[j], dtype=np.intp) for j in component.features)
-    return tuple(np.asarray(own.ravel(), dtype=np.intp) for own in np.indices(component.mass.shape))
+    shape = [axis.n_cells for axis in component.axes]
+    return tuple(np.asarray(own.ravel(), dtype=np.intp) for own in np.indices(shape))

@@ -1,6 +1,7 @@
 """From an ensemble and a grid to one effect tensor a subset of features."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,28 @@ class LeafBoxes:
     run_stop: npt.NDArray[np.int32]
     values: npt.NDArray[np.float64]
     output: npt.NDArray[np.int32]
+
+    def leaves_with(self, features: Subset) -> npt.NDArray[np.intp]:
+        """Return the reachable leaves whose path tests all of the features, in order."""
+        ends, leaves = self._leaves_of_features
+        own = [leaves[ends[j] : ends[j + 1]] if j + 1 < len(ends) else leaves[:0] for j in features]
+        found, *others = sorted(own, key=len)
+        holds = np.zeros(len(self.leaf_subset), dtype=bool)
+        for other in others:
+            holds[:] = False
+            holds[other] = True
+            found = found[holds[found]]
+        return found.astype(np.intp)
+
+    @cached_property
+    def _leaves_of_features(self) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.int32]]:
+        """The reachable leaves that test each feature, one after the other, and their ends."""
+        owner = np.repeat(np.arange(len(self.leaf_subset)), np.diff(self.entry_ptr))
+        used = self.leaf_subset[owner] >= 0
+        feature = self.entry_feature[used]
+        order = np.argsort(feature, kind="stable")
+        ends = np.concatenate([[0], np.cumsum(np.bincount(feature))])
+        return ends, owner[used][order].astype(np.int32)
 
 
 def ensemble_cuts(ensemble: TreeEnsemble) -> Cuts:

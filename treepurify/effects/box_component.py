@@ -11,7 +11,7 @@ from treepurify.columns import Columns, read_columns
 from treepurify.effects.accumulate import LeafBoxes
 from treepurify.grids.grid import Grid, Subset, check_special_cells, encode_rows
 
-__all__ = ["BoxComponent", "leaves_with"]
+__all__ = ["BoxComponent"]
 
 Array = npt.NDArray[np.float64]
 
@@ -57,7 +57,7 @@ class BoxComponent:
         evaluate_boxes(
             cells,
             np.array(self.features, dtype=np.int64),
-            leaves_with(boxes, self.features),
+            boxes.leaves_with(self.features),
             boxes.entry_ptr,
             boxes.entry_feature,
             self.probability,
@@ -76,10 +76,3 @@ class BoxComponent:
         rows, (reached,) = encode_rows(alone, (axis,))
         check_special_cells(axis, reached)
         return np.asarray(rows.codes[0], dtype=np.int64)
-
-
-def leaves_with(boxes: LeafBoxes, features: Subset) -> npt.NDArray[np.intp]:
-    """Return the reachable leaves whose path tests all of the features."""
-    holds = [set(features) <= set(subset) for subset in boxes.subsets]
-    reachable = boxes.leaf_subset >= 0
-    return np.flatnonzero(reachable & np.array([*holds, False])[boxes.leaf_subset])

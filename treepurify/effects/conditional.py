@@ -22,6 +22,7 @@ __all__ = [
     "margin_tables",
     "numbered_subsets",
     "occurring_subsets",
+    "subset_key",
 ]
 
 Array = npt.NDArray[np.float64]
@@ -129,6 +130,14 @@ def _keys(boxes: LeafBoxes, size: int, n_features: int) -> npt.NDArray[np.int64]
     leaves = np.flatnonzero(boxes.leaf_subset >= 0)
     keys = subset_keys(boxes.entry_ptr, boxes.entry_feature, leaves, size, base)
     return np.unique(keys)
+
+
+def subset_key(subset: Subset, n_features: int) -> int:
+    """Return the key by which kernels find a subset among others of its size."""
+    key = 0
+    for feature in subset:
+        key = key * (n_features + 1) + feature
+    return key
 
 
 def _subset(key: int, size: int, n_features: int) -> Subset:

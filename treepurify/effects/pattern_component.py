@@ -10,7 +10,6 @@ import numpy.typing as npt
 from treepurify._kernels.partial_dependence_terms import add_terms, term_factors
 from treepurify.budget import DEFAULT_BUDGET, check_budget
 from treepurify.columns import Columns, read_columns
-from treepurify.effects.box_component import leaves_with
 from treepurify.effects.pattern_shares import PatternShares
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import EncodedRows, Grid, Subset, check_special_cells, encode_rows
@@ -110,7 +109,7 @@ class PatternComponent:
     def on_cells(self, cells: npt.NDArray[Any]) -> Array:
         """Return the values in cells (n_features, n_rows), shape (n_rows, n_outputs)."""
         boxes = self.shares.boxes
-        leaves = leaves_with(boxes, self.features)
+        leaves = boxes.leaves_with(self.features)
         size = len(self.features)
         check_budget(
             len(leaves) * 8 << size,

@@ -1,6 +1,5 @@
 """Partial dependence of leaf boxes: shares of background rows by subset of a path's features."""
 
-from collections.abc import Collection
 from dataclasses import dataclass
 from functools import partial
 from math import comb
@@ -16,13 +15,13 @@ from treepurify._kernels.partial_dependence import (
 from treepurify._kernels.partial_dependence_terms import add_term_corners
 from treepurify.budget import check_budget
 from treepurify.effects.accumulate import LeafBoxes
-from treepurify.effects.conditional import numbered_subsets
-from treepurify.effects.difference_tables import difference_tables, table_sizes
+from treepurify.effects.conditional import numbered_subsets, subset_key
+from treepurify.effects.difference_tables import DifferenceTables, difference_tables, table_sizes
 from treepurify.grids.grid import EncodedRows, Grid, Subset
 from treepurify.progress import ProgressReport
 from treepurify.threads import map_threads
 
-__all__ = ["PatternShares", "pattern_shares", "term_tensors"]
+__all__ = ["PatternShares", "pattern_shares", "term_table", "term_tensors"]
 
 Array = npt.NDArray[np.float64]
 
@@ -149,7 +148,6 @@ def term_tensors(
     size: int,
     n_outputs: int,
     memory_budget: int,
-    only: Collection[Subset] | None = None,
 ) -> dict[Subset, Array]:
     """Return the terms of `size` features as tables over the cells of the union grid.
 
@@ -162,7 +160,7 @@ def term_tensors(
         If the tables would not fit.
     """
     boxes = shares.boxes
-    keys, subsets = numbered_subsets(boxes, size, grid.n_features, only)
+    keys, subsets = numbered_subsets(boxes, size, grid.n_features)
     shapes = [grid.shape(subset) for subset in subsets]
     check_budget(
         8 * sum(table_sizes(shapes, n_outputs)),
@@ -171,8 +169,44 @@ def term_tensors(
         "Ask for a smaller order, name the interactions that you need, or raise memory_budget.",
     )
     tables = difference_tables(shapes, n_outputs)
+    _add_terms(shares, np.flatnonzero(boxes.leaf_subset >= 0), keys, size, grid, tables)
+    return dict(zip(subsets, tables.summed(), strict=True))
+
+
+def term_table(
+    shares: PatternShares, grid: Grid, subset: Subset, n_outputs: int, memory_budget: int
+) -> Array:
+    """Return one term as a table over the cells of the union grid; see `term_tensors`.
+
+    Raises
+    ------
+    MemoryBudgetError
+        If the table would not fit.
+    """
+    shape = grid.shape(subset)
+    check_budget(
+        8 * sum(table_sizes([shape], n_outputs)),
+        memory_budget,
+        f"the term of {len(subset)} features on the union grid",
+        "Ask for its values on rows, or raise memory_budget.",
+    )
+    tables = difference_tables([shape], n_outputs)
+    keys = np.array([subset_key(subset, grid.n_features)], dtype=np.int64)
+    _add_terms(shares, shares.boxes.leaves_with(subset), keys, len(subset), grid, tables)
+    return next(tables.summed())
+
+
+def _add_terms(
+    shares: PatternShares,
+    leaves: npt.NDArray[np.intp],
+    keys: npt.NDArray[np.int64],
+    size: int,
+    grid: Grid,
+    tables: DifferenceTables,
+) -> None:
+    boxes = shares.boxes
     add_term_corners(
-        np.flatnonzero(boxes.leaf_subset >= 0),
+        leaves,
         size,
         grid.n_features + 1,
         boxes.entry_ptr,
@@ -190,4 +224,3 @@ def term_tensors(
         boxes.output,
         tables.values,
     )
-    return dict(zip(subsets, tables.summed(), strict=True))

@@ -10,7 +10,7 @@ from treepurify._kernels.leaf_pairs import component_variance
 from treepurify.columns import Columns
 from treepurify.components import Component, ModelInputs, TensorComponent
 from treepurify.decomposition import Decomposition
-from treepurify.effects.box_component import BoxComponent, leaves_with
+from treepurify.effects.box_component import BoxComponent
 from treepurify.effects.conditional import (
     conditional_tensors,
     entry_probabilities,
@@ -144,7 +144,7 @@ def box_component(
     """Return the component of a subset as a sum over leaf boxes, with its exact variance."""
     boxes, grid = given.boxes, given.grid
     start, cumulative = margin_tables(margins, grid)
-    leaves = leaves_with(boxes, subset)
+    leaves = boxes.leaves_with(subset)
     values = output_values(boxes, given.model.n_outputs)
     variance = [
         component_variance(

@@ -87,8 +87,8 @@ def partial_dependence_anova(
     -------
     Decomposition
         On the margin scale for parsed models, else on the scale of the function. Terms of
-        trees with one or two features are tables on the union grid of all cuts; larger ones
-        are evaluated from the leaves.
+        trees with one or two features are tables on the union grid of all cuts, those of two
+        built when they are read; larger ones are evaluated from the leaves.
 
     Raises
     ------

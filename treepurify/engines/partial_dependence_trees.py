@@ -12,6 +12,7 @@ from treepurify.certificate import Certificate
 from treepurify.columns import Columns, read_columns
 from treepurify.components import (
     Component,
+    EachTable,
     ModelInputs,
     TensorComponent,
     evaluate_each,
@@ -20,15 +21,15 @@ from treepurify.decomposition import Decomposition
 from treepurify.effects.accumulate import LeafBoxes, ensemble_cuts, leaf_boxes
 from treepurify.effects.conditional import occurring_subsets
 from treepurify.effects.pattern_component import PatternComponent
-from treepurify.effects.pattern_shares import PatternShares, pattern_shares, term_tensors
+from treepurify.effects.pattern_shares import PatternShares, pattern_shares
 from treepurify.engines.inputs import Interactions, named_subsets, row_weights
-from treepurify.engines.layout import check_memory
 from treepurify.engines.model_check import ModelCheck, check_against_library
 from treepurify.engines.partial_dependence_moments import (
     BackgroundCovariances,
     background_moments,
 )
 from treepurify.engines.partial_dependence_support import outside_support, support_sentence
+from treepurify.engines.partial_dependence_terms import PatternTensor
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import EncodedRows, Grid, MissingCells, Subset, encode_rows, make_grid
 from treepurify.models.ensemble import TreeEnsemble
@@ -101,15 +102,11 @@ def trees_anova(
     components: dict[Subset, Component] = {}
     for size in range(1, most + 1):
         report("terms of order", size, most)
-        wanted = None if subsets is None or size == 1 else subsets
-        if size <= _TABLE_ORDER:
-            components |= _tables(parsed, shares, given, size, memory_budget, wanted)
-        else:
-            components |= {
-                subset: PatternComponent(subset, given.grid, shares, given.rows, parsed.n_outputs)
-                for subset in occurring_subsets(boxes, size, given.grid.n_features)
-                if wanted is None or subset in wanted
-            }
+        components |= {
+            subset: _term(parsed, shares, given, subset, memory_budget)
+            for subset in occurring_subsets(boxes, size, given.grid.n_features)
+            if subsets is None or size == 1 or subset in subsets
+        }
     intercept = parsed.base + _mean(boxes, shares, parsed.n_outputs)
     complete = most == depth and subsets is None
     return _assemble(
@@ -154,26 +151,16 @@ def describe_background(n_rows: int, facts: dict[str, Any]) -> str:
     )
 
 
-def _tables(
-    parsed: TreeEnsemble,
-    shares: PatternShares,
-    given: Background,
-    size: int,
-    memory_budget: int,
-    only: set[Subset] | None,
-) -> dict[Subset, TensorComponent]:
-    grid = given.grid
-    occurring = occurring_subsets(shares.boxes, size, grid.n_features)
-    subsets = [subset for subset in occurring if only is None or subset in only]
-    axes = {subset: grid.subset_axes(subset) for subset in subsets}
-    check_memory(axes.values(), parsed.n_outputs, memory_budget)
-    tensors = term_tensors(shares, grid, size, parsed.n_outputs, memory_budget, only)
-    mass = Empirical().tables(grid, given.rows, subsets)
+def _term(
+    parsed: TreeEnsemble, shares: PatternShares, given: Background, subset: Subset, budget: int
+) -> Component:
+    """Return one term: a table for one feature, a table on demand for two, else leaves."""
+    term = PatternComponent(subset, given.grid, shares, given.rows, parsed.n_outputs)
+    if len(subset) > _TABLE_ORDER:
+        return term
     inputs = ModelInputs(parsed.features, parsed.has_feature_names)
-    return {
-        subset: TensorComponent(subset, axes[subset], values, mass[subset], inputs)
-        for subset, values in tensors.items()
-    }
+    table = PatternTensor(term, inputs, budget)
+    return table.stored() if len(subset) == 1 else table
 
 
 def _mean(boxes: LeafBoxes, shares: PatternShares, n_outputs: int) -> Array:
@@ -198,9 +185,7 @@ def _find(
         del what, done, total
 
     shares = pattern_shares(boxes, given.grid, given.rows, len(subset), budget, silent)
-    if len(subset) <= _TABLE_ORDER:
-        return _tables(parsed, shares, given, len(subset), budget, {subset})[subset]
-    return PatternComponent(subset, given.grid, shares, given.rows, parsed.n_outputs)
+    return _term(parsed, shares, given, subset, budget)
 
 
 def _assemble(
@@ -276,8 +261,8 @@ def _certificate(
     With terms left out, the remainder is what is missing: nothing is left to check.
     """
     divisor = scale if scale > 0 else 1.0
-    mass = {subset: component.mass for subset, component in tensors.items()}
-    values = {subset: component.values for subset, component in tensors.items()}
+    values = EachTable(tensors, lambda component: component.values)
+    mass = EachTable(tensors, lambda component: component.mass)
     purity = measure_purity(values, mass, {s: c.axes for s, c in tensors.items()}, scale)
     additivity, margin_error = None, None
     if check is not None:

@@ -46,12 +46,12 @@ def effects_frame(
     order = sorted(tensors, key=lambda subset: -float(np.sum(tensors[subset].variance)))
     frames, left_out, n_rows = [], [], 0
     for subset in order:
-        size = tensors[subset].values.size
+        size = tensors[subset].n_cells * d.n_outputs
         if most_rows is not None and n_rows + size > most_rows:
             left_out.append(d.term_name(subset))
             continue
         n_rows += size
-        frames.append(_component_table(d, subset, tensors[subset]))
+        frames.append(_component_table(d, subset, tensors[subset].stored()))
     if not frames:
         return pd.DataFrame(columns=["term", "output", "effect", "mass"]), left_out
     table = pd.concat(frames, ignore_index=True)

@@ -1,5 +1,6 @@
 """Measure how pure a family of purified tensors is."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -8,12 +9,12 @@ import numpy.typing as npt
 
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import Subset
-from treepurify.weights.weighting import MassTables
 
 __all__ = ["Purity", "SubsetPair", "measure_purity", "subset_pairs"]
 
 Array = npt.NDArray[np.float64]
-Axes = dict[Subset, tuple[FeatureAxis, ...]]
+Tables = Mapping[Subset, Array]
+Axes = Mapping[Subset, tuple[FeatureAxis, ...]]
 
 _ROUNDING_NORM = 1e-9
 
@@ -50,9 +51,7 @@ class Purity:
     cosine: float
 
 
-def measure_purity(
-    effects: dict[Subset, Array], mass: MassTables, axes: Axes, scale: float
-) -> Purity:
+def measure_purity(effects: Tables, mass: Tables, axes: Axes, scale: float) -> Purity:
     """Return the largest deviations, relative to `scale`."""
     pairs = subset_pairs(effects, mass, axes, scale)
     divisor = scale if scale > 0 else 1.0
@@ -63,22 +62,21 @@ def measure_purity(
     )
 
 
-def subset_pairs(
-    effects: dict[Subset, Array], mass: MassTables, axes: Axes, scale: float
-) -> list[SubsetPair]:
+def subset_pairs(effects: Tables, mass: Tables, axes: Axes, scale: float) -> list[SubsetPair]:
     """Return every component beside every component on a subset of its features.
+
+    Tables may be built when they are asked for, and those of most features are asked for once.
 
     Where the axes of the smaller subset are finer, the two are taken to be independent
     within a cell of the coarser axes; with the same axes nothing is assumed.
     """
-    norms = {
-        subset: np.sqrt(np.einsum("i,ik->k", mass[subset].ravel(), _flat(effect) ** 2))
-        for subset, effect in effects.items()
-    }
+    norms: dict[Subset, Array] = {}
     found = []
-    for subset, effect in effects.items():
-        totals = _partial_sums(mass[subset][..., None] * effect, len(subset))
-        parts = _partial_sums(mass[subset], len(subset))
+    for subset in sorted(effects, key=len):
+        effect, own = effects[subset], mass[subset]
+        norms[subset] = np.sqrt(np.einsum("i,ik->k", own.ravel(), _flat(effect) ** 2))
+        totals = _partial_sums(own[..., None] * effect, len(subset))
+        parts = _partial_sums(own, len(subset))
         for kept, total in totals.items():
             part = parts[kept]
             means = total / np.where(part > 0, part, 1.0)[..., None]

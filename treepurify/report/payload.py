@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.components import Component, Drawable, TensorComponent, tabulate
+from treepurify.components import Component, TensorComponent, is_drawable, tabulate
 from treepurify.decomposition import Decomposition
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.drawing import cell_values
@@ -130,7 +130,7 @@ def _chosen_pairs(d: Decomposition, table_bytes: float) -> dict[Subset, TensorCo
     can_be: list[tuple[Subset, Component]] = [
         (s, c)
         for s, c in d.components.items()
-        if len(s) == 2 and isinstance(c, TensorComponent | Drawable)
+        if len(s) == 2 and (isinstance(c, TensorComponent) or is_drawable(c))
     ]
     can_be.sort(key=lambda entry: -float(np.nansum(entry[1].variance)))
     pairs: dict[Subset, TensorComponent] = {}

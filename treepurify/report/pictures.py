@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from treepurify.components import Drawable, TensorComponent, tabulate
+from treepurify.components import Component, TensorComponent, is_drawable, tabulate
 from treepurify.decomposition import Decomposition
 from treepurify.plots import importance, main_effect, pair
 from treepurify.plots.importances import importance_size
@@ -41,12 +41,14 @@ def most_important(rows: list[TermRow], d: Decomposition, order: int, top: int) 
     """Return the `top` effects of an order, each with the output on which it is largest."""
     first: dict[str, TermRow] = {}
     for row in rows:
-        drawable = row.subset is not None and isinstance(
-            d.components[row.subset], TensorComponent | Drawable
-        )
+        drawable = row.subset is not None and _has_figure(d.components[row.subset])
         if row.order == order and drawable and row.share > 0:
             first.setdefault(row.name, row)
     return list(first.values())[:top]
+
+
+def _has_figure(component: Component) -> bool:
+    return isinstance(component, TensorComponent) or is_drawable(component)
 
 
 def importance_picture(d: Decomposition, top: int) -> str:

@@ -13,6 +13,7 @@ from treepurify.effects.box_component import BoxComponent
 from treepurify.effects.pattern_component import PatternComponent
 from treepurify.effects.pattern_shares import PatternShares
 from treepurify.errors import SavedFileError
+from treepurify.grids.grid import Grid
 
 __all__ = ["check_box_component", "check_boxes", "check_pattern", "check_shares", "check_table"]
 
@@ -36,6 +37,8 @@ def check_boxes(boxes: LeafBoxes) -> None:
         and _is_whole(boxes.run_start, len(boxes.run_start))
         and _is_whole(boxes.run_stop, len(boxes.run_start))
         and _is_whole(boxes.entry_feature, n_entries)
+        and bool(np.all(boxes.run_start >= 0))
+        and bool(np.all(boxes.entry_feature >= 0))
         and _is_whole(boxes.output, n_leaves)
         and boxes.values.dtype == np.float64
         and boxes.values.ndim == 2
@@ -70,6 +73,7 @@ def check_shares(shares: PatternShares) -> None:
 def check_pattern(component: PatternComponent) -> None:
     """Refuse a term of more features than its shares are for, or of outputs that are not there."""
     shares, n_outputs = component.shares, component.n_outputs
+    _check_features(shares.boxes, component.grid)
     if len(component.features) > shares.limit:
         raise SavedFileError("a term in the file has more features than its leaves' shares")
     _check_outputs(shares.boxes, n_outputs)
@@ -78,9 +82,15 @@ def check_pattern(component: PatternComponent) -> None:
 def check_box_component(component: BoxComponent) -> None:
     """Refuse probabilities of another number than the leaves' entries, and missing outputs."""
     boxes, probability = component.boxes, component.probability
+    _check_features(boxes, component.grid)
     if probability.shape != boxes.entry_feature.shape or probability.dtype != np.float64:
         raise SavedFileError("the probabilities in the file do not fit its leaves: it is damaged")
     _check_outputs(boxes, len(component.variance))
+
+
+def _check_features(boxes: LeafBoxes, grid: Grid) -> None:
+    if np.any(boxes.entry_feature >= grid.n_features):
+        raise SavedFileError("the leaves in the file test features that are not there")
 
 
 def _check_outputs(boxes: LeafBoxes, n_outputs: int) -> None:

@@ -6,7 +6,6 @@ JSON lists stand for tuples.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, fields
 from typing import Any
 
 import numpy as np
@@ -71,15 +70,15 @@ class Encoder:
 
     def _add_object(self, value: Any, kind: SavedKind) -> dict[str, int]:
         saved: dict[str, Any] = {}
-        for field in fields(value):
-            own = getattr(value, field.name)
-            if field.name in kind.left_out:
+        for name in kind.names:
+            own = getattr(value, name)
+            if name in kind.left_out:
                 continue
-            if field.name == kind.supplied and callable(own) and kind_of(own) is None:
+            if name == kind.supplied and callable(own) and kind_of(own) is None:
                 continue
-            if field.name == _LABELS and own is not None:
+            if name == _LABELS and own is not None:
                 own = tuple(_label(label) for label in own)
-            saved[field.name] = self.encode(own)
+            saved[name] = self.encode(own)
         self.objects.append({"kind": kind.name, "fields": saved})
         return {"object": len(self.objects) - 1}
 
@@ -139,15 +138,10 @@ class Decoder:
                 "import the package that made it"
             )
         known = {name: self.decode(own) for name, own in entry["fields"].items()}
-        needed = {
-            field.name
-            for field in fields(kind.type)
-            if field.default is MISSING and field.default_factory is MISSING
-        }
         if kind.supplied is not None and kind.supplied not in known:
             known[kind.supplied] = self._function
             self.needs_function = True
-        if not needed <= set(known) <= {f.name for f in fields(kind.type)}:
+        if not kind.needed <= set(known) <= set(kind.names):
             raise SavedFileError(f"{kind.name!r} has the fields {sorted(known)}: not as expected")
         built = kind.type(**known)
         if kind.check is not None:
