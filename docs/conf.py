@@ -45,9 +45,9 @@ myst_heading_anchors = 3
 sphinx_gallery_conf = {
     "examples_dirs": str(DOCS.parent / "examples"),
     "gallery_dirs": "gallery",
-    # Scripts whose name begins with plot_ are run and shown; the others are run by hand.
-    "filename_pattern": "/plot_",
-    "ignore_pattern": r"^(?!plot_)",  # matched against the bare file name
+    # These scripts are run and shown; the others are run by hand.
+    "filename_pattern": "/(plot_|measures)",
+    "ignore_pattern": r"^(?!plot_|measures)",  # matched against the bare file name
     "abort_on_example_error": True,
     "download_all_examples": False,
     "remove_config_comments": True,
