@@ -10,8 +10,8 @@ from treepurify import demo
 
 def main() -> None:
     """Write ``docs/_static/demo.png``."""
-    trained = demo.train_demo_model(demo.load_demo_data("diabetes"))
-    d = tp.purify(trained.model, trained.X_train, progress=False)
+    data = demo.load_demo_data("diabetes")
+    d = tp.purify(demo.train_demo_model(data).model, data.X, progress=False)
     figure = Figure(figsize=(12.6, 3.9), layout="constrained", facecolor="white")
     before, after, main_effect = figure.subplots(1, 3)
     tp.plots.pair(d, ("bmi", "s5"), before=True, ax=before)

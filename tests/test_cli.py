@@ -260,6 +260,15 @@ def test_info_names_no_version_that_the_file_does_not_give(tmp_path):
     assert "model lightgbm, gbdt" in words_of(run("info", tmp_path / "model.txt"))
 
 
+def test_info_reads_the_cut_beside_zero_as_zero(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.poisson(1.0, size=(400, 1)).astype(float)
+    data = lightgbm.Dataset(X, np.where(X[:, 0] > 0, 1.0, 0.0) + (X[:, 0] > 2))
+    model = lightgbm.train({"verbose": -1, "num_threads": 1}, data, num_boost_round=3)
+    model.save_model(tmp_path / "model.txt")
+    assert "cuts from 0 to 2.5" in words_of(run("info", tmp_path / "model.txt"))
+
+
 def test_info_of_depth(tmp_path):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 5))
@@ -282,7 +291,7 @@ def test_demo(tmp_path, monkeypatch):
     assert result.exit_code == 0, result.output
     words = words_of(result)
     assert "scikit-learn" in words
-    assert "On all 353 training rows" in words
+    assert "On all 442 training rows" in words
     assert str(tmp_path / "report.html") in result.output.replace("\n", "")
     command = f"treepurify demo --out {tmp_path} --top 3 --pictures 1 --quiet"
     assert command in (tmp_path / "report.html").read_text(encoding="utf-8")

@@ -25,10 +25,12 @@ def test_diabetes_has_units():
 def test_trained_model_is_of_depth_two_and_learns(has_xgboost, monkeypatch):
     if not has_xgboost:
         monkeypatch.setattr(demo, "find_spec", lambda _: None)
-    trained = demo.train_demo_model(demo.load_demo_data("diabetes"))
+    data = demo.load_demo_data("diabetes")
+    trained = demo.train_demo_model(data)
     assert ("XGBoost" in trained.description) == has_xgboost
-    assert trained.score > 0.2
-    d = tp.purify(trained.model, trained.X_train, progress=False)
+    # The share explained on the rows of the training itself is far higher.
+    assert 0.4 < trained.score < trained.model.score(data.X, data.y) - 0.1
+    d = tp.purify(trained.model, data.X, progress=False)
     assert {len(subset) for subset in d} == {1, 2}
     assert d.certificate.is_exact
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from treepurify.columns import ZERO_THRESHOLD
 from treepurify.effects.accumulate import ensemble_cuts, leaf_boxes
 from treepurify.effects.tables import table_cuts
 from treepurify.features import FeatureSpec
@@ -49,7 +50,9 @@ def _feature_row(
         labels = ", ".join(map(str, (spec.categories or ())[: _MOST_NAMES // 2]))
         more = ", ..." if len(spec.categories or ()) > _MOST_NAMES // 2 else ""
         return [spec.name, "categorical", labels + more or "codes only", f"{spec.n_codes}"]
-    span = "not used" if len(cuts) == 0 else f"cuts from {cuts[0]:.6g} to {cuts[-1]:.6g}"
+    # LightGBM cuts at the next number beyond what it takes for zero.
+    ends = [0.0 if abs(cut) < 2 * ZERO_THRESHOLD else cut for cut in (*cuts[:1], *cuts[-1:])]
+    span = f"cuts from {ends[0]:.6g} to {ends[1]:.6g}" if ends else "not used"
     return [spec.name, "numeric", span, f"{len(cuts) + 1}"]
 
 
