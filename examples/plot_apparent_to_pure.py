@@ -15,7 +15,6 @@ from sklearn.ensemble import GradientBoostingRegressor
 
 import treepurify as tp
 from treepurify import plots
-from treepurify.analysis.apparent import apparent
 
 tables = {
     "and": np.array([[0.0, 0.0], [0.0, 1.0]]),
@@ -38,10 +37,10 @@ model = GradientBoostingRegressor(
     n_estimators=150, max_depth=2, learning_rate=0.05, random_state=0
 ).fit(X, y)
 d = tp.purify(model, X)
-before = apparent(d)
+before = tp.apparent(d)
 
 # %%
-# ``apparent`` writes the same function as the sum of the model's own terms: what one sees when
+# ``tp.apparent`` writes the same function as the sum of the model's own terms: what one sees when
 # trees are sorted by the features they use. They predict the same.
 float(np.abs(before.predict(X) - d.predict(X)).max())
 

@@ -13,8 +13,6 @@ from xgboost import XGBRegressor
 
 import treepurify as tp
 from treepurify import plots
-from treepurify.analysis.apparent import apparent
-from treepurify.analysis.comparison import compare
 
 X, y = load_diabetes(return_X_y=True, as_frame=True, scaled=False)
 model = XGBRegressor(n_estimators=150, max_depth=2, learning_rate=0.05, n_jobs=1).fit(X, y)
@@ -34,7 +32,7 @@ plt.show()
 
 # %%
 # How far are two of them apart? The verdict can be quoted.
-compared = compare(by_measure["empirical"], by_measure["uniform"])
+compared = tp.compare(by_measure["empirical"], by_measure["uniform"])
 compared
 
 # %%
@@ -53,4 +51,4 @@ compared.places.head(5).round(3)
 # Far more than the measure, purification itself changes the picture: before it, the trees
 # hold nearly everything in interactions.
 d = by_measure["empirical"]
-compare(apparent(d), d)
+tp.compare(tp.apparent(d), d)

@@ -3,6 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from treepurify.analysis.apparent import apparent
 from treepurify.analysis.audit import Audit
 from treepurify.analysis.comparison import Comparison, compare
 from treepurify.analysis.findings import Finding
@@ -91,6 +92,7 @@ __all__ = [
     "Weighting",
     "__version__",
     "ale_anova",
+    "apparent",
     "audit",
     "categorical_anova",
     "compare",

@@ -42,10 +42,9 @@ def apparent(d: Decomposition) -> Decomposition:
     --------
     >>> import numpy as np, treepurify as tp
     >>> from sklearn.tree import DecisionTreeRegressor
-    >>> from treepurify.analysis.apparent import apparent
     >>> X = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
     >>> d = tp.purify(DecisionTreeRegressor().fit(X, [0, 0, 0, 1]), X)
-    >>> apparent(d)["x0", "x1"].values[..., 0]
+    >>> tp.apparent(d)["x0", "x1"].values[..., 0]
     array([[-0.25, -0.25],
            [-0.25,  0.75]])
     """

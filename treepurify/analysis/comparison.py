@@ -98,7 +98,7 @@ def compare(
     ----------
     a, b : Decomposition
         Two measures, two engines or two models; or a decomposition and what
-        `treepurify.analysis.apparent.apparent` makes of it.
+        `treepurify.apparent` makes of it.
     X : array_like or table of shape (n_rows, n_features), optional
         Rows that stand for the mass under which they are compared. Needed where the two
         have different cells; by default the rows of the first that has any, else the cells
