@@ -3,16 +3,24 @@
 import numpy as np
 from numba import njit
 
-from treepurify._kernels.combinations import next_combination
 from treepurify._kernels.corners import add_corners, holds_cell
 from treepurify._kernels.partial_dependence import pattern_slot
 
 
 @njit(cache=True)
+def find_entries(leaf, features, entry_ptr, entry_feature, entries):
+    """Set the entries of a leaf along some of the features that its path tests, in order."""
+    position = 0
+    for entry in range(entry_ptr[leaf], entry_ptr[leaf + 1]):
+        if position < len(features) and entry_feature[entry] == features[position]:
+            entries[position] = entry
+            position += 1
+
+
+@njit(cache=True)
 def add_term_corners(
     leaves,
-    size,
-    base,
+    features,
     entry_ptr,
     entry_feature,
     run_ptr,
@@ -21,20 +29,18 @@ def add_term_corners(
     choose,
     slot_ptr,
     share,
-    group_key,
-    group_offset,
-    group_extents,
+    extents,
     values,
     output,
-    tables,
+    table,
 ):
-    """Add each leaf's term of every `size` of its features to difference tables.
+    """Add each leaf's term of `features`, all of which its path tests, to a difference table.
 
     The term of S is ``value * sum_(T in S) (-1)^|S - T| 1_T(x) share(T)``, where share(T) is
-    the share of rows that keep all conditions outside T. ``group_key`` is sorted; choices
-    that are not in it are passed over.
+    the share of rows that keep all conditions outside T.
     """
-    chosen = np.zeros(size, dtype=np.int64)
+    size = len(features)
+    own = np.zeros(size, dtype=np.int64)
     given = np.zeros(size, dtype=np.int64)
     entries = np.zeros(size, dtype=np.int64)
     run = np.zeros(size, dtype=np.int64)
@@ -42,44 +48,33 @@ def add_term_corners(
     for leaf in leaves:
         first = entry_ptr[leaf]
         n = entry_ptr[leaf + 1] - first
-        if n < size:
-            continue
-        for k in range(size):
-            chosen[k] = k
-        while True:
-            key = 0
+        find_entries(leaf, features, entry_ptr, entry_feature, own)
+        for subset in range(1 << size):
+            n_given = 0
             for k in range(size):
-                key = key * base + entry_feature[first + chosen[k]]
-            group = np.searchsorted(group_key, key)
-            wanted = group < len(group_key) and group_key[group] == key
-            for subset in range((1 << size) if wanted else 0):
-                n_given = 0
-                for k in range(size):
-                    entries[k] = -1
-                    if subset >> k & 1:
-                        entries[k] = first + chosen[k]
-                        given[n_given] = chosen[k]
-                        n_given += 1
-                weight = share[slot_ptr[leaf] + pattern_slot(given, n_given, n, choose)]
-                if weight == 0.0:
-                    continue
-                add_corners(
-                    size,
-                    entries,
-                    run_ptr,
-                    run_start,
-                    run_stop,
-                    group_extents[group],
-                    group_offset[group],
-                    -weight if (size - n_given) & 1 else weight,
-                    values[leaf],
-                    output[leaf],
-                    tables,
-                    run,
-                    end,
-                )
-            if not next_combination(chosen, size, n):
-                break
+                entries[k] = -1
+                if subset >> k & 1:
+                    entries[k] = own[k]
+                    given[n_given] = own[k] - first
+                    n_given += 1
+            weight = share[slot_ptr[leaf] + pattern_slot(given, n_given, n, choose)]
+            if weight == 0.0:
+                continue
+            add_corners(
+                size,
+                entries,
+                run_ptr,
+                run_start,
+                run_stop,
+                extents,
+                0,
+                -weight if (size - n_given) & 1 else weight,
+                values[leaf],
+                output[leaf],
+                table,
+                run,
+                end,
+            )
 
 
 @njit(cache=True)
@@ -97,11 +92,7 @@ def term_factors(leaves, features, entry_ptr, entry_feature, choose, slot_ptr, s
         leaf = leaves[i]
         first = entry_ptr[leaf]
         n = entry_ptr[leaf + 1] - first
-        position = 0
-        for entry in range(first, first + n):
-            if position < size and entry_feature[entry] == features[position]:
-                entries[i, position] = entry
-                position += 1
+        find_entries(leaf, features, entry_ptr, entry_feature, entries[i])
         for subset in range(1 << size):
             n_given = 0
             for k in range(size):

@@ -20,9 +20,7 @@ __all__ = [
     "conditional_tensors",
     "entry_probabilities",
     "margin_tables",
-    "numbered_subsets",
     "occurring_subsets",
-    "subset_key",
 ]
 
 Array = npt.NDArray[np.float64]
@@ -54,10 +52,10 @@ def entry_probabilities(boxes: LeafBoxes, margins: Mapping[int, Array], grid: Gr
 
 def occurring_subsets(boxes: LeafBoxes, size: int, n_features: int) -> list[Subset]:
     """Return the subsets of `size` features that are tested together on some path, in order."""
-    return numbered_subsets(boxes, size, n_features)[1]
+    return _numbered_subsets(boxes, size, n_features)[1]
 
 
-def numbered_subsets(
+def _numbered_subsets(
     boxes: LeafBoxes, size: int, n_features: int, only: Collection[Subset] | None = None
 ) -> tuple[npt.NDArray[np.int64], list[Subset]]:
     """Return the keys by which kernels find these subsets, or those in `only`, and the subsets."""
@@ -91,7 +89,7 @@ def conditional_tensors(
         If the tensors would not fit.
     """
     leaves = np.flatnonzero(boxes.leaf_subset >= 0)
-    keys, subsets = numbered_subsets(boxes, size, grid.n_features, only)
+    keys, subsets = _numbered_subsets(boxes, size, grid.n_features, only)
     shapes = [grid.shape(subset) for subset in subsets]
     check_budget(
         8 * sum(table_sizes(shapes, n_outputs)),
@@ -130,14 +128,6 @@ def _keys(boxes: LeafBoxes, size: int, n_features: int) -> npt.NDArray[np.int64]
     leaves = np.flatnonzero(boxes.leaf_subset >= 0)
     keys = subset_keys(boxes.entry_ptr, boxes.entry_feature, leaves, size, base)
     return np.unique(keys)
-
-
-def subset_key(subset: Subset, n_features: int) -> int:
-    """Return the key by which kernels find a subset among others of its size."""
-    key = 0
-    for feature in subset:
-        key = key * (n_features + 1) + feature
-    return key
 
 
 def _subset(key: int, size: int, n_features: int) -> Subset:

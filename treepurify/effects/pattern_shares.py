@@ -15,13 +15,12 @@ from treepurify._kernels.partial_dependence import (
 from treepurify._kernels.partial_dependence_terms import add_term_corners
 from treepurify.budget import check_budget
 from treepurify.effects.accumulate import LeafBoxes
-from treepurify.effects.conditional import numbered_subsets, subset_key
-from treepurify.effects.difference_tables import DifferenceTables, difference_tables, table_sizes
+from treepurify.effects.difference_tables import difference_tables, table_sizes
 from treepurify.grids.grid import EncodedRows, Grid, Subset
 from treepurify.progress import ProgressReport
 from treepurify.threads import map_threads
 
-__all__ = ["PatternShares", "pattern_shares", "term_table", "term_tensors"]
+__all__ = ["PatternShares", "pattern_shares", "term_table"]
 
 Array = npt.NDArray[np.float64]
 
@@ -142,41 +141,13 @@ def _count(
         map_threads(count, pieces)
 
 
-def term_tensors(
-    shares: PatternShares,
-    grid: Grid,
-    size: int,
-    n_outputs: int,
-    memory_budget: int,
-) -> dict[Subset, Array]:
-    """Return the terms of `size` features as tables over the cells of the union grid.
-
-    The term of S is the Moebius inverse of partial dependence,
-    ``f_S = sum over T in S of (-1)^|S - T| PD_T``.
-
-    Raises
-    ------
-    MemoryBudgetError
-        If the tables would not fit.
-    """
-    boxes = shares.boxes
-    keys, subsets = numbered_subsets(boxes, size, grid.n_features)
-    shapes = [grid.shape(subset) for subset in subsets]
-    check_budget(
-        8 * sum(table_sizes(shapes, n_outputs)),
-        memory_budget,
-        f"the terms of {len(subsets)} subsets of {size} features on the union grid",
-        "Ask for a smaller order, name the interactions that you need, or raise memory_budget.",
-    )
-    tables = difference_tables(shapes, n_outputs)
-    _add_terms(shares, np.flatnonzero(boxes.leaf_subset >= 0), keys, size, grid, tables)
-    return dict(zip(subsets, tables.summed(), strict=True))
-
-
 def term_table(
     shares: PatternShares, grid: Grid, subset: Subset, n_outputs: int, memory_budget: int
 ) -> Array:
-    """Return one term as a table over the cells of the union grid; see `term_tensors`.
+    """Return one term as a table over the cells of the union grid.
+
+    The term of S is the Moebius inverse of partial dependence,
+    ``f_S = sum over T in S of (-1)^|S - T| PD_T``.
 
     Raises
     ------
@@ -191,24 +162,10 @@ def term_table(
         "Ask for its values on rows, or raise memory_budget.",
     )
     tables = difference_tables([shape], n_outputs)
-    keys = np.array([subset_key(subset, grid.n_features)], dtype=np.int64)
-    _add_terms(shares, shares.boxes.leaves_with(subset), keys, len(subset), grid, tables)
-    return next(tables.summed())
-
-
-def _add_terms(
-    shares: PatternShares,
-    leaves: npt.NDArray[np.intp],
-    keys: npt.NDArray[np.int64],
-    size: int,
-    grid: Grid,
-    tables: DifferenceTables,
-) -> None:
     boxes = shares.boxes
     add_term_corners(
-        leaves,
-        size,
-        grid.n_features + 1,
+        boxes.leaves_with(subset),
+        np.array(subset, dtype=np.int64),
         boxes.entry_ptr,
         boxes.entry_feature,
         boxes.run_ptr,
@@ -217,10 +174,9 @@ def _add_terms(
         shares.choose,
         shares.slot_ptr,
         shares.share,
-        keys,
-        tables.offsets,
-        tables.extents,
+        tables.extents[0],
         boxes.values,
         boxes.output,
         tables.values,
     )
+    return next(tables.summed())

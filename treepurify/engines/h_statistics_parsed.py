@@ -14,7 +14,7 @@ from treepurify.components import evaluate_each
 from treepurify.effects.accumulate import LeafBoxes, ensemble_cuts, leaf_boxes
 from treepurify.effects.conditional import entry_probabilities, occurring_subsets
 from treepurify.effects.pattern_component import PatternComponent
-from treepurify.effects.pattern_shares import pattern_shares, term_tensors
+from treepurify.effects.pattern_shares import pattern_shares, term_table
 from treepurify.engines.h_statistics_effects import HEffects, Moments, moments_of_terms
 from treepurify.engines.model_check import check_against_library
 from treepurify.engines.partial_dependence_support import outside_support
@@ -114,8 +114,8 @@ class _Ensemble:
         shares = pattern_shares(self.boxes, grid, rows, self.order, self.memory_budget, self.report)
         found: dict[Subset, Array] = {}
         for size in (1, 2):
-            tables = term_tensors(shares, grid, size, n_outputs, self.memory_budget)
-            for subset, table in tables.items():
+            for subset in occurring_subsets(self.boxes, size, grid.n_features):
+                table = term_table(shares, grid, subset, n_outputs, self.memory_budget)
                 found[subset] = table[tuple(rows.codes[j] for j in subset)]
         if self.order > 2:
             for subset in occurring_subsets(self.boxes, 3, grid.n_features):
