@@ -5,14 +5,14 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.purification.solution import Solution, conditional_means, move_out
+from treepurify.purification.slices import Slices, mass_slices, product_slices
+from treepurify.purification.solution import Solution, move_out
 from treepurify.purification.unidentified import count_unidentified
 
 __all__ = ["solve_general"]
 
 Array = npt.NDArray[np.float64]
-Parts = tuple[Array, ...]
-Masks = tuple[npt.NDArray[np.bool_], ...]
+Mask = npt.NDArray[np.bool_]
 
 _TOLERANCE = 1e-13
 _EMPTY_LEVEL = 1e-9
@@ -50,26 +50,20 @@ def solve_general(values: Array, mass: Array, *, tolerance: float = _TOLERANCE) 
     -------
     Solution
     """
-    slice_mass = tuple(mass.sum(axis=i) for i in range(mass.ndim))
-    filled = tuple(part > 0 for part in slice_mass)
-    fit = _fit(values, mass, slice_mass, filled, tolerance)
-    moved, pure = fit.parts, fit.rest
-    n_empty = int(sum(np.sum(~mask) for mask in filled))
+    slices = mass_slices(values, mass)
+    split = slices.layout.split
+    filled = slices.mass > 0
+    fit = _fit(slices, filled, _largest_entries(values), tolerance)
+    parts, pure = fit.parts, move_out(values, split(fit.parts))
+    n_empty = int(np.sum(~filled))
     if n_empty:
-        even = _product_of_margins(mass)
-        extension = _fit(
-            pure,
-            even,
-            tuple(even.sum(axis=i) for i in range(mass.ndim)),
-            tuple(~mask for mask in filled),
-            tolerance,
-        )
-        moved = tuple(a + b for a, b in zip(moved, extension.parts, strict=True))
-        pure = extension.rest
+        even = product_slices(pure, _margins(mass))
+        extension = _fit(even, ~filled, _largest_entries(pure), tolerance)
+        parts, pure = parts + extension.parts, move_out(pure, split(extension.parts))
     scale = float(np.max(np.abs(values), initial=0.0))
     return Solution(
         pure=pure,
-        moved=moved,
+        moved=split(parts),
         unidentified=count_unidentified(mass),
         empty_slices=n_empty,
         error=fit.error / scale if scale > 0 else 0.0,
@@ -81,119 +75,94 @@ def solve_general(values: Array, mass: Array, *, tolerance: float = _TOLERANCE) 
 
 @dataclass(frozen=True, eq=False)
 class _Fit:
-    parts: Parts
-    rest: Array
+    parts: Array
     steps: int
     error: float
     converged: bool
 
 
-def _fit(values: Array, mass: Array, slice_mass: Parts, active: Masks, tolerance: float) -> _Fit:
-    """Fit the parts on the active slices until all their conditional means are small."""
-    goal = tolerance * float(np.max(np.abs(values), initial=0.0))
-    n_outputs = values.shape[-1]
-    parts = tuple(np.zeros((*part.shape, n_outputs)) for part in slice_mass)
-    rest, steps, slowest = values, 0, 1.0
-    best, best_mean, idle = _Fit(parts, rest, 0, np.inf, False), np.inf, 0
+def _fit(slices: Slices, active: Mask, entries: Array, tolerance: float) -> _Fit:
+    """Fit the parts on the active slices until all their conditional means are small.
+
+    `entries` holds the largest entry of the tensor for each output.
+    """
+    goal = tolerance * float(entries.max(initial=0.0))
+    parts = np.zeros((len(active), len(entries)))
+    steps, slowest = 0, 1.0
+    best, best_mean, idle = _Fit(parts, 0, np.inf, False), np.inf, 0
     for _ in range(_MOST_ROUNDS):
-        means = _means(rest, mass, slice_mass, active)
-        largest = _largest(means)
+        means = np.where(active[:, None], slices.residual(parts), 0.0)
+        sizes = np.abs(means).max(axis=1, initial=0.0)
+        largest = float(sizes.max(initial=0.0))
         idle = 0 if largest < 0.5 * best_mean else idle + 1
         if largest < best_mean:
-            error = max(largest, _weighted_norm(means, slice_mass) / slowest)
-            best, best_mean = _Fit(parts, rest, steps, error, largest <= goal), largest
+            norm = float(np.sqrt(_inner(means, means, slices.mass).max(initial=0.0)))
+            error = max(largest, norm / slowest)
+            best, best_mean = _Fit(parts, steps, error, largest <= goal), largest
         if largest <= goal or idle > _MOST_IDLE_ROUNDS:
             break
         # The first solve takes all slices together, or its norm would not be the least. Then
         # slices of large mass are done, and only those up to the heaviest violator go on.
-        heaviest = max(
-            float(part[np.abs(mean).max(axis=-1) > goal].max(initial=0.0))
-            for part, mean in zip(slice_mass, means, strict=True)
-        )
-        limit = heaviest if steps > 0 else np.inf
-        going = tuple(mask & (part <= limit) for mask, part in zip(active, slice_mass, strict=True))
-        found, n_steps, smallest = _conjugate_gradients(rest, mass, slice_mass, going, goal)
-        parts = tuple(a + b for a, b in zip(parts, found, strict=True))
-        rest = move_out(values, parts)
+        limit = float(slices.mass[sizes > goal].max()) if steps > 0 else np.inf
+        going = active & (slices.mass <= limit)
+        found, n_steps, smallest = _conjugate_gradients(slices, means, going, goal, entries)
+        parts = parts + found
         steps += n_steps
         slowest = min(slowest, smallest)
     return best
 
 
-def _means(rest: Array, mass: Array, slice_mass: Parts, active: Masks) -> Parts:
-    return tuple(
-        np.where(mask[..., None], conditional_means(rest, mass, axis, part), 0.0)
-        for axis, (part, mask) in enumerate(zip(slice_mass, active, strict=True))
-    )
-
-
-def _largest(parts: Parts) -> float:
-    return max(float(np.max(np.abs(part), initial=0.0)) for part in parts)
-
-
-def _weighted_norm(means: Parts, slice_mass: Parts) -> float:
-    """Norm in L2 of the margins, the largest over the outputs."""
-    squared = sum(
-        (part[..., None] * mean**2).sum(axis=tuple(range(part.ndim)))
-        for part, mean in zip(slice_mass, means, strict=True)
-    )
-    return float(np.sqrt(np.max(squared, initial=0.0)))
+def _largest_entries(values: Array) -> Array:
+    flat = np.abs(values).reshape(-1, values.shape[-1])
+    return np.asarray(flat.max(axis=0, initial=0.0))
 
 
 def _conjugate_gradients(
-    values: Array, mass: Array, slice_mass: Parts, active: Masks, goal: float
-) -> tuple[Parts, int, float]:
+    slices: Slices, means: Array, active: Mask, goal: float, entries: Array
+) -> tuple[Array, int, float]:
     """Return the parts, the number of steps and the smallest Ritz value met.
 
     All quantities are divided by the slice mass: `mean` is the preconditioned residual, so
     that its largest entry is what the stopping rule is about. Outputs are solved side by
     side, each with its own step lengths.
     """
-    mean = _means(values, mass, slice_mass, active)
+    mean = np.where(active[:, None], means, 0.0)
     direction = mean
-    parts = tuple(np.zeros_like(part) for part in mean)
-    energy = _inner(mean, mean, slice_mass)
+    parts = np.zeros_like(mean)
+    energy = _inner(mean, mean, slices.mass)
     lengths: list[float] = []
     turns: list[float] = []
     leading = int(np.argmax(energy))
     # Conditional means are known to rounding of the table's entries, whatever their own size.
-    active_mass = sum(
-        float(part[mask].sum()) for part, mask in zip(slice_mass, active, strict=True)
-    )
-    entry = np.abs(values).reshape(-1, len(energy)).max(axis=0)
-    noise = (_ROUNDING * entry) ** 2 * active_mass
+    noise = (_ROUNDING * entries) ** 2 * float(slices.mass[active].sum())
     going = energy > noise
     steps = 0
     while steps < _MOST_STEPS and going.any():
-        spread = move_out(np.zeros((*mass.shape, len(energy))), direction)
-        image = tuple(-part for part in _means(spread, mass, slice_mass, active))
-        curvature = _inner(direction, image, slice_mass)
+        image = np.where(active[:, None], slices.image(direction), 0.0)
+        curvature = _inner(direction, image, slices.mass)
         # A direction flatter than rounding holds nothing but rounding.
-        going &= curvature > _FLATTEST * _inner(direction, direction, slice_mass)
+        going &= curvature > _FLATTEST * _inner(direction, direction, slices.mass)
         if not going.any():
             break
         length = np.divide(energy, curvature, out=np.zeros_like(energy), where=going)
-        parts = tuple(a + length * b for a, b in zip(parts, direction, strict=True))
-        mean = tuple(a - length * b for a, b in zip(mean, image, strict=True))
-        renewed = _inner(mean, mean, slice_mass)
+        parts += length * direction
+        mean = mean - length * image
+        renewed = _inner(mean, mean, slices.mass)
         turn = np.divide(renewed, energy, out=np.zeros_like(energy), where=going)
-        direction = tuple(a + turn * b for a, b in zip(mean, direction, strict=True))
+        direction = mean + turn * direction
         lengths.append(float(length[leading]))
         turns.append(float(turn[leading]))
         energy = renewed
         going &= energy > noise
         steps += 1
-        if _largest(mean) <= 0.1 * goal:
+        if float(np.max(np.abs(mean))) <= 0.1 * goal:
             break
     return parts, steps, _smallest_ritz_value(lengths, turns)
 
 
-def _inner(first: Parts, second: Parts, slice_mass: Parts) -> Array:
-    total = sum(
-        (part[..., None] * a * b).sum(axis=tuple(range(part.ndim)))
-        for part, a, b in zip(slice_mass, first, second, strict=True)
-    )
-    return np.asarray(total)
+def _inner(first: Array, second: Array, mass: Array) -> Array:
+    """Return the inner product in L2 of the margins, one number an output."""
+    return np.asarray(mass @ (first * second))
 
 
 def _smallest_ritz_value(lengths: list[float], turns: list[float]) -> float:
@@ -216,11 +185,11 @@ def _smallest_ritz_value(lengths: list[float], turns: list[float]) -> float:
     return min(1.0, max(smallest, float(np.finfo(float).eps)))
 
 
-def _product_of_margins(mass: Array) -> Array:
-    table = np.ones(())
+def _margins(mass: Array) -> tuple[Array, ...]:
+    """Return the margins of a mass, with a little mass for every level that has none."""
+    found = []
     for i in range(mass.ndim):
         margin = mass.sum(axis=tuple(j for j in range(mass.ndim) if j != i))
-        table = np.multiply.outer(
-            table, np.where(margin > 0, margin, _EMPTY_LEVEL * margin[margin > 0].min())
-        )
-    return np.asarray(table / table.sum())
+        margin = np.where(margin > 0, margin, _EMPTY_LEVEL * margin[margin > 0].min())
+        found.append(margin / margin.sum())
+    return tuple(found)
