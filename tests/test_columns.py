@@ -163,3 +163,40 @@ def test_names_and_rows_of_tables():
     assert take_rows(columns, rows).values[1].tolist() == [4.0]
     assert columns.matrix().tolist() == [[1.0, 3.0], [2.0, 4.0]]
     assert columns.matrix(1, 9).tolist() == [[2.0, 4.0]]
+
+
+class CountedLabel:
+    """A label that counts how often it is compared."""
+
+    compared = 0
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __hash__(self) -> int:
+        return self.number
+
+    def __eq__(self, other: object) -> bool:
+        CountedLabel.compared += 1
+        return isinstance(other, CountedLabel) and other.number == self.number
+
+
+@pytest.mark.parametrize("dtype", ["category", object])
+def test_labels_are_looked_up_and_not_searched(dtype):
+    known = tuple(CountedLabel(i) for i in range(300))
+    spec = FeatureSpec("a", "categorical", known, n_codes=300, numbers_are="labels")
+    own = [CountedLabel(i) for i in (299, 5, 1000)]
+    column = pd.Series(own, dtype=object)
+    if dtype == "category":
+        column = pd.Series(pd.Categorical.from_codes([0, 1, 2], categories=own))
+    (codes,) = read_columns(pd.DataFrame({"a": column}), (spec,)).values
+    assert codes.tolist() == [299.0, 5.0, 300.0]
+    CountedLabel.compared = 0
+    read_columns(pd.DataFrame({"a": column}), (spec,))
+    assert CountedLabel.compared < 50
+
+
+def test_the_first_of_equal_labels_counts():
+    assert FeatureSpec("a", "categorical", ("x", 1, 1.0, True), n_codes=4).code_of == {"x": 0, 1: 1}
+    hashed = FeatureSpec("a", "categorical", ("x",), n_codes=2, label_hashes=(7, 9))
+    assert hashed.code_of == {7: 0, 9: 1}

@@ -250,7 +250,7 @@ def _read_numeric(column: Any, spec: FeatureSpec) -> npt.NDArray[np.floating[Any
     dtype = column.dtype
     if spec.categories is not None and hasattr(dtype, "categories") and hasattr(column, "cat"):
         codes = column.cat.codes.to_numpy()
-        positions = _codes_of_categories(codes, list(dtype.categories), spec)
+        positions = _codes_of_categories(codes, dtype.categories, spec)
         return np.where(positions == spec.n_codes, np.nan, positions)
     kind = getattr(dtype, "kind", "O")
     if isinstance(dtype, np.dtype) and kind in "biufO":
@@ -301,7 +301,7 @@ def _is_missing_value(value: Any) -> bool:
 def _read_categorical(column: Any, spec: FeatureSpec) -> npt.NDArray[np.float64]:
     dtype = column.dtype
     if hasattr(dtype, "categories") and hasattr(column, "cat"):
-        return _codes_of_categories(column.cat.codes.to_numpy(), list(dtype.categories), spec)
+        return _codes_of_categories(column.cat.codes.to_numpy(), dtype.categories, spec)
     kind = getattr(dtype, "kind", "O")
     if kind in "biuf":
         read = _read_numeric(column, _as_numeric(spec))
@@ -328,15 +328,18 @@ def known_codes(codes: npt.NDArray[np.float64], n_codes: int) -> npt.NDArray[np.
 
 
 def _codes_of_categories(
-    codes: npt.NDArray[Any], labels: list[Any], spec: FeatureSpec
+    codes: npt.NDArray[Any], labels: Any, spec: FeatureSpec
 ) -> npt.NDArray[np.float64]:
+    """Return the model's codes of a column's own codes, which number the given labels."""
+    table = np.full(len(labels) + 1, np.nan)  # code -1, a missing value, stands last
+    used = np.unique(codes[codes >= 0])
     if spec.categories is None:
-        own_codes = _without_missing_value(np.arange(len(labels), dtype=np.float64), spec)
-        table = known_codes(own_codes.astype(np.float64), spec.n_codes)
+        own_codes = _without_missing_value(used.astype(np.float64), spec)
+        table[used] = known_codes(own_codes.astype(np.float64), spec.n_codes)
     else:
-        codes_of_labels = np.array([_lookup(label, spec) for label in labels], dtype=np.float64)
-        table = _without_missing_value(codes_of_labels, spec).astype(np.float64)
-    return np.asarray(np.append(table, np.nan)[codes])
+        found = np.array([_lookup(label, spec) for label in labels[used]], dtype=np.float64)
+        table[used] = _without_missing_value(found, spec)
+    return np.asarray(table[codes])
 
 
 def _codes_of_objects(
@@ -367,15 +370,11 @@ def _lookup(label: Any, spec: FeatureSpec) -> float:
     if _is_missing_value(label):
         return float("nan")
     if spec.label_hashes is not None:
-        return _position(category_hash(label_text(label)), spec.label_hashes, spec.n_codes)
-    categories = spec.categories or ()
-    if label in categories or isinstance(label, str):
-        return _position(label, categories, spec.n_codes)
-    return _position(label_text(label), categories, spec.n_codes)
-
-
-def _position(value: Hashable, known: tuple[Hashable, ...], otherwise: int) -> float:
-    return float(known.index(value)) if value in known else float(otherwise)
+        return float(spec.code_of.get(category_hash(label_text(label)), spec.n_codes))
+    code = spec.code_of.get(label)
+    if code is None and not isinstance(label, str):
+        code = spec.code_of.get(label_text(label))
+    return float(spec.n_codes if code is None else code)
 
 
 def label_text(label: Any) -> str:

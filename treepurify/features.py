@@ -1,7 +1,8 @@
 """What a model knows about each of its input features."""
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 __all__ = ["FeatureSpec"]
@@ -51,3 +52,10 @@ class FeatureSpec:
     def is_categorical(self) -> bool:
         """Whether the feature is tested by code."""
         return self.kind == "categorical"
+
+    @cached_property
+    def code_of(self) -> dict[Hashable, int]:
+        """The code of each label, or of its hash where the model keeps these; the first counts."""
+        hashed: Sequence[Hashable] | None = self.label_hashes
+        known = (self.categories or ()) if hashed is None else hashed
+        return {known[code]: code for code in reversed(range(len(known)))}
