@@ -1,6 +1,8 @@
 """What every engine makes is saved, loaded and the same bit for bit."""
 
+import copy
 import json
+import pickle
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -191,3 +193,12 @@ def test_shared_leaves_are_stored_once(tmp_path, X, model):
     assert from_leaves > 1
     assert kinds.count("patterns") == from_leaves
     assert kinds.count("leaf boxes") == kinds.count("pattern shares") == kinds.count("grid") == 1
+
+
+def test_every_engine_is_pickled_and_copied(model, X, frame):
+    for name, d, rows, _ in decompositions(model, X, frame):
+        for again in (pickle.loads(pickle.dumps(d)), copy.deepcopy(d)):
+            assert list(again) == list(d), name
+            np.testing.assert_array_equal(again.evaluate(rows), d.evaluate(rows), err_msg=name)
+            with pytest.raises(TypeError):
+                again.components[(0,)] = None

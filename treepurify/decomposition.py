@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -22,6 +21,7 @@ from treepurify.components import (
     is_difference,
 )
 from treepurify.errors import InvalidInputError
+from treepurify.frozen import FrozenMapping
 from treepurify.grids.grid import EncodedRows, Subset
 from treepurify.links import Link
 
@@ -100,9 +100,9 @@ class Decomposition:
 
     def __post_init__(self) -> None:
         ordered = sorted(self.components, key=lambda subset: (len(subset), subset))
-        frozen = MappingProxyType({subset: self.components[subset] for subset in ordered})
+        frozen = FrozenMapping({subset: self.components[subset] for subset in ordered})
         object.__setattr__(self, "components", frozen)
-        object.__setattr__(self, "diagnostics", MappingProxyType(dict(self.diagnostics)))
+        object.__setattr__(self, "diagnostics", FrozenMapping(self.diagnostics))
 
     @property
     def feature_names(self) -> tuple[str, ...]:

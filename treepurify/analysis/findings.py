@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Literal
 
+from treepurify.frozen import FrozenMapping
 from treepurify.grids.grid import Subset
 
 __all__ = ["KINDS", "Finding", "FindingKind"]
@@ -19,7 +19,7 @@ FindingKind = Literal[
     "instability",
 ]
 
-KINDS: Mapping[FindingKind, str] = MappingProxyType(
+KINDS: Mapping[FindingKind, str] = FrozenMapping(
     {
         "hidden effect": "main effect that stands in the interactions of the model",
         "contradiction": "region where the main effect has the opposite sign of what it seems",
@@ -69,4 +69,4 @@ class Finding:
     measure: str = ""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "numbers", MappingProxyType(dict(self.numbers)))
+        object.__setattr__(self, "numbers", FrozenMapping(self.numbers))

@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from treepurify.errors import InvalidInputError
+from treepurify.frozen import FrozenMapping
 from treepurify.grids.grid import Subset
 from treepurify.shapley.index import InteractionStrengths
 from treepurify.shapley.value_functions import ValueFunction
@@ -100,7 +100,7 @@ class ShapleySets:
     diagnostics: Mapping[str, Any]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "diagnostics", MappingProxyType(dict(self.diagnostics)))
+        object.__setattr__(self, "diagnostics", FrozenMapping(self.diagnostics))
 
     def __repr__(self) -> str:
         """Return the groups and how they were found."""
