@@ -9,7 +9,7 @@ from treepurify import threads
 
 
 def test_results_come_in_order_and_few_wait(monkeypatch):
-    monkeypatch.setattr(threads.os, "cpu_count", lambda: 3)
+    monkeypatch.setattr(threads, "available_threads", lambda: 3)
     started = []
 
     def work(item):
@@ -27,7 +27,7 @@ def test_results_come_in_order_and_few_wait(monkeypatch):
 
 
 def test_an_error_reaches_the_caller_and_stops_the_rest(monkeypatch):
-    monkeypatch.setattr(threads.os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(threads, "available_threads", lambda: 2)
     started = []
 
     def work(item):
@@ -42,6 +42,18 @@ def test_an_error_reaches_the_caller_and_stops_the_rest(monkeypatch):
 
 
 def test_one_core_works_in_the_callers_thread(monkeypatch):
-    monkeypatch.setattr(threads.os, "cpu_count", lambda: 1)
+    monkeypatch.setattr(threads, "available_threads", lambda: 1)
     names = list(threads.iterate_threads(lambda _: threading.current_thread().name, range(3)))
     assert names == [threading.current_thread().name] * 3
+
+
+@pytest.mark.parametrize(
+    ("limit", "expected"), [(None, 4), ("2", 2), ("8", 4), ("0", 4), ("two", 4), ("4,2", 4)]
+)
+def test_threads_are_those_that_the_process_may_use(monkeypatch, limit, expected):
+    monkeypatch.setattr(threads.os, "sched_getaffinity", lambda _: {0, 1, 5, 7}, raising=False)
+    monkeypatch.setattr(threads.os, "cpu_count", lambda: 64)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    if limit is not None:
+        monkeypatch.setenv("OMP_NUM_THREADS", limit)
+    assert threads.available_threads() == expected

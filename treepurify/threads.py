@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
-__all__ = ["iterate_threads", "map_threads"]
+__all__ = ["available_threads", "iterate_threads", "map_threads"]
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
@@ -15,13 +15,27 @@ _Result = TypeVar("_Result")
 _RESULTS_AHEAD = 4
 
 
+def available_threads() -> int:
+    """Return how many threads may work at a time.
+
+    As many as there are cores that this process may run on, or ``OMP_NUM_THREADS``, the limit
+    that BLAS keeps too, where that is less.
+    """
+    if hasattr(os, "sched_getaffinity"):
+        cores = len(os.sched_getaffinity(0))
+    else:
+        cores = os.cpu_count() or 1
+    limit = os.environ.get("OMP_NUM_THREADS", "")
+    return min(cores, int(limit)) if limit.isdecimal() and int(limit) > 0 else cores
+
+
 def map_threads(work: Callable[[_Item], _Result], items: Iterable[_Item]) -> list[_Result]:
-    """Return ``[work(item) for item in items]``, computed on as many threads as cores.
+    """Return ``[work(item) for item in items]``, computed on all `available_threads`.
 
     Results come in the order of the items, so that sums over them do not depend on timing.
     """
     pieces = list(items)
-    n_threads = min(len(pieces), os.cpu_count() or 1)
+    n_threads = min(len(pieces), available_threads())
     if n_threads < 2:
         return [work(item) for item in pieces]
     with ThreadPoolExecutor(max_workers=n_threads) as pool:
@@ -34,7 +48,7 @@ def iterate_threads(work: Callable[[_Item], _Result], items: Iterable[_Item]) ->
     Unlike `map_threads`, it holds few results at a time, and the caller's own work on one
     result runs beside that on the next.
     """
-    n_threads = os.cpu_count() or 1
+    n_threads = available_threads()
     if n_threads < 2:
         yield from map(work, items)
         return
