@@ -14,8 +14,9 @@ class Certificate:
     Parameters
     ----------
     scale : float
-        Largest absolute effect in a cell of the tensors before purification, on the margin
-        scale.
+        Largest absolute effect in a cell of the tensors before purification, or the
+        intercept where that is larger, on the margin scale. Engines without such tensors take
+        the largest value of their components or of the function.
     additivity_cells : float or None
         Largest difference, over all cells of all tensors, between a tensor and the sum of
         its pure part and the parts moved out of it; None for closed forms, which move nothing.
@@ -76,6 +77,10 @@ class Certificate:
         ]
         return self.converged and max(errors) <= 1e-10
 
+    def __str__(self) -> str:
+        """Return the certificate in plain words, one line a fact."""
+        return "\n".join(self.sentences())
+
     def sentences(self) -> list[str]:
         """Return the certificate in plain words, one sentence a fact."""
         lines = []
@@ -91,24 +96,24 @@ class Certificate:
             f"{self.cosine:.1e}.",
         ]
         if self.additivity_rows is not None:
-            lines.append(
-                f"On {self.checked_rows} rows the sum of the components differs from the model by "
-                f"at most {self.additivity_rows:.1e} of it."
-            )
+            differs = _differs(self.additivity_rows, "the model")
+            lines.append(f"On {self.checked_rows} rows the sum of the components {differs}.")
         if self.margin_error is not None:
             rows = "the same" if self.additivity_rows is not None else f"{self.checked_rows}"
-            lines.append(
-                f"On {rows} rows the parsed model differs from the library's own raw prediction by "
-                f"at most {self.margin_error:.1e} of it."
-            )
+            differs = _differs(self.margin_error, "the library's own raw prediction")
+            lines.append(f"On {rows} rows the parsed model {differs}.")
         if self.unidentified:
+            directions = (
+                "direction of effects is" if self.unidentified == 1 else "directions of effects are"
+            )
             lines.append(
-                f"{self.unidentified} directions of effects are not determined by the data (the "
-                "support falls into separate blocks, or features are functions of others); a "
-                "stated convention chose among them."
+                f"{self.unidentified} {directions} not determined by the data (the support falls "
+                "into separate blocks, or features are functions of others): of all effects that "
+                "fit, those of least norm were taken."
             )
         if self.uncounted:
-            lines.append(f"In {self.uncounted} large tensors such directions were not counted.")
+            tensors = "tensor" if self.uncounted == 1 else "tensors"
+            lines.append(f"In {self.uncounted} large {tensors} such directions were not counted.")
         if self.empty_slices:
             lines.append(
                 f"{self.empty_slices} slices of tables hold no data; what was moved out of them is "
@@ -119,3 +124,9 @@ class Certificate:
         if self.note:
             lines.append(self.note)
         return lines
+
+
+def _differs(error: float, other: str) -> str:
+    if error == 0.0:
+        return f"equals {other} exactly"
+    return f"differs from {other} by at most {error:.1e} of it"
