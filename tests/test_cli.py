@@ -292,6 +292,7 @@ def test_demo(tmp_path, monkeypatch):
     words = words_of(result)
     assert "scikit-learn" in words
     assert "On all 442 training rows" in words
+    assert "What purification does: in bmi & s5 the model carries effects of size" in words
     assert str(tmp_path / "report.html") in result.output.replace("\n", "")
     command = f"treepurify demo --out {tmp_path} --top 3 --pictures 1 --quiet"
     assert command in (tmp_path / "report.html").read_text(encoding="utf-8")

@@ -31,6 +31,7 @@ from treepurify.cli.options import (
     WeightsOption,
 )
 from treepurify.cli.results import summary_as_json, write_results
+from treepurify.cli.words import largest_move
 from treepurify.decomposition import Decomposition
 from treepurify.demo import DATASETS, load_demo_data, train_demo_model
 from treepurify.engines.tree import purify as purify_model
@@ -134,6 +135,8 @@ def demo(
     )
     typer.echo()
     print_effects(d, top)
+    if moved := largest_move(d):
+        typer.echo(f"\n{moved}")
     typer.echo()
     print_certificate(
         d,
