@@ -82,6 +82,7 @@ def test_rows_of_the_first_are_the_default(measures, data):
 def test_shapley_ise_is_equation_21(measures, data):
     a, b = measures
     compared = compare(a, b, data[0])
+    assert sorted(compared.shapley_ise["feature"]) == ["a", "b", "c"]
     for row in compared.shapley_ise.itertuples():
         total = np.zeros(len(data[0]))
         for d, sign in ((a, 1.0), (b, -1.0)):
@@ -228,9 +229,30 @@ def test_verdict_can_be_quoted(measures):
 def test_words_of_regions():
     axis = FeatureAxis("age", np.array([30.0, 50.0, 70.0]), has_missing=True)
     chosen = np.array([True, False, True, True, True])
-    runs = runs_of_cells(axis, chosen)
+    runs = runs_of_cells(axis, chosen, np.ones(5))
     assert [cells_in_words(axis, run) for run in runs] == ["age < 30", "age >= 50", "age missing"]
     assert cells_in_words(axis, [0, 1, 2, 3]) == "age anywhere"
     colour = FeatureAxis("colour", None, ("red", "green", "blue"))
-    (run,) = runs_of_cells(colour, np.array([True, False, True]))
+    (run,) = runs_of_cells(colour, np.array([True, False, True]), np.array([1.0, 0.0, 2.0]))
     assert cells_in_words(colour, run) == "colour = red, blue"
+
+
+def test_regions_have_one_sign():
+    axis = FeatureAxis("age", np.array([30.0, 50.0, 70.0]), has_missing=True)
+    effect = np.array([1.0, 2.0, -1.0, -2.0, -3.0])
+    assert runs_of_cells(axis, np.ones(5, dtype=bool), effect) == [[0, 1], [2, 3], [4]]
+    colour = FeatureAxis("colour", None, ("red", "green", "blue"))
+    signs = np.array([1.0, -1.0, 2.0])
+    assert runs_of_cells(colour, np.ones(3, dtype=bool), signs) == [[0, 2], [1]]
+
+
+def test_models_of_opposite_sign_differ_in_sign_where_each_is_far_from_zero(data):
+    """One is the other's negative: neighbouring places of either sign do not cancel."""
+    X, y = data
+    compared = compare(tp.purify(fitted(X, y), X), tp.purify(fitted(X, -y), X))
+    places = compared.places
+    assert len(places) > 2
+    np.testing.assert_allclose(places["first"], -places["second"], rtol=1e-6)
+    assert set(np.sign(places["first"])) == {-1.0, 1.0}
+    sizes = compared.terms.set_index("term")["deviation_first"]
+    assert np.all(np.abs(places["first"]) > 1e-3 * sizes[places["term"]].to_numpy())

@@ -66,7 +66,7 @@ def contradictions(d: Decomposition, threshold: float) -> list[Finding]:
         first, second = apparent[:, k], component.values[:, k]
         beyond = np.sqrt(_PART**2 * threshold * total[k])
         chosen = (first * second < 0) & (np.minimum(np.abs(first), np.abs(second)) > beyond)
-        for run in runs_of_cells(axis, chosen & (mass > 0)):
+        for run in runs_of_cells(axis, chosen & (mass > 0), second):
             part = float(mass[run].sum())
             share = float(mass[run] @ (first - second)[run] ** 2) / total[k] if total[k] > 0 else 0
             if part < _LEAST_MASS or share < _PART * threshold:

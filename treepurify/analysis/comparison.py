@@ -232,7 +232,7 @@ def _sign_places(a: Decomposition, pair: SideBySide, smallest: Array) -> list[di
             for values in (pair.first, pair.second)
         )
         chosen = _opposed(first, second, smallest[k]).astype(bool) & (mass > 0)
-        for run in runs_of_cells(axis, chosen):
+        for run in runs_of_cells(axis, chosen, first):
             part = mass[run].sum()
             rows.append(
                 {

@@ -12,10 +12,12 @@ __all__ = ["cells_in_words", "runs_of_cells"]
 _MOST_CATEGORIES = 6
 
 
-def runs_of_cells(axis: FeatureAxis, chosen: npt.NDArray[np.bool_]) -> list[list[int]]:
-    """Return the chosen cells in runs that stand next to each other.
+def runs_of_cells(
+    axis: FeatureAxis, chosen: npt.NDArray[np.bool_], effect: npt.NDArray[np.float64]
+) -> list[list[int]]:
+    """Return the chosen cells in runs that stand next to each other and have one sign.
 
-    All chosen categories form one run; a special cell forms one of its own.
+    All chosen categories of one sign form a run; a special cell forms one of its own.
 
     Parameters
     ----------
@@ -23,19 +25,25 @@ def runs_of_cells(axis: FeatureAxis, chosen: npt.NDArray[np.bool_]) -> list[list
         The axis.
     chosen : ndarray of bool, shape (n_cells,)
         The cells.
+    effect : ndarray of float64, shape (n_cells,)
+        What has a sign.
 
     Examples
     --------
     >>> axis = FeatureAxis("age", np.array([30.0, 50.0, 70.0]), has_missing=True)
-    >>> runs_of_cells(axis, np.array([True, True, False, True, True]))
-    [[0, 1], [3], [4]]
+    >>> effect = np.array([1.0, 2.0, -1.0, -3.0, -2.0])
+    >>> runs_of_cells(axis, np.array([True, True, True, False, True]), effect)
+    [[0, 1], [2], [4]]
     """
-    cells = [int(cell) for cell in np.flatnonzero(chosen)]
+    is_above = effect > 0
     if axis.is_categorical:
-        return [cells] if cells else []
+        parts = (np.flatnonzero(chosen & is_above), np.flatnonzero(chosen & ~is_above))
+        return [part.tolist() for part in parts if len(part)]
     runs: list[list[int]] = []
-    for cell in cells:
-        if runs and cell == runs[-1][-1] + 1 and cell < axis.n_regular:
+    for cell in np.flatnonzero(chosen).tolist():
+        last = runs[-1][-1] if runs else -1
+        follows = cell == last + 1 and cell < axis.n_regular
+        if runs and follows and is_above[cell] == is_above[last]:
             runs[-1].append(cell)
         else:
             runs.append([cell])
