@@ -262,7 +262,11 @@ class Decomposition:
         -------
         DataFrame
             One row a cell and output: the cell of each feature in words with its bounds, the
-            effect, the effect before purification where known, and the mass.
+            effect, the effect before purification where known, and the mass. Columns are called
+            after the feature: its name, and its name with ``" (from)"`` and ``" (to)"``. Where
+            one of these is already the name of another column (``"output"``, ``"effect"``,
+            ``"raw_effect"``, ``"mass"``, or one of an earlier feature), ``" (feature)"`` is
+            appended to the feature's name.
         """
         from treepurify.tables import component_frame, decomposition_frame
 

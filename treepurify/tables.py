@@ -1,11 +1,14 @@
 """Tables and short texts of a decomposition."""
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
-from treepurify.components import EachTable, TensorComponent
+from treepurify.components import Component, EachTable, TensorComponent
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
 from treepurify.grids.axis import FeatureAxis
@@ -16,63 +19,89 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = [
+    "AxisCells",
     "component_frame",
     "decomposition_frame",
+    "effect_rows",
     "html_summary",
     "importance_table",
+    "locate_each_cell",
     "orthogonality_table",
     "text_summary",
 ]
 
+Array = npt.NDArray[np.float64]
+
+# The columns of a component that no feature gives its name to.
+_FIXED_COLUMNS = ("output", "effect", "raw_effect", "mass")
+
+
+@dataclass(frozen=True, eq=False)
+class _Term:
+    """A component, or the remainder under the empty subset."""
+
+    subset: Subset
+    name: str
+    order: int
+    component: Component
+
+
+def _terms(d: Decomposition) -> list[_Term]:
+    terms = [_Term(s, d.term_name(s), len(s), component) for s, component in d.components.items()]
+    if d.remainder is not None:
+        order = 1 + max((len(subset) for subset in d.components), default=0)
+        terms.append(_Term((), "remainder", order, d.remainder))
+    return terms
+
 
 def importance_table(d: Decomposition) -> "pd.DataFrame":
     """Return one row a component and output; see `Decomposition.importance`."""
+    terms = _terms(d)
+    unknown = np.full(d.n_outputs, np.nan)
+    absolute = [getattr(term.component, "mean_absolute", unknown) for term in terms]
+    more = {
+        "mean_absolute": _rows_of(d, absolute),
+        "covariance_share": _shares(_covariances(d, terms)),
+    }
+    return _variance_table(d, terms, more)
+
+
+def _variance_table(
+    d: Decomposition, terms: list[_Term], more: Mapping[str, Array]
+) -> "pd.DataFrame":
+    """Return variances and their shares with `more` columns (n_terms, n_outputs), sorted."""
     import pandas as pd
 
-    terms: list[tuple[str, int, Any, Any, Any]] = [
-        (
-            d.term_name(subset),
-            len(subset),
-            component.variance,
-            getattr(component, "mean_absolute", np.full(d.n_outputs, np.nan)),
-            None if d.covariances is None else d.covariances.get(subset),
-        )
-        for subset, component in d.components.items()
-    ]
-    if d.remainder is not None:
-        order = 1 + max((len(subset) for subset in d.components), default=0)
-        covariance = None if d.covariances is None else d.covariances.get(())
-        absolute = getattr(d.remainder, "mean_absolute", np.full(d.n_outputs, np.nan))
-        terms.append(("remainder", order, d.remainder.variance, absolute, covariance))
-    total_variance = np.sum([term[2] for term in terms], axis=0) if terms else np.ones(d.n_outputs)
-    known = [term[4] for term in terms if term[4] is not None]
-    model_variance = np.sum(known, axis=0) if len(known) == len(terms) and terms else None
-    rows = []
-    for name, order, variance, mean_absolute, covariance in terms:
-        for k, output in enumerate(d.output_names):
-            share = np.nan
-            if model_variance is not None and covariance is not None:
-                share = _ratio(covariance[k], model_variance[k])
-            rows.append(
-                {
-                    "term": name,
-                    "output": output,
-                    "order": order,
-                    "variance": variance[k],
-                    "variance_share": _ratio(variance[k], total_variance[k]),
-                    "mean_absolute": mean_absolute[k],
-                    "covariance_share": share,
-                }
-            )
-    columns = ["term", "output", "order", "variance", "variance_share", "mean_absolute"]
-    frame = pd.DataFrame(rows, columns=[*columns, "covariance_share"])
+    variance = _rows_of(d, [term.component.variance for term in terms])
+    numbers = {"variance": variance, "variance_share": _shares(variance), **more}
+    columns: dict[str, Any] = {
+        "term": [term.name for term in terms for _ in d.output_names],
+        "output": [*d.output_names] * len(terms),
+        "order": [term.order for term in terms for _ in d.output_names],
+        **{name: values.ravel() for name, values in numbers.items()},
+    }
     if d.n_outputs == 1:
-        frame = frame.drop(columns="output")
+        del columns["output"]
+    frame = pd.DataFrame(columns)
     return frame.sort_values("variance", ascending=False, kind="stable").reset_index(drop=True)
 
 
-def _ratio(part: float, whole: float) -> float:
-    return float(part / whole) if whole > 0 else 0.0
+def _rows_of(d: Decomposition, values: Sequence[Array]) -> Array:
+    return np.array(values, dtype=np.float64).reshape(len(values), d.n_outputs)
+
+
+def _covariances(d: Decomposition, terms: list[_Term]) -> Array:
+    known = d.covariances or {}
+    if not all(term.subset in known for term in terms):
+        return np.full((len(terms), d.n_outputs), np.nan)
+    return _rows_of(d, [known[term.subset] for term in terms])
+
+
+def _shares(parts: Array) -> Array:
+    """Return the share of each row in the sum of rows: zero of nothing, NaN of what is unknown."""
+    whole = parts.sum(axis=0)
+    nothing = whole <= 0
+    return np.where(nothing, 0.0, parts / np.where(nothing, 1.0, whole))
 
 
 def orthogonality_table(d: Decomposition) -> "pd.DataFrame":
@@ -104,52 +133,133 @@ def decomposition_frame(d: Decomposition) -> "pd.DataFrame":
     import pandas as pd
 
     frames = []
-    for subset in d.tensor_components():
-        own = component_frame(d, subset)
-        cells = own[[d.feature_names[j] for j in subset]].astype(str).agg(", ".join, axis=1)
-        kept = own.drop(columns=[c for c in own.columns if c.split(" (")[0] in d.feature_names])
-        kept.insert(0, "cell", cells)
-        kept.insert(0, "term", d.term_name(subset))
-        frames.append(kept)
-    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
+    has_raw = False
+    for subset, component in d.tensor_components().items():
+        stored = component.stored()
+        has_raw = has_raw or stored.raw is not None
+        labels = [cells.labels for cells in locate_each_cell(stored)]
+        words = [", ".join(own) for own in zip(*labels, strict=True)]
+        frames.append(effect_rows(d, stored, {"term": d.term_name(subset), "cell": words}))
+    if not frames:
+        return pd.DataFrame()
+    return _without_empty(d, pd.concat(frames, ignore_index=True), has_raw=has_raw)
 
 
 def component_frame(d: Decomposition, subset: Subset) -> "pd.DataFrame":
     """Return one row a cell and output of one component; see `Decomposition.to_frame`."""
-    import pandas as pd
-
     component = d.components.get(subset)
     if not isinstance(component, TensorComponent):
         raise InvalidInputError(f"{d.term_name(subset)!r} is not a table of cells")
     component = component.stored()
-    shape = component.mass.shape
+    names = _column_names(d.feature_names)
     columns: dict[str, Any] = {}
-    for position, axis in enumerate(component.axes):
-        cell = np.indices(shape)[position].ravel()
-        columns[axis.name] = np.array(axis.labels(), dtype=object)[cell]
+    for j, axis, cells in zip(subset, component.axes, locate_each_cell(component), strict=True):
+        label, lower, upper = names[j]
+        columns[label] = cells.labels
         if not axis.is_categorical:
-            lower, upper = _edges(axis)
-            columns[f"{axis.name} (from)"] = lower[cell]
-            columns[f"{axis.name} (to)"] = upper[cell]
-    frames = []
-    for k, output in enumerate(d.output_names):
-        effects = {"effect": component.values[..., k].ravel()}
-        if component.raw is not None:
-            effects["raw_effect"] = component.raw[..., k].ravel()
-        effects["mass"] = component.mass.ravel()
-        own = pd.DataFrame(columns | effects)
-        if d.n_outputs > 1:
-            own.insert(len(columns), "output", output)
-        frames.append(own)
+            columns |= {lower: cells.lower, upper: cells.upper}
+    rows = effect_rows(d, component, columns)
+    return _without_empty(d, rows, has_raw=component.raw is not None)
+
+
+def _column_names(features: Sequence[str]) -> list[tuple[str, str, str]]:
+    """Return what the label and the bounds of each feature are called, no name twice."""
+    taken = set(_FIXED_COLUMNS)
+    found = []
+    for feature in features:
+        own = _label_and_bounds(feature)
+        while not taken.isdisjoint(own):
+            own = _label_and_bounds(f"{own[0]} (feature)")
+        taken.update(own)
+        found.append(own)
+    return found
+
+
+def _label_and_bounds(label: str) -> tuple[str, str, str]:
+    return label, f"{label} (from)", f"{label} (to)"
+
+
+def _without_empty(d: Decomposition, rows: "pd.DataFrame", *, has_raw: bool) -> "pd.DataFrame":
+    empty = ["output"] * (d.n_outputs == 1) + ["raw_effect"] * (not has_raw)
+    return rows.drop(columns=empty)
+
+
+def effect_rows(
+    d: Decomposition, component: TensorComponent, columns: Mapping[str, Any]
+) -> "pd.DataFrame":
+    """Return one row a cell and output of one component.
+
+    Parameters
+    ----------
+    d : Decomposition
+        The decomposition.
+    component : TensorComponent
+        One of its components.
+    columns : mapping of str to object
+        What stands before the effects: an entry a cell in the order of the table, or one for
+        all of them.
+
+    Returns
+    -------
+    DataFrame
+        `columns`, then ``output``, ``effect``, ``raw_effect`` (NaN where it is not known) and
+        ``mass``; the cells of the first output first.
+    """
+    import pandas as pd
+
+    raw = np.full_like(component.values, np.nan) if component.raw is None else component.raw
+    mass = component.mass.ravel()
+    frames = [
+        pd.DataFrame(
+            {
+                **columns,
+                "output": output,
+                "effect": component.values[..., k].ravel(),
+                "raw_effect": raw[..., k].ravel(),
+                "mass": mass,
+            }
+        )
+        for k, output in enumerate(d.output_names)
+    ]
     return pd.concat(frames, ignore_index=True)
 
 
-def _edges(axis: FeatureAxis) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    cuts = axis.cuts if axis.cuts is not None else np.empty(0)
+@dataclass(frozen=True, eq=False)
+class AxisCells:
+    """Where the cells of a table lie along one of its axes.
+
+    Parameters
+    ----------
+    labels : ndarray of object, shape (n_cells,)
+        In words, in the order of the table.
+    lower, upper : ndarray of float64, shape (n_cells,)
+        Ends of the intervals, of which the lower one is inside; NaN where a cell is none.
+    """
+
+    labels: npt.NDArray[np.object_]
+    lower: Array
+    upper: Array
+
+
+def locate_each_cell(component: TensorComponent) -> list[AxisCells]:
+    """Return where all cells of a component lie, axis by axis."""
+    located = []
+    indices = np.indices(component.mass.shape)
+    for axis, index in zip(component.axes, indices, strict=True):
+        cell = index.ravel()
+        lower, upper = _interval_ends(axis)
+        labels = np.array(axis.labels(), dtype=object)
+        located.append(AxisCells(labels[cell], lower[cell], upper[cell]))
+    return located
+
+
+def _interval_ends(axis: FeatureAxis) -> tuple[Array, Array]:
+    if axis.cuts is None:
+        nothing = np.full(axis.n_cells, np.nan)
+        return nothing, nothing
     special = np.full(axis.n_cells - axis.n_regular, np.nan)
-    lower = np.concatenate([[-np.inf], cuts, special])
-    upper = np.concatenate([cuts, [np.inf], special])
-    return lower, upper
+    lower = np.concatenate([[-np.inf], axis.cuts, special])
+    return lower, np.concatenate([axis.cuts, [np.inf], special])
 
 
 def text_summary(d: Decomposition, most: int = 8) -> str:
@@ -158,10 +268,12 @@ def text_summary(d: Decomposition, most: int = 8) -> str:
         f"Decomposition of {len(d.feature_names)} features into {len(d)} components "
         f"(engine: {d.engine}, measure: {d.measure})"
     ]
-    table = importance_table(d)
-    for row in table.head(most).itertuples():
-        output = f" [{row.output}]" if d.n_outputs > 1 else ""
-        lines.append(f"  {row.variance_share:7.2%}  {row.term}{output}")
+    # Not `importance_table`: its covariances need all components on all rows.
+    table = _variance_table(d, _terms(d), {})
+    for row in table.head(most).to_dict("records"):
+        output = f" [{row['output']}]" if d.n_outputs > 1 else ""
+        size = _size(row["variance"], row["variance_share"])
+        lines.append(f"  {size}  {row['term']}{output}")
     if len(table) > most:
         lines.append(f"  ... and {len(table) - most} more")
     if d.certificate is not None:
@@ -175,10 +287,18 @@ def text_summary(d: Decomposition, most: int = 8) -> str:
     return "\n".join(lines)
 
 
+def _size(variance: float, share: float) -> str:
+    if not np.isnan(share):
+        return f"{share:7.2%}"
+    return "variance unknown" if np.isnan(variance) else f"variance {variance:7.4g}"
+
+
 def html_summary(d: Decomposition, most: int = 20) -> str:
     """Return the summary as HTML for notebooks."""
     table = importance_table(d)
-    shown = table.head(most).to_html(index=False, float_format=lambda x: f"{x:.4g}", border=0)
+    shown = table.head(most).to_html(
+        index=False, float_format=lambda x: f"{x:.4g}", na_rep="unknown", border=0
+    )
     head = (
         f"<p><b>Decomposition</b> into {len(d)} components &middot; engine {escape(d.engine)} "
         f"&middot; measure {escape(d.measure)}</p>"

@@ -63,3 +63,56 @@ def test_without_openpyxl_the_error_says_what_to_install(d, tmp_path, monkeypatc
     monkeypatch.setattr(pd, "ExcelWriter", fail)
     with pytest.raises(tp.MissingDependencyError, match=r"treepurify\[excel\]"):
         to_excel(d, tmp_path / "d.xlsx")
+
+
+def labelled(labels):
+    """A decomposition whose first feature has these labels, in any order."""
+    X = pd.DataFrame({"k": labels * 2, "x\x07": [0] * len(labels) + [1] * len(labels)})
+    return tp.categorical_anova(lambda X: X["k"].map(labels.index) * X["x\x07"], X, progress=False)
+
+
+def test_excel_replaces_what_a_workbook_cannot_hold(tmp_path):
+    pytest.importorskip("openpyxl")
+    path = tmp_path / "d.xlsx"
+    to_excel(labelled(["a\x08b", "tab\tand\nline", "\x1f", "é 😀"]), path)
+    sheets = pd.read_excel(path, sheet_name=None, keep_default_na=False)
+    effects = sheets["effects"]
+    written = effects.loc[effects["term"] == "k", "cell_1"]
+    assert set(written) == {"a\ufffdb", "tab\tand\nline", "\ufffd", "é 😀"}
+    assert {"x\ufffd", "k & x\ufffd"} <= set(sheets["importance"]["term"])
+
+
+def test_excel_keeps_labels_that_look_like_formulas(tmp_path):
+    openpyxl = pytest.importorskip("openpyxl")
+    labels = ["=1+1", "#N/A", "plain"]
+    to_excel(labelled(labels), tmp_path / "d.xlsx")
+    cells = [
+        cell
+        for row in openpyxl.load_workbook(tmp_path / "d.xlsx")["effects"].iter_rows()
+        for cell in row
+        if cell.value in labels
+    ]
+    assert {cell.value for cell in cells} == set(labels)
+    assert {cell.data_type for cell in cells} == {"s"}
+
+
+def test_a_failure_leaves_the_old_workbook(d, tmp_path, monkeypatch):
+    pytest.importorskip("openpyxl")
+    path = tmp_path / "d.xlsx"
+    path.write_bytes(b"old")
+
+    def fail(*_, **__):
+        raise OSError("disk full")
+
+    monkeypatch.setattr("os.fsync", fail)
+    with pytest.raises(OSError, match="disk full"):
+        to_excel(d, path)
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_json_names_its_parts_in_the_docstring(d):
+    document = json.loads(to_json(d))
+    (component, *_) = document["components"]
+    for name in (*document, *component, *component["axes"][0]):
+        assert f"``{name}``" in to_json.__doc__

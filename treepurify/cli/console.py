@@ -1,15 +1,15 @@
 """What the commands print: tables on standard output, notes on standard error."""
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import typer
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from treepurify.decomposition import Decomposition
 from treepurify.errors import TreepurifyError
@@ -73,23 +73,29 @@ def print_facts(facts: list[tuple[str, str]]) -> None:
     grid.add_column(overflow="fold")
     for name, value in facts:
         if value:
-            grid.add_row(name, escape(value))
+            grid.add_row(Text(name), Text(value))
     Console().print(grid)
 
 
-def print_table(names: list[str], rows: list[list[str]], *, left: int = 1) -> None:
-    """Print a table whose first `left` columns are text."""
+def print_table(
+    names: Sequence[str], rows: Sequence[Sequence[str | Text]], *, left: int = 1
+) -> None:
+    """Print a table whose first `left` columns are text.
+
+    Names of features may look like rich's markup, so cells are printed as they are; a cell
+    with a style is a `Text`.
+    """
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     for i, name in enumerate(names):
         table.add_column(name, justify="left" if i < left else "right", overflow="fold")
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in row))
     Console().print(table)
 
 
 def method_facts(d: Decomposition) -> list[tuple[str, str]]:
     """Say under which distribution effects are meant, on which scale, and how they were found."""
-    facts = [("measure", d.measure), ("scale", _SCALES.get(d.link.name, "margin"))]
+    facts = [("measure", d.measure), ("scale", _scale(d))]
     projection = d.diagnostics.get("projection")
     if projection is None:
         return [*facts, ("method", str(d.diagnostics.get("method", d.engine)))]
@@ -102,43 +108,62 @@ def method_facts(d: Decomposition) -> list[tuple[str, str]]:
     return [*facts, ("method", text)]
 
 
+def _scale(d: Decomposition) -> str:
+    kind = str((d.diagnostics.get("model") or {}).get("kind", ""))
+    if d.link.name == "identity" and kind.endswith("Classifier"):
+        # Trees and forests of scikit-learn average the shares of the classes in their leaves.
+        which = "each class" if d.n_outputs > 1 else f"class {d.output_names[0]}"
+        return f"the probability of {which}"
+    return _SCALES.get(d.link.name, "margin")
+
+
 def print_effects(d: Decomposition, top: int) -> None:
     """Print the `top` effects with the largest variance."""
     rows = term_rows(d)
     if not rows:
         typer.echo("The model is constant: it has no effects.")
         return
+    has_share = not all(np.isnan(row.share) for row in rows)
     has_covariance = not all(np.isnan(row.covariance_share) for row in rows)
     has_before = not all(np.isnan(row.deviation_before) for row in rows)
     several = d.n_outputs > 1
-    names = ["effect", *(["output"] if several else []), "", "variance"]
-    names += [*(["covariance"] if has_covariance else []), "std. dev.", *["before"] * has_before]
-    largest = max(row.share for row in rows)
+    names = ["effect", *["output"] * several, *["", "variance"] * has_share]
+    names += [*["covariance"] * has_covariance, "std. dev.", *["before"] * has_before]
+    largest = max((row.share for row in rows if not np.isnan(row.share)), default=0.0)
     body = []
     for row in rows[:top]:
-        cells = [escape(row.name), *([escape(d.output_names[row.output])] if several else [])]
-        cells += [_bar(row, largest), _percent(row.share)]
+        cells: list[str | Text] = [row.name, *[d.output_names[row.output]] * several]
+        cells += [_bar(row, largest), _percent(row.share)] * has_share
         cells += [_percent(row.covariance_share)] * has_covariance
         cells += [_number(row.deviation), *[_number(row.deviation_before)] * has_before]
         body.append(cells)
-    print_table(names, body, left=3 if several else 2)
-    Console().print(f"[dim]{_legend(has_covariance, has_before)}[/]")
+    print_table(names, body, left=1 + several + has_share)
+    within = " within an output" if several else ""
+    legend = _legend(has_share, has_covariance, has_before, within)
+    Console().print(Text(legend, style="dim"))
     if len(rows) > top:
-        rest = sum(row.share for row in rows[top:])
-        typer.echo(f"... and {len(rows) - top} more with {100 * rest:.2f} % of the variance")
+        # Shares of several outputs have no sum that means anything.
+        typer.echo(f"... and {len(rows) - top} more{'' if several else _their_share(rows[top:])}")
 
 
-def _legend(has_covariance: bool, has_before: bool) -> str:
-    parts = ["variance: share of the sum of the effects' variances"]
+def _legend(has_share: bool, has_covariance: bool, has_before: bool, within: str) -> str:
+    variance = f"share of the sum of the effects' variances{within}"
+    parts = [f"variance: {variance}" if has_share else f"{variance}: unknown, as one variance is"]
     parts += ["covariance: Cov(effect, model) / Var(model)"] * has_covariance
     before = ", purified and before" if has_before else ""
     return "; ".join([*parts, f"std. dev.: on the margin scale{before}"])
 
 
-def _bar(row: TermRow, largest: float) -> str:
-    length = round(_BAR_WIDTH * row.share / largest) if largest > 0 else 0
+def _their_share(rows: list[TermRow]) -> str:
+    share = sum(row.share for row in rows)
+    return "" if np.isnan(share) else f" with {100 * share:.2f} % of the variance"
+
+
+def _bar(row: TermRow, largest: float) -> Text:
+    is_drawn = largest > 0 and not np.isnan(row.share)
+    length = round(_BAR_WIDTH * row.share / largest) if is_drawn else 0
     color = {1: "blue", 2: "dark_orange3"}.get(row.order, "green")
-    return f"[{color}]{'█' * length}[/]"
+    return Text("█" * length, style=color)
 
 
 def _percent(share: float) -> str:
@@ -157,5 +182,5 @@ def print_certificate(d: Decomposition, *more: str) -> None:
     console.print("[bold]Certificate[/]" if sentences else "")
     for sentence in sentences:
         grid = Table.grid(padding=(0, 1))
-        grid.add_row("-", escape(sentence))
+        grid.add_row("-", Text(sentence))
         console.print(grid)

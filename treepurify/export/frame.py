@@ -3,13 +3,12 @@
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from treepurify.components import TensorComponent
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
-from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import Subset
+from treepurify.tables import effect_rows, locate_each_cell
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,6 +36,24 @@ def effects_frame(
         ``effect``, ``effect_before`` and ``mass``.
     left_out : list of str
         Names of the components that are left out.
+
+    Raises
+    ------
+    InvalidInputError
+        If no component is a table of cells.
+
+    Examples
+    --------
+    >>> import numpy as np, treepurify as tp
+    >>> from sklearn.tree import DecisionTreeRegressor
+    >>> from treepurify.export import effects_frame
+    >>> X = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
+    >>> d = tp.purify(DecisionTreeRegressor().fit(X, [0, 0, 0, 1]), X)
+    >>> table, _ = effects_frame(d)
+    >>> table.loc[table["term"] == "x0", ["cell_1", "from_1", "to_1", "effect", "mass"]]
+       cell_1  from_1  to_1  effect  mass
+    0   < 0.5    -inf   0.5   -0.25   0.5
+    1  >= 0.5     0.5   inf    0.25   0.5
     """
     import pandas as pd
 
@@ -59,37 +76,14 @@ def effects_frame(
     return table[[*(name for name in table if name not in last), *last]], left_out
 
 
-def _component_table(d: Decomposition, subset: Subset, component: TensorComponent) -> Any:
-    import pandas as pd
-
+def _component_table(
+    d: Decomposition, subset: Subset, component: TensorComponent
+) -> "pd.DataFrame":
     columns: dict[str, Any] = {"term": d.term_name(subset), "output": None}
-    indices = np.indices(component.mass.shape)
-    for position, axis in enumerate(component.axes):
-        cell = indices[position].ravel()
-        lower, upper = _interval_ends(axis)
-        columns[f"feature_{position + 1}"] = axis.name
-        columns[f"cell_{position + 1}"] = np.array(axis.labels(), dtype=object)[cell]
-        columns[f"from_{position + 1}"] = lower[cell]
-        columns[f"to_{position + 1}"] = upper[cell]
-    frames = []
-    for k, output in enumerate(d.output_names):
-        before = np.nan if component.raw is None else component.raw[..., k].ravel()
-        own = columns | {
-            "output": output,
-            "effect": component.values[..., k].ravel(),
-            "effect_before": before,
-            "mass": component.mass.ravel(),
-        }
-        frames.append(pd.DataFrame(own))
-    return pd.concat(frames, ignore_index=True)
-
-
-def _interval_ends(
-    axis: FeatureAxis,
-) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    if axis.cuts is None:
-        nothing = np.full(axis.n_cells, np.nan)
-        return nothing, nothing
-    special = np.full(axis.n_cells - axis.n_regular, np.nan)
-    lower = np.concatenate([[-np.inf], axis.cuts, special])
-    return lower, np.concatenate([axis.cuts, [np.inf], special])
+    located = zip(component.axes, locate_each_cell(component), strict=True)
+    for position, (axis, cells) in enumerate(located, start=1):
+        columns[f"feature_{position}"] = axis.name
+        columns[f"cell_{position}"] = cells.labels
+        columns[f"from_{position}"] = cells.lower
+        columns[f"to_{position}"] = cells.upper
+    return effect_rows(d, component, columns).rename(columns={"raw_effect": "effect_before"})

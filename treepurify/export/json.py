@@ -31,10 +31,12 @@ def to_json(d: Decomposition, path: str | Path | None = None) -> str:
     -------
     str
         An object with ``format``, ``version``, ``measure``, ``engine``, ``link``,
-        ``outputs``, ``features``, ``intercept``, ``certificate`` and ``components``. Each
-        component has its ``features``; per axis its ``cuts`` or ``categories`` and the
-        ``labels`` of all cells, special ones last; ``values`` (cells..., outputs) on the margin
-        scale; and ``mass`` (cells...). NaN is null; an infinite cut is text.
+        ``outputs``, ``features``, ``intercept``, ``certificate``, ``has_remainder`` (whether
+        the components leave a rest of the model out, which is not in the document) and
+        ``components``. Each component has its ``features``; in ``axes``, for each of them, its
+        ``cuts`` or ``categories`` and the ``labels`` of all cells, special ones last; its
+        ``variance`` (outputs) under the measure; ``values`` (cells..., outputs) on the margin
+        scale; and ``mass`` (cells...). In the certificate NaN is null; an infinite cut is text.
 
     Raises
     ------

@@ -3,7 +3,7 @@
 import os
 from contextlib import suppress
 from pathlib import Path
-from tempfile import NamedTemporaryFile
+from tempfile import mkstemp
 
 from treepurify.errors import InvalidInputError
 
@@ -16,23 +16,29 @@ def write_atomically(path: str | Path, content: bytes) -> None:
     Raises
     ------
     InvalidInputError
-        If the folder does not exist.
+        If the folder of the file does not exist, or `path` is itself a folder.
     """
     target = Path(path)
     if not target.parent.is_dir():
         raise InvalidInputError(f"the folder {target.parent} does not exist; create it first")
-    with NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", delete=False) as file:
-        temporary = Path(file.name)
-        try:
+    if target.is_dir():
+        raise InvalidInputError(
+            f"expected the name of a file, got {target}, which is a folder; "
+            "add the name of a file to it, or choose another one"
+        )
+    descriptor, name = mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    temporary = Path(name)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        except BaseException:
-            with suppress(OSError):
-                temporary.unlink()
-            raise
-    # Temporary files are private; the result gets the permissions of an ordinary new file.
-    mask = os.umask(0)
-    os.umask(mask)
-    temporary.chmod(0o666 & ~mask)
-    temporary.replace(target)
+        # Temporary files are private; the result gets the permissions of an ordinary new file.
+        mask = os.umask(0)
+        os.umask(mask)
+        temporary.chmod(0o666 & ~mask)
+        temporary.replace(target)
+    except BaseException:
+        with suppress(OSError):
+            temporary.unlink()
+        raise

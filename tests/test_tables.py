@@ -1,0 +1,156 @@
+"""Tables of cells and of importance: every column is there, and what is unknown says so."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.tree import DecisionTreeRegressor
+
+import treepurify as tp
+from treepurify import decomposition
+from treepurify.engines.tensors import purify_tensors
+from treepurify.export import effects_frame
+from treepurify.report.term_rows import term_rows
+
+
+def purified(names, *, n_outputs=1):
+    """A decomposition into two main effects and a pair of features with these names."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.integers(0, 3, (200, 2)).astype(float), columns=list(names))
+    first, second = (X.iloc[:, j].to_numpy() for j in range(2))
+    y = np.column_stack([first * second + (k + 1) * second for k in range(n_outputs)])
+    model = DecisionTreeRegressor(max_depth=4).fit(X, y[:, 0] if n_outputs == 1 else y)
+    return X, tp.purify(model, X, progress=False)
+
+
+NAMES = [
+    ("sepal width (cm)", "sepal width"),
+    ("mass", "effect"),
+    ("raw_effect", "output"),
+    ("x", "x (from)"),
+    ("x (to)", "x"),
+    ("mass", "mass (feature)"),
+    ("term", "cell"),
+]
+
+
+@pytest.mark.parametrize("n_outputs", [1, 2])
+@pytest.mark.parametrize("names", NAMES)
+def test_no_name_of_a_feature_is_lost_or_takes_a_column(names, n_outputs):
+    """The table of a pair has two labels and four ends of intervals, whatever the names are."""
+    X, d = purified(names, n_outputs=n_outputs)
+    table = d.to_frame(names)
+    component = d[names]
+    numbers = ["effect", "raw_effect", "mass"]
+    assert list(table)[-3:] == numbers
+    assert len(set(table)) == len(list(table)) == 6 + len(numbers) + (n_outputs > 1)
+    for k, (output, own) in enumerate(
+        table.groupby("output", sort=False) if n_outputs > 1 else [("", table)]
+    ):
+        assert output in ("", d.output_names[k])
+        np.testing.assert_array_equal(own["effect"], component.values[..., k].ravel())
+        np.testing.assert_array_equal(own["raw_effect"], component.raw[..., k].ravel())
+        np.testing.assert_array_equal(own["mass"], component.mass.ravel())
+    # The cell that holds a row, found by the ends of its intervals, has the effect of the row.
+    row = X.iloc[0].to_numpy()
+    lower, upper = table.iloc[:, [1, 4]].to_numpy(), table.iloc[:, [2, 5]].to_numpy()
+    inside = table[np.all((lower <= row) & (row < upper), axis=1)]
+    np.testing.assert_array_equal(inside["effect"], component.evaluate(X.iloc[:1])[0])
+
+
+@pytest.mark.parametrize("n_outputs", [1, 2])
+@pytest.mark.parametrize("names", NAMES)
+def test_the_long_table_has_the_same_columns_whatever_the_names(names, n_outputs):
+    _, d = purified(names, n_outputs=n_outputs)
+    table = d.to_frame()
+    output = ["output"] * (n_outputs > 1)
+    assert list(table) == ["term", "cell", *output, "effect", "raw_effect", "mass"]
+    assert not table.drop(columns="raw_effect").isna().any().any()
+    for subset, component in d.components.items():
+        own = table[table["term"] == d.term_name(subset)]
+        np.testing.assert_array_equal(own["effect"], np.moveaxis(component.values, -1, 0).ravel())
+        np.testing.assert_array_equal(own["mass"], np.tile(component.mass.ravel(), n_outputs))
+        labels = pd.MultiIndex.from_product([axis.labels() for axis in component.axes])
+        assert list(own["cell"]) == [", ".join(cell) for cell in labels] * n_outputs
+
+
+def test_only_names_that_are_taken_are_changed():
+    _, d = purified(("mass", "mass (feature)"))
+    assert list(d.to_frame("mass"))[:3] == [
+        "mass (feature)",
+        "mass (feature) (from)",
+        "mass (feature) (to)",
+    ]
+    assert d.to_frame(1).columns[0] == "mass (feature) (feature)"
+    _, plain = purified(("sepal width (cm)", "age"))
+    assert list(plain.to_frame("sepal width (cm)"))[:3] == [
+        "sepal width (cm)",
+        "sepal width (cm) (from)",
+        "sepal width (cm) (to)",
+    ]
+
+
+def test_effects_before_purification_stand_before_the_mass_where_some_are_known():
+    pair = np.array([[0.0, 1.0], [2.0, 5.0]])
+    d = purify_tensors({(0, 1): pair}, {(0, 1): np.ones((2, 2))})
+    assert d[0].raw is None
+    assert d[0, 1].raw is not None
+    table = d.to_frame()
+    assert list(table) == ["term", "cell", "effect", "raw_effect", "mass"]
+    known = table[table["raw_effect"].notna()]
+    np.testing.assert_array_equal(known["raw_effect"], pair.ravel())
+    assert "raw_effect" not in d.to_frame(0)
+    exported, _ = effects_frame(d)
+    np.testing.assert_array_equal(exported["effect_before"].dropna(), pair.ravel())
+
+
+@pytest.fixture(scope="module")
+def with_unknown_variance():
+    """Under this measure the remainder has no variance: there is no joint distribution."""
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 3, (200, 3)).astype(float)
+    model = DecisionTreeRegressor(max_depth=3).fit(X, X.prod(axis=1) + X[:, 0])
+    return tp.purify(model, X, weights="laplace", order=2, method="exact", progress=False)
+
+
+def test_shares_of_an_unknown_sum_are_unknown(with_unknown_variance):
+    d = with_unknown_variance
+    assert np.isnan(d.remainder.variance).all()
+    table = d.importance()
+    assert table["variance_share"].isna().all()
+    assert table["covariance_share"].isna().all()
+    known = table[table["term"] != "remainder"]
+    assert list(known["variance"]) == sorted(known["variance"], reverse=True)
+    assert table["term"].iloc[-1] == "remainder"
+    assert all(np.isnan(row.share) for row in term_rows(d))
+
+
+def test_short_texts_do_not_print_shares_that_are_unknown(with_unknown_variance):
+    d = with_unknown_variance
+    text = repr(d)
+    first = d.importance().iloc[0]
+    assert f"variance {first['variance']:7.4g}  {first['term']}" in text
+    assert "variance unknown  remainder" in text
+    assert "nan" not in text.lower()
+    assert "%" not in text
+    html = d._repr_html_()
+    assert "unknown" in html
+    assert "nan" not in html.lower()
+
+
+def test_a_constant_model_shares_nothing():
+    flat = purify_tensors({(0,): np.zeros(3)}, {(0,): np.ones(3)})
+    assert list(flat.importance()["variance_share"]) == [0.0]
+
+
+def test_short_text_evaluates_no_component(monkeypatch):
+    """Covariances need every component on every row, and are not printed."""
+    _, d = purified(("a", "b"))
+    variances = np.array([c.variance[0] for c in d.components.values()])
+
+    def fail(*_):
+        raise AssertionError("covariances were computed")
+
+    monkeypatch.setattr(decomposition, "covariances_on_rows", fail)
+    assert f"{variances.max() / variances.sum():.2%}" in repr(d)
+    with pytest.raises(AssertionError, match="covariances"):
+        d.importance()
