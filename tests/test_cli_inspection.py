@@ -1,6 +1,7 @@
 """The commands that compare, audit and report."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -115,6 +116,78 @@ def test_compare_two_engines(folder, tmp_path):
     )  # fmt: skip
     assert sparse.exit_code == 0, sparse.output
     assert "The rows do not determine every effect: the first took " in sparse.output
+    assert "The rows determine" in sparse.output
+
+
+def test_two_engines_where_the_rows_determine_nothing(tmp_path):
+    """Cells of a model on continuous features, far more than the rows can tell apart."""
+    rng = np.random.default_rng(2)
+    X = pd.DataFrame(rng.normal(size=(300, 5)) + rng.normal(size=(300, 1)), columns=list("abcde"))
+    model = xgboost.XGBRegressor(n_estimators=60, max_depth=2, n_jobs=1)
+    model.fit(X, X["a"] * X["b"] + X["c"] ** 2).save_model(tmp_path / "open.json")
+    X.to_csv(tmp_path / "open.csv", index=False)
+    out = tmp_path / "terms.csv"
+    result = run(
+        "compare", tmp_path / "open.json", tmp_path / "open.csv", "--quiet",
+        "--engines", "tree,categorical", "--out", out,
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    assert "The rows determine none of the 15 effects by themselves" in result.output
+    assert "agreement proves little" in result.output
+    table = pd.read_csv(out)
+    assert table["deviation_second"].max() < 1.5 * table["deviation_first"].max()
+
+
+def test_effects_that_the_rows_determine_are_named(folder):
+    result = run(
+        "compare", folder / "one.json", folder / "features.parquet", "--quiet",
+        "--engines", "tree,categorical",
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    assert "All effects are the same to within" in result.output
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"converged": False, "solver_error": 0.5}, "left an error of 5.0e-01"),
+        ({"conditional_mean": 0.1}, "up to 1.0e-01 of the largest effect"),
+        ({"additivity_rows": 0.01}, "only within 1.0e-02"),
+        ({"conditional_mean": np.nan}, "up to nan"),
+    ],
+)
+def test_no_verdict_on_a_decomposition_that_failed(folder, tmp_path, monkeypatch, wrong, message):
+    def failed(*given, **options):
+        d = tp.categorical_anova(*given, **options)
+        return replace(d, certificate=replace(d.certificate, **wrong))
+
+    monkeypatch.setattr(cross_check, "categorical_anova", failed)
+    result = run(
+        "compare", folder / "two.json", folder / "features.parquet", "--quiet",
+        "--engines", "tree,categorical", "--out", tmp_path / "terms.csv",
+    )  # fmt: skip
+    assert result.exit_code == 1
+    assert "no verdict: by its own certificate the categorical engine failed" in result.output
+    assert message in result.output
+    assert not (tmp_path / "terms.csv").exists()
+
+
+def test_a_grid_too_large_for_least_norm_takes_the_first_functions(folder, monkeypatch):
+    seen = []
+
+    def first_only(*given, **options):
+        seen.append(options.get("selection", "auto"))
+        if seen[-1] == "least-norm":
+            raise MemoryBudgetError("too many")
+        return tp.categorical_anova(*given, **options)
+
+    monkeypatch.setattr(cross_check, "categorical_anova", first_only)
+    result = run(
+        "compare", folder / "two.json", folder / "features.parquet", "--quiet",
+        "--engines", "tree,categorical",
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    assert seen == ["least-norm", "auto"]
 
 
 @pytest.mark.parametrize(

@@ -160,21 +160,21 @@ def gallery():
     plt = pytest.importorskip("matplotlib.pyplot")
 
     def run(name):
-        return runpy.run_path(str(REPOSITORY / "examples" / f"plot_{name}.py"))
+        return runpy.run_path(str(REPOSITORY / "examples" / f"{name}.py"))
 
     yield run
     plt.close("all")
 
 
 def test_gallery_purifies_a_model(gallery, capsys):
-    names = gallery("purify_xgboost")
+    names = gallery("plot_purify_xgboost")
     assert names["d"].verify(names["model"], names["X"]).relative_difference < 1e-6
     assert "The components add up to what was purified in every cell" in capsys.readouterr().out
 
 
 def test_gallery_audit_finds_the_interaction_that_was_put_in(gallery):
     pytest.importorskip("interpret")
-    names = gallery("audit")
+    names = gallery("plot_audit")
     pairs = names["d"].importance().query("order == 2")["term"]
     assert pairs.iloc[0] == "floor & lift"
     assert {"hidden effect"} <= {finding.kind for finding in names["found"].findings}
@@ -184,7 +184,7 @@ def test_gallery_audit_finds_the_interaction_that_was_put_in(gallery):
 
 def test_gallery_audit_of_an_ebm_finds_what_was_moved(gallery):
     pytest.importorskip("interpret")
-    names = gallery("audit_ebm")
+    names = gallery("plot_audit_ebm")
     d = names["found"].decomposition
     bmi = (d.feature_names.index("bmi"),)
     honest, found = (
@@ -203,19 +203,19 @@ def test_gallery_audit_of_an_ebm_finds_what_was_moved(gallery):
 
 
 def test_gallery_trees_agree_with_the_closed_form(gallery):
-    names = gallery("closed_form")
+    names = gallery("plot_closed_form")
     assert 0 < names["worst"] < 2e-6
     assert names["from_trees"].importance()["term"].isin(["soil & water"]).any()
 
 
 def test_gallery_groups_are_those_of_the_function(gallery):
-    names = gallery("groups")
+    names = gallery("plot_groups")
     groups = ("rain & sun & wind", "sand & clay & lime", "plough & seed", "year")
     assert names["found"].group_names == groups
 
 
 def test_gallery_apparent_interactions_are_main_effects(gallery, capsys):
-    names = gallery("apparent_to_pure")
+    names = gallery("plot_apparent_to_pure")
     before, after = (
         names[name].importance().query("order == 1")["variance_share"].sum()
         for name in ("before", "d")
@@ -226,7 +226,7 @@ def test_gallery_apparent_interactions_are_main_effects(gallery, capsys):
 
 
 def test_gallery_compares_measures(gallery):
-    names = gallery("compare_measures")
+    names = gallery("plot_compare_measures")
     by_measure, X = names["by_measure"], names["X"]
     for d in by_measure.values():
         np.testing.assert_allclose(d.predict(X), by_measure["uniform"].predict(X), rtol=1e-10)
@@ -243,7 +243,7 @@ def test_gallery_effects_are_near_their_formulas(gallery):
 def test_gallery_quotes_what_the_audits_say(gallery):
     for name in ("compas_two_years", "adult", "bike_sharing_hour"):
         data_path(name)
-    names = gallery("audit_real_data")
+    names = gallery("plot_audit_real_data")
 
     def finding(audit, kind, *features):
         named = names[audit].decomposition.feature_names
@@ -272,6 +272,6 @@ def test_gallery_quotes_what_the_audits_say(gallery):
 
 def test_gallery_says_which_real_data_are_missing(gallery, monkeypatch, tmp_path, capsys):
     monkeypatch.setenv("TREEPURIFY_DATA", str(tmp_path))
-    names = gallery("audit_real_data")
+    names = gallery("plot_audit_real_data")
     assert names["income"] is None
     assert capsys.readouterr().out.count("left out: ") == 3

@@ -180,7 +180,7 @@ def test_what_cannot_be_selected_is_refused():
     X = full_grid((3, 3))
     with pytest.raises(InvalidInputError, match="more rows"):
         quiet(np.arange(9.0) ** 2, X, selection="lars")
-    with pytest.raises(InvalidInputError, match='"greedy" or "lars"'):
+    with pytest.raises(InvalidInputError, match='"least-norm" or "lars"'):
         quiet(np.arange(9.0), X, selection="stepwise")
     rng = np.random.default_rng(9)
     many = rng.integers(0, 20, size=(3000, 6))

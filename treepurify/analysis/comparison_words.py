@@ -1,11 +1,13 @@
 """The verdict of a comparison, in sentences."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 if TYPE_CHECKING:
     from treepurify.analysis.comparison import Comparison
+    from treepurify.decomposition import Decomposition
 
 __all__ = ["verdict"]
 
@@ -58,10 +60,8 @@ def _support(comparison: "Comparison") -> list[str]:
             continue
         if not report["unique"]:
             lines.append(
-                f"The rows do not determine every effect: the {which} took "
-                f"{report['rank']} independent functions and gave the share of "
-                f"{report['n_rejected']} others, which are combinations of these on the rows, to "
-                "simpler or earlier terms. The other may share it out differently; the sums agree."
+                f"The rows do not determine every effect: the {which} {_choice(d, report)}. The "
+                "other may share it out differently; the sums agree."
             )
         if d.remainder is not None:
             lines.append(
@@ -70,6 +70,16 @@ def _support(comparison: "Comparison") -> list[str]:
                 "only where the remainder is orthogonal to them: a larger order brings them closer."
             )
     return lines
+
+
+def _choice(d: "Decomposition", report: Mapping[str, Any]) -> str:
+    if d.diagnostics.get("selection", {}).get("method") == "least-norm":
+        return "took those of least norm among all that add up to the function on the rows"
+    return (
+        f"took {report['rank']} independent functions and gave the share of "
+        f"{report['n_rejected']} others, which are combinations of these on the rows, to simpler "
+        "or earlier terms"
+    )
 
 
 def _signs(comparison: "Comparison") -> list[str]:

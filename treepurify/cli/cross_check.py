@@ -1,12 +1,14 @@
 """Decompose one model by two engines that share no arithmetic, to compare what they find."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 import typer
 
+from treepurify.analysis.comparison import Comparison
 from treepurify.cli.data import DataFile
 from treepurify.decomposition import Decomposition
 from treepurify.engines.categorical import categorical_anova
@@ -15,7 +17,13 @@ from treepurify.errors import InvalidInputError, MemoryBudgetError
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model
 
-__all__ = ["Engine", "cross_check", "read_engines"]
+__all__ = ["Engine", "cross_check", "read_engines", "refuse_failed", "what_rows_determine"]
+
+# Components of least norm are symmetric in the features, and say which effects are determined;
+# beyond this size they take long.
+_LEAST_NORM_BUDGET = 1 << 28
+# What a certificate may leave, relative to the largest effect, for a verdict to mean anything.
+_LARGEST_ERROR = 1e-6
 
 
 class Engine(StrEnum):
@@ -76,6 +84,59 @@ def cross_check(
     return [_MAKERS[engine](task) for engine in engines]
 
 
+def refuse_failed(names: Sequence[str], decompositions: Sequence[Decomposition]) -> None:
+    """Refuse a verdict on decompositions whose own certificates say that they failed.
+
+    Raises
+    ------
+    InvalidInputError
+        If one of them did.
+    """
+    for name, d in zip(names, decompositions, strict=True):
+        failure = _failure(d)
+        if failure:
+            raise InvalidInputError(
+                f"no verdict: by its own certificate {name} failed, {failure}. Pass --order 1, or "
+                "a model with fewer cells"
+            )
+
+
+def _failure(d: Decomposition) -> str:
+    certificate = d.certificate
+    if certificate is None:
+        return "which it lacks"
+    if not certificate.converged:
+        return f"its solve having left an error of {certificate.solver_error:.1e}"
+    if not certificate.conditional_mean <= _LARGEST_ERROR:
+        return (
+            "effects having means given fewer of their features of up to "
+            f"{certificate.conditional_mean:.1e} of the largest effect"
+        )
+    if not (certificate.additivity_rows or 0.0) <= _LARGEST_ERROR:
+        return (
+            f"effects adding up to the model only within {certificate.additivity_rows:.1e} of the "
+            "largest effect"
+        )
+    return ""
+
+
+def what_rows_determine(decompositions: Sequence[Decomposition], compared: Comparison) -> list[str]:
+    """Return what the closed form knows of the effects that the rows leave open, in sentences."""
+    lines = []
+    for d in decompositions:
+        report = d.diagnostics.get("identifiability")
+        if report is None or report["unique"] or d.certificate is None:
+            continue
+        lines.append(d.certificate.note)
+        found = report.get("determined_terms")
+        if found:
+            distance = compared.terms.loc[compared.terms["term"].isin(found), "distance"].max()
+            lines.append(f"On the effects that are determined the two differ by {distance:.1e}.")
+        elif found is not None:
+            lines.append("So differences are no error of either, and agreement proves little.")
+    return lines
+
+
 def _purified(task: _Task) -> Decomposition:
     return purify(
         task.model,
@@ -87,14 +148,23 @@ def _purified(task: _Task) -> Decomposition:
 
 
 def _closed_form(task: _Task) -> Decomposition:
+    closed_form = partial(
+        categorical_anova,
+        task.model,
+        task.rows.X,
+        order=task.order,
+        sample_weight=task.rows.sample_weight,
+        progress=task.progress,
+    )
     try:
-        return categorical_anova(
-            task.model,
-            task.rows.X,
-            order=task.order,
-            sample_weight=task.rows.sample_weight,
-            progress=task.progress,
-        )
+        return closed_form(selection="least-norm", memory_budget=_LEAST_NORM_BUDGET)
+    except MemoryBudgetError:
+        return _first_functions(closed_form)
+
+
+def _first_functions(closed_form: Callable[[], Decomposition]) -> Decomposition:
+    try:
+        return closed_form()
     except MemoryBudgetError as error:
         raise InvalidInputError(
             f"the cells of this model are too many for the closed form: {error} On the command "

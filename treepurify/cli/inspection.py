@@ -9,7 +9,12 @@ from treepurify.analysis.comparison import compare as compare_decompositions
 from treepurify.auditing import audit as audit_model
 from treepurify.cli.command_line import command_line
 from treepurify.cli.console import note, print_table, refusals
-from treepurify.cli.cross_check import cross_check, read_engines
+from treepurify.cli.cross_check import (
+    cross_check,
+    read_engines,
+    refuse_failed,
+    what_rows_determine,
+)
 from treepurify.cli.data import DataFile, read_data
 from treepurify.cli.options import (
     DataArgument,
@@ -70,6 +75,7 @@ def compare(
         if wanted:
             names = [f"the {engine} engine" for engine in wanted]
             a, b = cross_check(model, parsed, rows, wanted, order=order, progress=not quiet)
+            refuse_failed(names, (a, b))
         else:
             names = [str(measure) for measure in measures]
             if other_model is not None:
@@ -91,7 +97,7 @@ def compare(
         )
         if out is not None:
             write_atomically(out, compared.terms.to_csv(index=False).encode("utf-8"))
-    for line in compared.verdict():
+    for line in [*compared.verdict(), *(what_rows_determine((a, b), compared) if wanted else [])]:
         typer.echo(line)
     typer.echo()
     _print_terms(compared.terms.head(top).to_dict("records"), several=a.n_outputs > 1)

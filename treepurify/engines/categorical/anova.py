@@ -1,6 +1,8 @@
 """The closed-form functional ANOVA of any function of categorical features."""
 
+import warnings
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,10 +29,12 @@ from treepurify.engines.categorical.routes import (
     Solved,
     solve_by_greedy_selection,
     solve_by_least_angle,
+    solve_by_least_norm,
+    solve_in_order,
     solve_independent,
 )
 from treepurify.engines.categorical.solution import Fit
-from treepurify.errors import InvalidInputError
+from treepurify.errors import ConvergenceWarning, InvalidInputError, SupportWarning
 from treepurify.grids.grid import EncodedRows, Subset
 from treepurify.progress import progress_report
 
@@ -40,6 +44,15 @@ Array = npt.NDArray[np.float64]
 
 _BUDGET = 4 << 30
 _ROUNDING = 1e-9
+_NOT_CONVERGED = (
+    "the components do not reproduce what the selected functions can: {error:.1e} of the "
+    'function\'s norm is left. Pass selection="least-norm", a smaller rank or order, or fewer bins'
+)
+_IN_ORDER = {
+    "auto": solve_in_order,
+    "greedy": solve_by_greedy_selection,
+    "least-norm": solve_by_least_norm,
+}
 
 
 def categorical_anova(
@@ -48,7 +61,7 @@ def categorical_anova(
     *,
     order: int | None = None,
     rank: int | None = None,
-    selection: Selection = "greedy",
+    selection: Selection = "auto",
     neighbours: Mapping[int, Sequence[int]] | None = None,
     ranking: Ranking = "position",
     bins: int = 32,
@@ -80,8 +93,12 @@ def categorical_anova(
     rank : int, optional
         Most functions to select, the constant included. By default as many as there are
         distinct rows, or with ``"lars"`` those of least BIC.
-    selection : {"greedy", "lars"}
-        ``"greedy"``: the first independent functions. ``"lars"``: all functions up to `order`
+    selection : {"auto", "greedy", "least-norm", "lars"}
+        ``"greedy"``: the first independent functions. ``"least-norm"``: of all components that
+        explain the same, by as few features as the rows allow, those with the least sum of
+        variances; it prefers no feature to another. ``"auto"``: ``"greedy"``, but
+        ``"least-norm"``, with a warning, where no `rank` is given and the first functions nearly
+        depend on each other. ``"lars"``: all functions up to `order`
         in one system, of which the LASSO path keeps few, whatever their order (the paper's
         section 6); they are then fitted by least squares. It needs memory for the square of
         the number of functions.
@@ -115,6 +132,14 @@ def categorical_anova(
     MemoryBudgetError
         If the tables would not fit.
 
+    Warns
+    -----
+    SupportWarning
+        If components are so large and cancel so much that they mean little, or those of least
+        norm were taken for that reason.
+    ConvergenceWarning
+        If the components do not reproduce what the selected functions can.
+
     Examples
     --------
     >>> import numpy as np
@@ -144,15 +169,24 @@ def categorical_anova(
     )
     most = n_features if order is None else min(order, n_features)
     names = tuple(spec.name for spec in question.grid.features)
-    subsets = candidate_subsets(ranked_features(observations.level_mass, ranking), most, near)
+    ranked = ranked_features(observations.level_mass, ranking)
+    subsets = partial(candidate_subsets, ranked, most, near)
     route = Route(observations, subsets, names, rank, memory_budget, report)
     if selection == "lars":
         solved = solve_by_least_angle(route, _effective_rows(row_weights, n_rows))
     elif rank is None and near is None and is_independent(observations):
         solved = solve_independent(route, most)
     else:
-        solved = solve_by_greedy_selection(route)
-    return _assemble(question, observations, solved, EncodedRows(question.codes, row_weights))
+        solved = _IN_ORDER[selection](route)
+    rows = EncodedRows(question.codes, row_weights)
+    found = _assemble(question, observations, solved, rows)
+    if solved.warning:
+        warnings.warn(solved.warning, SupportWarning, stacklevel=2)
+    if found.certificate is not None and not found.certificate.converged:
+        warnings.warn(
+            _NOT_CONVERGED.format(error=solved.fit.error), ConvergenceWarning, stacklevel=2
+        )
+    return found
 
 
 def _check_options(order: int | None, rank: int | None, selection: str, ranking: str) -> None:
@@ -160,8 +194,14 @@ def _check_options(order: int | None, rank: int | None, selection: str, ranking:
     whole = isinstance(rank, int | np.integer) and not isinstance(rank, bool)
     if rank is not None and not (whole and rank >= 1):
         raise InvalidInputError(f"rank must be a whole number of at least 1, got {rank!r}")
-    if selection not in ("greedy", "lars"):
-        raise InvalidInputError(f'selection must be "greedy" or "lars", got {selection!r}')
+    if selection != "lars" and selection not in _IN_ORDER:
+        raise InvalidInputError(
+            'selection must be "auto", "greedy", "least-norm" or "lars", got ' + repr(selection)
+        )
+    if selection == "least-norm" and rank is not None:
+        raise InvalidInputError(
+            'selection="least-norm" takes all functions: leave out rank, or pass "greedy"'
+        )
     if ranking not in ("position", "variance"):
         raise InvalidInputError(f'ranking must be "position" or "variance", got {ranking!r}')
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from treepurify.budget import check_budget
 from treepurify.engines.categorical.columns import (
     CellNumbers,
     SparseRows,
@@ -23,7 +24,7 @@ from treepurify.engines.categorical.columns import (
 from treepurify.purification.general import solve_general
 from treepurify.purification.pair import solve_pair
 
-__all__ = ["SubsetFunctions", "selected_functions"]
+__all__ = ["LowerFunctions", "SubsetFunctions", "lower_functions", "selected_functions"]
 
 Array = npt.NDArray[np.float64]
 Subset = tuple[int, ...]
@@ -33,8 +34,18 @@ _INDEPENDENT = 1e-7
 
 
 @dataclass(frozen=True, eq=False)
-class _LowerFunctions:
-    """Functions of fewer features of a subset, orthonormal on its cells with mass."""
+class LowerFunctions:
+    """Functions of fewer features of a subset, orthonormal on its cells with mass.
+
+    Parameters
+    ----------
+    cells : tuple of ndarray of int
+        The cells with mass.
+    root : ndarray of shape (n_cells, 1)
+        Root of their mass.
+    span : ndarray of shape (n_cells, n_functions)
+        The functions times that root.
+    """
 
     cells: tuple[npt.NDArray[np.intp], ...]
     root: Array
@@ -57,7 +68,7 @@ class SubsetFunctions:
         The functions cell by cell, where some had to be made orthogonal.
     mass : ndarray of shape (levels...)
         Mass of each cell.
-    lower : _LowerFunctions, optional
+    lower : LowerFunctions, optional
         What they were made orthogonal to.
     """
 
@@ -66,7 +77,7 @@ class SubsetFunctions:
     inverse: Array
     tables: Array | None
     mass: Array
-    lower: _LowerFunctions | None
+    lower: LowerFunctions | None
 
     def combine(self, coefficients: Array) -> Array:
         """Return ``sum_z c_z phi_z`` for coefficients of shape (n_functions, n_outputs)."""
@@ -91,7 +102,9 @@ def selected_functions(
     inverse = np.where(filled, 1.0 / np.where(filled, mass, 1.0), 0.0)
     tables, lower = None, None
     if not filled.all() and np.any(kept & ~_whole(filled)):
-        lower = _lower_functions(mass)
+        # Where the basis is large, the iterative solvers of purification do its work.
+        if int(filled.sum()) * _n_slices(mass) <= _DENSE_ENTRIES:
+            lower = lower_functions(mass, memory_budget)
         tables = _orthogonal(_tables(kept, inverse), mass, lower)
         rows = indicator_rows(tables, reference, numbers, subset)
     else:
@@ -115,25 +128,36 @@ def _tables(kept: npt.NDArray[np.bool_], inverse: Array) -> Array:
     return np.asarray(spread(ones, kept.ndim) * inverse[..., None])
 
 
-def _lower_functions(mass: Array) -> _LowerFunctions | None:
+def lower_functions(mass: Array, memory_budget: int) -> LowerFunctions:
     """Return an orthonormal basis of the functions of fewer features on the cells with mass.
 
-    None where it would be large: the iterative solvers of purification do that work then.
+    Raises
+    ------
+    MemoryBudgetError
+        If the indicators that it is made from would not fit.
     """
-    filled = mass > 0
-    n_slices = sum(mass.size // size for size in mass.shape)
-    if int(filled.sum()) * n_slices > _DENSE_ENTRIES:
-        return None
-    cells = np.nonzero(filled)
+    cells = np.nonzero(mass > 0)
     root = np.sqrt(mass[cells])[:, None]
+    if mass.ndim == 1:
+        return LowerFunctions(cells, root, root / np.linalg.norm(root))
+    check_budget(
+        16 * len(root) * _n_slices(mass),
+        memory_budget,
+        f"the functions of fewer features of a term with {len(root)} cells",
+        "Pass a smaller order, or fewer bins.",
+    )
     design = np.hstack([_slices(cells, mass.shape, axis) for axis in range(mass.ndim)])
     norms = np.sqrt(mass[cells] @ design)
     system = root * design[:, norms > 0] / norms[norms > 0]
     left, singular, _ = np.linalg.svd(system, full_matrices=False)
-    return _LowerFunctions(cells, root, left[:, singular > _INDEPENDENT * singular[0]])
+    return LowerFunctions(cells, root, left[:, singular > _INDEPENDENT * singular[0]])
 
 
-def _orthogonal(tables: Array, mass: Array, lower: _LowerFunctions | None) -> Array:
+def _n_slices(mass: Array) -> int:
+    return sum(mass.size // size for size in mass.shape)
+
+
+def _orthogonal(tables: Array, mass: Array, lower: LowerFunctions | None) -> Array:
     """Project tables off the functions of fewer features, on the cells with mass."""
     if lower is None:
         solve = solve_pair if mass.ndim == 2 else solve_general

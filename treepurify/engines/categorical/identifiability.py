@@ -9,13 +9,20 @@ import numpy as np
 
 from treepurify._kernels.categorical import determines
 from treepurify.engines.categorical.least_angle import Sparse
+from treepurify.engines.categorical.least_norm import LeastNorm
 from treepurify.engines.categorical.observations import Observations
 from treepurify.engines.categorical.selection import Basis
 from treepurify.grids.grid import Subset
 
-__all__ = ["describe_identifiability", "describe_independent", "describe_sparse"]
+__all__ = [
+    "describe_identifiability",
+    "describe_independent",
+    "describe_least_norm",
+    "describe_sparse",
+]
 
 _MOST_SENTENCES = 20
+_MOST_NAMES = 8
 
 
 @dataclass(frozen=True)
@@ -115,6 +122,43 @@ def describe_sparse(
         "n_rejected": sparse.candidates - sparse.independent,
         "sentences": sentences[:_MOST_SENTENCES],
     }
+
+
+def describe_least_norm(
+    observations: Observations, least: LeastNorm, names: tuple[str, ...]
+) -> dict[str, Any]:
+    """Return the same facts of components of least norm.
+
+    ``n_rejected`` counts the directions that the rows do not determine, and
+    ``determined_terms`` names the terms without such a direction. The last sentence is about
+    these.
+    """
+    constant = _constant(observations, names)
+    unidentified = least.n_functions - least.rank
+    found = [" & ".join(names[j] for j in subset) for subset in least.determined]
+    sentences = [f"{name} has one level and no effect." for name in constant]
+    sentences.append(_what_is_determined(found, len(least.mass)))
+    return _nothing_rejected(observations, least.rank, constant) | {
+        "unique": unidentified == 0,
+        "n_rejected": unidentified,
+        "determined_terms": found,
+        "sentences": sentences[-_MOST_SENTENCES:],
+    }
+
+
+def _what_is_determined(found: list[str], n_terms: int) -> str:
+    if not found:
+        return (
+            f"The rows determine none of the {n_terms} effects by themselves: part of each can be "
+            "moved to others without changing the function on the rows."
+        )
+    if len(found) == n_terms:
+        return "The rows determine every effect."
+    more = f" and {len(found) - _MOST_NAMES} more" if len(found) > _MOST_NAMES else ""
+    return (
+        f"The rows determine {len(found)} of {n_terms} effects: {', '.join(found[:_MOST_NAMES])}"
+        f"{more}. Parts of the others can be moved without changing the function on the rows."
+    )
 
 
 def describe_independent(

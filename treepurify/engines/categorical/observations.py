@@ -83,7 +83,7 @@ class Observations:
         """Sum values of shape (n_points, k) over the points in each cell of `subset`."""
         shape = self.shape(subset)
         table = np.zeros((int(np.prod(shape)), values.shape[1]))
-        sum_in_cells(self._cells(subset), values, table)
+        sum_in_cells(self.flat_cells(subset), values, table)
         return table.reshape(*shape, -1)
 
     def sums_each(self, subsets: Iterable[Subset], values: Array) -> list[Array]:
@@ -99,9 +99,10 @@ class Observations:
     def add(self, subset: Subset, table: Array, total: Array) -> None:
         """Add a table over the cells of `subset` to `total`, shape (n_points, k), in place."""
         flat = np.ascontiguousarray(table).reshape(-1, total.shape[1])
-        add_table(self._cells(subset), flat, total)
+        add_table(self.flat_cells(subset), flat, total)
 
-    def _cells(self, subset: Subset) -> npt.NDArray[Any]:
+    def flat_cells(self, subset: Subset) -> npt.NDArray[Any]:
+        """Return the number of the cell of `subset` that each point lies in, in C order."""
         if len(subset) == 1:
             return np.asarray(self.codes[subset[0]])
         cells = np.empty(self.n_points, dtype=np.int64)

@@ -1,7 +1,8 @@
-"""The three ways to a decomposition: conditional means, the first independent functions, LARS."""
+"""The ways to a decomposition: conditional means, first functions, least norm, LARS."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import Any, Literal
 
 import numpy as np
@@ -10,14 +11,17 @@ import numpy.typing as npt
 from treepurify.engines.categorical.identifiability import (
     describe_identifiability,
     describe_independent,
+    describe_least_norm,
     describe_sparse,
 )
 from treepurify.engines.categorical.independent import independent_effects
 from treepurify.engines.categorical.least_angle import fit_by_least_angle
+from treepurify.engines.categorical.least_norm import fit_of_least_norm, operations
 from treepurify.engines.categorical.observations import Observations
 from treepurify.engines.categorical.quality import variance_inflation
-from treepurify.engines.categorical.selection import select_in_order
+from treepurify.engines.categorical.selection import Basis, select_in_order
 from treepurify.engines.categorical.solution import Fit, solve
+from treepurify.errors import MemoryBudgetError
 from treepurify.grids.grid import Subset
 from treepurify.progress import ProgressReport
 
@@ -27,16 +31,22 @@ __all__ = [
     "Solved",
     "solve_by_greedy_selection",
     "solve_by_least_angle",
+    "solve_by_least_norm",
+    "solve_in_order",
     "solve_independent",
 ]
 
 Array = npt.NDArray[np.float64]
-Selection = Literal["greedy", "lars"]
+Selection = Literal["auto", "greedy", "least-norm", "lars"]
 
 TOLERANCE = 1e-4
 """Share of an indicator's norm that must be left after projection for it to be independent."""
 
 _CANCELLING = 10.0
+# Components of first functions that can be larger than the function by this factor mean little.
+_LARGEST_AMPLIFICATION = 1e4
+# Beyond so many multiplications the components of least norm are not sought unasked.
+_MOST_OPERATIONS = 2e12
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,8 +57,8 @@ class Route:
     ----------
     observations : Observations
         The support, its mass and the values.
-    subsets : iterable of tuple of int
-        Candidates in order.
+    subsets : callable
+        Gives the candidates in order, each time anew: there may be very many.
     names : tuple of str
         Names of the features.
     rank : int, optional
@@ -60,7 +70,7 @@ class Route:
     """
 
     observations: Observations
-    subsets: Iterable[Subset]
+    subsets: Callable[[], Iterable[Subset]]
     names: tuple[str, ...]
     rank: int | None
     memory_budget: int
@@ -85,6 +95,8 @@ class Solved:
         Functions that the rows do not tell from others.
     note : str
         What that means, for the certificate.
+    warning : str
+        What the caller must be told; empty where all is well.
     """
 
     fit: Fit
@@ -93,6 +105,7 @@ class Solved:
     diagnostics: dict[str, Any]
     unidentified: int = 0
     note: str = ""
+    warning: str = ""
 
 
 def solve_independent(given: Route, order: int) -> Solved:
@@ -110,13 +123,84 @@ def solve_independent(given: Route, order: int) -> Solved:
     return Solved(fit, mass, method, found)
 
 
+def solve_in_order(given: Route) -> Solved:
+    """Take the first independent functions; those of least norm where these mean too little.
+
+    Where `rank` is given, the first ones are what was asked for.
+    """
+    basis = _first_functions(given)
+    solved = _solve_first(given, basis)
+    if not solved.warning or given.rank is not None:
+        return solved
+    subsets = _spanning(given, basis)
+    if operations(given.observations, subsets, basis) > _MOST_OPERATIONS:
+        return solved
+    try:
+        least = _solve_least(given, basis)
+    except MemoryBudgetError:
+        return solved
+    if not least.unidentified:
+        return least
+    warning = (
+        "the rows do not determine all effects: the first independent functions nearly depend on "
+        f"each other (components up to {_amplification(solved):.1e} times the function), so those "
+        f"of least norm were taken instead. {least.diagnostics['identifiability']['sentences'][-1]}"
+    )
+    return replace(least, warning=warning)
+
+
 def solve_by_greedy_selection(given: Route) -> Solved:
     """Take the first independent functions in canonical order (Ferrere et al., algorithm 1)."""
-    observations = given.observations
-    wanted = min(given.rank or observations.n_points, observations.n_points)
-    basis = select_in_order(
-        observations, given.subsets, wanted, TOLERANCE, given.memory_budget, given.report
+    return _solve_first(given, _first_functions(given))
+
+
+def solve_by_least_norm(given: Route) -> Solved:
+    """Take the components of least norm among all that explain the same function."""
+    return _solve_least(given, _first_functions(given))
+
+
+def _first_functions(given: Route) -> Basis:
+    n_points = given.observations.n_points
+    wanted = min(given.rank or n_points, n_points)
+    return select_in_order(
+        given.observations, given.subsets(), wanted, TOLERANCE, given.memory_budget, given.report
     )
+
+
+def _spanning(given: Route, basis: Basis) -> list[Subset]:
+    """Return the candidates of the sizes that the first independent functions needed."""
+    most = max(len(subset) for subset in basis.chosen)
+    return list(takewhile(lambda own: len(own) <= most, given.subsets()))
+
+
+def _amplification(solved: Solved) -> float:
+    return float(solved.diagnostics["selection"]["amplification"])
+
+
+def _solve_least(given: Route, basis: Basis) -> Solved:
+    observations = given.observations
+    least = fit_of_least_norm(
+        observations, _spanning(given, basis), basis, given.memory_budget, given.report
+    )
+    report_of_rows = describe_least_norm(observations, least, given.names)
+    unidentified = least.n_functions - least.rank
+    note = (
+        f"All pure functions of {len(least.mass)} terms have {least.n_functions} dimensions, of "
+        f"which the rows tell {least.rank} apart. {report_of_rows['sentences'][-1]}"
+    )
+    inflated = _with_inflation(report_of_rows, observations, least.fit, least.mass)
+    return Solved(
+        least.fit,
+        least.mass,
+        "components of least norm",
+        {"identifiability": inflated, "selection": {"method": "least-norm"}},
+        unidentified,
+        note if unidentified else "",
+    )
+
+
+def _solve_first(given: Route, basis: Basis) -> Solved:
+    observations = given.observations
     fit = solve(observations, basis, given.memory_budget, given.report)
     report_of_rows = describe_identifiability(observations, basis, given.names)
     unidentified = sum(own.kept.size - (own.last - own.first) for own in basis.chosen.values())
@@ -131,7 +215,13 @@ def solve_by_greedy_selection(given: Route) -> Solved:
         "largest_rejected": basis.largest_rejected,
         "exhausted": basis.exhausted,
         "made_orthogonal": fit.replaced,
+        "amplification": fit.amplification,
     }
+    warning = (
+        "the selected functions nearly depend on each other: components of a function of norm one "
+        f"can be as large as {fit.amplification:.1e} and cancel, so that effects mean little. "
+        'Pass selection="least-norm", a smaller rank or order, or fewer bins'
+    )
     return Solved(
         fit,
         basis.mass,
@@ -143,6 +233,7 @@ def solve_by_greedy_selection(given: Route) -> Solved:
         },
         int(unidentified),
         note if unidentified else "",
+        "" if fit.amplification <= _LARGEST_AMPLIFICATION else warning,
     )
 
 
@@ -150,7 +241,7 @@ def solve_by_least_angle(given: Route, n_rows: float) -> Solved:
     """Take the functions that the LASSO path selects, and fit them by least squares."""
     observations = given.observations
     sparse = fit_by_least_angle(
-        observations, given.subsets, given.rank, n_rows, given.memory_budget, given.report
+        observations, given.subsets(), given.rank, n_rows, given.memory_budget, given.report
     )
     report_of_rows = describe_sparse(observations, sparse, given.names)
     unidentified = sparse.candidates - sparse.independent

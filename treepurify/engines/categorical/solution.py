@@ -19,6 +19,7 @@ Array = npt.NDArray[np.float64]
 
 _FUNCTIONS_A_BLOCK = 512
 _MOST_REFINEMENTS = 4
+_PROBES = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +39,9 @@ class Fit:
         norm of the function: zero for an exact projection.
     replaced : int
         Selected functions that use cells without mass and were made orthogonal.
+    amplification : float
+        Estimate of the largest root of the sum of the components' variances that a function of
+        norm one can have: how much rounding grows, and how far components can cancel.
     """
 
     intercept: Array
@@ -45,6 +49,7 @@ class Fit:
     residual: Array
     error: float
     replaced: int
+    amplification: float = 1.0
 
 
 def solve(
@@ -91,7 +96,25 @@ def solve(
         for subset, table in effects.items():
             observations.add(subset, -table, residual)
     replaced = sum(own.rows.n_rows for own in functions.values() if own.tables is not None)
-    return Fit(intercept, effects, residual, error, replaced)
+    amplification = _amplification(basis, functions, coordinates)
+    return Fit(intercept, effects, residual, error, replaced, amplification)
+
+
+def _amplification(
+    basis: Basis, functions: dict[Subset, SubsetFunctions], coordinates: Array
+) -> float:
+    """Estimate the Frobenius norm of the map from a function to its components.
+
+    For random coordinates of variance one its square is the mean sum of squares of the
+    components. It bounds the largest singular value, and is at most the root of the rank above.
+    """
+    probes = np.random.default_rng(0).standard_normal((len(basis.pivots), _PROBES))
+    coefficients = _solve_blocks(basis, functions, coordinates, probes)
+    squares = np.zeros(_PROBES)
+    for subset, own in functions.items():
+        tables = own.combine(coefficients[subset])
+        squares += np.tensordot(own.mass, tables**2, axes=own.mass.ndim)
+    return float(np.sqrt(squares.mean()))
 
 
 def _coordinates(

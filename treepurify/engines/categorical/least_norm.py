@@ -1,0 +1,320 @@
+"""Share a function out among pure components of least norm, where the rows leave a choice.
+
+The first independent functions in canonical order may nearly depend on each other: on a few
+hundred rows the pairs tried first take up all directions that are left, also those in which
+they can hardly move. Their components are then huge and cancel. Here no function is preferred
+to another of its size. A component is any function on the cells of its subset that is
+orthogonal to functions of fewer features. As much as possible is explained by few features,
+as in the canonical order; among components of one size those with the least sum of variances
+are taken. They are one function of the rows, projected on each subset: if `P_u` projects on
+the pure functions of u, they are `P_u l` with `sum_u P_u l` equal to what is to be explained.
+Where the rows determine the components, these are they.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify.budget import check_budget
+from treepurify.engines.categorical.functions import lower_functions
+from treepurify.engines.categorical.observations import Observations
+from treepurify.engines.categorical.selection import Basis
+from treepurify.engines.categorical.solution import Fit
+from treepurify.grids.grid import Subset
+from treepurify.progress import ProgressReport
+
+__all__ = ["LeastNorm", "fit_of_least_norm", "operations"]
+
+Array = npt.NDArray[np.float64]
+
+# Least square of the sine between a direction and what fewer features explain, relative to the
+# norm of the operator: components amplify what is rounding in the function by at most 1e6.
+_INDEPENDENT = 1e-12
+# How far the dimensions of a term that the rows determine may be from a whole number.
+_DETERMINED = 1e-6
+_MOST_REFINEMENTS = 4
+_ADVICE = "Pass a smaller order, fewer bins, or fewer rows."
+
+
+@dataclass(frozen=True, eq=False)
+class LeastNorm:
+    """Components of least norm, and what the rows determine of them.
+
+    Parameters
+    ----------
+    fit : Fit
+        The components and the residual.
+    mass : dict
+        Mass of each cell of each subset with a component.
+    rank : int
+        Dimension of what all components together explain, the constant included.
+    n_functions : int
+        The sum of the dimensions of the components alone, the constant included.
+    determined : tuple of tuple of int
+        The subsets whose component is the same in all decompositions of the fitted function.
+    """
+
+    fit: Fit
+    mass: dict[Subset, Array]
+    rank: int
+    n_functions: int
+    determined: tuple[Subset, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class _Term:
+    """The pure functions of a subset, as vectors over its cells with mass.
+
+    Parameters
+    ----------
+    subset : tuple of int
+        The features.
+    mass : ndarray of shape (levels...)
+        Mass of each cell.
+    cells : tuple of ndarray of int
+        The levels of the cells with mass.
+    root : ndarray of shape (n_cells, 1)
+        Root of the mass of these cells.
+    means : sparse array of shape (n_cells, n_points)
+        Their indicators of norm one, at the roots of the mass of the points.
+    lower : ndarray of shape (n_cells, n_lower)
+        Orthonormal basis of the functions of fewer features.
+    """
+
+    subset: Subset
+    mass: Array
+    cells: tuple[npt.NDArray[np.intp], ...]
+    root: Array
+    means: Any
+    lower: Array
+
+    @property
+    def dimension(self) -> int:
+        """Number of independent pure functions."""
+        n_cells, n_lower = self.lower.shape
+        return int(n_cells - n_lower)
+
+    def project(self, vectors: Array | None) -> Array:
+        """Project vectors over the points on the pure functions; the points' own for None."""
+        rest = np.asarray(self.means.toarray() if vectors is None else self.means @ vectors)
+        for _ in range(2):
+            rest -= self.lower @ (self.lower.T @ rest)
+        return rest
+
+    def table(self, own: Array) -> Array:
+        """Return vectors over the cells with mass as tables, shape (levels..., k)."""
+        found = np.zeros((*self.mass.shape, own.shape[1]))
+        found[self.cells] = own / self.root
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class _Level:
+    """What terms of one size explain beyond smaller ones: directions and their eigenvalues."""
+
+    terms: tuple[_Term, ...]
+    directions: Array
+    eigenvalues: Array
+
+
+def operations(observations: Observations, subsets: Iterable[Subset], basis: Basis) -> float:
+    """Return about how many multiplications the fit takes."""
+    n_directions = min(len(basis.pivots), observations.n_points)
+    n_cells = sum(
+        min(float(np.prod(observations.shape(own), dtype=float)), observations.n_points)
+        for own in subsets
+    )
+    return (n_cells + n_directions) * n_directions**2
+
+
+def fit_of_least_norm(
+    observations: Observations,
+    subsets: Iterable[Subset],
+    basis: Basis,
+    memory_budget: int,
+    progress: ProgressReport,
+) -> LeastNorm:
+    """Decompose the function on all pure functions of the given subsets.
+
+    Parameters
+    ----------
+    observations : Observations
+        The support, its mass and the values.
+    subsets : iterable of tuple of int
+        The terms, by size.
+    basis : Basis
+        The first independent functions of these subsets, which span the same.
+    memory_budget : int
+        Bytes that tables may take.
+    progress : callable
+        Called with a word, and how far it is.
+
+    Raises
+    ------
+    MemoryBudgetError
+        If the tables would not fit.
+    """
+    root = np.sqrt(observations.mass)[:, None]
+    span = _span(observations, basis, root, memory_budget)
+    terms = tuple(_terms(observations, subsets, span, memory_budget, progress))
+    levels, together = _levels(terms, root if span is None else span.T @ root, span, progress)
+    fit = _solve(observations, levels, root, span)
+    rank = 1 + sum(len(level.eigenvalues) for level in levels)
+    n_functions = 1 + sum(term.dimension for term in terms)
+    determined = tuple(term.subset for term in terms)
+    if n_functions > rank:
+        determined = _determined(terms, together, rank, span)
+    mass = {term.subset: term.mass for term in terms}
+    return LeastNorm(fit, mass, rank, n_functions, determined)
+
+
+def _span(
+    observations: Observations, basis: Basis, root: Array, memory_budget: int
+) -> Array | None:
+    """Return an orthonormal basis of what the terms span; None for all functions of the rows."""
+    n_points, rank = observations.n_points, len(basis.pivots)
+    all_points = 2 * rank >= n_points
+    size = n_points if all_points else rank
+    n_sizes = max((len(subset) for subset in basis.chosen), default=1)
+    check_budget(
+        8 * size**2 * (n_sizes + 5) + (0 if all_points else 24 * n_points * rank),
+        memory_budget,
+        f"a system of {size} directions",
+        _ADVICE,
+    )
+    if all_points:
+        return None
+    columns = [np.ones((n_points, 1))]
+    for subset, own in basis.chosen.items():
+        if subset:
+            columns.append(observations.flat_cells(subset)[:, None] == own.cells)
+    design = root * np.hstack(columns)
+    return np.linalg.qr(design / np.sqrt((design**2).sum(axis=0)))[0]
+
+
+def _terms(
+    observations: Observations,
+    subsets: Iterable[Subset],
+    span: Array | None,
+    memory_budget: int,
+    progress: ProgressReport,
+) -> Iterator[_Term]:
+    """Yield the terms that have pure functions."""
+    from scipy import sparse
+
+    n_points, n_bytes = observations.n_points, 0 if span is None else span.nbytes
+    points = np.arange(n_points)
+    for position, subset in enumerate(subsets):
+        mass = observations.margin(subset)
+        lower = lower_functions(mass, memory_budget // 32)
+        n_bytes += 20 * n_points + lower.span.nbytes + mass.nbytes * (1 + observations.n_outputs)
+        check_budget(n_bytes, memory_budget, f"{position + 1} terms or more", _ADVICE)
+        number = np.full(mass.size, -1)
+        number[np.ravel_multi_index(lower.cells, mass.shape)] = np.arange(len(lower.root))
+        cell = number[observations.flat_cells(subset)]
+        shares = np.sqrt(observations.mass) / lower.root[cell, 0]
+        means = sparse.csr_array((shares, (cell, points)), shape=(len(lower.root), n_points))
+        term = _Term(subset, mass, lower.cells, lower.root, means, lower.span)
+        if term.dimension:
+            yield term
+        progress("preparing terms", position, 0)
+
+
+def _levels(
+    terms: tuple[_Term, ...], constant: Array, span: Array | None, progress: ProgressReport
+) -> tuple[list[_Level], Array]:
+    """Find what the terms of each size add to those of fewer features.
+
+    Returns
+    -------
+    levels : list of _Level
+        By size.
+    together : ndarray
+        The sum of the projections on the constant and on all terms.
+    """
+    base = constant / np.linalg.norm(constant)
+    together = base @ base.T
+    levels = []
+    for size in sorted({len(term.subset) for term in terms}):
+        own = tuple(term for term in terms if len(term.subset) == size)
+        total = np.zeros_like(together)
+        for position, term in enumerate(own):
+            coordinates = term.project(span)
+            total += coordinates.T @ coordinates
+            progress(f"adding terms of {size} features", position, len(own))
+        together += total
+        norm = float(np.abs(total).sum(axis=0).max())
+        for _ in range(2):
+            total -= base @ (base.T @ total)
+            total -= (total @ base) @ base.T
+        eigenvalues, vectors = np.linalg.eigh((total + total.T) / 2)
+        kept = eigenvalues > _INDEPENDENT * norm
+        levels.append(_Level(own, vectors[:, kept], eigenvalues[kept]))
+        base = np.hstack([base, vectors[:, kept]])
+    return levels, together
+
+
+def _solve(
+    observations: Observations, levels: list[_Level], root: Array, span: Array | None
+) -> Fit:
+    """Explain the function from the largest terms down.
+
+    The residual is explained again until nothing is left.
+    """
+    norm = float(np.sqrt(observations.mass @ (observations.values**2).sum(axis=1)))
+    n_outputs = observations.n_outputs
+    effects = {
+        term.subset: np.zeros((*term.mass.shape, n_outputs))
+        for level in levels
+        for term in level.terms
+    }
+    intercept = np.zeros(n_outputs)
+    residual, error = observations.values, np.inf
+    for _ in range(_MOST_REFINEMENTS):
+        mean = observations.mass @ residual
+        left = _coordinates(root * residual, span)
+        parts = [np.abs(level.directions.T @ left).max(initial=0.0) for level in levels]
+        largest = max(float(np.abs(mean).max()), *map(float, parts), 0.0)
+        before, error = error, largest / norm if norm > 0 else 0.0
+        if error < 1e-15 or error > before / 2:
+            break
+        intercept = intercept + mean
+        rest = left - _coordinates(root * mean, span)
+        for level in reversed(levels):
+            dual = level.directions @ (level.directions.T @ rest / level.eigenvalues[:, None])
+            dual = dual if span is None else span @ dual
+            for term in level.terms:
+                own = term.project(dual)
+                effects[term.subset] += term.table(own)
+                rest = rest - _coordinates(term.means.T @ own, span)
+        residual = observations.values - intercept
+        for subset, table in effects.items():
+            observations.add(subset, -table, residual)
+    return Fit(intercept, effects, residual, error, 0)
+
+
+def _coordinates(vectors: Array, span: Array | None) -> Array:
+    return vectors if span is None else np.asarray(span.T @ vectors)
+
+
+def _determined(
+    terms: tuple[_Term, ...], together: Array, rank: int, span: Array | None
+) -> tuple[Subset, ...]:
+    """Return the terms no part of which can be moved to others without changing the sum.
+
+    The components of least norm of a function f are ``P_u K^+ f`` with K the sum of all
+    projections. Where f is a pure function of u alone, they give it back to u only as far as
+    other terms cannot take it: the trace of ``P_u K^+ P_u`` is the number of directions of u
+    that are determined.
+    """
+    eigenvalues, vectors = np.linalg.eigh(together)
+    half = vectors[:, -rank:] / np.sqrt(eigenvalues[-rank:])
+    half = half if span is None else span @ half
+    return tuple(
+        term.subset
+        for term in terms
+        if np.sum(term.project(half) ** 2) > term.dimension - _DETERMINED
+    )
