@@ -131,7 +131,5 @@ def test_curves_in_the_browser(decompositions, engine, tmp_path):
         float(own.split("this row ")[1].rstrip(".").replace("\u2212", "-"))
         for own in result["rows"]
     ]
-    explained = d.intercept[0] + sum(
-        c.evaluate(frame.iloc[:3])[:, 0] for c in d.components.values()
-    )
-    np.testing.assert_allclose(said, explained, atol=0.1 * np.std(f(frame)))
+    # Examples come with their remainder, so that it is the function itself.
+    np.testing.assert_allclose(said, f(frame.iloc[:3]), rtol=1e-3)

@@ -169,7 +169,7 @@ def test_effects_switch(page, tmp_path):
     assert (result["two"], result["three"], result["none"]) == (2, 3, 0)
     assert result["bars"] >= 3
     assert "</script>" in result["labels"]
-    assert result["opened"].startswith("hours, effect on the prediction: from ")
+    assert result["opened"].startswith("hours, effect on the prediction from ")
 
 
 @needs_chromium
@@ -354,7 +354,7 @@ def test_several_outputs_in_the_browser(tmp_path):
     values = d.components[first].values[:, 2]
     low = float(result["said"].split("from ")[1].split(" to ")[0].replace("\u2212", "-"))
     assert low == pytest.approx(values.min(), rel=6e-3)
-    assert "effect on 2" in result["said"]
+    assert "effect on class 2" in result["said"]
 
 
 def unpacked(packed, shape):

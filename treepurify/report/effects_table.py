@@ -5,15 +5,17 @@ from html import escape
 import numpy as np
 
 from treepurify.decomposition import Decomposition
+from treepurify.report.numbers import with_minus
 from treepurify.report.term_rows import TermRow
 
-__all__ = ["effects_table", "table_notes"]
+__all__ = ["effects_table", "in_table_order", "table_notes"]
 
 
 def effects_table(d: Decomposition, rows: list[TermRow]) -> str:
     """Return rows as a table that scrolls sideways where it does not fit."""
     has_covariance, has_before = _columns(rows)
-    names = ["Effect", *(["Output"] * (d.n_outputs > 1)), "Features", "Share of variance"]
+    names = ["Effect", *(["Output"] * (d.n_outputs > 1)), "Features"]
+    names += ["Share of variance" if d.n_outputs == 1 else "Share of variance within its output"]
     names += ["Share by covariance"] * has_covariance
     names += ["Standard deviation"] + ["Before purification"] * has_before
     head = "".join(f'<th scope="col">{name}</th>' for name in names)
@@ -22,7 +24,7 @@ def effects_table(d: Decomposition, rows: list[TermRow]) -> str:
         cells = [f'<th scope="row">{escape(row.name)}</th>']
         cells += [f"<td>{escape(d.output_names[row.output])}</td>"] * (d.n_outputs > 1)
         cells += [f"<td>{row.order}</td>"]
-        bar = f'style="--share: {100 * row.share:.2f}%"'
+        bar = f'style="--share: {100 * np.nan_to_num(row.share):.2f}%"'
         cells += [f'<td class="share" {bar}>{_percent(row.share)}</td>']
         cells += [f"<td>{_percent(row.covariance_share)}</td>"] * has_covariance
         cells += [f"<td>{_number(row.deviation)}</td>"]
@@ -35,10 +37,18 @@ def effects_table(d: Decomposition, rows: list[TermRow]) -> str:
     )
 
 
-def table_notes(rows: list[TermRow]) -> str:
+def in_table_order(rows: list[TermRow]) -> list[TermRow]:
+    """Return the rows by the share that the table marks; as they are where none is known."""
+    return sorted(rows, key=lambda row: -np.nan_to_num(row.share))
+
+
+def table_notes(d: Decomposition, rows: list[TermRow]) -> str:
     """Return what the columns mean."""
     has_covariance, has_before = _columns(rows)
-    notes = "Shares of variance refer to the sum of the variances of all effects."
+    notes = "Shares of variance refer to the sum of the variances of all effects"
+    notes += "." if d.n_outputs == 1 else " on the same output."
+    if d.remainder is not None:
+        notes += " The remainder is one of them."
     if has_covariance:
         notes += (
             " Shares by covariance, Cov(effect, model) / Var(model), add up to one also where "
@@ -62,8 +72,8 @@ def _columns(rows: list[TermRow]) -> tuple[bool, bool]:
 
 def _percent(share: float) -> str:
     # Adding zero takes the sign off what is rounded to zero.
-    return "" if np.isnan(share) else f"{round(100 * share, 2) + 0.0:.2f} %"
+    return "" if np.isnan(share) else with_minus(f"{round(100 * share, 2) + 0.0:.2f} %")
 
 
 def _number(value: float) -> str:
-    return "" if np.isnan(value) else f"{value:.4g}"
+    return "" if np.isnan(value) else with_minus(f"{value:.4g}")

@@ -1,14 +1,46 @@
 // The explorers: one main effect in several versions, one pair cell by cell.
 (() => {
-  const { data, element, drawn, number, signed, ticks, slots, marks } = report;
+  const { data, element, drawn, number, signed, ticks, slots, marks, depth, step } = report;
   const colour = (i) => `var(--curve-${i % 7})`;
   const dashes = ["", "5 3", "2 2", "8 3 2 3", "1 2", "10 3", "4 1"];
   const share = (part) => `${(100 * part).toFixed(part < 0.01 ? 2 : 1)} %`;
+  const several = data.outputs.length > 1;
+  const here = (output) => (several ? ` on ${data.outputs[output]}` : "");
 
-  function outputs(change) {
-    return data.outputs.length > 1
-      ? [report.select("Output", data.outputs, change).place]
-      : [];
+  // The output on which an effect is largest.
+  function largest(term) {
+    return term.variance.reduce((best, own, k) => (own > term.variance[best] ? k : best), 0);
+  }
+
+  // Choices of an effect and of an output, which follow each other: until the reader chooses an
+  // output, each effect opens on the one where it is largest. Names carry the share on the output.
+  function choices(label, terms, state, draw) {
+    const called = (term) => {
+      const part = term.shares[state.output];
+      return part === null ? term.name : `${term.name} (${share(part)})`;
+    };
+    const open = (i, output) => {
+      state.term = i;
+      if (output !== undefined) state.output = output;
+      else if (!state.isChosen) state.output = largest(terms[i]);
+      draw();
+    };
+    state.output = largest(terms[0]);
+    const effect = report.select(label, terms.map(called), (i) => open(i));
+    const output = report.select("Output", data.outputs, (k) => { state.isChosen = true; open(state.term, k); });
+    const follow = () => {
+      effect.box.value = state.term;
+      output.box.value = state.output;
+      if (several) terms.forEach((term, i) => { effect.box.options[i].textContent = called(term); });
+    };
+    report.openers.push((term, own) => {
+      const i = terms.indexOf(term);
+      if (i < 0) return;
+      open(i, own);
+      effect.place.scrollIntoView({ behavior: "smooth", block: "start" });
+      effect.box.focus({ preventScroll: true });
+    });
+    return { places: [effect.place, ...(several ? [output.place] : [])], follow };
   }
 
   function present(terms, curve) {
@@ -22,28 +54,16 @@
     terms.sort((a, b) => b.share - a.share);
     const known = data.curves.map((_, i) => i).filter((i) => present(terms, i));
     const state = { term: 0, output: 0, curves: known.slice(0, 2) };
-    const chosen = report.select(
-      "Effect", terms.map((term) => `${term.name} (${share(term.share)})`),
-      (i) => { state.term = i; draw(); },
-    );
+    const chosen = choices("Effect", terms, state, draw);
     place.controls.append(
-      chosen.place,
-      ...outputs((i) => { state.output = i; draw(); }),
+      ...chosen.places,
       report.switches("Versions", known.map((i) => data.curves[i]), known.map((_, i) => i).slice(0, 2), true,
         (on) => { state.curves = on.map((i) => known[i]); draw(); }),
     );
-    report.openers.push((term) => {
-      const i = terms.indexOf(term);
-      if (i < 0) return;
-      state.term = i;
-      chosen.box.value = i;
-      draw();
-      place.controls.scrollIntoView({ behavior: "smooth", block: "start" });
-      chosen.box.focus({ preventScroll: true });
-    });
     report.redraws.push(draw);
 
     function draw() {
+      chosen.follow();
       const term = terms[state.term];
       const axis = data.axes[term.axes[0]];
       const curves = state.curves
@@ -52,12 +72,14 @@
       const width = Math.max(Math.min(place.canvas.clientWidth, 760), 280);
       const picture = axis.cuts ? steps(term, axis, curves, width) : bars(term, axis, curves, width);
       picture.setAttribute("role", "img");
-      const first = curves.length ? curves[0].values : [0];
-      const range = `from ${number(Math.min(...first))} to ${number(Math.max(...first))}`;
-      picture.setAttribute("aria-label", `${term.name}, ${data.label[state.output]}: ${range}`);
+      const first = curves.length ? curves[0].values : new Float64Array(1);
+      const [low, high] = [Math.min, Math.max].map((end) => first.reduce((a, b) => end(a, b)));
+      const range = `${data.label[state.output]} from ${number(low)} to ${number(high)}`;
+      const words = low === 0 && high === 0 ? `no effect${here(state.output)}` : range;
+      picture.setAttribute("aria-label", `${term.name}, ${words}`);
       place.canvas.replaceChildren(picture);
       const drawnAt = term.smooth && axis.cuts ? `, a curve through the middles of ${axis.regular} cells` : "";
-      place.readout.textContent = `${term.name}: ${data.label[state.output]} ${range}${drawnAt}`;
+      place.readout.textContent = `${term.name}: ${words}${drawnAt}`;
     }
 
     function extent(curves) {
@@ -69,8 +91,8 @@
 
     function steps(term, axis, curves, width) {
       const height = 300, left = 52, right = 8, top = 8, strip = 26, bottom = strip + 44;
-      const special = axis.cells - axis.regular;
-      const room = special * 46;
+      const special = [...Array(axis.cells).keys()].filter((cell) => cell >= axis.regular && !report.hidden(axis)[cell]);
+      const room = special.length * 46;
       const svg = drawn("svg", { width, height, viewBox: `0 0 ${width} ${height}` });
       const e = axis.edges, from = e[0], to = e[e.length - 1] > from ? e[e.length - 1] : from + 1;
       const x = (v) => left + (v - from) / (to - from) * (width - left - right - room);
@@ -94,18 +116,18 @@
           else path += `${path ? "V" : `M${x(e[cell])} `}${y(values[cell])}H${x(e[cell + 1])}`;
         }
         svg.append(drawn("path", { d: path, fill: "none", stroke: colour(i), "stroke-width": i ? 1.6 : 2.4, "stroke-dasharray": dashes[i % 7] }));
-        for (let s = 0; s < special; s++) {
-          svg.append(drawn("circle", { cx: width - right - room + 46 * s + 23, cy: y(values[axis.regular + s]), r: 4.5, fill: i ? "none" : colour(i), stroke: colour(i), "stroke-width": 1.6 }));
-        }
+        special.forEach((cell, s) => {
+          svg.append(drawn("circle", { cx: width - right - room + 46 * s + 23, cy: y(values[cell]), r: 4.5, fill: i ? "none" : colour(i), stroke: colour(i), "stroke-width": 1.6 }));
+        });
       }
-      for (let s = 0; s < special; s++) {
-        svg.append(drawn("text", { x: width - right - room + 46 * s + 23, y: height - 24, "text-anchor": "middle" }, axis.labels[axis.regular + s]));
-      }
+      special.forEach((cell, s) => {
+        svg.append(drawn("text", { x: width - right - room + 46 * s + 23, y: height - 24, "text-anchor": "middle" }, axis.labels[cell]));
+      });
       svg.addEventListener("pointermove", (event) => {
         const at = from + (event.offsetX - left) / (width - left - right - room) * (to - from);
         let cell = e.findIndex((edge, i) => i > 0 && at < edge) - 1;
         const slot = Math.floor((event.offsetX - (width - right - room)) / 46);
-        if (slot >= 0 && slot < special) cell = axis.regular + slot;
+        if (slot >= 0 && slot < special.length) cell = special[slot];
         if (cell < 0 || cell >= axis.cells) return;
         place.readout.textContent = said(term, axis, curves, cell);
       });
@@ -142,7 +164,8 @@
 
     function bars(term, axis, curves, width) {
       const mass = report.mass(term);
-      let cells = [...Array(axis.cells).keys()].sort((a, b) => mass[b] - mass[a]).slice(0, 40);
+      const without = report.hidden(axis);
+      const cells = [...Array(axis.cells).keys()].filter((cell) => !without[cell]).sort((a, b) => mass[b] - mass[a]).slice(0, 40);
       const first = curves.length ? curves[0].values : new Float64Array(axis.cells);
       cells.sort((a, b) => (a >= axis.regular) - (b >= axis.regular) || first[b] - first[a]);
       const line = 22, left = Math.min(170, width * 0.36), right = 70, top = 6;
@@ -187,30 +210,42 @@
     terms.sort((a, b) => b.share - a.share);
     const known = data.curves.map((_, i) => i).filter((i) => present(terms, i));
     const state = { term: 0, output: 0, curve: known[0], cell: [0, 0], view: 0, withMain: true };
-    const chosen = report.select(
-      "Pair", terms.map((term) => `${term.name} (${share(term.share)})`),
-      (i) => { state.term = i; state.cell = [0, 0]; draw(); },
-    );
+    const chosen = choices("Pair", terms, state, () => { state.cell = [0, 0]; draw(); });
+    const kinds = report.switches("Lines", ["with the main effect", "pair alone"], [0], false,
+      (on) => { state.withMain = on[0] === 0; draw(); });
     place.controls.append(
-      chosen.place,
-      ...outputs((i) => { state.output = i; draw(); }),
+      ...chosen.places,
       report.switches("Version", known.map((i) => data.curves[i]), [0], false,
         (on) => { state.curve = known[on[0]]; draw(); }),
       report.switches("View", ["cells", "lines along the first feature", "lines along the second"], [0], false,
         (on) => { state.view = on[0]; draw(); }),
-      report.switches("Lines", ["with the main effect", "pair alone"], [0], false,
-        (on) => { state.withMain = on[0] === 0; draw(); }),
+      kinds,
     );
-    report.openers.push((term) => {
-      const i = terms.indexOf(term);
-      if (i < 0) return;
-      state.term = i;
-      chosen.box.value = i;
-      draw();
-      place.controls.scrollIntoView({ behavior: "smooth", block: "start" });
-      chosen.box.focus({ preventScroll: true });
-    });
     report.redraws.push(draw);
+
+    // The largest size among 99.5 % of the mass; a few cells far out would leave the rest white.
+    function colourLimit(values, mass) {
+      const cells = [...values.keys()].filter((at) => mass[at] > 0).sort((a, b) => Math.abs(values[a]) - Math.abs(values[b]));
+      const total = cells.reduce((sum, at) => sum + mass[at], 0);
+      let upto = 0;
+      const last = cells.find((at) => (upto += mass[at]) >= 0.995 * total);
+      return last === undefined ? 0 : Math.abs(values[last]);
+    }
+
+    // What is shown: from where to where, and where the colours end before that.
+    function described(term, values, mass, limit) {
+      const called = `${term.name}, ${data.curves[state.curve]}`;
+      let low = Infinity, high = -Infinity;
+      values.forEach((own, at) => {
+        if (mass[at] > 0) { low = Math.min(low, own); high = Math.max(high, own); }
+      });
+      if (low > high) return `${called}: no data`;
+      const [across, up] = term.axes.map((i) => data.axes[i].regular);
+      const ends = Math.max(-low, high) > limit * (1 + 1e-9) ? `; colours end at \u00b1${number(limit)}` : "";
+      const where = term.smooth ? `, at the middles of ${across} by ${up} cells` : "";
+      const merged = term.merged ? `. ${term.merged.join(" by ")} cells, merged to ${across} by ${up}, of which these are the means` : "";
+      return `${called}, ${data.label[state.output]}: from ${number(low)} to ${number(high)} where there are data${ends}${where}${merged}`;
+    }
 
     // Red, white, blue: told apart under every common colour blindness.
     const scale = [[5, 48, 97], [67, 147, 195], [247, 247, 247], [214, 96, 77], [103, 0, 31]];
@@ -220,12 +255,20 @@
     }
 
     function draw() {
+      chosen.follow();
+      kinds.hidden = state.view === 0;
       const term = terms[state.term];
       const [across, up] = term.axes.map((i) => data.axes[i]);
       const values = report.values(term, state.curve, state.output), mass = report.mass(term);
       const width = Math.max(Math.min(place.canvas.clientWidth, 640), 280);
       if (!values) {
         place.canvas.replaceChildren(element("p", { text: "This version is not known for this pair." }));
+        place.readout.textContent = "";
+        return;
+      }
+      if (values.every((own) => own === 0)) {
+        place.canvas.replaceChildren(element("p", { text: `${term.name}, ${data.curves[state.curve]}: no effect${here(state.output)}.` }));
+        place.readout.textContent = "";
         return;
       }
       if (state.view) {
@@ -234,8 +277,9 @@
         place.canvas.replaceChildren(report.lines({ term, along: state.view - 1, withMain, curve, output, width, tell }));
         return;
       }
-      const left = up.cuts ? 62 : Math.min(130, width * 0.28), bottom = 62, top = 8, right = 8;
-      const height = Math.min(width * 0.78, 460);
+      const left = up.cuts ? 62 : Math.min(130, width * 0.28), top = 8, right = 8;
+      const down = depth(across, width - left - right), bottom = 62 + down;
+      const height = Math.min(width * 0.78, 460) + down;
       const inner = [width - left - right, height - top - bottom];
       const slot = [slots(across), slots(up)];
       const x = (part) => left + part * inner[0];
@@ -252,8 +296,8 @@
       const look = getComputedStyle(document.documentElement);
       const colours = Object.fromEntries(["ink", "empty", "hatch"].map((name) => [name, look.getPropertyValue(`--${name}`).trim()]));
       frame.append(canvas);
-      const sizes = Array.from(values, Math.abs).filter((_, i) => mass[i] > 0).sort((a, b) => a - b);
-      const limit = sizes[Math.floor(0.995 * (sizes.length - 1))] || 1;
+      const limit = colourLimit(values, mass) || 1;
+      const without = [report.hidden(across), report.hidden(up)];
       const hatch = striped(pen, colours);
       const box = (i, j) => {
         const [a, b] = slot[0][i], [c, d] = slot[1][j];
@@ -261,6 +305,7 @@
       };
       for (let i = 0; i < across.cells; i++) {
         for (let j = 0; j < up.cells; j++) {
+          if (without[0][i] || without[1][j]) continue;
           const at = i * up.cells + j, [px, py, w, h] = box(i, j);
           pen.fillStyle = mass[at] > 0 ? shade(values[at] / limit) : hatch;
           pen.fillRect(px, py, w + 0.4, h + 0.4);
@@ -269,17 +314,22 @@
       pen.fillStyle = colours.ink;
       pen.font = "12px system-ui, sans-serif";
       marks(across, slot[0], Math.floor(inner[0] / (across.cuts ? 70 : 105)), (part, text) => {
-        pen.textAlign = "center";
-        pen.fillText(text, Math.max(left + 8, Math.min(x(part), width - 14)), height - bottom + 16);
+        const at = Math.max(left + 8, Math.min(x(part), width - 14));
+        pen.textAlign = down ? "right" : "center";
+        pen.save();
+        pen.translate(at, height - bottom + (down ? 12 : 16));
+        if (down) pen.rotate(-Math.PI / 4);
+        pen.fillText(text, 0, 0);
+        pen.restore();
       });
       marks(up, slot[1], Math.floor(inner[1] / 24), (part, text) => {
         pen.textAlign = "right";
         pen.fillText(text, left - 6, y(part) + 4);
       });
       pen.textAlign = "center";
-      pen.fillText(data.features[across.feature], left + inner[0] / 2, height - bottom + 34);
+      pen.fillText(data.features[across.feature], left + inner[0] / 2, height - 28);
       pen.textAlign = "left";
-      pen.fillText(`\u2191 ${data.features[up.feature]}`, 2, height - bottom + 34);
+      pen.fillText(`\u2191 ${data.features[up.feature]}`, 2, height - 28);
       legend(pen, left, height - 14, inner[0], limit);
       const cursor = element("div", { class: "cursor", hidden: "" });
       frame.append(cursor);
@@ -306,11 +356,11 @@
         const move = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, upward], ArrowDown: [0, -upward] }[event.key];
         if (!move) return;
         event.preventDefault();
-        state.cell = [across, up].map((axis, k) => Math.max(0, Math.min(axis.cells - 1, state.cell[k] + move[k])));
+        state.cell = [across, up].map((axis, k) => (move[k] ? step(axis, state.cell[k], move[k]) : state.cell[k]));
         tell();
       });
       frame.addEventListener("focus", tell);
-      place.readout.textContent = `${term.name}, ${data.curves[state.curve]}: from ${number(-limit)} (blue) to ${number(limit)} (red)${term.smooth ? `, at the middles of ${across.regular} by ${up.regular} cells` : ""}`;
+      place.readout.textContent = described(term, values, mass, limit);
     }
 
     function striped(pen, colours) {

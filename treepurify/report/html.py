@@ -14,8 +14,16 @@ from treepurify.analysis.audit import Audit
 from treepurify.columns import take_rows
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
-from treepurify.report.effects_table import effects_table, table_notes
-from treepurify.report.interactive import explorer, findings_list, prediction_maker
+from treepurify.report.coverage import explained_words, verdict
+from treepurify.report.effects_table import effects_table, in_table_order, table_notes
+from treepurify.report.interactive import (
+    explorer,
+    findings_list,
+    pair_words,
+    pairs_left_out,
+    prediction_maker,
+)
+from treepurify.report.output_words import with_class_names
 from treepurify.report.payload import Payload, make_payload
 from treepurify.report.pictures import (
     importance_picture,
@@ -23,6 +31,7 @@ from treepurify.report.pictures import (
     most_important,
     pair_pictures,
 )
+from treepurify.report.same_model import check_same_model
 from treepurify.report.term_rows import TermRow, term_rows
 from treepurify.storage import write_atomically
 
@@ -38,8 +47,7 @@ _SCRIPTS = ("report.js", "lines.js", "explore.js", "predict.js")
 _PACKAGES = ("numpy", "scipy", "numba", "matplotlib")
 
 _INTRODUCTION = (
-    "The model is written as an intercept plus effects of single features and of groups of "
-    "features."
+    "The model is written as an intercept plus effects of single features and of groups of features"
 )
 _PURIFICATION = (
     "Purification moves everything that fewer features can express out of the larger effects, so "
@@ -85,8 +93,10 @@ def write_html(
     audit : Audit, optional
         Its findings are listed.
     X : array_like or table, optional
-        Rows to choose from as examples, at most 200. Their values become part of the file, so
-        none are included unless they are given.
+        Rows to choose from as examples, at most 200, with their remainder where the
+        decomposition has one. Their values become part of the file, so none are included
+        unless they are given. Without them "One prediction" starts from the cells, not the
+        values, that most rows of `d` have in common, or those of one row in their middle.
 
     Returns
     -------
@@ -96,12 +106,16 @@ def write_html(
     Raises
     ------
     InvalidInputError
-        If `top` is negative, or the folder does not exist.
+        If `top` is negative, the folder does not exist, or one of `measures` is of another
+        model or has other cells.
     MissingDependencyError
         If matplotlib is not installed.
     """
     if top < 0:
         raise InvalidInputError(f"top must not be negative, got {top}")
+    for other in measures:
+        check_same_model(d, other)
+    d = with_class_names(d)
     rows = term_rows(d)
     if not measures and audit is not None:
         measures = [compared.second for compared in audit.comparisons.values()]
@@ -111,8 +125,8 @@ def write_html(
         _certificate(d),
         _findings(audit, top),
         _effects(d, rows),
-        _main_effects(d, most_important(rows, d, 1, top)),
-        _pairs(d, most_important(rows, d, 2, top)),
+        _main_effects(d, most_important(rows, d, 1, top), payload),
+        _pairs(d, most_important(rows, d, 2, top), payload),
         _prediction(d, payload),
         _making(d, command),
     ]
@@ -130,7 +144,8 @@ def _examples(X: Any) -> Any:
 def _introduction(d: Decomposition) -> str:
     means = None if d.certificate is None else d.certificate.conditional_mean
     is_pure = means is not None and means < _NO_CONDITIONAL_MEANS
-    return f"{_INTRODUCTION} {_PURIFICATION if is_pure else _OTHERWISE}"
+    rest = "." if d.remainder is None else ", plus a remainder: what these effects leave of it."
+    return f"{_INTRODUCTION}{rest} {_PURIFICATION if is_pure else _OTHERWISE}"
 
 
 def _page(title: str, introduction: str, sections: Iterable[str], payload: str) -> str:
@@ -207,7 +222,8 @@ def _overview(d: Decomposition) -> str:
                 ("Outputs", outputs),
                 ("Scale of effects", _scale_in_words(d)),
                 ("Measure", d.measure),
-                ("Method", str(d.diagnostics.get("method", d.engine))),
+                ("Method", _method_in_words(d)),
+                ("Explained", _explained_in_words(d)),
                 ("Rows", f"{rows:,}" if rows is not None else "none"),
                 ("Effects by number of features", "; ".join(per_order)),
                 ("Intercept", ", ".join(f"{value:.6g}" for value in d.intercept)),
@@ -227,27 +243,34 @@ def _scale_in_words(d: Decomposition) -> str:
     return words.get(d.link.name, f"margin, before the inverse of the {d.link.name} link")
 
 
+def _method_in_words(d: Decomposition) -> str:
+    method = str(d.diagnostics.get("method", d.engine))
+    return method if d.diagnostics.get("projection") is None else f"{method}, fitted tree by tree"
+
+
+def _explained_in_words(d: Decomposition) -> str:
+    share = explained_words(d)
+    return f"{share} of the model's variance; the remainder holds the rest" if share else ""
+
+
 def _certificate(d: Decomposition) -> str:
-    if d.certificate is None:
+    state, headline = verdict(d)
+    if not headline:
         return ""
-    sentences = "\n".join(f"<li>{escape(line)}</li>" for line in d.certificate.sentences())
-    verdict = (
-        "Sums and conditional means are exact to 1e-10, and every solve converged."
-        if d.certificate.is_exact
-        else "Not exact to 1e-10: read the figures below."
-    )
-    state = "good" if d.certificate.is_exact else "bad"
+    sentences = [] if d.certificate is None else d.certificate.sentences()
+    listed = "\n".join(f"<li>{escape(line)}</li>" for line in sentences)
     return _section(
         "certificate",
-        "Certificate",
-        f'<p class="verdict {state}">{verdict}</p>',
-        f"<ul>\n{sentences}\n</ul>",
+        "Remainder" if d.certificate is None else "Certificate",
+        f'<p class="verdict {state}">{escape(headline)}</p>',
+        f"<ul>\n{listed}\n</ul>" if listed else "",
     )
 
 
 def _effects(d: Decomposition, rows: list[TermRow]) -> str:
     if not rows:
         return _section("effects", "Effects", "<p>The model is constant: it has no effects.</p>")
+    rows = in_table_order(rows)
     parts = [importance_picture(d, _MOST_BARS), effects_table(d, rows[:_ROWS_AT_ONCE])]
     more = rows[_ROWS_AT_ONCE:_MOST_TABLE_ROWS]
     if more:
@@ -256,10 +279,10 @@ def _effects(d: Decomposition, rows: list[TermRow]) -> str:
     left_out = len(rows) - len(more) - _ROWS_AT_ONCE
     if left_out > 0:
         parts.append(f"<p>{left_out} still smaller effects are not listed.</p>")
-    return _section("effects", "Effects", *parts, f"<p>{escape(table_notes(rows))}</p>")
+    return _section("effects", "Effects", *parts, f"<p>{escape(table_notes(d, rows))}</p>")
 
 
-def _main_effects(d: Decomposition, rows: list[TermRow]) -> str:
+def _main_effects(d: Decomposition, rows: list[TermRow], payload: Payload) -> str:
     if not rows:
         return ""
     pictures = "\n".join(main_effect_picture(d, row) for row in rows)
@@ -268,35 +291,35 @@ def _main_effects(d: Decomposition, rows: list[TermRow]) -> str:
         "mains",
         "Main effects",
         explorer("main-explorer", words),
-        f'<div class="figures static">\n{pictures}\n</div>',
+        f'<div class="figures{_static(payload.n_mains)}">\n{pictures}\n</div>',
     )
 
 
-def _pairs(d: Decomposition, rows: list[TermRow]) -> str:
+def _pairs(d: Decomposition, rows: list[TermRow], payload: Payload) -> str:
     if not rows:
         return ""
     pictures = "\n".join(pair_pictures(d, row) for row in rows)
     note = "<p>Each heatmap has a colour scale of its own.</p>"
-    words = (
-        "Choose a pair and a version of it. Point at a cell, or move with the arrow keys, to read "
-        "it. Cells without data are hatched. Lines show the effect of one feature, main effect "
-        "included, at several values of the other."
-    )
+    left_out = pairs_left_out(payload)
     return _section(
         "pairs",
         "Pairs",
-        explorer("pair-explorer", words),
-        f'<div class="static">{note}\n<div class="figures">\n{pictures}\n</div></div>',
+        explorer("pair-explorer", pair_words(payload)),
+        f"<p>{escape(left_out)}</p>" if left_out else "",
+        f'<div class="pictures{_static(payload.n_pairs)}">{note}\n<div class="figures">\n'
+        f"{pictures}\n</div></div>",
     )
+
+
+def _static(count: int) -> str:
+    """Return the class of figures that make room for an explorer, where it has anything to show."""
+    return " static" if count else ""
 
 
 def _prediction(d: Decomposition, payload: Payload) -> str:
     if not d.components:
         return ""
-    place = prediction_maker(
-        payload.share_left_out, payload.left_out, has_curves=payload.has_curves
-    )
-    return _section("prediction", "One prediction", place)
+    return _section("prediction", "One prediction", prediction_maker(payload))
 
 
 def _findings(audit: Audit | None, pictures: int) -> str:

@@ -1,6 +1,5 @@
 """The places in a report that its script fills, and the list of findings."""
 
-from collections.abc import Sequence
 from html import escape
 
 from treepurify.analysis.audit import Audit
@@ -8,16 +7,22 @@ from treepurify.components import Component, TensorComponent
 from treepurify.plots.audits import finding
 from treepurify.plots.main_effects import main_effect_size
 from treepurify.plots.pairs import PAIR_SIZE
+from treepurify.report.payload import Payload
 from treepurify.report.svg import inline_svg, new_axes
 
-__all__ = ["explorer", "findings_list", "prediction_maker"]
+__all__ = ["explorer", "findings_list", "pair_words", "pairs_left_out", "prediction_maker"]
 
 _MAIN_SIZE = (4.6, 3.2)
 _CELLS = "Within a cell the model says the same for every value."
 _CURVES = (
-    "Effects that are curves, without steps, are read at the middle of a narrow cell, so that the "
-    "sum is close to the prediction but not equal to it."
+    "Effects that are curves, without steps, are read at the middle of a narrow cell, so that for "
+    "values set by hand the sum is near what the model says but not equal to it."
 )
+_MERGED = (
+    "Pairs with merged cells add the mean of these, so that for values set by hand the sum is near "
+    "what the model says but not equal to it."
+)
+_MOST_NAMES = 10
 
 
 def explorer(identifier: str, words: str) -> str:
@@ -29,23 +34,57 @@ def explorer(identifier: str, words: str) -> str:
     )
 
 
-def prediction_maker(
-    share_left_out: float, left_out: Sequence[str], *, has_curves: bool = False
-) -> str:
-    """Return the empty place where a row is put together and explained."""
-    missing = ""
-    if left_out:
-        missing = (
-            f" {len(left_out)} effects with {share_left_out:.2%} of the variance are left out here "
-            "for their size."
-        )
+def pair_words(payload: Payload) -> str:
+    """Return what the explorer of pairs shows, and what it does not."""
     words = (
-        "Choose a value for each feature and see how the prediction comes about. "
-        f"{_CURVES if has_curves else _CELLS}{missing}"
+        "Choose a pair and a version of it. Point at a cell, or move with the arrow keys, to read "
+        "it. Cells without data are hatched. Lines show the effect of one feature, main effect "
+        "included, at several values of the other."
     )
-    place = explorer("prediction-explorer", words)
+    if payload.n_merged:
+        which = "All pairs have" if payload.n_merged == payload.n_pairs else "Some pairs have"
+        words += (
+            f" {which} more cells than a page can hold: there neighbouring cells are merged, and "
+            "show their mean over the data."
+        )
+    return words
+
+
+def pairs_left_out(payload: Payload) -> str:
+    """Return which pairs are not in the explorer; empty where all are."""
+    names = payload.pairs_left_out
+    if not names:
+        return ""
+    more = len(names) - _MOST_NAMES
+    listed = ", ".join(names[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
+    pairs = "1 pair is" if len(names) == 1 else f"{len(names)} pairs are"
+    return (
+        f"{pairs} not in the explorer, for want of room or of cells to draw, with "
+        f"{payload.share_of_pairs_left_out:.2%} of the variance: {listed}."
+    )
+
+
+def prediction_maker(payload: Payload) -> str:
+    """Return the empty place where a row is put together and explained."""
+    words = f"Choose a value for each feature and see {_what_comes_about(payload)}. {_CELLS}"
+    words += f" {_CURVES}" * payload.has_curves + f" {_MERGED}" * bool(payload.n_merged)
+    place = explorer("prediction-explorer", f"{words} {payload.start}")
     note = "<noscript><p>This part needs a browser that runs scripts.</p></noscript>"
     return f"{place}\n{note}"
+
+
+def _what_comes_about(payload: Payload) -> str:
+    missing = ["the remainder, which needs the model itself"] * payload.has_remainder
+    if payload.left_out:
+        effects = f"{len(payload.left_out)} effects" if len(payload.left_out) > 1 else "1 effect"
+        missing.append(f"{effects} not on this page")
+    if not missing:
+        return "how the prediction comes about"
+    words = (
+        "what the shown effects add up to. For values set by hand this is not the prediction: it "
+        f"is without {' and without '.join(missing)}"
+    )
+    return f"{words}. The example rows include what is missing" if payload.n_examples else words
 
 
 def findings_list(audit: Audit, most: int, pictures: int) -> str:

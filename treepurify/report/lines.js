@@ -3,20 +3,23 @@
   const { data, element, drawn, number, signed, ticks } = report;
   const dashes = ["", "5 3", "2 2", "8 3 2 3", "1 2"];
   const mostLines = dashes.length;
+  // So many categories are all named; where they do not fit side by side, their names are turned.
+  const mostNamed = 20;
 
   // Where the cells of an axis lie between 0 and 1; special cells after a gap.
   function slots(axis) {
-    const special = axis.cells - axis.regular, gap = special ? 0.015 : 0, strip = 0.045;
-    const room = 1 - special * (strip + gap), e = axis.edges, found = [];
+    const without = report.hidden(axis), gap = 0.015, strip = 0.045;
+    const special = [...Array(axis.cells).keys()].filter((cell) => cell >= axis.regular && !without[cell]);
+    const room = 1 - special.length * (strip + gap), e = axis.edges, found = [];
     for (let cell = 0; cell < axis.regular; cell++) {
       const span = e ? e[axis.regular] - e[0] || 1 : axis.regular;
       const from = e ? (e[cell] - e[0]) / span : cell / span;
       const to = e ? (e[cell + 1] - e[0]) / span : (cell + 1) / span;
       found.push([from * room, to * room]);
     }
-    for (let s = 0; s < special; s++) {
-      const from = room + gap + s * (strip + gap);
-      found.push([from, from + strip]);
+    for (let cell = axis.regular; cell < axis.cells; cell++) {
+      const from = room + gap + special.indexOf(cell) * (strip + gap);
+      found.push(without[cell] ? [1, 1] : [from, from + strip]);
     }
     return found;
   }
@@ -28,14 +31,30 @@
       const room = slot[axis.regular - 1][1];
       ticks(from, to, Math.max(most, 2)).forEach((v) => write((v - from) / (to - from || 1) * room, number(v, 6)));
     } else {
-      const step = Math.ceil(axis.regular / Math.max(most, 1));
-      for (let cell = 0; cell < axis.regular; cell += step) {
+      const each = axis.regular <= mostNamed ? 1 : Math.ceil(axis.regular / Math.max(most, 1));
+      for (let cell = 0; cell < axis.regular; cell += each) {
         write((slot[cell][0] + slot[cell][1]) / 2, axis.labels[cell].slice(0, 16));
       }
     }
     for (let cell = axis.regular; cell < axis.cells; cell++) {
-      write((slot[cell][0] + slot[cell][1]) / 2, axis.labels[cell]);
+      if (!report.hidden(axis)[cell]) write((slot[cell][0] + slot[cell][1]) / 2, axis.labels[cell]);
     }
+  }
+
+  // How far down the names of categories reach that do not fit side by side; 0 where they do.
+  function depth(axis, width) {
+    if (axis.cuts || axis.regular > mostNamed) return 0;
+    const longest = Math.max(...axis.labels.map((text) => Math.min(text.length, 16)));
+    return longest * 7 > width / axis.regular ? Math.round(longest * 4.8) + 4 : 0;
+  }
+
+  // The next cell that is drawn, so many cells on.
+  function step(axis, cell, by) {
+    const without = report.hidden(axis);
+    for (let next = cell + by; next >= 0 && next < axis.cells; next += by) {
+      if (!without[next]) return next;
+    }
+    return cell;
   }
 
   function middles(axis) {
@@ -109,7 +128,8 @@
     const total = mass[0].map((_, j) => mass.reduce((sum, row) => sum + row[j], 0));
     const cells = chosen(other, total);
     const called = (j) => `${data.features[other.feature]} ${other.labels[j]}`;
-    const height = 320, left = 56, right = 10, top = 8, bottom = 44;
+    const left = 56, right = 10, top = 8, down = depth(axis, width - left - right);
+    const bottom = 44 + down, height = 320 + down;
     const shown = cells.flatMap((j) => values.map((row) => row[j]));
     const margin = 0.06 * (Math.max(...shown, 0) - Math.min(...shown, 0)) || 1;
     const low = Math.min(...shown, 0) - margin, high = Math.max(...shown, 0) + margin;
@@ -123,8 +143,9 @@
       svg.append(drawn("text", { x: left - 6, y: y(v) + 4, "text-anchor": "end" }, number(v)));
     });
     marks(axis, slot, Math.floor((width - left - right) / (axis.cuts ? 80 : 105)), (part, text) => {
-      const at = Math.max(left, Math.min(x(part), width - 16));
-      svg.append(drawn("text", { x: at, y: height - 24, "text-anchor": "middle" }, text));
+      const at = Math.max(left, Math.min(x(part), width - 16)), y = height - bottom + 20;
+      const turn = down ? { "text-anchor": "end", transform: `rotate(-45 ${at} ${y})` } : { "text-anchor": "middle" };
+      svg.append(drawn("text", { x: at, y: down ? y - 6 : y, ...turn }, text));
     });
     svg.append(drawn("text", { x: (left + width - right) / 2, y: height - 6, "text-anchor": "middle", class: "name" }, data.features[axis.feature]));
     cells.forEach((j, k) => {
@@ -168,15 +189,15 @@
     cells.forEach((j, k) => legend.append(element("li", {}, element("span", { class: `sample curve-${k}` }), called(j))));
     const frame = element("div", { class: "lines", tabindex: "0", role: "application", "aria-label": `Lines of ${term.name}; move with the left and right arrow keys` }, legend, svg);
     frame.addEventListener("keydown", (event) => {
-      const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
-      if (!step) return;
+      const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+      if (!by) return;
       event.preventDefault();
-      cell = Math.max(0, Math.min(axis.cells - 1, cell + step));
+      cell = cell < 0 ? 0 : step(axis, cell, by);
       read();
     });
     tell(`Effect of ${data.features[axis.feature]}, ${withMain ? "main effect and pair together" : "the pair alone"}, at values of ${data.features[other.feature]}. Parallel lines mean no interaction; thin parts have no data.`);
     return frame;
   }
 
-  Object.assign(report, { slots, marks, lines });
+  Object.assign(report, { slots, marks, depth, step, lines });
 })();

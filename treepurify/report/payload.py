@@ -9,13 +9,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.components import Component, TensorComponent, is_drawable, tabulate
+from treepurify.components import TensorComponent
 from treepurify.decomposition import Decomposition
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.drawing import cell_values
 from treepurify.grids.grid import Subset
 from treepurify.plots.axis_layout import lay_out_axis
 from treepurify.plots.terms import effect_label, margin_label, raw_effect
+from treepurify.report.page_rows import ExampleRows, evaluate_examples, find_start, packed_rows
+from treepurify.report.page_tables import Merging, PageTable, main_tables, plan_pairs
 
 __all__ = ["Payload", "make_payload"]
 
@@ -23,10 +25,6 @@ Array = npt.NDArray[np.float64]
 
 # Of the six megabytes that a report may have, so much is for tables of pairs.
 MOST_TABLE_BYTES = 2_600_000
-_MOST_CELLS_A_PAIR = 60_000
-_BYTES_A_CELL = 2.7
-# Components that are no tables are evaluated, which may call a function very often.
-_MOST_EVALUATED_PAIRS = 40
 # Steps of a table entry: sixteen bits with sign.
 _STEPS = 32_000
 
@@ -42,15 +40,35 @@ class Payload:
     left_out : tuple of str
         Effects that are not in it, for its size or for their order.
     share_left_out : float
-        Their share of the sum of the variances of the components.
+        Their share, and that of the remainder, of the sum of the variances.
     has_curves : bool
         Whether some effects are no tables, so that the middles of cells stand for them.
+    has_remainder : bool
+        Whether the effects do not add up to the model.
+    n_mains, n_pairs, n_merged : int
+        Main effects and pairs in it, and pairs whose cells are merged.
+    pairs_left_out : tuple of str
+        Pairs that are not in it.
+    share_of_pairs_left_out : float
+        Their share of the sum of the variances.
+    n_examples : int
+        Example rows whose prediction is known.
+    start : str
+        What the values are that the reader starts from.
     """
 
     text: str
     left_out: tuple[str, ...]
     share_left_out: float
     has_curves: bool
+    has_remainder: bool
+    n_mains: int
+    n_pairs: int
+    n_merged: int
+    pairs_left_out: tuple[str, ...]
+    share_of_pairs_left_out: float
+    n_examples: int
+    start: str
 
 
 @dataclass(eq=False)
@@ -59,12 +77,13 @@ class _Axes:
 
     d: Decomposition
     packed: list[dict[str, Any]] = field(default_factory=list)
-    known: dict[tuple[int, int], int] = field(default_factory=dict)
+    known: dict[tuple[int, int], tuple[int, FeatureAxis]] = field(default_factory=dict)
 
     def position(self, feature: int, axis: FeatureAxis, *, is_table: bool) -> int:
         key = (feature, id(axis))
         if key not in self.known:
-            self.known[key] = len(self.packed)
+            # With its axis, for the id of one that is gone can come again.
+            self.known[key] = len(self.packed), axis
             packed = _packed_axis(feature, axis)
             if axis.cuts is not None and axis.bounds is not None and not is_table:
                 # The first and the last middle are where the curve was evaluated.
@@ -73,7 +92,7 @@ class _Axes:
                 values = cell_values(axis, self.d.inputs.features[feature])
                 packed["values"] = [None if np.isnan(value) else value for value in values]
             self.packed.append(packed)
-        return self.known[key]
+        return self.known[key][0]
 
 
 def make_payload(
@@ -96,14 +115,22 @@ def make_payload(
     table_bytes : int
         About how much pairs may take; the most important come first.
     """
-    axes = _Axes(d)
-    mains = {
-        s: table
-        for s, component in d.components.items()
-        if len(s) == 1 and (table := tabulate(component, d.inputs)) is not None
-    }
-    pairs = _chosen_pairs(d, table_bytes / (2 + len(others)))
-    left = [s for s in d.components if s not in mains and s not in pairs]
+    axes, merging = _Axes(d), Merging()
+    mains = main_tables(d)
+    plans = plan_pairs(d, table_bytes / (2 + len(others)))
+    terms = [_packed_term(d, subset, table, others, axes) for subset, table in mains.items()]
+    for subset, plan in plans.items():
+        terms.append(_packed_term(d, subset, merging.page_table(plan), others, axes))
+    on_page = [*mains, *plans]
+    left = [s for s in d.components if s not in mains and s not in plans]
+    pairs_left = [s for s in left if len(s) == 2]
+    curves = [s for s in on_page if not isinstance(d.components[s], TensorComponent)]
+    merged = [s for s, plan in plans.items() if plan.is_merged]
+    columns = None if X is None else d.inputs.columns(X)
+    examples = None
+    if columns is not None:
+        examples = evaluate_examples(d, columns, on_page, [*curves, *merged])
+    start = find_start(d, columns)
     document = {
         "outputs": list(d.output_names),
         "features": list(d.feature_names),
@@ -111,43 +138,31 @@ def make_payload(
         "label": [effect_label(d, k) for k in range(d.n_outputs)],
         "margin": [margin_label(d, k) for k in range(d.n_outputs)],
         "curves": _curve_names(d, others),
-        "terms": [
-            _packed_term(d, subset, component, others, axes)
-            for subset, component in (mains | pairs).items()
-        ],
+        "terms": terms,
         "axes": axes.packed,
-        "rows": _packed_rows(d, X),
+        "rows": [] if columns is None else packed_rows(columns),
+        "examples": None if examples is None else _packed_examples(examples, on_page),
+        "start": {"example": start.example, "row": start.row},
+        "remainder": d.remainder is not None,
+        "missing": len(left),
     }
     text = json.dumps(document, allow_nan=False, separators=(",", ":"))
-    share = _share(d, left, with_remainder=True)
-    has_curves = any(not isinstance(d.components[s], TensorComponent) for s in mains | pairs)
-    names = tuple(d.term_name(s) for s in left)
-    return Payload(text.replace("<", "\\u003c"), names, share, has_curves)
-
-
-def _chosen_pairs(d: Decomposition, table_bytes: float) -> dict[Subset, TensorComponent]:
-    """Return tables of the most important pairs that fit."""
-    can_be: list[tuple[Subset, Component]] = [
-        (s, c)
-        for s, c in d.components.items()
-        if len(s) == 2 and (isinstance(c, TensorComponent) or is_drawable(c))
-    ]
-    can_be.sort(key=lambda entry: -float(np.nansum(entry[1].variance)))
-    pairs: dict[Subset, TensorComponent] = {}
-    evaluated = 0
-    for subset, component in can_be:
-        if not isinstance(component, TensorComponent):
-            evaluated += 1
-            if evaluated > _MOST_EVALUATED_PAIRS:
-                continue
-        table = tabulate(component, d.inputs)
-        if table is None or table.values.size > _MOST_CELLS_A_PAIR * d.n_outputs:
-            continue
-        cost = _BYTES_A_CELL * table.values.size
-        if cost <= table_bytes:
-            pairs[subset] = table
-            table_bytes -= cost
-    return pairs
+    return Payload(
+        text=text.replace("<", "\\u003c"),
+        left_out=tuple(d.term_name(s) for s in left),
+        share_left_out=_share(d, left, with_remainder=True),
+        has_curves=bool(curves),
+        has_remainder=d.remainder is not None,
+        n_mains=len(mains),
+        n_pairs=len(plans),
+        n_merged=len(merged),
+        pairs_left_out=tuple(d.term_name(s) for s in pairs_left),
+        share_of_pairs_left_out=_share(d, pairs_left),
+        n_examples=0
+        if examples is None or examples.prediction is None
+        else len(examples.prediction),
+        start=start.words,
+    )
 
 
 def _share(d: Decomposition, subsets: Sequence[Subset], *, with_remainder: bool = False) -> float:
@@ -157,6 +172,19 @@ def _share(d: Decomposition, subsets: Sequence[Subset], *, with_remainder: bool 
         rest = float(np.sum(d.remainder.variance))
         total, part = total + rest, part + rest * with_remainder
     return part / total if total > 0 else 0.0
+
+
+def _shares_of_outputs(d: Decomposition, subset: Subset) -> list[float | None]:
+    """Return the share of an effect in the sum of the variances on each output."""
+    parts = [component.variance for component in d.components.values()]
+    if d.remainder is not None and not np.any(np.isnan(d.remainder.variance)):
+        parts.append(d.remainder.variance)
+    total = np.sum(parts, axis=0)
+    known = total > 0
+    share = np.where(known, d.components[subset].variance / np.where(known, total, 1.0), 0.0)
+    return [
+        None if np.isnan(whole) else float(value) for value, whole in zip(share, total, strict=True)
+    ]
 
 
 def _curve_names(d: Decomposition, others: Sequence[Decomposition]) -> list[str]:
@@ -181,10 +209,11 @@ def _packed_axis(feature: int, axis: FeatureAxis) -> dict[str, Any]:
 def _packed_term(
     d: Decomposition,
     subset: Subset,
-    component: TensorComponent,
+    table: PageTable,
     others: Sequence[Decomposition],
     axes: _Axes,
 ) -> dict[str, Any]:
+    component = table.component
     is_table = isinstance(d.components[subset], TensorComponent)
     curves = [component.values, raw_effect(d, component)]
     for other in others:
@@ -193,15 +222,21 @@ def _packed_term(
         curves.append(
             same.values if isinstance(same, TensorComponent) and is_same and is_table else None
         )
-    named = zip(subset, component.axes, strict=True)
+    named = zip(subset, table.axes, strict=True)
+    variance = d.components[subset].variance
     return {
         "name": d.term_name(subset),
         "features": list(subset),
         "axes": [axes.position(j, axis, is_table=is_table) for j, axis in named],
         "share": _share(d, [subset]),
+        "shares": _shares_of_outputs(d, subset),
+        "variance": [None if np.isnan(value) else float(value) for value in variance],
         "smooth": not is_table,
-        "curves": [None if values is None else _packed_table(values) for values in curves],
-        "mass": _packed_table(component.mass[..., None]),
+        "merged": None if table.coarse is None else [axis.n_regular for axis in component.axes],
+        "curves": [
+            None if values is None else _packed_table(table.shown(values)) for values in curves
+        ],
+        "mass": _packed_table(table.mass[..., None]),
     }
 
 
@@ -216,11 +251,17 @@ def _packed_table(values: Array) -> dict[str, Any]:
     return {"step": step, "data": b64encode(data).decode("ascii")}
 
 
-def _packed_rows(d: Decomposition, X: Any) -> list[list[float | None]]:
-    """Return example rows: numbers, codes of categories, None for missing."""
-    if X is None:
-        return []
-    columns = d.inputs.columns(X)
-    matrix = columns.matrix()
-    matrix = np.where(np.isfinite(matrix), matrix, np.where(np.isnan(matrix), np.nan, 1e300))
-    return [[None if np.isnan(value) else float(value) for value in row] for row in matrix]
+def _packed_examples(examples: ExampleRows, on_page: Sequence[Subset]) -> dict[str, Any]:
+    return {
+        "prediction": _listed(examples.prediction),
+        "remainder": _listed(examples.remainder),
+        "missing": _listed(examples.left_out),
+        "exact": {
+            str(on_page.index(subset)): _packed_table(values)
+            for subset, values in examples.exact.items()
+        },
+    }
+
+
+def _listed(values: Array | None) -> list[list[float]] | None:
+    return None if values is None else values.tolist()

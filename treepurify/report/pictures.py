@@ -5,14 +5,16 @@ from html import escape
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from treepurify.components import Component, TensorComponent, is_drawable, tabulate
 from treepurify.decomposition import Decomposition
 from treepurify.plots import importance, main_effect, pair
 from treepurify.plots.importances import importance_size
 from treepurify.plots.main_effects import main_effect_size
-from treepurify.plots.pairs import PAIR_SIZE
+from treepurify.plots.pairs import PAIR_SIZE, color_limit
 from treepurify.plots.terms import raw_effect
+from treepurify.report.numbers import with_minus
 from treepurify.report.svg import inline_svg, new_axes
 from treepurify.report.term_rows import TermRow
 
@@ -20,6 +22,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = ["importance_picture", "main_effect_picture", "most_important", "pair_pictures"]
+
+
+Array = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -42,7 +47,8 @@ def most_important(rows: list[TermRow], d: Decomposition, order: int, top: int) 
     first: dict[str, TermRow] = {}
     for row in rows:
         drawable = row.subset is not None and _has_figure(d.components[row.subset])
-        if row.order == order and drawable and row.share > 0:
+        # Of an unknown variance nothing says that there is nothing to see.
+        if row.order == order and drawable and row.deviation != 0:
             first.setdefault(row.name, row)
     return list(first.values())[:top]
 
@@ -56,7 +62,10 @@ def importance_picture(d: Decomposition, top: int) -> str:
     ax = new_axes(importance_size(d, top))
     importance(d, top=top, ax=ax)
     alternative = "Bars of the share of variance of each effect; the table below has the numbers."
-    caption = "Share of the sum of the variances of all effects."
+    together = "" if d.n_outputs == 1 else ", all outputs taken together"
+    caption = f"Share of the sum of the variances of all effects{together}."
+    if d.n_outputs > 1:
+        caption += " The table has the share of each effect within its output."
     return _Picture(ax, "importance", caption, alternative).html()
 
 
@@ -94,9 +103,10 @@ def pair_pictures(d: Decomposition, row: TermRow) -> str:
         pair(d, key, output=row.output, before=before, ax=ax)
         state = "before purification" if before else "purified"
         words = f"Heatmap of the pair {row.name}, {state}: {_range(table[..., row.output])}."
-        caption = f"{_caption(d, row)} Hatched: no data.{_cells_in_words(d, component)}"
+        scale = _scale_in_words(table[..., row.output], component.mass)
+        caption = f"{_caption(d, row)} {scale} Hatched: no data.{_cells_in_words(d, component)}"
         if before:
-            caption = "The same pair as the model carries it, main effects mixed in."
+            caption = f"The same pair as the model carries it, main effects mixed in. {scale}"
         prefix = "-".join(["pair", *map(str, key), "before" if before else "after"])
         pictures.append(_Picture(ax, prefix, caption, words).html())
     return "\n".join(pictures)
@@ -111,8 +121,24 @@ def _left_to_right(component: TensorComponent) -> tuple[int, int]:
 
 
 def _caption(d: Decomposition, row: TermRow) -> str:
-    output = f", output {escape(d.output_names[row.output])}" if d.n_outputs > 1 else ""
-    return f"<b>{escape(row.name)}</b>{output}: {row.share:.1%} of the variance."
+    if d.n_outputs == 1:
+        return f"<b>{escape(row.name)}</b>{_share_in_words(row.share, 'of the variance')}."
+    output = escape(d.output_names[row.output])
+    words = _share_in_words(row.share, "of the variance on this output")
+    return f"<b>{escape(row.name)}</b>, {output}{words}."
+
+
+def _share_in_words(share: float, of_what: str) -> str:
+    return "" if np.isnan(share) else f": {share:.1%} {of_what}"
+
+
+def _scale_in_words(values: Array, mass: Array) -> str:
+    """Return the range of what has data, and where the colours end if that is before it."""
+    shown = values[mass > 0] if np.any(mass > 0) else values
+    limit = color_limit(values, mass)
+    words = f"From {shown.min():.3g} to {shown.max():.3g}"
+    ends = f"; colours end at \u00b1{limit:.3g}" if np.abs(shown).max() > limit else ""
+    return with_minus(f"{words}{ends}.")
 
 
 def _cells_in_words(d: Decomposition, table: TensorComponent) -> str:
@@ -124,5 +150,5 @@ def _cells_in_words(d: Decomposition, table: TensorComponent) -> str:
     return f" No table of cells: drawn by its values at the middles of {cells} cells."
 
 
-def _range(values: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> str:
+def _range(values: Array) -> str:
     return f"from {values.min():.4g} to {values.max():.4g}"

@@ -9,13 +9,17 @@
     const axis = data.axes[i];
     if (!axisOf.has(axis.feature) || term.features.length === 1) axisOf.set(axis.feature, axis);
   }));
-  const state = { output: 0, shapley: false, values: new Map() };
+  const state = { output: 0, shapley: false, example: -1, values: new Map() };
+  const { start, examples } = data;
+  const isWhole = !data.remainder && data.missing === 0;
 
   // The value that stands for a cell: its middle, its code, or null for missing values.
   function valueOf(axis, cell) {
     if (axis.values) return axis.values[cell];
     if (cell >= axis.regular) return axis.labels[cell] === "missing" ? null : axis.regular;
-    return axis.cuts ? (axis.edges[cell] + axis.edges[cell + 1]) / 2 : cell;
+    if (!axis.cuts) return cell;
+    const middle = (axis.edges[cell] + axis.edges[cell + 1]) / 2;
+    return cellOf(axis, middle) === cell ? middle : axis.cuts[cell - 1];
   }
 
   function cellOf(axis, value) {
@@ -32,7 +36,15 @@
       const mass = report.mass(term);
       mass.forEach((part, i) => { if (part > mass[cell]) cell = i; });
     }
-    state.values.set(feature, valueOf(axis, cell));
+    state.values.set(feature, start.row ? start.row[feature] : valueOf(axis, cell));
+  }
+  const sizes = data.outputs.map((_, k) => data.terms.reduce((sum, term) => sum + term.variance[k], 0));
+  state.output = sizes.reduce((best, own, k) => (own > sizes[best] ? k : best), 0);
+  if (start.example >= 0) take(start.example);
+
+  function take(example) {
+    state.example = example;
+    data.rows[example].forEach((value, feature) => { if (axisOf.has(feature)) state.values.set(feature, value); });
   }
 
   const boxes = new Map();
@@ -44,22 +56,26 @@
     axis.labels.forEach((text, cell) => box.append(element("option", { value: cell, text })));
     box.addEventListener("change", () => {
       state.values.set(feature, valueOf(axis, Number(box.value)));
+      state.example = -1;
       draw();
     });
     boxes.set(feature, box);
     fields.append(element("span", { class: "control" }, element("label", { for: id, text: data.features[feature] }), box));
   });
+  let chosen = null;
   if (data.rows.length) {
     const names = ["as chosen", ...data.rows.map((_, i) => `example ${i + 1}`)];
-    const example = report.select("Row", names, (i) => {
-      if (i === 0) return;
-      data.rows[i - 1].forEach((value, feature) => { if (axisOf.has(feature)) state.values.set(feature, value); });
+    chosen = report.select("Row", names, (i) => {
+      state.example = -1;
+      if (i > 0) take(i - 1);
       draw();
     });
-    place.controls.append(example.place);
+    place.controls.append(chosen.place);
   }
   if (data.outputs.length > 1) {
-    place.controls.append(report.select("Output", data.outputs, (i) => { state.output = i; draw(); }).place);
+    const choice = report.select("Output", data.outputs, (i) => { state.output = i; draw(); });
+    choice.box.value = state.output;
+    place.controls.append(choice.place);
   }
   place.controls.append(
     report.switches("Parts", ["effects", "features (Shapley values)"], [0], false,
@@ -69,15 +85,23 @@
   place.canvas.before(details);
   report.redraws.push(draw);
 
+  // What a term adds to an example, where its table says it only nearly.
+  function exact(i) {
+    const packed = state.example < 0 ? null : examples.exact[i];
+    return packed ? report.unpack(packed)[state.output * data.rows.length + state.example] : null;
+  }
+
   function added() {
     let unknown = 0;
-    const parts = data.terms.map((term) => {
+    const parts = data.terms.map((term, i) => {
       let at = 0;
       for (const i of term.axes) {
         const axis = data.axes[i], cell = cellOf(axis, state.values.get(axis.feature));
         if (cell < 0) at = NaN;
         at = at * axis.cells + cell;
       }
+      const known = exact(i);
+      if (known !== null) return { name: term.name, features: term.features, value: known };
       if (Number.isNaN(at)) unknown += 1;
       const value = Number.isNaN(at) ? 0 : report.values(term, 0, state.output)[at];
       return { name: term.name, features: term.features, value };
@@ -85,28 +109,51 @@
     return { parts, unknown };
   }
 
+  // What no table on the page says, and is known of the examples only.
+  function beyond() {
+    if (state.example < 0) return [];
+    const found = [];
+    const add = (name, table) => { if (table) found.push({ name, value: table[state.example][state.output] }); };
+    add("remainder", examples.remainder);
+    if (data.missing) add(`${data.missing} effects not on this page`, examples.missing);
+    return found;
+  }
+
   function draw() {
     for (const [feature, box] of boxes) {
       box.value = cellOf(axisOf.get(feature), state.values.get(feature));
     }
-    const { parts, unknown } = added();
+    if (chosen) chosen.box.value = state.example + 1;
+    const { parts, unknown } = added(), more = beyond();
     let shown = parts;
     if (state.shapley) {
       const total = new Map([...axisOf.keys()].map((feature) => [feature, 0]));
       parts.forEach(({ features, value }) => features.forEach((j) => total.set(j, total.get(j) + value / features.length)));
       shown = [...total].map(([feature, value]) => ({ name: data.features[feature], value }));
     }
-    shown = [...shown].sort((a, b) => Math.abs(b.value) - Math.abs(a.value));
+    const bySize = (a, b) => Math.abs(b.value) - Math.abs(a.value);
+    shown = [...shown].sort(bySize);
     const most = 12, rest = shown.slice(most);
     if (rest.length > 1) {
       const value = rest.reduce((sum, part) => sum + part.value, 0);
       shown = [...shown.slice(0, most), { name: `${rest.length} more`, value }];
     }
-    const start = data.intercept[state.output];
-    const end = start + parts.reduce((sum, part) => sum + part.value, 0);
-    place.canvas.replaceChildren(waterfall(shown, start, end));
-    const gaps = unknown ? ` ${unknown} effects have no cell for these values and count as 0.` : "";
-    place.readout.textContent = `${data.margin[state.output]}: mean ${number(start, 4)}, this row ${number(end, 4)}.${gaps}`;
+    shown = [...more.sort(bySize), ...shown];
+    const first = data.intercept[state.output];
+    const end = first + [...parts, ...more].reduce((sum, part) => sum + part.value, 0);
+    place.canvas.replaceChildren(waterfall(shown, first, end));
+    place.readout.textContent = said(first, end) + (unknown ? ` ${unknown} effects have no cell for these values and count as 0.` : "");
+  }
+
+  function said(first, end) {
+    const mean = `${data.margin[state.output]}: mean ${number(first, 4)}`;
+    const isKnown = state.example >= 0 && examples.prediction;
+    if (isKnown) return `${mean}, this row ${number(examples.prediction[state.example][state.output], 4)}.`;
+    if (isWhole) return `${mean}, this row ${number(end, 4)}.`;
+    const without = [];
+    if (data.remainder) without.push("the remainder, which needs the model itself");
+    if (data.missing && state.example < 0) without.push(`${data.missing} effects not on this page`);
+    return `${mean}, with the shown effects ${number(end, 4)}: without ${without.join(" and without ")}. This is not the prediction.`;
   }
 
   function waterfall(shown, start, end) {

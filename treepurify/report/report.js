@@ -31,6 +31,19 @@ const report = (() => {
     return unpack(term.mass);
   }
 
+  // Special cells that no row falls into have no place in a picture.
+  function hidden(axis) {
+    if (!axis.hidden) {
+      const held = new Float64Array(axis.cells);
+      const term = data.terms.find((own) => own.axes.some((i) => data.axes[i] === axis));
+      const along = term.axes.findIndex((i) => data.axes[i] === axis);
+      const after = term.axes.slice(along + 1).reduce((size, i) => size * data.axes[i].cells, 1);
+      mass(term).forEach((part, at) => { held[Math.floor(at / after) % axis.cells] += part; });
+      axis.hidden = held.map((part, cell) => cell >= axis.regular && !(part > 0));
+    }
+    return axis.hidden;
+  }
+
   function element(name, attributes, ...children) {
     const made = document.createElement(name);
     for (const [key, value] of Object.entries(attributes || {})) {
@@ -53,7 +66,7 @@ const report = (() => {
     const size = Math.abs(value);
     const rounded = Number(value.toPrecision(digits));
     const text = size >= 1e7 || size < 1e-3 ? rounded.toExponential() : String(rounded);
-    return text.replace("-", "\u2212");
+    return text.replaceAll("-", "\u2212");
   }
 
   function signed(value) {
@@ -120,7 +133,7 @@ const report = (() => {
   });
 
   return {
-    data, values, mass, element, drawn, number, signed, ticks, select, switches, reveal,
+    data, unpack, values, mass, hidden, element, drawn, number, signed, ticks, select, switches, reveal,
     redraws, openers: [],
   };
 })();
@@ -140,7 +153,7 @@ const report = (() => {
   region.classList.add("tall");
   const worth = (row, column) => {
     const text = row.cells[column].textContent;
-    const size = parseFloat(text.replace("\u2212", "-"));
+    const size = parseFloat(text.replaceAll("\u2212", "-"));
     return text === "" ? -Infinity : size;
   };
   const heads = [...tables[0].tHead.rows[0].cells];
@@ -163,7 +176,7 @@ const report = (() => {
       body.append(...rows.map((own) => own.row));
     });
   });
-  const share = heads.findIndex((head) => head.textContent.startsWith("Share of"));
+  const share = heads.findIndex((head) => head.textContent.startsWith("Share of variance"));
   if (share >= 0) heads[share].setAttribute("aria-sort", "descending");
   const filter = element("input", { type: "search", id: "filter", autocomplete: "off" });
   const count = element("span", { class: "count", role: "status" });
@@ -183,11 +196,13 @@ const report = (() => {
 
   // An effect that an explorer holds opens there.
   const terms = new Map(report.data.terms.map((term) => [term.name, term]));
+  const outputs = heads.findIndex((head) => head.textContent === "Output");
   for (const row of body.rows) {
     const term = terms.get(row.cells[0].textContent);
     if (!term) continue;
+    const output = outputs < 0 ? 0 : report.data.outputs.indexOf(row.cells[outputs].textContent);
     const button = element("button", { type: "button", class: "link", text: term.name });
-    button.addEventListener("click", () => report.openers.forEach((open) => open(term)));
+    button.addEventListener("click", () => report.openers.forEach((open) => open(term, output)));
     row.cells[0].replaceChildren(button);
   }
   document.querySelectorAll(".findings [data-term]").forEach((item) => {

@@ -1,0 +1,132 @@
+"""Pairs with many cells are merged for the page, and what is left out is said."""
+
+import json
+
+import numpy as np
+import pytest
+import xgboost
+
+import treepurify as tp
+from tests.test_report_interactive import in_browser, needs_chromium, unpacked
+from treepurify.plots.pairs import color_limit
+from treepurify.report import page_tables, write_html
+from treepurify.report.coarse_cells import coarse_axis
+from treepurify.report.payload import make_payload
+
+
+@pytest.fixture(scope="module")
+def large():
+    rng = np.random.default_rng(0)
+    X = rng.exponential(size=(4000, 3))
+    y = np.sin(3 * X[:, 0]) * X[:, 1] + X[:, 1] * X[:, 2]
+    model = xgboost.XGBRegressor(n_estimators=60, max_depth=6, n_jobs=1).fit(X, y)
+    return tp.purify(model, X, progress=False), X
+
+
+def test_all_pairs_are_there_with_cells_that_a_page_can_hold(large):
+    d, _ = large
+    assert all(d.components[s].n_cells > 40_000 for s in d if len(s) == 2)
+    payload = make_payload(d)
+    document = json.loads(payload.text)
+    pairs = [term for term in document["terms"] if len(term["features"]) == 2]
+    assert len(pairs) == payload.n_merged == sum(len(s) == 2 for s in d)
+    assert payload.pairs_left_out == ()
+    for term in pairs:
+        own = d.components[tuple(term["features"])]
+        assert term["merged"] == [axis.n_regular for axis in own.axes]
+        assert all(document["axes"][i]["regular"] <= 200 for i in term["axes"])
+
+
+def test_merged_cells_have_the_mean_over_the_rows(large):
+    d, X = large
+    document = json.loads(make_payload(d).text)
+    (term,) = [term for term in document["terms"] if term["features"] == [0, 1]]
+    first, second = (document["axes"][i] for i in term["axes"])
+    shape = (first["cells"], second["cells"])
+    values = unpacked(term["curves"][0], (*shape, 1))[..., 0]
+    mass = unpacked(term["mass"], (*shape, 1))[..., 0]
+    cells = tuple(
+        np.searchsorted(axis["cuts"], X[:, j], side="right")
+        for j, axis in enumerate((first, second))
+    )
+    count, total = np.zeros(shape), np.zeros(shape)
+    np.add.at(count, cells, 1)
+    np.add.at(total, cells, d[0, 1].evaluate(X)[:, 0])
+    held = count > 0
+    np.testing.assert_array_equal(mass > 0, held)
+    np.testing.assert_allclose(mass, count / len(X), atol=mass.max() / 30000)
+    means = total[held] / count[held]
+    np.testing.assert_allclose(values[held], means, atol=np.abs(values).max() / 30000)
+
+
+def test_the_cells_of_a_merged_axis_are_runs_of_its_cells(large):
+    axis = large[0][0, 1].axes[0]
+    mass = np.ones(axis.n_cells) / axis.n_cells
+    coarse = coarse_axis(axis, mass, 20)
+    assert coarse.axis.n_regular <= 20
+    np.testing.assert_array_equal(coarse.axis.cuts, axis.cuts[coarse.first[1:] - 1])
+    np.testing.assert_array_equal(
+        axis.cells_in(coarse.axis)[coarse.first], range(coarse.axis.n_cells)
+    )
+    assert coarse_axis(axis, mass, 1000).axis is axis
+
+
+def test_what_is_left_out_is_said_in_its_section(large, tmp_path, monkeypatch):
+    d, _ = large
+    monkeypatch.setattr(page_tables, "_MOST_CELLS_A_PAIR", 0)
+    page = write_html(d, tmp_path / "d.html", top=1).read_text(encoding="utf-8")
+    section = page[page.index('id="pairs"') : page.index('id="prediction"')]
+    n_pairs = sum(len(s) == 2 for s in d)
+    assert f"<p>{n_pairs} pairs are not in the explorer" in section
+    assert "x0 &amp; x1" in section
+    # With nothing in the explorer the figures stay.
+    assert '<div class="pictures">' in section
+    assert "<svg" in section
+
+
+def test_few_rows_get_large_cells(large, monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(300, 2))
+    model = xgboost.XGBRegressor(n_estimators=100, max_depth=2, n_jobs=1)
+    d = tp.purify(model.fit(X, rng.normal(size=300)), X, progress=False)
+    monkeypatch.setattr(page_tables, "_FINE", 50)
+    assert d[0, 1].n_cells > 50**2
+    (plan,) = page_tables.plan_pairs(d, 1e9).values()
+    assert plan.side == 25
+    # Thousands of rows fill the same cells.
+    (plan, *_) = page_tables.plan_pairs(large[0], 1e9).values()
+    assert plan.side == 50
+
+
+@needs_chromium
+def test_heat_maps_say_what_they_show(large, tmp_path):
+    d, _ = large
+    page = write_html(d, tmp_path / "d.html", top=1)
+    result = in_browser(
+        page,
+        """
+        const place = document.getElementById("pair-explorer");
+        const select = place.querySelector("select");
+        const options = [...select.options].map((option) => option.textContent);
+        choose(select, options.findIndex((name) => name.startsWith("x0 & x1 ")));
+        result.said = text("#pair-explorer .readout");
+        const lines = all("fieldset", place).find((own) => own.textContent.startsWith("Lines"));
+        result.shown = [getComputedStyle(lines).display];
+        place.querySelectorAll("fieldset")[1].querySelectorAll("input")[1].click();
+        result.shown.push(getComputedStyle(lines).display);
+        result.numbers = [-1.5e-7, -0.25].map((value) => report.number(value));
+        """,
+        tmp_path,
+    )
+    term = next(t for t in json.loads(make_payload(d).text)["terms"] if t["name"] == "x0 & x1")
+    values, mass = (unpacked(own, (-1, 1))[:, 0] for own in (term["curves"][0], term["mass"]))
+    limit = color_limit(values, mass)
+    shown = values[mass > 0]
+    numbers = [f"{value:.3g}".replace("-", "\u2212") for value in (shown.min(), shown.max())]
+    assert f"from {numbers[0]} to {numbers[1]} where there are data" in result["said"]
+    assert limit < np.abs(shown).max()
+    assert f"colours end at \u00b1{limit:.3g}" in result["said"]
+    assert "cells, merged to" in result["said"]
+    assert result["shown"][0] == "none"
+    assert result["shown"][1] != "none"
+    assert result["numbers"] == ["\u22121.5e\u22127", "\u22120.25"]

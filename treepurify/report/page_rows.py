@@ -1,0 +1,206 @@
+"""Rows on a page: examples with what the model says of them, and where the reader starts."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify.columns import Columns
+from treepurify.components import TensorComponent, evaluate_each
+from treepurify.decomposition import Decomposition
+from treepurify.errors import InvalidInputError
+from treepurify.grids.axis import FeatureAxis
+from treepurify.grids.grid import Subset
+
+__all__ = ["ExampleRows", "Start", "evaluate_examples", "find_start", "packed_rows"]
+
+Array = npt.NDArray[np.float64]
+Row = list[float | None]
+
+# Stands for infinity, which JSON does not have.
+_LARGEST = 1e300
+# Odd constants of 64 bits, by which the cells of a row become one number.
+_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
+
+
+@dataclass(frozen=True, eq=False)
+class ExampleRows:
+    """What a decomposition says of example rows.
+
+    Parameters
+    ----------
+    prediction : ndarray of float64, shape (n_rows, n_outputs), optional
+        The margin; None where the remainder cannot be evaluated.
+    remainder : ndarray of float64, shape (n_rows, n_outputs), optional
+        None where there is none, or it cannot be evaluated.
+    left_out : ndarray of float64, shape (n_rows, n_outputs)
+        The sum of the effects that are not on the page.
+    exact : mapping of tuple of int to ndarray of float64, shape (n_rows, n_outputs)
+        The effects whose table on the page says it only nearly.
+    """
+
+    prediction: Array | None
+    remainder: Array | None
+    left_out: Array
+    exact: Mapping[Subset, Array]
+
+
+def evaluate_examples(
+    d: Decomposition, columns: Columns, on_page: Sequence[Subset], inexact: Sequence[Subset]
+) -> ExampleRows:
+    """Return what the model, the remainder and the effects say of rows.
+
+    Parameters
+    ----------
+    d : Decomposition
+        The decomposition.
+    columns : Columns
+        The rows.
+    on_page : sequence of tuple of int
+        The effects that the page holds.
+    inexact : sequence of tuple of int
+        Those of them whose table has merged cells or stands for a curve.
+    """
+    explained = np.tile(d.intercept, (columns.n_rows, 1))
+    left_out = np.zeros_like(explained)
+    exact: dict[Subset, Array] = {}
+    each = evaluate_each(d.components.values(), columns)
+    for subset, values in zip(d.components, each, strict=True):
+        explained += values
+        if subset not in on_page:
+            left_out += values
+        elif subset in inexact:
+            exact[subset] = values
+    if d.remainder is None:
+        return ExampleRows(explained, None, left_out, exact)
+    try:
+        prediction = d.evaluate(columns)
+    except InvalidInputError:
+        # A decomposition that was loaded without the function that it was made of.
+        return ExampleRows(None, None, left_out, exact)
+    return ExampleRows(prediction, prediction - explained, left_out, exact)
+
+
+def packed_rows(columns: Columns) -> list[Row]:
+    """Return rows as numbers, codes of categories, and None for missing values."""
+    matrix = columns.matrix()
+    matrix = np.where(np.isnan(matrix), np.nan, np.clip(matrix, -_LARGEST, _LARGEST))
+    return [[None if np.isnan(value) else float(value) for value in row] for row in matrix]
+
+
+@dataclass(frozen=True, eq=False)
+class Start:
+    """Where the reader starts.
+
+    Parameters
+    ----------
+    words : str
+        What it is.
+    example : int
+        Position among the examples, or -1.
+    row : list of (float or None), optional
+        The values, where it is no example.
+    """
+
+    words: str
+    example: int = -1
+    row: Row | None = None
+
+
+def find_start(d: Decomposition, columns: Columns | None) -> Start:
+    """Return a row that exists and is no exception, where one is known.
+
+    Parameters
+    ----------
+    d : Decomposition
+        The decomposition.
+    columns : Columns, optional
+        The examples.
+    """
+    if columns is not None and columns.n_rows:
+        used = sorted({j for subset in d.components for j in subset})
+        ordered = [not columns.features[j].is_categorical for j in used]
+        matrix = np.array([columns.values[j] for j in used], dtype=np.float64)
+        weights = np.ones(columns.n_rows)
+        chosen = int(np.argmin(_distance_from_centre(matrix, ordered, weights)))
+        words = f"To begin with, example {chosen + 1}: of the examples the one nearest the middle."
+        return Start(words, chosen)
+    axes = _axes(d)
+    if not d.rows or not axes:
+        return Start(
+            "To begin with, each feature has its own most frequent value; a row with all of them "
+            "may not exist."
+        )
+    return _heaviest_cell(d, axes)
+
+
+def _axes(d: Decomposition) -> dict[int, tuple[int, FeatureAxis]]:
+    """Return the order and the axis under which each feature is first met."""
+    found: dict[int, tuple[int, FeatureAxis]] = {}
+    for subset, component in d.components.items():
+        if isinstance(component, TensorComponent):
+            for j, axis in zip(subset, component.axes, strict=True):
+                found.setdefault(j, (len(subset), axis))
+    return found
+
+
+def _heaviest_cell(d: Decomposition, axes: Mapping[int, tuple[int, FeatureAxis]]) -> Start:
+    rows = d.rows or {}
+    any_rows = next(iter(rows.values()))
+    codes = np.array([rows.get(order, rows[max(rows)]).codes[j] for j, (order, _) in axes.items()])
+    weights = np.ones(any_rows.n_rows) if any_rows.weights is None else any_rows.weights
+    mixed = np.zeros(any_rows.n_rows, dtype=np.uint64)
+    for own in codes:
+        mixed = (mixed ^ own.astype(np.uint64)) * _MULTIPLIER
+        mixed ^= mixed >> np.uint64(29)
+    _, group = np.unique(mixed, return_inverse=True)
+    held = np.bincount(group, weights)
+    heaviest = np.flatnonzero(held[group] >= held.max() * (1.0 - 1e-9))
+    numeric = [not axis.is_categorical for _, axis in axes.values()]
+    matrix = codes.astype(np.float64)
+    for own, (_, axis) in zip(matrix, axes.values(), strict=True):
+        own[own == (-1 if axis.missing_cell is None else axis.missing_cell)] = np.nan
+    distance = _distance_from_centre(matrix, numeric, weights)
+    chosen = heaviest[np.argmin(distance[heaviest])]
+    row: Row = [None] * len(d.feature_names)
+    for own, (j, (_, axis)) in zip(codes[:, chosen], axes.items(), strict=True):
+        row[j] = _value_in(axis, int(own))
+    share = held[group[chosen]] / held.sum()
+    words = "To begin with, the values of one row in the middle of the data, cell by cell."
+    if np.sum(group == group[chosen]) > 1:
+        words = f"To begin with, the cells that most rows have in common ({share:.2%} of the data)."
+    return Start(words, row=row)
+
+
+def _value_in(axis: FeatureAxis, cell: int) -> float | None:
+    """Return a value in a cell: where it begins, or the code of a category."""
+    if cell == axis.missing_cell:
+        return None
+    if axis.cuts is None:
+        return float(cell)
+    lowest = axis.bounds[0] if axis.bounds else -_LARGEST
+    value = lowest if cell == 0 else axis.cuts[cell - 1]
+    return float(np.clip(value, -_LARGEST, _LARGEST))
+
+
+def _distance_from_centre(matrix: Array, ordered: Sequence[bool], weights: Array) -> Array:
+    """Return how far each row is from the middle, shape (n_rows,), summed over the features.
+
+    Numbers count by the distance of their rank from the median, from 0 to 1; categories and
+    missing values by the share of the rows that have another one.
+    """
+    total = np.zeros(matrix.shape[1])
+    for values, is_ordered in zip(matrix, ordered, strict=True):
+        _, level = np.unique(values, return_inverse=True, equal_nan=True)
+        share = np.bincount(level, weights) / weights.sum()
+        if is_ordered:
+            missing = np.isnan(values)
+            known = np.unique(level[~missing])
+            inside = share[known] / (share[known].sum() or 1.0)
+            distance = 1.0 - share
+            distance[known] = np.abs(2 * np.cumsum(inside) - inside - 1.0)
+            total += distance[level]
+        else:
+            total += 1.0 - share[level]
+    return total

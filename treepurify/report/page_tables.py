@@ -1,0 +1,198 @@
+"""Which tables a page holds, and with how many cells."""
+
+from dataclasses import dataclass, field
+from math import prod
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify.components import TensorComponent, is_drawable, tabulate
+from treepurify.decomposition import Decomposition
+from treepurify.grids.axis import FeatureAxis
+from treepurify.grids.grid import Subset
+from treepurify.report.coarse_cells import CoarseAxis, CoarseCells, coarse_axis
+
+__all__ = ["Merging", "PageTable", "PairPlan", "main_tables", "plan_pairs"]
+
+Array = npt.NDArray[np.float64]
+
+# Cells along an axis of a pair, for the first ones and where room is scarce. A table is merged
+# where it has more cells than the square of that, and further where the data are few.
+_FINE, _COARSE, _COARSEST = 200, 64, 25
+# More than these, after merging, come from long lists of categories.
+_MOST_CELLS_A_PAIR = 60_000
+# What may be read to be merged: tables of 160 megabytes.
+_MOST_MERGED_CELLS = 20_000_000
+_BYTES_A_CELL = 2.7
+# Components that are no tables are evaluated, which may call a function very often.
+_MOST_EVALUATED_PAIRS = 40
+
+
+@dataclass(frozen=True, eq=False)
+class PageTable:
+    """The table of a component as the page holds it.
+
+    Parameters
+    ----------
+    component : TensorComponent
+        The table with all its cells.
+    coarse : CoarseCells, optional
+        How its cells are merged for the page.
+    """
+
+    component: TensorComponent
+    coarse: CoarseCells | None = None
+
+    @property
+    def axes(self) -> tuple[FeatureAxis, ...]:
+        """The axes on the page."""
+        if self.coarse is None:
+            return self.component.axes
+        return tuple(own.axis for own in self.coarse.axes)
+
+    @property
+    def mass(self) -> Array:
+        """Mass of the cells on the page."""
+        return self.component.mass if self.coarse is None else self.coarse.merged_mass()
+
+    def shown(self, values: Array) -> Array:
+        """Return values on all cells of the component as values on the cells of the page."""
+        return values if self.coarse is None else self.coarse.means(values)
+
+
+@dataclass(frozen=True, eq=False)
+class PairPlan:
+    """How one pair goes onto the page.
+
+    Parameters
+    ----------
+    component : TensorComponent
+        The pair, or the table that stands for it.
+    side : int
+        Largest number of intervals along an axis, where its cells must be merged.
+    """
+
+    component: TensorComponent
+    side: int
+
+    @property
+    def is_merged(self) -> bool:
+        """Whether its cells are merged."""
+        return self.n_cells < self.component.n_cells
+
+    @property
+    def n_cells(self) -> int:
+        """Number of cells on the page."""
+        return _cells(self.component.axes, self.side)
+
+
+@dataclass(eq=False)
+class Merging:
+    """The merged axes, each found once, so that the tables of a page share them."""
+
+    known: dict[tuple[int, int], CoarseAxis] = field(default_factory=dict)
+
+    def page_table(self, plan: PairPlan) -> PageTable:
+        """Return the table of a pair, with the cells that the plan leaves it."""
+        table = plan.component.stored()
+        if not plan.is_merged:
+            return PageTable(table)
+        axes = []
+        for position, axis in enumerate(table.axes):
+            if (id(axis), plan.side) not in self.known:
+                mass = table.mass.sum(axis=1 - position)
+                self.known[id(axis), plan.side] = coarse_axis(axis, mass, plan.side)
+            axes.append(self.known[id(axis), plan.side])
+        return PageTable(table, CoarseCells(tuple(axes), table.mass))
+
+
+def main_tables(d: Decomposition) -> dict[Subset, PageTable]:
+    """Return the tables of the main effects that have or can be given cells."""
+    return {
+        subset: PageTable(table)
+        for subset, component in d.components.items()
+        if len(subset) == 1 and (table := tabulate(component, d.inputs)) is not None
+    }
+
+
+def plan_pairs(d: Decomposition, table_bytes: float) -> dict[Subset, PairPlan]:
+    """Return which pairs the page holds, the most important first.
+
+    Parameters
+    ----------
+    d : Decomposition
+        The decomposition.
+    table_bytes : float
+        About how much one version of all of them may take.
+    """
+    can_be = _drawable_pairs(d)
+    fine = [PairPlan(component, _side_of_data(component)) for component in can_be.values()]
+    coarse = [PairPlan(plan.component, min(plan.side, _COARSE)) for plan in fine]
+    most = _BYTES_A_CELL * _MOST_CELLS_A_PAIR * d.n_outputs
+    needed = _BYTES_A_CELL * d.n_outputs * sum(plan.n_cells for plan in coarse)
+    # What comes later may keep half of the room from what comes first.
+    kept = table_bytes / 2
+    found: dict[Subset, PairPlan] = {}
+    for subset, first, second in zip(can_be, fine, coarse, strict=True):
+        costs = [_BYTES_A_CELL * d.n_outputs * plan.n_cells for plan in (first, second)]
+        needed -= costs[1]
+        is_fine = costs[0] + min(needed, kept) <= table_bytes and costs[0] <= most
+        plan, cost = (first, costs[0]) if is_fine else (second, costs[1])
+        if cost <= min(table_bytes, most):
+            found[subset] = plan
+            table_bytes -= cost
+    return found
+
+
+def _side_of_data(table: TensorComponent) -> int:
+    """Return the number of intervals along an axis at which a merged table has something to show.
+
+    Where half as many intervals leave most of the cells that have data, most of these hold a
+    single row, and a finer picture would be dots on empty ground.
+    """
+    side = _FINE
+    if PairPlan(table, side).is_merged:
+        occupied = _occupied(table, side)
+        while side // 2 >= _COARSEST and (fewer := _occupied(table, side // 2)) > occupied / 2:
+            side, occupied = side // 2, fewer
+    return side
+
+
+def _occupied(table: TensorComponent, side: int) -> int:
+    axes = tuple(
+        coarse_axis(axis, table.mass.sum(axis=1 - position), side)
+        for position, axis in enumerate(table.axes)
+    )
+    return int(np.count_nonzero(CoarseCells(axes, table.mass).merged_mass() > 0))
+
+
+def _drawable_pairs(d: Decomposition) -> dict[Subset, TensorComponent]:
+    """Return pairs that are or can be given tables, the largest variance first."""
+    pairs = {subset: component for subset, component in d.components.items() if len(subset) == 2}
+    ordered = sorted(pairs, key=lambda subset: -float(np.nansum(pairs[subset].variance)))
+    found: dict[Subset, TensorComponent] = {}
+    evaluated = 0
+    for subset in ordered:
+        component = pairs[subset]
+        if isinstance(component, TensorComponent):
+            if component.n_cells * d.n_outputs <= _MOST_MERGED_CELLS:
+                found[subset] = component
+        elif is_drawable(component) and evaluated < _MOST_EVALUATED_PAIRS:
+            evaluated += 1
+            table = tabulate(component, d.inputs)
+            if table is not None:
+                found[subset] = table
+    return found
+
+
+def _cells(axes: tuple[FeatureAxis, ...], side: int) -> int:
+    """Return how many cells a table has on the page."""
+    own = prod(axis.n_cells for axis in axes)
+    if own <= side**2:
+        return own
+    return prod(
+        axis.n_cells
+        if axis.is_categorical
+        else min(axis.n_regular, side) + axis.n_cells - axis.n_regular
+        for axis in axes
+    )
