@@ -204,7 +204,7 @@ def test_lines_of_a_pair_along_a_number(d):
 
 @pytest.mark.usefixtures("labelled")
 def test_lines_of_a_pair_along_categories(d):
-    ax = plots.pair_lines(d, ("kind", "a"))
+    ax = plots.pair_lines(d, ("kind", "a"), sort="name")
     values, mass = d["a", "kind"].values[..., 0].T, d["a", "kind"].mass.T
     margin = np.cumsum(mass.sum(axis=0))
     cells = np.searchsorted(margin, np.array([0.1, 0.5, 0.9]) * margin[-1])

@@ -46,6 +46,17 @@ def finding(audit: Audit, what: int | Finding, *, ax: "Axes | None" = None) -> "
         If there is no such finding, or it is about more than two features.
     MissingDependencyError
         If matplotlib is not installed.
+
+    Examples
+    --------
+    >>> import numpy as np, treepurify as tp
+    >>> from sklearn.tree import DecisionTreeRegressor
+    >>> X = np.array([[0, 0], [0, 1], [1, 0], [1, 1]] * 5)
+    >>> model = DecisionTreeRegressor().fit(X, X.prod(axis=1))
+    >>> audit = tp.audit(model, X, n_bootstrap=2, progress=False)
+    >>> ax = tp.plots.finding(audit, 0)
+    >>> ax.get_title(loc="right") == audit.findings[0].kind
+    True
     """
     if isinstance(what, int):
         if not 0 <= what < len(audit.findings):
@@ -77,7 +88,7 @@ def _draw_main(audit: Audit, what: Finding, ax: "Axes | None") -> "Axes":
     component = d.components[what.subset]
     if not isinstance(component, TensorComponent) or component.axes[0].is_categorical:
         return ax
-    layout = lay_out_axis(component.axes[0])
+    layout = lay_out_axis(component.axes[0], component.mass)
     if what.kind == "instability" and what.subset in audit.spread:
         spread = audit.spread[what.subset][:, what.output]
         values = component.values[:, what.output]

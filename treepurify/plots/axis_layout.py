@@ -1,20 +1,30 @@
 """Where the cells of an axis are drawn."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
+from treepurify.errors import InvalidInputError
 from treepurify.grids.axis import FeatureAxis
+from treepurify.plots.axis_edges import NumericEdges, numeric_edges
 
-__all__ = ["GAP", "AxisLayout", "lay_out_axis"]
+__all__ = ["GAP", "AxisLayout", "Scale", "lay_out_axis"]
+
+Array = npt.NDArray[np.float64]
+Scale = Literal["auto", "value", "rank"]
 
 # Stands for a cell in the place between the regular cells and the special ones.
 GAP = -1
 
-# The effect is flat beyond the outer cuts: so much of the range of the cuts is shown of that.
-_MOST_BEYOND_CUTS = 0.15
-_LEAST_BEYOND_CUTS = 0.04
+# The gap before a special cell and its width: in categories, and as shares of all intervals.
+_CATEGORY_SIZES = (0.4, 1.0)
+_GAP_SHARE, _WIDTH_SHARE = 0.03, 0.05
+# With so few slots a special cell is as wide as they are.
+_FEW_SLOTS = 20
+_SQUEEZED_MASS, _SQUEEZED_WIDTH = 0.9, 0.05
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,18 +40,27 @@ class AxisLayout:
     cells : ndarray of int, shape (n_drawn,)
         Cell of the axis that each interval shows, or `GAP`.
     n_regular : int
-        Number of regular cells.
+        Number of regular cells that are drawn.
     special : tuple of (float, str)
-        Centre and label of each special cell.
+        Centre and label of each special cell that is drawn.
+    values : ndarray of float64, optional
+        The values that a numeric feature can have, each in the middle of a slot.
+    is_whole : bool
+        Whether a numeric feature has whole numbers only.
+    is_ranked : bool
+        Whether all cells get the same width, whatever their edges; see `places`.
     """
 
-    edges: npt.NDArray[np.float64]
+    edges: Array
     cells: npt.NDArray[np.intp]
     n_regular: int
     special: tuple[tuple[float, str], ...]
+    values: Array | None = None
+    is_whole: bool = False
+    is_ranked: bool = False
 
     @property
-    def regular_edges(self) -> npt.NDArray[np.float64]:
+    def regular_edges(self) -> Array:
         """Edges of the regular cells."""
         return self.edges[: self.n_regular + 1]
 
@@ -51,9 +70,25 @@ class AxisLayout:
         return np.diff(self.regular_edges) > 0
 
     @property
+    def special_cells(self) -> npt.NDArray[np.intp]:
+        """Cell of the axis of each special cell that is drawn."""
+        after = self.cells[self.n_regular :]
+        return np.asarray(after[after != GAP])
+
+    @property
     def limits(self) -> tuple[float, float]:
         """First and last edge."""
         return float(self.edges[0]), float(self.edges[-1])
+
+    @property
+    def places(self) -> Array:
+        """Where each edge lies along the axis; other than `edges` where cells are ranked."""
+        if not self.is_ranked:
+            return self.edges
+        regular = np.concatenate([[0.0], np.cumsum(self.has_width)])
+        gap, width = _special_sizes(regular, 1.0)
+        sizes = [gap if cell == GAP else width for cell in self.cells[self.n_regular :]]
+        return np.concatenate([regular, regular[-1] + np.cumsum(sizes)])
 
     @property
     def blocks(self) -> list[tuple[float, float]]:
@@ -67,55 +102,121 @@ class AxisLayout:
         return ends
 
 
-def lay_out_axis(axis: FeatureAxis) -> AxisLayout:
+def lay_out_axis(
+    axis: FeatureAxis,
+    mass: Array | None = None,
+    *,
+    scale: Scale = "value",
+    order: Sequence[int] | npt.NDArray[np.intp] | None = None,
+    is_smooth: bool = False,
+    with_empty: bool = False,
+) -> AxisLayout:
     """Return the positions of the cells of an axis.
 
-    Intervals keep their cuts; the outer ones end where the data end, but show at most 15 % of
-    the range of the cuts. Categories are one unit wide.
+    Intervals keep their cuts, or the slots of the whole numbers that they hold, and end where
+    the data end. Categories are one unit wide.
+
+    Parameters
+    ----------
+    axis : FeatureAxis
+        The axis.
+    mass : ndarray of float64, shape (n_cells,), optional
+        Mass of the cells. Special cells without mass are left out.
+    scale : {"auto", "value", "rank"}
+        Widths of intervals: as in the units of the feature, all the same, or, with
+        ``"auto"``, all the same where else nine tenths of the mass would have less than a
+        twentieth of the width.
+    order : sequence of int, optional
+        The categories to draw, from first to last; all by default.
+    is_smooth : bool
+        Whether the cells are no steps of the effect, but points of a curve.
+    with_empty : bool
+        Whether to draw special cells without mass, too.
+
+    Raises
+    ------
+    InvalidInputError
+        If `scale` is unknown, or ``"rank"`` for a curve.
     """
+    if scale not in get_args(Scale):
+        raise InvalidInputError(f'scale must be "auto", "value" or "rank", got {scale!r}')
     if axis.cuts is None:
-        regular = np.arange(axis.n_regular + 1) - 0.5
-        width, gap = 1.0, 0.4
+        chosen = np.arange(axis.n_regular) if order is None else np.asarray(order, dtype=np.intp)
+        found = NumericEdges(np.arange(len(chosen) + 1, dtype=np.float64) - 0.5)
+        return _with_special(axis, mass, found, chosen, _CATEGORY_SIZES, with_empty=with_empty)
+    if is_smooth:
+        if scale == "rank":
+            raise InvalidInputError(
+                f'the effect of {axis.name!r} is a curve without cells: scale="rank" needs an '
+                'effect with steps; use scale="value"'
+            )
+        found = NumericEdges(_ends_of_curve(axis))
     else:
-        regular = numeric_edges(axis)
-        width, gap = (share * (regular[-1] - regular[0]) for share in (0.05, 0.03))
-    edges, cells, special = list(regular), list(range(axis.n_regular)), []
+        found = numeric_edges(axis, mass)
+    is_ranked = scale == "rank" or (
+        scale == "auto" and not is_smooth and mass is not None and _is_squeezed(found.edges, mass)
+    )
+    cells = np.arange(axis.n_regular)
+    slot = None if found.values is None else float(found.values[1] - found.values[0])
+    sizes = _special_sizes(found.edges, slot)
+    return _with_special(
+        axis, mass, found, cells, sizes, with_empty=with_empty, is_ranked=is_ranked
+    )
+
+
+def _with_special(
+    axis: FeatureAxis,
+    mass: Array | None,
+    found: NumericEdges,
+    chosen: npt.NDArray[np.intp],
+    sizes: tuple[float, float],
+    *,
+    with_empty: bool,
+    is_ranked: bool = False,
+) -> AxisLayout:
+    """Return the layout of regular cells and of the special ones that have mass."""
+    gap, width = sizes
+    edges, cells, special = list(found.edges), list(chosen), []
     labels = axis.labels()
     for cell in range(axis.n_regular, axis.n_cells):
+        if mass is not None and mass[cell] <= 0 and not with_empty:
+            continue
         start = edges[-1] + gap
         edges += [start, start + width]
         cells += [GAP, cell]
         special.append((start + width / 2, labels[cell]))
     return AxisLayout(
-        np.array(edges), np.array(cells, dtype=np.intp), len(regular) - 1, tuple(special)
+        np.array(edges),
+        np.array(cells, dtype=np.intp),
+        len(chosen),
+        tuple(special),
+        found.values,
+        found.is_whole,
+        is_ranked,
     )
 
 
-def numeric_edges(axis: FeatureAxis) -> npt.NDArray[np.float64]:
-    """Return the edges of the intervals of a numeric axis, the outer ones finite.
+def _special_sizes(regular: Array, slot: float | None) -> tuple[float, float]:
+    """Return the gap before a special cell, and its width."""
+    whole = float(regular[-1] - regular[0])
+    if slot is not None and whole <= _FEW_SLOTS * slot:
+        return 0.3 * slot, slot
+    return _GAP_SHARE * whole, _WIDTH_SHARE * whole
 
-    Cuts beyond the data, by which some libraries set missing values apart, have no width.
-    """
+
+def _ends_of_curve(axis: FeatureAxis) -> Array:
     cuts = np.asarray(axis.cuts, dtype=np.float64)
-    lowest, highest = axis.bounds or (-np.inf, np.inf)
-    inner = cuts[np.isfinite(cuts) & (cuts > lowest) & (cuts <= highest)]
-    if len(inner) == 0:
-        lower, upper = axis.bounds or (0.0, 1.0)
-        upper = upper if upper > lower else lower + 1.0
-    else:
-        least, most = _reach_beyond(inner, axis.bounds)
-        lower = inner[0] - min(max(inner[0] - lowest, least), most)
-        upper = inner[-1] + min(max(highest - inner[-1], least), most)
-    return np.asarray(np.clip(np.concatenate([[lower], cuts, [upper]]), lower, upper))
+    lower, upper = axis.bounds or (0.0, 1.0)
+    upper = upper if upper > lower else lower + 1.0
+    return np.concatenate([[lower], cuts, [upper]])
 
 
-def _reach_beyond(
-    cuts: npt.NDArray[np.float64], bounds: tuple[float, float] | None
-) -> tuple[float, float]:
-    """Return the least and the most that is shown beyond the outer cuts."""
-    span = float(cuts[-1] - cuts[0])
-    if span == 0.0:
-        # One cut at a whole number: the upper value sits on it and needs a width to be seen.
-        return (0.5 * (bounds[1] - bounds[0]), np.inf) if bounds else (1.0, 1.0)
-    share = float(np.median(np.diff(cuts))) / span
-    return span * min(max(share, _LEAST_BEYOND_CUTS), _MOST_BEYOND_CUTS), span * _MOST_BEYOND_CUTS
+def _is_squeezed(edges: Array, mass: Array) -> bool:
+    """Return whether neighbouring cells of nine tenths of the mass hardly have any width."""
+    upto = np.concatenate([[0.0], np.cumsum(mass[: len(edges) - 1])])
+    wanted = upto + _SQUEEZED_MASS * upto[-1]
+    # For each first cell, the first edge up to which there is enough.
+    last = np.searchsorted(upto, wanted - 1e-12 * upto[-1])
+    starts = np.flatnonzero(last < len(edges))
+    width = (edges[last[starts]] - edges[starts]).min(initial=np.inf)
+    return bool(upto[-1] > 0 and width < _SQUEEZED_WIDTH * (edges[-1] - edges[0]))

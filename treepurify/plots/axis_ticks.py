@@ -1,55 +1,67 @@
-"""Ticks of an axis with categories or with a cell for missing values."""
+"""Ticks, limits and the scale of an axis of a figure."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Literal
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from treepurify.grids.axis import FeatureAxis
 from treepurify.plots.axis_layout import AxisLayout
+from treepurify.plots.labels import fold, shorten
 from treepurify.plots.style import import_matplotlib
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["name_rows", "set_ticks", "shorten"]
+__all__ = ["name_axis", "name_rows", "set_ticks"]
+
+Array = npt.NDArray[np.float64]
 
 _MOST_LABELS = 24
-_SHORTEST_NAME = 8
+_MOST_VALUES = 12
+_FEW_TICKS = 6
+_LONGEST_CENTRED = 26
 _ROOM_FOR_LABEL = 0.08
 
 
 def set_ticks(ax: "Axes", which: Literal["x", "y"], axis: FeatureAxis, layout: AxisLayout) -> None:
-    """Set limits and ticks of one axis of a figure.
+    """Set scale, limits and ticks of one axis of a figure.
 
     A numeric axis without special cells keeps matplotlib's own ticks, which follow zooming.
     """
     drawn = ax.xaxis if which == "x" else ax.yaxis
+    if layout.is_ranked:
+        _stretch(ax, which, layout)
     if which == "x":
         ax.set_xlim(*layout.limits)
     else:
         # Categories read from top to bottom, numbers grow upwards.
         ax.set_ylim(*(layout.limits[::-1] if axis.is_categorical else layout.limits))
-    if axis.is_categorical:
-        step = -(-axis.n_regular // _MOST_LABELS)
-        shown = range(0, axis.n_regular, step)
-        labels = [shorten(str(axis.categories[i])) for i in shown]
-        positions = [float(i) for i in shown]
-    elif layout.special:
-        lower, upper = layout.regular_edges[[0, -1]]
-        values = import_matplotlib("ticker").MaxNLocator(5).tick_values(lower, upper)
-        # The label of the special cell needs the place of the last tick.
-        last = upper - _ROOM_FOR_LABEL * (upper - lower)
-        positions = [float(v) for v in values if lower <= v <= last]
-        labels = [_number(v) for v in positions]
-    else:
-        drawn.set_major_locator(import_matplotlib("ticker").MaxNLocator(6))
+    if not (axis.is_categorical or layout.is_ranked or layout.special or _has_two(layout)):
+        drawn.set_major_locator(_locator(layout))
         return
+    positions, labels = _regular_ticks(axis, layout)
     positions += [centre for centre, _ in layout.special]
     labels += [label for _, label in layout.special]
     drawn.set_ticks(positions, labels)
     if which == "x" and sum(len(label) for label in labels) > 40:
         drawn.set_tick_params(rotation=90 if axis.is_categorical else 0)
+
+
+def name_axis(
+    ax: "Axes", which: Literal["x", "y"], name: str, layout: AxisLayout, width: int = 38
+) -> None:
+    """Set the name of an axis, and below it that it is not to scale where it is not."""
+    words = fold(name, width)
+    # A long name, centred, could reach beyond the figure: from the end there is more room.
+    is_long = max(map(len, words.split("\n"))) > _LONGEST_CENTRED
+    words += "\nnot to scale: equal cells" if layout.is_ranked else ""
+    if which == "x":
+        ax.set_xlabel(words, loc="right" if is_long else "center")
+    else:
+        ax.set_ylabel(words, loc="top" if is_long else "center")
 
 
 def name_rows(ax: "Axes", names: Iterable[str], most: int = 34) -> None:
@@ -60,30 +72,78 @@ def name_rows(ax: "Axes", names: Iterable[str], most: int = 34) -> None:
     ax.set_ylim(len(labels) - 0.4, -0.6)
 
 
-def shorten(label: str, most: int = 26) -> str:
-    """Return a label of at most `most` characters, cut in the middle of each name.
+def _stretch(ax: "Axes", which: Literal["x", "y"], layout: AxisLayout) -> None:
+    """Give each cell its place, while all coordinates remain in the units of the feature."""
+    edges, kept = np.unique(layout.edges, return_index=True)
+    places = layout.places[kept]
+    functions = (partial(_between, edges, places), partial(_between, places, edges))
+    set_scale: Any = ax.set_xscale if which == "x" else ax.set_yscale
+    set_scale("function", functions=functions)
 
-    Names that differ tend to do so at an end.
 
-    Examples
-    --------
-    >>> shorten("a_rather_long_feature_name_17", 16), shorten("age", 16)
-    ('a_rathe…_name_17', 'age')
-    """
-    if len(label) <= most:
-        return label
-    parts = label.split(" & ")
-    room = (most - 3 * (len(parts) - 1)) // len(parts)
-    if len(parts) > 1 and room >= _SHORTEST_NAME:
-        # What short names leave is for the long ones.
-        n_long = sum(len(part) > room for part in parts)
-        spare = sum(max(room - len(part), 0) for part in parts) // max(n_long, 1)
-        return " & ".join(shorten(part, room + spare) for part in parts)
-    tail = most // 2
-    return label[: most - tail - 1].rstrip() + "…" + label[-tail:].lstrip()
+def _between(known: Array, there: Array, values: npt.ArrayLike) -> Array:
+    """Interpolate between known points, and beyond them in the direction of the outer two."""
+    at = np.asarray(values, dtype=np.float64)
+    left = np.clip(np.searchsorted(known, at, side="right") - 1, 0, len(known) - 2)
+    slope = (there[left + 1] - there[left]) / (known[left + 1] - known[left])
+    return np.asarray(there[left] + (at - known[left]) * slope)
+
+
+def _has_two(layout: AxisLayout) -> bool:
+    """Return whether there are just two values, wherever they lie."""
+    return layout.values is not None and not layout.is_whole
+
+
+def _locator(layout: AxisLayout) -> Any:
+    few = layout.values is not None and len(layout.values) <= _MOST_VALUES
+    most = _MOST_VALUES if few else _FEW_TICKS
+    return import_matplotlib("ticker").MaxNLocator(most, integer=layout.is_whole)
+
+
+def _regular_ticks(axis: FeatureAxis, layout: AxisLayout) -> tuple[list[float], list[str]]:
+    if axis.is_categorical:
+        step = -(-layout.n_regular // _MOST_LABELS)
+        shown = range(0, layout.n_regular, step)
+        names = axis.labels()
+        labels = [shorten(names[layout.cells[i]]) for i in shown]
+        return [float(i) for i in shown], labels
+    lower, upper = (float(edge) for edge in layout.regular_edges[[0, -1]])
+    if layout.is_ranked:
+        return _edge_ticks(layout)
+    if _has_two(layout) and layout.values is not None:
+        positions = layout.values.tolist()
+    else:
+        found = _locator(layout).tick_values(lower, upper)
+        # The label of the special cell needs the place of the last tick.
+        has_room = layout.values is not None and len(layout.values) <= _MOST_VALUES
+        last = upper - (0 if has_room else _ROOM_FOR_LABEL * (upper - lower))
+        positions = [float(v) for v in found if lower <= v <= last]
+    return positions, [_number(v) for v in positions]
+
+
+def _edge_ticks(layout: AxisLayout) -> tuple[list[float], list[str]]:
+    """Return ticks at some of the edges; the outer ones are the ends of the data."""
+    edges = np.unique(layout.regular_edges)
+    chosen = np.unique(np.round(np.linspace(0, len(edges) - 1, min(len(edges), 7)))).astype(int)
+    positions = edges[chosen]
+    if layout.is_whole:
+        # An edge between whole numbers is named for the one above it, the last one below.
+        shown = np.append(np.ceil(positions[:-1]), np.floor(positions[-1]))
+        return positions.tolist(), [_number(value) for value in shown]
+    return positions.tolist(), _told_apart(positions)
+
+
+def _told_apart(values: Array) -> list[str]:
+    """Format numbers with as few digits as keep neighbours apart."""
+    for digits in (3, 4, 6, 9):
+        labels = [_number(float(f"{value:.{digits}g}")) for value in values]
+        if len(set(labels)) == len(labels) or digits == 9:
+            break
+    return labels
 
 
 def _number(value: float) -> str:
+    value = value + 0.0  # zero has no sign
     if value == 0 or 1e-4 <= abs(value) < 1e7:
         return np.format_float_positional(value, precision=10, trim="-").replace(
             "-", "\N{MINUS SIGN}"

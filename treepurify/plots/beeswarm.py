@@ -10,12 +10,15 @@ from treepurify.columns import take_rows
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
 from treepurify.plots.axis_ticks import name_rows
+from treepurify.plots.labels import fold
 from treepurify.plots.style import (
     DATA,
+    DOWN,
     FRAME,
     INK,
     MUTED,
     SMALL_SIZE,
+    UP,
     axes_or_new,
     import_matplotlib,
     style_axes,
@@ -31,6 +34,7 @@ Array = npt.NDArray[np.float64]
 
 _MOST_ROWS = 2000
 _BINS = 120
+_SIDE_ALPHA = 0.06
 # From dark to light, told apart in grey and under every common colour blindness.
 _COLORS = "viridis"
 
@@ -48,7 +52,8 @@ def beeswarm(
     """Draw the effects of many rows: one dot a row, spread where dots would overlap.
 
     The colour is the rank of the row's value of the feature, from low to high; grey for
-    pairs, categories and missing values, which have no such rank.
+    pairs, categories and missing values, which have no such rank. The side that pushes the
+    prediction up is reddish, the other one bluish.
 
     Parameters
     ----------
@@ -77,6 +82,16 @@ def beeswarm(
         If `X` has no rows, or `top` is less than one.
     MissingDependencyError
         If matplotlib is not installed.
+
+    Examples
+    --------
+    >>> import numpy as np, treepurify as tp
+    >>> from sklearn.tree import DecisionTreeRegressor
+    >>> X = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
+    >>> d = tp.purify(DecisionTreeRegressor().fit(X, [0, 0, 0, 1]), X)
+    >>> ax = tp.plots.beeswarm(d, X)
+    >>> sorted(text.get_text() for text in ax.get_yticklabels())
+    ['x0', 'x0 & x1', 'x1']
     """
     if top < 1:
         raise InvalidInputError(f"top must be at least 1, got {top}")
@@ -100,7 +115,11 @@ def beeswarm(
     style_axes(ax)
     name_rows(ax, [names[i] for i in order])
     ax.xaxis.set_major_locator(import_matplotlib("ticker").MaxNLocator(6))
-    ax.set_xlabel(effect_label(d, position))
+    limits = ax.get_xlim()
+    for end, color in zip(limits, (DOWN, UP), strict=True):
+        ax.axvspan(0.0, end, color=color, alpha=_SIDE_ALPHA, linewidth=0, zorder=-1)
+    ax.set_xlim(limits)
+    ax.set_xlabel(fold(effect_label(d, position), 44), loc="right")
     _add_scale(ax)
     return ax
 

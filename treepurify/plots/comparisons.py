@@ -6,7 +6,8 @@ import numpy as np
 
 from treepurify.analysis.comparison import Comparison
 from treepurify.errors import InvalidInputError
-from treepurify.plots.axis_ticks import name_rows, shorten
+from treepurify.plots.axis_ticks import name_rows
+from treepurify.plots.labels import shorten
 from treepurify.plots.style import (
     AFTER,
     BEFORE,
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = ["comparison"]
+
+# Names that are no longer stand beside each other.
+_MOST_BESIDE = 20
 
 
 def comparison(compared: Comparison, *, top: int = 15, ax: "Axes | None" = None) -> "Axes":
@@ -50,6 +54,17 @@ def comparison(compared: Comparison, *, top: int = 15, ax: "Axes | None" = None)
         If `top` is less than one.
     MissingDependencyError
         If matplotlib is not installed.
+
+    Examples
+    --------
+    >>> import numpy as np, treepurify as tp
+    >>> from sklearn.tree import DecisionTreeRegressor
+    >>> X = np.array([[0, 0], [0, 1], [1, 0], [1, 1], [1, 1]])
+    >>> model = DecisionTreeRegressor().fit(X, [0, 0, 0, 1, 1])
+    >>> found = tp.compare(tp.purify(model, X), tp.purify(model, X, weights="uniform"))
+    >>> ax = tp.plots.comparison(found)
+    >>> len(ax.get_yticklabels())
+    3
     """
     if top < 1:
         raise InvalidInputError(f"top must be at least 1, got {top}")
@@ -82,11 +97,11 @@ def comparison(compared: Comparison, *, top: int = 15, ax: "Axes | None" = None)
     name_rows(ax, names)
     ax.set_xlim(left=0.0)
     ax.xaxis.set_major_locator(import_matplotlib("ticker").MaxNLocator(5))
-    ax.set_xlabel("root mean square: effects, and their difference")
+    ax.set_xlabel("root mean square: effects, and their difference", loc="right")
     for place, part in enumerate(rows["sign_changes"]):
         if part >= 0.01:
             largest = max(first[place], second[place], rows["distance"].iloc[place])
             write_beside(ax, f"sign differs on {part:.0%}", (largest, place), 8)
     ax.margins(x=0.2)
-    legend_above(ax, 3)
+    legend_above(ax, 1 if max(map(len, compared.names)) > _MOST_BESIDE else 3, side="right")
     return ax

@@ -65,6 +65,17 @@ def dendrogram(
         or `threshold` is out of range.
     MissingDependencyError
         If matplotlib is not installed.
+
+    Examples
+    --------
+    >>> import numpy as np, treepurify as tp
+    >>> X = np.random.default_rng(0).choice([-1.0, 1.0], size=(40, 3))
+    >>> groups = tp.shapley_sets(
+    ...     lambda rows: rows[:, 0] * rows[:, 1] + rows[:, 2], X, method="index", progress=False
+    ... )
+    >>> ax = tp.plots.dendrogram(groups)
+    >>> [text.get_text() for text in ax.get_yticklabels()]
+    ['x0', 'x1', 'x2']
     """
     strengths, threshold = _strengths_and_threshold(groups, threshold)
     if top < 2:
@@ -99,7 +110,7 @@ def dendrogram(
     if left:
         below = f" below {100 * merges[-1].strength:.2g}%, or" if merges else ""
         words = f"{left} more features join{below} never"
-        ax.set_xlabel(f"{ax.get_xlabel()}\n{words}")
+        ax.set_xlabel(f"{ax.get_xlabel()}\n{words}", loc="right")
     return ax
 
 
@@ -169,4 +180,4 @@ def _finish(ax: "Axes", names: list[str], limits: tuple[float, float]) -> None:
     ax.xaxis.set_major_formatter(lambda share, _: f"{100 * share:g}%")
     ax.xaxis.set_minor_formatter(ticker.NullFormatter())
     name_rows(ax, names, 28)
-    ax.set_xlabel("interaction as a share of the variance, falling")
+    ax.set_xlabel("interaction as a share of the variance, falling", loc="right")

@@ -7,9 +7,9 @@ import numpy as np
 from treepurify.errors import InvalidInputError
 from treepurify.plots.axis_ticks import name_rows
 from treepurify.plots.style import (
-    AFTER,
     DATA,
     INK,
+    PAIR,
     SMALL_SIZE,
     axes_or_new,
     import_matplotlib,
@@ -83,6 +83,17 @@ def h_statistics(
     References
     ----------
     Friedman and Popescu 2008, "Predictive learning via rule ensembles", equations 44 to 46.
+
+    Examples
+    --------
+    >>> import numpy as np, treepurify as tp
+    >>> X = np.random.default_rng(0).choice([-1.0, 1.0], size=(40, 3))
+    >>> statistics = tp.h_statistics(
+    ...     lambda rows: rows[:, 0] * rows[:, 1] + rows[:, 2], X, progress=False
+    ... )
+    >>> ax = tp.plots.h_statistics(statistics, top=1)
+    >>> [text.get_text() for text in ax.get_yticklabels()]
+    ['x0 & x1']
     """
     if of not in get_args(Of) or show not in get_args(Show):
         raise InvalidInputError(
@@ -103,7 +114,7 @@ def h_statistics(
     unstable = table["unstable"].to_numpy(dtype=bool) & (show in ("h_squared", "h"))
     ax = axes_or_new(ax, 4.8, max(0.25 * len(names) + 0.9, 1.7))
     places = np.arange(len(names))
-    for chosen, color, label in ((~unstable, AFTER, "stable"), (unstable, DATA, "unstable ratio")):
+    for chosen, color, label in ((~unstable, PAIR, "stable"), (unstable, DATA, "unstable ratio")):
         if chosen.any():
             ax.barh(places[chosen], values[chosen], height=0.7, color=color, label=label)
     ends = values.copy()
@@ -118,7 +129,7 @@ def h_statistics(
     name_rows(ax, names)
     ax.set_xlim(0.0, 1.16 * float(np.nanmax(ends, initial=0.0)) or 1.0)
     ax.xaxis.set_major_locator(import_matplotlib("ticker").MaxNLocator(5))
-    ax.set_xlabel(_WORDS[show])
+    ax.set_xlabel(_WORDS[show], loc="right")
     if unstable.any():
         ax.legend(frameon=False, fontsize=SMALL_SIZE, labelcolor=INK, loc="lower right")
     return ax

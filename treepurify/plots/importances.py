@@ -9,11 +9,11 @@ from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
 from treepurify.plots.axis_ticks import name_rows
 from treepurify.plots.style import (
-    AFTER,
-    BEFORE,
     DATA,
     FRAME,
     HIGHER,
+    MAIN,
+    PAIR,
     axes_or_new,
     import_matplotlib,
     legend_above,
@@ -30,7 +30,7 @@ _LABELS = {
     "variance": "share of the components' variance",
     "covariance": "share of the model's variance, by covariance",
 }
-_KINDS = {1: ("main effect", AFTER), 2: ("pair", BEFORE), 3: ("three or more features", HIGHER)}
+_KINDS = {1: ("main effect", MAIN), 2: ("pair", PAIR), 3: ("three or more features", HIGHER)}
 
 
 def importance(
@@ -70,6 +70,16 @@ def importance(
     -----
     The shares are ``variance_share`` and ``covariance_share`` of `Decomposition.importance`. For
     several outputs variances and covariances are added up over the outputs first.
+
+    Examples
+    --------
+    >>> import numpy as np, treepurify as tp
+    >>> from sklearn.tree import DecisionTreeRegressor
+    >>> X = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
+    >>> d = tp.purify(DecisionTreeRegressor().fit(X, [0, 0, 0, 1]), X)
+    >>> ax = tp.plots.importance(d)
+    >>> sorted(text.get_text() for text in ax.get_yticklabels())
+    ['x0', 'x0 & x1', 'x1']
     """
     if top < 1:
         raise InvalidInputError(f"top must be at least 1, got {top}")
@@ -96,9 +106,9 @@ def importance(
         ax.axvline(0.0, color=FRAME, linewidth=0.8)
     ax.xaxis.set_major_locator(import_matplotlib("ticker").MaxNLocator(5))
     ax.xaxis.set_major_formatter(lambda share, _: f"{100 * share:g}%")
-    ax.set_xlabel(_LABELS[by])
+    ax.set_xlabel(_LABELS[by], loc="right")
     if len({kind for kind in kinds if kind[0] != "the rest"}) > 1:
-        legend_above(ax, 3)
+        legend_above(ax, 3 if len(set(kinds)) <= 3 else 2, side="right")
     return ax
 
 

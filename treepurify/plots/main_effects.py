@@ -1,16 +1,17 @@
 """The figure of a main effect: before and after purification, over the density of the data."""
 
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from treepurify.components import TensorComponent
 from treepurify.decomposition import Decomposition
-from treepurify.errors import InvalidInputError
 from treepurify.grids.drawing import middle_values
-from treepurify.plots.axis_layout import AxisLayout, lay_out_axis
-from treepurify.plots.axis_ticks import set_ticks, shorten
+from treepurify.plots.axis_layout import AxisLayout, Scale, lay_out_axis
+from treepurify.plots.axis_ticks import name_axis, set_ticks
+from treepurify.plots.category_order import CategoryOrder, order_categories
+from treepurify.plots.labels import fold, shorten
 from treepurify.plots.style import (
     AFTER,
     BEFORE,
@@ -23,6 +24,8 @@ from treepurify.plots.style import (
     SMALL_SIZE,
     axes_or_new,
     import_matplotlib,
+    legend_above,
+    name_effect,
     style_axes,
 )
 from treepurify.plots.terms import (
@@ -36,10 +39,9 @@ from treepurify.plots.terms import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["CategoryOrder", "cells_from_top", "main_effect", "main_effect_size"]
+__all__ = ["cells_from_top", "main_effect", "main_effect_size"]
 
 Array = npt.NDArray[np.float64]
-CategoryOrder = Literal["effect", "mass", "name"]
 
 _MOST_CATEGORIES = 40
 _MOST_VECTOR_CELLS = 2000
@@ -53,16 +55,17 @@ def main_effect(
     output: int | str = 0,
     before: bool = True,
     sort: CategoryOrder = "effect",
+    scale: Scale = "auto",
     ax: "Axes | None" = None,
 ) -> "Axes":
     """Draw one main effect, before and after purification.
 
     A numeric feature gives a step curve over its own units, with the missing values as a
-    marker of their own and the density of the data below; an effect that is no table of cells
-    (ALE, Legendre, sampled partial dependence) gives a curve through points. A categorical
-    feature gives one bar a category, with the mass of each beside it; categories that are
-    numbers keep their order, others are sorted by effect. Only the 40 categories of largest
-    mass are drawn.
+    marker of their own and the data below: the area of a bar there is its share of the rows.
+    An effect that is no table of cells (ALE, Legendre, sampled partial dependence) gives a
+    curve through points. A categorical feature gives one bar a category, with the share of the
+    rows of each as the length of a grey bar beside it. Only the 40 categories of largest mass
+    are drawn, and cells for missing and unknown values only where they have mass.
 
     Parameters
     ----------
@@ -77,6 +80,11 @@ def main_effect(
     sort : {"effect", "mass", "name"}
         Order of categories from top to bottom; categories that are numbers keep theirs
         under ``"effect"``.
+    scale : {"auto", "value", "rank"}
+        Along a numeric feature: ``"value"`` is its own units, ``"rank"`` gives each cell the
+        same width, with the cuts at the ticks. ``"auto"`` takes ``"rank"`` where nine tenths of
+        the mass would else lie in less than a twentieth of the width, and never for a curve;
+        the figure says so below the axis.
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
 
@@ -88,8 +96,15 @@ def main_effect(
     ------
     KeyError
         If there is no such effect.
+    InvalidInputError
+        If `output`, `sort` or `scale` is unknown, or ``scale="rank"`` is asked of a curve.
     MissingDependencyError
         If matplotlib is not installed.
+
+    Notes
+    -----
+    Cuts at whole and half numbers between whole bounds are taken to part whole numbers: each
+    number k is drawn from k - 1/2 to k + 1/2.
 
     Examples
     --------
@@ -110,7 +125,12 @@ def main_effect(
     if component.axes[0].is_categorical:
         cells = cells_from_top(component, after, sort)
         return _draw_bars(component, cells, after, earlier, label, ax)
-    return _draw_steps(component, after, earlier, label, ax, is_smooth=is_continuous(d, key))
+    is_smooth = is_continuous(d, key)
+    layout = lay_out_axis(component.axes[0], component.mass, scale=scale, is_smooth=is_smooth)
+    ax = axes_or_new(ax, *main_effect_size(component))
+    _draw_steps(ax, component, layout, after, earlier, is_smooth=is_smooth)
+    name_effect(ax, fold(label, 34))
+    return ax
 
 
 def main_effect_size(component: TensorComponent) -> tuple[float, float]:
@@ -123,17 +143,15 @@ def main_effect_size(component: TensorComponent) -> tuple[float, float]:
 
 
 def _draw_steps(
+    ax: "Axes",
     component: TensorComponent,
+    layout: AxisLayout,
     after: Array,
     before: Array | None,
-    label: str,
-    ax: "Axes | None",
     *,
     is_smooth: bool,
-) -> "Axes":
-    ax = axes_or_new(ax, *main_effect_size(component))
+) -> None:
     axis = component.axes[0]
-    layout = lay_out_axis(axis)
     ax.axhline(0.0, color=FRAME, linewidth=0.8, zorder=0)
     if before is not None:
         _draw_curve(ax, layout, before, BEFORE, "before purification", is_after=False)
@@ -142,16 +160,15 @@ def _draw_steps(
     else:
         _draw_curve(ax, layout, after, AFTER, "purified", is_after=True)
     style_axes(ax)
-    ax.set_ylabel(label)
-    ax.margins(y=0.08)
     strip = ax.inset_axes((0.0, -0.16, 1.0, 0.12), sharex=ax)
     _draw_density(strip, layout, component.mass)
     set_ticks(ax, "x", axis, layout)
     ax.tick_params(axis="x", length=0, labelbottom=False)
     ax.spines["bottom"].set_visible(False)
-    strip.set_xlabel(axis.name, color=INK, size=LABEL_SIZE)
-    _add_legend(ax, before is not None)
-    return ax
+    name_axis(strip, "x", axis.name, layout)
+    strip.xaxis.label.set(color=INK, size=LABEL_SIZE)
+    if before is not None:
+        legend_above(ax, 2, reverse=True)
 
 
 def _draw_curve(
@@ -172,7 +189,7 @@ def _draw_curve(
     if layout.special:
         ax.plot(
             [centre for centre, _ in layout.special],
-            values[layout.n_regular :],
+            values[layout.special_cells],
             linestyle="none",
             marker="D",
             markersize=5.5,
@@ -184,21 +201,35 @@ def _draw_curve(
 
 
 def _draw_density(strip: "Axes", layout: AxisLayout, mass: Array) -> None:
-    """Draw the mass in bins of equal width, as if it were even within each cell."""
+    """Draw the mass as areas, as if it were even within each cell."""
     edges = np.unique(layout.regular_edges)
-    bins = np.linspace(edges[0], edges[-1], _DENSITY_BINS + 1)
+    bins = _bins(layout, edges)
     below = np.concatenate([[0.0], np.cumsum(mass[: layout.n_regular][layout.has_width])])
-    shares = np.diff(np.interp(bins, edges, below))
-    strip.stairs(shares, bins, fill=True, color=DATA, linewidth=0)
-    for centre, share in zip(layout.special, mass[layout.n_regular :], strict=True):
-        strip.bar(centre[0], share, width=0.6 * (edges[-1] - edges[0]) * 0.05, color=DATA)
+    heights = np.diff(np.interp(bins, edges, below))
+    strip.stairs(heights, bins, fill=True, color=DATA, linewidth=0)
+    places = layout.places
+    bin_width = (places[layout.n_regular] - places[0]) / len(heights)
+    for cell in layout.special_cells:
+        (i,) = np.flatnonzero(layout.cells == cell)
+        height = mass[cell] * bin_width / (places[i + 1] - places[i])
+        left, right = layout.edges[i : i + 2]
+        strip.bar(left, height, width=right - left, align="edge", color=DATA)
+        heights = np.append(heights, height)
     style_axes(strip)
-    strip.set_ylim(
-        0.0, max(shares.max(initial=0.0), mass[layout.n_regular :].max(initial=0.0)) or 1
-    )
+    strip.set_ylim(0.0, heights.max(initial=0.0) or 1.0)
     strip.set_yticks([])
     strip.spines["left"].set_visible(False)
-    strip.set_ylabel("data", rotation=0, ha="right", va="center", color=MUTED, size=SMALL_SIZE)
+    strip.set_ylabel(
+        "data\n(area)", rotation=0, ha="right", va="center", color=MUTED, size=SMALL_SIZE
+    )
+
+
+def _bins(layout: AxisLayout, edges: Array) -> Array:
+    """Return edges of bins that are drawn with the same width."""
+    if layout.is_ranked:
+        return edges
+    count = _DENSITY_BINS if layout.values is None else len(layout.values)
+    return np.linspace(edges[0], edges[-1], count + 1)
 
 
 def _draw_bars(
@@ -236,14 +267,15 @@ def _draw_bars(
     ax.set_yticks(positions, [shorten(names[cell]) for cell in cells])
     ax.tick_params(axis="y", length=0)
     ax.set_ylim(positions[-1] + 0.6, positions[0] - 0.6)
-    ax.set_xlabel(label)
+    ax.set_xlabel(fold(label, 44), loc="right")
     ax.xaxis.set_major_locator(import_matplotlib("ticker").MaxNLocator(5))
     n_shown = int(np.sum(cells < axis.n_regular))
     some = f" ({n_shown} of {axis.n_regular} categories)" if n_shown < axis.n_regular else ""
-    ax.set_ylabel(axis.name + some)
+    ax.set_ylabel(fold(axis.name + some, max(3 * len(cells), 12), 3))
     strip = ax.inset_axes((1.02, 0.0, 0.14, 1.0), sharey=ax)
     _draw_shares(strip, positions, component.mass[cells])
-    _add_legend(ax, before is not None)
+    if before is not None:
+        legend_above(ax, 2, side="right", reverse=True)
     return ax
 
 
@@ -252,33 +284,17 @@ def cells_from_top(
 ) -> npt.NDArray[np.intp]:
     """Return the cells of a categorical effect to draw, from top to bottom, special ones last.
 
+    Of the special ones those with mass.
+
     Raises
     ------
     InvalidInputError
         If `sort` is unknown.
     """
-    if sort not in get_args(CategoryOrder):
-        raise InvalidInputError(f'sort must be "effect", "mass" or "name", got {sort!r}')
-    axis = component.axes[0]
-    regular = np.arange(axis.n_regular)
-    if len(regular) > _MOST_CATEGORIES:
-        heaviest = np.argsort(-component.mass[: axis.n_regular], kind="stable")
-        regular = np.sort(heaviest[:_MOST_CATEGORIES])
-    if sort == "mass":
-        regular = regular[np.argsort(-component.mass[regular], kind="stable")]
-    elif sort == "name":
-        regular = np.array(sorted(regular, key=lambda cell: str(axis.categories[cell])))
-    elif not all(_is_number(axis.categories[cell]) for cell in regular):
-        regular = regular[np.argsort(-after[regular], kind="stable")]
-    return np.concatenate([regular, np.arange(axis.n_regular, axis.n_cells)]).astype(np.intp)
-
-
-def _is_number(category: object) -> bool:
-    try:
-        float(str(category))
-    except ValueError:
-        return False
-    return True
+    axis, mass = component.axes[0], component.mass
+    regular = order_categories(axis, after, mass, sort, _MOST_CATEGORIES)
+    special = np.arange(axis.n_regular, axis.n_cells)
+    return np.concatenate([regular, special[mass[special] > 0]]).astype(np.intp)
 
 
 def _draw_shares(strip: "Axes", positions: Array, mass: Array) -> None:
@@ -289,19 +305,3 @@ def _draw_shares(strip: "Axes", positions: Array, mass: Array) -> None:
     strip.tick_params(axis="y", labelleft=False, length=0)
     strip.spines["bottom"].set_visible(False)
     strip.set_xlabel("data", color=MUTED, size=SMALL_SIZE)
-
-
-def _add_legend(ax: "Axes", has_before: bool) -> None:
-    if not has_before:
-        return
-    ax.legend(
-        loc="lower left",
-        bbox_to_anchor=(0.0, 1.0),
-        ncols=2,
-        frameon=False,
-        fontsize=SMALL_SIZE,
-        labelcolor=INK,
-        borderpad=0.2,
-        handlelength=1.6,
-        reverse=True,
-    )

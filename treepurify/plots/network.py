@@ -8,8 +8,8 @@ import numpy as np
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
-from treepurify.plots.axis_ticks import shorten
-from treepurify.plots.style import AFTER, BEFORE, INK, MUTED, SMALL_SIZE, axes_or_new
+from treepurify.plots.labels import fold
+from treepurify.plots.style import INK, MAIN, MUTED, PAIR, SMALL_SIZE, axes_or_new
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -51,6 +51,16 @@ def network(
         If `top` or `pairs` is less than one.
     MissingDependencyError
         If matplotlib is not installed.
+
+    Examples
+    --------
+    >>> import numpy as np, treepurify as tp
+    >>> from sklearn.tree import DecisionTreeRegressor
+    >>> X = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
+    >>> d = tp.purify(DecisionTreeRegressor().fit(X, [0, 0, 0, 1]), X)
+    >>> ax = tp.plots.network(d)
+    >>> sorted(text.get_text() for text in ax.texts)
+    ['x0', 'x1']
     """
     if top < 1 or pairs < 1:
         raise InvalidInputError(f"top and pairs must be at least 1, got {top} and {pairs}")
@@ -72,7 +82,7 @@ def network(
         ax.plot(
             [np.cos(angles[i]), np.cos(angles[j])],
             [np.sin(angles[i]), np.sin(angles[j])],
-            color=BEFORE,
+            color=PAIR,
             alpha=0.25 + 0.6 * share,
             linewidth=max(_WIDEST_EDGE * share, 0.3),
             solid_capstyle="round",
@@ -82,10 +92,10 @@ def network(
     for j in nodes:
         x, y = float(np.cos(angles[j])), float(np.sin(angles[j]))
         area = max(_LARGEST_NODE * variances.get((j,), 0.0) / largest, _SMALLEST_NODE)
-        ax.scatter([x], [y], s=area, color=AFTER, edgecolor="white", linewidth=1, zorder=2)
+        ax.scatter([x], [y], s=area, color=MAIN, edgecolor="white", linewidth=1, zorder=2)
         far = 1.06 + float(np.sqrt(area)) / 250
         ax.annotate(
-            shorten(d.feature_names[j], 22),
+            fold(d.feature_names[j], 16, 3),
             (far * x, far * y),
             ha="center" if abs(x) < 0.05 else ("left" if x > 0 else "right"),
             va="center" if abs(y) < 0.85 else ("bottom" if y > 0 else "top"),
@@ -97,7 +107,7 @@ def network(
     ax.set_ylim(-1.45, 1.45)
     ax.set_axis_off()
     ax.set_title(
-        "blue area: variance of the main effect; orange width: deviation of the pair",
+        "area of a node: variance of the main effect; width of a line: deviation of the pair",
         fontsize=SMALL_SIZE,
         color=MUTED,
     )

@@ -9,10 +9,10 @@ from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
 from treepurify.plots.axis_ticks import name_rows
 from treepurify.plots.style import (
-    AFTER,
-    BEFORE,
     DATA,
     HIGHER,
+    MAIN,
+    PAIR,
     SMALL_SIZE,
     axes_or_new,
     import_matplotlib,
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 __all__ = ["variance_by_order"]
 
 _KINDS = (
-    ("main effects", AFTER),
-    ("pairs", BEFORE),
+    ("main effects", MAIN),
+    ("pairs", PAIR),
     ("three or more features", HIGHER),
     ("remainder", DATA),
 )
@@ -60,6 +60,16 @@ def variance_by_order(
     -----
     Shares refer to the sum of the variances of the components, which under dependence is not
     the variance of the model. A remainder whose variance is not known is left out.
+
+    Examples
+    --------
+    >>> import numpy as np, treepurify as tp
+    >>> from sklearn.tree import DecisionTreeRegressor
+    >>> X = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
+    >>> d = tp.purify(DecisionTreeRegressor().fit(X, [0, 0, 0, 1]), X)
+    >>> ax = tp.plots.variance_by_order(d)
+    >>> [text.get_text() for text in ax.texts]
+    ['67%', '33%']
     """
     named = {d.measure: d} if isinstance(d, Decomposition) else dict(d)
     if not named:
@@ -87,8 +97,8 @@ def variance_by_order(
     ax.set_xlim(0.0, 1.0)
     ax.xaxis.set_major_formatter(lambda share, _: f"{100 * share:g}%")
     ax.xaxis.set_major_locator(import_matplotlib("ticker").MaxNLocator(5))
-    ax.set_xlabel("share of the components' variance")
-    legend_above(ax, 4)
+    ax.set_xlabel("share of the components' variance", loc="right")
+    legend_above(ax, 2, side="right")
     return ax
 
 

@@ -10,16 +10,19 @@ from treepurify.components import TensorComponent
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
 from treepurify.grids.drawing import middle_values
-from treepurify.plots.axis_layout import AxisLayout, lay_out_axis
-from treepurify.plots.axis_ticks import set_ticks, shorten
-from treepurify.plots.main_effects import CategoryOrder, cells_from_top, main_effect_size
+from treepurify.plots.axis_layout import AxisLayout, Scale, lay_out_axis
+from treepurify.plots.axis_ticks import name_axis, set_ticks
+from treepurify.plots.category_order import CategoryOrder
+from treepurify.plots.labels import fold, shorten
+from treepurify.plots.main_effects import cells_from_top, main_effect_size
 from treepurify.plots.style import (
     FRAME,
-    INK,
     MANY,
-    SMALL_SIZE,
+    MARKERS,
     axes_or_new,
     import_matplotlib,
+    legend_above,
+    name_effect,
     style_axes,
 )
 from treepurify.plots.terms import effect_label, find_tensor, is_continuous, output_position
@@ -32,7 +35,8 @@ __all__ = ["overlay"]
 Array = npt.NDArray[np.float64]
 _Curve = tuple[str, TensorComponent, Array, bool]
 
-_MARKERS = "osD^vPX"
+# Names of curves that are no longer stand in two columns.
+_MOST_BESIDE = 24
 _DASHES = ("-", (0, (5, 1.5)), (0, (2, 1.2)), (0, (6, 1.5, 1.5, 1.5)))
 
 
@@ -43,6 +47,7 @@ def overlay(
     output: int | str = 0,
     centred: bool = True,
     sort: CategoryOrder = "effect",
+    scale: Scale = "auto",
     ax: "Axes | None" = None,
 ) -> "Axes":
     """Draw one main effect as several decompositions have it.
@@ -60,6 +65,8 @@ def overlay(
         first one's mass, or under its own where the cells are others.
     sort : {"effect", "mass", "name"}
         Order of categories, from top to bottom.
+    scale : {"auto", "value", "rank"}
+        Along a numeric feature, as in `main_effect`, by the cells of the widest effect.
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
 
@@ -75,6 +82,17 @@ def overlay(
         If one has no such effect.
     MissingDependencyError
         If matplotlib is not installed.
+
+    Examples
+    --------
+    >>> import numpy as np, treepurify as tp
+    >>> from sklearn.tree import DecisionTreeRegressor
+    >>> X = np.array([[0, 0], [0, 1], [1, 0], [1, 1], [1, 1]])
+    >>> model = DecisionTreeRegressor().fit(X, [0, 0, 0, 1, 1])
+    >>> both = {w: tp.purify(model, X, weights=w) for w in ("empirical", "uniform")}
+    >>> ax = tp.plots.overlay(both, "x0")
+    >>> [text.get_text() for text in ax.get_legend().get_texts()]
+    ['empirical', 'uniform']
     """
     if not 1 <= len(decompositions) <= len(MANY):
         raise InvalidInputError(f"expected 1 to {len(MANY)} curves, got {len(decompositions)}")
@@ -96,18 +114,13 @@ def overlay(
     label = effect_label(first, output_position(first, output))
     size = main_effect_size(curves[0][1])
     ax = axes_or_new(ax, size[0] + 0.8, size[1])
-    draw = _draw_categories if kinds == {True} else _draw_curves
-    draw(ax, curves, label, sort)
+    if kinds == {True}:
+        _draw_categories(ax, curves, label, sort)
+    else:
+        _draw_curves(ax, curves, label, scale)
     style_axes(ax)
-    ax.legend(
-        loc="lower left",
-        bbox_to_anchor=(0.0, 1.0),
-        ncols=2,
-        frameon=False,
-        fontsize=SMALL_SIZE,
-        labelcolor=INK,
-        borderpad=0.2,
-    )
+    n_columns = 2 if max(map(len, decompositions)) <= _MOST_BESIDE else 1
+    legend_above(ax, n_columns, side="right" if kinds == {True} else "left")
     return ax
 
 
@@ -120,10 +133,15 @@ def _has_levels(component: TensorComponent) -> bool:
     return all(isinstance(label, int | float) for label in component.axes[0].categories)
 
 
-def _draw_curves(ax: "Axes", curves: list[_Curve], label: str, sort: CategoryOrder) -> None:
-    layouts = [lay_out_axis(component.axes[0]) for _, component, _, _ in curves]
+def _draw_curves(ax: "Axes", curves: list[_Curve], label: str, scale: Scale) -> None:
+    layouts = [
+        lay_out_axis(
+            own.axes[0], own.mass, scale="auto" if is_smooth else scale, is_smooth=is_smooth
+        )
+        for _, own, _, is_smooth in curves
+    ]
     numeric = [i for i, curve in enumerate(curves) if not _has_categories(curve[1])]
-    widest = max(numeric, key=lambda i: float(np.ptp(layouts[i].regular_edges)))
+    widest = max(numeric, key=lambda i: (np.ptp(layouts[i].regular_edges), len(layouts[i].special)))
     ax.axhline(0.0, color=FRAME, linewidth=0.8, zorder=0)
     for i, ((called, own, values, is_smooth), layout) in enumerate(
         zip(curves, layouts, strict=True)
@@ -146,11 +164,11 @@ def _draw_curves(ax: "Axes", curves: list[_Curve], label: str, sort: CategoryOrd
                 label=words,
                 zorder=3,
             )
-        _draw_special(ax, layout, values, i)
-    ax.set_ylabel(label)
-    ax.margins(y=0.08)
-    set_ticks(ax, "x", curves[widest][1].axes[0], layouts[widest])
-    ax.set_xlabel(curves[0][1].axes[0].name)
+        _draw_special(ax, own, layouts[widest], values, i)
+    name_effect(ax, fold(label, 34))
+    axis = curves[widest][1].axes[0]
+    set_ticks(ax, "x", axis, layouts[widest])
+    name_axis(ax, "x", axis.name, layouts[widest], 44)
 
 
 def _draw_levels(
@@ -165,7 +183,7 @@ def _draw_levels(
         [*places, *special],
         shown,
         linestyle="none",
-        marker=_MARKERS[i],
+        marker=MARKERS[i],
         markersize=5,
         color=MANY[i],
         label=words,
@@ -173,13 +191,17 @@ def _draw_levels(
     )
 
 
-def _draw_special(ax: "Axes", layout: AxisLayout, values: Array, i: int) -> None:
-    if layout.special:
+def _draw_special(
+    ax: "Axes", own: TensorComponent, layout: AxisLayout, values: Array, i: int
+) -> None:
+    """Draw the effects of special cells at the places that a layout has for them."""
+    known = dict(zip(own.axes[0].labels(), values, strict=True))
+    points = [(centre, known[label]) for centre, label in layout.special if label in known]
+    if points:
         ax.plot(
-            [centre for centre, _ in layout.special],
-            values[layout.n_regular :],
+            *zip(*points, strict=True),
             linestyle="none",
-            marker=_MARKERS[i],
+            marker=MARKERS[i],
             markersize=5,
             color=MANY[i],
             zorder=3,
@@ -200,7 +222,7 @@ def _draw_categories(ax: "Axes", curves: list[_Curve], label: str, sort: Categor
             [known.get(name, np.nan) for name in names],
             places + shift,
             linestyle="none",
-            marker=_MARKERS[i],
+            marker=MARKERS[i],
             markersize=5,
             color=MANY[i],
             label=shorten(called, 34),
@@ -211,6 +233,6 @@ def _draw_categories(ax: "Axes", curves: list[_Curve], label: str, sort: Categor
     ax.set_yticks(places, [shorten(name) for name in names])
     ax.tick_params(axis="y", length=0)
     ax.set_ylim(places[-1] + 0.6, -0.6)
-    ax.set_xlabel(label)
-    ax.set_ylabel(axis.name)
+    ax.set_xlabel(fold(label, 44), loc="right")
+    ax.set_ylabel(fold(axis.name, max(3 * len(names), 12), 3))
     ax.xaxis.set_major_locator(import_matplotlib("ticker").MaxNLocator(5))

@@ -10,13 +10,17 @@ from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.drawing import middle_values
-from treepurify.plots.axis_layout import lay_out_axis
-from treepurify.plots.axis_ticks import set_ticks, shorten
+from treepurify.plots.axis_layout import AxisLayout, Scale, lay_out_axis
+from treepurify.plots.axis_ticks import name_axis, set_ticks
+from treepurify.plots.category_order import CategoryOrder, main_effect_of, order_categories
+from treepurify.plots.labels import fold, shorten
 from treepurify.plots.style import (
     FRAME,
     MANY,
+    MARKERS,
     axes_or_new,
     legend_above,
+    name_effect,
     style_axes,
 )
 from treepurify.plots.terms import effect_label, find_tensor, is_continuous, output_position
@@ -32,6 +36,10 @@ _SHARES = (0.1, 0.5, 0.9)
 _MOST_CATEGORIES = 24
 # More letters than this do not fit below an axis side by side.
 _MOST_LETTERS = 50
+# Names of lines that are no longer stand in two columns.
+_MOST_BESIDE = 26
+# Part of the place of a category that its points take.
+_POINTS_WIDTH = 0.7
 
 
 def pair_lines(
@@ -41,13 +49,15 @@ def pair_lines(
     output: int | str = 0,
     with_main: bool = True,
     lines: int = 5,
+    sort: CategoryOrder = "effect",
+    scale: Scale = "auto",
     ax: "Axes | None" = None,
 ) -> "Axes":
     """Draw the effect of the first feature at several values of the second.
 
     Parallel lines mean no interaction. Parts of a line without data are thin. Along a feature of
-    categories these are joined points, hollow without data; of more than 24 categories those of
-    largest mass among the lines are shown.
+    categories there are points beside each other, hollow without data; of more than 24
+    categories those of largest mass are shown.
 
     Parameters
     ----------
@@ -62,6 +72,10 @@ def pair_lines(
     lines : int
         For categories and special cells, at most so many lines, of largest mass. A numeric
         second feature has three, at the 10 %, 50 % and 90 % quantile of its mass.
+    sort : {"effect", "mass", "name"}
+        Order of categories from left to right, as in `pair`.
+    scale : {"auto", "value", "rank"}
+        Along a numeric first feature, as in `main_effect`.
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
 
@@ -74,9 +88,20 @@ def pair_lines(
     KeyError
         If there is no such effect.
     InvalidInputError
-        If `lines` is not from 1 to 7.
+        If `lines` is not from 1 to 7; or `sort` or `scale` is unknown, or ``scale="rank"`` is
+        asked of a curve.
     MissingDependencyError
         If matplotlib is not installed.
+
+    Examples
+    --------
+    >>> import numpy as np, treepurify as tp
+    >>> from sklearn.tree import DecisionTreeRegressor
+    >>> X = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
+    >>> d = tp.purify(DecisionTreeRegressor().fit(X, [0, 0, 0, 1]), X)
+    >>> ax = tp.plots.pair_lines(d, ("x0", "x1"))
+    >>> [text.get_text() for text in ax.get_legend().get_texts()]
+    ['x1 0', 'x1 1']
     """
     if not 1 <= lines <= len(MANY):
         raise InvalidInputError(f"lines must be from 1 to {len(MANY)}, got {lines}")
@@ -88,25 +113,35 @@ def pair_lines(
         values, mass, axes = values.T, mass.T, axes[::-1]
         first = component.features[1]
     smooth = is_continuous(d, key)
+    held = mass.sum(axis=1)
+    order = None
+    if axes[0].is_categorical:
+        effects = main_effect_of(d, first, axes[0], position)
+        order = order_categories(axes[0], effects, held, sort, _MOST_CATEGORIES)
+    layout = lay_out_axis(axes[0], held, scale=scale, order=order, is_smooth=smooth)
     if with_main:
         values = values + _main_effect(d, first, axes[0], position, is_smooth=smooth)[:, None]
     cells = _chosen_cells(axes[1], mass.sum(axis=0), lines)
     ax = axes_or_new(ax, 5.4, 4.2 if axes[0].is_categorical else 3.4)
     ax.axhline(0.0, color=FRAME, linewidth=0.8, zorder=0)
-    labels = [shorten(f"{axes[1].name} {axes[1].labels()[cell]}", 34) for cell in cells]
+    labels = _line_names(axes[1], mass.sum(axis=0), cells, is_smooth=smooth)
     draw = _draw_points if axes[0].is_categorical else _draw_curves if smooth else _draw_steps
-    draw(ax, axes[0], values[:, cells], mass[:, cells], labels)
-    ax.set_ylabel(effect_label(d, position))
-    ax.margins(y=0.08)
-    legend_above(ax, 2, "main effect and pair" if with_main else "pair alone")
+    draw(ax, axes[0], layout, values[:, cells], mass[:, cells], labels)
+    name_effect(ax, fold(effect_label(d, position), 34))
+    n_columns = 2 if max(map(len, labels)) <= _MOST_BESIDE else 1
+    legend_above(ax, n_columns, "main effect and pair" if with_main else "pair alone")
     return ax
 
 
 def _draw_steps(
-    ax: "Axes", axis: FeatureAxis, values: Array, mass: Array, labels: list[str]
+    ax: "Axes",
+    axis: FeatureAxis,
+    layout: AxisLayout,
+    values: Array,
+    mass: Array,
+    labels: list[str],
 ) -> None:
     """Draw columns of values along the intervals of a numeric axis; thin where no data are."""
-    layout = lay_out_axis(axis)
     edges = np.unique(layout.regular_edges)
     for own, held, color, label in zip(values.T, mass.T, MANY, labels, strict=False):
         steps = own[: layout.n_regular][layout.has_width]
@@ -116,14 +151,19 @@ def _draw_steps(
         ax.stairs(steps, edges, baseline=None, color=color, linewidth=2.0, label=label)
         if layout.special:
             places = [centre for centre, _ in layout.special]
-            ax.plot(places, own[layout.n_regular :], "D", markersize=4.5, color=color)
+            ax.plot(places, own[layout.special_cells], "D", markersize=4.5, color=color)
     style_axes(ax)
     set_ticks(ax, "x", axis, layout)
-    ax.set_xlabel(axis.name)
+    name_axis(ax, "x", axis.name, layout)
 
 
 def _draw_curves(
-    ax: "Axes", axis: FeatureAxis, values: Array, mass: Array, labels: list[str]
+    ax: "Axes",
+    axis: FeatureAxis,
+    layout: AxisLayout,
+    values: Array,
+    mass: Array,
+    labels: list[str],
 ) -> None:
     """Draw columns of values as curves through the middles of the cells of a numeric axis."""
     middles = middle_values(axis)
@@ -131,31 +171,57 @@ def _draw_curves(
         ax.plot(middles, own, color=color, linewidth=0.5, label="_thin")
         ax.plot(middles, np.where(held > 0, own, np.nan), color=color, linewidth=2.0, label=label)
     style_axes(ax)
-    set_ticks(ax, "x", axis, lay_out_axis(axis))
-    ax.set_xlabel(axis.name)
+    set_ticks(ax, "x", axis, layout)
+    name_axis(ax, "x", axis.name, layout)
 
 
 def _draw_points(
-    ax: "Axes", axis: FeatureAxis, values: Array, mass: Array, labels: list[str]
+    ax: "Axes",
+    axis: FeatureAxis,
+    layout: AxisLayout,
+    values: Array,
+    mass: Array,
+    labels: list[str],
 ) -> None:
-    """Draw columns of values as joined points, one place a category; hollow where no data are."""
-    n_categories, special = axis.n_regular, range(axis.n_regular, axis.n_cells)
-    heaviest = np.argsort(-mass[:n_categories].sum(axis=1), kind="stable")[:_MOST_CATEGORIES]
-    shown = [*np.sort(heaviest), *special]
+    """Draw columns of values as points, beside each other a category; hollow without data."""
+    shown = [*layout.cells[: layout.n_regular], *layout.special_cells]
     places = np.arange(len(shown))
-    for own, held, color, label in zip(values.T, mass.T, MANY, labels, strict=False):
-        n_joined = len(heaviest)
-        ax.plot(places[:n_joined], own[shown[:n_joined]], color=color, linewidth=0.8, alpha=0.6)
+    shifts = _POINTS_WIDTH * (np.arange(len(labels)) - (len(labels) - 1) / 2) / len(labels)
+    for place in places[1:]:
+        ax.axvline(place - 0.5, color=FRAME, linewidth=0.4, zorder=0)
+    for i, (own, held) in enumerate(zip(values.T, mass.T, strict=True)):
+        color, marker = MANY[i], MARKERS[i]
         faces = [color if held[cell] > 0 else "none" for cell in shown]
-        ax.scatter(places, own[shown], s=26, c=faces, edgecolors=color, zorder=2, label="_points")
-        ax.plot([], [], "o", color=color, markersize=5, label=label)
+        ax.scatter(
+            places + shifts[i],
+            own[shown],
+            s=24,
+            c=faces,
+            edgecolors=color,
+            marker=marker,
+            zorder=2,
+            label="_points",
+        )
+        ax.plot([], [], marker, color=color, markersize=5, label=labels[i])
     style_axes(ax)
     names = [shorten(axis.labels()[cell], 22) for cell in shown]
     is_long = sum(map(len, names)) > _MOST_LETTERS
     ax.set_xticks(places, names, rotation=90 if is_long else 0)
     ax.set_xlim(-0.5, len(shown) - 0.5)
-    few = f" ({len(heaviest)} of {n_categories} categories)"
-    ax.set_xlabel(axis.name + (few if n_categories > len(heaviest) else ""))
+    few = f" ({layout.n_regular} of {axis.n_regular} categories)"
+    name = axis.name + (few if axis.n_regular > layout.n_regular else "")
+    name_axis(ax, "x", name, layout, 44)
+
+
+def _line_names(axis: FeatureAxis, mass: Array, cells: list[int], *, is_smooth: bool) -> list[str]:
+    """Return what the second feature is along each line: a whole number, or an interval."""
+    words = axis.labels()
+    layout = None if axis.is_categorical else lay_out_axis(axis, mass, is_smooth=is_smooth)
+    if layout is not None and layout.is_whole:
+        for cell in range(axis.n_regular):
+            first, last = layout.edges[cell] + 0.5, layout.edges[cell + 1] - 0.5
+            words[cell] = f"{first:.0f}" if first == last else f"{first:.0f} to {last:.0f}"
+    return [f"{shorten(axis.name, 20)} {shorten(words[cell], 22)}" for cell in cells]
 
 
 def _name(d: Decomposition, part: str | int) -> str:

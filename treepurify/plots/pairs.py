@@ -7,19 +7,28 @@ import numpy.typing as npt
 
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
-from treepurify.plots.axis_layout import GAP, AxisLayout, lay_out_axis
-from treepurify.plots.axis_ticks import set_ticks
+from treepurify.plots.axis_layout import GAP, AxisLayout, Scale, lay_out_axis
+from treepurify.plots.axis_ticks import name_axis, set_ticks
+from treepurify.plots.category_order import CategoryOrder, main_effect_of, order_categories
+from treepurify.plots.labels import fold
 from treepurify.plots.style import (
     EMPTY,
     HATCH,
     INK,
     MUTED,
+    SIGNS,
     SMALL_SIZE,
     axes_or_new,
     import_matplotlib,
     style_axes,
 )
-from treepurify.plots.terms import effect_label, find_tensor, output_position, raw_effect
+from treepurify.plots.terms import (
+    effect_label,
+    find_tensor,
+    is_continuous,
+    output_position,
+    raw_effect,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -30,8 +39,6 @@ Array = npt.NDArray[np.float64]
 
 # Width and height in inches that suit the figure.
 PAIR_SIZE = (4.6, 3.7)
-# Red and blue around white; told apart under every common colour blindness.
-_COLORS = "RdBu_r"
 _MOST_VECTOR_CELLS = 400
 # A few cells far out would leave the rest of the map white.
 _SHOWN_MASS = 0.995
@@ -45,13 +52,15 @@ def pair(
     before: bool = False,
     limit: float | None = None,
     show_empty: bool = False,
+    sort: CategoryOrder = "effect",
+    scale: Scale = "auto",
     ax: "Axes | None" = None,
 ) -> "Axes":
     """Draw the effect of two features as a heatmap.
 
-    Cells have their true edges in the units of the features, missing values and unknown
-    categories strips of their own. Cells without mass are hatched: what the model says there
-    rests on no data.
+    Cells have their true edges in the units of the features, or the slots of the whole numbers
+    that they hold; missing values and unknown categories have strips of their own where they
+    have mass. Cells without mass are hatched: what the model says there rests on no data.
 
     Parameters
     ----------
@@ -69,7 +78,14 @@ def pair(
         largest among 99.5 % of the mass, or of all cells with `show_empty`; larger ones have
         the colour of the end.
     show_empty : bool
-        Whether to colour cells without mass, too, below their hatching.
+        Whether to colour cells without mass, too, below their hatching, with those for missing
+        and unknown values that no row has.
+    sort : {"effect", "mass", "name"}
+        Order of categories, from left to right and from top to bottom: by their main effect, as
+        `main_effect` has them, by mass, or by name. Categories that are numbers keep their
+        order under ``"effect"``, and so do those of a feature without a main effect.
+    scale : {"auto", "value", "rank"}
+        Along numeric features, as in `main_effect`; ``"auto"`` decides for each by itself.
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
 
@@ -82,9 +98,20 @@ def pair(
     KeyError
         If there is no such effect.
     InvalidInputError
-        If the effect before purification is asked for, but not known.
+        If the effect before purification is asked for, but not known; or `sort` or `scale` is
+        unknown, or ``scale="rank"`` is asked of a curve.
     MissingDependencyError
         If matplotlib is not installed.
+
+    Examples
+    --------
+    >>> import numpy as np, treepurify as tp
+    >>> from sklearn.tree import DecisionTreeRegressor
+    >>> X = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
+    >>> d = tp.purify(DecisionTreeRegressor().fit(X, [0, 0, 0, 1]), X)
+    >>> ax = tp.plots.pair(d, ("x0", "x1"))
+    >>> ax.get_xlabel(), ax.get_ylabel()
+    ('x0', 'x1')
     """
     component = find_tensor(d, key, 2)
     position = output_position(d, output)
@@ -92,9 +119,22 @@ def pair(
     if table is None:
         raise InvalidInputError("this decomposition does not hold the effects before purification")
     values, mass, axes = table[..., position], component.mass, component.axes
-    if _position(d, key[0]) != component.features[0]:
-        values, mass, axes = values.T, mass.T, axes[::-1]
-    layouts = (lay_out_axis(axes[0]), lay_out_axis(axes[1]))
+    features = component.features
+    if _position(d, key[0]) != features[0]:
+        values, mass, axes, features = values.T, mass.T, axes[::-1], features[::-1]
+    is_smooth = is_continuous(d, key)
+
+    def lay_out(which: int) -> AxisLayout:
+        axis, held = axes[which], mass.sum(axis=1 - which)
+        order = None
+        if axis.is_categorical:
+            effects = main_effect_of(d, features[which], axis, position)
+            order = order_categories(axis, effects, held, sort)
+        return lay_out_axis(
+            axis, held, scale=scale, order=order, is_smooth=is_smooth, with_empty=show_empty
+        )
+
+    layouts = (lay_out(0), lay_out(1))
     if limit is None:
         limit = color_limit(values, np.ones_like(mass) if show_empty else mass)
     ax = axes_or_new(ax, *PAIR_SIZE)
@@ -102,8 +142,8 @@ def pair(
     style_axes(ax)
     for which, axis, layout in zip(("x", "y"), axes, layouts, strict=True):
         set_ticks(ax, which, axis, layout)  # type: ignore[arg-type]
-    ax.set_xlabel(axes[0].name)
-    ax.set_ylabel(axes[1].name)
+    name_axis(ax, "x", axes[0].name, layouts[0])
+    name_axis(ax, "y", axes[1].name, layouts[1], 34)
     label = effect_label(d, position) + (" before purification" if before else "")
     _add_colorbar(ax, mesh, label, _extend(values[(mass > 0) | show_empty], limit))
     return ax
@@ -163,7 +203,7 @@ def _draw_cells(
         across.edges,
         up.edges,
         shown.T,
-        cmap=_COLORS,
+        cmap=SIGNS,
         vmin=-limit,
         vmax=limit,
         shading="flat",
@@ -186,5 +226,5 @@ def _add_colorbar(ax: "Axes", mesh: Any, label: str, extend: str) -> None:
         bar.solids.set_rasterized(True)
     bar.outline.set_visible(False)
     bar.locator = import_matplotlib("ticker").MaxNLocator(5, symmetric=True)
-    bar.set_label(label, color=INK, size=SMALL_SIZE)
+    bar.set_label(fold(label, 34), color=INK, size=SMALL_SIZE)
     bar.ax.tick_params(colors=MUTED, labelcolor=INK, labelsize=SMALL_SIZE, length=0)

@@ -8,15 +8,15 @@ import numpy.typing as npt
 from treepurify.analysis.row_effects import Parts, row_effects, value_words
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
-from treepurify.plots.axis_ticks import shorten
+from treepurify.plots.labels import fold
 from treepurify.plots.style import (
-    AFTER,
-    BEFORE,
+    DOWN,
     FRAME,
     INK,
     LABEL_SIZE,
     MUTED,
     SMALL_SIZE,
+    UP,
     axes_or_new,
     import_matplotlib,
     style_axes,
@@ -31,6 +31,8 @@ __all__ = ["force", "waterfall"]
 
 Array = npt.NDArray[np.float64]
 
+_MINUS = "\N{MINUS SIGN}"
+
 
 def waterfall(
     d: Decomposition,
@@ -44,7 +46,7 @@ def waterfall(
     """Draw how the prediction of one row comes about, part by part.
 
     From the mean prediction at the bottom, each bar adds one part, the largest at the top,
-    where the prediction of the row is reached.
+    where the prediction of the row is reached. What pushes up is red, what pushes down blue.
 
     Parameters
     ----------
@@ -87,9 +89,12 @@ def waterfall(
     start = float(d.intercept[position])
     ends = start + np.cumsum(values[::-1])[::-1]
     starts = ends - values
-    ax = axes_or_new(ax, 5.2, max(0.3 * len(names) + 1.1, 1.8))
+    labels = [fold(name, 40) for name in names]
+    # Two lines of a label need more room than one.
+    row_height = 0.38 if any("\n" in label for label in labels) else 0.3
+    ax = axes_or_new(ax, 5.6, max(row_height * len(names) + 1.1, 1.8))
     places = np.arange(len(names))
-    colors = [AFTER if value >= 0 else BEFORE for value in values]
+    colors = [UP if value >= 0 else DOWN for value in values]
     ax.barh(places, values, left=starts, height=0.66, color=colors, zorder=2)
     joints = np.append(ends, start)
     for place in range(len(names)):
@@ -102,14 +107,14 @@ def waterfall(
     upper = max(starts.max(initial=start), ends.max(initial=start), start)
     for place, value in enumerate(values):
         write_beside(ax, _signed(value), (max(starts[place], ends[place]), place))
+    write_beside(ax, f"{start:.4g}".replace("-", _MINUS), (start, len(names)), 6)
     ax.set_xlim(lower - 0.04 * reach, upper + 0.16 * reach)
-    labels = [*(shorten(name, 40) for name in names), "mean prediction"]
-    ax.set_yticks(np.arange(len(labels)), labels)
+    ax.set_yticks(np.arange(len(names) + 1), [*labels, "mean prediction"])
     ax.tick_params(axis="y", length=0)
     ax.set_ylim(len(names) + 0.6, -0.7)
     ax.xaxis.set_major_locator(import_matplotlib("ticker").MaxNLocator(5))
     reached = ends[0] if len(ends) else start
-    ax.set_xlabel(f"{margin_label(d, position)}: {reached:.4g} for this row")
+    ax.set_xlabel(fold(f"{margin_label(d, position)}: {reached:.4g} for this row", 60), loc="right")
     return ax
 
 
@@ -125,7 +130,8 @@ def force(
     """Draw what pushes the prediction of one row up, and what pushes it down, on one line.
 
     Parts that push up end at the prediction from the left, those that push down begin there.
-    The names stand below, in the order of the size of their push.
+    The former are red, the latter blue. The names stand below, in the order of the size of
+    their push.
 
     Parameters
     ----------
@@ -152,13 +158,28 @@ def force(
         If `row` is not one row, or `top` is less than one.
     MissingDependencyError
         If matplotlib is not installed.
+
+    Examples
+    --------
+    >>> import numpy as np, treepurify as tp
+    >>> from sklearn.tree import DecisionTreeRegressor
+    >>> X = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
+    >>> d = tp.purify(DecisionTreeRegressor().fit(X, [0, 0, 0, 1]), X)
+    >>> ax = tp.plots.force(d, X[3:])
+    >>> print(ax.texts[0].get_text())
+    pushes up
+    x0 = 1 +0.25
+    x1 = 1 +0.25
+    x0 & x1 = 1, 1 +0.25
     """
     position = output_position(d, output)
     names, values = _largest_parts(d, row, parts, position, top)
     start = float(d.intercept[position])
     prediction = start + float(values.sum())
-    ax = axes_or_new(ax, 7.2, 1.7 + 0.17 * len(names))
-    for sign, color, side in ((1, AFTER, "right"), (-1, BEFORE, "left")):
+    labels = [f"{fold(n, 40, 3)}  {_signed(v)}" for n, v in zip(names, values, strict=True)]
+    n_lines = sum(label.count("\n") + 1 for label in labels)
+    ax = axes_or_new(ax, 7.2, 1.7 + 0.17 * n_lines)
+    for sign, color, side in ((1, UP, "right"), (-1, DOWN, "left")):
         own = [i for i in range(len(values)) if sign * values[i] > 0]
         edge = prediction
         for i in own:
@@ -166,7 +187,7 @@ def force(
             left = edge - size if sign > 0 else edge
             ax.barh(0, size, left=left, height=0.5, color=color, edgecolor="white", linewidth=1.2)
             edge -= sign * size
-        words = [f"{shorten(names[i], 30)}  {_signed(values[i])}" for i in own]
+        words = [labels[i] for i in own]
         heading = "pushes up" if sign > 0 else "pushes down"
         ax.annotate(
             "\n".join([heading, *words]) if words else "",
@@ -189,12 +210,12 @@ def force(
     ax.set_yticks([])
     ax.set_ylim(-0.45, 0.45)
     ax.xaxis.set_major_locator(import_matplotlib("ticker").MaxNLocator(6))
-    ax.set_xlabel(margin_label(d, position))
+    ax.set_xlabel(fold(margin_label(d, position), 60))
     return ax
 
 
 def _signed(value: float) -> str:
-    return f"{value:+.3g}".replace("-", "\N{MINUS SIGN}")
+    return f"{value:+.3g}".replace("-", _MINUS)
 
 
 def _name_line(ax: "Axes", place: float, text: str, color: str, height: int) -> None:

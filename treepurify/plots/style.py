@@ -1,7 +1,7 @@
 """One look for every figure, and the one place where matplotlib is imported."""
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from treepurify.errors import MissingDependencyError
 
@@ -12,28 +12,42 @@ __all__ = [
     "AFTER",
     "BEFORE",
     "DATA",
+    "DOWN",
     "EMPTY",
     "FRAME",
     "HATCH",
     "HIGHER",
     "INK",
     "LABEL_SIZE",
+    "MAIN",
     "MANY",
+    "MARKERS",
     "MUTED",
+    "PAIR",
+    "SIGNS",
     "SMALL_SIZE",
+    "UP",
     "axes_or_new",
     "import_matplotlib",
     "legend_above",
+    "name_effect",
     "style_axes",
     "write_beside",
 ]
 
-# Blue and vermilion of Okabe and Ito are told apart under every common colour blindness.
-AFTER = "#0072b2"
-BEFORE = "#d55e00"
+# Sign has red and blue for itself, in bars as in heatmaps, whose ends these are beside.
+UP = "#b2182b"
+DOWN = "#2166ac"
+SIGNS = "RdBu_r"
+# Purified and before; what an effect is of. Told apart under every common colour blindness.
+AFTER = "#12355b"
+BEFORE = "#848c96"
+MAIN = AFTER
+PAIR = "#8c6bb1"
 HIGHER = "#009e73"
-# The rest of their palette, but yellow, which vanishes on white, for several curves at once.
-MANY = (AFTER, BEFORE, HIGHER, "#cc79a7", "#56b4e9", "#e69f00", "#4d4d4d")
+# Okabe and Ito, but yellow, which vanishes on white, for several curves at once.
+MANY = ("#0072b2", "#d55e00", HIGHER, "#cc79a7", "#56b4e9", "#e69f00", "#4d4d4d")
+MARKERS = "osD^vPX"
 INK = "#24292f"
 MUTED = "#6e7781"
 FRAME = "#c4cad1"
@@ -85,11 +99,32 @@ def style_axes(ax: "Axes") -> None:
     ax.patch.set_alpha(0.0)
 
 
-def legend_above(ax: "Axes", columns: int, title: str | None = None) -> None:
-    """Name what is drawn above the axes, where it hides nothing."""
+def name_effect(ax: "Axes", words: str) -> None:
+    """Name the y axis of effects, and leave some room above and below them.
+
+    The number of ticks is fixed: where it follows the size of the axes, the layout may be made
+    for labels of another width.
+    """
+    ax.set_ylabel(words)
+    ax.margins(y=0.08)
+    ax.yaxis.set_major_locator(import_matplotlib("ticker").MaxNLocator(6))
+
+
+def legend_above(
+    ax: "Axes",
+    columns: int,
+    title: str | None = None,
+    *,
+    side: Literal["left", "right"] = "left",
+    reverse: bool = False,
+) -> None:
+    """Name what is drawn above the axes, where it hides nothing.
+
+    It begins where the axes do, or, beside long names on the left, it ends there.
+    """
     legend = ax.legend(
-        loc="lower left",
-        bbox_to_anchor=(0.0, 1.0),
+        loc="lower left" if side == "left" else "lower right",
+        bbox_to_anchor=(0.0 if side == "left" else 1.0, 1.0),
         ncols=columns,
         frameon=False,
         fontsize=SMALL_SIZE,
@@ -100,6 +135,7 @@ def legend_above(ax: "Axes", columns: int, title: str | None = None) -> None:
         title=title,
         title_fontsize=SMALL_SIZE,
         alignment="left",
+        reverse=reverse,
     )
     legend.get_title().set_color(MUTED)
 

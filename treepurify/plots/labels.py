@@ -1,0 +1,88 @@
+"""Names that have to fit: cut between words, or broken into lines."""
+
+import re
+from textwrap import wrap
+
+__all__ = ["fold", "shorten"]
+
+_SHORTEST_NAME = 8
+# Where a name may be cut; what separates stays with the word before it.
+_WORDS = re.compile(r"[^\s_\-/.,;:=]+[\s_\-/.,;:=]*|[\s_\-/.,;:=]+")
+_SEPARATORS = " _-/.,;:=\t\n"
+
+
+def shorten(label: str, most: int = 26) -> str:
+    """Return a label of at most `most` characters, whole words left out of the middle of names.
+
+    Names that differ tend to do so at an end. Only a single long word is cut inside.
+
+    Examples
+    --------
+    >>> shorten("a_rather_long_feature_name_17", 18), shorten("age", 18)
+    ('a_rather…name_17', 'age')
+    """
+    if len(label) <= most:
+        return label
+    parts = label.split(" & ")
+    room = (most - 3 * (len(parts) - 1)) // len(parts)
+    if len(parts) > 1 and room >= _SHORTEST_NAME:
+        # What short names leave is for the long ones.
+        n_long = sum(len(part) > room for part in parts)
+        spare = sum(max(room - len(part), 0) for part in parts) // max(n_long, 1)
+        return " & ".join(shorten(part, room + spare) for part in parts)
+    return _without_middle_words(label, most) or _without_middle(label, most)
+
+
+def fold(label: str, width: int, lines: int = 2) -> str:
+    """Return a label in at most so many lines of at most `width` characters.
+
+    Lines end after a word, where there are words; what does not fit is shortened.
+
+    Examples
+    --------
+    >>> print(fold("workclass & occupation = Private, Protective-serv", 30))
+    workclass & occupation =
+    Private, Protective-serv
+    """
+    for text in (label, shorten(label, width * lines), shorten(label, width * lines * 3 // 4)):
+        found = _lines(text, width)
+        if len(found) <= lines:
+            return "\n".join(found)
+    return "\n".join([*found[: lines - 1], shorten("".join(found[lines - 1 :]), width)])
+
+
+def _lines(text: str, width: int) -> list[str]:
+    found = wrap(text, width, break_long_words=False, break_on_hyphens=False)
+    if all(len(line) <= width for line in found):
+        return found
+    lines = [""]
+    for word in _WORDS.findall(text):
+        if lines[-1] and len(lines[-1]) + len(word.rstrip()) > width:
+            lines.append("")
+        lines[-1] += word
+    return [line[i : i + width] for line in lines for i in range(0, len(line.rstrip()), width)]
+
+
+def _without_middle_words(label: str, most: int) -> str | None:
+    """Return the first and last words that fit; None where that leaves less than half."""
+    words = _WORDS.findall(label)
+    first, last = 0, len(words)
+    used = 1
+    while first < last:
+        takes_last = last == len(words) or _size(words[last:]) < _size(words[:first])
+        size = len(words[last - 1] if takes_last else words[first])
+        if used + size > most:
+            break
+        used += size
+        first, last = (first, last - 1) if takes_last else (first + 1, last)
+    head, tail = "".join(words[:first]).rstrip(_SEPARATORS), "".join(words[last:])
+    return f"{head}…{tail}" if head and tail and 2 * used >= most else None
+
+
+def _size(words: list[str]) -> int:
+    return sum(map(len, words))
+
+
+def _without_middle(label: str, most: int) -> str:
+    tail = most // 2
+    return label[: most - tail - 1].rstrip() + "…" + label[-tail:].lstrip()
