@@ -1,6 +1,7 @@
 """Everything a user can get wrong, and what the message says."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -369,7 +370,17 @@ def test_labels_that_the_model_does_not_know_at_all_are_refused():
     y = X["age"] * (town == "Ulm")
     model = HistGradientBoostingRegressor(max_iter=5, max_depth=2).fit(X, y)
     spelt_otherwise = X.assign(town=town.str.lower())
-    for ask in (purify, lambda model, X: tp.interaction_indices(model, X, progress=False)):
+    engines = (
+        tp.interaction_indices,
+        tp.partial_dependence_anova,
+        tp.h_statistics,
+        tp.ale_anova,
+        tp.hooker_anova,
+        tp.interventional_shapley_values,
+        tp.audit,
+    )
+    asked = [partial(engine, progress=False) for engine in engines]
+    for ask in (purify, tp.shapley_sets, *asked):
         with refused("no value in the column of feature 'town' is known.* the labels of the train"):
             ask(model, spelt_otherwise)
     one_known = spelt_otherwise.assign(town=["Ulm", *spelt_otherwise["town"][1:]])
@@ -383,6 +394,7 @@ def test_labels_that_the_model_does_not_know_at_all_are_refused():
     ("tensors", "options", "message"),
     [
         ({}, {}, "tensor"),
+        ({("a", "b"): np.ones((2, 2))}, {}, "keyed by the positions of their features"),
         ({(0, 1): [1.0, 2.0]}, {}, "shape|axes|axis"),
         ({(0,): [1.0, np.nan]}, {}, "finite"),
         ({(0, 1): np.eye(2), (1,): [1.0, 2.0, 3.0]}, {}, "cells|shape"),

@@ -14,6 +14,7 @@ from treepurify.features import FeatureSpec
 
 __all__ = [
     "Columns",
+    "check_known_categories",
     "column_order",
     "is_missing",
     "label_text",
@@ -325,6 +326,28 @@ def known_codes(codes: npt.NDArray[np.float64], n_codes: int) -> npt.NDArray[np.
     truncated = np.trunc(codes)
     unknown = (truncated < 0) | (codes < 0) | (truncated >= n_codes)
     return np.asarray(np.where(unknown, float(n_codes), truncated))
+
+
+def check_known_categories(columns: Columns) -> None:
+    """Refuse a column of which no value is known: labels of another training, most likely.
+
+    Raises
+    ------
+    InvalidInputError
+        If a categorical column has values, and the model knows none of them.
+    """
+    for spec, codes in zip(columns.features, columns.values, strict=True):
+        if not spec.is_categorical or not spec.n_codes:
+            continue
+        present = codes[~np.isnan(codes)]
+        if len(present) and np.all(present == spec.n_codes):
+            known = f"the model knows {', '.join(map(str, (spec.categories or ())[:8]))}"
+            if spec.categories is None:
+                known = f"the model knows the codes 0 to {spec.n_codes - 1}"
+            raise InvalidInputError(
+                f"no value in the column of feature {spec.name!r} is known to the model; {known}. "
+                "Pass the labels of the training, spelt as they were there."
+            )
 
 
 def _codes_of_categories(

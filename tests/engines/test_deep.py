@@ -288,11 +288,18 @@ def test_routes_are_chosen_and_said(monkeypatch):
     dense = purify(ensemble, np.tile(X, (8, 1)))
     assert dense.diagnostics["method"] == "exact"
     assert purify(ensemble, X[:60]).diagnostics["method"] == "projection"
+    # All orders are on the union grid only, however few rows there are.
+    whole = purify(ensemble, X[:60], order=None)
+    assert whole.diagnostics["method"] == "exact"
+    assert whole.remainder is None
+    assert max(map(len, whole)) > 3
+    with pytest.raises(tp.InvalidInputError, match="not all that occur"):
+        purify(ensemble, X, method="projection", order=None)
     with pytest.raises(tp.InvalidInputError, match="needs independent features"):
         purify(ensemble, X, method="closed-form")
     with pytest.raises(tp.InvalidInputError, match="needs rows"):
         purify(ensemble, X, weights="uniform", method="projection")
-    with pytest.raises(tp.InvalidInputError, match="ask for a smaller order"):
+    with pytest.raises(tp.InvalidInputError, match="up to 3 features, not 4"):
         purify(ensemble, X, method="projection", order=4)
     with pytest.raises(tp.InvalidInputError, match="between 0 and 1"):
         tp.TreeProjection(0.0)

@@ -122,6 +122,15 @@ def test_chosen_interactions(rows):
         partial_dependence_anova(product, rows, interactions=["x0"])
 
 
+def test_chosen_interactions_inside_others(rows):
+    d = partial_dependence_anova(product, rows, order=3, interactions=[(0, 1, 2), (1, 2)])
+    assert set(d) == {(0,), (1,), (2,), (1, 2), (0, 1, 2)}
+    truth = moebius_terms(product, rows[:8], rows, None)
+    for subset in d:
+        np.testing.assert_allclose(d[subset].evaluate(rows[:8]), truth[subset], atol=1e-12)
+    np.testing.assert_allclose(d.predict(rows), product(rows), atol=1e-12)
+
+
 @pytest.mark.parametrize(
     ("function", "message"),
     [

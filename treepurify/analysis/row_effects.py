@@ -74,7 +74,7 @@ def _shapley_values(d: Decomposition, columns: Columns) -> list[Array]:
         if not isinstance(d.remainder, RemainderComponent):
             raise InvalidInputError(
                 "the Shapley values need the components of the remainder, which are not known: "
-                "decompose with order=None"
+                "decompose with order=None, which keeps all of them"
             )
         components += d.remainder.parts
     total = [np.zeros((columns.n_rows, d.n_outputs)) for _ in d.feature_names]

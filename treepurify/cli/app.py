@@ -178,9 +178,13 @@ def purify(  # noqa: PLR0913, PLR0917 - one argument an option of the command li
     ] = None,
     weights: WeightsOption = Weights.EMPIRICAL,
     order: Annotated[
-        int | None,
-        typer.Option(min=1, help="Largest number of features of an effect that is kept apart."),
-    ] = None,
+        int,
+        typer.Option(
+            min=1,
+            help="Largest number of features of an effect that is kept apart; what lies above is "
+            "one remainder.",
+        ),
+    ] = 2,
     target_column: TargetOption = None,
     drop_column: DropOption = None,
     sample_weight_column: WeightColumnOption = None,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.engines.inputs import check_known_categories
+from treepurify.columns import check_known_categories
 from treepurify.errors import InvalidInputError, MissingDependencyError
 from treepurify.features import FeatureSpec
 from treepurify.models.parse import Model

@@ -20,7 +20,7 @@ from treepurify.engines.black_box import (
     RowFunction,
     row_function,
 )
-from treepurify.engines.inputs import Interactions, row_weights
+from treepurify.engines.inputs import Interactions, named_subsets, row_weights
 from treepurify.errors import InvalidInputError
 from treepurify.grids.drawing import mass_between
 from treepurify.grids.grid import Subset
@@ -109,7 +109,7 @@ def ale_anova(
     shares = shares / shares.sum()
     found = [accumulation_axis(columns, shares, j, bins) for j in range(len(f.features))]
     axes = {axis.feature: axis for axis in found if axis is not None}
-    pairs = _pairs(f, axes, interactions) if order > 1 else []
+    pairs = _pairs(f, axes, order, interactions)
     components: dict[Subset, Component] = {}
     empty: dict[str, int] = {}
     for done, axis in enumerate(axes.values()):
@@ -132,23 +132,15 @@ def ale_anova(
 
 
 def _pairs(
-    f: RowFunction, axes: dict[int, AccumulationAxis], interactions: Interactions | None
+    f: RowFunction,
+    axes: dict[int, AccumulationAxis],
+    order: int,
+    interactions: Interactions | None,
 ) -> list[Subset]:
-    every: list[Subset] = list(combinations(sorted(axes), 2))
-    if interactions is None:
-        return every
-    names = [spec.name for spec in f.features]
-    wanted: set[Subset] = set()
-    for pair in interactions:
-        known = [name for name in pair if name in names or name in range(len(names))]
-        if isinstance(pair, str) or len(known) != 2 or len(pair) != 2:
-            raise InvalidInputError(
-                f"interactions take pairs of features of the model, got {pair!r}; features are "
-                f"{', '.join(names[:20])}"
-            )
-        positions = (names.index(n) if isinstance(n, str) else int(n) for n in pair)
-        wanted.add(tuple(sorted(positions)))
-    return [pair for pair in every if pair in wanted]
+    wanted = named_subsets(f.features, interactions, order)
+    if wanted is None:
+        return list(combinations(sorted(axes), 2)) if order > 1 else []
+    return sorted(pair for pair in wanted if axes.keys() >= set(pair))
 
 
 def _component(

@@ -8,7 +8,13 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.columns import Columns, is_missing, read_columns, table_names
+from treepurify.columns import (
+    Columns,
+    check_known_categories,
+    is_missing,
+    read_columns,
+    table_names,
+)
 from treepurify.components import Component, ModelInputs, evaluate_each
 from treepurify.engines.inputs import named_model
 from treepurify.engines.model_check import check_against_library
@@ -263,7 +269,8 @@ def row_function(
         return black_box(model, X, feature_names)
     function = ParsedFunction(parsed)
     columns = function.inputs.columns(X)
-    check_against_library(model, parsed, X, columns)
+    check_known_categories(columns)
+    check_against_library(model, parsed, X)
     return function, columns
 
 
@@ -337,10 +344,14 @@ class FunctionRemainder:
     def evaluate(self, X: Any) -> Array:
         """Return the values on the rows of `X`, shape (n_rows, n_outputs)."""
         columns = self.box.inputs.columns(X)
-        total = self.box(columns) - self.intercept
+        explained = np.zeros((columns.n_rows, len(self.intercept)))
         for values in evaluate_each(self.components, columns):
-            total -= values
-        return total
+            explained += values
+        return self.beyond(columns, explained)
+
+    def beyond(self, columns: Columns, explained: Array) -> Array:
+        """Return the same where the sum of the components on the rows is known."""
+        return self.box(columns) - self.intercept - explained
 
     def component(self, subset: Subset) -> Component | None:
         """Return the component of a subset that is part of the remainder, where it is known."""
@@ -391,12 +402,14 @@ def _describe(
         array = np.asarray(X)
         if array.ndim != 2:
             raise InvalidInputError(f"X must have two dimensions, got shape {array.shape}")
-        names = list(feature_names or (f"x{j}" for j in range(array.shape[1])))
+        names = [f"x{j}" for j in range(array.shape[1])]
+        if feature_names is not None:
+            names = [str(name) for name in feature_names]
         if len(names) != array.shape[1] or len(set(names)) != len(names):
             raise InvalidInputError(
                 f"feature_names must be {array.shape[1]} different names, got {names}"
             )
-        return tuple(FeatureSpec(str(name)) for name in names), None
+        return tuple(FeatureSpec(name) for name in names), None
     names = [str(name) for name in X.columns]
     if list(X.columns) != names or len(set(names)) != len(names):
         raise InvalidInputError("the columns of X must have different names that are text")

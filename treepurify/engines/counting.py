@@ -9,15 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify.budget import DEFAULT_BUDGET
-from treepurify.effects.accumulate import ensemble_cuts, leaf_boxes
 from treepurify.engines.inputs import row_weights
-from treepurify.engines.layout import check_memory
+from treepurify.engines.layout import closed_subsets, lay_out
 from treepurify.errors import InvalidInputError
-from treepurify.grids.grid import encode_rows, make_grid
+from treepurify.grids.grid import encode_rows
 from treepurify.models.parse import parse_model
 from treepurify.models.tables import AdditiveTables
-from treepurify.purification.cascade import downward_closure
-from treepurify.weights import CountedCells, Rows
+from treepurify.weights import CountedCells, Rows, Uniform
 from treepurify.weights.empirical import count_rows
 
 __all__ = ["count_cells"]
@@ -49,6 +47,13 @@ def count_cells(
         A weighting for ``purify(model, weights=...)``. Axes have cells for missing values
         and unknown categories, since later batches may have them.
 
+    Raises
+    ------
+    InvalidInputError
+        If the model is no ensemble, or rows or weights cannot be used.
+    MemoryBudgetError
+        If the tables would not fit.
+
     Examples
     --------
     >>> import numpy as np, treepurify as tp
@@ -62,15 +67,9 @@ def count_cells(
     parsed = parse_model(model)
     if isinstance(parsed, AdditiveTables):
         raise InvalidInputError("an EBM keeps the counts of its own bins: purify it without X")
-    grid, _ = make_grid(
-        None,
-        parsed.features,
-        ensemble_cuts(parsed),
-        match_names=parsed.has_feature_names,
-        missing_cells="always",
-    )
-    subsets = downward_closure(leaf_boxes(parsed, grid).subsets)
-    check_memory([grid.subset_axes(subset) for subset in subsets], 1, memory_budget)
+    layout = lay_out(parsed, None, None, Uniform(), "union", "always", memory_budget)
+    grid = layout.union_grid
+    subsets = closed_subsets(layout.leaf_boxes.subsets, grid, 1, memory_budget)
     total = CountedCells(grid, {subset: np.zeros(grid.shape(subset)) for subset in subsets})
     weights = iter(sample_weights) if sample_weights is not None else repeat(None)
     for number, batch in enumerate(batches, start=1):

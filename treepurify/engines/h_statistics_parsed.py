@@ -1,7 +1,7 @@
 """Interaction effects of tree ensembles and EBMs on all rows, exactly."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
 
@@ -29,6 +29,7 @@ from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model
 from treepurify.models.tables import AdditiveTables
 from treepurify.progress import ProgressReport
+from treepurify.purification.cascade import downward_closure
 from treepurify.threads import map_threads
 from treepurify.weights import Empirical
 
@@ -37,6 +38,8 @@ __all__ = ["parsed_effects"]
 Array = npt.NDArray[np.float64]
 
 _ROWS_A_BLOCK = 4096
+# The margin, its interactions alone, and what a sum or a square of them takes.
+_MORE_ARRAYS = 6
 
 
 def parsed_effects(
@@ -48,20 +51,57 @@ def parsed_effects(
     memory_budget: int,
     report: ProgressReport,
 ) -> HEffects:
-    """Return the effects of a parsed model on the rows of `X`."""
+    """Return the effects of a parsed model on the rows of `X`.
+
+    Raises
+    ------
+    MemoryBudgetError
+        If the values of the effects on the rows would not fit.
+    ModelMismatchError
+        If the parsed model does not reproduce the library's raw prediction.
+    """
     if isinstance(parsed, AdditiveTables):
-        return _of_tables(model, parsed, X, sample_weight, memory_budget, report)
-    given = read_background(parsed, X, None, sample_weight, ensemble_cuts(parsed), "auto")
-    check_against_library(model, parsed, X, given.points)
-    boxes = leaf_boxes(parsed, given.grid)
-    used = sorted({j for subset in boxes.subsets for j in subset})
-    n_arrays = len(used) * 3 + len(used) * (len(used) - 1) // 2
+        effects = _of_tables(parsed, X, sample_weight, memory_budget, report)
+    else:
+        effects = _of_trees(parsed, X, order, sample_weight, memory_budget, report)
+    check = check_against_library(model, parsed, X)
+    if check is None:
+        return effects
+    facts = {"margin_error": check.error, "note": check.note}
+    measure = effects.measure
+    if check.note and not isinstance(model, TreeEnsemble | AdditiveTables):
+        measure = f"{measure}; {check.note.removesuffix('.')}"
+    return replace(effects, measure=measure, diagnostics={**effects.diagnostics, **facts})
+
+
+def _check_values(
+    parsed: Model, n_rows: int, n_effects: int, order: int, memory_budget: int
+) -> None:
+    """Check the values on the rows of all effects, and of what each feature adds to others."""
+    n_arrays = n_effects + 2 * parsed.n_features + _MORE_ARRAYS
+    smaller = "ask for order=2, " if order > 2 and isinstance(parsed, TreeEnsemble) else ""
     check_budget(
-        8 * given.rows.n_rows * parsed.n_outputs * n_arrays,
+        8 * n_rows * parsed.n_outputs * n_arrays,
         memory_budget,
-        f"the interaction effects of {len(used)} features on {given.rows.n_rows} rows",
-        "Pass fewer rows, or raise memory_budget.",
+        f"the values of {n_effects} effects of up to {order} features on {n_rows} rows",
+        f"Pass fewer rows, {smaller}or raise memory_budget.",
     )
+
+
+def _of_trees(
+    parsed: TreeEnsemble,
+    X: Any,
+    order: int,
+    sample_weight: npt.ArrayLike | None,
+    memory_budget: int,
+    report: ProgressReport,
+) -> HEffects:
+    """Return the effects of an ensemble."""
+    given = read_background(parsed, X, None, sample_weight, ensemble_cuts(parsed), "auto")
+    boxes = leaf_boxes(parsed, given.grid)
+    sizes = range(1, order + 1)
+    n_effects = sum(len(occurring_subsets(boxes, k, parsed.n_features)) for k in sizes)
+    _check_values(parsed, given.rows.n_rows, n_effects, order, memory_budget)
     ensemble = _Ensemble(
         parsed,
         given,
@@ -71,7 +111,8 @@ def parsed_effects(
         memory_budget,
         report,
     )
-    extrapolation = outside_support(given.points, given.columns, tuple(used))
+    used = tuple(sorted({j for subset in boxes.subsets for j in subset}))
+    extrapolation = outside_support(given.points, given.columns, used)
     return HEffects(
         ensemble.moments,
         given.shares,
@@ -155,7 +196,6 @@ def _changes(boxes: LeafBoxes, given: Background, rows: EncodedRows, n_outputs: 
 
 
 def _of_tables(
-    model: Any,
     parsed: AdditiveTables,
     X: Any,
     sample_weight: npt.ArrayLike | None,
@@ -167,12 +207,15 @@ def _of_tables(
     Resamples of the rows move the terms too; they are decomposed again.
     """
     columns = parsed.columns(X)
+    subsets = downward_closure(term.features for term in parsed.terms)
+    most = max((len(subset) for subset in subsets), default=1)
+    _check_values(parsed, columns.n_rows, len(subsets), most, memory_budget)
 
     def decompose(drawn: npt.NDArray[np.intp] | None) -> tuple[Moments, Any]:
         own = columns if drawn is None else columns.take(drawn)
         weights = sample_weight if drawn is None else None
         d = tables_anova(
-            model if drawn is None else parsed,
+            parsed,
             parsed,
             own,
             None,

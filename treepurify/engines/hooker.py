@@ -1,8 +1,9 @@
 """Hooker's weighted functional ANOVA of a function: least squares on a grid, then purified."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
+from math import comb
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from treepurify.engines.black_box import (
     row_function,
 )
 from treepurify.engines.hooker_points import MeasurePoints, function_cuts, measure_points
-from treepurify.engines.inputs import Interactions, row_weights
+from treepurify.engines.inputs import Interactions, named_subsets, row_weights
 from treepurify.engines.layout import check_memory
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Grid, MissingCells, Subset, make_grid
@@ -36,6 +37,8 @@ Array = npt.NDArray[np.float64]
 _MOST_ORDER = 3
 _TOLERANCE = 1e-12
 _STEPS = 5000
+# What a table takes beside its cells: arrays, axes and the report of its solve.
+_BYTES_A_TABLE = 2048
 
 
 def hooker_anova(
@@ -75,7 +78,7 @@ def hooker_anova(
         Cells of a numeric feature of a function: quantiles of the rows. Models that are
         parsed keep their own cuts.
     interactions : sequence of tuple of (str or int), optional
-        The interactions that are fitted; all up to `order` by default.
+        The interactions that are fitted, of two to `order` features; all by default.
     sample_weight : array_like of shape (n_rows,), optional
         Weight of each row.
     feature_names : sequence of str, optional
@@ -133,15 +136,16 @@ def hooker_anova(
     if rows is None:
         raise InvalidInputError("X has no rows; pass the rows that stand for the distribution")
     rows = replace(rows, weights=own_weights)
-    fitted = _fitted_subsets(f, grid, order, interactions)
+    fitted = _fitted_subsets(f, grid, order, interactions, memory_budget)
     subsets = downward_closure(fitted)
     axes = {subset: grid.subset_axes(subset) for subset in subsets}
     check_memory(axes.values(), f.n_outputs, memory_budget)
     points = measure_points(columns, grid, rows, weighting, n_points, seed)
+    _check_fit(len(fitted), len(points.shares), memory_budget)
     report("evaluating the function", 0, 0)
     values = f(points.columns)
     report("fitting tables", 0, 0)
-    fit = _fit(points, values, grid, fitted, memory_budget)
+    fit = _fit(points, values, grid, fitted)
     mass = weighting.tables(grid, rows, subsets)
     purified = purify_effects(fit.effects, mass, axes, method="exact", progress=report)
     d = assemble(
@@ -174,36 +178,37 @@ class _Fit:
 
 
 def _fitted_subsets(
-    f: RowFunction, grid: Grid, order: int, interactions: Interactions | None
+    f: RowFunction,
+    grid: Grid,
+    order: int,
+    interactions: Interactions | None,
+    memory_budget: int,
 ) -> list[Subset]:
     """Return the largest subsets that are fitted; smaller ones are functions of the same."""
-    names = [spec.name for spec in f.features]
-    useful = [j for j in range(len(names)) if grid.axes[j].n_cells > 1]
-    wanted: Collection[Subset] = list(combinations(useful, order)) or [tuple(useful)]
-    if interactions is not None:
-        wanted = {_positions(interaction, names, order) for interaction in interactions}
-    alone = [(j,) for j in useful if not any(j in subset for subset in wanted)]
-    largest = [s for s in wanted if not any(set(s) < set(t) for t in wanted)]
-    return sorted(s for s in (*alone, *largest) if s)
+    useful = [j for j, axis in enumerate(grid.axes) if axis.n_cells > 1]
+    wanted = named_subsets(f.features, interactions, order)
+    if wanted is None:
+        size = min(order, len(useful))
+        # Before they are listed, which takes long where they are too many.
+        _check_fit(comb(len(useful), size), 0, memory_budget)
+        return list(combinations(useful, size)) if size else []
+    covered = {j for subset in wanted for j in subset}
+    inside = {part for s in wanted for size in range(2, len(s)) for part in combinations(s, size)}
+    return sorted({(j,) for j in useful if j not in covered} | (wanted - inside))
 
 
-def _positions(interaction: Sequence[str | int], names: list[str], order: int) -> Subset:
-    known = [name for name in interaction if name in names or name in range(len(names))]
-    if (
-        isinstance(interaction, str)
-        or len(known) != len(interaction)
-        or not 2 <= len(set(interaction)) <= order
-    ):
-        raise InvalidInputError(
-            f"interactions take tuples of 2 to {order} features of the model, got "
-            f"{interaction!r}; features are {', '.join(names[:20])}"
-        )
-    return tuple(sorted(names.index(n) if isinstance(n, str) else int(n) for n in interaction))
+def _check_fit(n_tables: int, n_points: int, memory_budget: int) -> None:
+    """Refuse a fit that would not fit: the tables themselves, and the cell of each point."""
+    check_budget(
+        (_BYTES_A_TABLE + 24 * n_points) * n_tables,
+        memory_budget,
+        f"fitting {n_tables} tables" + (f" to {n_points} points" if n_points else ""),
+        "Use a smaller order, fewer rows or points, name the interactions that you need, or "
+        "raise memory_budget.",
+    )
 
 
-def _fit(
-    points: MeasurePoints, values: Array, grid: Grid, fitted: list[Subset], memory_budget: int
-) -> _Fit:
+def _fit(points: MeasurePoints, values: Array, grid: Grid, fitted: list[Subset]) -> _Fit:
     """Fit tables by least squares: an indicator a cell with points, scaled by its mass.
 
     The solution is the one of least norm in L2 of the masses, which does not depend on the
@@ -212,13 +217,6 @@ def _fit(
     from scipy.sparse import csr_array
     from scipy.sparse.linalg import lsmr
 
-    n_points = len(points.shares)
-    check_budget(
-        24 * n_points * len(fitted),
-        memory_budget,
-        f"the cells of {n_points} points in {len(fitted)} tables",
-        "Use fewer rows or points, name the interactions that you need, or raise memory_budget.",
-    )
     kept = np.flatnonzero(points.shares > 0)
     root = np.sqrt(points.shares[kept])
     column = np.empty((len(kept), max(len(fitted), 1)), dtype=np.int64)

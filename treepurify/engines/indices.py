@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify._kernels.leaf_pairs import leaf_pair_moments
+from treepurify.budget import DEFAULT_BUDGET, check_budget
 from treepurify.columns import Columns
 from treepurify.effects.accumulate import LeafBoxes, ensemble_cuts, leaf_boxes
 from treepurify.effects.conditional import entry_probabilities, margin_tables
@@ -25,7 +26,7 @@ from treepurify.models.catboost import label_categories
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model, parse_model
 from treepurify.progress import ProgressReport, progress_report
-from treepurify.threads import map_threads
+from treepurify.threads import available_threads, map_threads
 from treepurify.weights import Independent, Uniform, Weighting, as_weighting
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["InteractionIndices", "interaction_indices", "leaf_pair_indices", "output_values"]
 
 Array = npt.NDArray[np.float64]
+Rows = npt.NDArray[np.intp]
 
 _MOST_PAIRS = 400_000_000
 _ROWS_A_PIECE = 64
@@ -99,6 +101,16 @@ class InteractionIndices:
         return frame.sort_values("total", ascending=False, kind="stable").reset_index(drop=True)
 
 
+@dataclass(frozen=True, eq=False)
+class _Moments:
+    """What some leaves add: by order, at pairs of features (flat), and by feature."""
+
+    orders: Array
+    places: Rows
+    pairs: Array
+    mains: Array
+
+
 def interaction_indices(
     model: Any,
     X: Any = None,
@@ -108,6 +120,7 @@ def interaction_indices(
     feature_names: Sequence[str] | None = None,
     most_pairs: int = _MOST_PAIRS,
     seed: int = 0,
+    memory_budget: int = DEFAULT_BUDGET,
     progress: bool = True,
 ) -> InteractionIndices:
     """Say how much of a model's variance lies at each order, and between which features.
@@ -135,6 +148,8 @@ def interaction_indices(
         is paired with all others: an unbiased estimate, with its standard error.
     seed : int
         Seed of that choice.
+    memory_budget : int
+        Bytes that the tables of pairs may take.
     progress : bool
         Whether to report progress on standard error after the first second.
 
@@ -146,6 +161,8 @@ def interaction_indices(
     ------
     InvalidInputError
         If the weighting does not make features independent.
+    MemoryBudgetError
+        If the tables of pairs would not fit.
 
     Examples
     --------
@@ -174,6 +191,7 @@ def interaction_indices(
         weighting,
         most_pairs=most_pairs,
         seed=seed,
+        memory_budget=memory_budget,
         report=progress_report(progress),
     )
 
@@ -186,6 +204,7 @@ def _indices(
     *,
     most_pairs: int,
     seed: int,
+    memory_budget: int,
     report: ProgressReport,
 ) -> InteractionIndices:
     grid, rows = make_grid(
@@ -206,16 +225,19 @@ def _indices(
         most_pairs=most_pairs,
         seed=seed,
         report=report,
+        memory_budget=memory_budget,
     )
 
 
 def kept_interactions(
     parsed: Model,
     interactions: Interactions | int | None,
+    order: int | None,
     columns: Columns | None,
     weight_of_rows: RowWeights,
     weighting: Weighting,
     report: ProgressReport,
+    memory_budget: int = DEFAULT_BUDGET,
 ) -> tuple[set[Subset] | None, dict[str, object]]:
     """Return the interactions to keep apart, None for all, and how they were chosen.
 
@@ -225,10 +247,10 @@ def kept_interactions(
     Raises
     ------
     InvalidInputError
-        If one is not known, or the number is not positive or the model an EBM.
+        If one is not known or above `order`, or the number is not positive or the model an EBM.
     """
     if not isinstance(interactions, int | np.integer):
-        return named_subsets(parsed, interactions), {}
+        return named_subsets(parsed.features, interactions, order), {}
     if isinstance(interactions, bool) or interactions < 1:
         raise InvalidInputError(
             f"interactions must be a positive number of pairs or name them, got {interactions!r}"
@@ -241,13 +263,20 @@ def kept_interactions(
     if not weighting.is_product:
         weighting = Independent() if columns is not None else Uniform()
     indices = _indices(
-        parsed, columns, weight_of_rows, weighting, most_pairs=_MOST_PAIRS, seed=0, report=report
+        parsed,
+        columns,
+        weight_of_rows,
+        weighting,
+        most_pairs=_MOST_PAIRS,
+        seed=0,
+        memory_budget=memory_budget,
+        report=report,
     )
     variance = np.where(indices.variance > 0, indices.variance, 1.0)
     share = (indices.pair_total / variance[:, None, None]).max(axis=0)
-    first, second = np.triu_indices(len(share), 1)
+    first, second = np.nonzero(np.triu(share, 1) > 0)
     strongest = np.argsort(-share[first, second], kind="stable")[: int(interactions)]
-    pairs = [(int(first[k]), int(second[k])) for k in strongest if share[first[k], second[k]] > 0]
+    pairs = [(int(first[k]), int(second[k])) for k in strongest]
     facts = {
         "measure": indices.measure,
         "sampled_leaves": indices.sampled_leaves,
@@ -266,6 +295,7 @@ def leaf_pair_indices(
     most_pairs: int,
     seed: int,
     report: ProgressReport,
+    memory_budget: int = DEFAULT_BUDGET,
 ) -> InteractionIndices:
     """Sum the second moments of pairs of leaves; see `interaction_indices`."""
     leaves = np.flatnonzero(boxes.leaf_subset >= 0)
@@ -275,6 +305,7 @@ def leaf_pair_indices(
         count = max(most_pairs // len(leaves), 2)
         picked = np.random.default_rng(seed).choice(len(leaves), size=count, replace=False)
         chosen = leaves[np.sort(picked)]
+    n_strips = _strips(grid.n_features, n_outputs, memory_budget)
     values = output_values(boxes, n_outputs)
     probability = entry_probabilities(boxes, margins, grid)
     start, cumulative = margin_tables(margins, grid)
@@ -285,44 +316,54 @@ def leaf_pair_indices(
     feature_total = np.zeros((n_outputs, n_features))
     factor = len(leaves) / max(len(chosen), 1)
     pieces = [chosen[i : i + _ROWS_A_PIECE] for i in range(0, len(chosen), _ROWS_A_PIECE)]
+    strips = [pieces[i::n_strips] for i in range(n_strips)]
     for k in range(n_outputs):
         report("pairing leaves, output", k, n_outputs)
         own = np.ascontiguousarray(values[:, k])
 
-        def moments(rows: npt.NDArray[np.intp], own: Array = own) -> tuple[Array, Array, Array]:
-            orders = np.zeros((len(rows), depth + 1))
+        def moments(strip: list[Rows], own: Array = own) -> list[_Moments]:
             pairs = np.zeros((n_features, n_features))
-            mains = np.zeros(n_features)
-            leaf_pair_moments(
-                rows,
-                leaves,
-                boxes.entry_ptr,
-                boxes.entry_feature,
-                probability,
-                boxes.run_ptr,
-                boxes.run_start,
-                boxes.run_stop,
-                start,
-                cumulative,
-                own,
-                orders,
-                pairs,
-                mains,
-            )
-            return orders, pairs, mains
+            found = []
+            for rows in strip:
+                orders = np.zeros((len(rows), depth + 1))
+                mains = np.zeros(n_features)
+                leaf_pair_moments(
+                    rows,
+                    leaves,
+                    boxes.entry_ptr,
+                    boxes.entry_feature,
+                    probability,
+                    boxes.run_ptr,
+                    boxes.run_start,
+                    boxes.run_stop,
+                    start,
+                    cumulative,
+                    own,
+                    orders,
+                    pairs,
+                    mains,
+                )
+                found.append(_taken(orders, pairs, mains))
+            return found
 
-        found = map_threads(moments, pieces)
+        by_strip = map_threads(moments, strips)
+        # In the order of the leaves: sums do not depend on the number of threads.
+        found = [by_strip[i % n_strips][i // n_strips] for i in range(len(pieces))]
         if not found:
             continue
-        orders = np.concatenate([part[0] for part in found])[:, 1:]
+        orders = np.concatenate([part.orders for part in found])[:, 1:]
         if depth:
             by_order[k] = factor * orders.sum(axis=0)
         if len(chosen) < len(leaves):
             spread = orders.std(axis=0, ddof=1) * np.sqrt(1 - len(chosen) / len(leaves))
             error[k] = len(leaves) * spread / np.sqrt(len(chosen))
-        total = factor * np.sum([part[1] for part in found], axis=0)
-        pair_total[k] = total + total.T
-        feature_total[k] = factor * np.sum([part[2] for part in found], axis=0)
+        total = pair_total[k]
+        for part in found:
+            total.ravel()[part.places] += part.pairs
+            feature_total[k] += part.mains
+        total *= factor
+        total += total.T
+        feature_total[k] *= factor
     return InteractionIndices(
         tuple(axis.name for axis in grid.axes),
         by_order,
@@ -332,6 +373,29 @@ def leaf_pair_indices(
         0 if len(chosen) == len(leaves) else len(chosen),
         measure,
     )
+
+
+def _strips(n_features: int, n_outputs: int, memory_budget: int) -> int:
+    """Return how many tables of pairs may be filled at a time, beside the results."""
+    table = 8 * n_features**2
+    # One more than the results: what is added to its own transpose is copied first.
+    check_budget(
+        table * (n_outputs + 2),
+        memory_budget,
+        f"the interaction indices of the pairs of {n_features} features",
+        "Raise memory_budget, or name the interactions that you need.",
+    )
+    room = memory_budget - table * (n_outputs + 1)
+    return max(min(room // max(table, 1), available_threads()), 1)
+
+
+def _taken(orders: Array, pairs: Array, mains: Array) -> _Moments:
+    """Return the entries that are not zero, and leave zeros behind."""
+    flat = pairs.ravel()
+    places = np.flatnonzero(flat)
+    found = _Moments(orders, places, flat[places], mains)
+    flat[places] = 0.0
+    return found
 
 
 def output_values(boxes: LeafBoxes, n_outputs: int) -> Array:

@@ -1,14 +1,15 @@
 """Read what the caller passes to an engine: rows, their weights, feature names."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.columns import Columns, read_columns, table_names
+from treepurify.columns import Columns, check_known_categories, read_columns, table_names
 from treepurify.errors import InvalidInputError
+from treepurify.features import FeatureSpec
 from treepurify.grids.grid import Subset
 from treepurify.models.parse import Model
 from treepurify.models.tables import AdditiveTables
@@ -17,7 +18,6 @@ from treepurify.weights import Rows, Weighting
 __all__ = [
     "Interactions",
     "RowWeights",
-    "check_known_categories",
     "named_model",
     "named_subsets",
     "read_rows",
@@ -26,6 +26,10 @@ __all__ = [
 
 RowWeights = npt.NDArray[np.float64] | None
 Interactions = Sequence[Sequence[str | int]]
+
+_INTERACTIONS = (
+    'interactions take tuples of two or more different features, such as [("age", "hours")]'
+)
 
 
 def named_model(model: Model, feature_names: Sequence[str] | None, X: Any) -> Model:
@@ -50,35 +54,58 @@ def named_model(model: Model, feature_names: Sequence[str] | None, X: Any) -> Mo
     return replace(model, features=features, has_feature_names=True)
 
 
-def named_subsets(model: Model, interactions: Interactions | None) -> set[Subset] | None:
+def named_subsets(
+    features: Sequence[FeatureSpec], interactions: Interactions | None, order: int | None
+) -> set[Subset] | None:
     """Return the asked interactions as positions of features; None for all.
+
+    Parameters
+    ----------
+    features : sequence of FeatureSpec
+        The features that may be named.
+    interactions : sequence of tuple of (str or int), optional
+        The interactions, by name or position of their features.
+    order : int or None
+        Most features of an interaction; None for all.
 
     Raises
     ------
     InvalidInputError
-        If one names fewer than two features, or one that the model does not have.
+        If one names fewer than two different features, more than `order`, one of them twice,
+        or one that is not there.
     """
     if interactions is None:
         return None
-    found = set()
-    for interaction in interactions:
-        if isinstance(interaction, str) or len(set(interaction)) < 2:
+    if isinstance(interactions, str) or not isinstance(interactions, Iterable):
+        raise InvalidInputError(f"{_INTERACTIONS}; got {interactions!r}")
+    positions = {spec.name: j for j, spec in enumerate(features)}
+    found: set[Subset] = set()
+    for number, entry in enumerate(interactions):
+        here = f"interactions[{number}] is {entry!r}"
+        if isinstance(entry, str) or not isinstance(entry, Iterable):
+            raise InvalidInputError(f"{_INTERACTIONS}; {here}")
+        subset = tuple(sorted(_position(positions, part, here) for part in entry))
+        if len(subset) < 2 or len(set(subset)) < len(subset):
+            raise InvalidInputError(f"{_INTERACTIONS}; {here}")
+        if order is not None and len(subset) > order:
             raise InvalidInputError(
-                'interactions take tuples of two or more different features, such as [("age", '
-                f'"hours")]; got {interaction!r}'
+                f"{here}, but order={order} keeps no component of {len(subset)} features apart; "
+                "raise order, or leave this interaction out"
             )
-        found.add(tuple(sorted(_position(model, name) for name in interaction)))
+        found.add(subset)
     return found
 
 
-def _position(model: Model, name: str | int) -> int:
-    names = model.feature_names
-    if isinstance(name, str) and name in names:
-        return names.index(name)
-    if not isinstance(name, str) and 0 <= int(name) < len(names):
-        return int(name)
+def _position(positions: dict[str, int], part: Any, here: str) -> int:
+    """Return the position of the feature that a name or a position stands for."""
+    if isinstance(part, str) and part in positions:
+        return positions[part]
+    is_whole = isinstance(part, int | np.integer) and not isinstance(part, bool)
+    if is_whole and part in range(len(positions)):
+        return int(part)
     raise InvalidInputError(
-        f"no feature {name!r}; the model has {', '.join(map(repr, names[:20]))}"
+        f"no feature {part!r}; the model has {', '.join(map(repr, [*positions][:20]))}, at the "
+        f"positions 0 to {len(positions) - 1}; {here}"
     )
 
 
@@ -104,28 +131,6 @@ def read_rows(model: Model, X: Any, weighting: Weighting) -> Columns | None:
         raise InvalidInputError("X has no rows; pass the rows that stand for the distribution")
     check_known_categories(columns)
     return columns
-
-
-def check_known_categories(columns: Columns) -> None:
-    """Refuse a column of which no value is known: labels of another training, most likely.
-
-    Raises
-    ------
-    InvalidInputError
-        If a categorical column has values, and the model knows none of them.
-    """
-    for spec, codes in zip(columns.features, columns.values, strict=True):
-        if not spec.is_categorical or not spec.n_codes:
-            continue
-        present = codes[~np.isnan(codes)]
-        if len(present) and np.all(present == spec.n_codes):
-            known = f"the model knows {', '.join(map(str, (spec.categories or ())[:8]))}"
-            if spec.categories is None:
-                known = f"the model knows the codes 0 to {spec.n_codes - 1}"
-            raise InvalidInputError(
-                f"no value in the column of feature {spec.name!r} is known to the model; {known}. "
-                "Pass the labels of the training, spelt as they were there."
-            )
 
 
 def row_weights(

@@ -40,24 +40,23 @@ class ModelCheck:
     note: str
 
 
-def check_against_library(
-    model: Any, parsed: Model, X: Any, columns: Columns | None
-) -> ModelCheck | None:
-    """Compare the parsed model with the library on at most 256 rows, evenly spaced.
+def check_against_library(model: Any, parsed: Model, X: Any) -> ModelCheck | None:
+    """Compare the parsed model with the library on at most 256 rows of `X`, evenly spaced.
 
     Raises
     ------
     ModelMismatchError
         If they differ by more than rounding.
     """
-    if columns is None or X is None:
+    if X is None:
         return None
-    own = parsed.columns(X) if columns.n_rows != _length(X) else columns
-    picked = np.unique(np.linspace(0, own.n_rows - 1, min(own.n_rows, _MOST_ROWS)).astype(np.intp))
-    sample = own.take(picked)
+    n_rows = X.n_rows if isinstance(X, Columns) else len(X)
+    picked = np.unique(np.linspace(0, n_rows - 1, min(n_rows, _MOST_ROWS)).astype(np.intp))
+    rows = take_rows(X, picked)
+    sample = rows if isinstance(rows, Columns) else parsed.columns(rows)
     margin = _margin(parsed, sample, "float64")
     try:
-        library = raw_margin(model, take_rows(X, picked), parsed)
+        library = raw_margin(model, rows, parsed)
     except ModelMismatchError:
         raise
     except Exception as error:  # noqa: BLE001 - any refusal of the library is reported, not hidden
@@ -75,10 +74,6 @@ def check_against_library(
             "rows prepared as for training? If so, please report this as a bug."
         )
     return ModelCheck(sample, margin, difference, "")
-
-
-def _length(X: Any) -> int:
-    return int(X.n_rows) if isinstance(X, Columns) else len(X)
 
 
 def _margin(parsed: Model, sample: Columns, precision: str) -> npt.NDArray[np.float64]:

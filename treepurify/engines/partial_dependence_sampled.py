@@ -1,9 +1,10 @@
 """Partial dependence of any function, over a sample of the background, with standard errors."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
+from math import comb
 from typing import Any
 
 import numpy as np
@@ -14,13 +15,14 @@ from treepurify.columns import Columns, read_columns
 from treepurify.components import Component
 from treepurify.decomposition import Decomposition
 from treepurify.engines.black_box import BlackBox, FunctionRemainder, black_box, splice
-from treepurify.engines.inputs import Interactions, row_weights
+from treepurify.engines.inputs import Interactions, named_subsets, row_weights
 from treepurify.engines.partial_dependence_support import outside_support
 from treepurify.errors import InvalidInputError
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.drawing import cells_between, mass_between, quantile_nodes
 from treepurify.grids.grid import Subset
 from treepurify.progress import ProgressReport
+from treepurify.purification.cascade import downward_closure
 from treepurify.saving import savable
 from treepurify.weights import Empirical
 
@@ -30,6 +32,9 @@ Array = npt.NDArray[np.float64]
 
 _POINTS = 100
 _POINTS_A_BLOCK = 512
+# What a term takes beside its values: the component and its errors, or its place among those kept.
+_BYTES_A_TERM = 1024
+_COUNTED = 10**15
 # Quantiles of a few hundred rows between which their mass is known well enough to draw.
 _BINS_ALONE = 20
 _BINS_TOGETHER = 6
@@ -162,21 +167,12 @@ def sampled_anova(
     given = _sample(box, own, sample_weight, background_size, seed)
     points = columns.take(_some(columns.n_rows, _POINTS, seed + 1))
     most = len(box.features) if order is None else min(order, len(box.features))
-    subsets = _subsets(box, most, interactions)
-    lower = {part for s in subsets for r in range(1, len(s)) for part in combinations(s, r)}
-    lower |= {s for s in subsets if any(set(s) < set(t) for t in subsets)}
-    entries = points.n_rows * given.rows.n_rows * box.n_outputs
-    check_budget(
-        8 * entries * (len(lower) + 4),
-        memory_budget,
-        f"the values of {len(subsets)} terms at {points.n_rows} points and {given.rows.n_rows} "
-        "background rows",
-        "Ask for a smaller order or background_size, name the interactions that you need, or "
-        "raise memory_budget.",
-    )
+    wanted = named_subsets(box.features, interactions, order)
+    check = partial(_check_terms, given, points.n_rows, memory_budget)
+    subsets, inside = _subsets(len(box.features), most, wanted, check)
     start = box(given.rows)
     intercept = given.shares @ start
-    terms = _measure_terms(given, points, subsets, lower, intercept, start, report)
+    terms = _measure_terms(given, points, subsets, inside, intercept, start, report)
     used = tuple(range(len(box.features)))
     extrapolation = outside_support(columns, own, used, seed)
     complete = most == len(box.features) and interactions is None
@@ -227,7 +223,7 @@ def _measure_terms(
     given: SampledBackground,
     points: Columns,
     subsets: Sequence[Subset],
-    lower: set[Subset],
+    inside: set[Subset],
     intercept: Array,
     start: Array,
     report: ProgressReport,
@@ -242,7 +238,7 @@ def _measure_terms(
     rest = margin - intercept
     for done, subset in enumerate(subsets):
         report("averaging over the background", done, len(subsets))
-        differences = _differences(given, points, subset, known, keep=subset in lower)
+        differences = _differences(given, points, subset, known, keep=subset in inside)
         values = np.einsum("z,pzk->pk", given.shares, differences)
         rest -= values
         covariances[subset] = np.einsum("pk,pk->k", values, centred)
@@ -284,25 +280,44 @@ def _some(n_rows: int, most: int, seed: int) -> npt.NDArray[np.intp]:
     return np.sort(np.random.default_rng(seed).choice(n_rows, size=most, replace=False))
 
 
-def _subsets(box: BlackBox, most: int, interactions: Interactions | None) -> list[Subset]:
-    features = range(len(box.features))
-    if interactions is None:
-        return [s for size in range(1, most + 1) for s in combinations(features, size)]
-    names = [spec.name for spec in box.features]
-    found: set[Subset] = set()
-    for interaction in interactions:
-        if isinstance(interaction, str) or len(set(interaction)) < 2:
-            raise InvalidInputError(
-                'interactions take tuples of two or more different features, such as [("age", '
-                f'"hours")]; got {interaction!r}'
-            )
-        unknown = [name for name in interaction if name not in names and name not in features]
-        if unknown:
-            raise InvalidInputError(f"no feature {unknown[0]!r}; the function has {names[:20]}")
-        positions = (names.index(j) if isinstance(j, str) else int(j) for j in interaction)
-        found.add(tuple(sorted(positions)))
-    kept = {s for s in found if len(s) <= most}
-    return [(j,) for j in features] + sorted(kept, key=lambda s: (len(s), s))
+def _subsets(
+    n_features: int,
+    most: int,
+    wanted: set[Subset] | None,
+    check: Callable[[int, int], None],
+) -> tuple[list[Subset], set[Subset]]:
+    """Return the terms by size, and the subsets whose values larger ones are made of."""
+    if wanted is None:
+        sizes = range(1, most + 1)
+        check(_count(n_features, sizes), _count(n_features, sizes[:-1]))
+        terms = [s for size in sizes for s in combinations(range(n_features), size)]
+        return terms, {s for s in terms if len(s) < most}
+    terms = [(j,) for j in range(n_features)] + sorted(wanted, key=lambda s: (len(s), s))
+    largest = max(map(len, terms))
+    check(len(terms), _count(largest, range(1, largest)))
+    parts = {part for subset in wanted for part in combinations(subset, len(subset) - 1)}
+    inside = downward_closure(parts, lambda found: check(len(terms), found))
+    return terms, set(inside)
+
+
+def _count(n_features: int, sizes: Iterable[int]) -> int:
+    """Return the number of subsets of these sizes, as far as anyone has memory for them."""
+    return min(sum(comb(n_features, size) for size in sizes), _COUNTED)
+
+
+def _check_terms(
+    given: SampledBackground, n_points: int, memory_budget: int, n_terms: int, n_kept: int
+) -> None:
+    """Refuse the values of more terms than fit."""
+    n_rows = given.rows.n_rows
+    check_budget(
+        8 * n_points * n_rows * given.box.n_outputs * (n_kept + 4)
+        + _BYTES_A_TERM * (n_terms + n_kept),
+        memory_budget,
+        f"the values of at least {n_terms} terms at {n_points} points and {n_rows} background rows",
+        "Ask for a smaller order or background_size, name the interactions that you need, or "
+        "raise memory_budget.",
+    )
 
 
 def _differences(

@@ -44,10 +44,10 @@ def tables_anova(
     report: ProgressReport,
 ) -> Decomposition:
     """Return the terms of a model of tables; see `partial_dependence_anova`."""
-    kept = named_subsets(parsed, interactions)
+    kept = named_subsets(parsed.features, interactions, order)
     cuts = table_cuts(parsed)
     given = read_background(parsed, X, background, sample_weight, cuts, missing_cells)
-    check = check_against_library(model, parsed, X, given.points)
+    check = check_against_library(model, parsed, X)
     subsets = downward_closure(term.features for term in parsed.terms)
     axes = {subset: given.grid.subset_axes(subset) for subset in subsets}
     check_memory(axes.values(), parsed.n_outputs, memory_budget)

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify.certificate import Certificate
-from treepurify.columns import Columns, read_columns
+from treepurify.columns import Columns, check_known_categories, read_columns
 from treepurify.components import (
     Component,
     EachTable,
@@ -90,11 +90,11 @@ def trees_anova(
     report: ProgressReport,
 ) -> Decomposition:
     """Return the terms of an ensemble; see `partial_dependence_anova`."""
-    subsets = named_subsets(parsed, interactions)
+    subsets = named_subsets(parsed.features, interactions, order)
     given = read_background(
         parsed, X, background, sample_weight, ensemble_cuts(parsed), missing_cells
     )
-    check = check_against_library(model, parsed, X, given.points)
+    check = check_against_library(model, parsed, X)
     boxes = leaf_boxes(parsed, given.grid)
     depth = max((len(subset) for subset in boxes.subsets), default=0)
     most = depth if order is None else min(order, depth)
@@ -132,6 +132,7 @@ def read_background(
         own = read_columns(background, parsed.features, match_names=names)
     if own.n_rows == 0:
         raise InvalidInputError("background has no rows; pass the rows to average over")
+    check_known_categories(own)
     weights = row_weights(own, Empirical(), sample_weight)
     grid, rows = make_grid(
         points, parsed.features, cuts, match_names=names, missing_cells=missing_cells

@@ -33,14 +33,9 @@ def purify_by_projection(given: DeepModel, tolerance: float) -> Decomposition:
     ``diagnostics["projection"]["r_squared"]`` is the share of the model's variance that the
     components explain.
     """
-    order = 2 if given.order is None else given.order
     share = uniform_share(given.weighting)
-    if order > _MOST_ORDER or (share > 0 and order > 2) or given.columns is None:
-        raise InvalidInputError(
-            f"the projection route keeps components of up to {_MOST_ORDER} features apart (2 with "
-            f'weights="laplace"), not {order}: ask for a smaller order'
-        )
-    if given.rows is None:
+    order = _checked_order(given.order, 2 if share > 0 else _MOST_ORDER)
+    if given.rows is None or given.columns is None:
         raise InvalidInputError("the projection route needs rows: pass X")
     matrix = row_matrix(given.columns, given.memory_budget)
     projection = project_trees(
@@ -82,6 +77,17 @@ def purify_by_projection(given: DeepModel, tolerance: float) -> Decomposition:
         "tolerance": projection.tolerance,
     }
     return _with_remainder(d, given, projection.margin, facts, rows_only=share == 0)
+
+
+def _checked_order(order: int | None, most: int) -> int:
+    if order is not None and order <= most:
+        return order
+    asked = "all that occur (order=None)" if order is None else f"{order}"
+    raise InvalidInputError(
+        f"features depend on each other, so the trees are projected on components of up to {most} "
+        f"features, not {asked}: ask for order=2, and what lies above is the remainder; or for "
+        'weights="independent", or method="exact" where its tables fit, which keep every order'
+    )
 
 
 def _uniform_margins(given: DeepModel) -> dict[int, Array]:

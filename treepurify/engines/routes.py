@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from math import prod
 from typing import Literal, get_args
 
-import numpy as np
-
 from treepurify.engines.layout import Layout, closed_subsets
 from treepurify.errors import InvalidInputError, MemoryBudgetError
 from treepurify.grids.grid import Subset
@@ -59,14 +57,20 @@ def check_method(method: Method) -> None:
 
 
 def choose_route(
-    method: Method, layout: Layout, weighting: Weighting, n_outputs: int, memory_budget: int
+    method: Method,
+    layout: Layout,
+    weighting: Weighting,
+    order: int | None,
+    n_outputs: int,
+    memory_budget: int,
 ) -> Route:
     """Return the route of a model.
 
     On request the one asked for. Otherwise: the union grid where no path tests more than
     two features; the closed form where features are independent; the union grid where it
     fits the memory budget and no table has more cells than there are rows; and else, where
-    the measure has rows, the projection of each tree.
+    the measure has rows, the projection of each tree. The projection keeps low orders only:
+    where all are asked for (order None), it is the union grid.
 
     Raises
     ------
@@ -95,6 +99,8 @@ def choose_route(
         return "exact"
     if weighting.is_product:
         return "closed-form"
+    if order is None:
+        return "exact"
     fits = _fits_union_grid(layout, layout.boxes.subsets, n_outputs, memory_budget)
     return "exact" if fits or not has_rows(weighting) else "projection"
 
@@ -127,4 +133,4 @@ def has_rows(weighting: Weighting) -> bool:
 
 def uniform_share(weighting: Weighting) -> float:
     """Return the share of the uniform distribution in a weighting with rows."""
-    return float(np.clip(weighting.smoothing, 0, 1)) if isinstance(weighting, Laplace) else 0.0
+    return weighting.smoothing if isinstance(weighting, Laplace) else 0.0

@@ -24,6 +24,9 @@ __all__ = ["purify_tensors"]
 
 Tensors = Mapping[Subset | int, npt.ArrayLike]
 
+# Relative to the largest mass: what sums in another order leave, and much less than a real change.
+_SAME_MASS = 1e-9
+
 
 def purify_tensors(
     tensors: Tensors,
@@ -66,7 +69,8 @@ def purify_tensors(
     Raises
     ------
     InvalidInputError
-        If shapes do not fit each other, or weights are negative, not finite or all zero.
+        If shapes do not fit each other, or weights are negative, not finite or all zero, or
+        tables of them are no margins of one joint mass.
 
     Examples
     --------
@@ -118,7 +122,11 @@ def _read_tensors(tensors: Tensors, *, multiple: bool) -> dict[Subset, npt.NDArr
     arrays: dict[Subset, npt.NDArray[np.float64]] = {}
     outputs = set()
     for key, values in tensors.items():
-        subset = (key,) if isinstance(key, int) else tuple(key)
+        subset = tuple(key) if isinstance(key, tuple | list) else (key,)
+        if not all(isinstance(j, int | np.integer) for j in subset):
+            raise InvalidInputError(
+                f"tensors are keyed by the positions of their features, such as (0, 1), got {key!r}"
+            )
         array = np.asarray(values, dtype=np.float64)
         array = array if multiple else array[..., None]
         if array.ndim != len(subset) + 1 or len(set(subset)) != len(subset) or not subset:
@@ -161,7 +169,9 @@ def _grid(
         n_features = max(n_features, joint.ndim)
         for j in range(joint.ndim):
             sizes.setdefault(j, joint.shape[j])
-    names = list(feature_names) if feature_names else [f"x{j}" for j in range(n_features)]
+    names = [f"x{j}" for j in range(n_features)]
+    if feature_names is not None:
+        names = [str(name) for name in feature_names]
     specs = tuple(
         FeatureSpec(names[j], "categorical", n_codes=sizes.get(j, 1)) for j in range(n_features)
     )
@@ -185,11 +195,47 @@ def _mass(weights: Any, grid: Grid, subsets: list[Subset]) -> tuple[MassTables, 
 
 
 def _margins(weights: Tensors, grid: Grid, subsets: list[Subset]) -> MassTables:
+    """Return the margins on the subsets of the given tables, which must agree on them."""
+    given = _read_masses(weights, grid)
+    holders: dict[int, set[Subset]] = {j: set() for j in range(grid.n_features)}
+    for source in given:
+        for j in source:
+            holders[j].add(source)
+    tables: MassTables = {}
+    for subset in _by_size({*subsets, *given}):
+        around = _by_size(set.intersection(*(holders[j] for j in subset)))
+        if not around:
+            raise InvalidInputError(f"no weights for the features {subset}")
+        tables[subset] = _margin(given, around[0], subset)
+        for source in around[1:]:
+            difference = np.max(np.abs(_margin(given, source, subset) - tables[subset]))
+            if difference > _SAME_MASS * np.max(tables[subset]):
+                raise InvalidInputError(
+                    f"the weights of {around[0]} and of {source} are no margins of one joint mass: "
+                    f"scaled to a total of one, what they give the cells of {subset} differs by up "
+                    f"to {difference:.3g}. Sum both from the same table; one whose features are "
+                    "all in a larger one can be left out"
+                )
+    return {subset: tables[subset] for subset in subsets}
+
+
+def _by_size(subsets: set[Subset]) -> list[Subset]:
+    return sorted(subsets, key=lambda subset: (len(subset), subset))
+
+
+def _read_masses(weights: Tensors, grid: Grid) -> MassTables:
     given: MassTables = {}
     for key, table in weights.items():
         subset = (key,) if isinstance(key, int) else tuple(key)
         turn = np.argsort(subset)
         ordered = tuple(int(subset[i]) for i in turn)
+        features = set(ordered)
+        is_set = bool(features) and len(features) == len(ordered)
+        if not is_set or ordered in given or not features <= set(range(grid.n_features)):
+            raise InvalidInputError(
+                "weights take one table for each set of features of the tensors, 0 to "
+                f"{grid.n_features - 1}; got {[*weights]}"
+            )
         array = np.asarray(table, dtype=np.float64)
         if array.ndim != len(subset) or array.transpose(turn).shape != grid.shape(ordered):
             raise InvalidInputError(
@@ -197,12 +243,9 @@ def _margins(weights: Tensors, grid: Grid, subsets: list[Subset]) -> MassTables:
                 f"have shape {grid.shape(ordered)}"
             )
         given[ordered] = normalised(array.transpose(turn), f"the weights of {key!r}")
-    tables: MassTables = {}
-    for subset in subsets:
-        around = [s for s in sorted(given, key=len) if set(subset) <= set(s)]
-        if not around:
-            raise InvalidInputError(f"no weights for the features {subset}")
-        source = around[0]
-        dropped = tuple(i for i, j in enumerate(source) if j not in subset)
-        tables[subset] = given[source].sum(axis=dropped)
-    return tables
+    return given
+
+
+def _margin(given: MassTables, source: Subset, subset: Subset) -> npt.NDArray[np.float64]:
+    dropped = tuple(i for i, j in enumerate(source) if j not in subset)
+    return np.asarray(given[source].sum(axis=dropped))

@@ -77,7 +77,8 @@ def purify(
         The distribution of the features: of the rows themselves; mixed half and half with
         the uniform one; equal mass a cell; or the product of the rows' margins.
     order : int or None
-        Largest number of features of a component that is kept apart; all that occur for None.
+        Largest number of features of a component that is kept apart; all that occur for None,
+        which the projection cannot give (see `method`).
         The sum of all larger ones is `Decomposition.remainder`, so that nothing is hidden.
     interactions : sequence of tuple of (str or int), or int, optional
         The interactions that are kept apart, such as ``[("age", "hours")]``; all up to
@@ -95,8 +96,9 @@ def purify(
         is projected on functions of up to `order` features over its own cuts, and the sum is
         purified exactly. ``"mass-moving"``: the paper's algorithm with its history.
         ``"auto"`` takes the first of these that fits: exact where no path tests more than
-        two features; the closed form under a product measure; exact within the memory
-        budget and where no table has more cells than there are rows; the projection.
+        two features; the closed form under a product measure; exact where `order` is None;
+        exact within the memory budget and where no table has more cells than there are rows;
+        the projection.
         ``diagnostics["method"]`` says which.
     resolution : {"auto", "union", "term"}
         For EBMs, whose terms have bins of their own. ``"union"``: all components live on the
@@ -149,10 +151,10 @@ def purify(
     layout = lay_out(
         parsed, columns, own_weights, weighting, resolution, missing_cells, memory_budget
     )
-    route = choose_route(method, layout, weighting, parsed.n_outputs, memory_budget)
-    check = check_against_library(model, parsed, X, columns)
+    route = choose_route(method, layout, weighting, order, parsed.n_outputs, memory_budget)
+    check = check_against_library(model, parsed, X)
     subsets, chosen = kept_interactions(
-        parsed, interactions, columns, own_weights, weighting, report
+        parsed, interactions, order, columns, own_weights, weighting, report, memory_budget
     )
     facts = _facts(parsed, layout, route) | chosen
     setting = Setting(

@@ -1,0 +1,76 @@
+"""What cannot fit into memory is refused before it is listed, what can is not listed slowly."""
+
+import numpy as np
+import pytest
+from sklearn.ensemble import RandomForestRegressor
+
+import treepurify as tp
+from tests.reference.ensembles import random_ensemble
+
+ROWS = np.random.default_rng(0).normal(size=(40, 500))
+
+
+def product(rows):
+    return rows[:, 0] * rows[:, 1]
+
+
+@pytest.mark.parametrize("engine", [tp.hooker_anova, tp.partial_dependence_anova])
+@pytest.mark.parametrize("order", [2, 3])
+def test_too_many_interactions_are_refused(engine, order):
+    with pytest.raises(tp.MemoryBudgetError, match="name the interactions that you need"):
+        engine(product, ROWS, order=order, memory_budget=1 << 20, progress=False)
+
+
+def test_terms_of_every_order_are_counted_and_not_listed():
+    with pytest.raises(tp.MemoryBudgetError, match="smaller order"):
+        tp.partial_dependence_anova(product, ROWS, order=None, progress=False)
+    with pytest.raises(tp.MemoryBudgetError, match="smaller order"):
+        tp.partial_dependence_anova(
+            product, ROWS[:2], order=None, interactions=[range(40)], progress=False
+        )
+
+
+def test_points_and_tables_are_counted_before_a_function_is_called():
+    called = []
+
+    def counted(rows):
+        called.append(len(rows))
+        return product(rows)
+
+    rows = np.random.default_rng(1).integers(0, 2, size=(2000, 12)).astype(float)
+    with pytest.raises(tp.MemoryBudgetError, match="66 tables to 2000 points"):
+        tp.hooker_anova(counted, rows, memory_budget=1 << 20, progress=False)
+    assert max(called) < 2000
+
+
+def test_named_interactions_inside_others_are_fitted_with_these():
+    rows = np.random.default_rng(2).integers(0, 3, size=(300, 4)).astype(float)
+    options = {"order": 3, "progress": False}
+    alone = tp.hooker_anova(product, rows, interactions=[(0, 1, 2)], **options)
+    nested = tp.hooker_anova(product, rows, interactions=[(1, 2), (0, 1, 2), (0, 2)], **options)
+    assert set(nested) == set(alone)
+    for subset in alone:
+        np.testing.assert_array_equal(nested[subset].values, alone[subset].values)
+
+
+def test_deep_paths_are_refused_before_their_subsets_are_listed():
+    rng = np.random.default_rng(3)
+    rows = rng.normal(size=(1500, 40))
+    forest = RandomForestRegressor(n_estimators=3, random_state=0).fit(rows, rng.normal(size=1500))
+    with pytest.raises(tp.MemoryBudgetError, match="tables"):
+        tp.count_cells(forest, [rows])
+    with pytest.raises(tp.MemoryBudgetError, match="leaves"):
+        tp.count_cells(forest, [rows], memory_budget=10_000)
+
+
+def test_counts_are_those_of_the_rows():
+    rng = np.random.default_rng(4)
+    ensemble = random_ensemble(rng, n_features=3, n_trees=8, depth=3)
+    rows = rng.normal(size=(200, 3))
+    counts = tp.count_cells(ensemble, [rows[:50], rows[50:]])
+    for subset, table in counts.counts.items():
+        axes = counts.grid.axes
+        cells = [np.searchsorted(axes[j].cuts, rows[:, j], side="right") for j in subset]
+        expected = np.zeros(table.shape)
+        np.add.at(expected, tuple(cells), 1.0)
+        np.testing.assert_array_equal(table, expected)
