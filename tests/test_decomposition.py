@@ -7,6 +7,7 @@ from dataclasses import FrozenInstanceError
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.ensemble import GradientBoostingRegressor
 from sklearn.tree import DecisionTreeRegressor
 
 import treepurify as tp
@@ -55,10 +56,26 @@ def test_unknown_components_are_named():
         d[3]
     with pytest.raises(KeyError, match="no feature at position -1"):
         d[-1]
+    for position in (1.5, True, None):
+        with pytest.raises(KeyError, match="named or given by position, got"):
+            d[position]
     stump = tp.parse_model(DecisionTreeRegressor(max_depth=1).fit([[0.0, 0], [1, 1]], [0, 1]))
     alone = tp.purify(stump, np.array([[0.0, 0.0], [1.0, 1.0]]), progress=False)
     with pytest.raises(KeyError, match="no component 'x0 & x1'; the model has 'x"):
         alone["x0", "x1"]
+
+
+@pytest.mark.parametrize("engine", [tp.purify, tp.partial_dependence_anova])
+@pytest.mark.parametrize("order", [1, 2])
+def test_a_feature_named_twice_is_no_component(engine, order):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(100, 3))
+    model = GradientBoostingRegressor(max_depth=3, n_estimators=5, random_state=0)
+    d = engine(model.fit(X, X.prod(axis=1)), X, order=order, progress=False)
+    for key in (("x0", "x0"), (0, "x0"), ("x0", "x1", "x0")):
+        with pytest.raises(KeyError, match="each feature may be named once"):
+            d[key]
+        assert key not in d
 
 
 def test_components_above_the_order_are_found_in_the_remainder():
@@ -266,3 +283,44 @@ def test_foreign_files_and_other_versions(tmp_path):
 def test_a_file_that_is_not_there(tmp_path):
     with pytest.raises((tp.TreepurifyError, FileNotFoundError), match=r"absent"):
         tp.load(tmp_path / "absent")
+
+
+def test_contributions_are_refused_before_they_are_computed():
+    _, X, d = make(order=2)
+    with pytest.raises(tp.MemoryBudgetError, match="the contributions of"):
+        d.contributions(X, memory_budget=1000)
+    with pytest.raises(tp.MemoryBudgetError):
+        d.shapley_values(X, memory_budget=1000)
+
+
+def test_features_called_as_the_other_columns_are():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(100, 2)), columns=["intercept", "remainder"])
+    model = GradientBoostingRegressor(max_depth=3, n_estimators=5, random_state=0)
+    d = tp.purify(model.fit(X, X.prod(axis=1)), X, order=1, progress=False)
+    table = d.contributions(X)
+    terms = ["intercept (feature)", "remainder (feature)"]
+    assert list(table) == ["intercept", *terms, "remainder"]
+    np.testing.assert_allclose(table.sum(axis=1), model.predict(X), atol=1e-12)
+    np.testing.assert_allclose(table["intercept"], d.intercept[0])
+
+
+def test_terms_that_are_not_determined_are_named():
+    tensors = {(0, 1): np.array([[0.0, 1.0], [2.0, 5.0]]), (0, 2): np.array([[1.0, 0], [0, 0]])}
+    weights = {(0, 1): np.eye(2) / 2, (0, 2): np.full((2, 2), 0.25)}
+    own = tp.purify_tensors(tensors, weights, feature_names=["a", "b", "c"])
+    assert own.certificate.unidentified_terms == ("a & b",)
+    assert ", in a & b: of all effects that fit" in str(own.certificate)
+
+
+@pytest.mark.parametrize("factor", [1e-300, 1e160])
+def test_very_large_and_very_small_margins(factor):
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 3, size=(60, 2))
+    table = factor * rng.normal(size=(3, 3))
+    joint = np.zeros((3, 3))
+    np.add.at(joint, (X[:, 0], X[:, 1]), 1 / 60)
+    with np.errstate(over="ignore"):
+        d = tp.purify_tensors({(0, 1): table}, joint)
+    parts = d[0].values[:, None] + d[1].values[None, :] + d[0, 1].values + d.intercept
+    np.testing.assert_allclose(parts[..., 0], table, rtol=1e-9, atol=1e-12 * factor)

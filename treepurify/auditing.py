@@ -1,6 +1,7 @@
 """Audit a trained model: purify it under several measures and rank what stands out."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ def audit(
     order: int | None = 2,
     sample_weight: npt.ArrayLike | None = None,
     feature_names: Sequence[str] | None = None,
-    measures: Sequence[str] = _OTHER_MEASURES,
+    measures: Sequence[str] | None = None,
     n_bootstrap: int = 10,
     seed: int = 0,
     threshold: float = 0.01,
@@ -55,8 +56,10 @@ def audit(
         Weight of each row.
     feature_names : sequence of str, optional
         Names of the features.
-    measures : sequence of str
-        Other measures to purify under; see `purify`.
+    measures : sequence of str, optional
+        Other measures to purify under; see `purify`. By default ``"laplace"``, ``"uniform"``
+        and ``"independent"``, but for those that cannot reach `order` for this model:
+        ``diagnostics["measures_left_out"]`` of the result's decomposition says which, and why.
     n_bootstrap : int
         Number of times the rows are drawn again with replacement. The model stays the same:
         this is the instability of its effects, not of its training. 0 leaves it out.
@@ -93,7 +96,8 @@ def audit(
         raise InvalidInputError("an audit needs the rows that stand for the distribution: pass X")
     parsed = parse_model(model)
     report = progress_report(progress)
-    steps = 1 + len(measures) + n_bootstrap
+    wanted = _OTHER_MEASURES if measures is None else tuple(measures)
+    steps = 1 + len(wanted) + n_bootstrap
 
     def purified(step: int, rows: Any, weights: str, row_weights: Any) -> Decomposition:
         report("auditing", step, steps)
@@ -108,16 +112,24 @@ def audit(
         )
 
     d = purified(0, X, "empirical", sample_weight)
-    others = {
-        measure: purified(
-            step, X, measure, sample_weight if as_weighting(measure).needs_rows else None
-        )
-        for step, measure in enumerate(measures, start=1)
-    }
+    others: dict[str, Decomposition] = {}
+    left_out: dict[str, str] = {}
+    for step, measure in enumerate(wanted, start=1):
+        own_weights = sample_weight if as_weighting(measure).needs_rows else None
+        try:
+            others[measure] = purified(step, X, measure, own_weights)
+        except InvalidInputError as error:
+            # The rows and the order were good for the measure of the rows: this one does not
+            # reach the order. Who named it is told so.
+            if measures is not None:
+                raise
+            left_out[measure] = str(error)
+    if left_out:
+        d = replace(d, diagnostics={**d.diagnostics, "measures_left_out": left_out})
     rng = np.random.default_rng(seed)
     given = _given_weights(d, sample_weight)
     squares: dict[Subset, Array] = {}
-    for step in range(1 + len(measures), steps):
+    for step in range(1 + len(wanted), steps):
         drawn = rng.multinomial(len(given), given / given.sum()).astype(np.float64)
         sample = purified(step, X, "empirical", drawn)
         _add_squares(squares, d, sample)

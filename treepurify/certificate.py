@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 __all__ = ["Certificate"]
 
+_MOST_NAMES = 6
+
 
 @dataclass(frozen=True)
 class Certificate:
@@ -40,6 +42,8 @@ class Certificate:
     unidentified : int
         Directions of lower effects that the cells with mass do not determine, summed over
         the tensors in which they were counted.
+    unidentified_terms : tuple of str
+        The tensors in which there are any.
     uncounted : int
         Tensors in which those directions were not counted, for size.
     empty_slices : int
@@ -66,6 +70,7 @@ class Certificate:
     solver_error: float
     converged: bool
     note: str = ""
+    unidentified_terms: tuple[str, ...] = ()
 
     @property
     def is_exact(self) -> bool:
@@ -80,6 +85,11 @@ class Certificate:
     def __str__(self) -> str:
         """Return the certificate in plain words, one line a fact."""
         return "\n".join(self.sentences())
+
+    def _where(self) -> str:
+        names = self.unidentified_terms
+        more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+        return f", in {', '.join(names[:_MOST_NAMES])}{more}" if names else ""
 
     def sentences(self) -> list[str]:
         """Return the certificate in plain words, one sentence a fact."""
@@ -108,8 +118,8 @@ class Certificate:
             )
             lines.append(
                 f"{self.unidentified} {directions} not determined by the data (the support falls "
-                "into separate blocks, or features are functions of others): of all effects that "
-                "fit, those of least norm were taken."
+                "into separate blocks, or features are functions of others)"
+                f"{self._where()}: of all effects that fit, those of least norm were taken."
             )
         if self.uncounted:
             tensors = "tensor" if self.uncounted == 1 else "tensors"

@@ -3,11 +3,13 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from math import prod
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from treepurify.budget import DEFAULT_BUDGET, check_budget
 from treepurify.certificate import Certificate
 from treepurify.columns import Columns
 from treepurify.components import (
@@ -129,7 +131,7 @@ class Decomposition:
 
     def term_name(self, subset: Subset) -> str:
         """Return the name of a component, such as ``"age & hours"``."""
-        return " & ".join(self.feature_names[j] for j in subset)
+        return " & ".join(self.inputs.features[j].name for j in subset)
 
     def __getitem__(self, key: str | int | tuple[str | int, ...]) -> Component:
         """Return the component of one feature or of several, by name or position."""
@@ -192,34 +194,53 @@ class Decomposition:
             total += values
         return total
 
-    def contributions(self, X: Any) -> "pd.DataFrame":
+    def contributions(self, X: Any, *, memory_budget: int = DEFAULT_BUDGET) -> "pd.DataFrame":
         """Return what each component adds to the margin of each row.
 
         Parameters
         ----------
         X : array_like or table of shape (n_rows, n_features)
             The rows.
+        memory_budget : int
+            Bytes that the table may take.
 
         Returns
         -------
         DataFrame of shape (n_rows, 1 + n_components [+ 1])
             Columns ``"intercept"``, one a component, and ``"remainder"`` where there is one;
             for several outputs the columns are ``(output, term)`` pairs. Rows sum to the
-            margin. The index is that of `X` where it has one.
+            margin. The index is that of `X` where it has one. A feature that is called
+            ``"intercept"`` or ``"remainder"`` has `` (feature)`` appended.
+
+        Raises
+        ------
+        MemoryBudgetError
+            If the table would not fit.
         """
         import pandas as pd
 
         columns = self.inputs.columns(X)
-        parts = [np.tile(self.intercept, (columns.n_rows, 1)), *self._evaluate_all(columns)]
-        names = ["intercept", *(self.term_name(s) for s in self.components)]
+        terms = [self.term_name(s) for s in self.components]
+        taken = ("intercept", "remainder")
+        names = ["intercept", *(f"{name} (feature)" if name in taken else name for name in terms)]
         names += ["remainder"] * (self.remainder is not None)
-        stacked = np.stack(parts, axis=1)
+        shape = (self.n_outputs, len(names), columns.n_rows)
+        check_budget(
+            8 * prod(shape),
+            memory_budget,
+            f"the contributions of {len(names)} terms on {columns.n_rows} rows",
+            "Ask for fewer rows at a time, or raise memory_budget.",
+        )
+        table = np.empty(shape)
+        table[:, 0] = self.intercept[:, None]
+        for position, values in enumerate(self._evaluate_all(columns), start=1):
+            table[:, position] = values.T
         index = X.index if isinstance(X, pd.DataFrame) else None
-        if self.n_outputs == 1:
-            return pd.DataFrame(stacked[:, :, 0], columns=names, index=index)
-        labels = pd.MultiIndex.from_product([self.output_names, names], names=["output", "term"])
-        table = stacked.transpose(0, 2, 1).reshape(columns.n_rows, -1)
-        return pd.DataFrame(table, columns=labels, index=index)
+        labels: Any = names
+        if self.n_outputs > 1:
+            both = [self.output_names, names]
+            labels = pd.MultiIndex.from_product(both, names=["output", "term"])
+        return pd.DataFrame(table.reshape(-1, columns.n_rows).T, columns=labels, index=index)
 
     def importance(self) -> "pd.DataFrame":
         """Return how much each component matters, the largest variance first.
@@ -291,9 +312,12 @@ class Decomposition:
         if self.remainder is None:
             return np.ones(self.n_outputs)
         columns = self.inputs.columns(X)
-        variance = self.evaluate(columns).var(axis=0)
-        rest = np.mean(self.remainder.evaluate(columns) ** 2, axis=0)
-        return np.asarray(1.0 - rest / np.where(variance > 0, variance, 1.0))
+        total = np.tile(self.intercept, (columns.n_rows, 1))
+        rest = np.zeros_like(total)
+        for rest in self._evaluate_all(columns):  # the last one is the remainder
+            total += rest
+        variance = total.var(axis=0)
+        return np.asarray(1.0 - np.mean(rest**2, axis=0) / np.where(variance > 0, variance, 1.0))
 
     def verify(self, model: Any, X: Any) -> "Verification":
         """Compare the decomposition with a model on every row of `X`.
@@ -315,13 +339,15 @@ class Decomposition:
 
         return verify(self, model, X)
 
-    def shapley_values(self, X: Any) -> "ShapleyValues":
+    def shapley_values(self, X: Any, *, memory_budget: int = DEFAULT_BUDGET) -> "ShapleyValues":
         """Split each component evenly among its features, on each row.
 
         Parameters
         ----------
         X : array_like or table of shape (n_rows, n_features)
             The rows.
+        memory_budget : int
+            Bytes that the values may take.
 
         Returns
         -------
@@ -330,10 +356,15 @@ class Decomposition:
         """
         from treepurify.shapley.values import shapley_values
 
-        return shapley_values(self, X)
+        return shapley_values(self, X, memory_budget=memory_budget)
 
     def shapley_interactions(
-        self, X: Any, *, order: int = 2, index: "InteractionIndex" = "k-SII"
+        self,
+        X: Any,
+        *,
+        order: int = 2,
+        index: "InteractionIndex" = "k-SII",
+        memory_budget: int = DEFAULT_BUDGET,
     ) -> "ShapleyInteractions":
         """Give the effects on each row to groups of at most `order` features.
 
@@ -345,6 +376,8 @@ class Decomposition:
             Largest size of a group.
         index : {"k-SII", "SII", "STII", "components"}
             The interaction index.
+        memory_budget : int
+            Bytes that the values may take.
 
         Returns
         -------
@@ -353,7 +386,7 @@ class Decomposition:
         """
         from treepurify.shapley.interactions import shapley_interactions
 
-        return shapley_interactions(self, X, order=order, index=index)
+        return shapley_interactions(self, X, order=order, index=index, memory_budget=memory_budget)
 
     def save(self, path: "str | Path") -> None:
         """Write the decomposition to one file; `treepurify.load` reads it back.
@@ -384,10 +417,14 @@ class Decomposition:
                 if part not in names:
                     raise KeyError(f"no feature {part!r}; features are {', '.join(names[:20])}")
                 positions.append(names.index(part))
-            else:
-                if not 0 <= int(part) < len(names):
-                    raise KeyError(f"no feature at position {part}; there are {len(names)}")
-                positions.append(int(part))
+                continue
+            if isinstance(part, bool) or not isinstance(part, int | np.integer):
+                raise KeyError(f"features are named or given by position, got {part!r}")
+            if not 0 <= part < len(names):
+                raise KeyError(f"no feature at position {part}; there are {len(names)}")
+            positions.append(int(part))
+        if len(set(positions)) < len(positions):
+            raise KeyError(f"each feature may be named once, got {key!r}")
         return tuple(sorted(positions))
 
     def _evaluate_all(self, columns: Columns) -> Iterator[Array]:

@@ -10,6 +10,7 @@ from sklearn.ensemble import GradientBoostingRegressor
 import treepurify as tp
 from treepurify.analysis.audit import Evidence, audit_decompositions
 from treepurify.analysis.findings import KINDS
+from treepurify.analysis.support_findings import instabilities
 from treepurify.auditing import audit
 
 glassbox = pytest.importorskip("interpret.glassbox")
@@ -201,6 +202,19 @@ def test_row_weights_reach_the_measures_that_count_rows(X):
         pd.testing.assert_frame_equal(comparison.terms, tp.compare(d, other).terms)
 
 
+def test_tables_are_listed_once_for_all_effects(X, monkeypatch):
+    model = xgboost.XGBRegressor(n_estimators=20, max_depth=2, n_jobs=1).fit(X, X["a"] * X["b"])
+    d = tp.purify(model, X, progress=False)
+    spread = {s: np.ones(c.mass.shape)[..., None] for s, c in d.tensor_components().items()}
+    listed, known = [], tp.Decomposition.tensor_components
+    monkeypatch.setattr(
+        tp.Decomposition, "tensor_components", lambda d: listed.append(1) or known(d)
+    )
+    assert len(instabilities(d, spread, 5, 0.01)) == len(spread)
+    # Once here, and once for the variance of the model.
+    assert len(listed) <= 2
+
+
 def test_findings_as_a_table(X):
     model = xgboost.XGBRegressor(n_estimators=20, max_depth=2, n_jobs=1).fit(X, X["a"] * X["b"])
     audited = audit(model, X, n_bootstrap=0, progress=False)
@@ -223,6 +237,51 @@ def test_deep_models_are_audited_through_order_two(X):
     assert audited.before_after is None
     assert max(map(len, audited.decomposition)) == 2
     assert not found(audited, "hidden effect")
+
+
+def test_effects_above_the_order_of_the_audit_are_left_out(X):
+    """Components of every order, and a finding only where the measure of the rows has one."""
+    model = xgboost.XGBRegressor(n_estimators=8, max_depth=4, n_jobs=1)
+    model.fit(X, X["a"] * X["b"] * X["c"] + X["d"])
+    audited = audit(model, X, order=None, n_bootstrap=0, measures=["independent"], progress=False)
+    d = audited.decomposition
+    assert max(map(len, audited.comparisons["independent"].subsets)) > 2
+    assert {finding.subset for finding in audited.findings} <= set(d.components)
+
+
+def test_measures_that_cannot_reach_the_order_are_named(X):
+    # Few cells, but those of four features are more than the rows: each tree is projected.
+    X = X.head(300).mul(2).round()
+    model = xgboost.XGBRegressor(n_estimators=10, max_depth=4, n_jobs=1)
+    model.fit(X, X["a"] * X["b"] * X["c"] * X["d"] + X["d"])
+    audited = audit(model, X, order=3, n_bootstrap=1, progress=False)
+    assert list(audited.comparisons) == ["uniform", "independent"]
+    left_out = audited.decomposition.diagnostics["measures_left_out"]
+    assert list(left_out) == ["laplace"]
+    assert "up to 2 features, not 3" in left_out["laplace"]
+    with pytest.raises(tp.InvalidInputError, match="up to 2 features, not 3"):
+        audit(model, X, order=3, n_bootstrap=0, measures=["laplace"], progress=False)
+    complete = audit(model, X, n_bootstrap=0, progress=False)
+    assert "measures_left_out" not in complete.decomposition.diagnostics
+
+
+def test_a_feature_may_be_called_like_an_interaction():
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=(2, 600))
+    rows = np.stack([a, b, a + 0.2 * rng.normal(size=600)], axis=1)
+    model = GradientBoostingRegressor(n_estimators=30, max_depth=2, random_state=0)
+    model.fit(rows, a * b + 2 * a * rows[:, 2])
+    plain, same = (
+        audit(model, rows, feature_names=["a", "b", name], n_bootstrap=0, progress=False).findings
+        for name in ("c", "a & b")
+    )
+    assert ("measure", (2,)) in [(finding.kind, finding.subset) for finding in plain]
+    for first, second in zip(plain, same, strict=True):
+        assert (first.kind, first.subset, first.output) == (
+            second.kind,
+            second.subset,
+            second.output,
+        )
 
 
 def test_options_that_cannot_be(X):

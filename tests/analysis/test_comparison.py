@@ -200,14 +200,36 @@ def test_what_cannot_be_compared(measures, data):
         compare(a, other)
     with pytest.raises(tp.InvalidInputError, match="pass X"):
         compare(a, b, sample_weight=np.ones(len(X)))
-    with pytest.raises(tp.InvalidInputError, match="sample_weight must be 400 numbers"):
+    with pytest.raises(tp.InvalidInputError, match="sample_weight must be 400 finite numbers"):
         compare(a, b, X, sample_weight=np.ones(3))
+    for wrong in (np.inf, np.nan, -1.0):
+        with pytest.raises(tp.InvalidInputError, match=f"finite numbers, none .* {wrong}"):
+            compare(a, b, X, sample_weight=[wrong, *np.ones(399)])
+    with pytest.raises(tp.InvalidInputError, match="one positive"):
+        compare(a, b, X, sample_weight=np.zeros(400))
     with pytest.raises(tp.InvalidInputError, match="names must be two"):
         compare(a, b, names=["one"])
     classes = GradientBoostingClassifier(n_estimators=2, max_depth=2, random_state=0)
     three = tp.purify(classes.fit(X, np.digitize(y, [-0.5, 0.5])), X)
     with pytest.raises(tp.InvalidInputError, match="1 and 3 outputs"):
         compare(a, three, X)
+
+
+def test_only_ratios_of_weights_count(measures, data):
+    """Also where their sum is too large for a number."""
+    a, b = measures
+    X, _ = data
+    weights = np.random.default_rng(3).integers(1, 4, size=400).astype(float)
+    small = compare(a, b, X, sample_weight=weights)
+    large = compare(a, b, X, sample_weight=weights * 2.0**1021)
+    pd.testing.assert_frame_equal(small.terms, large.terms)
+
+
+def test_rows_of_the_table_know_their_features(measures):
+    a, b = measures
+    compared = compare(a, b)
+    assert [a.term_name(subset) for subset in compared.subsets] == list(compared.terms["term"])
+    assert list(map(len, compared.subsets)) == list(compared.terms["order"])
 
 
 def test_constant_models(data):

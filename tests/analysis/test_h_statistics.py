@@ -9,7 +9,8 @@ from sklearn.svm import SVR
 from tests.reference.ensembles import random_ensemble
 from tests.reference.partial_dependence import dependence
 from treepurify.engines.h_statistics import h_statistics
-from treepurify.errors import InvalidInputError, MemoryBudgetError
+from treepurify.errors import InvalidInputError, MemoryBudgetError, ModelMismatchError
+from treepurify.models.ebm import raw_margin
 from treepurify.models.parse import parse_model
 
 
@@ -136,7 +137,8 @@ def test_a_tree_and_the_same_tree_as_a_function_agree_with_their_intervals():
     assert {"low", "high"} <= set(exact.pairs().columns)
 
 
-def test_ebm():
+@pytest.fixture(scope="module")
+def ebm():
     from interpret.glassbox import ExplainableBoostingRegressor
 
     rng = np.random.default_rng(4)
@@ -144,11 +146,52 @@ def test_ebm():
     y = rows[:, 0] * rows[:, 1] + rows[:, 2]
     model = ExplainableBoostingRegressor(
         interactions=2, max_rounds=30, n_jobs=1, outer_bags=2, max_bins=12
-    ).fit(rows, y)
-    weights = rng.random(150)
+    )
+    return model.fit(rows, y), rows
+
+
+def test_ebm(ebm):
+    model, rows = ebm
+    weights = np.random.default_rng(5).random(150)
     h = h_statistics(model, rows, sample_weight=weights, bootstrap=3)
     assert_equal_to_definition(h, definition(model.predict, rows, weights), 1e-9)
     assert np.isfinite(h.pairs()["purified_share"]).all()
+
+
+def test_an_ebm_is_checked_against_its_library(ebm, monkeypatch):
+    model, rows = ebm
+    h = h_statistics(model, rows, purified=False)
+    assert h.diagnostics["margin_error"] < 1e-9
+    assert h.diagnostics["note"] == ""
+    known = raw_margin
+
+    def shifted(model, X):
+        return known(model, X) + 1.0
+
+    def refusing(model, X):
+        raise RuntimeError("no such device")
+
+    monkeypatch.setattr("treepurify.models.ebm.raw_margin", shifted)
+    with pytest.raises(ModelMismatchError, match="differs from the library"):
+        h_statistics(model, rows, purified=False)
+    monkeypatch.setattr("treepurify.models.ebm.raw_margin", refusing)
+    h = h_statistics(model, rows, purified=False)
+    assert h.diagnostics["margin_error"] is None
+    assert "RuntimeError: no such device" in h.diagnostics["note"]
+    assert "RuntimeError: no such device" in repr(h)
+    # Of a parsed model everyone knows that there is no library.
+    parsed = h_statistics(parse_model(model), rows, purified=False)
+    assert "no library" in parsed.diagnostics["note"]
+    assert "no library" not in parsed.measure
+
+
+def test_values_of_the_terms_of_an_ebm_are_counted(ebm):
+    model, rows = ebm
+    many = np.tile(rows, (20, 1))
+    needed = 8 * 3000 * (5 + 6 + 6)
+    h_statistics(model, many, purified=False, memory_budget=needed)
+    with pytest.raises(MemoryBudgetError, match="5 effects of up to 2 features on 3000 rows"):
+        h_statistics(model, many, purified=False, memory_budget=needed - 1)
 
 
 def test_weak_effects_are_flagged():

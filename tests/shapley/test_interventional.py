@@ -1,12 +1,14 @@
 """Interventional Shapley values of trees, against brute force and against shap."""
 
+import tracemalloc
+
 import numpy as np
 import pandas as pd
 import pytest
 
 import treepurify as tp
 from tests.cases import rows_beside_cuts
-from tests.reference.ensembles import random_ensemble
+from tests.reference.ensembles import complete_ensemble, random_ensemble
 from tests.shapley.truth import interventional_game, shapley_by_definition
 from treepurify.shapley import twigs
 from treepurify.shapley.interventional import interventional_shapley_values
@@ -154,6 +156,33 @@ def test_equal_to_shap(library):
     found = interventional_shapley_values(model, rows, background, progress=False)
     np.testing.assert_allclose(found.values[:, :, 0], expected, atol=1e-6)
     assert found.base[0] == pytest.approx(np.mean(model.predict(background)), abs=1e-6)
+
+
+def test_long_paths_keep_to_the_memory_budget(monkeypatch):
+    rng = np.random.default_rng(2)
+    ensemble = complete_ensemble(rng, n_features=16, depth=7, n_trees=1)
+    rows, background = rng.normal(size=(20, 16)), rng.normal(size=(1500, 16))
+    expected = interventional_shapley_values(ensemble, rows, background, progress=False)
+    # Every leaf is a long path of its own: 128 times 1500 patterns of 8 bytes.
+    monkeypatch.setattr(twigs, "_TWIG_BITS", 1)
+    monkeypatch.setattr("treepurify.shapley.interventional.TABLE_BITS", 4)
+    budget = 3 << 18
+    tracemalloc.start()
+    found = interventional_shapley_values(
+        ensemble, rows, background, memory_budget=budget, progress=False
+    )
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 1.1 * budget
+    np.testing.assert_allclose(found.values, expected.values, atol=1e-12)
+
+
+def test_tables_of_a_single_twig_must_fit():
+    rng = np.random.default_rng(3)
+    ensemble = complete_ensemble(rng, n_features=30, depth=8, n_trees=1)
+    rows = rng.normal(size=(5, 30))
+    with pytest.raises(tp.MemoryBudgetError, match="5 rows with 5 background rows"):
+        interventional_shapley_values(ensemble, rows, memory_budget=8 * 30 * 5 * 4)
 
 
 def test_labels_and_the_callers_table():

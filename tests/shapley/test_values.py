@@ -16,6 +16,7 @@ from tests.shapley.truth import (
 )
 from treepurify.effects.accumulate import ensemble_cuts
 from treepurify.grids.grid import make_grid
+from treepurify.shapley.values import shapley_values
 
 
 def purified(*, n_outputs=1, weights="empirical", order=None, n_features=4, seed=3):
@@ -172,6 +173,11 @@ def test_no_rows_and_bad_requests():
         d.shapley_interactions(X, order=0)
     with pytest.raises(tp.InvalidInputError, match="order=2"):
         d.shapley_interactions(X[:2], order=1).matrix()
+    # Four features, values and the rows themselves.
+    needed = 8 * len(X) * 4 * (d.n_outputs + 1)
+    assert shapley_values(d, X, memory_budget=needed).values.shape == (len(X), 4, d.n_outputs)
+    with pytest.raises(tp.MemoryBudgetError, match=f"Shapley values of {len(X)} rows"):
+        shapley_values(d, X, memory_budget=needed - 1)
 
 
 def test_a_constant_model_and_one_feature():

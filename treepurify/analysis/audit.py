@@ -90,6 +90,8 @@ class Audit:
             f"Audit of {len(d)} effects under the measure {d.measure}, from "
             f"{self.threshold:.1%} of the variance of the prediction."
         ]
+        for measure, reason in d.diagnostics.get("measures_left_out", {}).items():
+            lines.append(f"Not compared with the measure {measure}: {reason}.")
         if self.before_after is not None:
             orders = self.before_after.orders
             mains = orders.loc[orders["order"] == 1, ["share_first", "share_second"]].to_numpy()

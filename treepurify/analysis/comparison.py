@@ -12,6 +12,7 @@ from treepurify.analysis.regions import cells_in_words, runs_of_cells
 from treepurify.analysis.shared_cells import SideBySide, side_by_side
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
+from treepurify.grids.grid import Subset
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -56,6 +57,9 @@ class Comparison:
         the mass gives no joint distribution of all features.
     rank_agreement : float
         Spearman correlation of the deviations of the terms.
+    subsets : tuple of tuple of int
+        Features of each row of `terms`, as positions in the first decomposition: names joined
+        to one may be the name of another feature.
     """
 
     first: Decomposition
@@ -67,6 +71,7 @@ class Comparison:
     orders: "pd.DataFrame"
     shapley_ise: "pd.DataFrame"
     rank_agreement: float
+    subsets: tuple[Subset, ...]
 
     def verdict(self) -> list[str]:
         """Return what the comparison found, in sentences that can be quoted."""
@@ -148,7 +153,7 @@ def compare(
             for j in pair.subset:
                 share = (pair.first - pair.second) / len(pair.subset)
                 shapley[j] = shapley[j] + share if j in shapley else share
-    frame = _ranked(terms)
+    frame, subsets = _ranked(terms)
     return Comparison(
         a,
         b,
@@ -159,6 +164,7 @@ def compare(
         _orders_frame(frame),
         _ise_frame(a, shapley, weights),
         _spearman(frame["deviation_first"], frame["deviation_second"]),
+        subsets,
     )
 
 
@@ -200,6 +206,7 @@ def _term_rows(a: Decomposition, pair: SideBySide, smallest: Array) -> list[dict
         both = first[k] * second[k]
         rows.append(
             {
+                "subset": pair.subset,
                 "term": a.term_name(pair.subset),
                 "order": len(pair.subset),
                 "output": output,
@@ -247,16 +254,19 @@ def _sign_places(a: Decomposition, pair: SideBySide, smallest: Array) -> list[di
     return rows
 
 
-def _ranked(terms: list[dict[str, Any]]) -> "pd.DataFrame":
+def _ranked(terms: list[dict[str, Any]]) -> tuple["pd.DataFrame", tuple[Subset, ...]]:
+    """Return the rows, the largest distance first, and the features of each."""
     import pandas as pd
 
-    columns = ["term", "order", "output", "distance", "relative_distance", "correlation"]
+    columns = ["subset", "term", "order", "output", "distance", "relative_distance", "correlation"]
     columns += ["sign_changes", "deviation_first", "deviation_second"]
     frame = pd.DataFrame(terms, columns=columns)
     for which in ("first", "second"):
         ranks = frame.groupby("output")[f"deviation_{which}"].rank(ascending=False, method="min")
         frame[f"rank_{which}"] = ranks.astype(int)
-    return frame.sort_values("distance", ascending=False, kind="stable").reset_index(drop=True)
+    frame = frame.sort_values("distance", ascending=False, kind="stable").reset_index(drop=True)
+    subsets = tuple(frame.pop("subset"))
+    return frame, subsets
 
 
 def _places_frame(places: list[dict[str, Any]]) -> "pd.DataFrame":

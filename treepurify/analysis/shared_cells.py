@@ -118,12 +118,15 @@ def _row_weights(weights: Any, n_rows: int) -> Array:
     if weights is None:
         return np.full(n_rows, 1.0 / n_rows)
     given = np.asarray(weights, dtype=np.float64)
-    if given.shape != (n_rows,) or not np.all(given >= 0) or not given.sum() > 0:
+    usable = given.shape == (n_rows,) and np.all(np.isfinite(given)) and np.all(given >= 0)
+    if not usable or not np.any(given > 0):
         raise InvalidInputError(
-            f"sample_weight must be {n_rows} numbers, none negative and one positive; got shape "
-            f"{given.shape}"
+            f"sample_weight must be {n_rows} finite numbers, none negative and one positive; got "
+            f"shape {given.shape}, from {np.min(given, initial=np.inf)} to "
+            f"{np.max(given, initial=-np.inf)}"
         )
-    return np.asarray(given / given.sum())
+    scaled = given / given.max()
+    return np.asarray(scaled / scaled.sum())
 
 
 def _same_cells(a: Decomposition, b: Decomposition, renumber: list[int]) -> bool:
@@ -155,7 +158,8 @@ def _walk(
     back = {theirs: ours for ours, theirs in enumerate(renumber)}
     theirs = {tuple(sorted(back[j] for j in subset)): subset for subset in b.components}
     union = sorted({*a.components, *theirs}, key=lambda subset: (len(subset), subset))
-    values_a, values_b = _values(a, points, 0), _values(b, points, 1)
+    values_a = _values(a, points, 0)
+    values_b = zip(b.components, _values(b, points, 1), strict=True)
     ahead: dict[Subset, Array] = {}
     located: _Located = {}
     for subset in union:
@@ -163,20 +167,15 @@ def _walk(
         own = theirs.get(subset)
         # Renumbered features may come in another order in the second decomposition.
         while own is not None and own not in ahead:
-            ahead[_next_subset(b, ahead)] = next(values_b)
-        second = None if own is None else ahead[own]
-        if own is not None:
-            ahead[own] = np.empty(0)
+            reached, values = next(values_b)
+            ahead[reached] = values
+        second = None if own is None else ahead.pop(own)
         component = a.components.get(subset)
         other = b.components[own] if own is not None else None
         shown = component if isinstance(component, TensorComponent) else None
         if shown is None and isinstance(other, TensorComponent) and own == subset:
             shown = other
         yield _pair(subset, first, second, shown, points, located)
-
-
-def _next_subset(b: Decomposition, ahead: dict[Subset, Array]) -> Subset:
-    return next(subset for subset in b.components if subset not in ahead)
 
 
 def _values(d: Decomposition, points: _Points, which: int) -> Iterator[Array]:

@@ -27,14 +27,17 @@ def measure_findings(
 ) -> list[Finding]:
     """Return the effects that another measure changes by 30 % of their size or more.
 
-    Only the measure that changes an effect most is named.
+    Only the measure that changes an effect most is named. Effects that `d` does not keep apart,
+    but a decomposition of a larger order does, are left out.
     """
     total = model_variance(d)
-    names = {d.term_name(subset): subset for subset in d.components}
     worst: dict[tuple[Subset, int], Finding] = {}
     for measure, comparison in comparisons.items():
-        for row in comparison.terms.to_dict("records"):
-            subset, k = names[row["term"]], d.output_names.index(row["output"])
+        rows = comparison.terms.to_dict("records")
+        for subset, row in zip(comparison.subsets, rows, strict=True):
+            if subset not in d.components:
+                continue
+            k = d.output_names.index(row["output"])
             severity = float(row["distance"] ** 2 / total[k]) if total[k] > 0 else 0.0
             if severity < threshold or row["relative_distance"] < _NOTABLE_PART:
                 continue
@@ -95,11 +98,13 @@ def extrapolations(d: Decomposition, threshold: float) -> list[Finding]:
 def unidentified_effects(d: Decomposition) -> list[Finding]:
     """Return the tensors whose lower effects the data do not determine."""
     total = model_variance(d)
+    # Solves of archives of older versions are known by their names only.
     names = {d.term_name(subset): subset for subset in d.components}
     found = []
     for solve in d.diagnostics.get("solves", ()):
-        directions, subset = solve.get("unidentified") or 0, names.get(solve["term"])
-        if not directions or subset is None:
+        directions = solve.get("unidentified") or 0
+        subset = tuple(solve.get("features", names.get(solve["term"], ())))
+        if not directions or subset not in d.components:
             continue
         mains = [d.components[(j,)].variance for j in subset if (j,) in d.components]
         shares = np.sum(mains, axis=0) / np.where(total > 0, total, np.inf)
@@ -132,9 +137,10 @@ def instabilities(
         Share of the variance of the prediction from which a change counts.
     """
     total = model_variance(d)
+    tensors = d.tensor_components()
     found = []
     for subset, cells in spread.items():
-        component = d.tensor_components()[subset]
+        component = tensors[subset]
         change = np.tensordot(component.mass, cells**2, axes=component.mass.ndim)
         for k in range(d.n_outputs):
             size = float(component.variance[k])

@@ -3,14 +3,18 @@
 import numpy as np
 import numpy.typing as npt
 
+from treepurify.budget import DEFAULT_BUDGET, check_budget
 from treepurify.columns import Columns
 from treepurify.effects.accumulated import AccumulationAxis
 
 __all__ = ["accumulation_axis", "intervals_of_rows", "node_weights", "similarity_order"]
 
 Array = npt.NDArray[np.float64]
+Places = npt.NDArray[np.intp]
 
 _QUANTILES = 100
+# Distances, their squares centred from both sides, and what finding eigenvectors takes.
+_TABLES_OF_CATEGORIES = 8
 
 
 def accumulation_axis(
@@ -52,23 +56,27 @@ def similarity_order(
     """
     if len(codes) < 3:
         return codes
+    check_budget(
+        8 * _TABLES_OF_CATEGORIES * len(codes) ** 2,
+        DEFAULT_BUDGET,
+        f"ordering the {len(codes)} categories of {columns.features[feature].name!r}",
+        "Join rare categories before training.",
+    )
     own = columns.values[feature]
-    members = [(own == code) * shares for code in codes]
+    rank = np.minimum(np.searchsorted(codes, own), len(codes) - 1)
+    # Rows of other codes, and those without weight, belong to no category.
+    present = np.flatnonzero((codes[rank] == own) & (shares > 0))
+    rank, weight = rank[present], shares[present]
+    weight = weight / np.bincount(rank, weights=weight, minlength=len(codes))[rank]
     distance = np.zeros((len(codes), len(codes)))
     for j, values in enumerate(columns.values):
         if j == feature:
             continue
-        categorical = columns.features[j].is_categorical
-        points = _points(values, categorical=categorical)
-        compare = np.equal if categorical else np.less_equal
-        profile = np.array(
-            [
-                [weight[compare(values, p)].sum() / weight.sum() for p in points]
-                for weight in members
-            ]
-        )
-        gaps = np.abs(profile[:, None] - profile[None])
-        distance += gaps.sum(axis=2) / 2 if categorical else gaps.max(axis=2, initial=0.0)
+        if columns.features[j].is_categorical:
+            distance += _share_distance(rank, weight, values[present], len(codes))
+        else:
+            points = _quantiles(values)
+            distance += _distribution_distance(rank, weight, values[present], points, len(codes))
     centring = np.eye(len(codes)) - 1.0 / len(codes)
     _, vectors = np.linalg.eigh(-0.5 * centring @ distance**2 @ centring)
     # Rounded: categories that are alike keep the order of their codes on every machine.
@@ -78,13 +86,50 @@ def similarity_order(
     return codes[order]
 
 
-def _points(values: npt.NDArray[np.floating], *, categorical: bool) -> Array:
+def _quantiles(values: npt.NDArray[np.floating]) -> Array:
     finite = values[np.isfinite(values)]
-    if categorical:
-        return np.unique(finite).astype(np.float64)
     if not len(finite):
         return np.zeros(0)
     return np.unique(np.quantile(finite, np.arange(_QUANTILES) / _QUANTILES)).astype(np.float64)
+
+
+def _distribution_distance(
+    rank: Places, weight: Array, values: npt.NDArray[np.floating], points: Array, n_codes: int
+) -> Array:
+    """Return the largest differences of the distribution functions of all pairs of categories."""
+    from scipy.spatial.distance import cdist
+
+    if not len(points):
+        return np.zeros((n_codes, n_codes))
+    # Missing values come after all points: no distribution function counts them.
+    place = np.searchsorted(points, values)
+    width = len(points) + 1
+    counts = np.bincount(rank * width + place, weights=weight, minlength=n_codes * width)
+    profile = counts.reshape(n_codes, width)[:, :-1].cumsum(axis=1)
+    return np.asarray(cdist(profile, profile, "chebyshev"))
+
+
+def _share_distance(
+    rank: Places, weight: Array, values: npt.NDArray[np.floating], n_codes: int
+) -> Array:
+    """Return half the sums of the differences of the shares of another feature's categories."""
+    from scipy.spatial.distance import cdist
+
+    known = np.isfinite(values)
+    rank, weight = rank[known], weight[known]
+    other, place = np.unique(values[known], return_inverse=True)
+    order = np.argsort(place, kind="stable")
+    rank, weight, place = rank[order], weight[order], place[order]
+    distance = np.zeros((n_codes, n_codes))
+    # A few categories of the other feature at a time, so that no table of both is needed.
+    width = max(n_codes, _QUANTILES)
+    for start in range(0, len(other), width):
+        own = slice(*np.searchsorted(place, [start, start + width]))
+        at = rank[own] * width + place[own] - start
+        counts = np.bincount(at, weights=weight[own], minlength=n_codes * width)
+        shares = counts.reshape(n_codes, width)
+        distance += cdist(shares, shares, "cityblock")
+    return distance / 2
 
 
 def intervals_of_rows(

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from treepurify.budget import DEFAULT_BUDGET, check_budget
 from treepurify.columns import Columns
 from treepurify.effects.accumulated import AccumulationAxis
 from treepurify.engines.ale_axes import intervals_of_rows, node_weights
@@ -14,6 +15,9 @@ __all__ = ["Accumulated", "main_effect", "pair_effect"]
 
 Array = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.intp]
+
+# Masses, and the distances and places of the nearest cells, beside tables of each output.
+_TABLES_OF_CELLS = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,11 +62,15 @@ def main_effect(
     spread /= np.where(mass > 0, mass, 1.0)[:, None] ** 2
     spread *= (count / np.maximum(count - 1, 1))[:, None]
     standing = _node_mass([axis], columns, shares, everything)
-    # Row k of the matrix turns means of intervals into the centred effect at node k.
-    steps = np.tril(np.ones((len(axis.nodes), axis.n_intervals)), -1)
-    accumulate = steps - standing @ steps
-    error = np.sqrt(accumulate**2 @ spread)
-    return Accumulated(accumulate @ mean, error, int(np.sum(mass == 0)))
+    # The centred effect at a node is the sum of the steps before it, each less the share of the
+    # rows beyond the step; a step after it counts with minus that share.
+    beyond = (standing.sum() - standing.cumsum())[:-1, None]
+    values = np.concatenate([np.zeros((1, f.n_outputs)), mean.cumsum(axis=0)])
+    values -= (beyond * mean).sum(axis=0)
+    error = np.zeros_like(values)
+    error[1:] = ((1.0 - beyond) ** 2 * spread).cumsum(axis=0)
+    error[:-1] += (beyond**2 * spread)[::-1].cumsum(axis=0)[::-1]
+    return Accumulated(values, np.sqrt(error), int(np.sum(mass == 0)))
 
 
 def pair_effect(
@@ -77,6 +85,14 @@ def pair_effect(
     ALEPlot: a convention, so such cells are counted.
     """
     first, second = axes
+    shape = (first.n_intervals, second.n_intervals)
+    check_budget(
+        8 * (shape[0] + 1) * (shape[1] + 1) * (4 * f.n_outputs + _TABLES_OF_CELLS),
+        DEFAULT_BUDGET,
+        f"the local effects of {f.features[first.feature].name!r} and "
+        f"{f.features[second.feature].name!r} in {shape[0]} x {shape[1]} cells",
+        "Join rare categories, pass fewer bins, or name the pairs you need as interactions.",
+    )
     everything = np.arange(columns.n_rows)
     rows, left = intervals_of_rows(first, columns, everything)
     place = np.arange(len(rows))
@@ -87,7 +103,6 @@ def pair_effect(
     for up, across in ((1, 1), (0, 1), (1, 0), (0, 0)):
         moved = _moved(own, [(first, left + up), (second, right + across)])
         difference += (1.0 if up == across else -1.0) * f(moved)
-    shape = (first.n_intervals, second.n_intervals)
     cell = left * shape[1] + right
     weight = shares[rows]
     mass: Array = np.zeros(shape[0] * shape[1])
@@ -156,19 +171,36 @@ def _node_mass(axes: list[AccumulationAxis], columns: Columns, shares: Array, ro
 
 
 def _filled(mean: Array, mass: Array, axes: tuple[AccumulationAxis, AccumulationAxis]) -> Array:
-    """Give cells without a row the difference of the nearest cell that has some."""
-    empty = np.argwhere(mass == 0)
-    if not len(empty) or len(empty) == mass.size:
+    """Give cells without a row the difference of the nearest cell that has some.
+
+    Of cells that are equally near, the first along the first axis counts, then the first along
+    the second.
+    """
+    known = mass > 0
+    if known.all() or not known.any():
         return mean
-    filled = np.argwhere(mass > 0)
-    centres = [_centres(axis) for axis in axes]
-    here = np.stack([centres[k][empty[:, k]] for k in range(2)], axis=1)
-    there = np.stack([centres[k][filled[:, k]] for k in range(2)], axis=1)
-    distance = ((here[:, None] - there[None]) ** 2).sum(axis=2)
-    nearest = filled[distance.argmin(axis=1)]
-    result = mean.copy()
-    result[tuple(empty.T)] = mean[tuple(nearest.T)]
-    return result
+    first, second = (_centres(axis) for axis in axes)
+    shortest = np.full(mass.shape, np.inf)
+    nearest = np.zeros((2, *mass.shape), dtype=np.intp)
+    for line in np.flatnonzero(known.any(axis=1)):
+        down = (first[:, None] - first[line]) ** 2
+        # Within a line no cell lies nearer than its neighbours on both sides.
+        for side in _neighbours(known[line]):
+            beside = np.where(side >= 0, (second - second[side]) ** 2, np.inf)
+            distance = down + beside
+            nearer = distance < shortest
+            shortest[nearer] = distance[nearer]
+            nearest[0][nearer] = line
+            nearest[1][nearer] = np.broadcast_to(side, mass.shape)[nearer]
+    return np.where(known[..., None], mean, mean[tuple(nearest)])
+
+
+def _neighbours(known: npt.NDArray[np.bool_]) -> tuple[Rows, Rows]:
+    """Return the last known place up to each one, and the first from it on; -1 for none."""
+    places = np.arange(len(known))
+    before = np.maximum.accumulate(np.where(known, places, -1))
+    after = np.minimum.accumulate(np.where(known, places, len(known))[::-1])[::-1]
+    return before, np.where(after < len(known), after, -1)
 
 
 def _centres(axis: AccumulationAxis) -> Array:

@@ -5,7 +5,6 @@ import numpy.typing as npt
 
 from treepurify.columns import Columns
 from treepurify.components import TensorComponent
-from treepurify.effects.accumulate import ensemble_cuts
 from treepurify.effects.accumulated import AccumulationAxis
 from treepurify.engines.ale_axes import intervals_of_rows
 from treepurify.engines.black_box import ParsedFunction, RowFunction
@@ -31,9 +30,9 @@ def tree_main_effect(
     if not isinstance(f, ParsedFunction) or not isinstance(f.model, TreeEnsemble):
         raise InvalidInputError("only tree ensembles have cuts")
     j = axis.feature
-    cuts = ensemble_cuts(f.model)[j]
-    if cuts is None:
+    if f.features[j].is_categorical:
         raise InvalidInputError(f"feature {f.features[j].name!r} is categorical")
+    cuts = _cuts(f.model, j)
     blank = FeatureAxis(f.features[j].name, cuts, has_missing=f.features[j].has_missing)
     alone = Columns((f.features[j],), (columns.values[j],), columns.n_rows)
     encoded, (cells,) = encode_rows(alone, (blank,))
@@ -64,6 +63,12 @@ def tree_main_effect(
     standing = probability * known
     values[known] -= standing @ values / max(float(standing.sum()), 1e-300)
     return TensorComponent((j,), (cells,), values, probability, f.inputs)
+
+
+def _cuts(ensemble: TreeEnsemble, feature: int) -> Array:
+    """Return the cuts of one feature, sorted; see `ensemble_cuts` for those of all."""
+    own = ensemble.cut[(ensemble.feature == feature) & (ensemble.category_ptr < 0)]
+    return np.unique(own[own > -np.inf])
 
 
 def _inside(points: Array, cell: npt.NDArray[np.intp]) -> Array:

@@ -140,10 +140,14 @@ def _remainder(parts: tuple[TensorComponent, ...], setting: Setting) -> Remainde
     if setting.is_product:
         variance = np.sum([part.variance for part in parts], axis=0)
     elif setting.rows is not None:
-        total = np.sum([values_on_rows(part, setting.rows) for part in parts], axis=0)
+        # In place: the values of all parts on all rows can take far more than their tables.
+        total = values_on_rows(parts[0], setting.rows)
+        for part in parts[1:]:
+            total += values_on_rows(part, setting.rows)
         weights = next(iter(setting.rows.values())).weights
-        mean = np.average(total, axis=0, weights=weights)
-        variance = np.average((total - mean) ** 2, axis=0, weights=weights)
+        total -= np.average(total, axis=0, weights=weights)
+        total *= total
+        variance = np.average(total, axis=0, weights=weights)
     return RemainderComponent(parts, np.asarray(variance))
 
 
@@ -162,6 +166,7 @@ def _solves(purified: Purified, setting: Setting) -> list[dict[str, Any]]:
     return [
         {
             "term": " & ".join(names[j] for j in subset),
+            "features": list(subset),
             "method": solution.method,
             "iterations": solution.iterations,
             "converged": solution.converged,
@@ -212,4 +217,9 @@ def _certificate(
         solver_error=float(max((solution.error for solution in solutions), default=0.0)),
         converged=all(solution.converged for solution in solutions),
         note="" if check is None else check.note,
+        unidentified_terms=tuple(
+            " & ".join(setting.inputs.features[j].name for j in subset)
+            for subset, solution in purified.solutions.items()
+            if solution.unidentified
+        ),
     )

@@ -200,6 +200,7 @@ def _total_variance(
             most_pairs=n_leaves**2,
             seed=0,
             report=given.report,
+            memory_budget=given.memory_budget,
         )
         by_order = {"variance_by_order": indices.variance_by_order.tolist(), "exact": True}
         return indices.variance, {"variance": by_order}

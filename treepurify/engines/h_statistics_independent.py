@@ -121,6 +121,7 @@ def _of_ensemble(
         most_pairs=_MOST_PAIRS,
         seed=0,
         report=report,
+        memory_budget=memory_budget,
     )
     return variance, indices.variance, list(indices.feature_total.T)
 

@@ -15,6 +15,7 @@ _BINS = 10
 _DRAWS = 2000
 _MOST_LOOKUPS = 50_000_000
 _MOST_ROWS = 100_000
+_LEAST_MARKS = 1 << 16
 
 
 def outside_support(
@@ -45,10 +46,12 @@ def outside_support(
     sizes = [int(max(a.max(), b.max())) + 1 for a, b in zip(seen, own, strict=True)]
     outside = np.zeros((len(used), draws), dtype=bool)
     for i, k in combinations(range(len(used)), 2):
-        known = np.zeros(sizes[i] * sizes[k], dtype=bool)
-        known[seen[i] * sizes[k] + seen[k]] = True
-        outside[i] |= ~known[own[i] * sizes[k] + seen[k][kept]]
-        outside[k] |= ~known[seen[i][kept] * sizes[k] + own[k]]
+        cells = seen[i] * sizes[k] + seen[k]
+        from_i = own[i] * sizes[k] + seen[k][kept]
+        from_k = seen[i][kept] * sizes[k] + own[k]
+        known_i, known_k = _occur(cells, sizes[i] * sizes[k], from_i, from_k)
+        outside[i] |= ~known_i
+        outside[k] |= ~known_k
     by_feature = {
         background.features[j].name: float(hit.mean()) for j, hit in zip(used, outside, strict=True)
     }
@@ -64,6 +67,18 @@ def outside_support(
             "falls into a cell of deciles without a background row"
         ),
     }
+
+
+def _occur(
+    cells: npt.NDArray[np.intp], n_cells: int, *asked: npt.NDArray[np.intp]
+) -> list[npt.NDArray[np.bool_]]:
+    """Return which of the asked cells, as many each time, are among `cells`."""
+    # A table of marks, a byte each, unless it takes more than the cells of the rows themselves.
+    if n_cells > max(cells.nbytes, _LEAST_MARKS):
+        return np.split(np.isin(np.concatenate(asked), cells), len(asked))
+    known = np.zeros(n_cells, dtype=bool)
+    known[cells] = True
+    return [known[own] for own in asked]
 
 
 def support_sentence(facts: dict[str, Any]) -> str:

@@ -57,7 +57,8 @@ def measure_purity(effects: Tables, mass: Tables, axes: Axes, scale: float) -> P
     divisor = scale if scale > 0 else 1.0
     return Purity(
         max((pair.conditional_mean for pair in pairs), default=0.0) / divisor,
-        max((abs(pair.inner_product) for pair in pairs), default=0.0) / divisor**2,
+        # Divided twice: the square of a very large or small scale has no double.
+        max((abs(pair.inner_product) for pair in pairs), default=0.0) / divisor / divisor,
         max((abs(pair.cosine) for pair in pairs if not np.isnan(pair.cosine)), default=0.0),
     )
 

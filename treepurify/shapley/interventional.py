@@ -1,7 +1,7 @@
 """Interventional Shapley values of a tree ensemble, exactly, with any number of background rows."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from treepurify._kernels.shapley_twigs import add_leaf_pairs, add_tables, count_states
 from treepurify.budget import DEFAULT_BUDGET, check_budget
-from treepurify.columns import Columns, table_names
+from treepurify.columns import Columns, check_known_categories, table_names
 from treepurify.errors import InvalidInputError, UnsupportedModelError
 from treepurify.models.catboost import label_categories
 from treepurify.models.ensemble import TreeEnsemble
@@ -17,16 +17,24 @@ from treepurify.models.parse import parse_model
 from treepurify.progress import progress_report
 from treepurify.shapley.twigs import TABLE_BITS, Twigs, lay_out_twigs, states_of, tables_of_twig
 from treepurify.shapley.values import ShapleyValues
-from treepurify.threads import map_threads
+from treepurify.threads import available_threads, map_threads
 
 __all__ = ["interventional_shapley_values"]
 
 Array = npt.NDArray[np.float64]
 
 _ROWS_A_BLOCK = 2048
+_LEAST_ROWS_A_BLOCK = 64
 _BYTES_OF_TABLES = 1 << 26
+_BYTES_OF_STATES = 1 << 26
 # A block's values should stay in the cache of a core.
 _ENTRIES_A_BLOCK = 1 << 18
+# A background row on a long path: its pattern, what sorting it takes, and its share.
+_BYTES_A_PATTERN = 40
+
+
+# Trees, each with the roots of those of its twigs whose tables are held at a time.
+_Chunk = dict[int, list[int]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +77,8 @@ def interventional_shapley_values(
     background_weight : array_like of shape (n_background,), optional
         Weight of each background row, finite and not negative.
     memory_budget : int
-        Bytes that the values may take.
+        Bytes that the values, the rows and the tables of leaves may take; leaves whose tables
+        do not fit at a time come one after the other.
     progress : bool
         Whether to report progress on standard error after the first second.
 
@@ -85,7 +94,7 @@ def interventional_shapley_values(
     InvalidInputError
         If rows or weights cannot be used.
     MemoryBudgetError
-        If the values would not fit.
+        If the values and the rows would not fit, or beside them the tables of one leaf.
 
     Examples
     --------
@@ -104,23 +113,19 @@ def interventional_shapley_values(
         )
     columns = ensemble.columns(X)
     reference = columns if background is None else ensemble.columns(background)
+    check_known_categories(reference)
     weights = _weights(reference.n_rows, background_weight)
-    shape = (ensemble.n_outputs, ensemble.n_features, columns.n_rows)
-    check_budget(
-        8 * int(np.prod(shape, dtype=object)) + 8 * ensemble.n_features * reference.n_rows,
-        memory_budget,
-        f"the Shapley values of {columns.n_rows} rows",
-        "Pass fewer rows at a time, or raise memory_budget.",
-    )
     report = progress_report(progress)
     twigs = lay_out_twigs(ensemble)
-    phi = np.zeros(shape)
+    room = _room(ensemble, twigs, columns, reference, memory_budget)
+    phi = np.zeros((ensemble.n_outputs, ensemble.n_features, columns.n_rows))
     counted = _feature_major(reference)
     explained = counted if background is None else _feature_major(columns)
-    for trees in _chunks(ensemble, twigs):
-        report("Shapley values of trees", trees.start, ensemble.n_trees)
-        tables = _tables(ensemble, twigs, trees, counted, weights)
-        _add_chunk(ensemble, twigs, trees, tables, explained, phi)
+    size = _rows_a_block(twigs, room)
+    for chunk in _chunks(ensemble, twigs, reference.n_rows, min(_BYTES_OF_TABLES, room // 2)):
+        report("Shapley values of trees", min(chunk), ensemble.n_trees)
+        tables = _tables(ensemble, twigs, chunk, counted, weights, size)
+        _add_chunk(ensemble, twigs, tables, explained, phi, size)
     names = None if ensemble.has_feature_names else table_names(X)
     return ShapleyValues(
         phi.transpose(2, 1, 0),
@@ -158,56 +163,111 @@ def _feature_major(columns: Columns) -> Array:
     return values
 
 
-def _chunks(ensemble: TreeEnsemble, twigs: Twigs) -> Iterator[range]:
-    """Split the trees so that the tables of a chunk stay small; at least one tree each."""
-    start, size = 0, 0
+def _room(
+    ensemble: TreeEnsemble,
+    twigs: Twigs,
+    columns: Columns,
+    reference: Columns,
+    memory_budget: int,
+) -> int:
+    """Return the bytes that the values and the rows leave for tables, after checking them.
+
+    Raises
+    ------
+    MemoryBudgetError
+        If the values would not fit, or beside them the tables of a single twig.
+    """
+    n_tables = ensemble.n_outputs + 1 + (reference is not columns)
+    values = 8 * ensemble.n_features * (n_tables * columns.n_rows + reference.n_rows)
+    largest = max(
+        (_bytes_of_twig(ensemble, twigs, root, reference.n_rows) for root in twigs.roots), default=0
+    )
+    check_budget(
+        values + largest,
+        memory_budget,
+        f"the Shapley values of {columns.n_rows} rows with {reference.n_rows} background rows",
+        "Pass fewer rows at a time, or raise memory_budget.",
+    )
+    return memory_budget - values
+
+
+def _bytes_of_twig(ensemble: TreeEnsemble, twigs: Twigs, root: int, n_background: int) -> int:
+    bits = twigs.n_state_bits(root)
+    if bits > TABLE_BITS:
+        return _BYTES_A_PATTERN * n_background
+    n_tables = int(ensemble.value.shape[1]) * bits + 1
+    return 8 * n_tables << bits
+
+
+def _rows_a_block(twigs: Twigs, room: int) -> int:
+    """Return the rows whose states are held at a time; deep trees have many states a row."""
+    bytes_a_row = 8 * (int(twigs.buffer_row.max(initial=0)) + 1) * available_threads()
+    fitting = min(_BYTES_OF_STATES, room // 4) // bytes_a_row
+    return int(np.clip(fitting, _LEAST_ROWS_A_BLOCK, _ROWS_A_BLOCK))
+
+
+def _chunks(
+    ensemble: TreeEnsemble, twigs: Twigs, n_background: int, most_bytes: int
+) -> Iterator[_Chunk]:
+    """Split the twigs, in the order of the trees, so that the tables of a chunk stay small."""
+    chunk: _Chunk = {}
+    size = 0
     for tree in range(ensemble.n_trees):
-        own = 0
-        for root in twigs.roots_of(*ensemble.tree_ptr[tree : tree + 2]):
-            bits = twigs.n_state_bits(root)
-            own += 8 * ensemble.value.shape[1] * bits << min(bits, TABLE_BITS)
-        if size and size + own > _BYTES_OF_TABLES:
-            yield range(start, tree)
-            start, size = tree, 0
-        size += own
-    if start < ensemble.n_trees:
-        yield range(start, ensemble.n_trees)
+        for root in twigs.roots_of(*ensemble.tree_ptr[tree : tree + 2]).tolist():
+            own = _bytes_of_twig(ensemble, twigs, root, n_background)
+            if chunk and size + own > most_bytes:
+                yield chunk
+                chunk, size = {}, 0
+            chunk.setdefault(tree, []).append(root)
+            size += own
+    if chunk:
+        yield chunk
 
 
 def _tables(
-    ensemble: TreeEnsemble, twigs: Twigs, trees: range, values: Array, weights: Array
+    ensemble: TreeEnsemble,
+    twigs: Twigs,
+    chunk: _Chunk,
+    values: Array,
+    weights: Array,
+    size: int,
 ) -> dict[int, list[_TwigTables]]:
+    n_rows = values.shape[1]
+
     def of_tree(tree: int) -> list[_TwigTables]:
-        roots = twigs.roots_of(*ensemble.tree_ptr[tree : tree + 2])
-        short = [root for root in roots if twigs.n_state_bits(root) <= TABLE_BITS]
-        long = [root for root in roots if twigs.n_state_bits(root) > TABLE_BITS]
+        short = [root for root in chunk[tree] if twigs.n_state_bits(root) <= TABLE_BITS]
+        long = [root for root in chunk[tree] if twigs.n_state_bits(root) > TABLE_BITS]
+        alone = _twigs_of(ensemble, twigs, tree, tree)
         counts = {root: np.zeros(1 << twigs.n_state_bits(root)) for root in short}
-        patterns: dict[int, list[npt.NDArray[np.uint64]]] = {root: [] for root in long}
-        for start in range(0, values.shape[1], _ROWS_A_BLOCK):
-            block = slice(start, start + _ROWS_A_BLOCK)
+        patterns = {root: np.empty(n_rows, dtype=np.uint64) for root in long}
+        for start in range(0, n_rows, size):
+            block = slice(start, start + size)
             own = np.ascontiguousarray(values[:, block])
-            for _, states in states_of(ensemble, twigs, range(tree, tree + 1), own):
+            for _, states in states_of(ensemble, alone, range(tree, tree + 1), own):
                 for root in short:
                     count_states(states[twigs.buffer_row[root]], weights[block], counts[root])
                 for root in long:
-                    patterns[root].append(states[twigs.buffer_row[root]].astype(np.uint64))
+                    patterns[root][block] = states[twigs.buffer_row[root]]
+        outputs = _outputs(ensemble, tree)
         found = []
         for root in short:
             features = twigs.features(root, ensemble)
             if features:
                 table = tables_of_twig(ensemble, twigs, root, features, counts[root])
-                found.append(_TwigTables(root, features, _outputs(ensemble, tree), table))
+                found.append(_TwigTables(root, features, outputs, table))
         for root in long:
-            distinct, inverse = np.unique(np.concatenate(patterns[root]), return_inverse=True)
+            distinct, inverse = np.unique(patterns.pop(root), return_inverse=True)
             shares = np.asarray(np.bincount(inverse.reshape(-1), weights=weights), dtype=np.float64)
-            found.append(
-                _TwigTables(
-                    root, _by_bit(ensemble, twigs, root), _outputs(ensemble, tree), shares, distinct
-                )
-            )
+            features = _by_bit(ensemble, twigs, root)
+            found.append(_TwigTables(root, features, outputs, shares, distinct))
         return found
 
-    return dict(zip(trees, map_threads(of_tree, trees), strict=True))
+    return dict(zip(chunk, map_threads(of_tree, chunk), strict=True))
+
+
+def _twigs_of(ensemble: TreeEnsemble, twigs: Twigs, first: int, last: int) -> Twigs:
+    """Return the twigs with the roots of some trees only: `states_of` asks each for its width."""
+    return replace(twigs, roots=twigs.roots_of(*ensemble.tree_ptr[[first, last + 1]]))
 
 
 def _outputs(ensemble: TreeEnsemble, tree: int) -> list[int]:
@@ -228,18 +288,21 @@ def _by_bit(ensemble: TreeEnsemble, twigs: Twigs, leaf: int) -> list[int]:
 def _add_chunk(
     ensemble: TreeEnsemble,
     twigs: Twigs,
-    trees: range,
     tables: dict[int, list[_TwigTables]],
     values: Array,
     phi: Array,
+    most_rows: int,
 ) -> None:
-    size = int(np.clip(_ENTRIES_A_BLOCK // (phi.shape[0] * phi.shape[1]), 64, _ROWS_A_BLOCK))
+    first, last = min(tables), max(tables)
+    alone = _twigs_of(ensemble, twigs, first, last)
+    fitting = _ENTRIES_A_BLOCK // (phi.shape[0] * phi.shape[1])
+    size = int(np.clip(fitting, _LEAST_ROWS_A_BLOCK, most_rows))
 
     def add_block(start: int) -> None:
         block = slice(start, start + size)
         own = np.ascontiguousarray(values[:, block])
         part = np.ascontiguousarray(phi[:, :, block])
-        for tree, states in states_of(ensemble, twigs, trees, own):
+        for tree, states in states_of(ensemble, alone, range(first, last + 1), own):
             for held in tables[tree]:
                 state = states[twigs.buffer_row[held.root]]
                 if held.patterns is not None:

@@ -142,7 +142,9 @@ def states_of(
     values : ndarray of float64, shape (n_features, n_rows)
         The rows, feature by feature. The yielded array is overwritten by the next tree.
     """
-    widest = max((twigs.n_state_bits(root) for root in twigs.roots), default=1)
+    roots = twigs.roots
+    n_tests = twigs.test_ptr[roots + 1] - twigs.test_ptr[roots]
+    widest = int(np.max(twigs.n_bits[roots] + n_tests, initial=1))
     of_type = next(t for t in (np.uint8, np.uint16, np.uint32, np.uint64) if _bits(t) >= widest)
     goes_left = np.empty(values.shape[1], dtype=np.bool_)
     states: npt.NDArray[Any] = np.empty((0, values.shape[1]), dtype=of_type)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from treepurify.budget import DEFAULT_BUDGET, check_budget
 from treepurify.components import Component, evaluate_each
 from treepurify.decomposition import Decomposition
 from treepurify.grids.grid import Subset
@@ -120,7 +121,9 @@ class ShapleyValues:
         return frame.reset_index(drop=True)
 
 
-def shapley_values(decomposition: Decomposition, X: Any) -> ShapleyValues:
+def shapley_values(
+    decomposition: Decomposition, X: Any, *, memory_budget: int = DEFAULT_BUDGET
+) -> ShapleyValues:
     r"""Split each component evenly among its features.
 
     The Shapley value of the game ``v(T) = sum over S in T of f_S(x)`` is
@@ -136,6 +139,8 @@ def shapley_values(decomposition: Decomposition, X: Any) -> ShapleyValues:
         From any engine.
     X : array_like or table of shape (n_rows, n_features)
         The rows.
+    memory_budget : int
+        Bytes that the values, and the rows beside them, may take.
 
     Returns
     -------
@@ -149,6 +154,8 @@ def shapley_values(decomposition: Decomposition, X: Any) -> ShapleyValues:
     ------
     InvalidInputError
         If the rows do not fit the model.
+    MemoryBudgetError
+        If the values would not fit.
 
     Examples
     --------
@@ -164,6 +171,12 @@ def shapley_values(decomposition: Decomposition, X: Any) -> ShapleyValues:
     """
     columns = decomposition.inputs.columns(X)
     n_features = len(decomposition.feature_names)
+    check_budget(
+        8 * n_features * columns.n_rows * (decomposition.n_outputs + 1),
+        memory_budget,
+        f"the Shapley values of {columns.n_rows} rows",
+        "Pass fewer rows at a time, or raise memory_budget.",
+    )
     by_feature = np.zeros((n_features, columns.n_rows, decomposition.n_outputs))
     remainder = None
     for subset, values in evaluated_components(decomposition, columns):

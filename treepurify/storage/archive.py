@@ -208,6 +208,11 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} has no JSON form")
 
 
+def _certificate(saved: dict[str, Any]) -> Certificate:
+    terms = tuple(saved.get("unidentified_terms", ()))
+    return Certificate(**saved | {"unidentified_terms": terms})
+
+
 def _read_archive(
     archive: zipfile.ZipFile, path: str | Path, function: Callable[[Any], Any] | None
 ) -> tuple[Decomposition, Decoder]:
@@ -236,7 +241,7 @@ def _read_archive(
         engine=document["engine"],
         inputs=decoder.decode(document["inputs"]),
         link=decoder.decode(document["link"]),
-        certificate=certificate and Certificate(**certificate),
+        certificate=certificate and _certificate(certificate),
         remainder=decoder.decode(document["remainder"]),
         diagnostics=document["diagnostics"],
         stored_covariances=None

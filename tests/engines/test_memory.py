@@ -1,0 +1,277 @@
+"""Values and tables are summed as they come, and refused where they cannot fit."""
+
+import tracemalloc
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import treepurify as tp
+from tests.reference.ensembles import complete_ensemble, random_ensemble
+from treepurify.columns import Columns
+from treepurify.components import ModelInputs, TensorComponent
+from treepurify.effects.accumulate import ensemble_cuts, leaf_boxes
+from treepurify.effects.accumulated import AccumulationAxis
+from treepurify.effects.conditional import occurring_subsets
+from treepurify.engines import indices
+from treepurify.engines.ale_axes import accumulation_axis, similarity_order
+from treepurify.engines.ale_effects import _filled, pair_effect
+from treepurify.engines.ale_trees import _cuts
+from treepurify.engines.assemble import _remainder
+from treepurify.engines.h_statistics import h_statistics
+from treepurify.engines.partial_dependence_support import _occur, outside_support
+from treepurify.engines.partial_dependence_trees import read_background
+from treepurify.features import FeatureSpec
+from treepurify.grids.axis import FeatureAxis
+from treepurify.grids.grid import EncodedRows
+
+
+def peak_of(work):
+    """What `work` returns, and the most bytes it held at a time."""
+    tracemalloc.start()
+    found = work()
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return found, peak
+
+
+def test_parts_of_a_remainder_are_summed_one_by_one():
+    rng = np.random.default_rng(0)
+    axis = FeatureAxis("x", np.array([0.0]))
+    inputs = ModelInputs(tuple(FeatureSpec(f"x{j}") for j in range(60)), match_names=False)
+    parts = tuple(
+        TensorComponent((j,), (axis,), rng.normal(size=(2, 1)), np.array([0.5, 0.5]), inputs)
+        for j in range(60)
+    )
+    codes = rng.integers(0, 2, size=(60, 20_000)).astype(np.uint8)
+    weights = rng.random(20_000)
+    setting = SimpleNamespace(
+        output_names=("y",), is_product=False, rows={1: EncodedRows(codes, weights)}
+    )
+    found, peak = peak_of(lambda: _remainder(parts, setting))
+    total = sum(part.values[codes[j], 0] for j, part in enumerate(parts))
+    mean = np.average(total, weights=weights)
+    assert found.variance[0] == pytest.approx(np.average((total - mean) ** 2, weights=weights))
+    assert peak < 6 * total.nbytes
+
+
+def test_interaction_indices_hold_few_tables_of_pairs():
+    rng = np.random.default_rng(1)
+    ensemble = complete_ensemble(rng, n_features=300, depth=2, n_trees=150)
+    table = 8 * 300**2
+
+    def ask(budget):
+        return tp.interaction_indices(
+            ensemble, weights="uniform", memory_budget=budget, progress=False
+        )
+
+    ask(1 << 30)
+    found, peak = peak_of(lambda: ask(3 * table))
+    # 600 leaves, 64 at a time: there would be ten tables.
+    assert peak < 5 * table
+    np.testing.assert_array_equal(found.pair_total, ask(1 << 30).pair_total)
+    with pytest.raises(tp.MemoryBudgetError, match="pairs of 300 features"):
+        ask(3 * table - 1)
+
+
+def test_interaction_indices_do_not_depend_on_the_number_of_threads(monkeypatch):
+    rng = np.random.default_rng(2)
+    ensemble = complete_ensemble(rng, n_features=6, depth=5, n_trees=10)
+    X = rng.normal(size=(300, 6))
+    found = []
+    for threads in (1, 3):
+        monkeypatch.setattr(indices, "available_threads", lambda threads=threads: threads)
+        found.append(tp.interaction_indices(ensemble, X, progress=False))
+    for name in ("variance_by_order", "pair_total", "feature_total"):
+        np.testing.assert_array_equal(getattr(found[0], name), getattr(found[1], name))
+    # The sums of all components that hold a pair or a feature, from the components themselves.
+    d = tp.purify(ensemble, X, weights="independent", order=None, progress=False)
+    for i in range(6):
+        own = sum(c.variance[0] for s, c in d.components.items() if i in s)
+        assert found[0].feature_total[0, i] == pytest.approx(own)
+        for j in range(i):
+            own = sum(c.variance[0] for s, c in d.components.items() if {i, j} <= set(s))
+            assert found[0].pair_total[0, i, j] == pytest.approx(own)
+            assert found[0].pair_total[0, j, i] == found[0].pair_total[0, i, j]
+
+
+def nodes(values, *, categorical=False):
+    return AccumulationAxis(0, np.array(values, dtype=float), is_categorical=categorical)
+
+
+def centres(axis):
+    places = np.arange(len(axis.nodes)) if axis.is_categorical else axis.nodes
+    return (places[1:] + places[:-1]) / (2 * (places[-1] - places[0]))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_empty_cells_take_the_nearest_difference(seed):
+    rng = np.random.default_rng(seed)
+    axes = (
+        nodes(np.sort(rng.choice(40, size=9, replace=False))),
+        nodes(rng.permutation(12), categorical=True),
+    )
+    mass = rng.random((8, 11)) * (rng.random((8, 11)) < rng.choice([0.05, 0.3, 0.9]))
+    mean = rng.normal(size=(8, 11, 2))
+    found = _filled(mean, mass, axes)
+    first, second = map(centres, axes)
+    full = np.argwhere(mass > 0)
+    for i, j in np.ndindex(8, 11):
+        distance = [(first[i] - first[k]) ** 2 + (second[j] - second[m]) ** 2 for k, m in full]
+        # The first of those that are equally near, in the order of the cells.
+        source = full[np.argmin(distance)] if mass[i, j] == 0 and len(full) else (i, j)
+        np.testing.assert_array_equal(found[i, j], mean[tuple(source)])
+
+
+def test_ties_of_empty_cells_go_to_the_first_cell():
+    mass = np.ones((3, 3))
+    mass[1, 1] = 0
+    mean = np.arange(9.0).reshape(3, 3, 1)
+    axis = nodes([0, 1, 2, 3])
+    assert _filled(mean, mass, (axis, axis))[1, 1, 0] == 1.0
+    mass[0, 1] = mass[2, 1] = 0
+    assert _filled(mean, mass, (axis, axis))[1, 1, 0] == 3.0
+
+
+def test_filling_empty_cells_takes_tables_of_cells_only():
+    rng = np.random.default_rng(3)
+    axis = nodes(np.arange(61), categorical=True)
+    mass = rng.random((60, 60)) * (rng.random((60, 60)) < 0.5)
+    mean = rng.normal(size=(60, 60, 1))
+    _, peak = peak_of(lambda: _filled(mean, mass, (axis, axis)))
+    assert peak < 20 * mass.nbytes
+
+
+def test_pairs_of_too_many_categories_are_refused():
+    rng = np.random.default_rng(4)
+    specs = tuple(FeatureSpec(name, "categorical", n_codes=9000) for name in "ab")
+    codes = tuple(rng.permutation(9000).astype(float) for _ in range(2))
+    axes = tuple(AccumulationAxis(j, np.arange(9000.0), is_categorical=True) for j in range(2))
+    f = SimpleNamespace(features=specs, n_outputs=1)
+    with pytest.raises(tp.MemoryBudgetError, match="'a' and 'b' in 8999 x 8999 cells"):
+        pair_effect(f, Columns(specs, codes, 9000), np.full(9000, 1 / 9000), axes)
+
+
+def slow_order(columns, shares, feature, codes):
+    """Order by the definition: one distribution function a category, feature and point."""
+    own = columns.values[feature]
+    distance = np.zeros((len(codes), len(codes)))
+    for j, values in enumerate(columns.values):
+        if j == feature:
+            continue
+        finite = values[np.isfinite(values)]
+        categorical = columns.features[j].is_categorical
+        points = np.unique(finite if categorical else np.quantile(finite, np.arange(100) / 100))
+        profile = []
+        for code in codes:
+            weight = np.where(own == code, shares, 0.0)
+            at = [values == p if categorical else values <= p for p in points]
+            profile.append([weight[inside].sum() / weight.sum() for inside in at])
+        gaps = np.abs(np.array(profile)[:, None] - np.array(profile)[None])
+        distance += gaps.sum(axis=2) / 2 if categorical else gaps.max(axis=2)
+    centring = np.eye(len(codes)) - 1 / len(codes)
+    _, vectors = np.linalg.eigh(-centring @ distance**2 @ centring / 2)
+    return codes[np.argsort(vectors[:, -1])]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_order_of_categories_by_definition(seed):
+    rng = np.random.default_rng(seed)
+    own = rng.integers(0, 9, size=700).astype(float)
+    number = own / 3 + rng.normal(size=700)
+    number[rng.random(700) < 0.1] = np.nan
+    number[:4] = np.inf, -np.inf, np.inf, -np.inf
+    # More codes than are counted at a time.
+    other = np.round(20 * own + rng.integers(0, 60, size=700))
+    other[rng.random(700) < 0.1] = np.nan
+    own[rng.random(700) < 0.05] = np.nan
+    own[rng.random(700) < 0.05] = 12.0
+    specs = (
+        FeatureSpec("own", "categorical", n_codes=9),
+        FeatureSpec("number"),
+        FeatureSpec("other", "categorical", n_codes=300),
+    )
+    columns = Columns(specs, (own, number, other), 700)
+    shares = rng.random(700) * (rng.random(700) < 0.9)
+    found = similarity_order(columns, shares, 0, np.arange(9))
+    truth = slow_order(columns, shares, 0, np.arange(9))
+    assert found.tolist() in (truth.tolist(), truth[::-1].tolist())
+
+
+def test_ordering_categories_takes_no_table_of_rows():
+    rng = np.random.default_rng(5)
+    n_rows, n_codes = 20_000, 80
+    specs = (
+        FeatureSpec("own", "categorical", n_codes=n_codes),
+        FeatureSpec("number"),
+        FeatureSpec("other", "categorical", n_codes=3000),
+    )
+    own = rng.integers(0, n_codes, size=n_rows).astype(float)
+    others = own + rng.normal(size=n_rows), rng.integers(0, 3000, size=n_rows).astype(float)
+    columns = Columns(specs, (own, *others), n_rows)
+    shares = np.full(n_rows, 1 / n_rows)
+    similarity_order(columns, shares, 0, np.arange(n_codes))
+    _, peak = peak_of(lambda: similarity_order(columns, shares, 0, np.arange(n_codes)))
+    # A table of categories and rows takes 12.8 MB, one of both categorical features 1.9 MB.
+    assert peak < 20 * own.nbytes
+
+
+def test_too_many_categories_to_order_are_refused():
+    spec = FeatureSpec("town", "categorical", n_codes=6000)
+    columns = Columns((spec,), (np.arange(6000.0),), 6000)
+    with pytest.raises(tp.MemoryBudgetError, match="ordering the 6000 categories of 'town'"):
+        accumulation_axis(columns, np.full(6000, 1 / 6000), 0, 20)
+
+
+def test_values_of_triples_are_counted():
+    rng = np.random.default_rng(6)
+    ensemble = complete_ensemble(rng, n_features=8, depth=4, n_trees=6)
+    X = rng.normal(size=(2000, 8))
+    grid = read_background(ensemble, X, None, None, ensemble_cuts(ensemble), "auto").grid
+    boxes = leaf_boxes(ensemble, grid)
+    pairs = len(occurring_subsets(boxes, 2, 8))
+    triples = len(occurring_subsets(boxes, 3, 8))
+    # Main effects, pairs, what each feature adds to others twice, and the model.
+    of_pairs = 8 * 2000 * (8 + pairs + 16 + 6)
+
+    def ask(order, budget):
+        return h_statistics(
+            ensemble, X, order=order, memory_budget=budget, purified=False, progress=False
+        )
+
+    assert ask(2, of_pairs).triples().empty
+    of_triples = of_pairs + 8 * 2000 * triples
+    with pytest.raises(tp.MemoryBudgetError, match="effects of up to 3 features on 2000 rows"):
+        ask(3, of_triples - 1)
+    found, peak = peak_of(lambda: ask(3, of_triples))
+    assert len(found.triples()) == triples
+    assert peak < 1.5 * of_triples
+
+
+def test_support_of_many_codes_is_looked_up():
+    rng = np.random.default_rng(7)
+    n_codes = 20_000
+    specs = tuple(FeatureSpec(name, "categorical", n_codes=n_codes) for name in "ab")
+    drawn = rng.integers(0, n_codes, size=2000).astype(float)
+    columns = Columns(specs, (drawn, np.floor(drawn / 2)), 2000)
+    facts, peak = peak_of(lambda: outside_support(columns, columns, (0, 1)))
+    assert peak < 50 * drawn.nbytes
+    # The second feature follows the first: nearly every mixture of two rows is new.
+    assert facts["share"] > 0.98
+
+
+@pytest.mark.parametrize("least", [0, 1 << 16])
+def test_cells_are_found_by_marks_and_by_look_up(least, monkeypatch):
+    monkeypatch.setattr("treepurify.engines.partial_dependence_support._LEAST_MARKS", least)
+    rng = np.random.default_rng(8)
+    cells, first, second = rng.integers(0, 3000, size=(3, 200))
+    found = _occur(cells, 3000, first, second)
+    known = set(cells.tolist())
+    for own, asked in zip(found, (first, second), strict=True):
+        assert own.tolist() == [cell in known for cell in asked.tolist()]
+
+
+def test_local_effects_find_the_cuts_of_one_feature():
+    ensemble = random_ensemble(np.random.default_rng(9), n_features=4, n_categorical=1, n_trees=20)
+    for j, cuts in enumerate(ensemble_cuts(ensemble)[:3]):
+        np.testing.assert_array_equal(_cuts(ensemble, j), cuts)
