@@ -13,6 +13,7 @@ from rich.text import Text
 
 from treepurify.decomposition import Decomposition
 from treepurify.errors import TreepurifyError
+from treepurify.plots.scale_words import scale_sentence
 from treepurify.report.term_rows import TermRow, term_rows
 
 __all__ = [
@@ -26,12 +27,6 @@ __all__ = [
 ]
 
 _BAR_WIDTH = 12
-_SCALES = {
-    "identity": "the prediction itself",
-    "logit": "log-odds",
-    "log": "logarithm of the prediction",
-    "softmax": "scores before softmax",
-}
 
 
 @contextmanager
@@ -95,7 +90,7 @@ def print_table(
 
 def method_facts(d: Decomposition) -> list[tuple[str, str]]:
     """Say under which distribution effects are meant, on which scale, and how they were found."""
-    facts = [("measure", d.measure), ("scale", _scale(d))]
+    facts = [("measure", d.measure), ("scale", scale_sentence(d))]
     projection = d.diagnostics.get("projection")
     if projection is None:
         return [*facts, ("method", str(d.diagnostics.get("method", d.engine)))]
@@ -106,15 +101,6 @@ def method_facts(d: Decomposition) -> list[tuple[str, str]]:
         "variance, fitted tree by tree; the remainder holds the rest"
     )
     return [*facts, ("method", text)]
-
-
-def _scale(d: Decomposition) -> str:
-    kind = str((d.diagnostics.get("model") or {}).get("kind", ""))
-    if d.link.name == "identity" and kind.endswith("Classifier"):
-        # Trees and forests of scikit-learn average the shares of the classes in their leaves.
-        which = "each class" if d.n_outputs > 1 else f"class {d.output_names[0]}"
-        return f"the probability of {which}"
-    return _SCALES.get(d.link.name, "margin")
 
 
 def print_effects(d: Decomposition, top: int) -> None:

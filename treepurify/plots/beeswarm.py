@@ -11,6 +11,7 @@ from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
 from treepurify.plots.axis_ticks import name_rows
 from treepurify.plots.labels import fold
+from treepurify.plots.scale_words import effect_label
 from treepurify.plots.style import (
     DATA,
     DOWN,
@@ -23,7 +24,7 @@ from treepurify.plots.style import (
     import_matplotlib,
     style_axes,
 )
-from treepurify.plots.terms import effect_label, output_position
+from treepurify.plots.terms import output_position
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -15,6 +15,7 @@ from treepurify.plots.axis_ticks import name_axis, set_ticks
 from treepurify.plots.category_order import CategoryOrder
 from treepurify.plots.labels import fold, shorten
 from treepurify.plots.main_effects import cells_from_top, main_effect_size
+from treepurify.plots.scale_words import effect_label
 from treepurify.plots.style import (
     FRAME,
     MANY,
@@ -25,7 +26,7 @@ from treepurify.plots.style import (
     name_effect,
     style_axes,
 )
-from treepurify.plots.terms import effect_label, find_tensor, is_continuous, output_position
+from treepurify.plots.terms import find_tensor, is_continuous, output_position
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

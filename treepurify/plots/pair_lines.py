@@ -14,6 +14,7 @@ from treepurify.plots.axis_layout import AxisLayout, Scale, lay_out_axis
 from treepurify.plots.axis_ticks import name_axis, set_ticks
 from treepurify.plots.category_order import CategoryOrder, main_effect_of, order_categories
 from treepurify.plots.labels import fold, shorten
+from treepurify.plots.scale_words import effect_label
 from treepurify.plots.style import (
     FRAME,
     MANY,
@@ -23,7 +24,7 @@ from treepurify.plots.style import (
     name_effect,
     style_axes,
 )
-from treepurify.plots.terms import effect_label, find_tensor, is_continuous, output_position
+from treepurify.plots.terms import find_tensor, is_continuous, output_position
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

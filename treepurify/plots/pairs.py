@@ -11,6 +11,7 @@ from treepurify.plots.axis_layout import GAP, AxisLayout, Scale, lay_out_axis
 from treepurify.plots.axis_ticks import name_axis, set_ticks
 from treepurify.plots.category_order import CategoryOrder, main_effect_of, order_categories
 from treepurify.plots.labels import fold
+from treepurify.plots.scale_words import effect_label
 from treepurify.plots.style import (
     EMPTY,
     HATCH,
@@ -23,7 +24,6 @@ from treepurify.plots.style import (
     style_axes,
 )
 from treepurify.plots.terms import (
-    effect_label,
     find_tensor,
     is_continuous,
     output_position,

@@ -9,6 +9,7 @@ from treepurify.analysis.row_effects import Parts, row_effects, value_words
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
 from treepurify.plots.labels import fold
+from treepurify.plots.scale_words import margin_label
 from treepurify.plots.style import (
     DOWN,
     FRAME,
@@ -22,7 +23,7 @@ from treepurify.plots.style import (
     style_axes,
     write_beside,
 )
-from treepurify.plots.terms import margin_label, output_position
+from treepurify.plots.terms import output_position
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

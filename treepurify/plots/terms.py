@@ -12,22 +12,14 @@ from treepurify.errors import InvalidInputError
 
 __all__ = [
     "Key",
-    "effect_label",
     "find_tensor",
     "is_continuous",
-    "margin_label",
     "output_position",
     "raw_effect",
 ]
 
 Key = str | int | tuple[str | int, ...]
 Array = npt.NDArray[np.float64]
-
-_MARGINS = {
-    "identity": "the prediction",
-    "logit": "the log-odds",
-    "log": "the log of the prediction",
-}
 
 
 def find_tensor(d: Decomposition, key: Key, size: int) -> TensorComponent:
@@ -85,17 +77,3 @@ def raw_effect(d: Decomposition, component: TensorComponent) -> Array | None:
     where the model carries no such effect; None where no effect before purification is known.
     """
     return apparent_values(d, component.features)
-
-
-def effect_label(d: Decomposition, output: int) -> str:
-    """Return what the numbers of an effect are, in words."""
-    scale = _MARGINS.get(d.link.name, "the margin")
-    if d.n_outputs == 1:
-        return f"effect on {scale}"
-    return f"effect on {d.output_names[output]} ({scale.removeprefix('the ')})"
-
-
-def margin_label(d: Decomposition, output: int) -> str:
-    """Return what the sum of the effects is, in words."""
-    scale = _MARGINS.get(d.link.name, "the margin").removeprefix("the ")
-    return scale if d.n_outputs == 1 else f"{scale} of {d.output_names[output]}"

@@ -48,7 +48,8 @@ def coarse_axis(axis: FeatureAxis, mass: Array, most: int) -> CoarseAxis:
     special = np.arange(axis.n_regular, axis.n_cells)
     if axis.cuts is None or axis.n_regular <= most:
         return CoarseAxis(axis, np.arange(axis.n_cells))
-    widths = np.diff(lay_out_axis(axis).regular_edges)
+    layout = lay_out_axis(axis, mass, scale="auto")
+    widths = np.diff(layout.places[: axis.n_regular + 1])
     share = (_share(mass[: axis.n_regular]) + _share(widths)) / 2
     run = np.minimum(np.floor((np.cumsum(share) - share / 2) * most), most - 1)
     first = np.flatnonzero(np.diff(run, prepend=-1.0))

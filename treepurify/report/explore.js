@@ -1,6 +1,6 @@
 // The explorers: one main effect in several versions, one pair cell by cell.
 (() => {
-  const { data, element, drawn, number, signed, ticks, slots, marks, depth, step } = report;
+  const { data, element, drawn, number, signed, ticks, parts, slots, marks, mostTicks, depth, names, step } = report;
   const colour = (i) => `var(--curve-${i % 7})`;
   const dashes = ["", "5 3", "2 2", "8 3 2 3", "1 2", "10 3", "4 1"];
   const share = (part) => `${(100 * part).toFixed(part < 0.01 ? 2 : 1)} %`;
@@ -90,43 +90,45 @@
     }
 
     function steps(term, axis, curves, width) {
-      const height = 300, left = 52, right = 8, top = 8, strip = 26, bottom = strip + 44;
-      const special = [...Array(axis.cells).keys()].filter((cell) => cell >= axis.regular && !report.hidden(axis)[cell]);
-      const room = special.length * 46;
+      const called = names(axis), below = 26 + 16 * called.length;
+      const left = 52, right = 8, top = 8, strip = 26, bottom = strip + below + 2, height = 228 + bottom;
+      const special = report.specialCells(axis), wide = report.specialWidth(axis, width - left - right);
+      const room = special.length * wide;
       const svg = drawn("svg", { width, height, viewBox: `0 0 ${width} ${height}` });
-      const e = axis.edges, from = e[0], to = e[e.length - 1] > from ? e[e.length - 1] : from + 1;
-      const x = (v) => left + (v - from) / (to - from) * (width - left - right - room);
+      const at = parts(axis), inner = width - left - right - room;
+      const x = (part) => left + part * inner;
       const [low, high] = extent(curves);
       const y = (v) => top + (high - v) / (high - low) * (height - top - bottom);
       ticks(low, high, 5).forEach((v) => {
         svg.append(drawn("line", { x1: left, x2: width - right, y1: y(v), y2: y(v), class: v === 0 ? "zero" : "rule" }));
         svg.append(drawn("text", { x: left - 6, y: y(v) + 4, "text-anchor": "end" }, number(v)));
       });
-      ticks(from, to, Math.max(Math.floor(width / 90), 2)).forEach((v) => {
-        svg.append(drawn("text", { x: x(v), y: height - 24, "text-anchor": "middle" }, number(v, 6)));
+      report.numericTicks(axis, mostTicks(axis, inner)).forEach(({ part, text }) => {
+        svg.append(drawn("text", { x: Math.min(x(part), width - 4 * text.length), y: height - below + 18, "text-anchor": "middle" }, text));
       });
-      svg.append(drawn("text", { x: (left + width - right - room) / 2, y: height - 6, "text-anchor": "middle", class: "name" }, data.features[axis.feature]));
-      density(svg, term, axis, x, height - 42, strip);
+      called.forEach((text, i) => {
+        svg.append(drawn("text", { x: left + inner / 2, y: height - 6 - 16 * (called.length - 1 - i), "text-anchor": "middle", class: "name" }, text));
+      });
+      density(svg, term, axis, inner, height - below, strip, { left, special, wide });
       for (const { i, values } of [...curves].reverse()) {
         let path = "";
         for (let cell = 0; cell < axis.regular; cell++) {
-          if (!(e[cell + 1] > e[cell])) continue;
+          if (!(at[cell + 1] > at[cell])) continue;
           // Without steps it is a curve through the middles of its cells.
-          if (term.smooth) path += `${path ? "L" : "M"}${x((e[cell] + e[cell + 1]) / 2)} ${y(values[cell])}`;
-          else path += `${path ? "V" : `M${x(e[cell])} `}${y(values[cell])}H${x(e[cell + 1])}`;
+          if (term.smooth) path += `${path ? "L" : "M"}${x((at[cell] + at[cell + 1]) / 2)} ${y(values[cell])}`;
+          else path += `${path ? "V" : `M${x(at[cell])} `}${y(values[cell])}H${x(at[cell + 1])}`;
         }
         svg.append(drawn("path", { d: path, fill: "none", stroke: colour(i), "stroke-width": i ? 1.6 : 2.4, "stroke-dasharray": dashes[i % 7] }));
         special.forEach((cell, s) => {
-          svg.append(drawn("circle", { cx: width - right - room + 46 * s + 23, cy: y(values[cell]), r: 4.5, fill: i ? "none" : colour(i), stroke: colour(i), "stroke-width": 1.6 }));
+          svg.append(drawn("circle", { cx: width - right - room + wide * (s + 0.5), cy: y(values[cell]), r: 4.5, fill: i ? "none" : colour(i), stroke: colour(i), "stroke-width": 1.6 }));
         });
       }
       special.forEach((cell, s) => {
-        svg.append(drawn("text", { x: width - right - room + 46 * s + 23, y: height - 24, "text-anchor": "middle" }, axis.labels[cell]));
+        svg.append(drawn("text", { x: width - right - room + wide * (s + 0.5), y: height - below + 18, "text-anchor": "middle" }, axis.labels[cell]));
       });
       svg.addEventListener("pointermove", (event) => {
-        const at = from + (event.offsetX - left) / (width - left - right - room) * (to - from);
-        let cell = e.findIndex((edge, i) => i > 0 && at < edge) - 1;
-        const slot = Math.floor((event.offsetX - (width - right - room)) / 46);
+        let cell = report.cellAt(axis, (event.offsetX - left) / inner);
+        const slot = Math.floor((event.offsetX - (width - right - room)) / wide);
         if (slot >= 0 && slot < special.length) cell = special[slot];
         if (cell < 0 || cell >= axis.cells) return;
         place.readout.textContent = said(term, axis, curves, cell);
@@ -140,25 +142,23 @@
       return `${term.name} ${axis.labels[cell]}${middle} (${share(report.mass(term)[cell])} of the data): ${versions.join("; ")}`;
     }
 
-    function density(svg, term, axis, x, base, strip) {
-      const bins = 60, e = axis.edges, from = e[0], to = e[e.length - 1];
-      const mass = report.mass(term), held = new Float64Array(bins);
+    // The area of a bar is its share of the data, also of special cells.
+    function density(svg, term, axis, inner, base, strip, { left, special, wide }) {
+      const mass = report.mass(term), at = parts(axis);
+      const bins = report.places(axis) || 60, held = new Float64Array(bins);
       for (let cell = 0; cell < axis.regular; cell++) {
-        const width = e[cell + 1] - e[cell];
-        if (!(width > 0)) continue;
-        const first = Math.floor((e[cell] - from) / (to - from) * bins);
-        const last = Math.min(Math.ceil((e[cell + 1] - from) / (to - from) * bins), bins);
-        for (let b = first; b < last; b++) {
-          const a = Math.max(e[cell], from + (to - from) * b / bins);
-          const z = Math.min(e[cell + 1], from + (to - from) * (b + 1) / bins);
-          held[b] += mass[cell] * Math.max(z - a, 0) / width;
+        const from = at[cell] * bins, to = at[cell + 1] * bins;
+        for (let b = Math.floor(from); b < Math.min(Math.ceil(to), bins) && to > from; b++) {
+          held[b] += mass[cell] * Math.max(Math.min(to, b + 1) - Math.max(from, b), 0) / (to - from);
         }
       }
-      const most = Math.max(...held) || 1;
-      held.forEach((part, b) => {
-        const left = x(from + (to - from) * b / bins), right = x(from + (to - from) * (b + 1) / bins);
+      const width = inner / bins;
+      const bars = [...held].map((part, b) => ({ part, x: left + b * width, width: width + 0.3 }));
+      special.forEach((cell, s) => bars.push({ part: mass[cell] * width / (wide - 16), x: left + inner + s * wide + 8, width: wide - 16 }));
+      const most = Math.max(...bars.map((own) => own.part)) || 1;
+      bars.forEach(({ part, x, width }) => {
         const height = part / most * strip;
-        svg.append(drawn("rect", { x: left, width: Math.max(right - left, 0.5), y: base - height, height, class: "mass" }));
+        svg.append(drawn("rect", { x, width, y: base - height, height, class: "mass" }));
       });
     }
 
@@ -247,10 +247,14 @@
       return `${called}, ${data.label[state.output]}: from ${number(low)} to ${number(high)} where there are data${ends}${where}${merged}`;
     }
 
-    // Red, white, blue: told apart under every common colour blindness.
-    const scale = [[5, 48, 97], [67, 147, 195], [247, 247, 247], [214, 96, 77], [103, 0, 31]];
+    // From blue over white to red, as in the figures: told apart under every common colour blindness.
+    const scale = [
+      [5, 48, 97], [33, 102, 172], [67, 147, 195], [146, 197, 222], [209, 229, 240], [247, 247, 247],
+      [253, 219, 199], [244, 165, 130], [214, 96, 77], [178, 24, 43], [103, 0, 31],
+    ];
     function shade(part) {
-      const at = (Math.max(-1, Math.min(1, part)) + 1) * 2, i = Math.min(Math.floor(at), 3), t = at - i;
+      const last = scale.length - 1, at = (Math.max(-1, Math.min(1, part)) + 1) * last / 2;
+      const i = Math.min(Math.floor(at), last - 1), t = at - i;
       return `rgb(${scale[i].map((c, k) => Math.round(c + t * (scale[i + 1][k] - c))).join(",")})`;
     }
 
@@ -277,9 +281,10 @@
         place.canvas.replaceChildren(report.lines({ term, along: state.view - 1, withMain, curve, output, width, tell }));
         return;
       }
-      const left = up.cuts ? 62 : Math.min(130, width * 0.28), top = 8, right = 8;
-      const down = depth(across, width - left - right), bottom = 62 + down;
-      const height = Math.min(width * 0.78, 460) + down;
+      const left = up.cuts ? 62 : Math.min(130, width * 0.28), top = 26, right = 8;
+      const called = names(across), down = depth(across, width - left - right);
+      const bottom = 46 + 16 * called.length + down;
+      const height = Math.min(width * 0.78, 460) - 70 + top + bottom;
       const inner = [width - left - right, height - top - bottom];
       const slot = [slots(across), slots(up)];
       const x = (part) => left + part * inner[0];
@@ -313,8 +318,9 @@
       }
       pen.fillStyle = colours.ink;
       pen.font = "12px system-ui, sans-serif";
-      marks(across, slot[0], Math.floor(inner[0] / (across.cuts ? 70 : 105)), (part, text) => {
-        const at = Math.max(left + 8, Math.min(x(part), width - 14));
+      marks(across, slot[0], mostTicks(across, inner[0]), (part, text) => {
+        const half = pen.measureText(text).width / 2;
+        const at = Math.max(left + 8, Math.min(x(part), width - (down ? 14 : half)));
         pen.textAlign = down ? "right" : "center";
         pen.save();
         pen.translate(at, height - bottom + (down ? 12 : 16));
@@ -327,9 +333,10 @@
         pen.fillText(text, left - 6, y(part) + 4);
       });
       pen.textAlign = "center";
-      pen.fillText(data.features[across.feature], left + inner[0] / 2, height - 28);
+      called.forEach((text, i) => pen.fillText(text, left + inner[0] / 2, height - 28 - 16 * (called.length - 1 - i)));
       pen.textAlign = "left";
-      pen.fillText(`\u2191 ${data.features[up.feature]}`, 2, height - 28);
+      // Numbers grow upwards, categories read from top to bottom.
+      pen.fillText(`${up.cuts ? "\u2191" : "\u2193"} ${names(up).join(", ")}`, 2, 14, width - 4);
       legend(pen, left, height - 14, inner[0], limit);
       const cursor = element("div", { class: "cursor", hidden: "" });
       frame.append(cursor);

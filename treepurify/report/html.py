@@ -14,6 +14,8 @@ from treepurify.analysis.audit import Audit
 from treepurify.columns import take_rows
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
+from treepurify.plots.scale_words import scale_sentence, with_class_names
+from treepurify.report.colors import color_variables
 from treepurify.report.coverage import explained_words, verdict
 from treepurify.report.effects_table import effects_table, in_table_order, table_notes
 from treepurify.report.interactive import (
@@ -23,7 +25,7 @@ from treepurify.report.interactive import (
     pairs_left_out,
     prediction_maker,
 )
-from treepurify.report.output_words import with_class_names
+from treepurify.report.numbers import with_minus
 from treepurify.report.payload import Payload, make_payload
 from treepurify.report.pictures import (
     importance_picture,
@@ -43,7 +45,7 @@ _MOST_BARS = 15
 _MOST_FINDINGS = 40
 _MOST_EXAMPLES = 200
 _LIBRARIES = {"xgboost": "XGBoost", "lightgbm": "LightGBM", "catboost": "CatBoost"}
-_SCRIPTS = ("report.js", "lines.js", "explore.js", "predict.js")
+_SCRIPTS = ("report.js", "axes.js", "lines.js", "explore.js", "predict.js")
 _PACKAGES = ("numpy", "scipy", "numba", "matplotlib")
 
 _INTRODUCTION = (
@@ -161,7 +163,7 @@ def _page(title: str, introduction: str, sections: Iterable[str], payload: str) 
 <meta name="color-scheme" content="light dark">
 <title>{escape(title)}</title>
 <style>
-{look}</style>
+{color_variables()}{look}</style>
 </head>
 <body>
 <main>
@@ -220,27 +222,17 @@ def _overview(d: Decomposition) -> str:
                 ("Model", ", ".join(part for part in (source, model.get("kind"), count) if part)),
                 ("Features", features),
                 ("Outputs", outputs),
-                ("Scale of effects", _scale_in_words(d)),
+                ("Scale of effects", scale_sentence(d)),
                 ("Measure", d.measure),
                 ("Method", _method_in_words(d)),
                 ("Explained", _explained_in_words(d)),
                 ("Rows", f"{rows:,}" if rows is not None else "none"),
                 ("Effects by number of features", "; ".join(per_order)),
-                ("Intercept", ", ".join(f"{value:.6g}" for value in d.intercept)),
+                ("Intercept", ", ".join(with_minus(f"{value:.6g}") for value in d.intercept)),
                 ("Notes", " ".join(model.get("notes", ()))),
             ]
         ),
     )
-
-
-def _scale_in_words(d: Decomposition) -> str:
-    words = {
-        "identity": "the prediction itself",
-        "logit": "log-odds; the probability follows by the logistic function",
-        "log": "logarithm of the prediction",
-        "softmax": "scores; probabilities follow by softmax",
-    }
-    return words.get(d.link.name, f"margin, before the inverse of the {d.link.name} link")
 
 
 def _method_in_words(d: Decomposition) -> str:

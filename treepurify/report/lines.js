@@ -1,61 +1,8 @@
-// Where the cells of an axis are drawn, and a pair as lines: one feature at values of the other.
+// A pair as lines: the effect of one feature at values of the other.
 (() => {
-  const { data, element, drawn, number, signed, ticks } = report;
+  const { data, element, drawn, number, signed, ticks, slots, marks, mostTicks, depth, names, step } = report;
   const dashes = ["", "5 3", "2 2", "8 3 2 3", "1 2"];
   const mostLines = dashes.length;
-  // So many categories are all named; where they do not fit side by side, their names are turned.
-  const mostNamed = 20;
-
-  // Where the cells of an axis lie between 0 and 1; special cells after a gap.
-  function slots(axis) {
-    const without = report.hidden(axis), gap = 0.015, strip = 0.045;
-    const special = [...Array(axis.cells).keys()].filter((cell) => cell >= axis.regular && !without[cell]);
-    const room = 1 - special.length * (strip + gap), e = axis.edges, found = [];
-    for (let cell = 0; cell < axis.regular; cell++) {
-      const span = e ? e[axis.regular] - e[0] || 1 : axis.regular;
-      const from = e ? (e[cell] - e[0]) / span : cell / span;
-      const to = e ? (e[cell + 1] - e[0]) / span : (cell + 1) / span;
-      found.push([from * room, to * room]);
-    }
-    for (let cell = axis.regular; cell < axis.cells; cell++) {
-      const from = room + gap + special.indexOf(cell) * (strip + gap);
-      found.push(without[cell] ? [1, 1] : [from, from + strip]);
-    }
-    return found;
-  }
-
-  // Ticks of an axis: round numbers, or names of categories, at most so many.
-  function marks(axis, slot, most, write) {
-    if (axis.cuts) {
-      const from = axis.edges[0], to = axis.edges[axis.regular];
-      const room = slot[axis.regular - 1][1];
-      ticks(from, to, Math.max(most, 2)).forEach((v) => write((v - from) / (to - from || 1) * room, number(v, 6)));
-    } else {
-      const each = axis.regular <= mostNamed ? 1 : Math.ceil(axis.regular / Math.max(most, 1));
-      for (let cell = 0; cell < axis.regular; cell += each) {
-        write((slot[cell][0] + slot[cell][1]) / 2, axis.labels[cell].slice(0, 16));
-      }
-    }
-    for (let cell = axis.regular; cell < axis.cells; cell++) {
-      if (!report.hidden(axis)[cell]) write((slot[cell][0] + slot[cell][1]) / 2, axis.labels[cell]);
-    }
-  }
-
-  // How far down the names of categories reach that do not fit side by side; 0 where they do.
-  function depth(axis, width) {
-    if (axis.cuts || axis.regular > mostNamed) return 0;
-    const longest = Math.max(...axis.labels.map((text) => Math.min(text.length, 16)));
-    return longest * 7 > width / axis.regular ? Math.round(longest * 4.8) + 4 : 0;
-  }
-
-  // The next cell that is drawn, so many cells on.
-  function step(axis, cell, by) {
-    const without = report.hidden(axis);
-    for (let next = cell + by; next >= 0 && next < axis.cells; next += by) {
-      if (!without[next]) return next;
-    }
-    return cell;
-  }
 
   function middles(axis) {
     return Float64Array.from({ length: axis.regular }, (_, cell) => (axis.edges[cell] + axis.edges[cell + 1]) / 2);
@@ -127,27 +74,29 @@
     const mass = turned(term, along, report.mass(term));
     const total = mass[0].map((_, j) => mass.reduce((sum, row) => sum + row[j], 0));
     const cells = chosen(other, total);
-    const called = (j) => `${data.features[other.feature]} ${other.labels[j]}`;
+    const named = (j) => `${data.features[other.feature]} ${other.labels[j]}`;
     const left = 56, right = 10, top = 8, down = depth(axis, width - left - right);
-    const bottom = 44 + down, height = 320 + down;
+    const called = names(axis), bottom = 28 + 16 * called.length + down, height = 276 + bottom;
     const shown = cells.flatMap((j) => values.map((row) => row[j]));
     const margin = 0.06 * (Math.max(...shown, 0) - Math.min(...shown, 0)) || 1;
     const low = Math.min(...shown, 0) - margin, high = Math.max(...shown, 0) + margin;
     const slot = slots(axis);
     const x = (part) => left + part * (width - left - right);
     const y = (v) => top + (high - v) / (high - low) * (height - top - bottom);
-    const words = cells.map(called).join("; ");
+    const words = cells.map(named).join("; ");
     const svg = drawn("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `Effect of ${data.features[axis.feature]} at ${words}` });
     ticks(low, high, 5).forEach((v) => {
       svg.append(drawn("line", { x1: left, x2: width - right, y1: y(v), y2: y(v), class: v === 0 ? "zero" : "rule" }));
       svg.append(drawn("text", { x: left - 6, y: y(v) + 4, "text-anchor": "end" }, number(v)));
     });
-    marks(axis, slot, Math.floor((width - left - right) / (axis.cuts ? 80 : 105)), (part, text) => {
-      const at = Math.max(left, Math.min(x(part), width - 16)), y = height - bottom + 20;
+    marks(axis, slot, mostTicks(axis, width - left - right), (part, text) => {
+      const at = Math.max(left, Math.min(x(part), width - (down ? 16 : 4 * text.length))), y = height - bottom + 20;
       const turn = down ? { "text-anchor": "end", transform: `rotate(-45 ${at} ${y})` } : { "text-anchor": "middle" };
       svg.append(drawn("text", { x: at, y: down ? y - 6 : y, ...turn }, text));
     });
-    svg.append(drawn("text", { x: (left + width - right) / 2, y: height - 6, "text-anchor": "middle", class: "name" }, data.features[axis.feature]));
+    called.forEach((text, i) => {
+      svg.append(drawn("text", { x: (left + width - right) / 2, y: height - 6 - 16 * (called.length - 1 - i), "text-anchor": "middle", class: "name" }, text));
+    });
     cells.forEach((j, k) => {
       const path = (held) => {
         let text = "", joined = false;
@@ -166,7 +115,7 @@
         });
         return text;
       };
-      const look = { fill: "none", stroke: `var(--curve-${k})` };
+      const look = { fill: "none", stroke: `var(--many-${k})` };
       svg.append(drawn("path", { ...look, d: path(false), "stroke-width": 0.7, class: "thin" }));
       svg.append(drawn("path", { ...look, d: path(true), "stroke-width": 2.2, "stroke-dasharray": dashes[k], class: "line" }));
     });
@@ -177,7 +126,7 @@
       const middle = x((slot[cell][0] + slot[cell][1]) / 2);
       for (const name of ["x1", "x2"]) cursor.setAttribute(name, middle);
       cursor.setAttribute("visibility", "visible");
-      const said = cells.map((j) => `${called(j)}: ${signed(values[cell][j])}${mass[cell][j] > 0 ? "" : " (no data)"}`);
+      const said = cells.map((j) => `${named(j)}: ${signed(values[cell][j])}${mass[cell][j] > 0 ? "" : " (no data)"}`);
       tell(`${data.features[axis.feature]} ${axis.labels[cell]}. ${said.join("; ")}`);
     };
     svg.addEventListener("pointermove", (event) => {
@@ -186,7 +135,7 @@
       if (found >= 0) { cell = found; read(); }
     });
     const legend = element("ul", { class: "legend" });
-    cells.forEach((j, k) => legend.append(element("li", {}, element("span", { class: `sample curve-${k}` }), called(j))));
+    cells.forEach((j, k) => legend.append(element("li", {}, element("span", { class: `sample line-${k}` }), named(j))));
     const frame = element("div", { class: "lines", tabindex: "0", role: "application", "aria-label": `Lines of ${term.name}; move with the left and right arrow keys` }, legend, svg);
     frame.addEventListener("keydown", (event) => {
       const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
@@ -199,5 +148,5 @@
     return frame;
   }
 
-  Object.assign(report, { slots, marks, depth, step, lines });
+  report.lines = lines;
 })();

@@ -3,7 +3,7 @@
 import json
 from base64 import b64encode
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,11 +11,10 @@ import numpy.typing as npt
 
 from treepurify.components import TensorComponent
 from treepurify.decomposition import Decomposition
-from treepurify.grids.axis import FeatureAxis
-from treepurify.grids.drawing import cell_values
 from treepurify.grids.grid import Subset
-from treepurify.plots.axis_layout import lay_out_axis
-from treepurify.plots.terms import effect_label, margin_label, raw_effect
+from treepurify.plots.scale_words import effect_label, margin_label
+from treepurify.plots.terms import raw_effect
+from treepurify.report.packed_axes import PackedAxes
 from treepurify.report.page_rows import ExampleRows, evaluate_examples, find_start, packed_rows
 from treepurify.report.page_tables import Merging, PageTable, main_tables, plan_pairs
 
@@ -71,30 +70,6 @@ class Payload:
     start: str
 
 
-@dataclass(eq=False)
-class _Axes:
-    """The different axes of the tables, each packed once."""
-
-    d: Decomposition
-    packed: list[dict[str, Any]] = field(default_factory=list)
-    known: dict[tuple[int, int], tuple[int, FeatureAxis]] = field(default_factory=dict)
-
-    def position(self, feature: int, axis: FeatureAxis, *, is_table: bool) -> int:
-        key = (feature, id(axis))
-        if key not in self.known:
-            # With its axis, for the id of one that is gone can come again.
-            self.known[key] = len(self.packed), axis
-            packed = _packed_axis(feature, axis)
-            if axis.cuts is not None and axis.bounds is not None and not is_table:
-                # The first and the last middle are where the curve was evaluated.
-                packed["edges"] = [axis.bounds[0], *axis.cuts.tolist(), axis.bounds[1]]
-            elif not is_table:
-                values = cell_values(axis, self.d.inputs.features[feature])
-                packed["values"] = [None if np.isnan(value) else value for value in values]
-            self.packed.append(packed)
-        return self.known[key][0]
-
-
 def make_payload(
     d: Decomposition,
     others: Sequence[Decomposition] = (),
@@ -115,7 +90,7 @@ def make_payload(
     table_bytes : int
         About how much pairs may take; the most important come first.
     """
-    axes, merging = _Axes(d), Merging()
+    axes, merging = PackedAxes(d.inputs), Merging()
     mains = main_tables(d)
     plans = plan_pairs(d, table_bytes / (2 + len(others)))
     terms = [_packed_term(d, subset, table, others, axes) for subset, table in mains.items()]
@@ -192,26 +167,12 @@ def _curve_names(d: Decomposition, others: Sequence[Decomposition]) -> list[str]
     return [words, "before purification", *(f"purified, {other.measure}" for other in others)]
 
 
-def _packed_axis(feature: int, axis: FeatureAxis) -> dict[str, Any]:
-    layout = lay_out_axis(axis)
-    packed: dict[str, Any] = {
-        "feature": feature,
-        "cells": axis.n_cells,
-        "regular": axis.n_regular,
-        "labels": axis.labels(),
-    }
-    if axis.cuts is not None:
-        packed["cuts"] = np.clip(axis.cuts, -1e300, 1e300).tolist()
-        packed["edges"] = layout.regular_edges.tolist()
-    return packed
-
-
 def _packed_term(
     d: Decomposition,
     subset: Subset,
     table: PageTable,
     others: Sequence[Decomposition],
-    axes: _Axes,
+    axes: PackedAxes,
 ) -> dict[str, Any]:
     component = table.component
     is_table = isinstance(d.components[subset], TensorComponent)
@@ -222,16 +183,18 @@ def _packed_term(
         curves.append(
             same.values if isinstance(same, TensorComponent) and is_same and is_table else None
         )
-    named = zip(subset, table.axes, strict=True)
+    is_smooth = not is_table
+    margins = [table.mass.sum(axis=tuple({*range(len(subset))} - {k})) for k in range(len(subset))]
+    along = zip(subset, table.axes, margins, strict=True)
     variance = d.components[subset].variance
     return {
         "name": d.term_name(subset),
         "features": list(subset),
-        "axes": [axes.position(j, axis, is_table=is_table) for j, axis in named],
+        "axes": [axes.position(*each, is_smooth=is_smooth) for each in along],
         "share": _share(d, [subset]),
         "shares": _shares_of_outputs(d, subset),
         "variance": [None if np.isnan(value) else float(value) for value in variance],
-        "smooth": not is_table,
+        "smooth": is_smooth,
         "merged": None if table.coarse is None else [axis.n_regular for axis in component.axes],
         "curves": [
             None if values is None else _packed_table(table.shown(values)) for values in curves

@@ -172,11 +172,11 @@
       const name = part.name.length > room ? `${part.name.slice(0, room - 1)}\u2026` : part.name;
       svg.append(drawn("text", { x: left - 8, y: middle + 4, "text-anchor": "end" }, name));
       svg.append(drawn("line", { x1: x(from), x2: x(from), y1: middle, y2: middle + line, class: "rule" }));
-      svg.append(drawn("rect", { x: Math.min(x(from), x(to)), width: Math.max(Math.abs(x(to) - x(from)), 1), y: middle - 8, height: 16, class: part.value >= 0 ? "rise" : "fall" }));
+      svg.append(drawn("rect", { x: Math.min(x(from), x(to)), width: Math.max(Math.abs(x(to) - x(from)), 1), y: middle - 8, height: 16, class: part.value >= 0 ? "up" : "down" }));
       svg.append(drawn("text", { x: Math.max(x(from), x(to)) + 5, y: middle + 4 }, signed(part.value)));
     });
     const middle = top + line * (shown.length + 0.5);
-    svg.append(drawn("text", { x: left - 8, y: middle + 4, "text-anchor": "end", class: "name" }, "mean prediction"));
+    svg.append(drawn("text", { x: left - 8, y: middle + 4, "text-anchor": "end", class: "name" }, "mean"));
     svg.append(drawn("circle", { cx: x(start), cy: middle, r: 4, class: "mass" }));
     return svg;
   }

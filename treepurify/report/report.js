@@ -73,13 +73,13 @@ const report = (() => {
     return (value > 0 ? "+" : "") + number(value);
   }
 
-  // Round numbers that cover a range.
-  function ticks(low, high, count) {
+  // Round numbers that cover a range; whole ones only where asked.
+  function ticks(low, high, count, whole = false) {
     const span = high - low;
     if (!(span > 0)) return [low];
-    const raw = span / count;
+    const raw = Math.max(span / count, whole ? 1 : 0);
     const power = 10 ** Math.floor(Math.log10(raw));
-    const step = [1, 2, 2.5, 5, 10].map((m) => m * power).find((s) => s >= raw);
+    const step = [1, 2, 2.5, 5, 10].map((m) => m * power).find((s) => s >= raw && !(whole && s % 1));
     const found = [];
     for (let i = Math.ceil(low / step); i * step <= high + 1e-9 * span; i++) {
       found.push(Number((i * step).toPrecision(12)));

@@ -5,8 +5,8 @@ from html import escape
 from io import StringIO
 from typing import TYPE_CHECKING
 
-from treepurify.plots import style
 from treepurify.plots.style import import_matplotlib
+from treepurify.report.colors import PAGE_COLORS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -14,18 +14,6 @@ if TYPE_CHECKING:
 
 __all__ = ["inline_svg", "new_axes"]
 
-# Colours that follow the page, which may be dark; those of a heatmap stay.
-_PAGE_COLORS = {
-    style.INK: "ink",
-    style.MUTED: "muted",
-    style.FRAME: "frame",
-    style.DATA: "data",
-    style.EMPTY: "empty",
-    style.HATCH: "hatch",
-    style.AFTER: "after",
-    style.BEFORE: "before",
-    style.HIGHER: "higher",
-}
 # Pixels an inch of what is stored as pixels.
 _RESOLUTION = 200
 
@@ -61,6 +49,8 @@ def inline_svg(figure: "Figure", prefix: str, alternative: str) -> str:
     text = text[text.index("<svg") :]
     text = re.sub(r"\s*<metadata>.*?</metadata>|\s*<defs>\s*<style.*?</defs>", "", text, flags=re.S)
     text = text.replace("xlink:href=", "href=")
+    # Smoothed edges would let the ground shine through between the cells of a heatmap.
+    text = re.sub(r'(<g id="\w*QuadMesh_\d+")', r'\1 shape-rendering="crispEdges"', text)
     box = re.search(r'viewBox="[^"]*"', text)
     opening = f'<svg {box.group() if box else ""} role="img" aria-label="{escape(alternative)}">'
     text = re.sub(r"<svg[^>]*>", lambda _: opening, text, count=1)
@@ -81,6 +71,6 @@ def _own_ids(text: str, prefix: str) -> str:
 def _page_style(text: str) -> str:
     text = re.sub(r"font-family: [^;\"]*;? ?", "", text)
     text = re.sub(r"font: ([\d.]+px) [^;\"]*", r"font-size: \1", text)
-    for color, name in _PAGE_COLORS.items():
+    for color, name in PAGE_COLORS.items():
         text = text.replace(color, f"var(--{name})")
     return re.sub(r"\n\s*", "\n", text)

@@ -1,0 +1,168 @@
+"""The explorers draw whole numbers as slots and skewed features not to scale."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+import xgboost
+
+import treepurify as tp
+from tests.test_report_interactive import in_browser, needs_chromium
+from treepurify.grids.axis import FeatureAxis
+from treepurify.report import write_html
+from treepurify.report.coarse_cells import coarse_axis
+from treepurify.report.payload import make_payload
+
+TICKS = """
+const place = document.getElementById("main-explorer");
+const svg = () => place.querySelector("svg");
+const open = (start) => {
+  const box = place.querySelector("select");
+  choose(box, [...box.options].findIndex((own) => own.textContent.startsWith(start + " (")));
+};
+const below = () => [...svg().querySelectorAll("text[text-anchor=middle]")];
+const marks = () => below().filter((own) => !own.classList.contains("name"));
+const ticks = () => marks().map((own) => own.textContent);
+const names = () => [...svg().querySelectorAll("text.name")].map((own) => own.textContent);
+const hover = (part) => {
+  const box = svg().getBoundingClientRect();
+  const [left, right] = [box.left + 52, box.right - 8];
+  const clientX = left + part * (right - left), clientY = box.top + 50;
+  svg().dispatchEvent(new PointerEvent("pointermove", { clientX, clientY }));
+  return text("#main-explorer .readout");
+};
+"""
+
+
+def rows():
+    rng = np.random.default_rng(0)
+    n = 900
+    gain = np.where(rng.random(n) < 0.92, 0.0, np.round(10 ** rng.uniform(2, 5, n), 1))
+    return pd.DataFrame(
+        {
+            "month": rng.integers(1, 13, n).astype(float),
+            "work": rng.integers(0, 2, n).astype(float),
+            "dose": rng.choice([0.5, 0.75], n),
+            "gain": gain,
+            "age": rng.normal(size=n),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def d():
+    X = rows()
+    season = np.sin(X["month"]) + np.log1p(X["gain"]) % 2
+    y = season * (1 + X["work"]) + 2 * X["dose"] + np.tanh(X["age"])
+    model = xgboost.XGBRegressor(n_estimators=120, max_depth=2, n_jobs=1)
+    return tp.purify(model.fit(X, y), X, progress=False)
+
+
+def packed_axes(d):
+    document = json.loads(make_payload(d).text)
+    mains = [term for term in document["terms"] if len(term["features"]) == 1]
+    return {term["name"]: document["axes"][term["axes"][0]] for term in mains}
+
+
+def test_whole_numbers_have_slots(d):
+    axes = packed_axes(d)
+    month, work = axes["month"], axes["work"]
+    assert (month["whole"], month["slots"], work["slots"]) == (True, 12, 2)
+    assert work["edges"] == [-0.5, 0.5, 1.5]
+    # Every month has a cut on both sides, so each has a slot of its own.
+    np.testing.assert_array_equal(month["edges"], np.arange(1, 14) - 0.5)
+    assert (axes["dose"]["whole"], axes["dose"]["two"]) == (False, [0.5, 0.75])
+    assert "slots" not in axes["age"]
+
+
+def test_skewed_features_have_equal_cells(d):
+    axes = packed_axes(d)
+    gain, own = axes["gain"], d["gain"].axes[0]
+    np.testing.assert_array_equal(gain["places"], np.arange(own.n_regular + 1))
+    np.testing.assert_array_equal(gain["edges"][1:-1], own.cuts)
+    assert gain["edges"][0] == 0.0
+    assert gain["labels"] == own.labels()
+    assert not any("places" in axis for name, axis in axes.items() if name != "gain")
+
+
+def test_curves_keep_their_scale():
+    X = rows()[["gain", "age"]]
+    curves = tp.ale_anova(lambda X: np.log1p(np.asarray(X)[:, 0]), X, order=1)
+    for axis in json.loads(make_payload(curves).text)["axes"]:
+        assert "places" not in axis
+        assert not axis["whole"]
+
+
+@needs_chromium
+def test_ticks_and_hover_texts(d, tmp_path):
+    page = write_html(d, tmp_path / "axes.html", top=1)
+    result = in_browser(
+        page,
+        TICKS
+        + """
+        for (const name of ["month", "work", "dose", "age"]) { open(name); result[name] = ticks(); }
+        result.scale = names();
+        open("gain");
+        result.gain = ticks();
+        result.words = names();
+        const cells = report.data.axes.find((axis) => axis.places).regular;
+        result.said = [0, 1, cells - 1].map((cell) => hover((cell + 0.5) / cells));
+        """,
+        tmp_path,
+    )
+    assert result["month"] == [str(month) for month in range(1, 13)]
+    assert (result["work"], result["dose"]) == (["0", "1"], ["0.5", "0.75"])
+    assert result["scale"] == ["age"]
+    assert result["words"] == ["gain", "not to scale: equal cells"]
+    own = d["gain"].axes[0]
+    edges = np.array([0.0, *own.cuts, own.bounds[1]])
+    shown = np.array([float(text) for text in result["gain"]])
+    assert np.all(np.min(np.abs(shown[:, None] / np.maximum(edges, 1e-9) - 1), axis=1)[1:] < 5e-3)
+    assert (shown[0], shown[-1]) == (0.0, pytest.approx(edges[-1], rel=5e-3))
+    labels = own.labels()
+    for said, cell in zip(result["said"], [0, 1, -1], strict=True):
+        assert said.startswith(f"gain {labels[cell]} (")
+
+
+@needs_chromium
+def test_missing_values_have_their_place(tmp_path):
+    X = rows()[["age", "gain", "work"]]
+    X.loc[::7, :] = np.nan
+    y = X["age"].fillna(3) + np.log1p(X["gain"].fillna(0)) + X["work"].fillna(5)
+    model = xgboost.XGBRegressor(n_estimators=60, max_depth=2, n_jobs=1).fit(X, y)
+    page = write_html(tp.purify(model, X, progress=False), tmp_path / "missing.html", top=1)
+    result = in_browser(
+        page,
+        TICKS
+        + """
+        const overlaps = () => {
+          const boxes = marks().map((own) => own.getBoundingClientRect());
+          boxes.sort((a, b) => a.left - b.left);
+          return boxes.filter((box, i) => i > 0 && box.left < boxes[i - 1].right).length;
+        };
+        for (const name of ["age", "gain"]) {
+          open(name);
+          result[name] = [ticks().at(-1), overlaps()];
+        }
+        open("work");
+        const bars = [...svg().querySelectorAll("rect.mass")].map((own) => own.getBBox());
+        result.areas = bars.map((own) => own.width * own.height);
+        """,
+        tmp_path,
+        500,
+    )
+    assert result["age"] == result["gain"] == ["missing", 0]
+    areas = np.array(result["areas"])
+    truth = X["work"].value_counts(normalize=True, dropna=False)[[0.0, 1.0, np.nan]]
+    np.testing.assert_allclose(areas / areas.sum(), truth, atol=5e-3)
+
+
+def test_merged_cells_of_a_skewed_feature_are_even():
+    # Three orders of magnitude, and all data in the first.
+    axis = FeatureAxis("gain", np.logspace(0, 3, 199), bounds=(0.0, 2000.0))
+    mass = np.where(np.arange(200) < 60, 1 / 60, 0.0)
+    coarse = coarse_axis(axis, mass, 50)
+    # Half of fifty intervals go to two hundred equal cells.
+    assert np.diff([*coarse.first, 200]).max() <= 200 / 25
+    assert coarse.axis.n_regular <= 50
