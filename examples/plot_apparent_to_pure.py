@@ -54,7 +54,7 @@ plt.show()
 figure, axes = plt.subplots(1, 2, figsize=(11, 3.6), layout="constrained")
 for ax, own, title in zip(axes, (before, d), ("as the trees have it", "purified"), strict=True):
     plots.importance(own, top=8, ax=ax)
-    ax.set_title(title)
+    ax.set_title(title, pad=24)  # above the legend
 plt.show()
 
 # %%
