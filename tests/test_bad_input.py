@@ -145,6 +145,11 @@ def test_weights_that_are_no_weights(model, rows, value):
         purify(model, rows, weights=tp.Rows(rows, weights))
 
 
+def test_weights_that_are_words(model, rows):
+    with refused("sample_weight must have one number a row, finite and not negative"):
+        purify(model, rows, sample_weight=["heavy"] * len(rows))
+
+
 def test_weights_that_are_all_zero(model, rows):
     with refused("sample_weight is zero for every row; one must be positive"):
         purify(model, rows, sample_weight=np.zeros(200))
@@ -190,7 +195,21 @@ def test_weights_that_would_be_ignored(model, rows):
 def test_batches_without_weights(model, rows):
     with refused("sample_weights ended before batch 2; give one array a batch"):
         tp.count_cells(model, [rows[:100], rows[100:]], sample_weights=[np.ones(100)])
+    with refused("sample_weight must have one number a row"):
+        tp.count_cells(model, [rows[:2]], sample_weights=[["one", "two"]])
     nothing = tp.count_cells(model, [])
+    with refused("the counted weights sum to zero"):
+        purify(model, weights=nothing)
+
+
+def test_a_batch_without_weight_counts_nothing(model, rows):
+    ones, zeros = np.ones(100), np.zeros(100)
+    alone = purify(model, weights=tp.count_cells(model, [rows[:100]]))
+    weights = [ones, zeros]
+    among = tp.count_cells(model, [rows[:100], rows[100:]], sample_weights=weights)
+    among = purify(model, weights=among)
+    np.testing.assert_array_equal(alone["age", "rooms"].values, among["age", "rooms"].values)
+    nothing = tp.count_cells(model, [rows[:100]], sample_weights=[zeros])
     with refused("the counted weights sum to zero"):
         purify(model, weights=nothing)
 
@@ -229,10 +248,24 @@ def test_other_options(model, rows):
         purify(model, rows, resolution="fine")
     with refused('missing_cells must be "auto" or "always", got \'never\''):
         purify(model, rows, missing_cells="never")
-    with refused("memory_budget must be a positive number of bytes, got 0"):
+    with refused("memory_budget must be a positive number of bytes, such as"):
         purify(model, rows, memory_budget=0)
     with refused('scale must be "margin" or "response", got \'log\''):
         purify(model, rows).predict(rows, scale="log")
+
+
+@pytest.mark.parametrize("budget", [None, "1GB", 0, -1.0, float("nan")])
+def test_memory_budgets(model, rows, budget):
+    with refused("memory_budget must be a positive number of bytes, such as"):
+        purify(model, rows, memory_budget=budget)
+
+
+def test_comparing_on_no_rows(model, rows):
+    d = purify(model, rows)
+    with refused("X has no rows; pass the rows on which to compare"):
+        tp.compare(d, d, rows.iloc[:0])
+    with refused("X has no rows; pass the rows on which to compare"):
+        d.verify(model, rows.iloc[:0])
 
 
 def test_names_of_features(rows):

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from treepurify.analysis.audit import Audit, Evidence, audit_decompositions
 from treepurify.decomposition import Decomposition
+from treepurify.engines.options import check_whole, read_weights
 from treepurify.engines.tree import purify
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
@@ -53,7 +54,7 @@ def audit(
         Largest number of features of an effect; as in `purify`. Where higher effects remain,
         effects before purification are not compared.
     sample_weight : array_like of shape (n_rows,), optional
-        Weight of each row.
+        Weight of each row. Rows of weight zero change nothing.
     feature_names : sequence of str, optional
         Names of the features.
     measures : sequence of str, optional
@@ -61,8 +62,10 @@ def audit(
         and ``"independent"``, but for those that cannot reach `order` for this model:
         ``diagnostics["measures_left_out"]`` of the result's decomposition says which, and why.
     n_bootstrap : int
-        Number of times the rows are drawn again with replacement. The model stays the same:
-        this is the instability of its effects, not of its training. 0 leaves it out.
+        Number of times the rows are drawn again with replacement: as many as have weight,
+        each with the same chance, and a row counts with its weight as often as it was drawn.
+        The model stays the same: this is the instability of its effects, not of its training.
+        0 leaves it out.
     seed : int
         Where the drawing starts.
     threshold : float
@@ -90,10 +93,11 @@ def audit(
     >>> "hidden effect" in {finding.kind for finding in found.findings}
     True
     """
-    if n_bootstrap < 0:
-        raise InvalidInputError(f"n_bootstrap must not be negative, got {n_bootstrap}")
+    check_whole("n_bootstrap", n_bootstrap, 0)
+    check_whole("seed", seed, 0)
     if X is None:
         raise InvalidInputError("an audit needs the rows that stand for the distribution: pass X")
+    sample_weight = read_weights(sample_weight)
     parsed = parse_model(model)
     report = progress_report(progress)
     wanted = _OTHER_MEASURES if measures is None else tuple(measures)
@@ -130,8 +134,7 @@ def audit(
     given = _given_weights(d, sample_weight)
     squares: dict[Subset, Array] = {}
     for step in range(1 + len(wanted), steps):
-        drawn = rng.multinomial(len(given), given / given.sum()).astype(np.float64)
-        sample = purified(step, X, "empirical", drawn)
+        sample = purified(step, X, "empirical", _drawn_again(rng, given))
         _add_squares(squares, d, sample)
     report("auditing", steps, steps)
     spread = {subset: np.sqrt(total / n_bootstrap) for subset, total in squares.items()}
@@ -142,6 +145,15 @@ def _given_weights(d: Decomposition, sample_weight: npt.ArrayLike | None) -> Arr
     if sample_weight is not None:
         return np.asarray(sample_weight, dtype=np.float64)
     return np.ones(int(d.diagnostics["rows"]))
+
+
+def _drawn_again(rng: np.random.Generator, given: Array) -> Array:
+    """Return the weights of a resample of the rows that have weight."""
+    counted = np.flatnonzero(given > 0)
+    times = rng.multinomial(len(counted), np.full(len(counted), 1.0 / len(counted)))
+    drawn = np.zeros(len(given))
+    drawn[counted] = times * given[counted]
+    return drawn
 
 
 def _add_squares(squares: dict[Subset, Array], d: Decomposition, sample: Decomposition) -> None:

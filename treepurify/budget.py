@@ -22,8 +22,14 @@ def check_budget(n_bytes: int, budget: int, what: str, advice: str) -> None:
     advice : str
         What the caller can do about it.
     """
-    if budget <= 0:
-        raise InvalidInputError(f"memory_budget must be a positive number of bytes, got {budget}")
+    try:
+        is_positive = budget > 0
+    except TypeError:
+        is_positive = False
+    if not is_positive:
+        raise InvalidInputError(
+            f"memory_budget must be a positive number of bytes, such as 2 << 30, got {budget!r}"
+        )
     if n_bytes > budget:
         raise MemoryBudgetError(
             f"{what} would take {_size(n_bytes)}, more than the memory budget of {_size(budget)}. "

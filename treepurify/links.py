@@ -1,5 +1,6 @@
 """Link functions: from the margin scale, where effects add up, to the response."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -10,7 +11,30 @@ from treepurify.errors import InvalidInputError
 
 __all__ = ["Link", "LinkName"]
 
-LinkName = Literal["identity", "logit", "log", "softmax", "one-vs-rest", "cloglog", "sqrt"]
+Array = npt.NDArray[np.float64]
+
+LinkName = Literal[
+    "identity",
+    "logit",
+    "log",
+    "softmax",
+    "one-vs-rest",
+    "cloglog",
+    "sqrt",
+    "softplus",
+    "step",
+    "mean-variance",
+    "unknown",
+]
+
+_ELEMENTWISE: dict[str, Callable[[Array], Array]] = {
+    "identity": lambda margin: margin,
+    "log": np.exp,
+    "sqrt": lambda margin: np.sign(margin) * margin**2,
+    "cloglog": lambda margin: -np.expm1(-np.exp(margin)),
+    "softplus": lambda margin: np.logaddexp(0.0, margin),
+    "step": lambda margin: np.where(margin > 0, 1.0, 0.0),
+}
 
 
 @dataclass(frozen=True)
@@ -19,10 +43,14 @@ class Link:
 
     Parameters
     ----------
-    name : {"identity", "logit", "log", "softmax", "one-vs-rest", "cloglog", "sqrt"}
+    name : {"identity", "logit", "log", "softmax", "one-vs-rest", "cloglog", "sqrt", "softplus", \
+"step", "mean-variance", "unknown"}
         ``"logit"``: the response is ``1 / (1 + exp(-scale * margin))``; ``"one-vs-rest"``
         is a logit in each output, divided by the sum over the outputs; ``"cloglog"`` is
-        ``1 - exp(-exp(margin))``; ``"sqrt"`` is ``sign(margin) * margin**2``.
+        ``1 - exp(-exp(margin))``; ``"sqrt"`` is ``sign(margin) * margin**2``; ``"softplus"``
+        is ``log(1 + exp(margin))``; ``"step"`` is 1 where the margin is above 0, else 0. Of
+        ``"mean-variance"`` the first output is a mean, the second the log of a standard
+        deviation, whose response is the variance. ``"unknown"`` has no response.
     scale : float
         Factor on the margin before the inverse link (LightGBM's ``sigmoid``).
 
@@ -43,16 +71,23 @@ class Link:
             )
 
     def inverse(self, margin: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        """Return the response; the last axis of `margin` is the output axis."""
+        """Return the response; the last axis of `margin` is the output axis.
+
+        Raises
+        ------
+        InvalidInputError
+            If it is not known how the model's margin becomes a response.
+        """
         margin = np.asarray(margin, dtype=np.float64)
-        if self.name == "identity":
-            return margin
-        if self.name == "log":
-            return np.exp(margin)
-        if self.name == "sqrt":
-            return np.sign(margin) * margin**2
-        if self.name == "cloglog":
-            return -np.expm1(-np.exp(margin))
+        if self.name == "unknown":
+            raise InvalidInputError(
+                "it is not known how the model's margin becomes a response; ask for the margin "
+                '(scale="margin"), or the model\'s own library for its prediction'
+            )
+        if self.name in _ELEMENTWISE:
+            return np.asarray(_ELEMENTWISE[self.name](margin))
+        if self.name == "mean-variance":
+            return np.stack([margin[..., 0], np.exp(2.0 * margin[..., 1])], axis=-1)
         if self.name == "softmax":
             shifted = np.exp(margin - margin.max(axis=-1, keepdims=True))
             return np.asarray(shifted / shifted.sum(axis=-1, keepdims=True))

@@ -39,6 +39,8 @@ class Verification:
 
 def verify(decomposition: Decomposition, model: Any, X: Any) -> Verification:
     """Compare the sum of the components with the model on every row; see `Decomposition.verify`."""
+    if decomposition.inputs.columns(X).n_rows == 0:
+        raise InvalidInputError("X has no rows; pass the rows on which to compare")
     margin = raw_margin(model, X)
     source = "raw prediction of the library"
     if margin is None:

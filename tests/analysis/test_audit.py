@@ -11,7 +11,7 @@ import treepurify as tp
 from treepurify.analysis.audit import Evidence, audit_decompositions
 from treepurify.analysis.findings import KINDS
 from treepurify.analysis.support_findings import instabilities
-from treepurify.auditing import audit
+from treepurify.auditing import _drawn_again, audit
 
 glassbox = pytest.importorskip("interpret.glassbox")
 xgboost = pytest.importorskip("xgboost")
@@ -286,8 +286,14 @@ def test_a_feature_may_be_called_like_an_interaction():
 
 def test_options_that_cannot_be(X):
     model = xgboost.XGBRegressor(n_estimators=2, max_depth=2, n_jobs=1).fit(X, X["a"])
-    with pytest.raises(tp.InvalidInputError, match="n_bootstrap must not be negative"):
+    with pytest.raises(tp.InvalidInputError, match=r"n_bootstrap must be at least 0, .* got -1"):
         audit(model, X, n_bootstrap=-1)
+    with pytest.raises(tp.InvalidInputError, match=r"n_bootstrap must be .* whole number, got 2.5"):
+        audit(model, X, n_bootstrap=2.5)
+    with pytest.raises(tp.InvalidInputError, match="seed must be at least 0"):
+        audit(model, X, seed=-1)
+    with pytest.raises(tp.InvalidInputError, match="sample_weight must have one number a row"):
+        audit(model, X, sample_weight=["one"] * len(X))
     with pytest.raises(tp.InvalidInputError, match="pass X"):
         audit(model, None)
     with pytest.raises(tp.InvalidInputError, match="threshold must lie between 0 and 1"):
@@ -302,3 +308,29 @@ def test_evidence_without_other_measures(X):
     audited = audit_decompositions(Evidence(d, {}, {}, 0))
     assert audited.comparisons == {}
     assert audited.before_after.second is d
+
+
+def test_rows_of_weight_zero_change_no_instability(X):
+    few = X[:100]
+    model = xgboost.XGBRegressor(n_estimators=8, max_depth=2, n_jobs=1)
+    model.fit(few, few["a"] * few["b"] + few["c"])
+    more = pd.concat([few, X[100:1000]], ignore_index=True)
+    weights = np.repeat([1.0, 0.0], [100, 900])
+    options = {"measures": [], "n_bootstrap": 3, "progress": False}
+    alone = audit(model, few, **options)
+    among = audit(model, more, sample_weight=weights, **options)
+    assert found(alone, "instability")
+    assert found(among, "instability") == found(alone, "instability")
+    spread = {f.subset: f.numbers for f in alone.findings if f.kind == "instability"}
+    for finding in among.findings:
+        if finding.kind == "instability":
+            assert finding.numbers == pytest.approx(spread[finding.subset])
+
+
+def test_a_resample_draws_rows_with_the_same_chance():
+    # As many draws by weight would be the heavy row nearly always, and no effect would move.
+    weights = np.ones(100)
+    weights[3] = 1e6
+    drawn = _drawn_again(np.random.default_rng(0), weights)
+    times = np.random.default_rng(0).multinomial(100, np.full(100, 0.01))
+    np.testing.assert_array_equal(drawn, times * weights)

@@ -4,6 +4,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 from sklearn.svm import SVR
 
 from tests.reference.ensembles import random_ensemble
@@ -236,9 +237,22 @@ def test_several_outputs_have_their_own_rows():
 def test_bad_input():
     rows = np.random.default_rng(0).normal(size=(30, 3))
     ensemble = random_ensemble(np.random.default_rng(0))
-    for wrong in ({"order": 4}, {"sample_size": 1}, {"bootstrap": 1}, {"bootstrap": -2}):
+    wrong_options = (
+        {"order": 4},
+        {"sample_size": 1},
+        {"sample_size": 20.0},
+        {"bootstrap": 1},
+        {"bootstrap": -2},
+        {"bootstrap": 2.5},
+        {"seed": -1},
+        {"seed": "a"},
+        {"sample_weight": ["one"] * 30},
+    )
+    for wrong in wrong_options:
         with pytest.raises(InvalidInputError, match=next(iter(wrong))):
             h_statistics(ensemble, rows, **wrong)
+    with pytest.raises(InvalidInputError, match=r"sparse matrices.*pass X.toarray\(\)"):
+        h_statistics(ensemble, csr_array(rows))
     with pytest.raises(MemoryBudgetError):
         h_statistics(ensemble, rows, memory_budget=100)
     with pytest.raises(MemoryBudgetError):

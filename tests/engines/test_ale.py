@@ -6,6 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.sparse import csr_array
 
 from tests.reference.ensembles import random_ensemble
 from treepurify.components import TensorComponent
@@ -231,8 +232,15 @@ def test_cells_without_rows_are_counted():
 def test_bad_input(gaussians):
     with pytest.raises(InvalidInputError, match="order"):
         ale_anova(smooth, gaussians, order=3)
-    with pytest.raises(InvalidInputError, match="bins"):
-        ale_anova(smooth, gaussians, bins=0)
+    for wrong in (0, 2.5, "x", True):
+        with pytest.raises(InvalidInputError, match="bins must be at least 1, a whole number"):
+            ale_anova(smooth, gaussians, bins=wrong)
+    with pytest.raises(InvalidInputError, match="sample_weight must have one number a row"):
+        ale_anova(smooth, gaussians, sample_weight=["one"] * 300)
+    with pytest.raises(InvalidInputError, match=r"sparse matrices.*pass X.toarray\(\)"):
+        ale_anova(smooth, csr_array(gaussians))
+    with pytest.raises(InvalidInputError, match=r"interactions=3: a number .* is for purify"):
+        ale_anova(smooth, gaussians, interactions=3)
     with pytest.raises(InvalidInputError, match="interactions"):
         ale_anova(smooth, gaussians, interactions=[("x0", "y")])
     with pytest.raises(InvalidInputError, match="NaN"):

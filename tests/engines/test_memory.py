@@ -1,6 +1,8 @@
 """Values and tables are summed as they come, and refused where they cannot fit."""
 
 import tracemalloc
+from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -13,6 +15,7 @@ from treepurify.components import ModelInputs, TensorComponent
 from treepurify.effects.accumulate import ensemble_cuts, leaf_boxes
 from treepurify.effects.accumulated import AccumulationAxis
 from treepurify.effects.conditional import occurring_subsets
+from treepurify.effects.pattern_shares import _check_shares, pattern_shares
 from treepurify.engines import indices
 from treepurify.engines.ale_axes import accumulation_axis, similarity_order
 from treepurify.engines.ale_effects import _filled, pair_effect
@@ -161,7 +164,9 @@ def slow_order(columns, shares, feature, codes):
             continue
         finite = values[np.isfinite(values)]
         categorical = columns.features[j].is_categorical
-        points = np.unique(finite if categorical else np.quantile(finite, np.arange(100) / 100))
+        own_shares = shares[np.isfinite(values)]
+        quantiles = partial(np.quantile, method="inverted_cdf", weights=own_shares)
+        points = np.unique(finite if categorical else quantiles(finite, np.arange(100) / 100))
         profile = []
         for code in codes:
             weight = np.where(own == code, shares, 0.0)
@@ -192,7 +197,7 @@ def test_order_of_categories_by_definition(seed):
         FeatureSpec("other", "categorical", n_codes=300),
     )
     columns = Columns(specs, (own, number, other), 700)
-    shares = rng.random(700) * (rng.random(700) < 0.9)
+    shares = rng.random(700)
     found = similarity_order(columns, shares, 0, np.arange(9))
     truth = slow_order(columns, shares, 0, np.arange(9))
     assert found.tolist() in (truth.tolist(), truth[::-1].tolist())
@@ -275,3 +280,59 @@ def test_local_effects_find_the_cuts_of_one_feature():
     ensemble = random_ensemble(np.random.default_rng(9), n_features=4, n_categorical=1, n_trees=20)
     for j, cuts in enumerate(ensemble_cuts(ensemble)[:3]):
         np.testing.assert_array_equal(_cuts(ensemble, j), cuts)
+
+
+def chain(n_features):
+    """One tree whose longest path tests every feature once."""
+    base = random_ensemble(np.random.default_rng(0), n_features=n_features, n_trees=0)
+    n_nodes = 2 * n_features + 1
+    inner = np.arange(0, 2 * n_features, 2)
+    feature, left, right = (np.full(n_nodes, -1, dtype=np.int32) for _ in range(3))
+    feature[inner], left[inner], right[inner] = np.arange(n_features), inner + 1, inner + 2
+    return replace(
+        base,
+        tree_ptr=np.array([0, n_nodes]),
+        feature=feature,
+        cut=np.where(feature >= 0, 0.0, np.nan),
+        left=left,
+        right=right,
+        missing_left=np.zeros(n_nodes, dtype=bool),
+        category_ptr=np.full(n_nodes, -1),
+        value=np.where(feature < 0, 1.0, 0.0)[:, None],
+        tree_output=np.zeros(1, dtype=np.int32),
+    )
+
+
+@pytest.mark.parametrize("n_features", [28, 61, 62, 64, 65, 66, 300])
+def test_subsets_of_long_paths_are_refused_before_anything_is_allocated(n_features):
+    X = np.zeros((2, n_features))
+
+    def ask():
+        with pytest.raises(tp.MemoryBudgetError, match="smaller order") as refusal:
+            tp.partial_dependence_anova(chain(n_features), X, order=None, progress=False)
+        return str(refusal.value)
+
+    message, peak = peak_of(ask)
+    assert f"up to {n_features} features of {n_features + 1} leaves" in message
+    assert peak < 50e6
+
+
+def test_subsets_of_very_long_paths_can_still_be_put_in_words():
+    with pytest.raises(tp.MemoryBudgetError, match="up to 5000 features of 5000 leaves would take"):
+        _check_shares(np.arange(1, 5001), 5000, 1 << 30)
+
+
+def test_the_shares_of_long_paths_are_counted_exactly():
+    """A leaf whose path tests k features has a share for each of their 2**k subsets."""
+    X = np.random.default_rng(0).normal(size=(9, 8))
+    needed = 8 * (2**8 + sum(2**k for k in range(1, 9)))
+    ensemble = chain(8)
+    given = read_background(ensemble, X, None, None, ensemble_cuts(ensemble), "auto")
+    boxes = leaf_boxes(ensemble, given.grid)
+    ask = partial(pattern_shares, boxes, given.grid, given.rows, 8, report=lambda *_: None)
+    assert 8 * len(ask(memory_budget=needed).share) == needed
+    with pytest.raises(tp.MemoryBudgetError):
+        ask(memory_budget=needed - 1)
+    few = 8 * sum(1 + k + k * (k - 1) // 2 for k in [*range(1, 9), 8])
+    some = partial(pattern_shares, boxes, given.grid, given.rows, 2, report=lambda *_: None)
+    assert 8 * len(some(memory_budget=few).share) == few

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.sparse import csr_array
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.svm import SVR
 
@@ -164,14 +165,26 @@ def test_other_bad_input(rows):
         partial_dependence_anova(product, rows, background=rows[:, :2])
     with pytest.raises(InvalidInputError, match="no rows"):
         partial_dependence_anova(product, rows, background=rows[:0])
-    with pytest.raises(InvalidInputError, match="background_size"):
-        partial_dependence_anova(product, rows, background_size=1)
-    weights = np.zeros(150)
-    weights[0] = 1.0
-    with pytest.raises(InvalidInputError, match="weight zero"):
-        partial_dependence_anova(product, rows, background_size=2, sample_weight=weights)
+    for wrong in (1, 2.5, "a"):
+        with pytest.raises(InvalidInputError, match="background_size must be at least 2"):
+            partial_dependence_anova(product, rows, background_size=wrong)
+    for wrong in (-1, 0.5, "a"):
+        with pytest.raises(InvalidInputError, match="seed must be at least 0"):
+            partial_dependence_anova(product, rows, seed=wrong)
+    with pytest.raises(InvalidInputError, match="sample_weight must have one number a row"):
+        partial_dependence_anova(product, rows, sample_weight=["one"] * 150)
+    for asked in ({}, {"background": csr_array(rows)}):
+        X = rows if asked else csr_array(rows)
+        with pytest.raises(InvalidInputError, match=r"sparse matrices.*pass X.toarray\(\)"):
+            partial_dependence_anova(product, X, **asked)
+    with pytest.raises(InvalidInputError, match=r"interactions=3: a number .* is for purify"):
+        partial_dependence_anova(product, rows, interactions=3)
     with pytest.raises(MemoryBudgetError):
         partial_dependence_anova(product, rows, memory_budget=1000)
+    weights = np.zeros(150)
+    weights[0] = 1.0
+    single = partial_dependence_anova(product, rows, background_size=2, sample_weight=weights)
+    np.testing.assert_allclose(single.intercept, product(rows[:1]))
     one = partial_dependence_anova(product, rows[:1], order=None)
     np.testing.assert_allclose(one.predict(rows), product(rows), atol=1e-12)
 

@@ -82,7 +82,7 @@ LOSSES = {
     "MultiClassOneVsAll": ("logit", lambda s: np.digitize(s, [-1, 1])),
     "MultiRMSE": ("identity", lambda s: np.column_stack([s, s**2])),
     "MultiLogloss": ("logit", lambda s: np.column_stack([s > 0, s > 1, s < 1]).astype(int)),
-    "RMSEWithUncertainty": ("identity", lambda s: s),
+    "RMSEWithUncertainty": ("mean-variance", lambda s: s),
 }
 
 
@@ -121,6 +121,15 @@ def test_link_gives_catboosts_mean():
     model = catboost.CatBoostRegressor(**SETTINGS, loss_function="Poisson").fit(X, np.abs(signal))
     ensemble = reader.parse(model)
     response = ensemble.link.inverse(ensemble.margin(X))[:, 0]
+    np.testing.assert_allclose(response, model.predict(X), rtol=1e-12)
+
+
+def test_link_gives_catboosts_mean_and_variance():
+    X, signal = numeric_data()
+    model = catboost.CatBoostRegressor(**SETTINGS, loss_function="RMSEWithUncertainty")
+    model.fit(X, signal)
+    ensemble = reader.parse(model)
+    response = ensemble.link.inverse(ensemble.margin(X))
     np.testing.assert_allclose(response, model.predict(X), rtol=1e-12)
 
 

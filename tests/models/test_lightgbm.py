@@ -196,6 +196,7 @@ OBJECTIVES = [
     ("tweedie", {}),
     ("binary", {"sigmoid": 0.7}),
     ("cross_entropy", {}),
+    ("cross_entropy_lambda", {}),
     ("multiclass", {"num_class": 3}),
     ("multiclassova", {"num_class": 3, "sigmoid": 1.25}),
     ("lambdarank", {}),
@@ -208,7 +209,7 @@ def test_link_gives_the_prediction(objective, parameters):
     X, y = _data()
     if "num_class" in parameters or "rank" in objective:
         y = np.digitize(y, [-0.5, 1.0])
-    elif objective in ("binary", "cross_entropy"):
+    elif objective in ("binary", "cross_entropy", "cross_entropy_lambda"):
         y = (y > 0).astype(float)
     elif objective in ("poisson", "gamma", "tweedie"):
         y = np.abs(y) + 0.1
@@ -232,8 +233,11 @@ def test_objectives_without_a_known_link():
     own = _assert_exact(_train(X, y, objective=residual))
     assert own.link.name == "identity"
     assert "'custom'" in own.source.notes[0]
-    other = _assert_exact(_train(X, y > 0, objective="cross_entropy_lambda"))
-    assert "cross_entropy_lambda" in other.source.notes[0]
+    text = _train(X, y).model_to_string().replace("objective=regression", "objective=newest")
+    other = parse_text(text)
+    assert "'newest': how its margin becomes a response is not known" in other.source.notes[0]
+    with pytest.raises(InvalidInputError, match=r"not known how.*scale=\"margin\""):
+        other.link.inverse(other.margin(X))
 
 
 @pytest.mark.parametrize("n_iterations", [1, 5])

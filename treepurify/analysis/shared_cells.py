@@ -97,6 +97,8 @@ def _points(
     if X is not None:
         columns = (a.inputs.columns(X), b.inputs.columns(X))
         n_rows = columns[0].n_rows
+        if n_rows == 0:
+            raise InvalidInputError("X has no rows; pass the rows on which to compare")
         weights = _row_weights(sample_weight, n_rows)
         return _Points(columns, None, weights, f"the {n_rows} given rows")
     if sample_weight is not None:

@@ -28,6 +28,8 @@ _LEAVES_A_PIECE = 256
 _MOST_ROWS_A_BLOCK = 1 << 15
 _LEAST_ROWS_A_BLOCK = 1 << 10
 _MARKS_BYTES = 1 << 25
+# As many as a message can put in words.
+_MOST_SHARES = 1 << 200
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,23 +81,37 @@ def pattern_shares(
     """
     depth = max((len(subset) for subset in boxes.subsets), default=0)
     limit = min(limit, depth)
+    lengths = np.diff(boxes.entry_ptr)
+    _check_shares(lengths, limit, memory_budget)
     width = limit + 2
     choose = np.array([[comb(n, k) for k in range(width)] for n in range(depth + 2)], np.int64)
-    per_leaf = choose[np.diff(boxes.entry_ptr), : limit + 1].sum(axis=1)
+    per_leaf = choose[lengths, : limit + 1].sum(axis=1)
     slot_ptr = np.concatenate([[0], np.cumsum(per_leaf)]).astype(np.int64)
-    check_budget(
-        8 * int(slot_ptr[-1]),
-        memory_budget,
-        f"the shares of the background for subsets of up to {limit} features of "
-        f"{len(per_leaf)} leaves",
-        "Ask for a smaller order, or raise memory_budget.",
-    )
     counts = np.zeros(slot_ptr[-1])
     leaves = np.flatnonzero(boxes.leaf_subset >= 0)
     _count(boxes, grid, rows, leaves, limit, choose, slot_ptr, counts, report)
     add_smaller_patterns(leaves, boxes.entry_ptr, limit, choose, slot_ptr, counts)
     total = float(rows.n_rows) if rows.weights is None else float(rows.weights.sum())
     return PatternShares(boxes, limit, choose, slot_ptr, counts / total)
+
+
+def _check_shares(lengths: npt.NDArray[np.int64], limit: int, memory_budget: int) -> None:
+    """Refuse more shares than fit, counted in whole numbers of any size."""
+    total = 0
+    found, n_leaves = np.unique(lengths, return_counts=True)
+    # The longest paths first: their count alone may have more digits than are worth adding up.
+    for length, count in zip(found[::-1].tolist(), n_leaves[::-1].tolist(), strict=True):
+        n_subsets = 1 << length
+        if limit < length:
+            n_subsets = sum(comb(length, size) for size in range(limit + 1))
+        total += count * n_subsets
+        check_budget(
+            8 * min(total, _MOST_SHARES),
+            memory_budget,
+            f"the shares of the background for subsets of up to {limit} features of "
+            f"{len(lengths)} leaves",
+            "Ask for a smaller order, or raise memory_budget.",
+        )
 
 
 def _count(

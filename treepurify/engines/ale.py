@@ -20,14 +20,15 @@ from treepurify.engines.black_box import (
     RowFunction,
     row_function,
 )
-from treepurify.engines.inputs import Interactions, named_subsets, row_weights
+from treepurify.engines.counted_rows import counted_rows, row_shares
+from treepurify.engines.inputs import Interactions, named_subsets
+from treepurify.engines.options import check_interactions, check_not_sparse, check_whole
 from treepurify.errors import InvalidInputError
 from treepurify.grids.drawing import mass_between
 from treepurify.grids.grid import Subset
 from treepurify.links import Link
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.progress import progress_report
-from treepurify.weights import Empirical
 
 __all__ = ["ale_anova"]
 
@@ -63,9 +64,10 @@ def ale_anova(
     order : {1, 2}
         Whether pairs are included.
     bins : int
-        Number of quantile bins of a numeric feature; fewer where values repeat.
+        Number of quantile bins of a numeric feature, of equal weight; fewer where values
+        repeat.
     sample_weight : array_like of shape (n_rows,), optional
-        Weight of each row.
+        Weight of each row. Rows of weight zero change nothing.
     interactions : sequence of tuple of (str or int), optional
         The pairs that are computed; all by default.
     feature_names : sequence of str, optional
@@ -77,7 +79,8 @@ def ale_anova(
     -------
     Decomposition
         Components are linear between quantiles, with ``standard_error`` and ``band()`` for
-        main effects. A main effect of a tree ensemble is a table on the model's own cuts: it
+        main effects (each row is one observation there, whatever its weight). A main effect
+        of a tree ensemble is a table on the model's own cuts: it
         has the model's jumps where they are, and the same differences between quantiles.
         Categories are ordered by similarity of their rows. What the components do not
         explain is the remainder.
@@ -100,14 +103,14 @@ def ale_anova(
     """
     if order not in (1, 2):
         raise InvalidInputError(f"order must be 1 or 2, got {order!r}")
-    if bins < 1:
-        raise InvalidInputError(f"bins must be at least 1, got {bins}")
+    check_whole("bins", bins, 1)
+    check_not_sparse(X)
+    check_interactions(interactions)
     report = progress_report(progress)
     f, columns = row_function(model, X, feature_names)
-    weights = row_weights(columns, Empirical(), sample_weight)
-    shares = np.ones(columns.n_rows) if weights is None else weights
-    shares = shares / shares.sum()
-    found = [accumulation_axis(columns, shares, j, bins) for j in range(len(f.features))]
+    columns, weights = counted_rows(columns, sample_weight)
+    shares = row_shares(columns.n_rows, weights)
+    found = [accumulation_axis(columns, weights, j, bins) for j in range(len(f.features))]
     axes = {axis.feature: axis for axis in found if axis is not None}
     pairs = _pairs(f, axes, order, interactions)
     components: dict[Subset, Component] = {}

@@ -6,6 +6,8 @@ import numpy.typing as npt
 from treepurify.budget import DEFAULT_BUDGET, check_budget
 from treepurify.columns import Columns
 from treepurify.effects.accumulated import AccumulationAxis
+from treepurify.engines.counted_rows import row_quantiles, row_shares
+from treepurify.engines.inputs import RowWeights
 
 __all__ = ["accumulation_axis", "intervals_of_rows", "node_weights", "similarity_order"]
 
@@ -18,34 +20,35 @@ _TABLES_OF_CATEGORIES = 8
 
 
 def accumulation_axis(
-    columns: Columns, shares: Array, feature: int, bins: int
+    columns: Columns, weights: RowWeights, feature: int, bins: int
 ) -> AccumulationAxis | None:
     """Return the nodes of one feature; None where it has fewer than two values.
 
     Numeric features: quantiles that are values of the data, so that a bin holds about the
-    same number of rows. Categorical features: the codes that occur, ordered by similarity.
+    same weight of rows. Categorical features: the codes that occur, ordered by similarity.
+    Weights are positive, and None where they are equal; whole numbers count like repeated rows.
     """
     values = columns.values[feature]
-    present = np.isfinite(values) & (shares > 0)
+    present = np.isfinite(values)
     if columns.features[feature].is_categorical:
         present &= values < columns.features[feature].n_codes
         codes = np.unique(values[present]).astype(np.intp)
         if len(codes) < 2:
             return None
-        ordered = similarity_order(columns, shares, feature, codes)
+        ordered = similarity_order(columns, weights, feature, codes)
         return AccumulationAxis(feature, ordered.astype(np.float64), is_categorical=True)
-    found = np.unique(
-        np.quantile(values[present], np.linspace(0, 1, bins + 1), method="inverted_cdf")
-        if present.any()
-        else np.zeros(0)
-    )
+    if not present.any():
+        return None
+    own = None if weights is None else weights[present]
+    levels = np.linspace(0, 1, bins + 1)
+    found = np.unique(row_quantiles(values[present], own, levels, between=False))
     if len(found) < 2:
         return None
     return AccumulationAxis(feature, found.astype(np.float64), is_categorical=False)
 
 
 def similarity_order(
-    columns: Columns, shares: Array, feature: int, codes: npt.NDArray[np.intp]
+    columns: Columns, weights: RowWeights, feature: int, codes: npt.NDArray[np.intp]
 ) -> npt.NDArray[np.intp]:
     """Order categories so that neighbours have similar values of the other features.
 
@@ -64,9 +67,9 @@ def similarity_order(
     )
     own = columns.values[feature]
     rank = np.minimum(np.searchsorted(codes, own), len(codes) - 1)
-    # Rows of other codes, and those without weight, belong to no category.
-    present = np.flatnonzero((codes[rank] == own) & (shares > 0))
-    rank, weight = rank[present], shares[present]
+    # Rows of other codes belong to no category.
+    present = np.flatnonzero(codes[rank] == own)
+    rank, weight = rank[present], row_shares(columns.n_rows, weights)[present]
     weight = weight / np.bincount(rank, weights=weight, minlength=len(codes))[rank]
     distance = np.zeros((len(codes), len(codes)))
     for j, values in enumerate(columns.values):
@@ -75,7 +78,7 @@ def similarity_order(
         if columns.features[j].is_categorical:
             distance += _share_distance(rank, weight, values[present], len(codes))
         else:
-            points = _quantiles(values)
+            points = _quantiles(values, weights)
             distance += _distribution_distance(rank, weight, values[present], points, len(codes))
     centring = np.eye(len(codes)) - 1.0 / len(codes)
     _, vectors = np.linalg.eigh(-0.5 * centring @ distance**2 @ centring)
@@ -86,11 +89,13 @@ def similarity_order(
     return codes[order]
 
 
-def _quantiles(values: npt.NDArray[np.floating]) -> Array:
-    finite = values[np.isfinite(values)]
-    if not len(finite):
+def _quantiles(values: npt.NDArray[np.floating], weights: RowWeights) -> Array:
+    finite = np.isfinite(values)
+    if not finite.any():
         return np.zeros(0)
-    return np.unique(np.quantile(finite, np.arange(_QUANTILES) / _QUANTILES)).astype(np.float64)
+    own = None if weights is None else weights[finite]
+    levels = np.arange(_QUANTILES) / _QUANTILES
+    return np.unique(row_quantiles(values[finite], own, levels, between=True)).astype(np.float64)
 
 
 def _distribution_distance(

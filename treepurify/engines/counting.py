@@ -11,6 +11,7 @@ import numpy.typing as npt
 from treepurify.budget import DEFAULT_BUDGET
 from treepurify.engines.inputs import row_weights
 from treepurify.engines.layout import closed_subsets, lay_out
+from treepurify.engines.options import read_weights
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import encode_rows
 from treepurify.models.parse import parse_model
@@ -37,7 +38,7 @@ def count_cells(
     batches : iterable of array_like or tables
         The rows.
     sample_weights : iterable of array_like, optional
-        Weights of the rows of each batch.
+        Weights of the rows of each batch. Rows of weight zero change nothing.
     memory_budget : int
         Bytes that tables may take.
 
@@ -75,11 +76,15 @@ def count_cells(
     for number, batch in enumerate(batches, start=1):
         columns = parsed.columns(batch)
         try:
-            own = row_weights(columns, Rows(batch, next(weights)), None)
+            given = read_weights(next(weights))
         except StopIteration:
             raise InvalidInputError(
                 f"sample_weights ended before batch {number}; give one array a batch"
             ) from None
+        if given is not None and given.shape == (columns.n_rows,) and not given.any():
+            # Of all batches together some weight is needed, not of each.
+            continue
+        own = row_weights(columns, Rows(batch, given), None)
         rows, _ = encode_rows(columns, grid.axes)
         counts = count_rows(grid, replace(rows, weights=own), subsets)
         total = total.merge(CountedCells(grid, counts))

@@ -1,6 +1,6 @@
 """H-statistics: exact from the terms of partial dependence, for trees on all rows."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,9 +10,11 @@ from treepurify.budget import DEFAULT_BUDGET
 from treepurify.engines.black_box import parsed_or_none
 from treepurify.engines.compiling import announce_compilation
 from treepurify.engines.h_statistics_called import called_effects
+from treepurify.engines.h_statistics_effects import HEffects
 from treepurify.engines.h_statistics_independent import independent_shares
 from treepurify.engines.h_statistics_parsed import parsed_effects
 from treepurify.engines.h_statistics_table import HStatistics, Interaction
+from treepurify.engines.options import check_not_sparse, check_whole
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
 from treepurify.progress import ProgressReport, progress_report
@@ -20,7 +22,6 @@ from treepurify.progress import ProgressReport, progress_report
 __all__ = ["h_statistics"]
 
 Array = npt.NDArray[np.float64]
-Moments = Mapping[Subset, tuple[Array, Array]]
 
 _INTERVAL = (2.5, 97.5)
 _ROWS_OF_A_FUNCTION = 500
@@ -68,13 +69,17 @@ def h_statistics(
     order : {2, 3}
         Whether triples are computed too.
     sample_weight : array_like of shape (n_rows,), optional
-        Weight of each row.
+        Weight of each row. Rows of weight zero change nothing.
     feature_names : sequence of str, optional
         Names of the features, in the order of the model.
     sample_size : int
-        Most rows that a function is evaluated on, drawn at random.
+        Most rows that a function is evaluated on, drawn at random in proportion to their
+        weights.
     bootstrap : int
-        Number of resamples of the rows behind the intervals; none by default.
+        Number of resamples of the rows behind the intervals; none by default. A resample
+        draws as many rows as have weight, each with the same chance and with replacement,
+        and a row counts with its weight as often as it was drawn. So a weight is what one
+        row stands for, not a number of rows that were seen.
     seed : int
         Seed of the sample and of the bootstrap.
     purified : bool
@@ -105,7 +110,8 @@ def h_statistics(
       first second  h_squared  purified_share
     0    x0     x1   0.333333        0.333333
     """
-    _check(order, sample_size, bootstrap)
+    _check(order, sample_size, bootstrap, seed)
+    check_not_sparse(X)
     report = progress_report(progress)
     parsed = parsed_or_none(model, feature_names, X)
     shares: Mapping[Subset, Array] = {}
@@ -128,7 +134,7 @@ def h_statistics(
         if purified:
             shares = independent_shares(parsed, X, order, sample_weight, memory_budget, report)
     moments = effects.moments(None)
-    intervals = _intervals(effects.moments, effects.shares, bootstrap, seed, report)
+    intervals = _intervals(effects, bootstrap, seed, report)
     unknown = np.full(len(effects.output_names), np.nan)
     interactions = {}
     for subset in sorted(moments, key=lambda s: (len(s), s)):
@@ -147,21 +153,18 @@ def h_statistics(
     )
 
 
-def _check(order: int, sample_size: int, bootstrap: int) -> None:
+def _check(order: int, sample_size: int, bootstrap: int, seed: int) -> None:
     if order not in (2, 3):
         raise InvalidInputError(f"order must be 2 or 3, got {order!r}")
-    if sample_size < 2:
-        raise InvalidInputError(f"sample_size must be at least 2, got {sample_size}")
-    if bootstrap < 0 or bootstrap == 1:
-        raise InvalidInputError(f"bootstrap must be 0 or at least 2, got {bootstrap}")
+    check_whole("sample_size", sample_size, 2)
+    check_whole("seed", seed, 0)
+    check_whole("bootstrap", bootstrap, 0)
+    if bootstrap == 1:
+        raise InvalidInputError("bootstrap must be 0 or at least 2, got 1")
 
 
 def _intervals(
-    moments: Callable[[npt.NDArray[np.intp]], Moments],
-    shares: Array,
-    resamples: int,
-    seed: int,
-    report: ProgressReport,
+    effects: HEffects, resamples: int, seed: int, report: ProgressReport
 ) -> dict[Subset, tuple[Array, Array]]:
     """Return percentile intervals over resamples of the rows, points and background alike."""
     if resamples == 0:
@@ -170,8 +173,8 @@ def _intervals(
     ratios: dict[Subset, list[Array]] = {}
     for done in range(resamples):
         report("resampling rows", done, resamples)
-        drawn = rng.choice(len(shares), size=len(shares), p=shares)
-        for subset, (numerator, denominator) in moments(np.sort(drawn)).items():
+        drawn = np.sort(rng.integers(0, effects.n_rows, size=effects.n_rows))
+        for subset, (numerator, denominator) in effects.moments(drawn).items():
             positive = denominator > 0
             ratio = numerator / np.where(positive, denominator, 1.0)
             ratios.setdefault(subset, []).append(np.where(positive, ratio, 0.0))

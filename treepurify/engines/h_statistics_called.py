@@ -10,13 +10,11 @@ import numpy.typing as npt
 from treepurify.budget import check_budget
 from treepurify.columns import Columns
 from treepurify.engines.black_box import BlackBox, black_box, splice
+from treepurify.engines.counted_rows import counted_rows, sample_rows
 from treepurify.engines.h_statistics_effects import HEffects, Moments, moments_of_terms
-from treepurify.engines.inputs import row_weights
 from treepurify.engines.partial_dependence_support import outside_support
-from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
 from treepurify.progress import ProgressReport
-from treepurify.weights import Empirical
 
 __all__ = ["called_effects"]
 
@@ -42,16 +40,9 @@ def called_effects(
     For a bootstrap the value at every pair of rows is kept: a resample weighs them anew.
     """
     box, columns = black_box(f, X, feature_names)
-    picked = np.arange(columns.n_rows)
-    if columns.n_rows > sample_size:
-        rng = np.random.default_rng(seed)
-        picked = np.sort(rng.choice(columns.n_rows, size=sample_size, replace=False))
-    rows = columns.take(picked)
-    weights = row_weights(columns, Empirical(), sample_weight)
-    own = np.ones(rows.n_rows) if weights is None else weights[picked]
-    if not np.any(own > 0):
-        raise InvalidInputError("every sampled row has weight zero; raise sample_size")
-    shares = own / own.sum()
+    columns, weights = counted_rows(columns, sample_weight)
+    sample = sample_rows(columns.n_rows, weights, sample_size, seed)
+    rows, shares = columns.take(sample.picked), sample.shares
     features = range(len(box.features))
     subsets = [s for size in range(1, order + 1) for s in combinations(features, size)]
     complements = [tuple(k for k in features if k != j) for j in features]
@@ -72,17 +63,21 @@ def called_effects(
     def moments(drawn: npt.NDArray[np.intp] | None) -> Moments:
         weight = shares
         if drawn is not None:
-            weight = np.bincount(drawn, minlength=rows.n_rows) / len(drawn)
+            weight = np.bincount(drawn, minlength=rows.n_rows) * shares
+            weight = weight / weight.sum()
         dependence = {
             subset: np.einsum("z,xzk->xk", weight, table) if resampled else table[:, 0]
             for subset, table in values.items()
         }
         return _moments(dependence, margin, weight, subsets, complements)
 
-    extrapolation = outside_support(rows, rows, tuple(features), seed)
+    own = None if weights is None else shares
+    extrapolation = outside_support(
+        rows, rows, tuple(features), seed, weights=own, point_weights=own
+    )
     return HEffects(
         moments,
-        shares,
+        rows.n_rows,
         tuple(spec.name for spec in box.features),
         box.output_names,
         f"interventional (partial dependence over {rows.n_rows} of {columns.n_rows} rows, "

@@ -26,10 +26,11 @@ class HEffects:
     Parameters
     ----------
     moments : callable
-        Positions of the rows of a resample, or None for the rows themselves, to numerator
-        and denominator by subset.
-    shares : ndarray of float64, shape (n_rows,)
-        Weight of each row; they sum to one.
+        Positions of the rows of a resample, each of which counts with its weight as often as
+        it stands there, or None for the rows themselves, to numerator and denominator by
+        subset.
+    n_rows : int
+        Number of rows with weight, which resamples are drawn from.
     feature_names, output_names : tuple of str
         Names.
     measure : str
@@ -39,7 +40,7 @@ class HEffects:
     """
 
     moments: Callable[[npt.NDArray[np.intp] | None], Moments]
-    shares: Array
+    n_rows: int
     feature_names: tuple[str, ...]
     output_names: tuple[str, ...]
     measure: str

@@ -11,13 +11,14 @@ import numpy.typing as npt
 from treepurify._kernels.partial_dependence_terms import leave_one_out
 from treepurify.budget import check_budget
 from treepurify.components import evaluate_each
+from treepurify.decomposition import Decomposition
 from treepurify.effects.accumulate import LeafBoxes, ensemble_cuts, leaf_boxes
 from treepurify.effects.conditional import entry_probabilities, occurring_subsets
 from treepurify.effects.pattern_component import PatternComponent
 from treepurify.effects.pattern_shares import pattern_shares, term_table
+from treepurify.engines.counted_rows import counted_rows, row_shares
 from treepurify.engines.h_statistics_effects import HEffects, Moments, moments_of_terms
 from treepurify.engines.model_check import check_against_library
-from treepurify.engines.partial_dependence_support import outside_support
 from treepurify.engines.partial_dependence_tables import tables_anova
 from treepurify.engines.partial_dependence_trees import (
     Background,
@@ -112,10 +113,10 @@ def _of_trees(
         report,
     )
     used = tuple(sorted({j for subset in boxes.subsets for j in subset}))
-    extrapolation = outside_support(given.points, given.columns, used)
+    extrapolation = given.extrapolation(used)
     return HEffects(
         ensemble.moments,
-        given.shares,
+        given.rows.n_rows,
         parsed.feature_names,
         parsed.output_names,
         describe_background(given.rows.n_rows, extrapolation),
@@ -137,9 +138,10 @@ class _Ensemble:
         """Return numerators and denominators on the rows, or on a resample of them."""
         rows, margin, shares = self.given.rows, self.margin, self.given.shares
         if drawn is not None:
-            rows = EncodedRows(np.ascontiguousarray(rows.codes[:, drawn]))
+            weights = None if rows.weights is None else rows.weights[drawn]
+            rows = EncodedRows(np.ascontiguousarray(rows.codes[:, drawn]), weights)
             margin = margin[drawn]
-            shares = np.full(len(drawn), 1.0 / len(drawn))
+            shares = row_shares(len(drawn), weights)
         terms = self._terms(rows)
         n_features = self.parsed.n_features
         change = _changes(self.boxes, self.given, rows, self.parsed.n_outputs)
@@ -206,14 +208,16 @@ def _of_tables(
 
     Resamples of the rows move the terms too; they are decomposed again.
     """
-    columns = parsed.columns(X)
+    columns, row_weights = counted_rows(parsed.columns(X), sample_weight)
     subsets = downward_closure(term.features for term in parsed.terms)
     most = max((len(subset) for subset in subsets), default=1)
     _check_values(parsed, columns.n_rows, len(subsets), most, memory_budget)
 
-    def decompose(drawn: npt.NDArray[np.intp] | None) -> tuple[Moments, Any]:
-        own = columns if drawn is None else columns.take(drawn)
-        weights = sample_weight if drawn is None else None
+    def decompose(drawn: npt.NDArray[np.intp] | None) -> tuple[Moments, Decomposition]:
+        own, weights = columns, row_weights
+        if drawn is not None:
+            own = columns.take(drawn)
+            weights = None if weights is None else weights[drawn]
         d = tables_anova(
             parsed,
             parsed,
@@ -228,10 +232,7 @@ def _of_tables(
         )
         values = evaluate_each(d.components.values(), own)
         terms = dict(zip(d.components, values, strict=True))
-        shares = np.full(own.n_rows, 1.0 / own.n_rows)
-        if weights is not None:
-            shares = np.asarray(weights, dtype=np.float64)
-            shares = shares / shares.sum()
+        shares = row_shares(own.n_rows, weights)
         zero = np.zeros((own.n_rows, parsed.n_outputs))
         margin = d.intercept + sum(terms.values(), zero)
         without = {
@@ -239,12 +240,12 @@ def _of_tables(
             for j in range(parsed.n_features)
         }
         pairs = combinations(range(parsed.n_features), 2)
-        return moments_of_terms(terms, without, margin, shares, pairs), (d, shares)
+        return moments_of_terms(terms, without, margin, shares, pairs), d
 
-    first, (d, shares) = decompose(None)
+    first, d = decompose(None)
     return HEffects(
         lambda drawn: first if drawn is None else decompose(drawn)[0],
-        shares,
+        columns.n_rows,
         parsed.feature_names,
         parsed.output_names,
         d.measure,

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify.columns import Columns, check_known_categories, read_columns, table_names
+from treepurify.engines.options import read_weights
 from treepurify.errors import InvalidInputError
 from treepurify.features import FeatureSpec
 from treepurify.grids.grid import Subset
@@ -158,11 +159,11 @@ def row_weights(
                 "as Rows(X, sample_weight)"
             )
         given = weighting.sample_weight
-    if given is None:
+    values = read_weights(given)
+    if values is None:
         return None
     if columns is None:
         raise InvalidInputError("sample_weight is given without rows: pass X")
-    values = np.asarray(given, dtype=np.float64)
     if values.shape != (columns.n_rows,):
         raise InvalidInputError(
             f"sample_weight must have one number a row ({columns.n_rows}), got shape {values.shape}"

@@ -11,10 +11,10 @@ from treepurify.engines.assemble import check_order
 from treepurify.engines.black_box import parsed_or_none
 from treepurify.engines.compiling import announce_compilation
 from treepurify.engines.inputs import Interactions
+from treepurify.engines.options import check_interactions, check_not_sparse, check_whole
 from treepurify.engines.partial_dependence_sampled import sampled_anova
 from treepurify.engines.partial_dependence_tables import tables_anova
 from treepurify.engines.partial_dependence_trees import trees_anova
-from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import MissingCells
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.progress import progress_report
@@ -65,7 +65,7 @@ def partial_dependence_anova(
     background : array_like or table, optional
         The rows that partial dependence averages over.
     sample_weight : array_like of shape (n_background_rows,), optional
-        Weight of each background row.
+        Weight of each background row. Rows of weight zero are no part of the background.
     interactions : sequence of tuple of (str or int), optional
         The interactions that are kept apart; all up to `order` by default.
     feature_names : sequence of str, optional
@@ -74,8 +74,9 @@ def partial_dependence_anova(
         Whether tables have cells for missing values and unknown categories only where the
         model or the rows have such values, or everywhere, so that later rows may.
     background_size : int
-        Most background rows that a function is called with, drawn at random. Standard
-        errors of the terms stand in ``diagnostics["standard_error"]``.
+        Most background rows that a function is called with, drawn at random in proportion to
+        their weights. Standard errors of the terms stand in
+        ``diagnostics["standard_error"]``.
     seed : int
         Seed of that draw.
     memory_budget : int
@@ -110,8 +111,11 @@ def partial_dependence_anova(
     array([[-0.2, -0.2], [-0.5,  0.1], [ 0.1, -0.5], [ 0.3,  0.3], [ 0.3,  0.3]])
     """
     check_order(order)
-    if background_size < 2:
-        raise InvalidInputError(f"background_size must be at least 2, got {background_size}")
+    check_whole("background_size", background_size, 2)
+    check_whole("seed", seed, 0)
+    check_not_sparse(X)
+    check_not_sparse(background)
+    check_interactions(interactions)
     report = progress_report(progress)
     parsed = parsed_or_none(model, feature_names, X)
     if parsed is None:

@@ -15,7 +15,9 @@ from treepurify.columns import Columns, read_columns
 from treepurify.components import Component
 from treepurify.decomposition import Decomposition
 from treepurify.engines.black_box import BlackBox, FunctionRemainder, black_box, splice
-from treepurify.engines.inputs import Interactions, named_subsets, row_weights
+from treepurify.engines.counted_rows import counted_rows, sample_rows
+from treepurify.engines.h_statistics_effects import mean_square
+from treepurify.engines.inputs import Interactions, named_subsets
 from treepurify.engines.partial_dependence_support import outside_support
 from treepurify.errors import InvalidInputError
 from treepurify.grids.axis import FeatureAxis
@@ -24,7 +26,6 @@ from treepurify.grids.grid import Subset
 from treepurify.progress import ProgressReport
 from treepurify.purification.cascade import downward_closure
 from treepurify.saving import savable
-from treepurify.weights import Empirical
 
 __all__ = ["SampledBackground", "SampledComponent", "partial_dependence", "sampled_anova"]
 
@@ -53,24 +54,29 @@ class SampledBackground:
         The sampled background rows.
     shares : ndarray of float64, shape (n_rows,)
         Their weights, which sum to one.
-    unseen : float
-        Share of the whole background that is not in the sample.
+    unseen : ndarray of float64, shape (n_rows,)
+        The chance that each of them had not to be in the sample.
     """
 
     box: BlackBox
     rows: Columns
     shares: Array
-    unseen: float
+    unseen: Array
 
     def standard_error(self, differences: Array) -> Array:
         """Return the standard error of means over the sample, along the second axis.
 
-        It refers to the mean over the whole background: zero where all of it was used.
+        It refers to the mean over the whole background: zero where all of it was used. Rows
+        that were certain to be drawn add nothing (Hájek 1964).
         """
         mean = np.einsum("z,pzk->pk", self.shares, differences)
-        spread = np.einsum("z,pzk->pk", self.shares**2, (differences - mean[:, None]) ** 2)
-        n = self.rows.n_rows
-        return np.asarray(np.sqrt(spread * self.unseen * n / max(n - 1, 1)))
+        deviation = self.shares[:, None] * (differences - mean[:, None])
+        n = int(np.count_nonzero(self.unseen))
+        if n > 1:
+            centre = np.einsum("z,pzk->pk", self.unseen / self.unseen.sum(), deviation)
+            deviation -= centre[:, None]
+        spread = np.einsum("z,pzk->pk", self.unseen, deviation**2)
+        return np.asarray(np.sqrt(spread * n / max(n - 1, 1)))
 
 
 @savable("sampled partial dependence")
@@ -164,17 +170,25 @@ def sampled_anova(
     own = columns
     if background is not None:
         own = read_columns(background, box.features, match_names=box.dtypes is not None)
-    given = _sample(box, own, sample_weight, background_size, seed)
-    points = columns.take(_some(columns.n_rows, _POINTS, seed + 1))
+    if own.n_rows == 0:
+        raise InvalidInputError("background has no rows; pass the rows to average over")
+    own, weights = counted_rows(own, sample_weight)
+    explained, point_weights = (own, weights) if background is None else (columns, None)
+    sample = sample_rows(own.n_rows, weights, background_size, seed)
+    given = SampledBackground(box, own.take(sample.picked), sample.shares, sample.unseen)
+    points = sample_rows(explained.n_rows, point_weights, _POINTS, seed + 1)
     most = len(box.features) if order is None else min(order, len(box.features))
     wanted = named_subsets(box.features, interactions, order)
-    check = partial(_check_terms, given, points.n_rows, memory_budget)
+    check = partial(_check_terms, given, len(points.picked), memory_budget)
     subsets, inside = _subsets(len(box.features), most, wanted, check)
     start = box(given.rows)
     intercept = given.shares @ start
-    terms = _measure_terms(given, points, subsets, inside, intercept, start, report)
+    at = explained.take(points.picked)
+    terms = _measure_terms(given, at, points.shares, subsets, inside, intercept, start, report)
     used = tuple(range(len(box.features)))
-    extrapolation = outside_support(columns, own, used, seed)
+    extrapolation = outside_support(
+        explained, own, used, seed, weights=weights, point_weights=point_weights
+    )
     complete = most == len(box.features) and interactions is None
     remainder = FunctionRemainder(
         box,
@@ -203,7 +217,7 @@ def sampled_anova(
             "background_rows": own.n_rows,
             "sampled_rows": given.rows.n_rows,
             "seed": seed,
-            "points": points.n_rows,
+            "points": at.n_rows,
             "standard_error": terms.errors,
             "intercept_standard_error": given.standard_error(start[None])[0].tolist(),
             "extrapolation": extrapolation,
@@ -222,6 +236,7 @@ class _Terms:
 def _measure_terms(
     given: SampledBackground,
     points: Columns,
+    point_shares: Array,
     subsets: Sequence[Subset],
     inside: set[Subset],
     intercept: Array,
@@ -234,7 +249,7 @@ def _measure_terms(
     errors = {}
     covariances: dict[Subset, Array] = {}
     margin = given.box(points)
-    centred = (margin - margin.mean(axis=0)) / points.n_rows
+    centred = point_shares[:, None] * (margin - point_shares @ margin)
     rest = margin - intercept
     for done, subset in enumerate(subsets):
         report("averaging over the background", done, len(subsets))
@@ -244,40 +259,18 @@ def _measure_terms(
         covariances[subset] = np.einsum("pk,pk->k", values, centred)
         error = given.standard_error(differences)
         errors[" & ".join(given.box.features[j].name for j in subset)] = {
-            "root_mean_square": float(np.sqrt(np.mean(error**2))),
+            "root_mean_square": float(np.sqrt(np.mean(point_shares @ error**2))),
             "largest": float(np.max(error)),
         }
         components[subset] = SampledComponent(
-            subset, given, intercept, values.var(axis=0), np.abs(values).mean(axis=0)
+            subset,
+            given,
+            intercept,
+            mean_square(values, point_shares),
+            point_shares @ np.abs(values),
         )
     covariances[()] = np.einsum("pk,pk->k", rest, centred)
-    return _Terms(components, errors, covariances, rest.var(axis=0))
-
-
-def _sample(
-    box: BlackBox, rows: Columns, sample_weight: npt.ArrayLike | None, size: int, seed: int
-) -> SampledBackground:
-    if rows.n_rows == 0:
-        raise InvalidInputError("background has no rows; pass the rows to average over")
-    weights = row_weights(rows, Empirical(), sample_weight)
-    weights = np.ones(rows.n_rows) if weights is None else weights
-    picked = _some(rows.n_rows, size, seed)
-    if not np.any(weights[picked] > 0):
-        raise InvalidInputError(
-            "every sampled background row has weight zero; take rows without weight out, or raise "
-            "background_size"
-        )
-    own = weights[picked]
-    return SampledBackground(
-        box, rows.take(picked), own / own.sum(), 1.0 - len(picked) / rows.n_rows
-    )
-
-
-def _some(n_rows: int, most: int, seed: int) -> npt.NDArray[np.intp]:
-    """Return the rows of a sample without repeats, in order."""
-    if n_rows <= most:
-        return np.arange(n_rows)
-    return np.sort(np.random.default_rng(seed).choice(n_rows, size=most, replace=False))
+    return _Terms(components, errors, covariances, mean_square(rest, point_shares))
 
 
 def _subsets(

@@ -7,6 +7,8 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify.columns import Columns
+from treepurify.engines.counted_rows import row_quantiles, row_shares
+from treepurify.engines.inputs import RowWeights
 from treepurify.grids.grid import Subset
 
 __all__ = ["outside_support", "support_sentence"]
@@ -19,7 +21,13 @@ _LEAST_MARKS = 1 << 16
 
 
 def outside_support(
-    points: Columns, background: Columns, used: Subset, seed: int = 0
+    points: Columns,
+    background: Columns,
+    used: Subset,
+    seed: int = 0,
+    *,
+    weights: RowWeights = None,
+    point_weights: RowWeights = None,
 ) -> dict[str, Any]:
     """Return the share of evaluated points outside the joint support of the background.
 
@@ -27,6 +35,18 @@ def outside_support(
     where, for some pair of features that the model uses, its two values fall into a cell
     without a background row, numeric features being cut at their deciles. The share is a
     mean over draws of a point and a background row.
+
+    Parameters
+    ----------
+    points, background : Columns
+        The rows.
+    used : tuple of int
+        Positions of the features that the model uses.
+    seed : int
+        Seed of the draws.
+    weights, point_weights : ndarray of float64, shape (n_rows,), optional
+        Weight of each background row and of each point, all positive: rows are drawn in
+        proportion to it, and deciles are those of the weighted rows.
 
     Returns
     -------
@@ -36,12 +56,14 @@ def outside_support(
     rng = np.random.default_rng(seed)
     rest = background
     if background.n_rows > _MOST_ROWS:
-        rest = background.take(_some(rng, background.n_rows))
+        some = np.sort(rng.choice(background.n_rows, size=_MOST_ROWS, replace=False))
+        rest = background.take(some)
+        weights = None if weights is None else weights[some]
     draws = int(min(_DRAWS, max(_MOST_LOOKUPS / max(len(used), 1) ** 2, 50)))
-    edges = [_edges(rest, j) for j in used]
+    edges = [_edges(rest, weights, j) for j in used]
     seen = [_bins(rest, j, edge) for j, edge in zip(used, edges, strict=True)]
-    moved = points.take(rng.integers(0, points.n_rows, size=draws))
-    kept = rng.integers(0, rest.n_rows, size=draws)
+    moved = points.take(_drawn(rng, points.n_rows, point_weights, draws))
+    kept = _drawn(rng, rest.n_rows, weights, draws)
     own = [_bins(moved, j, edge) for j, edge in zip(used, edges, strict=True)]
     sizes = [int(max(a.max(), b.max())) + 1 for a, b in zip(seen, own, strict=True)]
     outside = np.zeros((len(used), draws), dtype=bool)
@@ -90,16 +112,22 @@ def support_sentence(facts: dict[str, Any]) -> str:
     )
 
 
-def _some(rng: np.random.Generator, n_rows: int) -> npt.NDArray[np.intp]:
-    return np.sort(rng.choice(n_rows, size=_MOST_ROWS, replace=False))
+def _drawn(
+    rng: np.random.Generator, n_rows: int, weights: RowWeights, draws: int
+) -> npt.NDArray[np.intp]:
+    if weights is None:
+        return rng.integers(0, n_rows, size=draws)
+    return rng.choice(n_rows, size=draws, p=row_shares(n_rows, weights))
 
 
-def _edges(columns: Columns, j: int) -> npt.NDArray[Any]:
+def _edges(columns: Columns, weights: RowWeights, j: int) -> npt.NDArray[Any]:
     values = columns.values[j]
-    finite = values[np.isfinite(values)]
-    if columns.features[j].is_categorical or not len(finite):
+    finite = np.isfinite(values)
+    if columns.features[j].is_categorical or not finite.any():
         return np.zeros(0)
-    return np.unique(np.quantile(finite, np.arange(1, _BINS) / _BINS))
+    levels = np.arange(1, _BINS) / _BINS
+    own = None if weights is None else weights[finite]
+    return np.unique(row_quantiles(values[finite], own, levels, between=True))
 
 
 def _bins(columns: Columns, j: int, edges: npt.NDArray[Any]) -> npt.NDArray[np.intp]:

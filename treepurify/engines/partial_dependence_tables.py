@@ -16,7 +16,7 @@ from treepurify.engines.assemble import Setting, assemble
 from treepurify.engines.inputs import Interactions, named_subsets
 from treepurify.engines.layout import check_memory
 from treepurify.engines.model_check import check_against_library
-from treepurify.engines.partial_dependence_support import outside_support, support_sentence
+from treepurify.engines.partial_dependence_support import support_sentence
 from treepurify.engines.partial_dependence_trees import describe_background, read_background
 from treepurify.grids.grid import MissingCells, Subset
 from treepurify.models.tables import AdditiveTables
@@ -57,7 +57,7 @@ def tables_anova(
     mass = Empirical().tables(given.grid, given.rows, subsets)
     intercept, terms = _moebius(raw, mass)
     used = tuple(sorted({j for subset in subsets for j in subset}))
-    extrapolation = outside_support(given.points, given.columns, used)
+    extrapolation = given.extrapolation(used)
     source = parsed.source
     setting = Setting(
         effects=raw,

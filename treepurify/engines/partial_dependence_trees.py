@@ -22,7 +22,8 @@ from treepurify.effects.accumulate import LeafBoxes, ensemble_cuts, leaf_boxes
 from treepurify.effects.conditional import occurring_subsets
 from treepurify.effects.pattern_component import PatternComponent
 from treepurify.effects.pattern_shares import PatternShares, pattern_shares
-from treepurify.engines.inputs import Interactions, named_subsets, row_weights
+from treepurify.engines.counted_rows import counted_rows, row_shares
+from treepurify.engines.inputs import Interactions, named_subsets
 from treepurify.engines.model_check import ModelCheck, check_against_library
 from treepurify.engines.partial_dependence_moments import (
     BackgroundCovariances,
@@ -37,7 +38,6 @@ from treepurify.models.parse import Model
 from treepurify.progress import ProgressReport
 from treepurify.purification.certificate import measure_purity
 from treepurify.remainder import ModelRemainder
-from treepurify.weights import Empirical
 
 __all__ = ["Background", "describe_background", "read_background", "trees_anova"]
 
@@ -59,7 +59,7 @@ class Background:
     columns : Columns
         The same rows as the model reads them.
     points : Columns
-        The rows that are explained.
+        The rows that are explained; `columns` itself where they are the background too.
     """
 
     grid: Grid
@@ -70,10 +70,13 @@ class Background:
     @property
     def shares(self) -> Array:
         """Share of each background row, shape (n_rows,)."""
+        return row_shares(self.rows.n_rows, self.rows.weights)
+
+    def extrapolation(self, used: Subset) -> dict[str, Any]:
+        """Return how many evaluated points lie where there are no data; see `outside_support`."""
         weights = self.rows.weights
-        if weights is None:
-            return np.full(self.rows.n_rows, 1.0 / self.rows.n_rows)
-        return np.asarray(weights / weights.sum())
+        own = weights if self.points is self.columns else None
+        return outside_support(self.points, self.columns, used, weights=weights, point_weights=own)
 
 
 def trees_anova(
@@ -122,7 +125,10 @@ def read_background(
     cuts: tuple[npt.NDArray[np.float64] | None, ...],
     missing_cells: MissingCells,
 ) -> Background:
-    """Return the background on a grid with the cells that it and the rows of `X` need."""
+    """Return the background on a grid with the cells that it and the rows of `X` need.
+
+    Rows without weight are no part of it.
+    """
     if missing_cells not in ("auto", "always"):
         raise InvalidInputError(f'missing_cells must be "auto" or "always", got {missing_cells!r}')
     names = parsed.has_feature_names
@@ -133,15 +139,16 @@ def read_background(
     if own.n_rows == 0:
         raise InvalidInputError("background has no rows; pass the rows to average over")
     check_known_categories(own)
-    weights = row_weights(own, Empirical(), sample_weight)
+    counted, weights = counted_rows(own, sample_weight)
     grid, rows = make_grid(
         points, parsed.features, cuts, match_names=names, missing_cells=missing_cells
     )
-    if background is not None or rows is None:
+    if counted is not points or rows is None:
         # Twice: the cells that the background needs can move those of the points.
-        rows, axes = encode_rows(own, grid.axes)
+        rows, axes = encode_rows(counted, grid.axes)
         grid = replace(grid, axes=axes)
-    return Background(grid, replace(rows, weights=weights), own, points)
+    explained = counted if background is None else points
+    return Background(grid, replace(rows, weights=weights), counted, explained)
 
 
 def describe_background(n_rows: int, facts: dict[str, Any]) -> str:
@@ -215,7 +222,7 @@ def _assemble(
         find = partial(_find, parsed, given, boxes, budget)
         remainder = ModelRemainder(parsed, intercept, kept, moments.rest_variance, find)
     used = tuple(sorted({j for subset in boxes.subsets for j in subset}))
-    extrapolation = outside_support(given.points, given.columns, used)
+    extrapolation = given.extrapolation(used)
     scale = max((float(np.max(np.abs(c.values), initial=0.0)) for c in tensors.values()), default=0)
     scale = max(scale, float(np.max(np.abs(intercept), initial=0.0)))
     source = parsed.source

@@ -55,10 +55,11 @@ _LINKS: dict[str, LinkName] = {
     "MultiClass": "softmax",
     "Poisson": "log",
     "Tweedie": "log",
+    "RMSEWithUncertainty": "mean-variance",
 }
 _IDENTITY_LOSSES = frozenset(
     {"RMSE", "MAE", "Quantile", "MultiQuantile", "LogLinQuantile", "MAPE", "Lq", "Huber"}
-    | {"Expectile", "LogCosh", "MultiRMSE", "MultiRMSEWithMissingValues", "RMSEWithUncertainty"}
+    | {"Expectile", "LogCosh", "MultiRMSE", "MultiRMSEWithMissingValues"}
     | {"Cox", "SurvivalAft", "PairLogit", "PairLogitPairwise", "QueryRMSE", "QuerySoftMax"}
     | {"YetiRank", "YetiRankPairwise", "LambdaMart", "StochasticRank", "StochasticFilter"}
 )

@@ -398,11 +398,16 @@ def _link(text: ModelText, features: tuple[FeatureSpec, ...]) -> tuple[Link, tup
         link = Link("logit", scale)
     elif name in _LOG_OBJECTIVES:
         link = Link("log")
+    elif name == "cross_entropy_lambda":
+        link = Link("softplus")
     elif name == "multiclass":
         link = Link("softmax")
     elif name in _IDENTITY_OBJECTIVES:
         link = Link("sqrt") if "sqrt" in options else Link("identity")
-    else:
-        notes.append(f"objective {name!r}: its inverse link is not known, the margin is kept as is")
+    elif name == "custom":
+        notes.append("objective 'custom': the response is the margin, as LightGBM predicts")
         link = Link("identity")
+    else:
+        notes.append(f"objective {name!r}: how its margin becomes a response is not known")
+        link = Link("unknown")
     return link, tuple(notes)

@@ -64,7 +64,7 @@ _OBJECTIVES = {
         "identity", "identity", "binary:logitraw", note="the margin is the log-odds of the class"
     ),
     **_named(
-        "identity", "identity", "binary:hinge", note="predict() says 1 where the margin is above 0"
+        "step", "identity", "binary:hinge", note="predict() says 1 where the margin is above 0"
     ),
     **_named("logit", "logit", "binary:logistic", "reg:logistic"),
     **_named(
