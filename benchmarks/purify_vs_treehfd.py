@@ -57,7 +57,7 @@ def main() -> None:
         show(f"100 trees of depth 2, {n_rows} rows x {FEATURES}", medians, ROUNDS)
         slower = medians["treehfd fit + predict"] / medians["treepurify.purify + contributions"]
         print(f"  treehfd / (purify + contributions): {slower:.0f}")
-        print(f"  {tp.purify(model, X, progress=False).certificate}")
+        print(tp.purify(model, X, progress=False).certificate)
     print(f"  peak memory {peak_memory():.2f} GB")
 
 
