@@ -1,8 +1,11 @@
 """Values of groups under each value function, measures, groups of the user, bad input."""
 
+import pickle
+
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.ensemble import GradientBoostingRegressor
 
 import treepurify as tp
 from tests.reference.ensembles import random_ensemble
@@ -287,3 +290,15 @@ def test_bad_functions_and_rows():
 
 def test_groups_by_name_and_alone():
     assert read_groups(["b", ("a", 2)], ("a", "b", "c", "d")) == ((0, 2), (1,), (3,))
+
+
+def test_groups_can_be_pickled():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 3))
+    model = GradientBoostingRegressor(max_depth=2, n_estimators=5, random_state=0)
+    model.fit(X, X[:, 0] * X[:, 1])
+    for own in (model, model.predict):
+        sets = tp.shapley_sets(own, X, X[:4])
+        again = pickle.loads(pickle.dumps(sets))
+        assert again.groups == sets.groups
+        np.testing.assert_array_equal(again.values, sets.values)

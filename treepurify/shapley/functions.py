@@ -1,6 +1,7 @@
 """The function that Shapley Sets decompose: a model or a callable, with its evaluations counted."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -149,44 +150,49 @@ def _parsed(model: Any) -> Model | None:
 
 
 def _of_model(model: Model, X: Any) -> CountedFunction:
-    features = model.features
-
-    def evaluate(rows: Array) -> Array:
-        columns = Columns(features, tuple(rows.T), len(rows))
-        if isinstance(model, TreeEnsemble):
-            return model.margin(columns, precision="float64")
-        return model.margin(columns)
-
     names = None if model.has_feature_names else table_names(X)
     own = model.feature_names if names is None else tuple(names)
-    return CountedFunction(evaluate, lambda table: model.columns(table).matrix(), own, model)
+    return CountedFunction(partial(_margin, model), partial(_read_by_model, model), own, model)
+
+
+def _margin(model: Model, rows: Array) -> Array:
+    columns = Columns(model.features, tuple(rows.T), len(rows))
+    if isinstance(model, TreeEnsemble):
+        return model.margin(columns, precision="float64")
+    return model.margin(columns)
+
+
+def _read_by_model(model: Model, table: Any) -> Array:
+    return model.columns(table).matrix()
 
 
 def _of_callable(
     f: Callable[[Any], Any], names: list[str] | None, n_features: int
 ) -> CountedFunction:
-    def read(table: Any) -> Array:
-        try:
-            matrix = np.asarray(table, dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise InvalidInputError(
-                "the features of a callable must be numbers; encode categories before, and "
-                f"decode them inside f ({error})"
-            ) from error
-        if matrix.ndim != 2 or matrix.shape[1] != n_features or n_features == 0:
-            raise InvalidInputError(
-                f"expected rows of {n_features} features, got an array of shape {matrix.shape}"
-            )
-        if not np.all(np.isfinite(matrix)):
-            raise InvalidInputError("the rows of a callable must be finite")
-        return matrix
-
-    def evaluate(rows: Array) -> npt.NDArray[Any]:
-        if names is None:
-            return np.asarray(f(rows))
-        import pandas as pd
-
-        return np.asarray(f(pd.DataFrame(rows, columns=names)))
-
     own = names if names is not None else [f"x{j}" for j in range(n_features)]
-    return CountedFunction(evaluate, read, tuple(own))
+    return CountedFunction(partial(_call, f, names), partial(_read, n_features), tuple(own))
+
+
+def _call(f: Callable[[Any], Any], names: list[str] | None, rows: Array) -> npt.NDArray[Any]:
+    if names is None:
+        return np.asarray(f(rows))
+    import pandas as pd
+
+    return np.asarray(f(pd.DataFrame(rows, columns=names)))
+
+
+def _read(n_features: int, table: Any) -> Array:
+    try:
+        matrix = np.asarray(table, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(
+            "the features of a callable must be numbers; encode categories before, and "
+            f"decode them inside f ({error})"
+        ) from error
+    if matrix.ndim != 2 or matrix.shape[1] != n_features or n_features == 0:
+        raise InvalidInputError(
+            f"expected rows of {n_features} features, got an array of shape {matrix.shape}"
+        )
+    if not np.all(np.isfinite(matrix)):
+        raise InvalidInputError("the rows of a callable must be finite")
+    return matrix
