@@ -9,6 +9,7 @@ import xgboost
 from sklearn.ensemble import GradientBoostingClassifier, GradientBoostingRegressor
 
 import treepurify as tp
+from tests.cases import needs_stored_labels
 from tests.test_report_interactive import in_browser, needs_chromium
 from treepurify.report import write_html
 
@@ -86,6 +87,7 @@ def test_pages_open_where_there_is_something_to_see(tmp_path):
     model = xgboost.XGBClassifier(
         n_estimators=3, max_depth=2, enable_categorical=True, n_jobs=1, min_child_weight=20
     ).fit(X, y)
+    needs_stored_labels(model)
     d = tp.purify(model, X, missing_cells="always", progress=False)
     pairs = [s for s in d if len(s) == 2]
     first = max(pairs, key=lambda s: d.components[s].variance.sum())
