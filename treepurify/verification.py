@@ -39,13 +39,14 @@ class Verification:
 
 def verify(decomposition: Decomposition, model: Any, X: Any) -> Verification:
     """Compare the sum of the components with the model on every row; see `Decomposition.verify`."""
-    if decomposition.inputs.columns(X).n_rows == 0:
+    columns = decomposition.inputs.columns(X)
+    if columns.n_rows == 0:
         raise InvalidInputError("X has no rows; pass the rows on which to compare")
     margin = raw_margin(model, X)
     source = "raw prediction of the library"
     if margin is None:
         margin, source = parse_model(model).margin(X), "parsed model"
-    own = decomposition.evaluate(X)
+    own = decomposition.evaluate(columns)
     if margin.shape != own.shape:
         raise InvalidInputError(
             f"the model gives margins of shape {margin.shape}, the decomposition {own.shape}: is "

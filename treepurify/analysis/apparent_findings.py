@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify.analysis.apparent import apparent_values, model_variance
-from treepurify.analysis.findings import Finding
+from treepurify.analysis.findings import Finding, output_words
 from treepurify.analysis.regions import cells_in_words, runs_of_cells
 from treepurify.components import TensorComponent
 from treepurify.decomposition import Decomposition
@@ -42,7 +42,7 @@ def hidden_effects(d: Decomposition, threshold: float) -> list[Finding]:
         )
         if share < threshold:
             continue
-        name = d.term_name(subset) + _output_words(d, k)
+        name = d.term_name(subset) + output_words(d, k)
         sentence = (
             f"The main effect of {name} is not what the model's own term shows: its standard "
             f"deviation is {after:.3g}, and the term's is {before:.3g}. The difference, "
@@ -75,7 +75,7 @@ def contradictions(d: Decomposition, threshold: float) -> list[Finding]:
             where = cells_in_words(axis, run)
             sentence = (
                 f"Where {where} ({part:.1%} of the mass), the model's own term"
-                f"{_output_words(d, k)} says {means[0]:+.3g}, but the main effect is "
+                f"{output_words(d, k)} says {means[0]:+.3g}, but the main effect is "
                 f"{means[1]:+.3g}."
             )
             numbers = {"mass": part, "effect_apparent": means[0], "effect": means[1]}
@@ -102,7 +102,7 @@ def spurious_interactions(d: Decomposition, threshold: float) -> list[Finding]:
         if before < threshold or after > _PART * threshold:
             continue
         sentence = (
-            f"The interaction {d.term_name(subset)}{_output_words(d, k)} is hardly one: the term "
+            f"The interaction {d.term_name(subset)}{output_words(d, k)} is hardly one: the term "
             f"has {before:.1%} of the variance of the prediction, of which {after:.2%} is left "
             "when main effects are taken out."
         )
@@ -120,7 +120,3 @@ def _with_apparent(
         if apparent is not None:
             for k in range(d.n_outputs):
                 yield subset, component, apparent, k
-
-
-def _output_words(d: Decomposition, output: int) -> str:
-    return f" on {d.output_names[output]}" if d.n_outputs > 1 else ""

@@ -4,10 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from treepurify.decomposition import Decomposition
 from treepurify.frozen import FrozenMapping
 from treepurify.grids.grid import Subset
 
-__all__ = ["KINDS", "Finding", "FindingKind"]
+__all__ = ["KINDS", "Finding", "FindingKind", "output_words"]
 
 FindingKind = Literal[
     "hidden effect",
@@ -70,3 +71,8 @@ class Finding:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "numbers", FrozenMapping(self.numbers))
+
+
+def output_words(d: Decomposition, output: int) -> str:
+    """Return which output a sentence is about; nothing where there is one."""
+    return f" on {d.output_names[output]}" if d.n_outputs > 1 else ""

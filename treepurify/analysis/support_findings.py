@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from treepurify.analysis.apparent import model_variance
 from treepurify.analysis.comparison import Comparison
-from treepurify.analysis.findings import Finding
+from treepurify.analysis.findings import Finding, output_words
 from treepurify.decomposition import Decomposition
 from treepurify.grids.grid import Subset
 
@@ -44,7 +44,7 @@ def measure_findings(
             if (subset, k) in worst and worst[subset, k].severity >= severity:
                 continue
             sentence = (
-                f"The effect of {row['term']}{_output_words(d, k)} depends on the measure: under "
+                f"The effect of {row['term']}{output_words(d, k)} depends on the measure: under "
                 f"{measure!r} it differs by {row['relative_distance']:.0%} of its size."
             )
             numbers = {
@@ -79,7 +79,7 @@ def extrapolations(d: Decomposition, threshold: float) -> list[Finding]:
             within = within if within > _ROUNDING * without else 0.0
             share = float(np.sum(sizes[empty] ** 2) / np.sum(sizes**2))
             sentence = (
-                f"The interaction {d.term_name(subset)}{_output_words(d, k)} reaches {without:.3g} "
+                f"The interaction {d.term_name(subset)}{output_words(d, k)} reaches {without:.3g} "
                 f"where there are no data, and {within:.3g} where there are: {share:.0%} of its "
                 f"square sum lies in the {np.mean(empty):.0%} of the cells without data."
             )
@@ -149,13 +149,9 @@ def instabilities(
                 continue
             relative = float(np.sqrt(change[k] / size)) if size > 0 else np.inf
             sentence = (
-                f"The effect of {d.term_name(subset)}{_output_words(d, k)} rests on few rows: over "
+                f"The effect of {d.term_name(subset)}{output_words(d, k)} rests on few rows: over "
                 f"{n_samples} resamplings of the rows it changes by {relative:.0%} of its size."
             )
             numbers = {"relative_change": relative}
             found.append(Finding("instability", subset, k, severity, sentence, numbers))
     return found
-
-
-def _output_words(d: Decomposition, output: int) -> str:
-    return f" on {d.output_names[output]}" if d.n_outputs > 1 else ""

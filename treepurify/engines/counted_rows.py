@@ -7,7 +7,6 @@ import numpy.typing as npt
 
 from treepurify.columns import Columns
 from treepurify.engines.inputs import RowWeights, row_weights
-from treepurify.engines.options import read_weights
 from treepurify.weights import Empirical
 
 __all__ = ["RowSample", "counted_rows", "row_quantiles", "row_shares", "sample_rows"]
@@ -25,7 +24,7 @@ def counted_rows(
     InvalidInputError
         If the weights cannot be used; see `row_weights`.
     """
-    weights = row_weights(columns, Empirical(), read_weights(sample_weight))
+    weights = row_weights(columns, Empirical(), sample_weight)
     if weights is None:
         return columns, None
     kept = np.flatnonzero(weights > 0)
