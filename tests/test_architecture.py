@@ -71,7 +71,7 @@ ALLOWED_FILES = {
     "typer": ["cli/*.py"],
     "rich": ["cli/*.py"],
 }
-DECLARED = {"numpy", "scipy", "numba", "pandas", "pyarrow", *ALLOWED_FILES}
+DECLARED = {"numpy", "scipy", "numba", "pandas", "pyarrow", "threadpoolctl", *ALLOWED_FILES}
 # Optional, or slow to import: inside functions only.
 NEVER_AT_MODULE_LEVEL = {
     "catboost",

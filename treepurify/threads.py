@@ -4,9 +4,10 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from typing import TypeVar
 
-__all__ = ["available_threads", "iterate_threads", "map_threads"]
+__all__ = ["available_threads", "iterate_threads", "map_threads", "one_blas_thread"]
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
@@ -27,6 +28,18 @@ def available_threads() -> int:
         cores = os.cpu_count() or 1
     limit = os.environ.get("OMP_NUM_THREADS", "")
     return min(cores, int(limit)) if limit.isdecimal() and int(limit) > 0 else cores
+
+
+def one_blas_thread() -> AbstractContextManager[object]:
+    """Return a context in which BLAS works on one thread.
+
+    Where several threads factor matrices side by side, threads of BLAS only wait for each
+    other.
+    """
+    from threadpoolctl import threadpool_limits
+
+    limits: AbstractContextManager[object] = threadpool_limits(1, user_api="blas")
+    return limits
 
 
 def map_threads(work: Callable[[_Item], _Result], items: Iterable[_Item]) -> list[_Result]:

@@ -1,7 +1,8 @@
 """The terms on which one tree is projected, on the grid of the tree's own splits."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations
 from math import prod
 from typing import Any
@@ -30,73 +31,63 @@ Cells = npt.NDArray[np.integer[Any]]
 class TreeTerms:
     """Tables over the cells that one tree can tell apart.
 
-    Columns of cells are the tree's features, then a constant, then combinations of two
-    features that serve as one column of a term of three.
-
     Parameters
     ----------
     subsets : tuple of tuple of int
-        Features of each term.
+        Features of each term, none contained in another.
+    family : tuple of tuple of int
+        These sets and all their subsets, the empty one included, by size, then by feature.
     local_cells : dict of int to ndarray of int
-        For each feature, the tree's cell of each cell of the union grid.
-    columns : tuple of tuple of int
-        Features of each column: one, none, or two.
-    first, second : ndarray of int64, shape (n_terms,)
-        The two columns of each term.
+        For each feature, in increasing order, the tree's cell of each cell of the union grid.
     base : ndarray of int64, shape (n_terms + 1,)
-        Start of each term's table.
-    width : ndarray of int64, shape (n_terms,)
-        Number of cells of the second column.
+        Start of each term's table, one after the other in one array.
     """
 
     subsets: tuple[Subset, ...]
+    family: tuple[Subset, ...]
     local_cells: dict[int, npt.NDArray[np.intp]]
-    columns: tuple[Subset, ...]
-    first: npt.NDArray[np.int64]
-    second: npt.NDArray[np.int64]
     base: npt.NDArray[np.int64]
-    width: npt.NDArray[np.int64]
 
-    def feature_sizes(self) -> dict[int, int]:
-        """Return the number of cells of each feature."""
-        return {j: int(local.max()) + 1 for j, local in self.local_cells.items()}
+    @property
+    def features(self) -> tuple[int, ...]:
+        """The features, in increasing order."""
+        return tuple(self.local_cells)
 
-    def sizes(self) -> list[int]:
-        """Return the number of cells of each column."""
-        own = self.feature_sizes()
-        return [prod(own[j] for j in column) for column in self.columns]
+    def shape(self, subset: Subset) -> tuple[int, ...]:
+        """Return the number of the tree's cells along each feature of a subset."""
+        return tuple(int(self.local_cells[j].max()) + 1 for j in subset)
 
     def row_cells(self, codes: Cells) -> Cells:
-        """Return the cell of each row in each column, shape (n_rows, n_columns)."""
-        largest = max(self.sizes())
+        """Return the tree's cell of each row along each feature, shape (n_rows, n_features)."""
+        largest = max(self.shape(self.features))
         dtype = np.uint8 if largest <= 256 else np.uint16 if largest <= 65536 else np.uint32
-        cells = np.zeros((codes.shape[1], len(self.columns)), dtype=dtype)
-        for position, column in enumerate(self.columns):
-            flat: Any = 0
-            for j in column:
-                own = self.local_cells[j].astype(dtype)
-                flat = flat * dtype(own.max() + 1) + own[codes[j]]
-            cells[:, position] = flat
+        cells = np.empty((codes.shape[1], len(self.features)), dtype=dtype)
+        for position, j in enumerate(self.features):
+            cells[:, position] = self.local_cells[j].astype(dtype)[codes[j]]
         return cells
 
-    def margins(self, margins: dict[int, Array]) -> tuple[npt.NDArray[np.int64], Array]:
-        """Return the start of each column's margin and the margins, one after the other."""
-        parts = []
-        for column in self.columns:
-            margin = np.ones(1)
-            for j in column:
-                own = np.bincount(self.local_cells[j], weights=margins[j])
-                margin = np.multiply.outer(margin, own).ravel()
-            parts.append(margin)
-        start = np.concatenate([[0], np.cumsum([len(part) for part in parts])])
-        return start.astype(np.int64), np.concatenate(parts)
+    def margins(self, margins: dict[int, Array]) -> tuple[Array, ...]:
+        """Return the margin of each feature over the tree's cells."""
+        return tuple(
+            np.asarray(np.bincount(local, weights=margins[j]), dtype=np.float64)
+            for j, local in self.local_cells.items()
+        )
 
-    def tables(self, flat: Array) -> dict[Subset, Array]:
-        """Return the table of each term, one axis a feature."""
-        found = {}
+    def tables(self, flat: Array) -> Iterator[tuple[Subset, Array]]:
+        """Yield each term with its table, a view of shape (cells..., n_outputs)."""
         for term, subset in enumerate(self.subsets):
-            shape = [int(self.local_cells[j].max()) + 1 for j in subset]
-            found[subset] = flat[self.base[term] : self.base[term + 1]].reshape(shape)
+            own = flat[self.base[term] : self.base[term + 1]]
+            yield subset, own.reshape(*self.shape(subset), flat.shape[-1])
+
+    @cached_property
+    def holders(self) -> dict[Subset, tuple[int, tuple[int, ...]]]:
+        """For each set of the family a term that holds it, and the term's other axes."""
+        found: dict[Subset, tuple[int, tuple[int, ...]]] = {}
+        for term, subset in enumerate(self.subsets):
+            for size in range(len(subset) + 1):
+                for part in combinations(subset, size):
+                    rest = tuple(i for i, j in enumerate(subset) if j not in part)
+                    found.setdefault(part, (term, rest))
         return found
 
 
@@ -125,24 +116,15 @@ def tree_terms(
     """Return the terms of a tree on these sets of features; None for a tree without splits."""
     if not subsets:
         return None
-    features = sorted({j for subset in subsets for j in subset})
-    local = {j: _local_cells(ensemble, tree, grid, j) for j in features}
-    place: dict[Subset, int] = {(j,): i for i, j in enumerate(features)} | {(): len(features)}
-    first = [place.setdefault(subset[:-1], len(place)) for subset in subsets]
-    second = [place[subset[-1:]] for subset in subsets]
-    columns = tuple(place)
-    sizes = [int(np.prod([local[j].max() + 1 for j in column], dtype=int)) for column in columns]
-    width = np.array([sizes[column] for column in second], dtype=np.int64)
-    cells = np.array([sizes[column] for column in first], dtype=np.int64) * width
-    return TreeTerms(
-        tuple(subsets),
-        local,
-        columns,
-        np.array(first, dtype=np.int64),
-        np.array(second, dtype=np.int64),
-        np.concatenate([[0], np.cumsum(cells)]).astype(np.int64),
-        width,
-    )
+    local = {
+        j: _local_cells(ensemble, tree, grid, j)
+        for j in sorted({j for subset in subsets for j in subset})
+    }
+    sizes = [prod(int(local[j].max()) + 1 for j in subset) for subset in subsets]
+    base = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    family = {part for s in subsets for size in range(len(s) + 1) for part in combinations(s, size)}
+    ordered = tuple(sorted(family, key=lambda subset: (len(subset), subset)))
+    return TreeTerms(tuple(subsets), ordered, local, base)
 
 
 def _local_cells(
@@ -177,8 +159,7 @@ def leaf_term_expectations(
     boxes: LeafBoxes,
     leaves: npt.NDArray[np.intp],
     values: Array,
-    start: npt.NDArray[np.int64],
-    margins: Array,
+    margins: tuple[Array, ...],
 ) -> Array:
     """Return the inner products of a tree with the cells of each term under independent features.
 
@@ -190,30 +171,31 @@ def leaf_term_expectations(
         All leaves.
     leaves : ndarray of int
         The tree's leaves.
-    values : ndarray of shape (n_leaves,)
+    values : ndarray of shape (n_leaves, n_outputs)
         Their values.
-    start, margins : ndarray
+    margins : tuple of ndarray
         See `TreeTerms.margins`.
+
+    Returns
+    -------
+    ndarray of shape (entries of all terms, n_outputs)
     """
-    result = np.zeros(terms.base[-1])
-    shape_of = {column: i for i, column in enumerate(terms.columns)}
-    own_margin = {
-        j: margins[start[shape_of[(j,)]] : start[shape_of[(j,)] + 1]] for j in terms.local_cells
-    }
+    result = np.zeros((terms.base[-1], values.shape[1]))
+    margin_of = dict(zip(terms.features, margins, strict=True))
     for leaf, value in zip(leaves, values, strict=True):
         if boxes.leaf_subset[leaf] < 0:
             continue
         inside = _leaf_masks(terms, boxes, leaf)
-        held = {j: own_margin[j] * mask for j, mask in inside.items()}
+        held = {j: margin_of[j] * mask for j, mask in inside.items()}
         share = {j: float(part.sum()) for j, part in held.items()}
         for term, subset in enumerate(terms.subsets):
             rest = float(np.prod([s for j, s in share.items() if j not in subset]))
             if rest == 0.0:
                 continue
-            product = np.array(value * rest)
+            product = np.array(rest)
             for j in subset:
-                product = np.multiply.outer(product, held.get(j, own_margin[j]))
-            result[terms.base[term] : terms.base[term + 1]] += product.ravel()
+                product = np.multiply.outer(product, held.get(j, margin_of[j]))
+            result[terms.base[term] : terms.base[term + 1]] += product.ravel()[:, None] * value
     return result
 
 

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from treepurify._kernels.project_tree import project_on_terms, term_entries
 from treepurify._kernels.traverse import add_leaf_values
 from treepurify.budget import check_budget
 from treepurify.columns import Columns
@@ -22,16 +21,20 @@ from treepurify.effects.tree_terms import (
     term_subsets,
     tree_terms,
 )
+from treepurify.engines.projection_direct import count_unknowns, solve_directly
+from treepurify.engines.projection_iterative import solve_by_steps
+from treepurify.engines.tree_problem import TreeFit, TreeProblem
 from treepurify.grids.grid import EncodedRows, Grid, Subset
 from treepurify.models.ensemble import TreeEnsemble
-from treepurify.threads import iterate_threads
+from treepurify.threads import available_threads, iterate_threads, one_blas_thread
 
 __all__ = ["Projection", "project_trees"]
 
 Array = npt.NDArray[np.float64]
 
-_MOST_STEPS = 2000
 _TREES_A_REPORT = 16
+# Steps that conjugate gradients take on ordinary trees, for comparing the work of both solves.
+_USUAL_STEPS = 500
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,19 +47,25 @@ class Projection:
         The sum of the projections, on the union grid; not yet pure.
     margin : ndarray of float64, shape (n_rows, n_outputs)
         Margin of the rows.
+    error : ndarray of float64, shape (n_outputs,)
+        Estimated norm of the error of the tables, summed over the trees.
+    n_direct : int
+        Trees whose equations were factored.
     steps : int
-        Conjugate-gradient steps over all trees.
-    residual : float
-        Largest norm of a tree's last preconditioned residual relative to its first.
-    tolerance : float
-        What that norm was asked to be.
+        Conjugate-gradient steps over all other trees.
+    undetermined : int
+        Directions that the rows leave undetermined, summed over the trees that were factored.
+    converged : bool
+        Whether every solve met its tolerance.
     """
 
     effects: EffectTensors
     margin: Array
+    error: Array
+    n_direct: int
     steps: int
-    residual: float
-    tolerance: float
+    undetermined: int
+    converged: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +93,7 @@ class ProjectionInputs:
     order : int
         Largest number of features of a term.
     tolerance : float
-        Relative norm of the preconditioned residual at which a solve stops.
+        Error of a tree's tables, over its standard deviation, at which steps may stop.
     """
 
     ensemble: TreeEnsemble
@@ -109,7 +118,9 @@ def project_trees(
     projected in weighted least squares on the tables, over its own splits, of the features
     that occur together on its paths. The projections add up on the union grid, where the sum
     is purified exactly afterwards, so that orthogonality holds for the sum and not only
-    within a tree. In cells of a tree without rows a term keeps the least-norm value, zero.
+    within a tree. Each tree is solved to where its tables stand still: by a factorisation where
+    its equations are small enough, else by conjugate gradients. Of all solutions the one of
+    least norm is taken (see `TreeProblem`).
 
     Parameters
     ----------
@@ -126,30 +137,39 @@ def project_trees(
     all_terms, totals = _lay_out_terms(given, bounds, memory_budget, progress)
     intercept = ensemble.base.copy()
     margin = np.tile(ensemble.base, (len(given.matrix), 1))
-    steps, residual = 0, 0.0
+    error = np.zeros(ensemble.n_outputs)
+    steps, n_direct, undetermined, converged = 0, 0, 0, True
     solved = iterate_threads(
-        lambda t: _project_tree(given, t, all_terms[t], np.arange(bounds[t], bounds[t + 1])),
+        lambda t: _project_tree(
+            given, t, all_terms[t], np.arange(bounds[t], bounds[t + 1]), memory_budget
+        ),
         range(ensemble.n_trees),
     )
-    for tree, fits in enumerate(solved):
-        if tree % _TREES_A_REPORT == 0:
-            progress("projecting trees", tree, ensemble.n_trees)
-        terms = all_terms[tree]
-        for fit in fits:
-            intercept[fit.output] += fit.mean
-            margin[:, fit.output] += fit.scores
+    with one_blas_thread():
+        for tree, projected in enumerate(solved):
+            if tree % _TREES_A_REPORT == 0:
+                progress("projecting trees", tree, ensemble.n_trees)
+            outputs, fit, terms = projected.outputs, projected.fit, all_terms[tree]
+            intercept[outputs] += projected.mean
+            margin[:, outputs] += projected.scores
+            error[outputs] += fit.error
             steps += fit.steps
-            residual = max(residual, fit.residual)
-            if terms is not None:
-                for subset, table in terms.tables(fit.table).items():
-                    own = totals[subset][..., fit.output]
-                    add_differences(table, subset, terms.local_cells, given.grid, own)
+            n_direct += int(fit.steps == 0)
+            undetermined += fit.undetermined
+            converged = converged and fit.converged
+            for subset, table in fit.tables.items():
+                if terms is None or not subset:
+                    intercept[outputs] += table
+                    continue
+                for i, output in enumerate(outputs):
+                    own = totals[subset][..., output]
+                    add_differences(table[..., i], subset, terms.local_cells, given.grid, own)
     tensors = {}
     for subset, total in totals.items():
         integrate(total, subset, given.grid)
         tensors[subset] = EffectTensor(subset, given.grid.subset_axes(subset), total)
     effects = EffectTensors(intercept, tensors)
-    return Projection(effects, margin, steps, residual, given.tolerance)
+    return Projection(effects, margin, error, n_direct, steps, undetermined, converged)
 
 
 def _lay_out_terms(
@@ -176,7 +196,8 @@ def _lay_out_terms(
             f"the projection of tree {tree} on {len(subsets)} tables for {n_rows} rows",
             "Raise memory_budget, ask for a smaller order, or pass fewer rows.",
         )
-        new = [subset for subset in subsets if subset not in known]
+        terms = tree_terms(given.ensemble, tree, given.grid, subsets)
+        new = [] if terms is None else [s for s in terms.family if s and s not in known]
         known.update(new)
         cells += _count_cells(new, given.grid)
         more = " or more" if tree < n_trees - 1 else ""
@@ -186,7 +207,7 @@ def _lay_out_terms(
             f"the tensors of {len(known)}{more} sets of features on the union grid",
             "Raise memory_budget, or ask for a smaller order.",
         )
-        all_terms.append(tree_terms(given.ensemble, tree, given.grid, subsets))
+        all_terms.append(terms)
     ordered = sorted(known, key=lambda subset: (len(subset), subset))
     n_outputs = given.ensemble.n_outputs
     return all_terms, {s: np.zeros((*given.grid.shape(s), n_outputs)) for s in ordered}
@@ -203,71 +224,95 @@ def _count_cells(subsets: list[Subset], grid: Grid) -> int:
 
 
 @dataclass(frozen=True, eq=False)
-class _Fit:
-    """One output of one tree: its values on the rows, their mean and the tables of its terms."""
+class _Projected:
+    """The outputs that one tree feeds: its values on the rows, their means and the fit."""
 
-    output: int
+    outputs: list[int]
     scores: Array
-    mean: float
-    table: Array
-    steps: int
-    residual: float
+    mean: Array
+    fit: TreeFit
 
 
 def _project_tree(
-    given: ProjectionInputs, tree: int, terms: TreeTerms | None, leaves: npt.NDArray[np.intp]
-) -> list[_Fit]:
+    given: ProjectionInputs,
+    tree: int,
+    terms: TreeTerms | None,
+    leaves: npt.NDArray[np.intp],
+    memory_budget: int,
+) -> _Projected:
     ensemble = given.ensemble
     output = int(ensemble.tree_output[tree])
     outputs = [output] if output >= 0 else list(range(ensemble.n_outputs))
     if terms is None:
         scores = _tree_scores(given, tree, given.matrix)
-        return [
-            _Fit(k, scores[:, i], float(scores[0, i]), np.empty(0), 0, 0.0)
-            for i, k in enumerate(outputs)
-        ]
+        return _Projected(outputs, scores, scores[0], TreeFit({}, 0, 0.0))
     rows = _distinct_rows(terms, given, tree)
-    start, margins = np.zeros(1, dtype=np.int64), np.zeros(1)
+    # No product of vectors: threads of BLAS would wait actively beside those of the trees.
+    mean = (rows.weights[:, None] * rows.scores).sum(axis=0) / (1.0 - given.share)
+    problem = _problem(given, terms, rows, mean, leaves)
+    if _is_direct(problem, memory_budget):
+        fit = solve_directly(problem)
+    else:
+        fit = solve_by_steps(problem, given.tolerance)
+    scores = rows.scores if rows.cell is None else rows.scores[rows.cell]
+    return _Projected(outputs, scores, mean, fit)
+
+
+def _problem(
+    given: ProjectionInputs,
+    terms: TreeTerms,
+    rows: "_DistinctRows",
+    mean: Array,
+    leaves: npt.NDArray[np.intp],
+) -> TreeProblem:
+    """Return the least-squares problem of one tree."""
+    cells = terms.row_cells(rows.codes)
+    margins = _margins(terms, cells, rows.weights)
+    uniform: tuple[Array, ...] = ()
+    products = np.zeros((0, len(mean)))
     if given.share > 0:
-        start, margins = terms.margins(given.margins)
-    fits = []
-    for i, k in enumerate(outputs):
-        # No product of vectors: threads of BLAS would wait actively beside those of the trees.
-        mean = float((rows.weights * rows.scores[:, i]).sum()) / (1.0 - given.share)
-        right = np.zeros(terms.base[-1])
-        if given.share > 0:
-            centred = given.boxes.values[leaves, i] - mean
-            right = given.share * leaf_term_expectations(
-                terms, given.boxes, leaves, centred, start, margins
-            )
-        table, steps, residual = project_on_terms(
-            rows.entries,
-            terms.first,
-            terms.second,
-            terms.base,
-            terms.width,
-            start,
-            margins,
-            given.share,
-            rows.scores[:, i] - mean,
-            rows.weights,
-            right,
-            given.tolerance,
-            _MOST_STEPS,
+        uniform = terms.margins(given.margins)
+        margins = tuple(
+            own + given.share * even for own, even in zip(margins, uniform, strict=True)
         )
-        own = rows.scores[:, i] if rows.cell is None else rows.scores[rows.cell, i]
-        fits.append(_Fit(k, own, mean, table, steps, residual))
-    return fits
+        products = given.share * leaf_term_expectations(
+            terms, given.boxes, leaves, given.boxes.values[leaves] - mean, uniform
+        )
+    return TreeProblem(
+        terms, cells, rows.scores - mean, rows.weights, margins, given.share, uniform, products
+    )
+
+
+def _margins(terms: TreeTerms, cells: npt.NDArray[Any], weights: Array) -> tuple[Array, ...]:
+    sizes = terms.shape(terms.features)
+    found = [np.bincount(cells[:, i], weights, sizes[i]) for i in range(len(sizes))]
+    return tuple(np.asarray(margin, dtype=np.float64) for margin in found)
+
+
+def _is_direct(problem: TreeProblem, memory_budget: int) -> bool:
+    """Return whether the normal equations fit the memory and are the cheaper way.
+
+    Work is in nanoseconds of one core, as measured: a factorisation does some 30
+    multiplications in one, a row some three for each pair of unknowns that are one on it.
+    """
+    unknowns, active = count_unknowns(problem)
+    # The equations, their factor, and the norm of a few undetermined directions.
+    if 32 * unknowns**2 * available_threads() > memory_budget:
+        return False
+    n_rows, terms = len(problem.cells), problem.terms
+    direct = unknowns**3 / 90 + n_rows * (len(terms.family) + 1.5 * active**2)
+    a_step = 2 * n_rows * len(terms.subsets) + 20 * int(terms.base[-1])
+    return direct <= _USUAL_STEPS * a_step
 
 
 @dataclass(frozen=True, eq=False)
 class _DistinctRows:
-    """Rows that a tree can tell apart: their table entries, scores and weights.
+    """Rows that a tree can tell apart: their cells on the union grid, scores and weights.
 
     `cell` is the position among them of each row that was given, None where all are kept.
     """
 
-    entries: npt.NDArray[Any]
+    codes: npt.NDArray[Any]
     scores: Array
     weights: Array
     cell: npt.NDArray[np.intp] | None
@@ -277,9 +322,10 @@ def _distinct_rows(terms: TreeTerms, given: ProjectionInputs, tree: int) -> _Dis
     """Join the rows in each cell of a tree: a shallow one has far fewer cells than rows."""
     codes, matrix, weights = given.rows.codes, given.matrix, given.weights
     cell = None
-    if prod(terms.feature_sizes().values()) < len(matrix):
+    sizes = terms.shape(terms.features)
+    if prod(sizes) < len(matrix):
         flat = np.zeros(len(matrix), dtype=np.intp)
-        for j, size in terms.feature_sizes().items():
+        for j, size in zip(terms.features, sizes, strict=True):
             flat *= size
             flat += terms.local_cells[j][codes[j]]
         present = np.bincount(flat) > 0
@@ -289,11 +335,7 @@ def _distinct_rows(terms: TreeTerms, given: ProjectionInputs, tree: int) -> _Dis
         cell = (np.cumsum(present) - 1)[flat]
         codes, matrix = codes[:, kept], matrix[kept]
         weights = np.asarray(np.bincount(cell, weights=weights), dtype=np.float64)
-    cells = terms.row_cells(codes)
-    dtype = np.uint16 if terms.base[-1] <= 1 << 16 else np.uint32
-    entries = np.empty((len(cells), len(terms.subsets)), dtype=dtype)
-    term_entries(cells, terms.first, terms.second, terms.base, terms.width, entries)
-    return _DistinctRows(entries, _tree_scores(given, tree, matrix), weights, cell)
+    return _DistinctRows(codes, _tree_scores(given, tree, matrix), weights, cell)
 
 
 def _tree_scores(given: ProjectionInputs, tree: int, matrix: Array) -> Array:

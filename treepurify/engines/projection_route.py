@@ -72,9 +72,12 @@ def purify_by_projection(given: DeepModel, tolerance: float) -> Decomposition:
     d = assemble(purified, setting, given.check, given.facts)
     facts: dict[str, Any] = {
         "trees": given.model.n_trees,
+        "solved_directly": projection.n_direct,
         "steps": projection.steps,
-        "largest_residual": projection.residual,
-        "tolerance": projection.tolerance,
+        "undetermined": projection.undetermined,
+        "converged": projection.converged,
+        "error": projection.error.tolist(),
+        "tolerance": tolerance,
     }
     return _with_remainder(d, given, projection.margin, facts, rows_only=share == 0)
 

@@ -25,17 +25,17 @@ class TreeProjection:
     Parameters
     ----------
     tolerance : float
-        Norm of the preconditioned residual, relative to the first one, at which the solve of
-        a tree stops. At the default the variance explained is within about 1e-4 of its
-        limit; orthogonality does not depend on it.
+        Estimated error of a tree's tables, over the standard deviation of its values, at which
+        conjugate gradients stop. Trees whose normal equations fit the memory are factored
+        instead, which leaves rounding.
 
     Examples
     --------
-    >>> TreeProjection(1e-8)
-    TreeProjection(tolerance=1e-08)
+    >>> TreeProjection(1e-6)
+    TreeProjection(tolerance=1e-06)
     """
 
-    tolerance: float = 3e-3
+    tolerance: float = 1e-8
 
     def __post_init__(self) -> None:
         if not 0 < self.tolerance < 1:

@@ -9,7 +9,7 @@ from treepurify.purification.slices import Slices, mass_slices, product_slices
 from treepurify.purification.solution import Solution, move_out
 from treepurify.purification.unidentified import count_unidentified
 
-__all__ = ["solve_general"]
+__all__ = ["smallest_ritz_value", "solve_general"]
 
 Array = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
@@ -157,7 +157,7 @@ def _conjugate_gradients(
         steps += 1
         if float(np.max(np.abs(mean))) <= 0.1 * goal:
             break
-    return parts, steps, _smallest_ritz_value(lengths, turns)
+    return parts, steps, smallest_ritz_value(lengths, turns)
 
 
 def _inner(first: Array, second: Array, mass: Array) -> Array:
@@ -165,7 +165,7 @@ def _inner(first: Array, second: Array, mass: Array) -> Array:
     return np.asarray(mass @ (first * second))
 
 
-def _smallest_ritz_value(lengths: list[float], turns: list[float]) -> float:
+def smallest_ritz_value(lengths: list[float], turns: list[float]) -> float:
     """Estimate the smallest eigenvalue that the iteration met, from its own coefficients.
 
     Conjugate gradients are a Lanczos process: its tridiagonal matrix has the diagonal

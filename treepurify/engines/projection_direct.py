@@ -1,0 +1,328 @@
+"""Project one tree by factoring its normal equations, with the solution of least norm."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify._kernels.tree_gram import add_gram, add_product_gram, weigh_unknowns
+from treepurify.engines.tree_problem import TreeFit, TreeProblem, along_axes, independent_anova
+from treepurify.grids.grid import Subset
+
+__all__ = ["count_unknowns", "solve_directly"]
+
+Array = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+
+# A direction is undetermined where its mean square on the rows is below this share of its mean
+# square where features are independent. On real data the two sides are far apart: rounding is
+# near 1e-14, and what rows determine at all lies above 1e-6.
+RANK_TOLERANCE = 1e-10
+# Keeps the factorisation of singular equations going; refinement and the choice of the
+# solution of least norm take out what it changes.
+_RIDGE = 1e-12
+# Pivots of equations scaled to a unit diagonal. Those of undetermined directions come out
+# near the ridge; the candidates are then judged by the rank tolerance.
+_WEAK_PIVOT = 1e-7
+
+
+def solve_directly(problem: TreeProblem) -> TreeFit:
+    """Return the projection of least norm, solved to rounding.
+
+    The unknowns are the cells, without one cell of reference for each feature, of every
+    set of features in the family of the terms. Cells without mass leave the equations. The
+    rest is factored; where rows leave directions undetermined, their basis comes from inverse
+    iteration, and the least norm picks the solution, with the cells without mass.
+    """
+    coding = _code_cells(problem)
+    mass = np.zeros(coding.n_unknowns)
+    weigh_unknowns(
+        problem.cells, coding.place, coding.start, problem.weights, *coding.layout(), mass
+    )
+    if problem.share > 0:
+        mass += problem.share * coding.product_mass(problem.uniform)
+    kept, empty = np.flatnonzero(mass > 0), np.flatnonzero(mass == 0)
+    gram, right = _normal_equations(problem, coding, kept)
+    scaling = 1 / np.sqrt(mass[kept])
+    gram *= scaling[:, None]
+    gram *= scaling
+    solved = _factor_and_solve(gram, scaling[:, None] * right, len(problem.terms.family))
+    unscaled = replace(
+        solved,
+        solution=scaling[:, None] * solved.solution,
+        null=scaling[:, None] * solved.null,
+    )
+    values = np.zeros((coding.n_unknowns, right.shape[1]))
+    values[kept], values[empty], undetermined = _least_norm(problem, coding, kept, empty, unscaled)
+    return TreeFit(_tables(problem, coding, values), undetermined, solved.error)
+
+
+def count_unknowns(problem: TreeProblem) -> tuple[int, float]:
+    """Return the number of unknowns, and the mean number that is one on a row."""
+    unknowns, active = 0.0, 0.0
+    for subset in problem.terms.family:
+        margins = problem.own_margins(subset)
+        unknowns += float(np.prod([float(np.sum(margin > 0)) - 1 for margin in margins]))
+        active += float(np.prod([1 - margin.max() for margin in margins]))
+    return int(min(unknowns, 2.0**62)), active
+
+
+@dataclass(frozen=True, eq=False)
+class _Coding:
+    """The numbering of the unknowns.
+
+    `numbered` holds the cells of each feature that have unknowns, ``place`` their positions,
+    -1 elsewhere. ``base[i]`` is the first unknown of set i of the family.
+    """
+
+    numbered: tuple[npt.NDArray[np.intp], ...]
+    place: Integers
+    start: Integers
+    base: Integers
+    features: Integers
+    strides: Integers
+    cells: Integers
+
+    @property
+    def n_unknowns(self) -> int:
+        return int(self.base[-1])
+
+    def layout(self) -> tuple[Integers, Integers, Integers, Integers, Integers]:
+        """Return what kernels walk, with room for one row's places and unknowns."""
+        room = np.empty(len(self.start) - 1, dtype=np.int64)
+        active = np.empty(len(self.features), dtype=np.int64)
+        return self.base, self.features, self.strides, room, active
+
+    def product_mass(self, margins: tuple[Array, ...]) -> Array:
+        """Return the probability of each unknown's cells where features are independent."""
+        mass = np.ones(self.n_unknowns)
+        flat = np.concatenate(margins)
+        owner = np.repeat(np.arange(len(self.features)), np.diff(self.base))
+        for slot in range(self.features.shape[1]):
+            feature = self.features[owner, slot]
+            has = feature >= 0
+            mass[has] *= flat[self.start[feature[has]] + self.cells[has, slot]]
+        return mass
+
+    def product_gram(
+        self, margins: tuple[Array, ...], rows: Integers, columns: Integers, share: float = 1.0
+    ) -> Array:
+        """Return `share` times the inner products of unknowns where features are independent."""
+        gram = np.zeros((len(rows), len(columns)))
+        add_product_gram(
+            share,
+            rows,
+            np.searchsorted(rows, self.base),
+            columns,
+            np.searchsorted(columns, self.base),
+            self.features,
+            self.cells,
+            np.concatenate(margins),
+            self.start,
+            gram,
+        )
+        return gram
+
+
+def _code_cells(problem: TreeProblem) -> _Coding:
+    """Number the unknowns; the heaviest cell of each feature is its reference."""
+    numbered, places = [], []
+    for margin in problem.margins:
+        has_unknown = margin > 0
+        has_unknown[np.argmax(margin)] = False
+        places.append(np.where(has_unknown, np.cumsum(has_unknown) - 1, -1))
+        numbered.append(np.flatnonzero(has_unknown))
+    position = {j: i for i, j in enumerate(problem.terms.features)}
+    family = problem.terms.family
+    slots = max(len(subset) for subset in family)
+    features = np.full((len(family), slots), -1, dtype=np.int64)
+    strides = np.zeros((len(family), slots), dtype=np.int64)
+    base, cells = [0], []
+    for i, subset in enumerate(family):
+        own = [numbered[position[j]] for j in subset]
+        features[i, : len(own)] = [position[j] for j in subset]
+        size = 1
+        for slot in reversed(range(len(own))):
+            strides[i, slot] = size
+            size *= len(own[slot])
+        grid = np.zeros((size, slots), dtype=np.int64)
+        for slot, axis in enumerate(np.meshgrid(*own, indexing="ij")):
+            grid[:, slot] = axis.ravel()
+        cells.append(grid)
+        base.append(base[-1] + size)
+    return _Coding(
+        tuple(numbered),
+        np.concatenate(places).astype(np.int64),
+        np.concatenate([[0], np.cumsum([len(m) for m in problem.margins])]).astype(np.int64),
+        np.array(base, dtype=np.int64),
+        features,
+        strides,
+        np.concatenate(cells),
+    )
+
+
+def _normal_equations(
+    problem: TreeProblem, coding: _Coding, kept: npt.NDArray[np.intp]
+) -> tuple[Array, Array]:
+    """Return the upper triangle of the normal equations of the unknowns with mass."""
+    gram = np.zeros((len(kept), len(kept)))
+    right = np.zeros((len(kept), problem.target.shape[1]))
+    equation = np.full(coding.n_unknowns, -1)
+    equation[kept] = np.arange(len(kept))
+    base, features, strides, room, active = coding.layout()
+    add_gram(
+        problem.cells,
+        coding.place,
+        coding.start,
+        problem.weights,
+        problem.target,
+        base,
+        features,
+        strides,
+        equation,
+        room,
+        active,
+        gram,
+        right,
+    )
+    if problem.share > 0:
+        gram += coding.product_gram(problem.uniform, kept, kept, problem.share)
+        right += _uniform_right_side(problem, coding)[kept]
+    return gram, right
+
+
+def _uniform_right_side(problem: TreeProblem, coding: _Coding) -> Array:
+    tables = dict(problem.terms.tables(problem.uniform_products))
+    found = np.empty((coding.n_unknowns, problem.target.shape[1]))
+    position = {j: i for i, j in enumerate(problem.terms.features)}
+    for i, subset in enumerate(problem.terms.family):
+        term, rest = problem.terms.holders[subset]
+        products = tables[problem.terms.subsets[term]].sum(axis=rest)
+        own = products[np.ix_(*(coding.numbered[position[j]] for j in subset))]
+        found[coding.base[i] : coding.base[i + 1]] = own.reshape(-1, found.shape[1])
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class _Solved:
+    """A solution, and what is left to decide along directions that may be undetermined.
+
+    `null` is a basis of these, orthogonal to the solution; `curvature` is the equations' matrix
+    along them and `pull` their right side.
+    """
+
+    solution: Array
+    null: Array
+    curvature: Array
+    pull: Array
+    error: float
+
+
+def _factor_and_solve(gram: Array, right: Array, n_subsets: int) -> _Solved:
+    """Solve equations of unit diagonal, given by their upper triangle; they may be singular.
+
+    A second right side, which runs along, gives the least eigenvalue by inverse iteration: the
+    residual over it bounds the error.
+    """
+    from scipy.linalg import blas, lapack
+
+    size, n_outputs = right.shape
+    ridged = gram.copy()
+    ridged[np.diag_indices(size)] += _RIDGE
+    # The upper triangle by rows is the lower one by columns, which LAPACK overwrites in place.
+    factor, failed = lapack.dpotrf(ridged.T, lower=1, overwrite_a=1)
+    if failed:
+        raise ArithmeticError(f"the normal equations of a tree lost their sign at row {failed}")
+
+    def solve(sides: Array) -> Array:
+        return np.asarray(lapack.dpotrs(factor, sides, lower=1)[0])
+
+    def image(vectors: Array) -> Array:
+        return np.asarray(blas.dsymm(1.0, gram.T, vectors, lower=1))
+
+    null = np.zeros((size, 0))
+    weak = np.flatnonzero(np.diag(factor) ** 2 < _WEAK_PIVOT)
+    if len(weak):
+        null = np.zeros((size, len(weak)))
+        null[weak, np.arange(len(weak))] = 1.0
+        for _ in range(2):
+            null = np.linalg.qr(solve(null))[0]
+    start = 1 + np.arange(size) / size
+    start[1::2] *= -1
+    start -= null @ (null.T @ start)
+    both = solve(np.column_stack([right, start]))
+    solution, slow = both[:, :n_outputs], both[:, n_outputs:]
+    solution = solution - null @ (null.T @ solution)
+    slow = slow - null @ (null.T @ slow)
+    slow /= np.linalg.norm(slow)
+    both = solve(np.column_stack([right - image(solution), slow]))
+    solution = solution + both[:, :n_outputs]
+    solution -= null @ (null.T @ solution)
+    slow = both[:, n_outputs:] - null @ (null.T @ both[:, n_outputs:])
+    least = 1.0 / float(np.linalg.norm(slow))
+    rest = right - image(solution)
+    pull = null.T @ rest
+    rest -= null @ pull
+    # Blocks of one set of features are diagonal, so the norm is at most their number.
+    rounding = np.finfo(float).eps * n_subsets * np.linalg.norm(solution, axis=0)
+    error = float(np.max(np.linalg.norm(rest, axis=0) + rounding, initial=0.0)) / least
+    return _Solved(solution, null, null.T @ image(null), pull, error)
+
+
+def _least_norm(
+    problem: TreeProblem,
+    coding: _Coding,
+    kept: npt.NDArray[np.intp],
+    empty: npt.NDArray[np.intp],
+    solved: _Solved,
+) -> tuple[Array, Array, int]:
+    """Return the values of least norm in kept and empty cells, and how many directions are free.
+
+    The norm is the mean square where features are independent. Given the kept cells, the empty
+    ones minimise it; what remains is a small problem along the undetermined directions.
+    """
+    from scipy.linalg import cho_factor, cho_solve, eigh
+
+    coupling = coding.product_gram(problem.margins, empty, kept)
+    scaling = 1 / np.sqrt(coding.product_mass(problem.margins)[empty])
+    inner = coding.product_gram(problem.margins, empty, empty) * scaling[:, None] * scaling
+    factor = cho_factor(inner, lower=True, overwrite_a=True) if len(empty) else None
+
+    def extend(vectors: Array) -> Array:
+        if factor is None:
+            return np.zeros((0, vectors.shape[1]))
+        sides = scaling[:, None] * (coupling @ vectors)
+        return np.asarray(-scaling[:, None] * cho_solve(factor, sides))
+
+    solution, null, free = solved.solution, solved.null, 0
+    if null.shape[1]:
+        norm = coding.product_gram(problem.margins, kept, kept) @ null
+        norm += coupling.T @ extend(null)
+        inner_null = null.T @ norm
+        # The eigenvectors are orthonormal in the norm.
+        eigenvalues, vectors = eigh(solved.curvature, (inner_null + inner_null.T) / 2)
+        is_free = eigenvalues < RANK_TOLERANCE
+        fixed, free = vectors[:, ~is_free], int(is_free.sum())
+        moved = fixed @ ((fixed.T @ solved.pull) / eigenvalues[~is_free, None])
+        solution = solution + null @ moved
+        along = vectors[:, is_free]
+        solution = solution - null @ (along @ (along.T @ (norm.T @ solution)))
+    return solution, extend(solution), free
+
+
+def _tables(problem: TreeProblem, coding: _Coding, values: Array) -> dict[Subset, Array]:
+    """Return the tables of all sets of features; cells without mass hold the mean of the others."""
+    position = {j: i for i, j in enumerate(problem.terms.features)}
+    found = {}
+    for i, subset in enumerate(problem.terms.family):
+        table = np.zeros((*problem.terms.shape(subset), values.shape[1]))
+        own = [coding.numbered[position[j]] for j in subset]
+        part = values[coding.base[i] : coding.base[i + 1]]
+        table[np.ix_(*own)] = part.reshape(*(len(cells) for cells in own), -1)
+        margins = problem.own_margins(subset)
+        for axis, margin in enumerate(margins):
+            if np.any(margin == 0):
+                without = (slice(None),) * axis + (margin == 0,)
+                table[without] = along_axes(table, margins, axis)
+        found[subset] = table
+    return independent_anova(problem, found)
