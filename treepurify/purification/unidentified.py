@@ -1,20 +1,36 @@
 """How many directions the support of a mass leaves undetermined."""
 
+from itertools import accumulate, combinations
+
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["count_unidentified"]
+__all__ = ["count_unidentified", "support_rank"]
 
 _MOST_SLICES = 1500
 
+Array = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
+Numbers = npt.NDArray[np.int64]
 
-def count_unidentified(mass: npt.NDArray[np.float64]) -> int | None:
-    """Return the number of directions in which the lower effects are not identified.
 
-    Functions of fewer features that differ somewhere but agree in every cell with mass
-    cannot be told apart. Slices without mass are left out: what is moved out of them is a
+def count_unidentified(mass: Array) -> int | None:
+    r"""Return the number of directions of lower effects that this tensor leaves undetermined.
+
+    Functions of one feature fewer, one on the cells with mass of each slice table, are taken
+    as the same where they differ only in which of them holds a function of two features
+    fewer. They form a space of dimension ``sum of n_v - rank(R)``, with ``n_v`` slices with
+    mass in each table and one column of `R` for each function that two of the tables can
+    hold: the difference between having it in the one and in the other. What the tensor sees
+    of them is their sum on its cells with mass, of rank `s`. The directions that it does not
+    see are the difference of the two numbers. Effects that fewer features already leave
+    undetermined are the same function in this sense, and are counted with their own tensor.
+    So all effects are determined where the count is zero for every tensor.
+
+    A direction may vanish on every cell whose slices all have mass, and still have main
+    effects: it is counted. Slices without mass are left out: what is moved out of them is a
     convention, counted elsewhere. Returns None where the tensor has more than 1500 slices,
-    since the count takes a dense rank.
+    since the count takes dense ranks.
 
     Parameters
     ----------
@@ -28,31 +44,72 @@ def count_unidentified(mass: npt.NDArray[np.float64]) -> int | None:
     >>> count_unidentified(np.ones((2, 2, 2)))
     0
     """
-    filled = [mass.sum(axis=axis) > 0 for axis in range(mass.ndim)]
-    if sum(int(part.sum()) for part in filled) > _MOST_SLICES:
-        return None
-    reached = np.ones(mass.shape, dtype=bool)
-    for axis, part in enumerate(filled):
-        reached &= np.expand_dims(part, axis)
-    if np.all(mass[reached] > 0):
+    features = range(mass.ndim)
+    filled = [np.asarray(mass.any(axis=axis)) for axis in features]
+    levels = [mass.any(axis=tuple(j for j in features if j != i)) for i in features]
+    if np.count_nonzero(mass) == np.prod([np.count_nonzero(level) for level in levels]):
         return 0
-    return _rank(reached, filled) - _rank(mass > 0, filled)
+    n_slices = sum(int(part.sum()) for part in filled)
+    if n_slices > _MOST_SLICES:
+        return None
+    return n_slices - _rank_of_exchanges(filled) - support_rank(mass > 0, filled)
 
 
-def _rank(cells: npt.NDArray[np.bool_], filled: list[npt.NDArray[np.bool_]]) -> int:
-    """Rank of the functions of fewer features on the given cells."""
+def support_rank(cells: Mask, filled: list[Mask]) -> int:
+    """Return the rank of the functions of one feature fewer on the given cells."""
+    starts = _starts(filled)
     coordinates = np.nonzero(cells)
-    n_cells = len(coordinates[0])
-    offset, columns = 0, []
-    for axis, part in enumerate(filled):
-        number = np.cumsum(part.ravel()) - 1 + offset
-        rest = tuple(c for i, c in enumerate(coordinates) if i != axis)
-        columns.append(number[np.ravel_multi_index(rest, part.shape)])
-        offset += int(part.sum())
-    gram = np.zeros((offset, offset))
-    for first in columns:
-        for second in columns:
-            np.add.at(gram, (first, second), 1.0)
+    columns = [
+        start + _numbers(part, coordinates, axis)
+        for axis, (part, start) in enumerate(zip(filled, starts, strict=False))
+    ]
+    gram = np.zeros((starts[-1], starts[-1]))
+    _add_gram(gram, columns, [1.0] * len(columns))
+    return _rank(gram, len(coordinates[0]))
+
+
+def _rank_of_exchanges(filled: list[Mask]) -> int:
+    """Return the rank of the functions of two features fewer, one table's less another's.
+
+    What lacks axes i < j can be in the table without axis i, where axis j stands at j - 1, or
+    in that without axis j.
+    """
+    exchanges = [*combinations(range(len(filled)), 2)]
+    shared = [np.asarray(filled[i].any(axis=j - 1)) for i, j in exchanges]
+    starts = _starts(shared)
+    gram = np.zeros((starts[-1], starts[-1]))
+    for missing, part in enumerate(filled):
+        coordinates = np.nonzero(part)
+        columns, signs = [], []
+        for (i, j), rest, start in zip(exchanges, shared, starts, strict=False):
+            if missing in (i, j):
+                axis = j - 1 if missing == i else i
+                columns.append(start + _numbers(rest, coordinates, axis))
+                signs.append(1.0 if missing == i else -1.0)
+        _add_gram(gram, columns, signs)
+    return _rank(gram, sum(int(part.sum()) for part in filled))
+
+
+def _starts(parts: list[Mask]) -> list[int]:
+    return [0, *accumulate(int(part.sum()) for part in parts)]
+
+
+def _numbers(part: Mask, coordinates: tuple[Numbers, ...], axis: int) -> Numbers:
+    """Return the entry of `part`, counted over those that are set, that each cell lies over."""
+    rest = coordinates[:axis] + coordinates[axis + 1 :]
+    number = (np.cumsum(part.ravel()) - 1).reshape(part.shape)
+    return np.broadcast_to(number[rest], coordinates[axis].shape)
+
+
+def _add_gram(gram: Array, columns: list[Numbers], signs: list[float]) -> None:
+    """Add the products of columns that have one entry, a sign, in each row."""
+    for first, sign in zip(columns, signs, strict=True):
+        for second, other in zip(columns, signs, strict=True):
+            np.add.at(gram, (first, second), sign * other)
+
+
+def _rank(gram: Array, n_rows: int) -> int:
+    """Return the rank of a matrix of `n_rows` rows from the products of its columns."""
     scaling = 1 / np.sqrt(np.maximum(np.diag(gram), 1.0))
     eigenvalues = np.linalg.eigvalsh(gram * scaling[:, None] * scaling)
-    return int(np.sum(eigenvalues > n_cells * np.finfo(float).eps * max(eigenvalues[-1], 1.0)))
+    return int(np.sum(eigenvalues > n_rows * np.finfo(float).eps * max(eigenvalues[-1], 1.0)))
