@@ -151,3 +151,18 @@ def test_bytes_turned_at_random_change_nothing_unseen(saved, tmp_path, X):
             continue
         np.testing.assert_array_equal(d.evaluate(X), truth)
     assert refused > 40
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_an_intercept_or_a_table_that_is_not_finite_is_refused(tmp_path, value):
+    tp.purify_tensors({(0, 1): np.eye(2)}, progress=False).save(tmp_path / "d.tpz")
+    entries = entries_of(tmp_path / "d.tpz")
+    document = json.loads(entries["decomposition.json"])
+    forged = json.dumps({**document, "intercept": [value]})
+    with pytest.raises(tp.SavedFileError, match="intercept"):
+        tp.load(rewritten({**entries, "decomposition.json": forged}, tmp_path / "forged.tpz"))
+    name = f"{number_of(entries, 'table', 'values')}.npy"
+    values = np.load(io.BytesIO(entries[name]))
+    values.flat[0] = value
+    with pytest.raises(tp.SavedFileError, match="not finite"):
+        tp.load(rewritten({**entries, name: array_bytes(values)}, tmp_path / "forged.tpz"))

@@ -68,3 +68,10 @@ def test_weights_of_features_that_are_not_there_or_there_twice(weights):
 @pytest.mark.parametrize("names", [np.array(["a", "b"]), pd.Index(["a", "b"])])
 def test_names_of_features_in_arrays(names):
     assert purify({(0, 1): np.eye(2)}, "uniform", feature_names=names).feature_names == ("a", "b")
+
+
+@pytest.mark.parametrize("intercept", [np.inf, -np.inf, np.nan, [0.0, np.nan], "x", [1, 2, 3], 1j])
+def test_an_intercept_that_is_no_finite_number_for_each_output_is_refused(intercept):
+    tensors = {(0, 1): np.zeros((2, 2, 2))}
+    with pytest.raises(tp.InvalidInputError, match="intercept must be one finite number"):
+        purify(tensors, "uniform", intercept=intercept, output_names=["a", "b"])

@@ -322,6 +322,14 @@ def test_damaged_models_and_documents():
         reader.parse_document({**document, "version": "2.0"})
     with pytest.raises(UnsupportedModelError, match="damaged"):
         reader.parse_document({"version": "1.0"})
+    for damaged in (np.inf, np.nan):
+        model.intercept_ = damaged
+        with pytest.raises(UnsupportedModelError, match=r"intercept .*finite.*Train it again"):
+            reader.parse(model)
+    document["ebm"]["intercept"] = ["+inf"]
+    with pytest.raises(UnsupportedModelError, match=r"intercept .*finite"):
+        reader.parse_document(document)
+    model.intercept_ = 0.0
     model.term_scores_[0] = model.term_scores_[0][:-1]
     with pytest.raises(UnsupportedModelError, match="shape"):
         reader.parse(model)

@@ -69,8 +69,8 @@ def purify_tensors(
     Raises
     ------
     InvalidInputError
-        If shapes do not fit each other, or weights are negative, not finite or all zero, or
-        tables of them are no margins of one joint mass.
+        If shapes do not fit each other, or a tensor or the intercept is not finite, or weights
+        are negative, not finite or all zero, or tables of them are no margins of one joint mass.
 
     Examples
     --------
@@ -89,7 +89,7 @@ def purify_tensors(
     n_outputs = next(iter(arrays.values())).shape[-1]
     grid = _grid(arrays, weights, feature_names)
     effects = EffectTensors(
-        np.broadcast_to(np.asarray(intercept, dtype=np.float64), (n_outputs,)).copy(),
+        _read_intercept(intercept, n_outputs),
         {s: EffectTensor(s, grid.subset_axes(s), values) for s, values in arrays.items()},
     )
     subsets = downward_closure(arrays)
@@ -147,6 +147,20 @@ def _read_tensors(tensors: Tensors, *, multiple: bool) -> dict[Subset, npt.NDArr
     if len(outputs) > 1:
         raise InvalidInputError(f"tensors have different numbers of outputs: {sorted(outputs)}")
     return arrays
+
+
+def _read_intercept(intercept: npt.ArrayLike, n_outputs: int) -> npt.NDArray[np.float64]:
+    try:
+        given = np.asarray(intercept)
+        values = None if np.iscomplexobj(given) else given.astype(np.float64)
+    except (TypeError, ValueError):
+        values = None
+    if values is None or values.shape not in {(), (n_outputs,)} or not np.all(np.isfinite(values)):
+        raise InvalidInputError(
+            f"intercept must be one finite number, or one for each output ({n_outputs}); got "
+            f"{intercept!r}"
+        )
+    return np.broadcast_to(values, (n_outputs,)).copy()
 
 
 def _grid(

@@ -258,6 +258,11 @@ def _tables(content: _Content) -> AdditiveTables:
         raise UnsupportedModelError(
             f"the link {content.link!r} is not known; known are {', '.join(sorted(_LINKS))}"
         )
+    if not np.all(np.isfinite(content.intercept)):
+        raise UnsupportedModelError(
+            f"the intercept of this EBM is not finite ({content.intercept.tolist()}), so it "
+            "predicts no number for any row. Train it again"
+        )
     # Interpret names the columns of an array in this way.
     named = any(name != f"feature_{j:04}" for j, name in enumerate(content.names))
     labels = [

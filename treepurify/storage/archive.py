@@ -231,10 +231,13 @@ def _read_archive(
         return _read_array(archive.read(f"{number}.npy"))
 
     decoder = Decoder(document["objects"], array, function)
+    intercept = np.array(document["intercept"], dtype=np.float64)
+    if not np.all(np.isfinite(intercept)):
+        raise SavedFileError(f"{path} is damaged: its intercept is not finite")
     covariances = document["covariances"]
     certificate = document["certificate"]
     d = Decomposition(
-        intercept=np.array(document["intercept"], dtype=np.float64),
+        intercept=intercept,
         components=decoder.decode(document["components"]),
         output_names=tuple(document["output_names"]),
         measure=document["measure"],

@@ -19,12 +19,17 @@ __all__ = ["check_box_component", "check_boxes", "check_pattern", "check_shares"
 
 
 def check_table(component: TensorComponent) -> None:
-    """Refuse a table whose shape is not that of its axes."""
+    """Refuse a table whose shape is not that of its axes, or whose values are not finite."""
     shape = tuple(axis.n_cells for axis in component.axes)
     if component.values.shape[:-1] != shape or component.mass.shape != shape:
         raise SavedFileError(
             f"the table of features {component.features} has shape {component.values.shape}, its "
             f"axes say {shape}"
+        )
+    if not np.all(np.isfinite(component.values)):
+        raise SavedFileError(
+            f"the table of features {component.features} holds values that are not finite: the "
+            "file is damaged"
         )
 
 
