@@ -33,14 +33,23 @@ def test_equals_the_exact_solve_where_it_converges(shape):
 
 
 @pytest.mark.parametrize("shape", [(4, 5), (3, 2, 4), (2, 2, 2, 3)])
-def test_history_decreases_and_starts_with_the_unpurified_mass(shape):
-    mass, values = random_mass(shape), table(shape)
-    history = np.array(solve_by_mass_moving(values, mass).history)
-    assert np.all(np.diff(history[history > 1e-12]) < 0)
-    first = sum(
-        np.abs((values * mass[..., None]).sum(axis=axis)).sum() for axis in range(len(shape))
-    )
-    assert history[0] == pytest.approx(first)
+def test_history_is_equation_11b_at_every_step(shape):
+    mass, values = random_mass(shape), table(shape, outputs=2)
+    solution = solve_by_mass_moving(values, mass)
+    rest, expected = values, []
+    for step in range(solution.iterations * len(shape) + 1):
+        total = 0.0
+        for cell in np.ndindex(shape):
+            for axis in range(len(shape)):
+                line = (*cell[:axis], slice(None), *cell[axis + 1 :])
+                total += mass[cell] * np.abs((mass[line][:, None] * rest[line]).sum(axis=0)).sum()
+        expected.append(total)
+        axis = step % len(shape)
+        weights = mass / mass.sum(axis=axis, keepdims=True)
+        rest = rest - (weights[..., None] * rest).sum(axis=axis, keepdims=True)
+    assert len(solution.history) == len(expected)
+    np.testing.assert_allclose(solution.history, expected, rtol=1e-8, atol=1e-14)
+    assert solution.history[-1] <= 1e-12 * solution.history[0]
 
 
 @pytest.mark.parametrize("shape", [(4, 5), (3, 2, 4), (2, 3, 2, 3)])
@@ -51,7 +60,7 @@ def test_ends_after_one_sweep_under_a_product_mass(shape):
         mass = np.multiply.outer(mass, rng.dirichlet(np.ones(size)))
     solution = solve_by_mass_moving(table(shape), mass)
     assert solution.iterations == 1
-    assert len(solution.history) == 2
+    assert len(solution.history) == len(shape) + 1
 
 
 @pytest.mark.parametrize("correlation", [0.9, 0.99])

@@ -45,24 +45,30 @@ def solve_by_mass_moving(
     Returns
     -------
     Solution
-        With the unpurified mass (equation 11b) before each sweep in `history`.
+        In `history`, the unpurified mass of equation 11b, generalised to any number of axes,
+        before each axis is taken and at the end: the paper counts its iterations in this way,
+        several of which make up a sweep. It sums the absolute totals of the slices (equation
+        11a: not divided by their mass), each times the mass of its slice, over all outputs. It
+        need not fall at every step.
     """
     order = mass.ndim
     slice_mass = tuple(mass.sum(axis=i) for i in range(order))
     moved = [np.zeros((*part.shape, values.shape[-1])) for part in slice_mass]
     scale = float(np.max(np.abs(values), initial=0.0))
-    rest, history = values, []
-    largest = np.inf
-    for _ in range(most_sweeps + 1):
-        means = [conditional_means(rest, mass, i, slice_mass[i]) for i in range(order)]
-        history.append(_unpurified(means, slice_mass))
+    rest, history, sweeps = values, [], 0
+    while True:
+        means = _all_means(rest, mass, slice_mass)
         largest = max(float(np.max(np.abs(part), initial=0.0)) for part in means)
-        if largest <= tolerance * scale or len(history) > most_sweeps:
+        if largest <= tolerance * scale or sweeps == most_sweeps:
             break
         for i in range(order):
-            mean = conditional_means(rest, mass, i, slice_mass[i])
-            moved[i] += mean
-            rest = rest - np.expand_dims(mean, i)
+            if i > 0:
+                means = _all_means(rest, mass, slice_mass)
+            history.append(_unpurified(means, slice_mass))
+            moved[i] += means[i]
+            rest = rest - np.expand_dims(means[i], i)
+        sweeps += 1
+    history.append(_unpurified(means, slice_mass))
     converged = bool(largest <= tolerance * scale)
     if not converged:
         warnings.warn(
@@ -84,16 +90,21 @@ def solve_by_mass_moving(
         empty_slices=left.empty_slices,
         error=_error(left.moved, slice_mass, scale),
         method="mass-moving",
-        iterations=len(history) - 1,
+        iterations=sweeps,
         converged=converged,
         history=tuple(history),
     )
 
 
+def _all_means(rest: Array, mass: Array, slice_mass: tuple[Array, ...]) -> list[Array]:
+    return [conditional_means(rest, mass, i, part) for i, part in enumerate(slice_mass)]
+
+
 def _unpurified(means: list[Array], slice_mass: tuple[Array, ...]) -> float:
+    """Return the sum of slice mass times absolute total, which is mass times mean."""
     return float(
         sum(
-            (part[..., None] * np.abs(mean)).sum()
+            (part[..., None] ** 2 * np.abs(mean)).sum()
             for part, mean in zip(slice_mass, means, strict=True)
         )
     )

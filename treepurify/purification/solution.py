@@ -34,7 +34,7 @@ class Solution:
     converged : bool
         Whether the stopping tolerance was met.
     history : tuple of float
-        Unpurified mass after each sweep of the mass-moving algorithm.
+        Unpurified mass before each step of the mass-moving algorithm, and at its end.
     """
 
     pure: npt.NDArray[np.float64]
