@@ -5,6 +5,9 @@ from dataclasses import dataclass
 __all__ = ["Certificate"]
 
 _MOST_NAMES = 6
+_LARGEST_DIFFERENCE = 1e-10
+# Conditional means do not see what lies along a direction that hangs on little mass.
+_LARGEST_ERROR = 1e-8
 
 
 @dataclass(frozen=True)
@@ -49,9 +52,14 @@ class Certificate:
     empty_slices : int
         Slices without mass, from which the amount moved is a convention.
     solver_error : float
-        Largest estimated error of the moved parts.
+        Largest error of any component, and of the intercept, in cells with mass: rounding and
+        early stops of the solves, carried on to the components that receive what they move. A
+        bound, but for the tensors in `estimated`.
     converged : bool
         Whether every iterative solve met its tolerance.
+    estimated : int
+        Tensors too large, or determined by too little mass, for a bound of their error; it is
+        estimated instead.
     note : str
         Why a figure is missing, where one is.
     """
@@ -71,16 +79,23 @@ class Certificate:
     converged: bool
     note: str = ""
     unidentified_terms: tuple[str, ...] = ()
+    estimated: int = 0
 
     @property
     def is_exact(self) -> bool:
-        """Whether sums and conditional means hold to ``1e-10`` and every solve converged."""
+        """Whether the components are right to rounding.
+
+        Sums and conditional means hold to ``1e-10``, every component is known to ``1e-8`` and
+        every solve converged.
+        """
         errors = [
             self.additivity_cells or 0.0,
             self.conditional_mean,
             self.additivity_rows or 0.0,
         ]
-        return self.converged and max(errors) <= 1e-10
+        # One by one: the largest of numbers with NaN among them depends on their order.
+        is_pure = all(error <= _LARGEST_DIFFERENCE for error in errors)
+        return self.converged and is_pure and self.solver_error <= _LARGEST_ERROR
 
     def __str__(self) -> str:
         """Return the certificate in plain words, one line a fact."""
@@ -105,6 +120,12 @@ class Certificate:
             f"The largest cosine between a component and one on a subset of its features is "
             f"{self.cosine:.1e}.",
         ]
+        if self.solver_error > 0:
+            known = "is estimated to be" if self.estimated else "is"
+            lines.append(
+                f"The error that the solves leave in any component {known} at most "
+                f"{self.solver_error:.1e} of the largest effect where there is data."
+            )
         if self.additivity_rows is not None:
             differs = _differs(self.additivity_rows, "the model")
             lines.append(f"On {self.checked_rows} rows the sum of the components {differs}.")

@@ -31,3 +31,47 @@ def add_slice_sums(slice_of, weight, values, parts, total):
             own = slice_of[axis, start : start + n]
             for c in range(n):
                 total[own[c]] += rest[c]
+
+
+@njit(cache=True, nogil=True)
+def add_slice_sums_twofold(slice_of, weight, values, high, low, total, rest):
+    """Add the same sums for parts ``high + low``, to ``total + rest``, in twofold precision.
+
+    Sums and products keep their rounding errors (Knuth 1969, Dekker 1971), so that what
+    cancels between values and parts is right to about ``1e-30`` of them.
+    """
+    n_axes, n_cells = slice_of.shape
+    for c in range(n_cells):
+        left, left_rest = values[c], 0.0
+        for axis in range(n_axes):
+            own = slice_of[axis, c]
+            left, error = _two_sum(left, -high[own])
+            left_rest += error - low[own]
+        left, left_rest = _two_sum(left, left_rest)
+        product, error = _two_product(weight[c], left)
+        error += weight[c] * left_rest
+        for axis in range(n_axes):
+            own = slice_of[axis, c]
+            total[own], lost = _two_sum(total[own], product)
+            rest[own] += lost + error
+
+
+@njit(cache=True, nogil=True)
+def _two_sum(first, second):
+    found = first + second
+    share = found - first
+    return found, (first - (found - share)) + (second - share)
+
+
+@njit(cache=True, nogil=True)
+def _two_product(first, second):
+    found = first * second
+    # Halves of 26 bits, whose products are exact.
+    scaled = 134217729.0 * first
+    first_high = scaled - (scaled - first)
+    first_low = first - first_high
+    scaled = 134217729.0 * second
+    second_high = scaled - (scaled - second)
+    second_low = second - second_high
+    error = first_high * second_high - found + first_high * second_low
+    return found, error + first_low * second_high + first_low * second_low

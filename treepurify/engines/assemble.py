@@ -120,7 +120,8 @@ def assemble(
         link=setting.link,
         certificate=_certificate(purified, tensors, setting, check),
         remainder=remainder,
-        diagnostics=facts | {"solves": _solves(purified, setting)},
+        diagnostics=facts
+        | {"solves": _solves(purified, setting), "errors": _errors(purified, setting)},
         rows=setting.rows,
         stored_covariances=_product_covariances(kept, remainder) if setting.is_product else None,
     )
@@ -161,11 +162,21 @@ def _product_covariances(
     return found
 
 
+def _term_name(setting: Setting, subset: Subset) -> str:
+    return " & ".join(setting.inputs.features[j].name for j in subset)
+
+
+def _errors(purified: Purified, setting: Setting) -> list[dict[str, Any]]:
+    return [
+        {"term": _term_name(setting, subset), "features": list(subset), "error": error}
+        for subset, error in purified.errors.items()
+    ]
+
+
 def _solves(purified: Purified, setting: Setting) -> list[dict[str, Any]]:
-    names = [spec.name for spec in setting.inputs.features]
     return [
         {
-            "term": " & ".join(names[j] for j in subset),
+            "term": _term_name(setting, subset),
             "features": list(subset),
             "method": solution.method,
             "iterations": solution.iterations,
@@ -214,11 +225,12 @@ def _certificate(
         unidentified=sum(solution.unidentified or 0 for solution in solutions),
         uncounted=sum(solution.unidentified is None for solution in solutions),
         empty_slices=sum(solution.empty_slices for solution in solutions),
-        solver_error=float(max((solution.error for solution in solutions), default=0.0)),
+        solver_error=float(max(purified.errors.values(), default=0.0)) / divisor,
         converged=all(solution.converged for solution in solutions),
         note="" if check is None else check.note,
+        estimated=sum(not solution.is_bound for solution in solutions),
         unidentified_terms=tuple(
-            " & ".join(setting.inputs.features[j].name for j in subset)
+            _term_name(setting, subset)
             for subset, solution in purified.solutions.items()
             if solution.unidentified
         ),

@@ -1,11 +1,18 @@
-"""Purify a tensor of any order: preconditioned conjugate gradients."""
+"""Purify a tensor of any order, a large one by preconditioned conjugate gradients."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.purification.slices import Slices, mass_slices, product_slices
+from treepurify.purification.eigenvectors import (
+    bound_error,
+    bound_growth,
+    decompose,
+    solve_by_eigenvectors,
+)
+from treepurify.purification.refinement import Refined, largest_means
+from treepurify.purification.slices import MassSlices, Slices, mass_slices, product_slices
 from treepurify.purification.solution import Solution, move_out
 from treepurify.purification.unidentified import count_unidentified
 
@@ -15,6 +22,7 @@ Array = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 
 _TOLERANCE = 1e-13
+_MOST_BOUNDED = 300
 _EMPTY_LEVEL = 1e-9
 _MOST_STEPS = 20_000
 _MOST_ROUNDS = 60
@@ -26,12 +34,13 @@ _ROUNDING = 5e-16
 def solve_general(values: Array, mass: Array, *, tolerance: float = _TOLERANCE) -> Solution:
     """Project a tensor off the functions of fewer features, under any mass.
 
-    Solves the weighted normal equations by conjugate gradients preconditioned with the mass
-    of each slice. Started at zero, they find the solution of least norm in L2 of the
-    margins. Steps stop when every slice with mass has a conditional mean below `tolerance`
-    times the largest entry, not when a norm is small: a norm cannot see slices of little
-    mass. Where such slices remain, the solve goes on with them alone, since those of large
-    mass no longer change.
+    Solves the weighted normal equations, of up to 300 slices by their eigenvectors. Larger
+    tensors, and masses over too many decades for eigenvectors, take conjugate gradients
+    preconditioned with the mass of each slice. Started at zero, they find the solution of
+    least norm in L2 of the margins. Steps stop when every slice with mass has a conditional
+    mean below `tolerance` times the largest entry, not when a norm is small: a norm cannot
+    see slices of little mass. Where such slices remain, the solve goes on with them alone,
+    since those of large mass no longer change.
 
     Slices without mass are fitted by least squares under the product of the margins, where
     a level without mass counts for next to nothing (1e-9 of the lightest one with mass): under
@@ -53,7 +62,7 @@ def solve_general(values: Array, mass: Array, *, tolerance: float = _TOLERANCE) 
     slices = mass_slices(values, mass)
     split = slices.layout.split
     filled = slices.mass > 0
-    fit = _fit(slices, filled, _largest_entries(values), tolerance)
+    fit = _fit_filled(slices, mass, _largest_entries(values), tolerance)
     parts, pure = fit.parts, move_out(values, split(fit.parts))
     n_empty = int(np.sum(~filled))
     if n_empty:
@@ -67,18 +76,46 @@ def solve_general(values: Array, mass: Array, *, tolerance: float = _TOLERANCE) 
         unidentified=count_unidentified(mass),
         empty_slices=n_empty,
         error=fit.error / scale if scale > 0 else 0.0,
-        method="conjugate gradients",
+        method=fit.method,
         iterations=fit.steps,
         converged=fit.converged,
+        growth=fit.growth,
+        is_bound=fit.is_bound,
     )
 
 
 @dataclass(frozen=True, eq=False)
 class _Fit:
     parts: Array
-    steps: int
     error: float
-    converged: bool
+    growth: float
+    method: str = "conjugate gradients"
+    steps: int = 0
+    converged: bool = True
+    is_bound: bool = False
+
+
+def _fit_filled(slices: MassSlices, mass: Array, entries: Array, tolerance: float) -> _Fit:
+    """Fit the parts on the slices with mass, and bound or estimate their error."""
+    filled = slices.mass > 0
+    n_filled = int(filled.sum())
+    if n_filled > _MOST_BOUNDED:
+        return _fit(slices, filled, entries, tolerance)
+    spectrum = decompose(slices, mass)
+    refined = solve_by_eigenvectors(slices, spectrum)
+    if refined is None:
+        fit = _fit(slices, filled, entries, tolerance)
+        refined = Refined(fit.parts, largest_means(slices, fit.parts, np.zeros_like(fit.parts)))
+    else:
+        fit = _Fit(refined.parts, 0.0, 0.0, "direct, eigenvectors")
+    if not spectrum.is_known:
+        # Some direction hangs on less mass than rounding, and its parts may be anything
+        # that the entries along it can add up to.
+        size = float(np.max(np.abs(fit.parts), initial=0.0))
+        error = size + n_filled * float(entries.max(initial=0.0))
+        return replace(fit, error=error, growth=n_filled)
+    error, growth = bound_error(refined, spectrum), bound_growth(spectrum)
+    return replace(fit, error=error, growth=growth, is_bound=True)
 
 
 def _fit(slices: Slices, active: Mask, entries: Array, tolerance: float) -> _Fit:
@@ -89,7 +126,7 @@ def _fit(slices: Slices, active: Mask, entries: Array, tolerance: float) -> _Fit
     goal = tolerance * float(entries.max(initial=0.0))
     parts = np.zeros((len(active), len(entries)))
     steps, slowest = 0, 1.0
-    best, best_mean, idle = _Fit(parts, 0, np.inf, False), np.inf, 0
+    best, best_mean, idle = _iterated(parts, np.inf, slowest, 0, converged=False), np.inf, 0
     for _ in range(_MOST_ROUNDS):
         means = np.where(active[:, None], slices.residual(parts), 0.0)
         sizes = np.abs(means).max(axis=1, initial=0.0)
@@ -97,8 +134,10 @@ def _fit(slices: Slices, active: Mask, entries: Array, tolerance: float) -> _Fit
         idle = 0 if largest < 0.5 * best_mean else idle + 1
         if largest < best_mean:
             norm = float(np.sqrt(_inner(means, means, slices.mass).max(initial=0.0)))
+            norm += _ROUNDING * float(entries.max(initial=0.0))
             error = max(largest, norm / slowest)
-            best, best_mean = _Fit(parts, steps, error, largest <= goal), largest
+            best = _iterated(parts, error, slowest, steps, converged=largest <= goal)
+            best_mean = largest
         if largest <= goal or idle > _MOST_IDLE_ROUNDS:
             break
         # The first solve takes all slices together, or its norm would not be the least. Then
@@ -110,6 +149,10 @@ def _fit(slices: Slices, active: Mask, entries: Array, tolerance: float) -> _Fit
         steps += n_steps
         slowest = min(slowest, smallest)
     return best
+
+
+def _iterated(parts: Array, error: float, slowest: float, steps: int, *, converged: bool) -> _Fit:
+    return _Fit(parts, error, 1 / np.sqrt(slowest), steps=steps, converged=converged)
 
 
 def _largest_entries(values: Array) -> Array:

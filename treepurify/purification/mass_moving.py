@@ -88,10 +88,12 @@ def solve_by_mass_moving(
         moved=parts,
         unidentified=left.unidentified,
         empty_slices=left.empty_slices,
-        error=_error(left.moved, slice_mass, scale),
+        error=_error(left, rest, slice_mass, scale),
         method="mass-moving",
         iterations=sweeps,
         converged=converged,
+        growth=left.growth,
+        is_bound=left.is_bound,
         history=tuple(history),
     )
 
@@ -110,11 +112,12 @@ def _unpurified(means: list[Array], slice_mass: tuple[Array, ...]) -> float:
     )
 
 
-def _error(left: tuple[Array, ...], slice_mass: tuple[Array, ...], scale: float) -> float:
-    """Return what an exact solve would still move out of slices with mass."""
+def _error(left: Solution, rest: Array, slice_mass: tuple[Array, ...], scale: float) -> float:
+    """Return what an exact solve would still move out of slices with mass, with its error."""
     if scale == 0:
         return 0.0
-    return max(
+    own = left.error * float(np.max(np.abs(rest), initial=0.0)) / scale
+    return own + max(
         float(np.max(np.abs(more[part > 0]), initial=0.0)) / scale
-        for more, part in zip(left, slice_mass, strict=True)
+        for more, part in zip(left.moved, slice_mass, strict=True)
     )

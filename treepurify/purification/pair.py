@@ -1,12 +1,15 @@
 """Purify a pair table exactly: one factorisation of a Schur complement."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from treepurify._kernels.support import support_blocks
+from treepurify.purification.pair_error import Blocks, longest_path, refined_error
+from treepurify.purification.refinement import refine_parts
+from treepurify.purification.slices import mass_slices
 from treepurify.purification.solution import Solution, move_out
 
 __all__ = ["solve_pair"]
@@ -30,7 +33,8 @@ def solve_pair(values: Array, mass: Array) -> Solution:
     ``W' a + c b = (W T)' 1``. Eliminating ``a`` leaves the Schur complement
     ``S = diag(c) - W' diag(1/r) W``, the Laplacian of a graph on the columns, whose null
     space is spanned by the connected blocks of the support. It is deflated by those known
-    vectors and factored once; one step of refinement follows.
+    vectors and factored once; refinement with residuals in twofold precision follows, and a
+    bound of what it leaves.
 
     Where the support falls into several blocks, `a` and `b` are determined up to one
     constant a block; the solution of least norm in L2 of the margins splits each block's
@@ -51,21 +55,12 @@ def solve_pair(values: Array, mass: Array) -> Solution:
     if values.shape[0] < values.shape[1]:
         mirrored = solve_pair(values.transpose(1, 0, 2), mass.T)
         return replace(mirrored, pure=mirrored.pure.transpose(1, 0, 2), moved=mirrored.moved[::-1])
-    system = _factor(mass)
-    if system is None:
+    blocks = _find_blocks(mass)
+    laplacian = _laplacian(mass, _inverse(blocks.row_mass))
+    solve_columns = _factor(laplacian, blocks)
+    if solve_columns is None:
         return solve_weakly_linked_pair(values, mass)
-    weighted = mass[:, :, None] * values
-    of_rows, of_columns, error = _solve(system, weighted.sum(axis=1), weighted.sum(axis=0))
-    scale = float(np.max(np.abs(values), initial=0.0))
-    moved = _fill_empty(values, of_rows, of_columns, system.row_mass, system.column_mass)
-    return Solution(
-        pure=move_out(values, moved),
-        moved=moved,
-        unidentified=system.n_blocks - 1,
-        empty_slices=int(np.sum(system.row_mass == 0) + np.sum(system.column_mass == 0)),
-        error=error / scale if scale > 0 else 0.0,
-        method="direct",
-    )
+    return _solve(values, mass, _System(blocks, laplacian, solve_columns, "direct"))
 
 
 def solve_weakly_linked_pair(values: Array, mass: Array) -> Solution:
@@ -73,18 +68,25 @@ def solve_weakly_linked_pair(values: Array, mass: Array) -> Solution:
 
     The eigenvectors of the scaled normal equations of the columns with eigenvalues below
     1e-14 are directions that the mass does not identify in double precision. They are left
-    out, like the constants of separate blocks, and counted.
+    out, like the constants of separate blocks, and counted. The error is then that of
+    leaving them out: at most what any mass can move, and what was moved.
     """
-    row_mass, column_mass = mass.sum(axis=1), mass.sum(axis=0)
+    blocks = _find_blocks(mass)
+    row_mass, column_mass = blocks.row_mass, blocks.column_mass
     inverse_rows = _inverse(row_mass)
-    eigenvalues, basis = _eigenvectors(_laplacian(mass, inverse_rows), column_mass)
+    laplacian = _laplacian(mass, inverse_rows)
+    eigenvalues, basis = _eigenvectors(laplacian, column_mass)
     null = eigenvalues < _LEAST_EIGENVALUE
-    weighted = mass[:, :, None] * values
-    row_total = weighted.sum(axis=1)
-    right = weighted.sum(axis=0) - mass.T @ (inverse_rows[:, None] * row_total)
     inverse = np.where(null, 0.0, 1 / np.where(null, 1.0, eigenvalues))
-    of_columns = basis @ (inverse[:, None] * (basis.T @ right))
-    of_rows = inverse_rows[:, None] * (row_total - mass @ of_columns)
+
+    def solve_columns(right: Array) -> Array:
+        return np.asarray(basis @ (inverse[:, None] * (basis.T @ right)))
+
+    system = _System(blocks, laplacian, solve_columns, "direct, eigenvectors")
+    if int(null.sum()) == blocks.n_blocks:
+        return _solve(values, mass, system)
+    weighted = mass[:, :, None] * values
+    of_rows, of_columns = _sweep(system, mass, weighted.sum(axis=1), weighted.sum(axis=0))
     # Least norm: no part along a null direction (n_rows, n_columns) of the joint system.
     null_columns = basis[:, null]
     null_rows = -inverse_rows[:, None] * (mass @ null_columns)
@@ -92,15 +94,72 @@ def solve_weakly_linked_pair(values: Array, mass: Array) -> Solution:
     along += null_columns.T @ (column_mass[:, None] * of_columns)
     of_rows -= null_rows @ along / 2
     of_columns -= null_columns @ along / 2
+    size = max(float(np.max(np.abs(part), initial=0.0)) for part in (of_rows, of_columns))
+    largest = float(np.max(np.abs(values), initial=0.0))
+    error = longest_path(mass.shape) * largest + size
+    return _solution(values, system, of_rows, of_columns, int(null.sum()) - 1, error)
+
+
+@dataclass(frozen=True, eq=False)
+class _System:
+    """The normal equations of a pair, with a solve of its Schur complement."""
+
+    blocks: Blocks
+    laplacian: Array
+    solve_columns: Callable[[Array], Array]
+    method: str
+
+
+def _solve(values: Array, mass: Array, system: _System) -> Solution:
+    blocks = system.blocks
+    slices = mass_slices(values, mass)
+
+    def solve(means: Array) -> Array:
+        columns, rows = slices.layout.split(means)
+        totals = blocks.row_mass[:, None] * rows, blocks.column_mass[:, None] * columns
+        of_rows, of_columns = _least_norm(blocks, *_sweep(system, mass, *totals))
+        return slices.layout.join([of_columns, of_rows], means.shape[1])
+
+    refined = refine_parts(slices, solve)
+    of_columns, of_rows = slices.layout.split(refined.parts)
+    error = refined_error(refined, blocks, system.laplacian, mass, system.solve_columns)
+    if error is None:
+        largest = float(np.max(np.abs(values), initial=0.0))
+        size = float(np.max(np.abs(refined.parts), initial=0.0))
+        error = longest_path(mass.shape) * largest + size
+    return _solution(values, system, of_rows, of_columns, blocks.n_blocks - 1, error)
+
+
+def _solution(
+    values: Array,
+    system: _System,
+    of_rows: Array,
+    of_columns: Array,
+    unidentified: int,
+    error: float,
+) -> Solution:
+    row_mass, column_mass = system.blocks.row_mass, system.blocks.column_mass
     moved = _fill_empty(values, of_rows, of_columns, row_mass, column_mass)
+    scale = float(np.max(np.abs(values), initial=0.0))
     return Solution(
         pure=move_out(values, moved),
         moved=moved,
-        unidentified=int(null.sum()) - 1,
+        unidentified=unidentified,
         empty_slices=int(np.sum(row_mass == 0) + np.sum(column_mass == 0)),
-        error=float(np.finfo(float).eps / eigenvalues[~null].min(initial=1.0)),
-        method="direct, eigenvectors",
+        error=error / scale if scale > 0 else 0.0,
+        method=system.method,
+        growth=float(longest_path((len(row_mass), len(column_mass)))),
+        is_bound=True,
     )
+
+
+def _find_blocks(mass: Array) -> Blocks:
+    row_mass, column_mass = mass.sum(axis=1), mass.sum(axis=0)
+    row_block, column_block, n_blocks = support_blocks(mass)
+    filled = column_block >= 0
+    block_mass = np.zeros(n_blocks)
+    np.add.at(block_mass, column_block[filled], column_mass[filled])
+    return Blocks(row_mass, column_mass, row_block, column_block, n_blocks, block_mass)
 
 
 def _eigenvectors(laplacian: Array, column_mass: Array) -> tuple[Array, Array]:
@@ -156,36 +215,15 @@ def _fill_empty(
     return filled_columns, filled_rows
 
 
-@dataclass(frozen=True, eq=False)
-class _System:
-    """The factored Schur complement of a pair's normal equations."""
-
-    mass: Array
-    row_mass: Array
-    column_mass: Array
-    row_block: npt.NDArray[np.int64]
-    column_block: npt.NDArray[np.int64]
-    n_blocks: int
-    block_mass: npt.NDArray[Any]
-    inverse_rows: Array
-    scaling: Array
-    cholesky: Array
-    reciprocal_condition: float
-
-
-def _factor(mass: Array) -> _System | None:
+def _factor(laplacian: Array, blocks: Blocks) -> Callable[[Array], Array] | None:
     """Factor the deflated Schur complement; None where it is close to singular."""
     from scipy.linalg import lapack
 
-    row_mass, column_mass = mass.sum(axis=1), mass.sum(axis=0)
-    row_block, column_block, n_blocks = support_blocks(mass)
-    block_mass = np.bincount(column_block[column_block >= 0], column_mass[column_block >= 0])
-    inverse_rows = _inverse(row_mass)
-    schur = _laplacian(mass, inverse_rows)
+    column_mass = blocks.column_mass
     scaling = np.sqrt(_inverse(column_mass))
-    schur *= scaling[:, None] * scaling
-    for block in range(n_blocks):
-        null = np.where(column_block == block, np.sqrt(column_mass / block_mass[block]), 0.0)
+    schur = laplacian * scaling[:, None] * scaling
+    for block, own in enumerate(blocks.mass):
+        null = np.where(blocks.of_columns == block, np.sqrt(column_mass / own), 0.0)
         schur += np.multiply.outer(null, null)
     schur[column_mass == 0, column_mass == 0] = 1.0
     norm = float(np.abs(schur).sum(axis=0).max())
@@ -195,54 +233,35 @@ def _factor(mass: Array) -> _System | None:
         reciprocal_condition, _ = lapack.dpocon(cholesky, norm, uplo="L")
     if reciprocal_condition < _LEAST_RECIPROCAL_CONDITION:
         return None
-    return _System(
-        mass,
-        row_mass,
-        column_mass,
-        row_block,
-        column_block,
-        n_blocks,
-        block_mass,
-        inverse_rows,
-        scaling,
-        cholesky,
-        float(reciprocal_condition),
-    )
+
+    def solve_columns(right: Array) -> Array:
+        solved, _ = lapack.dpotrs(cholesky, scaling[:, None] * right, lower=1)
+        return np.asarray(scaling[:, None] * solved)
+
+    return solve_columns
 
 
 def _inverse(mass: Array) -> Array:
     return np.divide(1.0, mass, out=np.zeros_like(mass), where=mass > 0)
 
 
-def _solve(system: _System, row_total: Array, column_total: Array) -> tuple[Array, Array, float]:
-    """Return the parts of rows and columns, and their estimated error."""
-    of_rows, of_columns = _sweep(system, row_total, column_total)
-    # The residual of the first solution, from the original equations.
-    row_rest = row_total - system.row_mass[:, None] * of_rows - system.mass @ of_columns
-    column_rest = column_total - system.column_mass[:, None] * of_columns - system.mass.T @ of_rows
-    row_fix, column_fix = _sweep(system, row_rest, column_rest)
-    of_rows, of_columns = _least_norm(system, of_rows + row_fix, of_columns + column_fix)
-    size = max(float(np.max(np.abs(part), initial=0.0)) for part in (of_rows, of_columns))
-    return of_rows, of_columns, size * np.finfo(float).eps / system.reciprocal_condition
+def _sweep(
+    system: _System, mass: Array, row_total: Array, column_total: Array
+) -> tuple[Array, Array]:
+    """Return the parts of rows and columns with these totals, up to constants of the blocks."""
+    inverse_rows = _inverse(system.blocks.row_mass)[:, None]
+    right = column_total - mass.T @ (inverse_rows * row_total)
+    of_columns = system.solve_columns(right)
+    return inverse_rows * (row_total - mass @ of_columns), of_columns
 
 
-def _sweep(system: _System, row_total: Array, column_total: Array) -> tuple[Array, Array]:
-    from scipy.linalg import lapack
-
-    right = column_total - system.mass.T @ (system.inverse_rows[:, None] * row_total)
-    solved, _ = lapack.dpotrs(system.cholesky, system.scaling[:, None] * right, lower=1)
-    of_columns = system.scaling[:, None] * solved
-    of_rows = system.inverse_rows[:, None] * (row_total - system.mass @ of_columns)
-    return of_rows, of_columns
-
-
-def _least_norm(system: _System, of_rows: Array, of_columns: Array) -> tuple[Array, Array]:
+def _least_norm(blocks: Blocks, of_rows: Array, of_columns: Array) -> tuple[Array, Array]:
     """Split the mean of each block evenly between rows and columns."""
     of_rows, of_columns = of_rows.copy(), of_columns.copy()
-    for block in range(system.n_blocks):
-        rows, columns = system.row_block == block, system.column_block == block
-        row_mean = system.row_mass[rows] @ of_rows[rows] / system.block_mass[block]
-        column_mean = system.column_mass[columns] @ of_columns[columns] / system.block_mass[block]
+    for block, own in enumerate(blocks.mass):
+        rows, columns = blocks.of_rows == block, blocks.of_columns == block
+        row_mean = blocks.row_mass[rows] @ of_rows[rows] / own
+        column_mean = blocks.column_mass[columns] @ of_columns[columns] / own
         shift = (column_mean - row_mean) / 2
         of_rows[rows] += shift
         of_columns[columns] -= shift

@@ -32,6 +32,11 @@ class SliceLayout:
 
     shape: tuple[int, ...]
 
+    @property
+    def n_axes(self) -> int:
+        """Axes of the tensor."""
+        return len(self.shape)
+
     @cached_property
     def shapes(self) -> tuple[tuple[int, ...], ...]:
         """Cells along the axes of the slices: those of the tensor without one."""

@@ -25,14 +25,20 @@ class Solution:
     empty_slices : int
         Slices without mass; what is moved out of them is a convention.
     error : float
-        Estimated error of the moved parts relative to the largest entry of the tensor, from
-        the last residual and the conditioning of the system.
+        Bound or estimate of the error of the moved parts in slices with mass, relative to the
+        largest entry of the tensor. The true parts are the solution of least norm for the
+        tensor and the mass as they were given.
     method : str
         Algorithm that ran.
     iterations : int
         Sweeps or conjugate-gradient steps; 0 for a direct solve.
     converged : bool
         Whether the stopping tolerance was met.
+    growth : float
+        At most how many times larger than a change of the tensor in its cells with mass a
+        change of the moved parts can be.
+    is_bound : bool
+        Whether `error` and `growth` are bounds, not estimates.
     history : tuple of float
         Unpurified mass before each step of the mass-moving algorithm, and at its end.
     """
@@ -45,6 +51,8 @@ class Solution:
     method: str
     iterations: int = 0
     converged: bool = True
+    growth: float = 1.0
+    is_bound: bool = False
     history: tuple[float, ...] = field(default=())
 
 
