@@ -12,10 +12,10 @@ from treepurify.effects.tensor import EffectTensors
 from treepurify.errors import InvalidInputError
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import Subset
+from treepurify.purification.component_errors import Extent, component_errors, measure_extent
 from treepurify.purification.general import solve_general
 from treepurify.purification.mass_moving import solve_by_mass_moving
 from treepurify.purification.pair import solve_pair
-from treepurify.purification.refinement import ROUNDING
 from treepurify.purification.solution import Solution
 from treepurify.weights.weighting import MassTables
 
@@ -122,7 +122,7 @@ def purify_effects(
     pure: dict[Subset, Array] = {}
     intercept = effects.intercept
     additivity = 0.0
-    errors = dict.fromkeys([(), *subsets], 0.0)
+    extents: dict[Subset, Extent] = {}
     for done, subset in enumerate(reversed(subsets)):
         progress("purifying tables", done, len(subsets))
         values = _raw_values(effects, subset, axes, n_outputs)
@@ -132,48 +132,27 @@ def purify_effects(
             mean = mass[subset] @ values
             pure[subset] = values - mean
             intercept = intercept + mean
-            errors[()] += _mean_error(values, errors[subset])
-            errors[subset] += _mean_error(values, errors[subset])
+            extents[subset] = measure_extent(values, pure[subset])
             continue
         solution = _solve(values, mass[subset], method)
         solutions[subset] = solution
         additivity = max(additivity, _additivity(values, solution))
         pure[subset] = solution.pure
-        moved_error = _moved_error(values, solution, errors[subset])
-        errors[subset] += len(subset) * (moved_error + ROUNDING * _largest(values))
+        extents[subset] = measure_extent(values, solution.pure)
         for position, moved in enumerate(solution.moved):
             rest = subset[:position] + subset[position + 1 :]
             own = axes[subset][:position] + axes[subset][position + 1 :]
             part = refine(moved, own, axes[rest])
             pending[rest] = pending[rest] + part if rest in pending else part
-            errors[rest] += moved_error
-    effects_by_size = {subset: pure[subset] for subset in subsets}
-    return Purified(intercept, effects_by_size, solutions, additivity, errors)
+    errors = component_errors(subsets, solutions, extents)
+    ordered = {subset: pure[subset] for subset in subsets}
+    return Purified(intercept, ordered, solutions, additivity, errors)
 
 
 def _solve(values: Array, mass: Array, method: SolveMethod) -> Solution:
     if method == "mass-moving":
         return solve_by_mass_moving(values, mass)
     return solve_pair(values, mass) if mass.ndim == 2 else solve_general(values, mass)
-
-
-def _mean_error(values: Array, error: float) -> float:
-    """Bound the error of a mean: that of the values, and rounding of the sum and the mass."""
-    return error + (2 * len(values) + 8) * ROUNDING * _largest(values)
-
-
-def _moved_error(values: Array, solution: Solution, error: float) -> float:
-    """Bound the error of what moves out of a tensor that has an error of its own.
-
-    Sums of parts, and masses that are sums of others, are known to a few roundings. A mass
-    that is wrong in proportion acts as an error of the pure part in the same proportion.
-    """
-    rounded = 16 * ROUNDING * (_largest(values) + _largest(solution.pure))
-    return solution.error * _largest(values) + solution.growth * (error + rounded)
-
-
-def _largest(values: Array) -> float:
-    return float(np.max(np.abs(values), initial=0.0))
 
 
 def _additivity(values: Array, solution: Solution) -> float:

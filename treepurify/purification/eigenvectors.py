@@ -124,7 +124,7 @@ def solve_by_eigenvectors(slices: MassSlices, spectrum: Spectrum) -> Refined | N
     return refine_parts(slices, solve)
 
 
-def bound_error(refined: Refined, spectrum: Spectrum) -> float:
+def bound_error(refined: Refined, spectrum: Spectrum) -> tuple[float, float]:
     """Bound the error of parts, whatever found them, from the means that they leave.
 
     Parameters
@@ -136,8 +136,8 @@ def bound_error(refined: Refined, spectrum: Spectrum) -> float:
 
     Returns
     -------
-    float
-        Largest error in any slice with mass.
+    error, exchange_error : float
+        Largest error in any slice with mass, off the null space and along it.
     """
     parts, means = refined.parts[spectrum.filled], refined.means[spectrum.filled]
     largest = np.abs(parts).max(axis=1, initial=0.0)
@@ -145,10 +145,11 @@ def bound_error(refined: Refined, spectrum: Spectrum) -> float:
     along = np.linalg.norm(null.T @ (spectrum.root_mass[:, None] * parts))
     # Vectors of the null space are wrong by rounding over the gap.
     turned = 2 * spectrum.rounding / spectrum.least * np.linalg.norm(spectrum.root_mass * largest)
-    in_mean_square = np.linalg.norm(spectrum.root_mass * means) / spectrum.least + along
-    in_mean_square += parts.shape[1] * turned
-    bound = _in_each_slice(float(in_mean_square), means, spectrum)
-    return bound + ROUNDING * float(np.max(largest))
+    off = np.linalg.norm(spectrum.root_mass * means) / spectrum.least
+    return (
+        _in_each_slice(float(off), means, spectrum) + ROUNDING * float(np.max(largest)),
+        _in_each_slice(float(along + parts.shape[1] * turned), 0.0 * means, spectrum),
+    )
 
 
 def bound_growth(spectrum: Spectrum) -> float:

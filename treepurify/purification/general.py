@@ -76,6 +76,7 @@ def solve_general(values: Array, mass: Array, *, tolerance: float = _TOLERANCE) 
         unidentified=count_unidentified(mass),
         empty_slices=n_empty,
         error=fit.error / scale if scale > 0 else 0.0,
+        exchange_error=fit.exchange_error / scale if scale > 0 else 0.0,
         method=fit.method,
         iterations=fit.steps,
         converged=fit.converged,
@@ -93,6 +94,7 @@ class _Fit:
     steps: int = 0
     converged: bool = True
     is_bound: bool = False
+    exchange_error: float = 0.0
 
 
 def _fit_filled(slices: MassSlices, mass: Array, entries: Array, tolerance: float) -> _Fit:
@@ -114,8 +116,9 @@ def _fit_filled(slices: MassSlices, mass: Array, entries: Array, tolerance: floa
         size = float(np.max(np.abs(fit.parts), initial=0.0))
         error = size + n_filled * float(entries.max(initial=0.0))
         return replace(fit, error=error, growth=n_filled)
-    error, growth = bound_error(refined, spectrum), bound_growth(spectrum)
-    return replace(fit, error=error, growth=growth, is_bound=True)
+    error, exchange_error = bound_error(refined, spectrum)
+    growth = bound_growth(spectrum)
+    return replace(fit, error=error, exchange_error=exchange_error, growth=growth, is_bound=True)
 
 
 def _fit(slices: Slices, active: Mask, entries: Array, tolerance: float) -> _Fit:

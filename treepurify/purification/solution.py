@@ -39,6 +39,10 @@ class Solution:
         change of the moved parts can be.
     is_bound : bool
         Whether `error` and `growth` are bounds, not estimates.
+    exchange_error : float
+        Bound of a further error, in what the parts exchange with each other: it adds up to
+        zero in every cell with mass, and reaches components only where a direction of lower
+        effects is undetermined.
     history : tuple of float
         Unpurified mass before each step of the mass-moving algorithm, and at its end.
     """
@@ -53,6 +57,7 @@ class Solution:
     converged: bool = True
     growth: float = 1.0
     is_bound: bool = False
+    exchange_error: float = 0.0
     history: tuple[float, ...] = field(default=())
 
 
