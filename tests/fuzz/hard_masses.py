@@ -41,9 +41,19 @@ def draw_case(seed: int) -> Case:
     return Case(kind, mass, tensors, rng.integers(-3, 4, size=n_outputs).astype(float))
 
 
+def draw_support(seed: int) -> np.ndarray:
+    """Draw equal masses on some cells of 3 or 4 features, on about half of them most often."""
+    rng = np.random.default_rng(seed)
+    order = 3 if rng.random() < 0.9 else 4
+    shape = tuple(int(size) for size in rng.integers(2, 5 if order == 3 else 4, size=order))
+    mass = (rng.random(shape) < rng.uniform(0.25, 0.75)).astype(float)
+    mass.flat[rng.integers(mass.size)] = 1.0
+    return mass
+
+
 def _draw_shape(rng: np.random.Generator) -> tuple[int, ...]:
     order = int(rng.choice([1, 2, 3, 4], p=[0.04, 0.4, 0.5, 0.06]))
-    highest = {1: 7, 2: 7, 3: 4, 4: 3}[order]
+    highest = {1: 7, 2: 7, 3: 5, 4: 3}[order]
     while True:
         shape = tuple(int(size) for size in rng.integers(1 + (rng.random() < 0.9), highest, order))
         if np.prod(shape) <= 36:
