@@ -35,6 +35,8 @@ class Spectrum:
         How many eigenvalues are zero.
     rounding : float
         Largest error of an eigenvalue.
+    null_rounding : float
+        What the equations leave of the vectors of the null space, where nothing should be left.
     """
 
     filled: npt.NDArray[np.bool_]
@@ -44,6 +46,7 @@ class Spectrum:
     vectors: Array
     n_null: int
     rounding: float
+    null_rounding: float
 
     @property
     def is_known(self) -> bool:
@@ -81,15 +84,28 @@ def decompose(slices: MassSlices, mass: Array) -> Spectrum:
             parts = slices.weight / root_mass[number[first]] / root_mass[number[second]]
             np.add.at(normal, (number[first], number[second]), parts)
     eigenvalues, vectors = np.linalg.eigh(normal)
-    left = np.linalg.norm(normal @ vectors - vectors * eigenvalues)
+    image = normal @ vectors
+    left = np.linalg.norm(image - vectors * eigenvalues)
     turned = np.linalg.norm(vectors.T @ vectors - np.eye(n_filled))
-    # Twice for the rounding of these norms, then that of the sums above.
-    rounding = 2 * (left + order * turned) + 2 * order * n_filled * ROUNDING
+    # Twice for the rounding of these norms. Two slices share one cell at most, so that only
+    # the mass of a slice is a sum.
+    of_entries = order * (max(mass.shape) + 8) * ROUNDING
+    rounding = 2 * (left + order * turned) + of_entries
     shares = normal * root_mass / root_mass[:, None]
     np.fill_diagonal(shares, 0.0)
     tables = [np.asarray(mass.any(axis=axis)) for axis in range(mass.ndim)]
     n_null = n_filled - support_rank(mass > 0, tables)
-    return Spectrum(filled, root_mass, shares, eigenvalues, vectors, n_null, float(rounding))
+    null_rounding = 2 * np.linalg.norm(image[:, :n_null]) + of_entries
+    return Spectrum(
+        filled,
+        root_mass,
+        shares,
+        eigenvalues,
+        vectors,
+        n_null,
+        float(rounding),
+        float(null_rounding),
+    )
 
 
 def solve_by_eigenvectors(slices: MassSlices, spectrum: Spectrum) -> Refined | None:
@@ -143,8 +159,9 @@ def bound_error(refined: Refined, spectrum: Spectrum) -> tuple[float, float]:
     largest = np.abs(parts).max(axis=1, initial=0.0)
     null = spectrum.vectors[:, : spectrum.n_null]
     along = np.linalg.norm(null.T @ (spectrum.root_mass[:, None] * parts))
-    # Vectors of the null space are wrong by rounding over the gap.
-    turned = 2 * spectrum.rounding / spectrum.least * np.linalg.norm(spectrum.root_mass * largest)
+    # Vectors of the null space are wrong by what is left of them, over the gap.
+    angle = 2 * spectrum.null_rounding / spectrum.least
+    turned = angle * np.linalg.norm(spectrum.root_mass * largest)
     off = np.linalg.norm(spectrum.root_mass * means) / spectrum.least
     return (
         _in_each_slice(float(off), means, spectrum) + ROUNDING * float(np.max(largest)),
