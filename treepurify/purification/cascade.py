@@ -126,7 +126,8 @@ def purify_effects(
     for done, subset in enumerate(reversed(subsets)):
         progress("purifying tables", done, len(subsets))
         values = _raw_values(effects, subset, axes, n_outputs)
-        if subset in pending:
+        receives = subset in pending
+        if receives:
             values = values + pending.pop(subset)
         if len(subset) == 1:
             mean = mass[subset] @ values
@@ -134,7 +135,7 @@ def purify_effects(
             intercept = intercept + mean
             extents[subset] = measure_extent(values, pure[subset])
             continue
-        solution = _solve(values, mass[subset], method)
+        solution = _solve(values, mass[subset], method, receives=receives)
         solutions[subset] = solution
         additivity = max(additivity, _additivity(values, solution))
         pure[subset] = solution.pure
@@ -149,10 +150,12 @@ def purify_effects(
     return Purified(intercept, ordered, solutions, additivity, errors)
 
 
-def _solve(values: Array, mass: Array, method: SolveMethod) -> Solution:
+def _solve(values: Array, mass: Array, method: SolveMethod, *, receives: bool) -> Solution:
     if method == "mass-moving":
         return solve_by_mass_moving(values, mass)
-    return solve_pair(values, mass) if mass.ndim == 2 else solve_general(values, mass)
+    if mass.ndim == 2:
+        return solve_pair(values, mass, receives=receives)
+    return solve_general(values, mass)
 
 
 def _additivity(values: Array, solution: Solution) -> float:

@@ -7,7 +7,12 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify._kernels.support import support_blocks
-from treepurify.purification.pair_error import Blocks, longest_path, refined_error
+from treepurify.purification.pair_error import (
+    Blocks,
+    longest_path,
+    measure_growth,
+    refined_error,
+)
 from treepurify.purification.refinement import refine_parts
 from treepurify.purification.slices import mass_slices
 from treepurify.purification.solution import Solution, move_out
@@ -25,7 +30,7 @@ _LEAST_RECIPROCAL_CONDITION = 1e-12
 _WEAK = 1e-6
 
 
-def solve_pair(values: Array, mass: Array) -> Solution:
+def solve_pair(values: Array, mass: Array, *, receives: bool = False) -> Solution:
     r"""Project a pair table off the functions of one feature, under any mass.
 
     With row mass ``r``, column mass ``c`` and mass ``W``, the parts ``a`` (of the rows) and
@@ -47,20 +52,24 @@ def solve_pair(values: Array, mass: Array) -> Solution:
         The table.
     mass : ndarray of shape (n_rows, n_columns)
         Mass of each cell, summing to one.
+    receives : bool
+        Whether the table holds what larger tensors moved into it, with its error: then how
+        far that can grow is measured, where otherwise a bound for any mass will do.
 
     Returns
     -------
     Solution
     """
     if values.shape[0] < values.shape[1]:
-        mirrored = solve_pair(values.transpose(1, 0, 2), mass.T)
+        mirrored = solve_pair(values.transpose(1, 0, 2), mass.T, receives=receives)
         return replace(mirrored, pure=mirrored.pure.transpose(1, 0, 2), moved=mirrored.moved[::-1])
     blocks = _find_blocks(mass)
     laplacian = _laplacian(mass, _inverse(blocks.row_mass))
-    solve_columns = _factor(laplacian, blocks)
+    solve_columns, condition = _factor(laplacian, blocks)
     if solve_columns is None:
         return solve_weakly_linked_pair(values, mass)
-    return _solve(values, mass, _System(blocks, laplacian, solve_columns, "direct"))
+    system = _System(blocks, laplacian, solve_columns, "direct")
+    return _solve(values, mass, system, condition if receives else 0.0)
 
 
 def solve_weakly_linked_pair(values: Array, mass: Array) -> Solution:
@@ -110,7 +119,9 @@ class _System:
     method: str
 
 
-def _solve(values: Array, mass: Array, system: _System) -> Solution:
+def _solve(
+    values: Array, mass: Array, system: _System, reciprocal_condition: float = 0.0
+) -> Solution:
     blocks = system.blocks
     slices = mass_slices(values, mass)
 
@@ -127,7 +138,11 @@ def _solve(values: Array, mass: Array, system: _System) -> Solution:
         largest = float(np.max(np.abs(values), initial=0.0))
         size = float(np.max(np.abs(refined.parts), initial=0.0))
         error = longest_path(mass.shape) * largest + size
-    return _solution(values, system, of_rows, of_columns, blocks.n_blocks - 1, error)
+    solution = _solution(values, system, of_rows, of_columns, blocks.n_blocks - 1, error)
+    if reciprocal_condition == 0:
+        return solution
+    measured = measure_growth(mass, slices.mass, solve, reciprocal_condition)
+    return replace(solution, growth=min(measured, solution.growth))
 
 
 def _solution(
@@ -215,8 +230,11 @@ def _fill_empty(
     return filled_columns, filled_rows
 
 
-def _factor(laplacian: Array, blocks: Blocks) -> Callable[[Array], Array] | None:
-    """Factor the deflated Schur complement; None where it is close to singular."""
+def _factor(laplacian: Array, blocks: Blocks) -> tuple[Callable[[Array], Array] | None, float]:
+    """Factor the deflated Schur complement; None where it is close to singular.
+
+    The number is its reciprocal condition, as estimated.
+    """
     from scipy.linalg import lapack
 
     column_mass = blocks.column_mass
@@ -232,13 +250,13 @@ def _factor(laplacian: Array, blocks: Blocks) -> Callable[[Array], Array] | None
     if not failed:
         reciprocal_condition, _ = lapack.dpocon(cholesky, norm, uplo="L")
     if reciprocal_condition < _LEAST_RECIPROCAL_CONDITION:
-        return None
+        return None, 0.0
 
     def solve_columns(right: Array) -> Array:
         solved, _ = lapack.dpotrs(cholesky, scaling[:, None] * right, lower=1)
         return np.asarray(scaling[:, None] * solved)
 
-    return solve_columns
+    return solve_columns, float(reciprocal_condition)
 
 
 def _inverse(mass: Array) -> Array:

@@ -13,6 +13,9 @@ __all__ = ["Blocks", "longest_path", "refined_error"]
 Array = npt.NDArray[np.float64]
 Labels = npt.NDArray[np.int64]
 
+# Slices times cells: a table of 80 by 80.
+_MOST_MEASURED = 1_000_000
+
 
 @dataclass(frozen=True, eq=False)
 class Blocks:
@@ -47,6 +50,48 @@ def longest_path(shape: tuple[int, ...]) -> int:
     a path. The least norm centres them.
     """
     return min(2 * min(shape), sum(shape) - 1)
+
+
+def measure_growth(
+    mass: Array,
+    slice_mass: Array,
+    solve: Callable[[Array], Array],
+    reciprocal_condition: float,
+) -> float:
+    """Return the largest parts that a pair with entries of at most one can have.
+
+    They are the largest sum over the cells of what one cell does to one part, with a bound
+    of its rounding.
+
+    Parameters
+    ----------
+    mass : ndarray of shape (n_rows, n_columns)
+        Mass of each cell.
+    slice_mass : ndarray of shape (n_columns + n_rows,)
+        Mass of the columns and rows.
+    solve : callable
+        From the conditional means in columns and rows to the parts there.
+    reciprocal_condition : float
+        Of the equations, as estimated: up to ten times too large.
+
+    Returns
+    -------
+    float
+        The growth; infinite for tables that are too large to measure it.
+    """
+    n_slices, n_columns = len(slice_mass), mass.shape[1]
+    if n_slices * mass.size > _MOST_MEASURED:
+        return float("inf")
+    inverse = np.divide(1.0, slice_mass, out=np.zeros(n_slices), where=slice_mass > 0)
+    of_columns, of_rows = mass * inverse[:n_columns], mass * inverse[n_columns:, None]
+    answers = solve(np.eye(n_slices))[slice_mass > 0]
+    largest = max(
+        float(np.abs(answer[:n_columns] * of_columns + answer[n_columns:, None] * of_rows).sum())
+        for answer in answers
+    )
+    least = 0.1 * reciprocal_condition
+    lightest = float(np.sqrt(slice_mass[slice_mass > 0].min()))
+    return largest + 4 * float(n_slices**1.5) * ROUNDING / least**2 / lightest
 
 
 def refined_error(
