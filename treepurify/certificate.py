@@ -95,7 +95,7 @@ class Certificate:
         ]
         # One by one: the largest of numbers with NaN among them depends on their order.
         is_pure = all(error <= _LARGEST_DIFFERENCE for error in errors)
-        return self.converged and is_pure and self.solver_error <= _LARGEST_ERROR
+        return bool(self.converged and is_pure and self.solver_error <= _LARGEST_ERROR)
 
     def __str__(self) -> str:
         """Return the certificate in plain words, one line a fact."""
