@@ -3,12 +3,14 @@
 import warnings
 from collections.abc import Mapping, Sequence
 from functools import partial
+from math import prod
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from treepurify._kernels.categorical import renumber_levels
+from treepurify.budget import check_budget
 from treepurify.components import Component, ModelInputs, TensorComponent
 from treepurify.decomposition import Decomposition
 from treepurify.engines.assemble import check_order
@@ -179,6 +181,7 @@ def categorical_anova(
     else:
         solved = _IN_ORDER[selection](route)
     rows = EncodedRows(question.codes, row_weights)
+    _check_tables(question, solved, memory_budget)
     found = _assemble(question, observations, solved, rows)
     if solved.warning:
         warnings.warn(solved.warning, SupportWarning, stacklevel=2)
@@ -224,6 +227,17 @@ def _effective_rows(row_weights: Array | None, n_rows: int) -> float:
     if row_weights is None:
         return float(n_rows)
     return float(row_weights.sum() ** 2 / np.sum(row_weights**2))
+
+
+def _check_tables(question: Question, solved: Solved, memory_budget: int) -> None:
+    """Refuse tables over all levels, of which the rows may have few."""
+    cells = sum(prod(question.grid.shape(subset)) for subset in solved.fit.effects)
+    check_budget(
+        8 * cells * (1 + solved.fit.intercept.size),
+        memory_budget,
+        f"{len(solved.fit.effects)} components with {cells} cells together",
+        "Pass a smaller rank or order, or fewer bins.",
+    )
 
 
 def _assemble(

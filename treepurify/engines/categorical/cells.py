@@ -1,10 +1,12 @@
 """The cells of subsets of features by number, and the mass of every two of them together."""
 
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
+from treepurify.budget import check_budget
 from treepurify.engines.categorical.columns import CellNumbers
 from treepurify.engines.categorical.common_counts import Bits, CommonMass, common_mass
 from treepurify.engines.categorical.observations import Observations
@@ -14,6 +16,10 @@ __all__ = ["NumberedCells", "start_numbering"]
 
 Array = npt.NDArray[np.float64]
 Places = tuple[npt.NDArray[np.intp], ...]
+
+# Its mass and its number; and while it is numbered, a sum, a mark and where it stands.
+_BYTES_HELD_A_CELL = 16
+_BYTES_MEANWHILE_A_CELL = 24
 
 
 @dataclass(eq=False)
@@ -33,6 +39,8 @@ class NumberedCells:
         Number of each cell of each subset; -1 for those with a reference level or no mass.
     mass : dict
         Mass of each cell of each subset.
+    n_table_cells : int
+        Number of cells in all these tables.
     """
 
     common: CommonMass
@@ -40,6 +48,7 @@ class NumberedCells:
     reference: dict[int, int]
     numbers: CellNumbers = field(default_factory=lambda: {(): np.zeros((), dtype=np.int64)})
     mass: dict[Subset, Array] = field(default_factory=dict)
+    n_table_cells: int = 0
 
     def references(self, subset: Subset) -> tuple[int, ...]:
         """Return the reference level of each feature of a subset."""
@@ -56,7 +65,13 @@ class NumberedCells:
             The levels of each cell with mass and without a reference level.
         numbers : ndarray of int
             The number of each; cells that hold the same rows share one.
+
+        Raises
+        ------
+        MemoryBudgetError
+            If the tables of all subsets so far would not fit.
         """
+        self._check_memory(observations.shape(subset))
         mass = self.mass[subset] = observations.margin(subset)
         cells = _cells_apart(mass, self.references(subset))
         bits = self.levels[subset[0]][cells[0]]
@@ -66,7 +81,18 @@ class NumberedCells:
         table = np.full(mass.shape, -1, dtype=np.int64)
         table[cells] = numbers
         self.numbers[subset] = table
+        self.n_table_cells += table.size
         return cells, numbers
+
+    def _check_memory(self, shape: tuple[int, ...]) -> None:
+        new = math.prod(shape)
+        tables = _BYTES_HELD_A_CELL * (self.n_table_cells + new) + _BYTES_MEANWHILE_A_CELL * new
+        check_budget(
+            tables + self.common.together.nbytes + self.common.bits.nbytes,
+            self.common.memory_budget,
+            f"tables of {len(self.mass) + 1} terms, the last of {new} cells,",
+            "Pass a smaller order or fewer bins, or a larger memory_budget.",
+        )
 
 
 def start_numbering(observations: Observations, memory_budget: int) -> NumberedCells:

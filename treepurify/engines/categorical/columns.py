@@ -89,6 +89,7 @@ def subset_functions(
     numbers: CellNumbers,
     subset: Subset,
     memory_budget: int,
+    held: int = 0,
 ) -> SparseRows:
     """Return the functions of a subset as combinations of indicators, one row a function.
 
@@ -104,7 +105,9 @@ def subset_functions(
     subset : tuple of int
         The features.
     memory_budget : int
-        Bytes that the rows may take.
+        Bytes that the rows may take, with what is held already.
+    held : int
+        Bytes that other subsets have of the budget.
 
     Returns
     -------
@@ -117,7 +120,7 @@ def subset_functions(
     column_of = _numbers_of_cells(shape, reference, numbers, subset)
     n_functions = int(np.prod([size - 1 for size in shape]))
     check_budget(
-        24 * n_functions * 4 ** len(shape),
+        held + 24 * n_functions * 4 ** len(shape),
         memory_budget,
         f"the {n_functions} functions of features {subset}",
         "Pass a smaller order, or fewer bins.",

@@ -31,6 +31,8 @@ Subset = tuple[int, ...]
 
 _DENSE_ENTRIES = 1 << 20
 _INDEPENDENT = 1e-7
+# The functions cell by cell, their projection and the steps of writing them by indicators.
+_TABLES_MEANWHILE = 6
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,6 +81,14 @@ class SubsetFunctions:
     mass: Array
     lower: LowerFunctions | None
 
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of everything that is held for the subset alone."""
+        rows = 8 * len(self.rows.start) + 16 * len(self.rows.column)
+        tables = 0 if self.tables is None else self.tables.nbytes
+        lower = 0 if self.lower is None else self.lower.span.nbytes
+        return rows + tables + lower + self.inverse.nbytes
+
     def combine(self, coefficients: Array) -> Array:
         """Return ``sum_z c_z phi_z`` for coefficients of shape (n_functions, n_outputs)."""
         if self.tables is not None:
@@ -96,19 +106,30 @@ def selected_functions(
     numbers: CellNumbers,
     subset: Subset,
     memory_budget: int,
+    held: int = 0,
 ) -> SubsetFunctions:
-    """Return the selected functions of a subset; see `subset_functions` for the arguments."""
+    """Return the selected functions of a subset; see `subset_functions` for the arguments.
+
+    `held` are bytes that other subsets have of the budget.
+    """
     filled = mass > 0
     inverse = np.where(filled, 1.0 / np.where(filled, mass, 1.0), 0.0)
     tables, lower = None, None
     if not filled.all() and np.any(kept & ~_whole(filled)):
         # Where the basis is large, the iterative solvers of purification do its work.
+        count = int(kept.sum())
+        check_budget(
+            held + _TABLES_MEANWHILE * 8 * count * mass.size,
+            memory_budget,
+            f"{count} functions of features {subset} in {mass.size} cells each",
+            "Pass a smaller rank or order, or fewer bins.",
+        )
         if int(filled.sum()) * _n_slices(mass) <= _DENSE_ENTRIES:
             lower = lower_functions(mass, memory_budget)
         tables = _orthogonal(_tables(kept, inverse), mass, lower)
         rows = indicator_rows(tables, reference, numbers, subset)
     else:
-        rows = subset_functions(mass, reference, numbers, subset, memory_budget)
+        rows = subset_functions(mass, reference, numbers, subset, memory_budget, held)
         rows = rows.take(np.flatnonzero(kept))
     return SubsetFunctions(rows, kept, inverse, tables, mass, lower)
 

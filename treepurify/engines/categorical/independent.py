@@ -1,10 +1,12 @@
 """The decomposition on a full grid of independent features: conditional means, centred."""
 
-from itertools import combinations
+import math
+from itertools import combinations, pairwise
 
 import numpy as np
 import numpy.typing as npt
 
+from treepurify.budget import check_budget
 from treepurify.engines.categorical.observations import Observations
 from treepurify.grids.grid import Subset
 
@@ -26,14 +28,26 @@ def is_independent(observations: Observations) -> bool:
 
 
 def independent_effects(
-    observations: Observations, order: int
+    observations: Observations, order: int, memory_budget: int
 ) -> tuple[Array, dict[Subset, Array]]:
     """Return the mean and the effects of up to `order` features (Ferrere et al. 2026, eq. 3).
 
     Each axis is split into its mean and what is left; the Gram matrix of the closed form is
     block diagonal (remark 3.8), and this is its solution.
+
+    Raises
+    ------
+    MemoryBudgetError
+        If the tables would not fit.
     """
     shape = observations.n_levels
+    n_cells = _most_cells(shape, order)
+    check_budget(
+        8 * (observations.n_outputs + 1) * n_cells,
+        memory_budget,
+        f"conditional means in {n_cells} cells of up to {order} features",
+        "Pass a smaller order, or a larger memory_budget.",
+    )
     margins = observations.level_mass
     values = np.empty((observations.n_points, observations.n_outputs))
     values[np.ravel_multi_index(tuple(observations.codes), shape)] = observations.values
@@ -52,3 +66,17 @@ def independent_effects(
     intercept = parts.pop(())
     wanted = [s for size in range(1, order + 1) for s in combinations(active, size)]
     return intercept, {subset: parts[subset] for subset in wanted}
+
+
+def _most_cells(shape: tuple[int, ...], order: int) -> int:
+    """Return how many cells there are at the widest step: tables before and after a split."""
+    kept = [1, *[0] * order]
+    rest = math.prod(shape)
+    widest = before = rest
+    for n_levels in shape:
+        rest //= n_levels
+        split = n_levels if n_levels > 1 else 0
+        kept = [1, *(own + split * less for less, own in pairwise(kept))]
+        after = rest * sum(kept)
+        widest, before = max(widest, before + after), after
+    return widest

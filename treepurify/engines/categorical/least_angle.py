@@ -163,20 +163,26 @@ def _candidates(
         )
         wanted.append(subset)
     functions: Functions = {}
+    held = 0
     for position, subset in enumerate(wanted):
         known.add(observations, subset)
-        shape = tuple(size - 1 for size in observations.shape(subset))
-        functions[subset] = _functions(known, subset, np.ones(shape, dtype=np.bool_), memory_budget)
+        kept = np.ones(tuple(size - 1 for size in observations.shape(subset)), dtype=np.bool_)
+        functions[subset] = _functions(known, subset, kept, memory_budget, held)
+        held += functions[subset].n_bytes
         progress("preparing functions, term", position, len(wanted))
     known.common.count()
     return known, functions
 
 
 def _functions(
-    known: NumberedCells, subset: Subset, kept: npt.NDArray[np.bool_], memory_budget: int
+    known: NumberedCells,
+    subset: Subset,
+    kept: npt.NDArray[np.bool_],
+    memory_budget: int,
+    held: int,
 ) -> SubsetFunctions:
     mass, reference = known.mass[subset], known.references(subset)
-    return selected_functions(mass, kept, reference, known.numbers, subset, memory_budget)
+    return selected_functions(mass, kept, reference, known.numbers, subset, memory_budget, held)
 
 
 def _system(
@@ -296,13 +302,14 @@ def _only(
 ) -> Functions:
     """Return the kept functions of each subset that has any."""
     found: Functions = {}
-    first = 0
+    first, held = 0, 0
     for subset, own in functions.items():
         last = first + own.rows.n_rows
         mask = np.zeros(own.kept.shape, dtype=np.bool_)
         mask[own.kept] = kept[first:last]
         if mask.any():
-            found[subset] = _functions(known, subset, mask, memory_budget)
+            found[subset] = _functions(known, subset, mask, memory_budget, held)
+            held += found[subset].n_bytes
         first = last
     return found
 

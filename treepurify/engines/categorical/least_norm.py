@@ -11,6 +11,7 @@ the pure functions of u, they are `P_u l` with `sum_u P_u l` equal to what is to
 Where the rows determine the components, these are they.
 """
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -208,6 +209,9 @@ def _terms(
     n_points, n_bytes = observations.n_points, 0 if span is None else span.nbytes
     points = np.arange(n_points)
     for position, subset in enumerate(subsets):
+        # The mass, the number of each cell, and what is summed and looked up to find them.
+        n_cells = math.prod(observations.shape(subset))
+        check_budget(n_bytes + 32 * n_cells, memory_budget, f"a term of {n_cells} cells", _ADVICE)
         mass = observations.margin(subset)
         lower = lower_functions(mass, memory_budget // 32)
         n_bytes += 20 * n_points + lower.span.nbytes + mass.nbytes * (1 + observations.n_outputs)

@@ -111,7 +111,7 @@ class Solved:
 def solve_independent(given: Route, order: int) -> Solved:
     """Take centred conditional means: features are independent and every cell has mass."""
     observations = given.observations
-    intercept, effects = independent_effects(observations, order)
+    intercept, effects = independent_effects(observations, order, given.memory_budget)
     residual = observations.values - intercept
     for subset, table in effects.items():
         observations.add(subset, -table, residual)

@@ -29,6 +29,8 @@ __all__ = ["Basis", "Chosen", "select_in_order"]
 Array = npt.NDArray[np.float64]
 
 _CELLS_A_BLOCK = 256
+# Where candidates bring no new cells, a block would otherwise never be full.
+_TABLE_CELLS_A_BLOCK = 1 << 16
 _INDEPENDENT = 1e-9
 
 
@@ -170,11 +172,12 @@ def select_in_order(
     chosen: dict[Subset, Chosen] = {}
     chosen[()] = Chosen(np.ones((), dtype=bool), 0, 1, np.zeros(1, np.intp))
     own: dict[Subset, _Own] = {}
-    found, exhausted = 1, True
-    for block in _blocks(observations, subsets, search.known):
-        if found == rank:
-            exhausted = False
-            break
+    untried = iter(subsets)
+    blocks = _blocks(observations, untried, search.known)
+    found = 1
+    # Once the rank is reached no block may be asked for: it would make the tables of candidates
+    # that nobody needs.
+    while found < rank and (block := next(blocks, None)) is not None:
         _check_memory(search, memory_budget)
         _add_directions(search, block, own)
         for piece in block:
@@ -185,6 +188,9 @@ def select_in_order(
                 )
                 found += int(chosen[piece.subset].kept.sum())
         progress("selecting functions, rank", found, rank)
+    # A block may hold candidates beyond the rank: they were numbered, not tried.
+    all_tried = len(chosen) == 1 + len(search.known.mass)
+    exhausted = all_tried and next(untried, None) is None
     return _finished(search, chosen, found, exhausted)
 
 
@@ -232,10 +238,11 @@ def _blocks(
 ) -> Iterator[list[_Piece]]:
     """Yield the new cells of the candidates in blocks, their common mass counted."""
     block: list[_Piece] = []
-    size = 0
+    size, table_cells = 0, 0
     for subset in subsets:
         n_cells = known.common.n_cells
         cells, numbers = known.add(observations, subset)
+        table_cells += known.mass[subset].size
         new = np.flatnonzero(numbers >= n_cells)
         flat = np.ravel_multi_index(tuple(axis[new] for axis in cells), known.mass[subset].shape)
         for first in range(0, max(len(new), 1), _CELLS_A_BLOCK):
@@ -244,10 +251,10 @@ def _blocks(
                 _Piece(subset, numbers[new[first:last]], flat[first:last], last == len(new))
             )
             size += last - first
-            if size >= _CELLS_A_BLOCK:
+            if size >= _CELLS_A_BLOCK or table_cells >= _TABLE_CELLS_A_BLOCK:
                 known.common.count()
                 yield block
-                block, size = [], 0
+                block, size, table_cells = [], 0, 0
     if block:
         known.common.count()
         yield block

@@ -62,18 +62,7 @@ def solve(
     block triangular: the condition number is not squared. The residual is projected again
     until nothing is left.
     """
-    functions = {
-        subset: selected_functions(
-            basis.mass[subset],
-            own.kept,
-            tuple(basis.reference[j] for j in subset),
-            basis.numbers,
-            subset,
-            memory_budget,
-        )
-        for subset, own in basis.chosen.items()
-        if subset and own.kept.any()
-    }
+    functions = _functions(basis, memory_budget)
     coordinates = _coordinates(basis, functions, progress)
     norm = float(np.sqrt(observations.mass @ (observations.values**2).sum(axis=1)))
     intercept = np.zeros(observations.n_outputs)
@@ -98,6 +87,24 @@ def solve(
     replaced = sum(own.rows.n_rows for own in functions.values() if own.tables is not None)
     amplification = _amplification(basis, functions, coordinates)
     return Fit(intercept, effects, residual, error, replaced, amplification)
+
+
+def _functions(basis: Basis, memory_budget: int) -> dict[Subset, SubsetFunctions]:
+    found: dict[Subset, SubsetFunctions] = {}
+    held = 0
+    for subset, own in basis.chosen.items():
+        if subset and own.kept.any():
+            found[subset] = selected_functions(
+                basis.mass[subset],
+                own.kept,
+                tuple(basis.reference[j] for j in subset),
+                basis.numbers,
+                subset,
+                memory_budget,
+                held,
+            )
+            held += found[subset].n_bytes
+    return found
 
 
 def _amplification(
