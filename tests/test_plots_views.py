@@ -6,12 +6,14 @@ import pandas as pd
 import pytest
 import xgboost
 from matplotlib.figure import Figure
+from matplotlib.patches import PathPatch
 
 import treepurify as tp
 from tests.cases import needs_stored_labels
 from treepurify import plots
 from treepurify.analysis.comparison import compare
 from treepurify.auditing import audit
+from treepurify.report.svg import inline_svg
 
 KINDS = ["u", "v", "w"]
 
@@ -249,14 +251,32 @@ def test_cells_without_data_can_be_shown(d):
     assert np.any(component.mass == 0)
 
     def hidden_cells(ax):
-        (mesh,) = (own for own in ax.collections if not own.get_hatch())
+        (mesh,) = ax.collections
         return np.ma.getmaskarray(mesh.get_array()).sum()
 
     shown = plots.pair(d, ("a", "b"), show_empty=True)
     n_empty = np.sum(component.mass == 0)
     assert hidden_cells(plots.pair(d, ("a", "b"))) - hidden_cells(shown) == n_empty
-    (hatching,) = (own for own in shown.collections if own.get_hatch())
-    assert len(hatching.get_paths()) == n_empty
+    (hatching,) = (own for own in shown.patches if isinstance(own, PathPatch))
+    corners = np.asarray(shown.collections[0].get_coordinates())
+    middles = (corners[:-1, :-1] + corners[1:, 1:]) / 2
+    hatched = hatching.get_path().contains_points(middles.reshape(-1, 2))
+    assert hatched.sum() == n_empty
+    gaps = np.ma.getmaskarray(shown.collections[0].get_array())
+    assert not np.any(hatched & gaps.ravel())
+
+
+def test_cells_without_data_are_hatched_by_one_patch_however_many():
+    rng = np.random.default_rng(0)
+    n = 500
+    mass = np.where(rng.random((n, n)) < 0.01, 1.0, 0.0)
+    d = tp.purify_tensors({(0, 1): rng.normal(size=(n, n))}, mass, progress=False)
+    ax = plots.pair(d, (0, 1), show_empty=True)
+    (hatching,) = (own for own in ax.patches if isinstance(own, PathPatch))
+    assert hatching.get_rasterized()
+    page = inline_svg(ax.get_figure(), "pair", "a pair")
+    assert len(page) < 600_000
+    assert page.count("<path") < 200
 
 
 def test_every_finding_has_its_picture(model, X):

@@ -85,8 +85,11 @@ class FeatureAxis:
             regular = [str(label) for label in self.categories]
         else:
             regular = _interval_labels(self.cuts)
-        special = ["other"] * self.has_other + ["missing"] * self.has_missing
-        return regular + special
+        return regular + self.special_labels()
+
+    def special_labels(self) -> list[str]:
+        """Return the labels of the cells of unknown categories and of missing values."""
+        return ["other"] * self.has_other + ["missing"] * self.has_missing
 
     def cells_in(self, coarse: "FeatureAxis") -> npt.NDArray[np.intp]:
         """Return, for each cell of this axis, the cell of `coarse` that contains it.
@@ -142,7 +145,7 @@ def _ends(cuts: npt.NDArray[np.float64], i: int) -> tuple[str, str]:
 
     LightGBM cuts beside zero at 1e-35, which it takes for zero: that cell ends with zero.
     """
-    if np.isclose(abs(cuts[i]), ZERO_THRESHOLD, rtol=1e-9, atol=0.0):
+    if abs(abs(cuts[i]) - ZERO_THRESHOLD) <= 1e-9 * ZERO_THRESHOLD:
         return (_TO_ZERO, "(0") if cuts[i] > 0 else ("0)", _FROM_ZERO)
     text = _shortest(cuts, i)
     return f"{text})", f"[{text}"

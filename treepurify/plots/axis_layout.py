@@ -177,14 +177,13 @@ def _with_special(
     """Return the layout of regular cells and of the special ones that have mass."""
     gap, width = sizes
     edges, cells, special = list(found.edges), list(chosen), []
-    labels = axis.labels()
     for cell in range(axis.n_regular, axis.n_cells):
         if mass is not None and mass[cell] <= 0 and not with_empty:
             continue
         start = edges[-1] + gap
         edges += [start, start + width]
         cells += [GAP, cell]
-        special.append((start + width / 2, labels[cell]))
+        special.append((start + width / 2, axis.special_labels()[cell - axis.n_regular]))
     return AxisLayout(
         np.array(edges),
         np.array(cells, dtype=np.intp),

@@ -151,11 +151,12 @@ def pair(
 
 def color_limit(values: Array, mass: Array) -> float:
     """Return the largest absolute value among 99.5 % of the mass; 1 where all are zero."""
-    size, weight = np.abs(values).ravel(), mass.ravel()
+    held = mass > 0
+    if not held.any():
+        return float(np.abs(values).max(initial=0.0)) or 1.0
+    size, weight = np.abs(values[held]), mass[held]
     order = np.argsort(size, kind="stable")
     below = np.cumsum(weight[order])
-    if len(below) == 0 or below[-1] <= 0:
-        return float(size.max(initial=0.0)) or 1.0
     last = int(np.searchsorted(below, _SHOWN_MASS * below[-1]))
     return float(size[order[min(last, len(order) - 1)]]) or 1.0
 
@@ -194,11 +195,7 @@ def _draw_cells(
     is_empty = mass[drawn] <= 0
     shown = np.ma.masked_where(is_gap | (is_empty & (not show_empty)), values[drawn])
     if show_empty and np.any(is_empty & ~is_gap):
-        hatched = np.ma.masked_where(is_gap | ~is_empty, values[drawn])
-        # The array stays, for its mask says which cells are drawn: so its colours are clear.
-        clear = import_matplotlib("colors").ListedColormap([(0.0, 0.0, 0.0, 0.0)])
-        cells = ax.pcolor(across.edges, up.edges, hatched.T, cmap=clear, zorder=2)
-        cells.set(edgecolor=MUTED, hatch="////", linewidth=0)
+        _hatch_cells(ax, layouts, is_empty & ~is_gap)
     return ax.pcolormesh(
         across.edges,
         up.edges,
@@ -210,6 +207,33 @@ def _draw_cells(
         rasterized=shown.size > _MOST_VECTOR_CELLS,
         zorder=1,
     )
+
+
+def _hatch_cells(
+    ax: "Axes", layouts: tuple[AxisLayout, AxisLayout], chosen: npt.NDArray[np.bool_]
+) -> None:
+    """Hatch cells as one patch, with a rectangle for each run of them along the second axis."""
+    across, up = layouts
+    ends = np.diff(np.pad(chosen, ((0, 0), (1, 1))).astype(np.int8), axis=1)
+    column, bottom = np.nonzero(ends == 1)
+    top = np.nonzero(ends == -1)[1]
+    left, right = across.edges[column], across.edges[column + 1]
+    low, high = up.edges[bottom], up.edges[top]
+    corners = [(left, low), (right, low), (right, high), (left, high), (left, low)]
+    path = import_matplotlib("path").Path
+    codes = [path.MOVETO, path.LINETO, path.LINETO, path.LINETO, path.CLOSEPOLY]
+    patch = import_matplotlib("patches").PathPatch(
+        path(np.array(corners).transpose(2, 0, 1).reshape(-1, 2), codes * len(column)),
+        facecolor="none",
+        edgecolor=MUTED,
+        hatch="////",
+        linewidth=0,
+        zorder=2,
+    )
+    patch.set_rasterized(len(column) > _MOST_VECTOR_CELLS)
+    # The heatmap below has the limits; to find them in a path of many corners takes seconds.
+    patch.set_in_layout(False)
+    ax.add_artist(patch)
 
 
 def _extend(values: Array, limit: float) -> str:

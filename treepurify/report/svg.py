@@ -1,9 +1,12 @@
 """Figures as SVG inside an HTML page, in the fonts and colours of the page."""
 
 import re
+from base64 import b64decode, b64encode
 from html import escape
-from io import StringIO
+from io import BytesIO, StringIO
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from treepurify.plots.style import import_matplotlib
 from treepurify.report.colors import PAGE_COLORS
@@ -14,8 +17,11 @@ if TYPE_CHECKING:
 
 __all__ = ["inline_svg", "new_axes"]
 
-# Pixels an inch of what is stored as pixels.
-_RESOLUTION = 200
+# Pixels per inch of what is stored as pixels: fewer where the cells are too many to be told apart.
+_RESOLUTION, _COARSE_RESOLUTION = 200, 120
+_MANY_CELLS = 40_000
+# As many as a byte numbers.
+_MOST_COLORS = 256
 
 
 def new_axes(size: tuple[float, float]) -> "Axes":
@@ -38,7 +44,7 @@ def inline_svg(figure: "Figure", prefix: str, alternative: str) -> str:
         What the figure shows, for those who do not see it.
     """
     buffer = StringIO()
-    figure.set_dpi(_RESOLUTION)
+    figure.set_dpi(_COARSE_RESOLUTION if _most_cells(figure) > _MANY_CELLS else _RESOLUTION)
     for patch in [figure.patch, *(ax.patch for ax in figure.axes)]:
         patch.set(facecolor="none", edgecolor="none")
     # `savefig` draws everything twice, once to look for what stands out; the layout leaves nothing.
@@ -49,12 +55,35 @@ def inline_svg(figure: "Figure", prefix: str, alternative: str) -> str:
     text = text[text.index("<svg") :]
     text = re.sub(r"\s*<metadata>.*?</metadata>|\s*<defs>\s*<style.*?</defs>", "", text, flags=re.S)
     text = text.replace("xlink:href=", "href=")
+    text = re.sub(r"data:image/png;base64,([^\"]*)", _with_palette, text)
     # Smoothed edges would let the ground shine through between the cells of a heatmap.
     text = re.sub(r'(<g id="\w*QuadMesh_\d+")', r'\1 shape-rendering="crispEdges"', text)
     box = re.search(r'viewBox="[^"]*"', text)
     opening = f'<svg {box.group() if box else ""} role="img" aria-label="{escape(alternative)}">'
     text = re.sub(r"<svg[^>]*>", lambda _: opening, text, count=1)
     return _page_style(_own_ids(text, prefix)).strip()
+
+
+def _most_cells(figure: "Figure") -> int:
+    meshes = [mesh.get_array() for ax in figure.axes for mesh in ax.collections]
+    return max((values.size for values in meshes if values is not None), default=0)
+
+
+def _with_palette(match: re.Match[str]) -> str:
+    """Store pixels by the number of their colour, without loss, where that is smaller."""
+    from PIL import Image
+
+    stored = b64decode(match.group(1))
+    pixels = np.ascontiguousarray(Image.open(BytesIO(stored)).convert("RGBA"))
+    colors, number = np.unique(pixels.view(np.uint32), return_inverse=True)
+    if len(colors) <= _MOST_COLORS:
+        parts = colors.view(np.uint8).reshape(-1, 4)
+        image = Image.fromarray(number.reshape(pixels.shape[:2]).astype(np.uint8))
+        image.putpalette(parts[:, :3].tobytes())
+        buffer = BytesIO()
+        image.save(buffer, "png", transparency=parts[:, 3].tobytes(), optimize=True)
+        stored = min(stored, buffer.getvalue(), key=len)
+    return f"data:image/png;base64,{b64encode(stored).decode('ascii')}"
 
 
 def _own_ids(text: str, prefix: str) -> str:
