@@ -1,6 +1,8 @@
 """JSON and Excel hold the numbers of the decomposition."""
 
 import json
+import sys
+import tracemalloc
 
 import numpy as np
 import pandas as pd
@@ -8,7 +10,7 @@ import pytest
 import xgboost
 
 import treepurify as tp
-from treepurify.export import to_excel, to_json
+from treepurify.export import effects_frame, to_excel, to_json
 
 
 @pytest.fixture(scope="module")
@@ -57,10 +59,7 @@ def test_excel_needs_its_suffix(d, tmp_path):
 
 
 def test_without_openpyxl_the_error_says_what_to_install(d, tmp_path, monkeypatch):
-    def fail(*_, **__):
-        raise ImportError("No module named 'openpyxl'")
-
-    monkeypatch.setattr(pd, "ExcelWriter", fail)
+    monkeypatch.setitem(sys.modules, "openpyxl", None)
     with pytest.raises(tp.MissingDependencyError, match=r"treepurify\[excel\]"):
         to_excel(d, tmp_path / "d.xlsx")
 
@@ -94,6 +93,33 @@ def test_excel_keeps_labels_that_look_like_formulas(tmp_path):
     ]
     assert {cell.value for cell in cells} == set(labels)
     assert {cell.data_type for cell in cells} == {"s"}
+
+
+def test_excel_is_written_row_by_row(tmp_path):
+    pytest.importorskip("openpyxl")
+    rng = np.random.default_rng(0)
+    d = tp.purify_tensors({(0, 1): rng.normal(size=(50, 60))}, progress=False)
+    to_excel(d, tmp_path / "first.xlsx")
+    tracemalloc.start()
+    to_excel(d, tmp_path / "d.xlsx")
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    table, _ = effects_frame(d)
+    # The table and its columns as numbers; cells that are kept take a kilobyte each.
+    assert peak < 250 * table.size
+    written = pd.read_excel(tmp_path / "d.xlsx", sheet_name="effects")
+    np.testing.assert_allclose(written["effect"], table["effect"], rtol=1e-15)
+
+
+def test_excel_names_what_a_sheet_cannot_hold(d, tmp_path, monkeypatch):
+    pytest.importorskip("openpyxl")
+    largest = max(component.values.size for component in d.components.values())
+    monkeypatch.setattr("treepurify.export.excel._MOST_ROWS", largest)
+    left_out = to_excel(d, tmp_path / "d.xlsx")
+    written = set(pd.read_excel(tmp_path / "d.xlsx", sheet_name="effects")["term"])
+    assert left_out
+    assert written | set(left_out) == {d.term_name(subset) for subset in d}
+    assert not written & set(left_out)
 
 
 def test_a_failure_leaves_the_old_workbook(d, tmp_path, monkeypatch):

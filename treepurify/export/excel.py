@@ -2,6 +2,7 @@
 
 import re
 from io import BytesIO
+from math import isfinite, isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,8 @@ __all__ = ["to_excel"]
 _MOST_ROWS = 1_048_575
 # A workbook is XML, which has no form for most control characters and for halves of pairs.
 _ILLEGAL = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+# openpyxl takes labels such as ``=1`` for formulas, and ``#N/A`` for errors.
+_NOT_TAKEN_FOR_TEXT = ("=", "#")
 
 
 def to_excel(d: Decomposition, path: str | Path) -> list[str]:
@@ -84,28 +87,50 @@ def to_excel(d: Decomposition, path: str | Path) -> list[str]:
 
 
 def _workbook(sheets: "dict[str, pd.DataFrame]") -> bytes:
-    import pandas as pd
-
-    buffer = BytesIO()
     try:
-        with pd.ExcelWriter(buffer, engine="openpyxl") as writer:
-            for name, sheet in sheets.items():
-                sheet.map(_legal).to_excel(writer, sheet_name=name, index=False)
-                _keep_texts(writer.sheets[name])
+        from openpyxl import Workbook
     except ImportError as error:
         raise MissingDependencyError(
             'writing Excel files needs openpyxl: pip install "treepurify[excel]"'
         ) from error
+    # Rows are written as they come: a workbook in memory takes a kilobyte per cell, and minutes.
+    book = Workbook(write_only=True)
+    for name, table in sheets.items():
+        _write_sheet(book.create_sheet(name), table)
+    buffer = BytesIO()
+    book.save(buffer)
     return buffer.getvalue()
 
 
-def _legal(value: object) -> object:
-    return _ILLEGAL.sub("\ufffd", value) if isinstance(value, str) else value
+def _write_sheet(sheet: Any, table: "pd.DataFrame") -> None:
+    from openpyxl.styles import Font
+
+    headings = [_text_cell(sheet, _legal(str(name))) for name in table.columns]
+    for cell in headings:
+        cell.font = Font(bold=True)
+    sheet.append(headings)
+    # Whole columns become Python's own numbers, which openpyxl need not convert.
+    for row in zip(*(table[name].tolist() for name in table.columns), strict=True):
+        sheet.append([_written(sheet, value) for value in row])
 
 
-def _keep_texts(sheet: Any) -> None:
-    """Undo that openpyxl takes labels such as ``=1`` for formulas, and ``#N/A`` for errors."""
-    for row in sheet.iter_rows():
-        for cell in row:
-            if cell.data_type in ("f", "e"):
-                cell.data_type = "s"
+def _written(sheet: Any, value: Any) -> Any:
+    if isinstance(value, str):
+        legal = _legal(value)
+        return _text_cell(sheet, legal) if legal.startswith(_NOT_TAKEN_FOR_TEXT) else legal
+    if not isinstance(value, float) or isfinite(value):
+        return value
+    return None if isnan(value) else "inf" if value > 0 else "-inf"
+
+
+def _legal(text: str) -> str:
+    return _ILLEGAL.sub("\ufffd", text)
+
+
+def _text_cell(sheet: Any, text: str) -> Any:
+    """Return a new cell of text; openpyxl writes the next values of a row into the last cell."""
+    from openpyxl.cell import WriteOnlyCell
+
+    cell = WriteOnlyCell(sheet, text)
+    cell.data_type = "s"
+    return cell
