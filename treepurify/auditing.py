@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify.analysis.audit import Audit, Evidence, audit_decompositions
+from treepurify.budget import DEFAULT_BUDGET
 from treepurify.decomposition import Decomposition
 from treepurify.engines.options import check_whole, read_weights
 from treepurify.engines.tree import purify
@@ -35,6 +36,7 @@ def audit(
     n_bootstrap: int = 10,
     seed: int = 0,
     threshold: float = 0.01,
+    memory_budget: int = DEFAULT_BUDGET,
     progress: bool = True,
 ) -> Audit:
     """Purify a model under several measures and rank what a reader should know.
@@ -70,6 +72,8 @@ def audit(
         Where the drawing starts.
     threshold : float
         Share of the variance of the prediction from which something is a finding.
+    memory_budget : int
+        Bytes that the tables of one purification may take; see `purify`.
     progress : bool
         Whether to report progress on standard error after the first second.
 
@@ -81,6 +85,8 @@ def audit(
     ------
     InvalidInputError
         If an option cannot be used; see also `purify`.
+    MemoryBudgetError
+        If the tables would not fit.
 
     Examples
     --------
@@ -112,6 +118,7 @@ def audit(
             order=order,
             sample_weight=row_weights,
             feature_names=feature_names,
+            memory_budget=memory_budget,
             progress=False,
         )
 

@@ -6,6 +6,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
+from treepurify.budget import DEFAULT_BUDGET, check_budget
 from treepurify.columns import Columns
 from treepurify.engines.indices import interaction_indices
 from treepurify.errors import InvalidInputError
@@ -30,6 +31,8 @@ Method = Literal["auto", "recursive", "structure", "index"]
 # Weaker interactions are mostly what boosting leaves behind between features that do not interact:
 # at this share the blocks of known functions come out at depths 3 and 6.
 _SHARE = 0.0125
+# Rows, what they are exchanged with, the mixture, its copy for the model, and values.
+_TABLES_OF_DRAWS = 6
 # Draws of absent features are rounded themselves, before the function is.
 _ROUNDED_DRAWS = 1e-9
 
@@ -58,6 +61,7 @@ def shapley_sets(
     tolerance: float | Literal["auto"] = "auto",
     sampling: Sampling | None = None,
     seed: int = 0,
+    memory_budget: int = DEFAULT_BUDGET,
     progress: bool = True,
 ) -> ShapleySets:
     """Group features that a function cannot be separated over, and value each group.
@@ -100,6 +104,8 @@ def shapley_sets(
         How many probes, draws and resamples.
     seed : int
         Seed of everything random.
+    memory_budget : int
+        Bytes that rows which are drawn and tables of pairs may take.
     progress : bool
         Whether to report progress on standard error after the first second.
 
@@ -112,6 +118,8 @@ def shapley_sets(
     ------
     InvalidInputError
         If rows, options or groups cannot be used.
+    MemoryBudgetError
+        If what `sampling` asks for would not fit.
     UnsupportedModelError
         If a model cannot be parsed exactly.
 
@@ -134,13 +142,16 @@ def shapley_sets(
     rows = function.read(X)
     if len(rows) == 0:
         raise InvalidInputError("X has no rows; pass rows that stand for the data")
+    _check_memory(sampling, function.n_features, memory_budget)
     rng = np.random.default_rng(seed)
     worth = _value_function(function, rows, value, baseline, sampling, rng)
     before = function.rows_evaluated
     if groups is not None:
         found = _Found(read_groups(groups, function.feature_names), "given")
     else:
-        search = _Search(function, X, rows, value, worth, tolerance, sampling, rng, report)
+        search = _Search(
+            function, X, rows, value, worth, tolerance, sampling, memory_budget, rng, report
+        )
         found = search.run(method)
     grouping_rows = function.rows_evaluated - before
     values, remainder = None, None
@@ -215,6 +226,17 @@ def _value_function(
     return EmpiricalValue(function, rows, reference_value(function, rows).base)
 
 
+def _check_memory(sampling: Sampling, n_features: int, memory_budget: int) -> None:
+    """Refuse more draws than fit: rows, what they are exchanged with, and values."""
+    most = max(sampling.probes, sampling.draws, sampling.samples)
+    check_budget(
+        8 * _TABLES_OF_DRAWS * most * (n_features + 1),
+        memory_budget,
+        f"{most} draws of {n_features} features",
+        "Pass a Sampling with fewer probes, draws and samples, or raise memory_budget.",
+    )
+
+
 @dataclass(frozen=True, eq=False)
 class _Search:
     """What a search for groups works with."""
@@ -226,6 +248,7 @@ class _Search:
     worth: ValueFunction
     tolerance: float | Literal["auto"]
     sampling: Sampling
+    memory_budget: int
     rng: np.random.Generator
     report: ProgressReport
 
@@ -292,7 +315,11 @@ class _Search:
             )
         weight = None if drawn is None else np.bincount(drawn, minlength=len(self.rows))
         indices = interaction_indices(
-            self.function.model, self.X, sample_weight=weight, progress=False
+            self.function.model,
+            self.X,
+            sample_weight=weight,
+            memory_budget=self.memory_budget,
+            progress=False,
         )
         variance = indices.variance[:, None, None]
         shares = np.divide(

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from treepurify.budget import DEFAULT_BUDGET
 from treepurify.columns import Columns
 from treepurify.components import Component, TensorComponent
 from treepurify.decomposition import Decomposition
@@ -44,6 +45,7 @@ def ale_anova(
     sample_weight: npt.ArrayLike | None = None,
     interactions: Interactions | None = None,
     feature_names: Sequence[str] | None = None,
+    memory_budget: int = DEFAULT_BUDGET,
     progress: bool = True,
 ) -> Decomposition:
     r"""Decompose a model by accumulated local effects (Apley and Zhu 2020).
@@ -72,6 +74,8 @@ def ale_anova(
         The pairs that are computed; all by default.
     feature_names : sequence of str, optional
         Names of the features.
+    memory_budget : int
+        Bytes that tables may take; more is refused before it is allocated.
     progress : bool
         Whether to report progress on standard error after the first second.
 
@@ -89,6 +93,8 @@ def ale_anova(
     ------
     InvalidInputError
         If the rows or an option cannot be used, or the function returns nonsense.
+    MemoryBudgetError
+        If the tables would not fit.
 
     Examples
     --------
@@ -110,7 +116,9 @@ def ale_anova(
     f, columns = row_function(model, X, feature_names)
     columns, weights = counted_rows(columns, sample_weight)
     shares = row_shares(columns.n_rows, weights)
-    found = [accumulation_axis(columns, weights, j, bins) for j in range(len(f.features))]
+    found = [
+        accumulation_axis(columns, weights, j, bins, memory_budget) for j in range(len(f.features))
+    ]
     axes = {axis.feature: axis for axis in found if axis is not None}
     pairs = _pairs(f, axes, order, interactions)
     components: dict[Subset, Component] = {}
@@ -127,7 +135,7 @@ def ale_anova(
     for done, (j, k) in enumerate(pairs):
         report("local effects of pairs", done, len(pairs))
         own = (axes[j], axes[k])
-        effect = pair_effect(f, columns, shares, own)
+        effect = pair_effect(f, columns, shares, own, memory_budget)
         components[j, k] = _component(f, own, effect, columns, shares)
         if effect.empty:
             empty[f"{f.features[j].name} & {f.features[k].name}"] = effect.empty

@@ -17,10 +17,16 @@ Places = npt.NDArray[np.intp]
 _QUANTILES = 100
 # Distances, their squares centred from both sides, and what finding eigenvectors takes.
 _TABLES_OF_CATEGORIES = 8
+# Shares, places and values of quantiles, and what rounding and sorting them takes.
+_TABLES_OF_QUANTILES = 8
 
 
 def accumulation_axis(
-    columns: Columns, weights: RowWeights, feature: int, bins: int
+    columns: Columns,
+    weights: RowWeights,
+    feature: int,
+    bins: int,
+    memory_budget: int = DEFAULT_BUDGET,
 ) -> AccumulationAxis | None:
     """Return the nodes of one feature; None where it has fewer than two values.
 
@@ -35,11 +41,17 @@ def accumulation_axis(
         codes = np.unique(values[present]).astype(np.intp)
         if len(codes) < 2:
             return None
-        ordered = similarity_order(columns, weights, feature, codes)
+        ordered = similarity_order(columns, weights, feature, codes, memory_budget)
         return AccumulationAxis(feature, ordered.astype(np.float64), is_categorical=True)
     if not present.any():
         return None
     own = None if weights is None else weights[present]
+    check_budget(
+        8 * _TABLES_OF_QUANTILES * (bins + 1),
+        memory_budget,
+        f"{bins} quantiles of {columns.features[feature].name!r}",
+        "Pass fewer bins.",
+    )
     levels = np.linspace(0, 1, bins + 1)
     found = np.unique(row_quantiles(values[present], own, levels, between=False))
     if len(found) < 2:
@@ -48,7 +60,11 @@ def accumulation_axis(
 
 
 def similarity_order(
-    columns: Columns, weights: RowWeights, feature: int, codes: npt.NDArray[np.intp]
+    columns: Columns,
+    weights: RowWeights,
+    feature: int,
+    codes: npt.NDArray[np.intp],
+    memory_budget: int = DEFAULT_BUDGET,
 ) -> npt.NDArray[np.intp]:
     """Order categories so that neighbours have similar values of the other features.
 
@@ -61,7 +77,7 @@ def similarity_order(
         return codes
     check_budget(
         8 * _TABLES_OF_CATEGORIES * len(codes) ** 2,
-        DEFAULT_BUDGET,
+        memory_budget,
         f"ordering the {len(codes)} categories of {columns.features[feature].name!r}",
         "Join rare categories before training.",
     )

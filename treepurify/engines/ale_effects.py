@@ -78,6 +78,7 @@ def pair_effect(
     columns: Columns,
     shares: Array,
     axes: tuple[AccumulationAxis, AccumulationAxis],
+    memory_budget: int = DEFAULT_BUDGET,
 ) -> Accumulated:
     """Accumulate second differences over cells, and take the main effects of the result out.
 
@@ -88,7 +89,7 @@ def pair_effect(
     shape = (first.n_intervals, second.n_intervals)
     check_budget(
         8 * (shape[0] + 1) * (shape[1] + 1) * (4 * f.n_outputs + _TABLES_OF_CELLS),
-        DEFAULT_BUDGET,
+        memory_budget,
         f"the local effects of {f.features[first.feature].name!r} and "
         f"{f.features[second.feature].name!r} in {shape[0]} x {shape[1]} cells",
         "Join rare categories, pass fewer bins, or name the pairs you need as interactions.",

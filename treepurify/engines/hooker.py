@@ -28,7 +28,7 @@ from treepurify.grids.grid import Grid, MissingCells, Subset, make_grid
 from treepurify.links import Link
 from treepurify.progress import progress_report
 from treepurify.purification.cascade import downward_closure, purify_effects
-from treepurify.weights import Rows, Weighting, as_weighting
+from treepurify.weights import Empirical, Rows, Weighting, as_weighting
 
 __all__ = ["hooker_anova"]
 
@@ -39,6 +39,8 @@ _TOLERANCE = 1e-12
 _STEPS = 5000
 # What a table takes beside its cells: arrays, axes and the report of its solve.
 _BYTES_A_TABLE = 2048
+# Values of a feature, its cells, and what drawing and finding them takes.
+_TABLES_OF_POINTS = 4
 
 
 def hooker_anova(
@@ -140,6 +142,8 @@ def hooker_anova(
     subsets = downward_closure(fitted)
     axes = {subset: grid.subset_axes(subset) for subset in subsets}
     check_memory(axes.values(), f.n_outputs, memory_budget)
+    if not isinstance(weighting, Empirical | Rows):
+        _check_points(n_points, len(f.features), f.n_outputs, memory_budget)
     points = measure_points(columns, grid, rows, weighting, n_points, seed)
     _check_fit(len(fitted), len(points.shares), memory_budget)
     report("evaluating the function", 0, 0)
@@ -195,6 +199,16 @@ def _fitted_subsets(
     covered = {j for subset in wanted for j in subset}
     inside = {part for s in wanted for size in range(2, len(s)) for part in combinations(s, size)}
     return sorted({(j,) for j in useful if j not in covered} | (wanted - inside))
+
+
+def _check_points(n_points: int, n_features: int, n_outputs: int, memory_budget: int) -> None:
+    """Refuse points that would not fit, each with its values, its cells and its answers."""
+    check_budget(
+        8 * n_points * (_TABLES_OF_POINTS * n_features + 2 * n_outputs),
+        memory_budget,
+        f"{n_points} points",
+        "Pass a smaller n_points, or raise memory_budget.",
+    )
 
 
 def _check_fit(n_tables: int, n_points: int, memory_budget: int) -> None:

@@ -6,10 +6,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from treepurify.budget import DEFAULT_BUDGET
 from treepurify.components import ModelInputs
 from treepurify.decomposition import Decomposition
 from treepurify.effects.tensor import EffectTensor, EffectTensors
 from treepurify.engines.assemble import Setting, assemble, check_order
+from treepurify.engines.layout import check_memory
 from treepurify.errors import InvalidInputError
 from treepurify.features import FeatureSpec
 from treepurify.grids.axis import FeatureAxis
@@ -37,6 +39,7 @@ def purify_tensors(
     output_names: Sequence[str] | None = None,
     order: int | None = None,
     method: SolveMethod = "exact",
+    memory_budget: int = DEFAULT_BUDGET,
     progress: bool = True,
 ) -> Decomposition:
     """Purify effect tensors that come from any source.
@@ -58,6 +61,8 @@ def purify_tensors(
         Largest number of features of a component that is kept apart.
     method : {"exact", "mass-moving"}
         Direct and conjugate-gradient solves, or the paper's algorithm with its history.
+    memory_budget : int
+        Bytes that tables may take; more is refused before it is allocated.
     progress : bool
         Whether to report progress on standard error after the first second.
 
@@ -71,6 +76,8 @@ def purify_tensors(
     InvalidInputError
         If shapes do not fit each other, or a tensor or the intercept is not finite, or weights
         are negative, not finite or all zero, or tables of them are no margins of one joint mass.
+    MemoryBudgetError
+        If the tables of all subsets would not fit.
 
     Examples
     --------
@@ -94,6 +101,7 @@ def purify_tensors(
     )
     subsets = downward_closure(arrays)
     axes = {subset: grid.subset_axes(subset) for subset in subsets}
+    check_memory(axes.values(), n_outputs, memory_budget)
     mass, measure = _mass(weights, grid, subsets)
     purified = purify_effects(
         effects, mass, axes, method=method, progress=progress_report(progress)

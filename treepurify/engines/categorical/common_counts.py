@@ -152,16 +152,28 @@ def common_mass(
 
     Rows of equal weight are counted by bits; otherwise distinct points are multiplied by
     their mass, which is less work where many rows share a point.
+
+    Raises
+    ------
+    MemoryBudgetError
+        If the bits would not fit.
     """
     n_rows, n_points = len(observations.point_of_row), observations.n_points
     count_rows = observations.equal_weights and n_rows <= _ROWS_FOR_ONE_POINT * n_points
     rows = observations.point_of_row if count_rows and n_rows > n_points else None
+    n_bits = n_points if rows is None else n_rows
+    n_levels = sum(n for n in observations.n_levels if n > 1)
+    check_budget(
+        8 * n_levels * -(-n_bits // 64),
+        memory_budget,
+        f"which of {n_bits} rows have each of {n_levels} levels",
+        "Pass fewer bins, or join rare categories.",
+    )
     levels = {
         j: packed(own if rows is None else np.take(own, rows), n)
         for j, (own, n) in enumerate(zip(observations.codes, observations.n_levels, strict=True))
         if n > 1
     }
-    n_bits = n_points if rows is None else n_rows
     exact = count_rows and n_rows < _LARGEST_EXACT_COUNT
     together = np.zeros((0, 0), dtype=np.float32 if exact else np.float64)
     bits = np.zeros((0, -(-n_bits // 64)), dtype=np.uint64)

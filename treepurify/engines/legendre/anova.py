@@ -149,6 +149,8 @@ def legendre_anova(
     axes, constant = fit_axes(question.columns, question.weights, scaling)
     rows = scaled_rows(axes, question.columns, question.weights)
     make = partial(_densities, density, axes, rows, density_degree, density_clip)
+    if density == "legendre":
+        _check_densities(axes, rows, order, density_degree)
     basis, left_out = _candidates(axes, rows, question, make, order, degree, chosen, report)
     report("inner products of columns", 0, 0)
     moments = measure_moments(basis, rows, question.values)
@@ -182,6 +184,18 @@ def _densities(
     if density == "kernel":
         return {s: grid_density(axes, rows.coordinates, rows.weights, s, clip) for s in subsets}
     return series_densities(axes, rows.coordinates, rows.weights, subsets, degree, clip)
+
+
+def _check_densities(axes: Mapping[int, Axis], rows: Rows, order: int, degree: int) -> None:
+    # Polynomials on the rows with and without weights; their products; and a series per subset.
+    on_rows = rows.n_rows * (2 * len(axes) * (degree + 1) + (degree + 1) ** (order - 1))
+    series = sum(comb(len(axes), size) * (degree + 1) ** size for size in range(1, order + 1))
+    check_budget(
+        8 * (on_rows + series),
+        _BUDGET,
+        f"densities of degree {degree} on {rows.n_rows} rows",
+        "Lower density_degree or the order, or use fewer rows.",
+    )
 
 
 def _candidates(

@@ -1,0 +1,176 @@
+"""Every public call works within a small memory budget, or says that it does not fit.
+
+The calls run in a child process that may not take more memory than it has, the budget and a
+little room: what is allocated without being counted is refused by the system there.
+"""
+
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import treepurify as tp
+from tests.reference.ensembles import complete_ensemble
+from treepurify.export import effects_frame, to_excel, to_json
+from treepurify.shapley.sets import Sampling
+
+MIB = 1 << 20
+BUDGET = 24 * MIB
+# Copies of rows, the interpreter's own memory, and what is compiled while a call runs.
+ROOM = 160 * MIB
+HUGE = 10**9
+
+
+def _rows(n_rows: int, n_features: int) -> np.ndarray:
+    return np.random.default_rng(0).normal(size=(n_rows, n_features))
+
+
+def _product(X) -> np.ndarray:
+    X = np.asarray(X, dtype=np.float64)
+    return X[:, 0] * X[:, 1] + X[:, -1]
+
+
+def _forest(n_features: int, n_trees: int, depth: int = 3):
+    rng = np.random.default_rng(1)
+    return complete_ensemble(rng, n_features=n_features, depth=depth, n_trees=n_trees)
+
+
+def calls(large: bool) -> dict[str, Callable[[], object]]:
+    """Return every call, on a question that is too large for the budget, or on a small one."""
+    n_rows = 20_000 if large else 30
+    X = _rows(n_rows, 6)
+    few = _rows(200, 6)
+    huge = HUGE if large else 4
+    wide = _rows(60, 400 if large else 5)
+    forest = _forest(6, 400 if large else 3, 6 if large else 2)
+    labels = np.random.default_rng(2).integers(0, 60 if large else 3, size=(n_rows, 4))
+    own = {"memory_budget": BUDGET, "progress": False}
+    pair = tp.purify_tensors({(0, 1): _rows(400, 400) if large else _rows(3, 3)}, progress=False)
+    many = np.zeros((3_000_000 if large else 30, 2))
+    small = tp.purify(_forest(6, 3, 2), few, progress=False)
+    budget = {"memory_budget": BUDGET}
+    return {
+        "purify": lambda: tp.purify(forest, X, order=None, method="exact", **own),
+        "purify, projected": lambda: tp.purify(forest, X, method="projection", **own),
+        "purify, independent": lambda: tp.purify(
+            forest, X, weights="independent", order=None, **own
+        ),
+        "purify_tensors": lambda: tp.purify_tensors(
+            {tuple(range(k)): np.zeros((4,) * k) for k in [9 if large else 2]}, **own
+        ),
+        "partial dependence": lambda: tp.partial_dependence_anova(forest, X, order=None, **own),
+        "partial dependence, called": lambda: tp.partial_dependence_anova(
+            _product, wide, background_size=50, **own
+        ),
+        "categorical": lambda: tp.categorical_anova(_product, few, **own),
+        "categorical, labels": lambda: tp.categorical_anova(_product, labels, **own),
+        "categorical, trees": lambda: tp.categorical_anova(forest, few, **own),
+        "categorical, bins": lambda: tp.categorical_anova(_product, X, bins=huge, **own),
+        "ale": lambda: tp.ale_anova(_product, few, bins=huge, **own),
+        "ale, categories": lambda: tp.ale_anova(forest, few, bins=100 if large else 3, **own),
+        "hooker": lambda: tp.hooker_anova(_product, few, n_points=huge, weights="uniform", **own),
+        "hooker, bins": lambda: tp.hooker_anova(_product, X, bins=huge, **own),
+        "legendre, degree": lambda: tp.legendre_anova(
+            _product, few, degree=huge if large else 2, progress=False
+        ),
+        "legendre, density": lambda: tp.legendre_anova(
+            _product, few, degree=2, density_degree=huge, progress=False
+        ),
+        "interaction indices": lambda: tp.interaction_indices(
+            _forest(1500 if large else 3, 200 if large else 2), weights="uniform", **own
+        ),
+        "h statistics": lambda: tp.h_statistics(forest, X, order=3, **own),
+        "h statistics, called": lambda: tp.h_statistics(
+            _product, X, sample_size=huge, bootstrap=2, **own
+        ),
+        "interventional": lambda: tp.interventional_shapley_values(forest, X, few, **own),
+        "shapley sets": lambda: tp.shapley_sets(
+            _product, few, method="index", sampling=Sampling(samples=huge), **own
+        ),
+        "shapley sets, conditional": lambda: tp.shapley_sets(
+            _product, few, value="conditional", sampling=Sampling(draws=huge), **own
+        ),
+        "count_cells": lambda: tp.count_cells(forest, [X], **budget),
+        "audit": lambda: tp.audit(
+            forest, X, order=None, n_bootstrap=1, measures=["uniform"], **own
+        ),
+        "contributions": lambda: pair.contributions(many, **budget),
+        "shapley_values": lambda: pair.shapley_values(many, **budget),
+        "shapley_interactions": lambda: pair.shapley_interactions(many, **budget),
+        "evaluate": lambda: pair.predict(many[: len(many) // 8]),
+        "compare": lambda: tp.compare(small, small),
+        "apparent": lambda: tp.apparent(small),
+        "importance": lambda: (small.importance(), small.orthogonality(), small.to_frame()),
+        "verify": lambda: small.verify(_forest(6, 3, 2), few),
+        "export": partial(_exported, small),
+        "save": partial(_saved, small),
+    }
+
+
+def _exported(d) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        to_excel(d, Path(folder) / "d.xlsx")
+    to_json(d)
+    effects_frame(d)
+
+
+def _saved(d) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        d.save(Path(folder) / "d.tpz")
+        tp.load(Path(folder) / "d.tpz")
+
+
+def _outcome(call: Callable[[], object]) -> str:
+    try:
+        call()
+    except tp.MemoryBudgetError:
+        return "refused"
+    except MemoryError:
+        return "took more than the budget"
+    except Exception as error:  # noqa: BLE001  # whatever it is, the parent names it
+        return f"{type(error).__name__}: {error}"
+    return "worked"
+
+
+def _child() -> None:
+    import warnings
+
+    warnings.simplefilter("ignore")
+    small = calls(large=False)
+    warm = {name: _outcome(call) for name, call in small.items()}
+    found = {}
+    for name, call in calls(large=True).items():
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+        limit = pages * resource.getpagesize() + BUDGET + ROOM
+        resource.setrlimit(resource.RLIMIT_AS, (limit, resource.RLIM_INFINITY))
+        found[name] = _outcome(call)
+        resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    sys.stdout.write(json.dumps({"warm": warm, "large": found}))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits of memory and sizes as on Linux")
+def test_every_call_keeps_to_a_small_budget():
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.engines.test_public_memory"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    found = json.loads(done.stdout)
+    assert {n: o for n, o in found["warm"].items() if o not in ("worked", "refused")} == {}
+    assert {n: o for n, o in found["large"].items() if o not in ("worked", "refused")} == {}
+    # The budget refuses what it is for, and does not refuse everything.
+    assert set(found["large"].values()) == {"worked", "refused"}
+
+
+if __name__ == "__main__":
+    _child()
