@@ -27,6 +27,18 @@ def test_tables_are_matched_by_position_where_the_model_has_no_names():
     assert values_of(frame(b=[3.0], a=[1.0]), match_names=False) == [[3.0], [1.0]]
 
 
+@pytest.mark.parametrize("read", [frame, lambda **own: np.array([*own.values()], object).T])
+def test_columns_that_are_not_needed_are_not_read(read):
+    X = read(a=[1.0, 2.0], b=["not", "numbers"])
+    own, other = values_of(X, only=(0,))
+    assert own == [1.0, 2.0]
+    assert np.isnan(other).all()
+    with pytest.raises(InvalidInputError, match="b"):
+        values_of(X)
+    with pytest.raises(InvalidInputError):
+        values_of(X[:1] if isinstance(X, np.ndarray) else frame(a=[1.0]), only=(1,))
+
+
 def test_blanks_match_underscores():
     features = (FeatureSpec("hours_per_week"), FeatureSpec("a"))
     assert values_of(frame(**{"a": [1.0], "hours per week": [2.0]}), features) == [[2.0], [1.0]]

@@ -3,6 +3,7 @@
 import json
 import zipfile
 from dataclasses import FrozenInstanceError
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -30,6 +31,24 @@ def make(n_outputs: int = 1, *, seed: int = 0, **options):
     )
     X.loc[5, "age"] = np.nan
     return ensemble, X, tp.purify(ensemble, X, progress=False, **options)
+
+
+@pytest.mark.parametrize(
+    "engine",
+    [tp.purify, partial(tp.purify, weights="uniform", method="closed-form"), tp.ale_anova,
+     tp.partial_dependence_anova, partial(tp.legendre_anova, degree=4)],
+)  # fmt: skip
+def test_a_component_reads_its_own_columns_only(engine):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(300, 3)), columns=list("abc"))
+    model = DecisionTreeRegressor(max_depth=4, random_state=0).fit(X, X["a"] * X["b"] + X["c"])
+    d = engine(model, X, progress=False)
+    strange = X.assign(c="text")
+    for subset, component in d.components.items():
+        if 2 not in subset:
+            np.testing.assert_array_equal(component.evaluate(strange), component.evaluate(X))
+    with pytest.raises(tp.InvalidInputError, match="'c'"):
+        d["c"].evaluate(strange)
 
 
 def test_components_by_name_and_position():

@@ -1,6 +1,6 @@
 """Read user tables (NumPy, pandas, polars, Arrow) into one numeric column a feature."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass
 from numbers import Number
 from typing import Any
@@ -60,7 +60,13 @@ class Columns:
         return Columns(self.features, tuple(column[rows] for column in self.values), len(rows))
 
 
-def read_columns(X: Any, features: Sequence[FeatureSpec], *, match_names: bool = True) -> Columns:
+def read_columns(
+    X: Any,
+    features: Sequence[FeatureSpec],
+    *,
+    match_names: bool = True,
+    only: Collection[int] | None = None,
+) -> Columns:
     """Read a table into the columns that a model expects.
 
     Parameters
@@ -72,6 +78,8 @@ def read_columns(X: Any, features: Sequence[FeatureSpec], *, match_names: bool =
         The features, in the order of the model.
     match_names : bool
         Whether the names in `features` come from the user's own table.
+    only : collection of int, optional
+        Features whose values are needed: those of all others are missing in the result.
 
     Returns
     -------
@@ -86,17 +94,14 @@ def read_columns(X: Any, features: Sequence[FeatureSpec], *, match_names: bool =
     if isinstance(X, Columns):
         return X
     if isinstance(X, np.ndarray) or not _is_table(X):
-        return _read_array(X, specs)
+        return _read_array(X, specs, only)
     names = table_names(X) or []
     if match_names:
         order = column_order(names, specs)
     else:
         _check_count(len(names), specs)
         order = list(range(len(specs)))
-    raw = [_table_column(X, i) for i in order]
-    values = tuple(_read_column(column, spec) for column, spec in zip(raw, specs, strict=True))
-    n_rows = len(values[0]) if values else int(X.shape[0])
-    return Columns(specs, values, n_rows)
+    return _read_each(specs, int(X.shape[0]), lambda j: _table_column(X, order[j]), only)
 
 
 def column_order(names: Sequence[str], features: Sequence[FeatureSpec]) -> list[int]:
@@ -203,7 +208,21 @@ def _listed(names: Sequence[str], most: int = 10) -> str:
     return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
 
 
-def _read_array(X: Any, specs: tuple[FeatureSpec, ...]) -> Columns:
+def _read_each(
+    specs: tuple[FeatureSpec, ...],
+    n_rows: int,
+    column: Callable[[int], Any],
+    only: Collection[int] | None,
+) -> Columns:
+    missing = np.broadcast_to(np.float64(np.nan), n_rows)
+    values = tuple(
+        _read_column(column(j), spec) if only is None or j in only else missing
+        for j, spec in enumerate(specs)
+    )
+    return Columns(specs, values, n_rows)
+
+
+def _read_array(X: Any, specs: tuple[FeatureSpec, ...], only: Collection[int] | None) -> Columns:
     if hasattr(X, "toarray"):
         raise InvalidInputError("sparse matrices are not read; pass X.toarray() or a table")
     array = np.asarray(X)
@@ -212,8 +231,7 @@ def _read_array(X: Any, specs: tuple[FeatureSpec, ...]) -> Columns:
             f"expected a two-dimensional array (rows, features), got shape {array.shape}"
         )
     _check_count(array.shape[1], specs)
-    values = tuple(_read_column(array[:, j], spec) for j, spec in enumerate(specs))
-    return Columns(specs, values, array.shape[0])
+    return _read_each(specs, array.shape[0], lambda j: array[:, j], only)
 
 
 def _read_column(column: Any, spec: FeatureSpec) -> npt.NDArray[np.floating[Any]]:

@@ -1,6 +1,6 @@
 """Components: the functions that a decomposition is the sum of."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -56,9 +56,9 @@ class ModelInputs:
     features: tuple[FeatureSpec, ...]
     match_names: bool
 
-    def columns(self, X: Any) -> Columns:
-        """Read a table; columns that were read already are passed through."""
-        return read_columns(X, self.features, match_names=self.match_names)
+    def columns(self, X: Any, only: Collection[int] | None = None) -> Columns:
+        """Read a table, or `only` some features of it; what was read already is passed through."""
+        return read_columns(X, self.features, match_names=self.match_names, only=only)
 
 
 class Component(Protocol):
@@ -184,7 +184,7 @@ class TensorComponent:
         InvalidInputError
             If a value is missing or unknown and the component has no cell for it.
         """
-        return next(iter(evaluate_each([self], self.inputs.columns(X))))
+        return next(iter(evaluate_each([self], self.inputs.columns(X, self.features))))
 
     @property
     def n_cells(self) -> int:
@@ -269,7 +269,7 @@ class RemainderComponent:
 
     def evaluate(self, X: Any) -> Array:
         """Return the values on the rows of `X`, shape (n_rows, n_outputs)."""
-        columns = self.parts[0].inputs.columns(X)
+        columns = self.parts[0].inputs.columns(X, self.features)
         total = np.zeros((columns.n_rows, len(self.variance)))
         for values in evaluate_each(self.parts, columns):
             total += values

@@ -113,7 +113,7 @@ class AccumulatedComponent:
 
     def evaluate(self, X: Any) -> Array:
         """Return the values on the rows of `X`, shape (n_rows, n_outputs)."""
-        columns = read_columns(X, self.inputs, match_names=self.match_names)
+        columns = read_columns(X, self.inputs, match_names=self.match_names, only=self.features)
         return interpolate(self.values, self.axes, columns)
 
     def drawing_cells(self) -> tuple[tuple[FeatureAxis, ...], Array]:

@@ -50,7 +50,9 @@ class BoxComponent:
 
     def evaluate(self, X: Any) -> Array:
         """Return the values on the rows of `X`, shape (n_rows, n_outputs)."""
-        columns = read_columns(X, self.grid.features, match_names=self.grid.match_names)
+        columns = read_columns(
+            X, self.grid.features, match_names=self.grid.match_names, only=self.features
+        )
         cells = np.stack([self._cells(columns, j) for j in self.features], axis=1)
         total = np.zeros((columns.n_rows, len(self.variance)))
         boxes = self.boxes

@@ -90,7 +90,9 @@ class PatternComponent:
         InvalidInputError
             If a value is missing or unknown and the grid has no cell for it.
         """
-        columns = read_columns(X, self.grid.features, match_names=self.grid.match_names)
+        columns = read_columns(
+            X, self.grid.features, match_names=self.grid.match_names, only=self.features
+        )
         own = Columns(
             tuple(columns.features[j] for j in self.features),
             tuple(columns.values[j] for j in self.features),

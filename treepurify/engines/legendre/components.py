@@ -99,7 +99,7 @@ class LegendreComponent:
         InvalidInputError
             If a value is missing or infinite, or a level is unknown.
         """
-        columns = self.inputs.columns(X)
+        columns = self.inputs.columns(X, self.axes)
         coordinates = {j: axis.coordinates(columns.values[j]) for j, axis in self.axes.items()}
         total = evaluate_terms(self.terms, self.axes, self.degree, coordinates)
         return np.asarray(total - self.shift)
