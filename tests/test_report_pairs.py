@@ -11,6 +11,7 @@ from tests.test_report_interactive import in_browser, needs_chromium, unpacked
 from treepurify.plots.pairs import color_limit
 from treepurify.report import page_tables, write_html
 from treepurify.report.coarse_cells import coarse_axis
+from treepurify.report.interactive import main_words
 from treepurify.report.payload import make_payload
 
 
@@ -130,3 +131,45 @@ def test_heat_maps_say_what_they_show(large, tmp_path):
     assert result["shown"][0] == "none"
     assert result["shown"][1] != "none"
     assert result["numbers"] == ["\u22121.5e\u22127", "\u22120.25"]
+
+
+def test_main_effects_of_many_cells_are_merged_where_together_they_are_too_large(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3000, 8))
+    y = np.sin(3 * X).sum(axis=1)
+    model = xgboost.XGBRegressor(n_estimators=1500, max_depth=1, n_jobs=1).fit(X, y)
+    d = tp.purify(model, X, progress=False)
+    whole = make_payload(d)
+    assert (whole.n_mains, whole.n_merged_mains) == (8, 0)
+    monkeypatch.setattr("treepurify.report.payload.MOST_MAIN_BYTES", 40_000)
+    small = make_payload(d, X=X[:20])
+    assert small.n_mains == small.n_all_mains == 8
+    assert small.n_merged_mains > 0
+    assert "neighbouring cells are merged" in main_words(small)
+    assert len(make_payload(d).text) < 0.7 * len(whole.text)
+    document = json.loads(small.text)
+    for position, term in enumerate(document["terms"]):
+        own = d.components[tuple(term["features"])]
+        axis = document["axes"][term["axes"][0]]
+        values = unpacked(term["curves"][0], (axis["cells"], 1))[:, 0]
+        cells = np.searchsorted(axis["cuts"], X[:, term["features"][0]], side="right")
+        means = np.bincount(cells, own.evaluate(X)[:, 0]) / np.bincount(cells)
+        np.testing.assert_allclose(values, means, atol=np.abs(values).max() / 30000)
+        # The examples keep the numbers of the model.
+        if term["merged"]:
+            exact = unpacked(document["examples"]["exact"][str(position)], (20, 1))
+            np.testing.assert_allclose(exact, own.evaluate(X[:20]), atol=1e-4)
+    monkeypatch.setattr("treepurify.report.payload.MOST_MAIN_BYTES", 12_000)
+    tiny = make_payload(d)
+    assert 0 < tiny.n_mains < 8
+    assert f"The {8 - tiny.n_mains} smallest are not here." in main_words(tiny)
+
+
+def test_wide_rows_are_fewer_examples(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 400))
+    model = xgboost.XGBRegressor(n_estimators=3, max_depth=2, n_jobs=1).fit(X, X[:, 0])
+    d = tp.purify(model, X, progress=False)
+    page = write_html(d, tmp_path / "wide.html", X=X).read_text(encoding="utf-8")
+    payload = json.loads(page.split('id="payload">')[1].split("</script>")[0])
+    assert len(payload["rows"]) == 50

@@ -21,6 +21,7 @@ from treepurify.report.effects_table import effects_table, in_table_order, table
 from treepurify.report.interactive import (
     explorer,
     findings_list,
+    main_words,
     pair_words,
     pairs_left_out,
     prediction_maker,
@@ -44,6 +45,8 @@ _MOST_TABLE_ROWS = 300
 _MOST_BARS = 15
 _MOST_FINDINGS = 40
 _MOST_EXAMPLES = 200
+# What wide rows may take of the page.
+_MOST_EXAMPLE_VALUES = 20_000
 _LIBRARIES = {"xgboost": "XGBoost", "lightgbm": "LightGBM", "catboost": "CatBoost"}
 _SCRIPTS = ("report.js", "axes.js", "lines.js", "explore.js", "predict.js")
 _PACKAGES = ("numpy", "scipy", "numba", "matplotlib")
@@ -95,10 +98,11 @@ def write_html(
     audit : Audit, optional
         Its findings are listed.
     X : array_like or table, optional
-        Rows to choose from as examples, at most 200, with their remainder where the
-        decomposition has one. Their values become part of the file, so none are included
-        unless they are given. Without them "One prediction" starts from the cells, not the
-        values, that most rows of `d` have in common, or those of one row in their middle.
+        Rows to choose from as examples, at most 200 and at most 20 000 values, with their
+        remainder where the decomposition has one. Their values become part of the file, so
+        none are included unless they are given. Without them "One prediction" starts from
+        the cells, not the values, that most rows of `d` have in common, or those of one row in
+        their middle.
 
     Returns
     -------
@@ -121,7 +125,7 @@ def write_html(
     rows = term_rows(d)
     if not measures and audit is not None:
         measures = [compared.second for compared in audit.comparisons.values()]
-    payload = make_payload(d, measures, None if X is None else _examples(X))
+    payload = make_payload(d, measures, None if X is None else _examples(X, len(d.feature_names)))
     sections = [
         _overview(d),
         _certificate(d),
@@ -137,9 +141,10 @@ def write_html(
     return Path(path)
 
 
-def _examples(X: Any) -> Any:
+def _examples(X: Any, n_features: int) -> Any:
     last = len(X) - 1
-    chosen = np.linspace(0, last, min(last + 1, _MOST_EXAMPLES)).astype(np.intp)
+    most = min(last + 1, _MOST_EXAMPLES, max(_MOST_EXAMPLE_VALUES // n_features, 1))
+    chosen = np.linspace(0, last, most).astype(np.intp)
     return take_rows(X, np.unique(chosen))
 
 
@@ -278,11 +283,10 @@ def _main_effects(d: Decomposition, rows: list[TermRow], payload: Payload) -> st
     if not rows:
         return ""
     pictures = "\n".join(main_effect_picture(d, row) for row in rows)
-    words = "Choose an effect, and which versions of it to lay over each other."
     return _section(
         "mains",
         "Main effects",
-        explorer("main-explorer", words),
+        explorer("main-explorer", main_words(payload)),
         f'<div class="figures{_static(payload.n_mains)}">\n{pictures}\n</div>',
     )
 

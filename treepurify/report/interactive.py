@@ -19,8 +19,8 @@ _CURVES = (
     "values set by hand the sum is near what the model says but not equal to it."
 )
 _MERGED = (
-    "Pairs with merged cells add the mean of these, so that for values set by hand the sum is near "
-    "what the model says but not equal to it."
+    "Effects with merged cells add the mean of these, so that for values set by hand the sum is "
+    "near what the model says but not equal to it."
 )
 _MOST_NAMES = 10
 
@@ -32,6 +32,18 @@ def explorer(identifier: str, words: str) -> str:
         '<div class="controls"></div>\n<div class="canvas"></div>\n'
         '<p class="readout" role="status" aria-live="polite"></p>\n</div>'
     )
+
+
+def main_words(payload: Payload) -> str:
+    """Return what the explorer of main effects shows, and what it does not."""
+    words = "Choose an effect, and which versions of it to lay over each other."
+    if payload.n_merged_mains:
+        words += (
+            " The main effects have more cells than a page can hold: neighbouring cells are "
+            "merged, and show their mean over the data."
+        )
+    left = payload.n_all_mains - payload.n_mains
+    return words + (f" The {left} smallest are not here." if left else "")
 
 
 def pair_words(payload: Payload) -> str:
@@ -67,7 +79,9 @@ def pairs_left_out(payload: Payload) -> str:
 def prediction_maker(payload: Payload) -> str:
     """Return the empty place where a row is put together and explained."""
     words = f"Choose a value for each feature and see {_what_comes_about(payload)}. {_CELLS}"
-    words += f" {_CURVES}" * payload.has_curves + f" {_MERGED}" * bool(payload.n_merged)
+    words += f" {_CURVES}" * payload.has_curves + f" {_MERGED}" * bool(
+        payload.n_merged + payload.n_merged_mains
+    )
     place = explorer("prediction-explorer", f"{words} {payload.start}")
     note = "<noscript><p>This part needs a browser that runs scripts.</p></noscript>"
     return f"{place}\n{note}"

@@ -24,6 +24,8 @@ _MOST_CELLS_A_PAIR = 60_000
 # What may be read to be merged: tables of 160 megabytes.
 _MOST_MERGED_CELLS = 20_000_000
 _BYTES_A_CELL = 2.7
+# Its cut, its edge, its place and its label.
+_BYTES_AN_INTERVAL = 70
 # Components that are no tables are evaluated, which may call a function very often.
 _MOST_EVALUATED_PAIRS = 40
 
@@ -106,13 +108,52 @@ class Merging:
         return PageTable(table, CoarseCells(tuple(axes), table.mass))
 
 
-def main_tables(d: Decomposition) -> dict[Subset, PageTable]:
-    """Return the tables of the main effects that have or can be given cells."""
-    return {
-        subset: PageTable(table)
+def main_tables(d: Decomposition, n_versions: int, room: float) -> dict[Subset, PageTable]:
+    """Return the tables of the main effects that have or can be given cells.
+
+    Where together they have too many cells, neighbouring intervals are merged; the least
+    important ones are left out where even that takes more than there is room for.
+
+    Parameters
+    ----------
+    d : Decomposition
+        The decomposition.
+    n_versions : int
+        Number of versions of each effect on the page.
+    room : float
+        About how many bytes all of them may take.
+    """
+    tables = {
+        subset: table
         for subset, component in d.components.items()
         if len(subset) == 1 and (table := tabulate(component, d.inputs)) is not None
     }
+    a_cell = _BYTES_AN_INTERVAL + _BYTES_A_CELL * d.n_outputs * n_versions
+
+    def cost(side: int) -> float:
+        return a_cell * sum(_cells_along(table.axes[0], side) for table in tables.values())
+
+    side = max((table.axes[0].n_regular for table in tables.values()), default=0)
+    while cost(side) > room and side > _COARSEST:
+        side = max(side // 2, _COARSEST)
+    kept = set()
+    for subset in sorted(tables, key=lambda own: -float(np.nansum(tables[own].variance))):
+        room -= a_cell * _cells_along(tables[subset].axes[0], side)
+        if room < 0:
+            break
+        kept.add(subset)
+    return {
+        subset: _main_table(table.stored(), side)
+        for subset, table in tables.items()
+        if subset in kept
+    }
+
+
+def _main_table(table: TensorComponent, side: int) -> PageTable:
+    coarse = coarse_axis(table.axes[0], table.mass, side)
+    if coarse.axis is table.axes[0]:
+        return PageTable(table)
+    return PageTable(table, CoarseCells((coarse,), table.mass))
 
 
 def plan_pairs(d: Decomposition, table_bytes: float) -> dict[Subset, PairPlan]:
@@ -190,9 +231,10 @@ def _cells(axes: tuple[FeatureAxis, ...], side: int) -> int:
     own = prod(axis.n_cells for axis in axes)
     if own <= side**2:
         return own
-    return prod(
-        axis.n_cells
-        if axis.is_categorical
-        else min(axis.n_regular, side) + axis.n_cells - axis.n_regular
-        for axis in axes
-    )
+    return prod(_cells_along(axis, side) for axis in axes)
+
+
+def _cells_along(axis: FeatureAxis, side: int) -> int:
+    if axis.is_categorical:
+        return axis.n_cells
+    return min(axis.n_regular, side) + axis.n_cells - axis.n_regular

@@ -24,6 +24,8 @@ Array = npt.NDArray[np.float64]
 
 # Of the six megabytes that a report may have, so much is for tables of pairs.
 MOST_TABLE_BYTES = 2_600_000
+# And so much for main effects, with the edges and labels of their cells.
+MOST_MAIN_BYTES = 1_200_000
 # Steps of a table entry: sixteen bits with sign.
 _STEPS = 32_000
 
@@ -44,8 +46,10 @@ class Payload:
         Whether some effects are no tables, so that the middles of cells stand for them.
     has_remainder : bool
         Whether the effects do not add up to the model.
-    n_mains, n_pairs, n_merged : int
-        Main effects and pairs in it, and pairs whose cells are merged.
+    n_mains, n_all_mains : int
+        Main effects in it, and in the decomposition.
+    n_pairs, n_merged, n_merged_mains : int
+        Pairs in it, and pairs and main effects whose cells are merged.
     pairs_left_out : tuple of str
         Pairs that are not in it.
     share_of_pairs_left_out : float
@@ -62,8 +66,10 @@ class Payload:
     has_curves: bool
     has_remainder: bool
     n_mains: int
+    n_all_mains: int
     n_pairs: int
     n_merged: int
+    n_merged_mains: int
     pairs_left_out: tuple[str, ...]
     share_of_pairs_left_out: float
     n_examples: int
@@ -91,7 +97,7 @@ def make_payload(
         About how much pairs may take; the most important come first.
     """
     axes, merging = PackedAxes(d.inputs), Merging()
-    mains = main_tables(d)
+    mains = main_tables(d, 3 + len(others), MOST_MAIN_BYTES)
     plans = plan_pairs(d, table_bytes / (2 + len(others)))
     terms = [_packed_term(d, subset, table, others, axes) for subset, table in mains.items()]
     for subset, plan in plans.items():
@@ -101,10 +107,11 @@ def make_payload(
     pairs_left = [s for s in left if len(s) == 2]
     curves = [s for s in on_page if not isinstance(d.components[s], TensorComponent)]
     merged = [s for s, plan in plans.items() if plan.is_merged]
+    merged_mains = [s for s, table in mains.items() if table.coarse is not None]
     columns = None if X is None else d.inputs.columns(X)
     examples = None
     if columns is not None:
-        examples = evaluate_examples(d, columns, on_page, [*curves, *merged])
+        examples = evaluate_examples(d, columns, on_page, [*curves, *merged, *merged_mains])
     start = find_start(d, columns)
     document = {
         "outputs": list(d.output_names),
@@ -129,8 +136,10 @@ def make_payload(
         has_curves=bool(curves),
         has_remainder=d.remainder is not None,
         n_mains=len(mains),
+        n_all_mains=sum(len(subset) == 1 for subset in d.components),
         n_pairs=len(plans),
         n_merged=len(merged),
+        n_merged_mains=len(merged_mains),
         pairs_left_out=tuple(d.term_name(s) for s in pairs_left),
         share_of_pairs_left_out=_share(d, pairs_left),
         n_examples=0
