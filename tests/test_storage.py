@@ -50,9 +50,9 @@ def levels(X):
     return (np.asarray(X) > 0).astype(np.int64)
 
 
-def decompositions(model, X, frame):
+def decompositions(model, X, frame, *, progress=False):
     """Yield a name, a decomposition, rows, and the function that a file cannot hold."""
-    quiet = {"progress": False}
+    quiet = {"progress": progress}
     classifier = RandomForestClassifier(n_estimators=4, max_depth=3, random_state=0)
     classifier.fit(X, (X[:, 0] > 0) + (X[:, 1] > 0.5))
     yield "purify", tp.purify(model, X, order=2, **quiet), X, None
@@ -195,10 +195,45 @@ def test_shared_leaves_are_stored_once(tmp_path, X, model):
     assert kinds.count("leaf boxes") == kinds.count("pattern shares") == kinds.count("grid") == 1
 
 
+def weightings(model, X):
+    """Yield a name and a weighting."""
+    yield from (("empirical", "empirical"), ("independent", "independent"), ("uniform", "uniform"))
+    yield "laplace", tp.Laplace()
+    yield "rows", tp.Rows(X)
+    yield "counted", tp.count_cells(model, [X])
+
+
 def test_every_engine_is_pickled_and_copied(model, X, frame):
-    for name, d, rows, _ in decompositions(model, X, frame):
+    results = [own[:3] for own in decompositions(model, X, frame, progress=True)]
+    results += [
+        (f"{name} {order}", tp.purify(model, X, weights=weights, order=order, progress=True), X)
+        for name, weights in weightings(model, X)
+        for order in (1, 2, None)
+    ]
+    for name, d, rows in results:
         for again in (pickle.loads(pickle.dumps(d)), copy.deepcopy(d)):
             assert list(again) == list(d), name
             np.testing.assert_array_equal(again.evaluate(rows), d.evaluate(rows), err_msg=name)
             with pytest.raises(TypeError):
                 again.components[(0,)] = None
+
+
+def test_a_copy_still_finds_the_components_in_its_remainder(model, X):
+    d = tp.purify(model, X, weights="independent", order=1, progress=True)
+    again = pickle.loads(pickle.dumps(d))
+    np.testing.assert_array_equal(again[(0, 1)].values, d[(0, 1)].values)
+
+
+def test_results_of_analyses_are_pickled_and_copied(model, X):
+    d = tp.purify(model, X, progress=True)
+    results = [
+        tp.h_statistics(model, X[:30], progress=True),
+        tp.interaction_indices(model, X[:30]),
+        tp.interventional_shapley_values(model, X[:5], X[:30], progress=True),
+        tp.shapley_sets(smooth, X[:30], X[:2], progress=True),
+        tp.audit(model, X, progress=True),
+        tp.compare(d, d),
+    ]
+    for result in results:
+        for again in (pickle.loads(pickle.dumps(result)), copy.deepcopy(result)):
+            assert repr(again) == repr(result), type(result).__name__

@@ -3,7 +3,6 @@
 import sys
 import time
 from collections.abc import Callable
-from typing import TextIO
 
 __all__ = ["ProgressReport", "progress_report"]
 
@@ -15,7 +14,7 @@ _SECONDS_BETWEEN = 0.5
 
 def progress_report(show: bool) -> ProgressReport:
     """Return a function that reports ``(what, done, total)``; silent for the first second."""
-    return _Reporter(sys.stderr).report if show else _silent
+    return _Reporter().report if show else _silent
 
 
 def _silent(what: str, done: int, total: int) -> None:
@@ -23,8 +22,8 @@ def _silent(what: str, done: int, total: int) -> None:
 
 
 class _Reporter:
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
+    # It holds no stream: a result that keeps its reporter could not be pickled.
+    def __init__(self) -> None:
         self._start = time.monotonic()
         self._last = self._start
 
@@ -35,5 +34,5 @@ class _Reporter:
             return
         self._last = now
         count = f" {done} of {total}" if total else ""
-        self._stream.write(f"treepurify: {what}{count} ({now - self._start:.0f} s)\n")
-        self._stream.flush()
+        sys.stderr.write(f"treepurify: {what}{count} ({now - self._start:.0f} s)\n")
+        sys.stderr.flush()

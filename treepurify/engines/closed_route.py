@@ -26,6 +26,7 @@ from treepurify.engines.layout import check_memory
 from treepurify.errors import MemoryBudgetError
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import Subset
+from treepurify.progress import progress_report
 from treepurify.purification.cascade import Purified
 from treepurify.remainder import ModelRemainder
 from treepurify.weights.weighting import outer_product
@@ -85,7 +86,8 @@ def purify_by_closed_form(given: DeepModel) -> Decomposition:
             intercept,
             tuple(components.values()),
             np.maximum(total - known, 0.0),
-            partial(_find, given, margins, probability),
+            # What outlives the call reports nothing more.
+            partial(_find, replace(given, report=progress_report(False)), margins, probability),
         )
     covariances = {subset: c.variance for subset, c in components.items()}
     if remainder is not None:
