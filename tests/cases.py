@@ -31,7 +31,7 @@ def rows_beside_cuts(
         if spec.is_categorical:
             pool = np.arange(spec.n_codes, dtype=float)
             if unknown_codes:
-                pool = np.concatenate([pool, pool + 0.5, [-1.0, -7.0, spec.n_codes + 3.0]])
+                pool = np.concatenate([pool, pool + 0.5, [-0.5, -1.0, -7.0, spec.n_codes + 3.0]])
         else:
             cuts = np.unique(ensemble.cut[at])
             # CatBoost parts missing values at the largest single-precision number.

@@ -326,7 +326,7 @@ def _read_categorical(column: Any, spec: FeatureSpec) -> npt.NDArray[np.float64]
         read = _read_numeric(column, _as_numeric(spec))
         numbers = _without_missing_value(read, spec).astype(np.float64)
         if spec.numbers_are == "codes" or spec.categories is None:
-            return known_codes(numbers, spec.n_codes)
+            return known_codes(numbers, spec)
         levels, inverse = np.unique(numbers, return_inverse=True)
         labels: list[Any] = [bool(v) for v in levels] if kind == "b" else list(levels)
         table = np.array([_lookup(label, spec) for label in labels])
@@ -339,11 +339,13 @@ def _as_numeric(spec: FeatureSpec) -> FeatureSpec:
     return FeatureSpec(spec.name)
 
 
-def known_codes(codes: npt.NDArray[np.float64], n_codes: int) -> npt.NDArray[np.float64]:
+def known_codes(codes: npt.NDArray[np.float64], spec: FeatureSpec) -> npt.NDArray[np.float64]:
     """Truncate codes towards zero; unknown ones become `n_codes`; NaN stays."""
-    truncated = np.trunc(codes)
-    unknown = (truncated < 0) | (codes < 0) | (truncated >= n_codes)
-    return np.asarray(np.where(unknown, float(n_codes), truncated))
+    # Adding zero turns the negative zero that truncation leaves into the code 0.
+    truncated = np.trunc(codes) + 0.0
+    negative = (truncated if spec.truncates_before_sign else codes) < 0
+    unknown = negative | (truncated >= spec.n_codes)
+    return np.asarray(np.where(unknown, float(spec.n_codes), truncated))
 
 
 def check_known_categories(columns: Columns) -> None:
@@ -376,7 +378,7 @@ def _codes_of_categories(
     used = np.unique(codes[codes >= 0])
     if spec.categories is None:
         own_codes = _without_missing_value(used.astype(np.float64), spec)
-        table[used] = known_codes(own_codes.astype(np.float64), spec.n_codes)
+        table[used] = known_codes(own_codes.astype(np.float64), spec)
     else:
         found = np.array([_lookup(label, spec) for label in labels[used]], dtype=np.float64)
         table[used] = _without_missing_value(found, spec)
@@ -390,7 +392,7 @@ def _codes_of_objects(
         missing = is_missing(column)
         if all(isinstance(value, Number) for value in column[~missing]):
             numbers = _without_missing_value(_numbers_of_objects(column, spec), spec)
-            return known_codes(numbers.astype(np.float64), spec.n_codes)
+            return known_codes(numbers.astype(np.float64), spec)
         raise InvalidInputError(
             f"feature {spec.name!r} is categorical, and the model knows its codes only, but the "
             "column has text. Pass a pandas column of dtype 'category' with the categories of "

@@ -33,6 +33,9 @@ class FeatureSpec:
         Whether ``abs(x) <= 1e-35`` (as float32) is read as missing (LightGBM).
     has_missing : bool
         Whether the model is known to have seen missing values in this feature.
+    truncates_before_sign : bool
+        Whether a number between -1 and 0 is truncated to the code 0 (LightGBM) instead of
+        being an unknown code because it is negative (XGBoost).
     label_hashes : tuple of int, optional
         `category_hash` of the label of each code, where the model keeps these instead of
         the labels (CatBoost): they decide, and `categories` only serves for display.
@@ -46,6 +49,7 @@ class FeatureSpec:
     missing_value: float | None = None
     zero_is_missing: bool = False
     has_missing: bool = False
+    truncates_before_sign: bool = False
     label_hashes: tuple[int, ...] | None = None
 
     @property

@@ -183,6 +183,19 @@ def test_categories_of_numbers(booster):
     np.testing.assert_array_equal(ensemble.margin(rows), raw_margin(booster, rows))
 
 
+@pytest.mark.parametrize("missing", [{}, {"use_missing": False}, {"zero_as_missing": True}])
+@pytest.mark.parametrize("as_rows", [np.array, pd.DataFrame, lambda rows: np.array(rows, object)])
+def test_codes_between_minus_one_and_zero_are_the_code_zero(missing, as_rows):
+    codes = np.repeat(np.arange(6.0), 40)[:, None]
+    model = _train(codes, 9.0 * (codes[:, 0] == 0), 2, [0], **CATEGORIES_SMALL, **missing)
+    fractions = [-5e-324, -1e-30, -0.5, np.nextafter(-1.0, 0.0)]
+    rows = np.array([0.0, -0.0, *fractions, -1.0, np.nextafter(-1.0, -2.0), -1.5, 99.0])[:, None]
+    margin = parse(model).margin(as_rows(rows))
+    np.testing.assert_array_equal(margin, model.predict(rows, raw_score=True)[:, None])
+    assert len(np.unique(margin[: 2 + len(fractions)])) == 1
+    assert margin[0] != margin[-1]
+
+
 OBJECTIVES = [
     ("regression", {}),
     ("regression", {"reg_sqrt": True}),

@@ -111,6 +111,7 @@ def feature_specs(
                 n_codes=known if categories is None else max(known, len(categories)),
                 zero_is_missing=bool(zero_is_missing[j]),
                 has_missing=bool(has_missing[j]),
+                truncates_before_sign=bool(categorical),
             )
         )
     return tuple(specs)
