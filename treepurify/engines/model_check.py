@@ -63,7 +63,8 @@ def check_against_library(model: Any, parsed: Model, X: Any) -> ModelCheck | Non
         note = f"The library did not predict on these rows: {type(error).__name__}: {error}"
         return ModelCheck(sample, margin, None, note)
     if library is None:
-        return ModelCheck(sample, margin, None, "There was no library to compare the model with.")
+        note = parsed.source.unasked or "There was no library to compare the model with."
+        return ModelCheck(sample, margin, None, note)
     difference = float(np.max(np.abs(_margin(parsed, sample, "library") - library), initial=0.0))
     precision = parsed.accumulation if isinstance(parsed, TreeEnsemble) else "float64"
     scale = max(float(np.max(np.abs(library), initial=0.0)), 1e-300)

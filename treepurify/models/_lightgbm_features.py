@@ -1,5 +1,6 @@
 """What the text of a LightGBM model says about each feature."""
 
+import re
 from collections.abc import Hashable, Sequence
 from typing import Any, NamedTuple
 
@@ -8,7 +9,7 @@ import numpy.typing as npt
 
 from treepurify.errors import InvalidInputError, UnsupportedModelError
 from treepurify.features import FeatureSpec
-from treepurify.models._lightgbm_text import ModelText, TreeFields, integers
+from treepurify.models._lightgbm_text import ModelText, TreeFields, integers, single_integer
 
 __all__ = [
     "CATEGORICAL",
@@ -24,6 +25,9 @@ __all__ = [
 CATEGORICAL = 1
 MISSING_NONE, MISSING_ZERO, MISSING_NAN = 0, 1, 2
 _NO_RANGE = "none"
+_BETWEEN = re.compile(r"\[([-+.0-9einf]+):([-+.0-9einf]+)\]")
+# LightGBM knows missing values as the code -1.
+_CODES = re.compile(r"(?:-1|[0-9]+)(?::(?:-1|[0-9]+))*")
 _LARGEST_CODE = np.iinfo(np.int32).max
 
 
@@ -84,11 +88,19 @@ def feature_specs(
     """
     names = model.header.get("feature_names", "").split()
     ranges = [_read_range(info) for info in model.header.get("feature_infos", "").split()]
-    n_features = int(integers([model.header.get("max_feature_idx", "")], None, "header").sum()) + 1
+    n_features = single_integer(model.header, "max_feature_idx") + 1
     if len(names) != n_features or len(ranges) != n_features:
         raise InvalidInputError(
             f"the LightGBM model text is damaged: its header announces {n_features} features, "
             f"but has {len(names)} feature_names and {len(ranges)} feature_infos"
+        )
+    if len(set(names)) != n_features:
+        raise InvalidInputError(
+            "the LightGBM model text is damaged: its header has a name in feature_names twice"
+        )
+    if "monotone_constraints" in model.header:
+        integers(
+            [model.header["monotone_constraints"]], np.array([n_features]), "monotone_constraints"
         )
     if np.any(model.trees.split_feature >= n_features) or np.any(model.trees.split_feature < 0):
         raise InvalidInputError(
@@ -121,9 +133,14 @@ def _read_range(info: str) -> _Range:
     try:
         if info == _NO_RANGE:
             return _Range(False, True, 0.0, 0.0)
-        if info.startswith("["):
-            low, high = info.removeprefix("[").removesuffix("]").split(":")
-            return _Range(False, False, float(low), float(high))
+        between = _BETWEEN.fullmatch(info)
+        if between is not None:
+            low, high = map(float, between.groups())
+            if not low <= high:
+                raise ValueError(info)
+            return _Range(False, False, low, high)
+        if _CODES.fullmatch(info) is None:
+            raise ValueError(info)
         codes = [int(code) for code in info.split(":")]
         if max(codes) > _LARGEST_CODE:
             raise ValueError(info)

@@ -17,6 +17,44 @@ __all__ = ["ModelText", "TreeFields", "read_model_text"]
 KNOWN_VERSIONS = ("v2", "v3", "v4")
 _END_OF_TREES = "\nend of trees"
 _START_OF_TREE = "\nTree="
+# Every field in the order in which LightGBM writes it.
+_HEADER_FIELDS = (
+    "version",
+    "num_class",
+    "num_tree_per_iteration",
+    "label_index",
+    "max_feature_idx",
+    "objective",
+    "average_output",
+    "feature_names",
+    "monotone_constraints",
+    "feature_infos",
+    "tree_sizes",
+)
+_FLAG = "average_output"
+_TREE_FIELDS = (
+    "num_leaves",
+    "num_cat",
+    "split_feature",
+    "split_gain",
+    "threshold",
+    "decision_type",
+    "left_child",
+    "right_child",
+    "leaf_value",
+    "leaf_weight",
+    "leaf_count",
+    "internal_value",
+    "internal_weight",
+    "internal_count",
+    "cat_boundaries",
+    "cat_threshold",
+    "is_linear",
+    "shrinkage",
+)
+# What is not needed here, but LightGBM reads as many of as there are inner nodes or leaves.
+_OF_INNER_NODES = ("split_gain", "internal_value", "internal_weight", "internal_count")
+_OF_LEAVES = ("leaf_weight", "leaf_count")
 _IntArray = npt.NDArray[np.int64]
 _FloatArray = npt.NDArray[np.float64]
 _Block = dict[str, str]
@@ -83,7 +121,7 @@ def read_model_text(text: str, *, needs_parameters: bool = True) -> ModelText:
     Parameters
     ----------
     text : str
-        The whole text.
+        The whole text, its lines ended by a line feed alone.
     needs_parameters : bool
         Whether a text without a section of training parameters counts as cut short.
 
@@ -98,8 +136,6 @@ def read_model_text(text: str, *, needs_parameters: bool = True) -> ModelText:
     UnsupportedModelError
         If the layout is unknown, or leaves hold linear models.
     """
-    if "\r" in text:
-        text = text.replace("\r\n", "\n")
     head, separator, tail = text.partition(_END_OF_TREES)
     if not text.startswith("tree\n"):
         raise InvalidInputError("not a LightGBM model file: the first line is not 'tree'")
@@ -119,19 +155,51 @@ def _damaged(what: str) -> InvalidInputError:
 
 
 def _header(block: str) -> dict[str, str]:
-    header: dict[str, str] = {}
-    for line in block.split("\n")[1:]:
-        if line:
-            key, _, value = line.partition("=")
-            header[key] = value
-    if "version" not in header:
+    lines = [line for line in block.split("\n")[1:] if line]
+    version = next((line[8:] for line in lines if line.startswith("version=")), None)
+    if version is None:
         raise _damaged("its header has no version")
-    if header["version"] not in KNOWN_VERSIONS:
+    if version not in KNOWN_VERSIONS:
         raise UnsupportedModelError(
-            f"unknown layout {header['version']!r} of a LightGBM model file; "
+            f"unknown layout {version!r} of a LightGBM model file; "
             f"known are {', '.join(KNOWN_VERSIONS)}"
         )
+    header = _fields(lines, _HEADER_FIELDS, "its header")
+    n_classes, n_outputs, _ = (
+        single_integer(header, key)
+        for key in ("num_class", "num_tree_per_iteration", "label_index")
+    )
+    if n_classes != n_outputs:
+        # LightGBM has room for one number a class, and writes one number a tree.
+        raise _damaged(f"it has {n_classes} classes, but {n_outputs} trees an iteration")
     return header
+
+
+def _fields(lines: Sequence[str], known: Sequence[str], where: str) -> _Block:
+    """Return the fields of lines ``key=value``, each there once and in LightGBM's order."""
+    fields: _Block = {}
+    place = -1
+    for line in lines:
+        key, sign, value = line.partition("=")
+        if bool(sign) == (key == _FLAG):
+            raise _damaged(f"{where} has the line {line[:40]!r}")
+        if key not in known:
+            raise _damaged(f"{where} has a field {key[:40]!r}, which LightGBM does not write")
+        if key in fields:
+            raise _damaged(f"{where} has {key} twice")
+        if known.index(key) < place:
+            raise _damaged(f"{where} has {key} out of order")
+        place = known.index(key)
+        fields[key] = value
+    return fields
+
+
+def single_integer(header: dict[str, str], key: str) -> int:
+    """Return a field of the header that is one whole number."""
+    numbers = integers([header.get(key, "")], None, key)
+    if len(numbers) != 1:
+        raise _damaged(f"its header has no {key}")
+    return int(numbers[0])
 
 
 def _checked_blocks(header: dict[str, str], texts: Sequence[str]) -> list[_Block]:
@@ -150,15 +218,14 @@ def _checked_blocks(header: dict[str, str], texts: Sequence[str]) -> list[_Block
         number, *lines = block.split("\n")
         if number != str(tree):
             raise _damaged(f"tree {number[:20]!r} stands where tree {tree} is expected")
-        try:
-            fields = dict(line.split("=", 1) for line in lines if line)
-        except ValueError:
-            raise _damaged(f"tree {tree} has a line without '='") from None
-        if fields.get("is_linear", "0") != "0":
+        if "is_linear=1" in lines:
             raise UnsupportedModelError(
                 "linear trees have a linear model in each leaf, which is not constant on a cell; "
                 "train with linear_tree=False"
             )
+        fields = _fields([line for line in lines if line], _TREE_FIELDS, f"tree {tree}")
+        if fields.get("is_linear", "0") != "0":
+            raise _damaged(f"tree {tree} has is_linear={fields['is_linear'][:20]}")
         blocks.append(fields)
     return blocks
 
@@ -170,6 +237,9 @@ def _tree_fields(blocks: list[_Block]) -> TreeFields:
     if np.any(n_leaves < 1) or np.any(n_category_splits < 0):
         raise _damaged("a tree has no leaves or a negative number of categorical splits")
     n_inner = n_leaves - 1
+    for keys, counts in ((_OF_INNER_NODES, n_inner), (_OF_LEAVES, n_leaves)):
+        for key in keys:
+            _check_statistics(blocks, key, counts, n_leaves)
     # Trees without categorical splits leave the two lines out.
     with_sets = [
         block for block, n in zip(blocks, n_category_splits.tolist(), strict=True) if n > 0
@@ -199,6 +269,19 @@ def _tree_fields(blocks: list[_Block]) -> TreeFields:
         word_count=word_count,
         words=words.astype(np.uint32),
     )
+
+
+def _check_statistics(
+    blocks: list[_Block], key: str, counts: _IntArray, n_leaves: _IntArray
+) -> None:
+    """Refuse lists of another length than LightGBM reads; of a single leaf it reads none."""
+    kept = [
+        (block[key], count)
+        for block, count, leaves in zip(blocks, counts.tolist(), n_leaves.tolist(), strict=True)
+        if key in block and (block[key] or leaves > 1)
+    ]
+    lengths = np.array([count for _, count in kept], dtype=np.int64)
+    _numbers([text for text, _ in kept], lengths, key, _parse_floats)
 
 
 def _int_field(blocks: list[_Block], key: str, counts: _IntArray) -> _IntArray:
@@ -242,10 +325,17 @@ def _parse_integers(joined: str) -> _IntArray:
     minus_inside = joined.count("-") != joined.count(" -") + joined.startswith("-")
     if foreign or minus_inside or "- " in joined or joined.endswith("-"):
         raise ValueError(joined[:20])
-    return np.fromstring(joined, dtype=np.int64, sep=" ")
+    numbers = np.fromstring(joined, dtype=np.int64, sep=" ")
+    # Larger numbers than there are become the largest, whatever their sign.
+    if np.any(numbers == np.iinfo(np.int64).max):
+        raise OverflowError
+    return numbers
 
 
 def _parse_floats(joined: str) -> _FloatArray:
+    # float() knows more ways of writing a number than LightGBM does.
+    if joined.encode().translate(None, b"+-0123456789.einfa "):
+        raise ValueError(joined[:20])
     return np.array(list(map(float, joined.split())), dtype=np.float64)
 
 
@@ -256,6 +346,8 @@ def _parameters(tail: str, needs_parameters: bool) -> tuple[dict[str, str], str]
     if not end and (start or needs_parameters):
         raise _damaged("the line 'end of parameters' is missing, so it is cut short")
     lines = re.findall(r"^\[(\w+): (.*)\]$", section, flags=re.MULTILINE)
+    if len(dict(lines)) != len(lines):
+        raise _damaged("it has a parameter twice")
     return dict(lines), last if end else tail
 
 
@@ -267,10 +359,15 @@ def _category_labels(tail: str) -> list[list[Any]]:
         return []
     try:
         labels = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise _damaged("the line pandas_categorical cannot be read") from None
     if labels is None:
         return []
     if not isinstance(labels, list) or not all(isinstance(column, list) for column in labels):
         raise _damaged("the line pandas_categorical is not a list of lists")
+    for column in labels:
+        if not all(isinstance(label, str | int | float) for label in column):
+            raise _damaged("the line pandas_categorical has a label that is no text or number")
+        if len(set(column)) != len(column):
+            raise _damaged("the line pandas_categorical has a label twice")
     return labels

@@ -7,6 +7,7 @@ trees, and the margin is that mean, since the inverse link applies to it; LightG
 """
 
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,13 @@ from treepurify.models._lightgbm_features import (
     has_generated_names,
     missing_types,
 )
-from treepurify.models._lightgbm_text import ModelText, TreeFields, integers, read_model_text
+from treepurify.models._lightgbm_layout import is_as_written
+from treepurify.models._lightgbm_text import (
+    ModelText,
+    TreeFields,
+    read_model_text,
+    single_integer,
+)
 from treepurify.models.ensemble import LEAF, NUMERIC_NODE, ModelSource, TreeEnsemble
 
 __all__ = ["load_file", "parse", "parse_text", "raw_margin"]
@@ -34,8 +41,18 @@ __all__ = ["load_file", "parse", "parse_text", "raw_margin"]
 # LightGBM's kZeroThreshold, 1e-35 stored as float32: prediction reads |x| <= this as 0.
 _ZERO = float(np.float32(1e-35))
 _DEFAULT_LEFT = 2
+_UNASKED = (
+    "The file is not letter for letter as LightGBM writes it. LightGBM can crash on such files, so "
+    "its predictions were not compared with those of the parsed model."
+)
 _KNOWN_DECISION_BITS = 15
+# A model without a tree has hardly more outputs; a damaged number would be believed.
+_MOST_CONSTANT_OUTPUTS = 1000
+_MOST_CODES = 1 << 22
 _MAX_CATEGORY_TABLE = 1 << 30
+# What the tables of categories may take where bit sets in the file do not bear them out.
+_SMALL_CATEGORY_TABLE = 1 << 28
+_TABLE_OF_WORD = 256
 
 _IDENTITY_OBJECTIVES = frozenset(
     [
@@ -107,7 +124,10 @@ def parse_text(text: str) -> TreeEnsemble:
     UnsupportedModelError
         If the layout is unknown, or the model cannot be decomposed exactly.
     """
-    return _ensemble(read_model_text(text), None)
+    ensemble = _ensemble(read_model_text(text.replace("\r\n", "\n")), None)
+    if is_as_written(text):
+        return ensemble
+    return replace(ensemble, source=replace(ensemble.source, unasked=_UNASKED))
 
 
 def load_file(path: Path) -> Any:
@@ -209,8 +229,8 @@ def _library_rows(booster: Any, X: Any) -> Any:
 def _ensemble(text: ModelText, class_names: tuple[str, ...] | None) -> TreeEnsemble:
     trees = text.trees
     n_trees = len(trees.n_leaves)
-    n_outputs = _header_integer(text, "num_tree_per_iteration")
-    if n_outputs < 1 or n_trees % n_outputs:
+    n_outputs = single_integer(text.header, "num_tree_per_iteration")
+    if n_outputs < 1 or n_trees % n_outputs or n_outputs > max(n_trees, _MOST_CONSTANT_OUTPUTS):
         raise InvalidInputError(
             f"the LightGBM model text is damaged: {n_trees} trees for {n_outputs} outputs"
         )
@@ -246,13 +266,6 @@ def _ensemble(text: ModelText, class_names: tuple[str, ...] | None) -> TreeEnsem
         source=ModelSource("lightgbm", "unknown", text.parameters.get("boosting", "gbdt"), notes),
         has_feature_names=not has_generated_names(text.header["feature_names"].split()),
     )
-
-
-def _header_integer(text: ModelText, key: str) -> int:
-    numbers = integers([text.header.get(key, "")], None, key)
-    if len(numbers) != 1:
-        raise InvalidInputError(f"the LightGBM model text is damaged: its header has no {key}")
-    return int(numbers[0])
 
 
 def _layout(
@@ -354,10 +367,11 @@ def _category_tables(
     n_codes = np.array([spec.n_codes for spec in features], dtype=np.int64)
     sizes = n_codes[trees.split_feature[categorical]] + 1
     total = int(sizes.sum())
-    if total > _MAX_CATEGORY_TABLE:
+    believed = min(_SMALL_CATEGORY_TABLE + _TABLE_OF_WORD * len(trees.words), _MAX_CATEGORY_TABLE)
+    if total > believed or np.any(n_codes > _MOST_CODES):
         raise MemoryBudgetError(
             f"the tables of {len(sizes)} categorical splits need {total / 2**30:.1f} GiB, because "
-            "codes are large. Train on codes 0, 1, 2, ... without gaps."
+            f"codes are as large as {int(n_codes.max())}. Train on codes 0, 1, 2, ... without gaps."
         )
     start = np.cumsum(sizes) - sizes
     start_of_split = np.empty(len(sizes), dtype=np.int64)
@@ -387,12 +401,13 @@ def _link(text: ModelText, features: tuple[FeatureSpec, ...]) -> tuple[Link, tup
         notes.append("categorical features without labels: columns must hold the codes")
     name, *options = text.header.get("objective", "custom").split()
     settings = dict(option.split(":", 1) for option in options if ":" in option)
-    try:
-        scale = float(settings.get("sigmoid", "1"))
-    except ValueError:
+    scale = _sigmoid(settings.get("sigmoid", "1"))
+    n_classes = text.header["num_class"]
+    if scale is None or settings.get("num_class", n_classes) != n_classes:
         raise InvalidInputError(
-            f"the LightGBM model text is damaged: objective={text.header['objective']!r}"
-        ) from None
+            f"the LightGBM model text is damaged: objective={text.header['objective']!r} of a "
+            f"model with {n_classes} outputs"
+        )
     if name in _LOGIT_OBJECTIVES:
         # multiclassova as well: LightGBM does not divide its probabilities by their sum.
         link = Link("logit", scale)
@@ -411,3 +426,12 @@ def _link(text: ModelText, features: tuple[FeatureSpec, ...]) -> tuple[Link, tup
         notes.append(f"objective {name!r}: how its margin becomes a response is not known")
         link = Link("unknown")
     return link, tuple(notes)
+
+
+def _sigmoid(text: str) -> float | None:
+    """Return the factor of the margin in a logistic link; None where it cannot be one."""
+    try:
+        scale = float(text)
+    except ValueError:
+        return None
+    return scale if 0.0 < scale < np.inf else None

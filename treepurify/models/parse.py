@@ -94,7 +94,8 @@ def raw_margin(model: Any, X: Any, parsed: Model | None = None) -> npt.NDArray[n
     -------
     ndarray of float64, shape (n_rows, n_outputs), or None
         None where there is no library to ask: for a parsed model, and for a file whose
-        library is not installed, cannot read it, or is older than the one that wrote it.
+        library is not installed, cannot read it, is older than the one that wrote it, or
+        might crash on it (`ModelSource.unasked`).
     """
     if isinstance(model, TreeEnsemble | AdditiveTables):
         return None
@@ -108,6 +109,8 @@ def raw_margin(model: Any, X: Any, parsed: Model | None = None) -> npt.NDArray[n
 
 
 def _loaded_by_library(path: Path, source: ModelSource) -> Any | None:
+    if source.unasked:
+        return None
     modules = [parser.module for parser in _PARSERS if parser.prefix == f"{source.library}."]
     try:
         library = import_module(source.library)

@@ -27,12 +27,15 @@ class ModelSource:
         Class or booster type, for example ``"gbtree"``.
     notes : tuple of str
         What a user should know about how the model was read.
+    unasked : str
+        Why the library is not asked to predict with the file of the model; empty where it is.
     """
 
     library: str
     version: str
     kind: str
     notes: tuple[str, ...] = ()
+    unasked: str = ""
 
 
 class ParsedModel(ABC):
