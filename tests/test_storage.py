@@ -5,7 +5,6 @@ import json
 import pickle
 import zipfile
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -13,6 +12,7 @@ import pytest
 from sklearn.ensemble import GradientBoostingRegressor, RandomForestClassifier
 
 import treepurify as tp
+from tests.saved_files import changed
 
 
 def smooth(X):
@@ -137,18 +137,6 @@ def test_a_class_that_is_not_registered_is_named(tmp_path, X, model):
     with pytest.raises(tp.InvalidInputError, match=r"Foreign cannot be saved.*contributions"):
         d.save(tmp_path / "d.tpz")
     assert not list(tmp_path.iterdir())
-
-
-def changed(path: Path, change) -> None:
-    """Rewrite the document of a saved file."""
-    with zipfile.ZipFile(path) as archive:
-        entries = {name: archive.read(name) for name in archive.namelist()}
-    document = json.loads(entries["decomposition.json"])
-    change(document)
-    entries["decomposition.json"] = json.dumps(document).encode()
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, content in entries.items():
-            archive.writestr(name, content)
 
 
 def unknown_kind(document):

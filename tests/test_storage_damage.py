@@ -3,13 +3,14 @@
 import io
 import json
 import tracemalloc
-import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
 from sklearn.ensemble import GradientBoostingRegressor
 
 import treepurify as tp
+from tests.saved_files import CHECKSUMS, DOCUMENT, changed, entries_of, rewritten, zipped
 
 
 @pytest.fixture(scope="module")
@@ -31,18 +32,6 @@ def saved(X, tmp_path_factory):
     smooth = tp.legendre_anova(y, X, degree=2, scaling="tanh", **quiet)
     smooth.save(folder / "legendre.tpz")
     return folder
-
-
-def entries_of(path):
-    with zipfile.ZipFile(path) as archive:
-        return {name: archive.read(name) for name in archive.namelist()}
-
-
-def rewritten(entries, path):
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, content in entries.items():
-            archive.writestr(name, content)
-    return path
 
 
 def array_bytes(array):
@@ -127,7 +116,7 @@ def test_only_numbers_are_read(saved, tmp_path, array):
 
 
 def test_what_unpacks_without_end_is_not_unpacked(saved, tmp_path, monkeypatch):
-    monkeypatch.setattr("treepurify.storage.archive._ALWAYS_UNPACKED", 1 << 20)
+    monkeypatch.setattr("treepurify.storage.packing._ALWAYS_UNPACKED", 1 << 20)
     entries = entries_of(saved / "ale.tpz")
     entries["filler.npy"] = bytes(8 << 20)
     with pytest.raises(tp.SavedFileError, match="no decomposition does"):
@@ -166,3 +155,84 @@ def test_an_intercept_or_a_table_that_is_not_finite_is_refused(tmp_path, value):
     values.flat[0] = value
     with pytest.raises(tp.SavedFileError, match="not finite"):
         tp.load(rewritten({**entries, name: array_bytes(values)}, tmp_path / "forged.tpz"))
+def test_every_entry_has_a_checksum(saved, tmp_path):
+    entries = entries_of(saved / "ale.tpz")
+    assert set(json.loads(entries[CHECKSUMS])) == set(entries) - {CHECKSUMS}
+    for name in (DOCUMENT, "0.npy"):
+        other = entries | {name: entries[name][:-1] + bytes([entries[name][-1] ^ 1])}
+        with pytest.raises(tp.SavedFileError, match=f"{name} does not have its checksum|damaged"):
+            tp.load(zipped(other, tmp_path / "other.tpz"))
+    del entries[CHECKSUMS]
+    with pytest.raises(tp.SavedFileError, match="checksums are missing"):
+        tp.load(zipped(entries, tmp_path / "none.tpz"))
+
+
+def test_files_of_version_2_are_read():
+    d = tp.load(Path(__file__).parent / "data" / "version-2.tpz")
+    rows = np.array([[4.0, 3.0, 2.0], [1.0, 1.0, 0.0], [0.0, 0.0, 0.0]])
+    np.testing.assert_allclose(d.evaluate(rows)[:, 0], [9.11168875, 4.688563222222222, 4.340275])
+    np.testing.assert_allclose(
+        d["x0"].evaluate(rows)[:, 0],
+        [1.0155383427579365, -0.7217765899234696, -1.2725097248441046],
+    )
+
+
+@pytest.mark.parametrize("name", [DOCUMENT, CHECKSUMS, "filler.json", "filler.npy", "0.npy"])
+def test_a_small_file_that_unpacks_to_a_huge_one_is_not_unpacked(saved, tmp_path, name):
+    entries = entries_of(saved / "ale.tpz")
+    filler = b"[" + b"null," * (60 << 20) + b"null]" if "json" in name else bytes(300 << 20)
+    path = zipped(entries | {name: filler}, tmp_path / "bomb.tpz")
+    del filler
+    assert path.stat().st_size < 1 << 20
+    tracemalloc.start()
+    with pytest.raises(tp.SavedFileError, match="no decomposition does"):
+        tp.load(path)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 1e7
+
+
+def test_what_packs_tightly_is_saved_so_that_it_is_read(saved, tmp_path, monkeypatch):
+    monkeypatch.setattr("treepurify.storage.packing._ALWAYS_UNPACKED", 1 << 10)
+    monkeypatch.setattr("treepurify.storage.packing._MOST_TIMES_PACKED", 2)
+    monkeypatch.setattr("treepurify.storage.packing._ALWAYS_READ", 1 << 10)
+    monkeypatch.setattr("treepurify.storage.packing._MOST_TIMES_READ", 2)
+    with pytest.raises(tp.SavedFileError, match="no decomposition does"):
+        tp.load(saved / "patterns.tpz")
+    monkeypatch.undo()
+    d = tp.load(saved / "patterns.tpz")
+    monkeypatch.setattr("treepurify.storage.packing._ALWAYS_READ", 1 << 10)
+    monkeypatch.setattr("treepurify.storage.packing._MOST_TIMES_READ", 2)
+    d.save(tmp_path / "again.tpz")
+    assert list(tp.load(tmp_path / "again.tpz")) == list(d)
+
+
+def set_field(kind, field, value):
+    """Return a change of one field of the first object of a kind."""
+
+    def change(document):
+        next(o for o in document["objects"] if o["kind"] == kind)["fields"][field] = value
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("file", "kind", "field", "value"),
+    [
+        ("ale", "feature", "name", 3),
+        ("ale", "feature", "kind", "numerical"),
+        ("ale", "feature", "n_codes", 1.5),
+        ("ale", "feature", "has_missing", "no"),
+        ("ale", "link", "scale", "1"),
+        ("ale", "trees", "features", 5),
+        ("ale", "trees", "link", None),
+        ("boxes", "axis", "cuts", [1.0, 2.0]),
+        ("patterns", "patterns", "features", ["x0"]),
+        ("patterns", "patterns", "n_outputs", True),
+    ],
+)
+def test_fields_are_of_their_types(saved, tmp_path, file, kind, field, value):
+    path = rewritten(entries_of(saved / f"{file}.tpz"), tmp_path / "forged.tpz")
+    changed(path, set_field(kind, field, value))
+    with pytest.raises(tp.SavedFileError, match=r"for its field|not fit"):
+        tp.load(path)

@@ -1,10 +1,12 @@
 """Save a decomposition to one file and read it back; reading runs no code of the file.
 
-The file is a ZIP archive with ``decomposition.json`` and one ``.npy`` entry an array. The
-document names the format and its version; components and remainders are objects of the
-classes that are registered with `treepurify.saving.savable`.
+The file is a ZIP archive with ``decomposition.json``, one ``.npy`` entry for each array, and
+``checksums.json`` with the SHA-256 of every other entry. The document names the format and its
+version; components and remainders are objects of the classes that are registered with
+`treepurify.saving.savable`.
 """
 
+import hashlib
 import io
 import json
 import struct
@@ -25,15 +27,16 @@ from treepurify.errors import InvalidInputError, SavedFileError
 from treepurify.storage.encoding import Decoder, Encoder
 from treepurify.storage.files import write_atomically
 from treepurify.storage.kinds import announce_kinds
+from treepurify.storage.packing import check_sizes, pack
 
 __all__ = ["load", "save_decomposition"]
 
 FORMAT = "treepurify decomposition"
-VERSION = 2
+VERSION = 3
+# Version 2 had no checksums.
+_READABLE = (2, 3)
 _DOCUMENT = "decomposition.json"
-# Tables of zeros pack to a thousandth; what is larger than this is not all zeros.
-_ALWAYS_UNPACKED = 2 << 30
-_MOST_TIMES_PACKED = 200
+_CHECKSUMS = "checksums.json"
 # What zipfile, json, NumPy and constructors raise on bytes that are not theirs; RuntimeError
 # covers archives that claim to be encrypted or compressed in an unknown way.
 _DAMAGE = (
@@ -81,14 +84,15 @@ def save_decomposition(d: Decomposition, path: str | Path) -> None:
         else [[list(subset), values.tolist()] for subset, values in d.covariances.items()],
         "objects": encoder.objects,
     }
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr(_DOCUMENT, json.dumps(document, default=_plain))
-        for number, array in enumerate(encoder.arrays):
-            entry = io.BytesIO()
-            np.save(entry, array, allow_pickle=False)
-            archive.writestr(f"{number}.npy", entry.getvalue())
-    write_atomically(path, buffer.getvalue())
+    members = {_DOCUMENT: json.dumps(document, default=_plain).encode()}
+    for number, array in enumerate(encoder.arrays):
+        entry = io.BytesIO()
+        np.save(entry, array, allow_pickle=False)
+        members[f"{number}.npy"] = entry.getvalue()
+    members[_CHECKSUMS] = json.dumps(
+        {name: _checksum(own) for name, own in members.items()}
+    ).encode()
+    write_atomically(path, pack(members))
 
 
 def load(path: str | Path, *, function: Any = None) -> Decomposition:
@@ -136,6 +140,7 @@ def load(path: str | Path, *, function: Any = None) -> Decomposition:
         raise InvalidInputError(f"{path} cannot be read: {error.strerror}") from error
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            check_sizes(archive, len(content), path)
             d, decoder = _read_archive(archive, path, ask)
     except SavedFileError:
         raise
@@ -158,17 +163,6 @@ def load(path: str | Path, *, function: Any = None) -> Decomposition:
             f"{path} is damaged: its parts do not fit together ({type(error).__name__}: {error})"
         ) from error
     return d
-
-
-def _check_size(archive: zipfile.ZipFile, path: str | Path) -> None:
-    """Refuse to unpack what no decomposition packs so tightly."""
-    unpacked = sum(entry.file_size for entry in archive.infolist())
-    packed = sum(entry.compress_size for entry in archive.infolist())
-    if unpacked > max(_ALWAYS_UNPACKED, _MOST_TIMES_PACKED * packed):
-        raise SavedFileError(
-            f"{path} would take {unpacked / 2**30:.1f} GiB when unpacked from "
-            f"{packed / 2**20:.1f} MiB: no decomposition does, so it is not read"
-        )
 
 
 def _read_array(content: bytes) -> npt.NDArray[Any]:
@@ -213,22 +207,44 @@ def _certificate(saved: dict[str, Any]) -> Certificate:
     return Certificate(**saved | {"unidentified_terms": terms})
 
 
+def _checksum(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _checked_reader(archive: zipfile.ZipFile, path: str | Path) -> Callable[[str], bytes]:
+    """Return what reads a member, having compared it with its checksum where there is one."""
+    sums: dict[str, str] = {}
+    if _CHECKSUMS in archive.namelist():
+        sums = json.loads(archive.read(_CHECKSUMS))
+
+    def read(name: str) -> bytes:
+        content = archive.read(name)
+        if sums and sums.get(name) != _checksum(content):
+            raise SavedFileError(f"{path} is damaged: {name} does not have its checksum")
+        return content
+
+    return read
+
+
 def _read_archive(
     archive: zipfile.ZipFile, path: str | Path, function: Callable[[Any], Any] | None
 ) -> tuple[Decomposition, Decoder]:
-    _check_size(archive, path)
-    document = json.loads(archive.read(_DOCUMENT))
+    read = _checked_reader(archive, path)
+    document = json.loads(read(_DOCUMENT))
     if document["format"] != FORMAT:
         raise SavedFileError(f"{path} holds {document['format']!r}, not a {FORMAT}")
-    if document["version"] != VERSION:
+    if document["version"] not in _READABLE:
         later = document["version"] > VERSION
         raise SavedFileError(
-            f"{path} is of format version {document['version']}; this treepurify reads version "
-            f"{VERSION}: {'update treepurify' if later else 'decompose the model again'}"
+            f"{path} is of format version {document['version']}; this treepurify reads versions "
+            f"{' and '.join(map(str, _READABLE))}: "
+            f"{'update treepurify' if later else 'decompose the model again'}"
         )
+    if document["version"] == VERSION and _CHECKSUMS not in archive.namelist():
+        raise SavedFileError(f"{path} is damaged: its checksums are missing")
 
     def array(number: int) -> npt.NDArray[Any]:
-        return _read_array(archive.read(f"{number}.npy"))
+        return _read_array(read(f"{number}.npy"))
 
     decoder = Decoder(document["objects"], array, function)
     intercept = np.array(document["intercept"], dtype=np.float64)

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from treepurify.errors import InvalidInputError, SavedFileError
 from treepurify.saving import MissingFunction, SavedKind, kind_named, kind_of
+from treepurify.storage.field_types import check_field_types
 
 __all__ = ["Decoder", "Encoder"]
 
@@ -143,6 +144,7 @@ class Decoder:
             self.needs_function = True
         if not kind.needed <= set(known) <= set(kind.names):
             raise SavedFileError(f"{kind.name!r} has the fields {sorted(known)}: not as expected")
+        check_field_types(kind, known)
         built = kind.type(**known)
         if kind.check is not None:
             check = kind.check

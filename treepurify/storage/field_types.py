@@ -1,0 +1,81 @@
+"""Whether a value from a file is of the type that its field announces."""
+
+import types
+from collections.abc import Callable, Hashable, Mapping
+from functools import cache
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import numpy as np
+
+from treepurify.errors import SavedFileError
+from treepurify.saving import SavedKind, kind_of
+
+__all__ = ["check_field_types"]
+
+_UNIONS = (Union, types.UnionType)
+
+
+def check_field_types(kind: SavedKind, known: Mapping[str, Any]) -> None:
+    """Refuse the fields of an object that are not of the types of its dataclass.
+
+    Raises
+    ------
+    SavedFileError
+        If one is not; names it.
+    """
+    hints = _hints(kind.type if kind.arguments is None else vars(kind.type)["__init__"])
+    for name, value in known.items():
+        if not _fits(value, hints.get(name, Any)):
+            found = f"an array of {value.dtype}" if isinstance(value, np.ndarray) else repr(value)
+            raise SavedFileError(f"{kind.name!r} has {found[:60]} for its field {name!r}")
+
+
+@cache
+def _hints(of: Any) -> dict[str, Any]:
+    return get_type_hints(of)
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    origin, arguments = get_origin(hint), get_args(hint)
+    if hint is Any:
+        return True
+    if origin in _UNIONS:
+        return any(_fits(value, one) for one in arguments)
+    if origin is Literal:
+        return isinstance(value, str) and value in arguments
+    if origin is tuple:
+        return isinstance(value, tuple) and _fits_each(value, arguments)
+    if origin is np.ndarray:
+        return isinstance(value, np.ndarray) and _is_of_dtype(value, arguments[1])
+    if origin is not None and issubclass(origin, Mapping):
+        return isinstance(value, dict) and all(
+            _fits(key, arguments[0]) and _fits(own, arguments[1]) for key, own in value.items()
+        )
+    return _is_instance(value, origin or hint)
+
+
+def _fits_each(values: tuple[Any, ...], arguments: tuple[Any, ...]) -> bool:
+    if len(arguments) == 2 and arguments[1] is Ellipsis:
+        return all(_fits(value, arguments[0]) for value in values)
+    return len(values) == len(arguments) and all(map(_fits, values, arguments))
+
+
+def _is_of_dtype(array: np.ndarray[Any, Any], dtype: Any) -> bool:
+    (scalar,) = get_args(dtype)
+    scalar = get_origin(scalar) or scalar
+    return scalar is Any or issubclass(array.dtype.type, scalar)
+
+
+def _is_instance(value: Any, cls: Any) -> bool:
+    if cls is float:
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    if cls is int:
+        return isinstance(value, int) and not isinstance(value, bool)
+    if cls is Callable:
+        return callable(value)
+    if cls is Hashable:
+        return value is None or isinstance(value, str | int | float)
+    if getattr(cls, "_is_protocol", False):
+        # What an interface asks for is the business of the registered classes.
+        return kind_of(value) is not None
+    return isinstance(value, cls)
