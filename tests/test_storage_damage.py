@@ -236,3 +236,37 @@ def test_fields_are_of_their_types(saved, tmp_path, file, kind, field, value):
     changed(path, set_field(kind, field, value))
     with pytest.raises(tp.SavedFileError, match=r"for its field|not fit"):
         tp.load(path)
+
+
+@pytest.mark.parametrize(
+    ("part", "value"),
+    [
+        ("inputs", 7),
+        ("remainder", [1]),
+        ("output_names", ["a", "b"]),
+        ("intercept", [float("nan")]),
+        ("intercept", [[0.0]]),
+        ("covariances", [[[0], [1.0, 2.0]]]),
+        ("certificate", {"scale": "x"}),
+        ("link", {"mapping": []}),
+        ("components", {"mapping": [[[0], {"object": 0}]]}),
+    ],
+)
+def test_parts_of_the_whole_fit(saved, tmp_path, part, value):
+    path = rewritten(entries_of(saved / "patterns.tpz"), tmp_path / "forged.tpz")
+
+    def change(document):
+        document[part] = document[part] | value if part == "certificate" else value
+
+    changed(path, change)
+    with pytest.raises(tp.SavedFileError):
+        tp.load(path)
+
+
+@pytest.mark.parametrize("change", [lambda a: a[:1], lambda a: a[..., None]])
+def test_values_that_cannot_be_evaluated_are_found_on_loading(saved, tmp_path, change):
+    entries = entries_of(saved / "ale.tpz")
+    name = f"{number_of(entries, 'accumulated', 'values')}.npy"
+    entries[name] = array_bytes(change(np.load(io.BytesIO(entries[name]))))
+    with pytest.raises(tp.SavedFileError, match="evaluated|values of shapes"):
+        tp.load(rewritten(entries, tmp_path / "forged.tpz"))

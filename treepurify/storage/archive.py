@@ -28,6 +28,7 @@ from treepurify.storage.encoding import Decoder, Encoder
 from treepurify.storage.files import write_atomically
 from treepurify.storage.kinds import announce_kinds
 from treepurify.storage.packing import check_sizes, pack
+from treepurify.storage.whole import check_whole
 
 __all__ = ["load", "save_decomposition"]
 
@@ -49,6 +50,7 @@ _DAMAGE = (
     LookupError,
     TypeError,
     AttributeError,
+    ArithmeticError,
 )
 
 
@@ -154,6 +156,7 @@ def load(path: str | Path, *, function: Any = None) -> Decomposition:
     try:
         for check in decoder.checks:
             check()
+        check_whole(d, calls_given_function=ask is not None)
     except InvalidInputError:
         raise
     except _DAMAGE as error:

@@ -2,6 +2,7 @@
 
 import types
 from collections.abc import Callable, Hashable, Mapping
+from dataclasses import fields
 from functools import cache
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -10,24 +11,31 @@ import numpy as np
 from treepurify.errors import SavedFileError
 from treepurify.saving import SavedKind, kind_of
 
-__all__ = ["check_field_types"]
+__all__ = ["check_field_types", "check_types"]
 
 _UNIONS = (Union, types.UnionType)
 
 
 def check_field_types(kind: SavedKind, known: Mapping[str, Any]) -> None:
-    """Refuse the fields of an object that are not of the types of its dataclass.
+    """Refuse the fields of a registered object that are not of the types of its dataclass."""
+    check_types(
+        kind.name, kind.type if kind.arguments is None else vars(kind.type)["__init__"], known
+    )
+
+
+def check_types(name: str, of: Any, known: Mapping[str, Any]) -> None:
+    """Refuse values that are not of the types that a class or a function announces.
 
     Raises
     ------
     SavedFileError
         If one is not; names it.
     """
-    hints = _hints(kind.type if kind.arguments is None else vars(kind.type)["__init__"])
-    for name, value in known.items():
-        if not _fits(value, hints.get(name, Any)):
+    hints = _hints(of)
+    for field, value in known.items():
+        if not _fits(value, hints.get(field, Any)):
             found = f"an array of {value.dtype}" if isinstance(value, np.ndarray) else repr(value)
-            raise SavedFileError(f"{kind.name!r} has {found[:60]} for its field {name!r}")
+            raise SavedFileError(f"{name!r} has {found[:60]} for its field {field!r}")
 
 
 @cache
@@ -76,6 +84,18 @@ def _is_instance(value: Any, cls: Any) -> bool:
     if cls is Hashable:
         return value is None or isinstance(value, str | int | float)
     if getattr(cls, "_is_protocol", False):
-        # What an interface asks for is the business of the registered classes.
-        return kind_of(value) is not None
+        return kind_of(value) is not None and _offers(type(value), cls)
     return isinstance(value, cls)
+
+
+def _offers(cls: type, interface: type) -> bool:
+    """Whether a class has what an interface asks for; reading it from an object could compute."""
+    asked = [
+        name
+        for base in interface.__mro__
+        if getattr(base, "_is_protocol", False)
+        for name in (*vars(base), *vars(base).get("__annotations__", {}))
+        if not name.startswith("_")
+    ]
+    own = {field.name for field in fields(cls)}
+    return all(name in own or hasattr(cls, name) for name in asked)
