@@ -268,5 +268,5 @@ def test_values_that_cannot_be_evaluated_are_found_on_loading(saved, tmp_path, c
     entries = entries_of(saved / "ale.tpz")
     name = f"{number_of(entries, 'accumulated', 'values')}.npy"
     entries[name] = array_bytes(change(np.load(io.BytesIO(entries[name]))))
-    with pytest.raises(tp.SavedFileError, match="evaluated|values of shapes"):
+    with pytest.raises(tp.SavedFileError, match=r"evaluated|values of shapes"):
         tp.load(rewritten(entries, tmp_path / "forged.tpz"))
