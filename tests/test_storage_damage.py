@@ -158,10 +158,13 @@ def test_an_intercept_or_a_table_that_is_not_finite_is_refused(tmp_path, value):
 def test_every_entry_has_a_checksum(saved, tmp_path):
     entries = entries_of(saved / "ale.tpz")
     assert set(json.loads(entries[CHECKSUMS])) == set(entries) - {CHECKSUMS}
-    for name in (DOCUMENT, "0.npy"):
-        other = entries | {name: entries[name][:-1] + bytes([entries[name][-1] ^ 1])}
-        with pytest.raises(tp.SavedFileError, match=f"{name} does not have its checksum|damaged"):
-            tp.load(zipped(other, tmp_path / "other.tpz"))
+    other = {
+        DOCUMENT: entries[DOCUMENT].replace(b'"engine": "', b'"engine": "x', 1),
+        "0.npy": entries["0.npy"][:-1] + bytes([entries["0.npy"][-1] ^ 1]),
+    }
+    for name, content in other.items():
+        with pytest.raises(tp.SavedFileError, match=f"{name} does not have its checksum"):
+            tp.load(zipped(entries | {name: content}, tmp_path / "other.tpz"))
     del entries[CHECKSUMS]
     with pytest.raises(tp.SavedFileError, match="checksums are missing"):
         tp.load(zipped(entries, tmp_path / "none.tpz"))

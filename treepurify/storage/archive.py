@@ -232,8 +232,8 @@ def _checked_reader(archive: zipfile.ZipFile, path: str | Path) -> Callable[[str
 def _read_archive(
     archive: zipfile.ZipFile, path: str | Path, function: Callable[[Any], Any] | None
 ) -> tuple[Decomposition, Decoder]:
-    read = _checked_reader(archive, path)
-    document = json.loads(read(_DOCUMENT))
+    # Before its checksum: files of a later version may have others.
+    document = json.loads(archive.read(_DOCUMENT))
     if document["format"] != FORMAT:
         raise SavedFileError(f"{path} holds {document['format']!r}, not a {FORMAT}")
     if document["version"] not in _READABLE:
@@ -245,6 +245,8 @@ def _read_archive(
         )
     if document["version"] == VERSION and _CHECKSUMS not in archive.namelist():
         raise SavedFileError(f"{path} is damaged: its checksums are missing")
+    read = _checked_reader(archive, path)
+    read(_DOCUMENT)
 
     def array(number: int) -> npt.NDArray[Any]:
         return _read_array(read(f"{number}.npy"))
