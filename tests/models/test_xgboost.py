@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from tests.cases import needs_stored_labels, rows_beside_cuts
 from treepurify.errors import InvalidInputError, UnsupportedModelError
+from treepurify.models import parse as parse_module
 from treepurify.models.cuts import cut_below_single
 from treepurify.models.ubjson import read_ubjson
 from treepurify.models.xgboost import parse, parse_bytes, parse_document, raw_margin
@@ -184,6 +185,49 @@ def test_base_score_layouts():
             base_margin(damaged, softmax, 3)
     with pytest.raises(UnsupportedModelError, match="infinite"):
         base_margin("0E0", find_objective("count:poisson"), 1)
+
+
+# What XGBoost 1.7.6, 2.1.4, 3.0.5 and 3.1.3 themselves predict, and 3.2.0.
+BASE_MARGINS = [
+    ("1E-9", -20.723267, -13.81551),
+    ("1E-7", -16.118095, -13.81551),
+    ("2E-6", -13.122361, -13.122361),
+    ("3E-1", -0.84729785, -0.84729785),
+    ("9.999998E-1", 15.249238, 13.74516),
+    ("9.9999994E-1", 15.942385, 13.74516),
+]
+
+
+@pytest.mark.parametrize(("score", "before", "since"), BASE_MARGINS)
+def test_probabilities_near_0_and_1_are_clamped_since_3_2(score, before, since):
+    document = document_of(train("binary:logistic", rounds=1))
+    for version, expected in (([1, 7, 6], before), ([3, 1, 3], before), ([3, 2, 0], since)):
+        stored = f"[{score}]" if version > [3, 1] else score
+        document["learner"]["learner_model_param"]["base_score"] = stored
+        document["version"] = version
+        assert parse_document(document).base[0] == np.float32(expected)
+    document["version"] = []
+    if before != since:
+        with pytest.raises(UnsupportedModelError, match="depends on the version"):
+            parse_document(document)
+
+
+@pytest.mark.parametrize("score", ["0E0", "1E0", "-1E-3"])
+def test_base_scores_that_old_versions_do_not_load(score):
+    document = document_of(train("binary:logistic", rounds=1))
+    document["learner"]["learner_model_param"]["base_score"] = score
+    document["version"] = [3, 1, 3]
+    with pytest.raises(InvalidInputError, match=r"3\.1\.3 loads no such"):
+        parse_document(document)
+
+
+def test_a_base_score_that_versions_read_differently_is_not_compared(tmp_path):
+    booster = train("binary:logistic", rounds=1, base_score=1e-9)
+    document = document_of(booster)
+    document["version"] = [3, 1, 3]
+    (tmp_path / "model.json").write_text(json.dumps(document))
+    X = np.zeros((2, booster.num_features()))
+    assert parse_module.raw_margin(tmp_path / "model.json", X) is None
 
 
 @pytest.mark.parametrize("label", [0.0, 1.0])

@@ -135,18 +135,21 @@ def parse_document(document: dict[str, Any], *, best_iteration_only: bool = Fals
         _first_trees(nodes, n_used),
         _tree_output(layout.model, nodes, n_outputs)[:n_used],
         _tree_weight(layout.weight_drop, len(nodes.tree_ptr) - 1)[:n_used],
-        _base(parameters, objective, n_outputs, len(nodes.tree_ptr) - 1),
+        _base(parameters, objective, n_outputs, len(nodes.tree_ptr) - 1, _version(document)),
         _features(names, categories, nodes),
         objective,
         ModelSource(
-            "xgboost", _version(document), layout.kind, tuple(text for text in notes if text)
+            "xgboost",
+            ".".join(map(str, _version(document))) or "unknown",
+            layout.kind,
+            tuple(text for text in notes if text),
         ),
         has_feature_names=bool(names),
     )
 
 
-def _version(document: dict[str, Any]) -> str:
-    return ".".join(map(str, array(document, "version", "iu"))) or "unknown"
+def _version(document: dict[str, Any]) -> tuple[int, ...]:
+    return tuple(array(document, "version", "iu").tolist())
 
 
 def _layout(booster: dict[str, Any]) -> _Layout:
@@ -200,7 +203,11 @@ def _features(
 
 
 def _base(
-    parameters: dict[str, Any], objective: Objective, n_outputs: int, n_trees: int
+    parameters: dict[str, Any],
+    objective: Objective,
+    n_outputs: int,
+    n_trees: int,
+    version: tuple[int, ...],
 ) -> npt.NDArray[np.float32]:
     stored = parameters.get("base_score")
     # From 3.1 on (one number an output), a base score that no round has estimated yet is
@@ -208,7 +215,7 @@ def _base(
     estimated_later = str(stored).startswith("[") and parameters.get("boost_from_average") == "1"
     if n_trees == 0 and estimated_later:
         objective = replace(objective, base_scale="identity")
-    return base_margin(stored, objective, n_outputs)
+    return base_margin(stored, objective, n_outputs, version)
 
 
 def _count_used_trees(

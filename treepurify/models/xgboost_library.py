@@ -7,6 +7,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from treepurify.errors import UnsupportedModelError
+from treepurify.models.xgboost_objectives import depends_on_version, find_objective
+
 __all__ = ["load_file", "raw_margin"]
 
 
@@ -26,12 +29,21 @@ def load_file(path: Path) -> Any:
     ------
     ImportError
         If XGBoost is not installed.
+    UnsupportedModelError
+        If the margin depends on the version of XGBoost, and so says nothing about the file.
     """
     import xgboost
 
     booster = xgboost.Booster()
     with xgboost.config_context(verbosity=0):
         booster.load_model(bytearray(path.read_bytes()))
+    learner = json.loads(booster.save_config())["learner"]
+    objective = find_objective(learner["objective"]["name"])
+    if depends_on_version(learner["learner_model_param"]["base_score"], objective):
+        raise UnsupportedModelError(
+            f"XGBoost {xgboost.__version__} may read the base score otherwise than the version "
+            "that wrote the file"
+        )
     return booster
 
 

@@ -1,6 +1,7 @@
 """What an XGBoost objective says about the base score and the response."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -12,10 +13,13 @@ from treepurify.errors import InvalidInputError, UnsupportedModelError
 from treepurify.links import Link, LinkName
 from treepurify.models.xgboost_fields import singles
 
-__all__ = ["Objective", "base_margin", "find_objective"]
+__all__ = ["Objective", "base_margin", "depends_on_version", "find_objective"]
 
-# XGBoost keeps probabilities this far from 0 and 1 before it takes their logit.
+# From 3.2 on XGBoost keeps probabilities this far from 0 and 1 before it takes their logit;
+# older versions take the logit of what is stored, and load nothing outside of (0, 1).
 _SMALLEST_PROBABILITY = np.float32(1e-6)
+_LARGEST_PROBABILITY = np.float32(1) - _SMALLEST_PROBABILITY
+_CLAMPED_SINCE = (3, 2)
 
 
 @dataclass(frozen=True)
@@ -100,7 +104,9 @@ def find_objective(name: Any) -> Objective:
     return found
 
 
-def base_margin(stored: Any, objective: Objective, n_outputs: int) -> npt.NDArray[np.float32]:
+def base_margin(
+    stored: Any, objective: Objective, n_outputs: int, version: Sequence[int] = _CLAMPED_SINCE
+) -> npt.NDArray[np.float32]:
     """Return the constant on the margin scale, rounded as XGBoost rounds it.
 
     Parameters
@@ -112,6 +118,8 @@ def base_margin(stored: Any, objective: Objective, n_outputs: int) -> npt.NDArra
         The model's objective.
     n_outputs : int
         Number of outputs.
+    version : sequence of int
+        The version of XGBoost that wrote the model; empty where it does not say.
 
     Returns
     -------
@@ -120,26 +128,24 @@ def base_margin(stored: Any, objective: Objective, n_outputs: int) -> npt.NDArra
     Raises
     ------
     InvalidInputError
-        If the base score cannot be read.
+        If the base score cannot be read, or is one that this version does not load.
+    UnsupportedModelError
+        If the margin is infinite, or depends on a version that the model does not say.
 
     Examples
     --------
     >>> base_margin("5E-1", find_objective("binary:logistic"), 1).round(3) + 0.0
     array([0.], dtype=float32)
     """
-    try:
-        score = singles(np.atleast_1d(np.array(json.loads(str(stored)), dtype=np.float64)))
-    except (ValueError, TypeError, OverflowError, RecursionError):
-        score = np.empty(0, dtype=np.float32)
+    score = _scores(stored)
     if score.shape not in {(1,), (n_outputs,)} or not np.all(np.isfinite(score)):
         raise InvalidInputError(
             f"the base score {stored!r} does not hold one finite number, or {n_outputs}; "
             "the model is damaged"
         )
     if objective.base_scale == "logit":
-        highest = np.float32(1) - _SMALLEST_PROBABILITY
-        odds = np.float32(1) / np.clip(score, _SMALLEST_PROBABILITY, highest) - np.float32(1)
-        score = -log_of_singles(odds)
+        score = _probability(stored, score, version)
+        score = -log_of_singles(np.float32(1) / score - np.float32(1))
     elif objective.base_scale == "log":
         if np.any(score <= 0):
             raise UnsupportedModelError(
@@ -148,3 +154,52 @@ def base_margin(stored: Any, objective: Objective, n_outputs: int) -> npt.NDArra
             )
         score = log_of_singles(score)
     return np.broadcast_to(score, (n_outputs,)).copy()
+
+
+def depends_on_version(stored: Any, objective: Objective) -> bool:
+    """Whether versions of XGBoost take the base score to different margins.
+
+    Parameters
+    ----------
+    stored : str
+        The base score as stored; see `base_margin`.
+    objective : Objective
+        The model's objective.
+
+    Returns
+    -------
+    bool
+    """
+    score = _scores(stored)
+    clamped = np.clip(score, _SMALLEST_PROBABILITY, _LARGEST_PROBABILITY)
+    return objective.base_scale == "logit" and not np.array_equal(score, clamped)
+
+
+def _scores(stored: Any) -> npt.NDArray[np.float32]:
+    """Return the stored numbers; none where they cannot be read."""
+    try:
+        return singles(np.atleast_1d(np.array(json.loads(str(stored)), dtype=np.float64)))
+    except (ValueError, TypeError, OverflowError, RecursionError):
+        return np.empty(0, dtype=np.float32)
+
+
+def _probability(
+    stored: Any, score: npt.NDArray[np.float32], version: Sequence[int]
+) -> npt.NDArray[np.float32]:
+    """Return the probabilities that a version of XGBoost takes the logit of."""
+    clamped = np.clip(score, _SMALLEST_PROBABILITY, _LARGEST_PROBABILITY)
+    if np.array_equal(clamped, score):
+        return score
+    if not version:
+        raise UnsupportedModelError(
+            f"the margin of the base score {stored!r} depends on the version of XGBoost, which the "
+            "model does not say; save it again with the XGBoost that trained it"
+        )
+    if tuple(version) >= _CLAMPED_SINCE:
+        return clamped
+    if np.any((score <= 0) | (score >= 1)):
+        raise InvalidInputError(
+            f"the base score {stored!r} is not between 0 and 1, and XGBoost "
+            f"{'.'.join(map(str, version))} loads no such logistic model; it is damaged"
+        )
+    return score
