@@ -231,3 +231,20 @@ def test_a_file_that_its_library_cannot_read(tmp_path, data):
     path.write_text(json.dumps(document))
     assert raw_margin(path, data[0]) is None
     assert purify(path, data[0], progress=False).certificate.margin_error is None
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ('{"learner": {}, "learner": {}}', "'learner' more than once"),
+        ('{"ebm": {"a": [{"b": 1, "c": 2, "b": 1}]}}', "'b' more than once"),
+        ('{"learner": ' + "[" * 100_000, "nested too deeply"),
+        ('{"learner": ' + "[" * 100_000 + "]" * 100_000 + "}", "nested too deeply"),
+        ('{"learner": ' + "7" * 50_000 + "}", "digits"),
+    ],
+)
+def test_json_that_readers_do_not_agree_on(tmp_path, content, message):
+    path = tmp_path / "a.json"
+    path.write_text(content)
+    with pytest.raises(InvalidInputError, match=message):
+        parse_file(path)

@@ -1,12 +1,12 @@
 """Recognise a model file by its content and parse it."""
 
-import json
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from treepurify.errors import InvalidInputError, UnsupportedModelError
+from treepurify.models.json_text import read_json
 
 if TYPE_CHECKING:
     from treepurify.models.parse import Model
@@ -97,10 +97,7 @@ def _decode(data: bytes, path: Path) -> str:
 
 
 def _parse_json(text: str) -> "Model":
-    try:
-        document = json.loads(text)
-    except (json.JSONDecodeError, RecursionError) as error:
-        raise InvalidInputError(f"the JSON is cut short or damaged: {error}") from error
+    document = read_json(text)
     if "learner" in document:
         return _parser("xgboost", "parse_document")(document)
     if "ebm" in document:

@@ -1,0 +1,77 @@
+"""Most that a model may claim without a file that holds it."""
+
+from treepurify.errors import UnsupportedModelError
+
+__all__ = ["check_category_tables", "check_features", "check_outputs"]
+
+# Wide enough for every model we know of, and read within a second.
+_MOST_UNNAMED_FEATURES = 1 << 18
+_MOST_OUTPUTS = 1 << 14
+_MOST_TABLE_BYTES = 1 << 27
+
+
+def check_features(n_features: int, n_listed: int = 0) -> None:
+    """Refuse a number of features far beyond those that the model describes.
+
+    Parameters
+    ----------
+    n_features : int
+        Number of features that the model claims.
+    n_listed : int
+        Number of features that it names.
+
+    Raises
+    ------
+    UnsupportedModelError
+        If there are too many; nothing was allocated.
+    """
+    most = max(_MOST_UNNAMED_FEATURES, n_listed)
+    if n_features > most:
+        raise UnsupportedModelError(
+            f"the model claims {n_features} features and describes {n_listed} of them; at most "
+            f"{most} are read. The file may be damaged; if it is not, train on named columns."
+        )
+
+
+def check_outputs(n_outputs: int, n_trees: int) -> None:
+    """Refuse a number of outputs far beyond the trees of the model.
+
+    Parameters
+    ----------
+    n_outputs : int
+        Number of outputs that the model claims.
+    n_trees : int
+        Number of its trees.
+
+    Raises
+    ------
+    UnsupportedModelError
+        If there are too many; nothing was allocated.
+    """
+    most = max(_MOST_OUTPUTS, n_trees)
+    if n_outputs > most:
+        raise UnsupportedModelError(
+            f"the model claims {n_outputs} outputs and has {n_trees} trees; at most {most} outputs "
+            "are read. The file may be damaged."
+        )
+
+
+def check_category_tables(n_entries: int) -> None:
+    """Refuse tables of categories that take too much memory.
+
+    Parameters
+    ----------
+    n_entries : int
+        Number of entries of all tables, one byte each.
+
+    Raises
+    ------
+    UnsupportedModelError
+        If there are too many; nothing was allocated.
+    """
+    if n_entries > _MOST_TABLE_BYTES:
+        raise UnsupportedModelError(
+            f"the categorical splits of the model need tables of {n_entries} entries, more than "
+            f"{_MOST_TABLE_BYTES}: codes are too large for so many splits. Encode the categories "
+            "as 0, 1, 2, ... before training, or join rare ones."
+        )
