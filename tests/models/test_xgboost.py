@@ -4,6 +4,7 @@ import contextlib
 import copy
 import json
 import math
+import tracemalloc
 import warnings
 
 import numpy as np
@@ -624,6 +625,100 @@ def test_inconsistent_arrays_are_refused(categorical_document):
         trees_of(document)[0]["left_children"][:3] = children
         with pytest.raises(InvalidInputError, match="damaged"):
             parse_document(document)
+
+
+@pytest.mark.parametrize(
+    ("key", "number", "message"),
+    [
+        ("default_left", 2, "neither 0 nor 1"),
+        ("default_left", -1, "neither 0 nor 1"),
+        ("split_type", -1, "unknown kind of split -1"),
+        ("categories_segments", 1, "category set"),
+        ("categories_sizes", 2**62, "category set"),
+    ],
+)
+def test_numbers_that_say_nothing_are_refused(categorical_document, key, number, message):
+    document = copy.deepcopy(categorical_document)
+    trees_of(document)[0][key][0] = number
+    with pytest.raises((InvalidInputError, UnsupportedModelError), match=message):
+        parse_document(document)
+
+
+@pytest.mark.parametrize(
+    ("holder", "key", "claimed"),
+    [
+        ("learner_model_param", "num_feature", "2000000"),
+        ("learner_model_param", "num_feature", "4294967295"),
+        ("learner_model_param", "num_feature", "1_0"),
+        ("learner_model_param", "num_feature", "\u0663"),
+        ("learner_model_param", "num_feature", 3.5),
+        ("learner_model_param", "num_class", "4294967295"),
+        ("gbtree_model_param", "num_trees", "1"),
+        ("gbtree_model_param", "num_trees", "4294967295"),
+    ],
+)
+def test_counts_that_the_file_does_not_hold(holder, key, claimed):
+    document = document_of(train("multi:softprob", rounds=2))
+    learner = document["learner"]
+    inner = learner["gradient_booster"]["model"]
+    (learner if holder in learner else inner)[holder][key] = claimed
+    learner["feature_names"] = learner["feature_types"] = []
+    tracemalloc.start()
+    with pytest.raises((InvalidInputError, UnsupportedModelError), match=r"claims|num_"):
+        parse_document(document)
+    assert tracemalloc.get_traced_memory()[1] < 1e7
+    tracemalloc.stop()
+
+
+def test_a_large_code_of_many_splits_takes_no_memory(categorical_document):
+    document = copy.deepcopy(categorical_document)
+    for tree in trees_of(document):
+        tree["categories"] = [2**24 for _ in tree["categories"]]
+    model = document["learner"]["gradient_booster"]["model"]
+    model["trees"] *= 20
+    model["tree_info"] *= 20
+    model["gbtree_model_param"]["num_trees"] = "40"
+    tracemalloc.start()
+    with pytest.raises(UnsupportedModelError, match="tables of"):
+        parse_document(document)
+    assert tracemalloc.get_traced_memory()[1] < 1e7
+    tracemalloc.stop()
+
+
+def pair(name, content):
+    return b"L" + len(name).to_bytes(8, "big") + name + content
+
+
+@pytest.mark.parametrize("in_tree", [True, False])
+def test_ubjson_that_repeats_a_key(in_tree):
+    content = bytes(train(rounds=2).save_raw("ubj"))
+    key = b"split_type" if in_tree else b"version"
+    at = content.index(pair(key, b""))
+    again = pair(key, b"[$U#L" + (1).to_bytes(8, "big") + b"\0")
+    with pytest.raises(InvalidInputError, match=f"{key.decode()}' stands twice"):
+        parse_bytes(content[:at] + again + content[at:])
+
+
+def test_ubjson_lists_take_no_more_memory_than_the_file():
+    n = 100_000
+    for item in (b"Z", b"T", b"$Z"):
+        items = item if item == b"$Z" else b""
+        body = b"" if items else item * n
+        content = b"{" + pair(b"a", b"[" + items + b"#L" + n.to_bytes(8, "big") + body) + b"}"
+        with pytest.raises(InvalidInputError, match=r"no number or text|typed array"):
+            read_ubjson(content)
+    content = b"{" + pair(b"trees", b"[#L" + n.to_bytes(8, "big") + b"{}" * n) + b"}"
+    tracemalloc.start()
+    with pytest.raises(InvalidInputError):
+        parse_bytes(content)
+    assert tracemalloc.get_traced_memory()[1] < 60 * len(content)
+    tracemalloc.stop()
+
+
+def test_ubjson_with_something_behind_it():
+    content = bytes(train(rounds=1).save_raw("ubj"))
+    with pytest.raises(InvalidInputError, match="bytes follow"):
+        parse_bytes(content + b"{}")
 
 
 def test_ubjson_cut_short_or_altered():

@@ -4,6 +4,8 @@ import numpy as np
 from numba import njit
 
 OBJECT, OBJECT_END, ARRAY, STRING, TYPE, COUNT, LENGTH_64 = b"{}[S$#L"
+# More keys than an object of XGBoost has, those of objects in it counted too.
+MOST_KEYS = 64
 
 
 @njit(cache=True, nogil=True)
@@ -36,16 +38,37 @@ def matching_key(data, at, length, guess, key_bytes, key_ptr):
 
 
 @njit(cache=True, nogil=True)
+def is_repeated(data, at, length, depth, key_at, key_length, key_depth, n_known):
+    """Whether a key stands among the known ones of the same depth."""
+    for known in range(n_known):
+        if key_length[known] != length or key_depth[known] != depth:
+            continue
+        same = True
+        for i in range(length):
+            if data[at + i] != data[key_at[known] + i]:
+                same = False
+                break
+        if same:
+            return True
+    return False
+
+
+@njit(cache=True, nogil=True)
 def typed_array_spans(data, at, item_size, key_bytes, key_ptr, marker, start, count):
     """Walk ``len(marker)`` objects from byte `at`; note the typed arrays of the wanted keys.
 
     ``item_size[marker]`` is the size of a number, 0 elsewhere. Fills `marker`, `start` and
     `count` of shape (objects, keys) and returns the first byte after the last object, or -1
-    where the objects hold anything but numbers, texts, objects and typed arrays of numbers.
+    where the objects hold anything but numbers, texts, objects and typed arrays of numbers,
+    have many keys, or repeat one.
     """
+    seen_at = np.empty(MOST_KEYS, dtype=np.int64)
+    seen_length = np.empty(MOST_KEYS, dtype=np.int64)
+    seen_depth = np.empty(MOST_KEYS, dtype=np.int64)
     for row in range(len(marker)):
         depth = 0
         guess = 0
+        n_seen = 0
         if at >= len(data) or data[at] != OBJECT:
             return -1
         depth = 1
@@ -62,6 +85,12 @@ def typed_array_spans(data, at, item_size, key_bytes, key_ptr, marker, start, co
                 return -1
             key_at = at + 9
             at = key_at + length
+            if n_seen == MOST_KEYS or is_repeated(
+                data, key_at, length, depth, seen_at, seen_length, seen_depth, n_seen
+            ):
+                return -1
+            seen_at[n_seen], seen_length[n_seen], seen_depth[n_seen] = key_at, length, depth
+            n_seen += 1
             kind = data[at]
             if kind == OBJECT:
                 depth += 1

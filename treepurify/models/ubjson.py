@@ -1,5 +1,6 @@
 """Read UBJSON, the binary form of JSON that XGBoost writes; typed arrays become NumPy arrays."""
 
+import reprlib
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -26,6 +27,9 @@ _SCALARS = {
 }
 _CONSTANTS = {ord("T"): True, ord("F"): False, ord("Z"): None}
 _ARRAY_TYPES = {code: np.dtype(packed.format) for code, packed in _SCALARS.items()}
+# A tree of XGBoost is longer than this many bytes, whatever it holds: tables of shorter objects
+# could be many times as large as the file.
+_LEAST_OBJECT = 200
 _ITEM_SIZE = np.array([_ARRAY_TYPES[c].itemsize if c in _ARRAY_TYPES else 0 for c in range(256)])
 
 
@@ -76,7 +80,7 @@ def read_ubjson(
     Raises
     ------
     InvalidInputError
-        If the document is cut short or is not UBJSON.
+        If the document is cut short, is not UBJSON, or repeats a key in an object.
 
     Examples
     --------
@@ -84,11 +88,16 @@ def read_ubjson(
     {'a': array([3, 4], dtype=int8)}
     """
     try:
-        value, _ = _read_value(_Document(data, tables or {}), 0, "")
+        value, end = _read_value(_Document(data, tables or {}), 0, "")
     except (IndexError, struct.error, UnicodeDecodeError, RecursionError):
         raise InvalidInputError("the UBJSON document is cut short or damaged") from None
     if not isinstance(value, dict):
         raise InvalidInputError("not a UBJSON document: the outermost value is not an object")
+    if end != len(data):
+        raise InvalidInputError(
+            f"the UBJSON document is damaged: it ends at byte {end}, and {len(data) - end} bytes "
+            "follow"
+        )
     return value
 
 
@@ -165,6 +174,11 @@ def _read_object(document: _Document, at: int) -> tuple[dict[str, Any], int]:
     result: dict[str, Any] = {}
     while document.data[at] != _OBJECT_END:
         key, at = _read_text(document.data, at)
+        if key in result:
+            raise InvalidInputError(
+                f"the UBJSON document is damaged: the key {reprlib.repr(key)} stands twice in an "
+                f"object, again before byte {at}"
+            )
         result[key], at = _read_value(document, at, key)
     return result, at + 1
 
@@ -183,6 +197,9 @@ def _read_array(document: _Document, at: int, key: str) -> tuple[Any, int]:
         count = -1
     result: list[Any] = []
     while len(result) != count and not (count < 0 and data[at] == _ARRAY_END):
+        if data[at] in _CONSTANTS:
+            # A byte each: a list of them takes far more memory than the file, and no model has one.
+            raise InvalidInputError(f"a UBJSON list holds no number or text at byte {at}")
         value, at = _read_value(document, at, "")
         result.append(value)
     return result, at if count >= 0 else at + 1
@@ -202,6 +219,8 @@ def _read_typed_array(data: bytes | bytearray, at: int) -> tuple[npt.NDArray[Any
 def _read_table(
     data: bytes | bytearray, at: int, n_objects: int, keys: Sequence[str]
 ) -> tuple[ArrayTable | None, int]:
+    if n_objects > (len(data) - at) // _LEAST_OBJECT:
+        return None, at
     content = np.frombuffer(data, dtype=np.uint8)
     names = [key.encode() for key in keys]
     marker = np.zeros((n_objects, len(keys)), dtype=np.uint8)

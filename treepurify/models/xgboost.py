@@ -9,6 +9,7 @@ import numpy.typing as npt
 from treepurify.errors import InvalidInputError, UnsupportedModelError
 from treepurify.features import FeatureSpec
 from treepurify.models.ensemble import VECTOR_LEAF, ModelSource, TreeEnsemble
+from treepurify.models.limits import check_features, check_outputs
 from treepurify.models.ubjson import ArrayTable, join_arrays, read_ubjson
 from treepurify.models.xgboost_fields import (
     FeatureCategories,
@@ -120,9 +121,13 @@ def parse_document(document: dict[str, Any], *, best_iteration_only: bool = Fals
     n_features = integer(parameters, "num_feature")
     if any(len(listed) not in (0, n_features) for listed in (types, names)):
         raise InvalidInputError("the model's feature names or types do not fit its features")
+    check_features(n_features, max(len(types), len(names)))
     categories = read_categories(layout.model, n_features)
+    table = _tree_table(layout.model)
+    check_outputs(n_outputs, table.n_objects)
+    _check_n_trees(layout.model, table.n_objects)
     nodes = read_nodes(
-        _tree_table(layout.model),
+        table,
         n_outputs,
         [kind == "c" for kind in types] or [False] * n_features,
         [category.n_codes for category in categories],
@@ -186,6 +191,14 @@ def _tree_table(model: dict[str, Any]) -> ArrayTable:
     if not isinstance(trees, list):
         raise InvalidInputError("not a whole XGBoost model: 'trees' is not a list")
     return join_arrays(trees, TREE_KEYS)
+
+
+def _check_n_trees(model: dict[str, Any], n_trees: int) -> None:
+    parameters = model.get("gbtree_model_param", {})
+    if not isinstance(parameters, dict) or integer(parameters, "num_trees", n_trees) != n_trees:
+        raise InvalidInputError(
+            f"the model holds {n_trees} trees and 'num_trees' says otherwise; it is damaged"
+        )
 
 
 def _features(

@@ -1,5 +1,7 @@
 """Read single fields of an XGBoost document, and say what is wrong where they are damaged."""
 
+import re
+import reprlib
 from collections.abc import Hashable
 from dataclasses import dataclass
 from itertools import pairwise
@@ -44,18 +46,16 @@ def entry(holder: Any, key: str, kind: type) -> Any:
 
 
 _LARGEST_COUNT = 2**32 - 1
+_COUNT = re.compile("[0-9]{1,10}")
 
 
 def integer(holder: dict[str, Any], key: str, default: int | None = None) -> int:
     """Return ``holder[key]`` as a count that XGBoost can hold, which it stores as text."""
     value = holder.get(key, default)
-    try:
-        number = int(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError, OverflowError):
-        number = -1
-    if not 0 <= number <= _LARGEST_COUNT:
-        raise InvalidInputError(f"not a whole XGBoost model: {key!r} is {value!r}")
-    return number
+    text = str(value) if isinstance(value, int) else value
+    if not isinstance(text, str) or not _COUNT.fullmatch(text) or int(text) > _LARGEST_COUNT:
+        raise InvalidInputError(f"not a whole XGBoost model: {key!r} is {reprlib.repr(value)}")
+    return int(text)
 
 
 def texts(learner: dict[str, Any], key: str) -> list[str]:

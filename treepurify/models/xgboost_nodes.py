@@ -10,6 +10,7 @@ import numpy.typing as npt
 from treepurify.errors import InvalidInputError, UnsupportedModelError
 from treepurify.models.cuts import cut_below_single
 from treepurify.models.ensemble import LEAF, NUMERIC_NODE
+from treepurify.models.limits import check_category_tables
 from treepurify.models.ubjson import ArrayTable
 from treepurify.models.xgboost_fields import singles
 
@@ -137,7 +138,7 @@ def read_nodes(
         cut=cut,
         left=np.where(inner, position[stored.left[order]], LEAF).astype(np.int32),
         right=np.where(inner, position[stored.right[order]], LEAF).astype(np.int32),
-        missing_left=inner & (_integers(table, "default_left")[order] != 0),
+        missing_left=inner & _default_left(table)[order],
         category_ptr=category_ptr,
         category_left=category_left,
         value=_leaf_values(table, stored, order, condition, n_outputs),
@@ -211,13 +212,21 @@ def _reachable(stored: _StoredNodes) -> npt.NDArray[np.int64]:
     return reached[np.argsort(stored.tree[reached], kind="stable")]
 
 
+def _default_left(table: ArrayTable) -> npt.NDArray[np.bool_]:
+    default_left = _integers(table, "default_left")
+    if np.any((default_left != 0) & (default_left != 1)):
+        raise InvalidInputError("'default_left' is neither 0 nor 1; the model is damaged")
+    return np.asarray(default_left == 1)
+
+
 def _split_by_code(table: ArrayTable, n_stored: int) -> npt.NDArray[np.bool_]:
     split_type = _integers(table, "split_type")
     if split_type.size == 0:
         return np.zeros(n_stored, dtype=bool)
-    if np.any(split_type > 1):
+    unknown = split_type[(split_type != 0) & (split_type != 1)]
+    if len(unknown):
         raise UnsupportedModelError(
-            f"unknown kind of split {int(split_type.max())} in the XGBoost model; "
+            f"unknown kind of split {int(unknown[0])} in the XGBoost model; "
             "known are 0 (numeric) and 1 (categorical)"
         )
     return np.asarray(split_type == 1)
@@ -236,8 +245,12 @@ def _category_sets(
     codes = _integers(table, "categories").astype(np.int64)
     n_listed = table.counts["categories"]
     outside = (node < 0) | (node >= np.repeat(table.counts["left_children"], count))
-    beyond = (sizes < 0) | (segments < 0) | (segments + sizes > np.repeat(n_listed, count))
-    if np.any(outside) or np.any(beyond) or np.any((codes < 0) | (codes > _MOST_CODES)):
+    # Sets lie one behind the other: no code is listed for two of them.
+    total = np.concatenate([[0], np.cumsum(sizes)])
+    end = total[1:] - np.repeat(total[np.cumsum(count) - count], count)
+    misplaced = (sizes < 0) | (sizes > len(codes)) | (segments != end - sizes)
+    misplaced |= end > np.repeat(n_listed, count)
+    if np.any(outside) or np.any(misplaced) or np.any((codes < 0) | (codes > _MOST_CODES)):
         raise InvalidInputError("a category set does not fit its tree; the model is damaged")
     node = position[node + np.repeat(stored.root, count)].astype(np.int64)
     used = node >= 0
@@ -276,6 +289,7 @@ def _category_tables(
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
     # One entry more than codes: XGBoost sends every code outside the set left.
     width = np.where(by_code, n_codes[feature] + 1, 0)
+    check_category_tables(int(width.sum()))
     end = np.cumsum(width)
     category_ptr = np.where(by_code, end - width, NUMERIC_NODE)
     category_left = np.ones(int(end[-1]) if len(end) else 0, dtype=bool)

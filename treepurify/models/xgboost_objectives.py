@@ -1,6 +1,7 @@
 """What an XGBoost objective says about the base score and the response."""
 
 import json
+import reprlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -98,8 +99,8 @@ def find_objective(name: Any) -> Objective:
     found = _OBJECTIVES.get(name) if isinstance(name, str) else None
     if found is None:
         raise UnsupportedModelError(
-            f"unknown XGBoost objective {name!r}: the scale of its base score is not known. "
-            f"Known are {', '.join(sorted(_OBJECTIVES))}"
+            f"unknown XGBoost objective {reprlib.repr(name)}: the scale of its base score is not "
+            f"known. Known are {', '.join(sorted(_OBJECTIVES))}"
         )
     return found
 
@@ -140,8 +141,8 @@ def base_margin(
     score = _scores(stored)
     if score.shape not in {(1,), (n_outputs,)} or not np.all(np.isfinite(score)):
         raise InvalidInputError(
-            f"the base score {stored!r} does not hold one finite number, or {n_outputs}; "
-            "the model is damaged"
+            f"the base score {reprlib.repr(stored)} does not hold one finite number, or "
+            f"{n_outputs}; the model is damaged"
         )
     if objective.base_scale == "logit":
         score = _probability(stored, score, version)
@@ -149,8 +150,8 @@ def base_margin(
     elif objective.base_scale == "log":
         if np.any(score <= 0):
             raise UnsupportedModelError(
-                f"the base score {stored!r} of {objective.name} is 0 or negative, so every margin "
-                "is infinite"
+                f"the base score {reprlib.repr(stored)} of {objective.name} is 0 or negative, "
+                "so every margin is infinite"
             )
         score = log_of_singles(score)
     return np.broadcast_to(score, (n_outputs,)).copy()
@@ -192,14 +193,14 @@ def _probability(
         return score
     if not version:
         raise UnsupportedModelError(
-            f"the margin of the base score {stored!r} depends on the version of XGBoost, which the "
-            "model does not say; save it again with the XGBoost that trained it"
+            f"the margin of the base score {reprlib.repr(stored)} depends on the version of "
+            "XGBoost, which the model does not say; save it again with the XGBoost that trained it"
         )
     if tuple(version) >= _CLAMPED_SINCE:
         return clamped
     if np.any((score <= 0) | (score >= 1)):
         raise InvalidInputError(
-            f"the base score {stored!r} is not between 0 and 1, and XGBoost "
+            f"the base score {reprlib.repr(stored)} is not between 0 and 1, and XGBoost "
             f"{'.'.join(map(str, version))} loads no such logistic model; it is damaged"
         )
     return score
