@@ -1,4 +1,6 @@
+import copy
 import json
+import tracemalloc
 
 import numpy as np
 import pandas as pd
@@ -387,3 +389,139 @@ def test_damaged_documents(tmp_path):
         first["leaf_values" if trees == "oblivious_trees" else "left"] = {"value": "text"}
         with pytest.raises(UnsupportedModelError):
             reader.parse_document(document)
+
+
+@pytest.fixture(scope="module", params=["SymmetricTree", "Depthwise"])
+def exported(request, tmp_path_factory):
+    X, y = mixed_data()
+    model = catboost.CatBoostRegressor(
+        **SETTINGS | {"iterations": 4, "grow_policy": request.param, "one_hot_max_size": 9},
+        cat_features=CATEGORICAL,
+    ).fit(X, y)
+    return export(model, tmp_path_factory.mktemp("exported") / "model.json")
+
+
+def splits_of(document):
+    """Every split of a document, of trees of either form."""
+    if isinstance(document, list):
+        return [split for entry in document for split in splits_of(entry)]
+    if not isinstance(document, dict):
+        return []
+    if "split_type" in document:
+        return [document]
+    return [split for entry in document.values() for split in splits_of(entry)]
+
+
+def test_every_split_says_twice_what_it_tests(exported):
+    kinds = {"FloatFeature": "border", "OneHotFeature": "value"}
+    assert {split["split_type"] for split in splits_of(exported)} == set(kinds)
+    reader.parse_document(exported)
+    for split_type, key in kinds.items():
+        feature = "float_feature_index" if key == "border" else "cat_feature_index"
+        for field, changed in ((key, 1), ("split_index", 1), ("split_index", 999), (feature, 7)):
+            document = copy.deepcopy(exported)
+            split = next(s for s in splits_of(document) if s["split_type"] == split_type)
+            split[field] += changed
+            with pytest.raises(UnsupportedModelError, match="damaged"):
+                reader.parse_document(document)
+
+
+@pytest.mark.parametrize(
+    ("kind", "field", "changed", "message"),
+    [
+        ("float_features", "flat_feature_index", 10_000_000, "claims 10000001 features"),
+        ("float_features", "flat_feature_index", -1, "flat_feature_index is no count"),
+        ("float_features", "flat_feature_index", 0, "same flat_feature_index"),
+        ("float_features", "flat_feature_index", 1.0, "flat_feature_index is no count"),
+        ("float_features", "feature_index", -1, "feature_index is no count"),
+        ("categorical_features", "feature_index", 3, "do not increase"),
+        ("float_features", "borders", [1.0, 0.5], "do not increase"),
+        ("float_features", "borders", [0.5, 0.5], "do not increase"),
+        ("float_features", "borders", [float("nan")], "do not increase"),
+        ("float_features", "borders", ["1"], "not numbers"),
+        ("float_features", "borders", [10**400], "damaged"),
+        ("categorical_features", "values", [5, 5], "repeated"),
+        ("categorical_features", "values", [5.0], "no hashes"),
+        ("categorical_features", "values", [2**31], "no hashes"),
+    ],
+)
+def test_features_that_catboost_does_not_write(exported, kind, field, changed, message):
+    document = copy.deepcopy(exported)
+    document["features_info"][kind][0][field] = changed
+    with pytest.raises(UnsupportedModelError, match=message):
+        reader.parse_document(document)
+
+
+@pytest.mark.parametrize("n_splits", [28, 40, 100_000])
+@pytest.mark.parametrize("first", [True, False])
+def test_many_splits_with_no_leaf_values(n_splits, first):
+    info = {"borders": [0.5], "feature_index": 0, "flat_feature_index": 0}
+    split = {"border": 0.5, "float_feature_index": 0, "split_index": 0}
+    empty = {"leaf_values": [], "splits": [split | {"split_type": "FloatFeature"}] * n_splits}
+    whole = {"leaf_values": [1.0, 2.0], "splits": [split | {"split_type": "FloatFeature"}]}
+    document = {
+        "features_info": {"float_features": [info | {"nan_value_treatment": "AsIs"}]},
+        "oblivious_trees": [empty] if first else [whole, empty],
+    }
+    tracemalloc.start()
+    with pytest.raises(UnsupportedModelError, match="leaf values"):
+        reader.parse_document(document)
+    assert tracemalloc.get_traced_memory()[1] < 1e8
+    tracemalloc.stop()
+
+
+def test_many_values_of_a_category_take_memory_only_where_they_are_tested():
+    values = list(range(60_000))
+    info = {"feature_id": "a", "feature_index": 0, "flat_feature_index": 0, "values": values}
+    split = {"cat_feature_index": 0, "split_type": "OneHotFeature"}
+
+    def document(n_trees):
+        trees = [
+            {"leaf_values": [0.0, i], "splits": [split | {"split_index": i, "value": i}]}
+            for i in range(n_trees)
+        ]
+        return {"features_info": {"categorical_features": [info]}, "oblivious_trees": trees}
+
+    tracemalloc.start()
+    ensemble = reader.parse_document(document(3))
+    with pytest.raises(UnsupportedModelError, match="tables of"):
+        reader.parse_document(document(5000))
+    assert tracemalloc.get_traced_memory()[1] < 1e8
+    tracemalloc.stop()
+    assert ensemble.category_left.sum() == 3 * 60_000
+
+
+@pytest.mark.parametrize("leaf", ["1.0", None, [1.0], float("nan"), 10**400])
+def test_leaves_that_are_no_finite_numbers(exported, leaf):
+    document = copy.deepcopy(exported)
+    if "oblivious_trees" in document:
+        document["oblivious_trees"][0]["leaf_values"][1] = leaf
+    else:
+        node = document["trees"][1]
+        while "split" in node:
+            node = node["left"]
+        node["value"] = leaf if leaf != [1.0] else [1.0, 2.0]
+    with pytest.raises(UnsupportedModelError):
+        reader.parse_document(document)
+
+
+@pytest.mark.parametrize("scale_and_bias", [["1", [0.0]], [1, ["0"]], [1, [[0.0]]], [1, [10**400]]])
+def test_a_scale_and_bias_that_are_no_numbers(exported, scale_and_bias):
+    with pytest.raises(UnsupportedModelError, match=r"scale_and_bias|damaged"):
+        reader.parse_document(exported | {"scale_and_bias": scale_and_bias})
+
+
+def test_a_tree_deeper_than_catboost_grows():
+    borders = [float(i) for i in range(400)]
+    info = {"borders": borders, "feature_index": 0, "flat_feature_index": 0}
+    node = {"value": 0.0}
+    for i in reversed(range(400)):
+        split = {"border": borders[i], "float_feature_index": 0, "split_index": i}
+        node = {
+            "split": split | {"split_type": "FloatFeature"},
+            "left": {"value": 1.0},
+            "right": node,
+        }
+    features = {"float_features": [info | {"nan_value_treatment": "AsIs"}]}
+    with pytest.raises(UnsupportedModelError, match="levels"):
+        reader.parse_document({"features_info": features, "trees": [node]})

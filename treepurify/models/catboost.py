@@ -3,11 +3,12 @@
 CatBoost itself is needed only to export a trained model or to open a ``.cbm`` file.
 """
 
-import json
 import re
+import reprlib
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,16 +23,17 @@ from treepurify.errors import (
     TreepurifyError,
     UnsupportedModelError,
 )
-from treepurify.features import FeatureSpec
 from treepurify.links import Link, LinkName
-from treepurify.models.catboost_trees import (
-    NodeTable,
-    Split,
-    nested_nodes,
-    oblivious_nodes,
+from treepurify.models.catboost_features import (
+    TRAIN_ONE_HOT,
+    category_tables,
+    read_features,
+    read_split,
 )
+from treepurify.models.catboost_trees import nested_nodes, oblivious_nodes
 from treepurify.models.cuts import cut_at_most_single
-from treepurify.models.ensemble import LEAF, NUMERIC_NODE, VECTOR_LEAF, ModelSource, TreeEnsemble
+from treepurify.models.ensemble import VECTOR_LEAF, ModelSource, TreeEnsemble
+from treepurify.models.json_text import read_json
 from treepurify.models.tables import AdditiveTables
 
 __all__ = [
@@ -63,13 +65,16 @@ _IDENTITY_LOSSES = frozenset(
     | {"Cox", "SurvivalAft", "PairLogit", "PairLogitPairwise", "QueryRMSE", "QuerySoftMax"}
     | {"YetiRank", "YetiRankPairwise", "LambdaMart", "StochasticRank", "StochasticFilter"}
 )
-_CLASS_LOSSES = frozenset({"MultiClass", "MultiClassOneVsAll"})
-_MISSING_GOES_RIGHT = {"AsIs": False, "AsFalse": False, "AsTrue": True}
-
-_TRAIN_ONE_HOT = (
-    "Train with one_hot_max_size=255 (the largest value it takes), or encode columns of more "
-    "categories, texts and embeddings as numbers before training."
+# What numbers, texts and lists in the wrong places raise.
+_DAMAGE = (
+    AttributeError,
+    LookupError,
+    OverflowError,
+    RecursionError,
+    TypeError,
+    ValueError,
 )
+_CLASS_LOSSES = frozenset({"MultiClass", "MultiClassOneVsAll"})
 
 
 def parse(model: Any) -> TreeEnsemble:
@@ -105,9 +110,9 @@ def parse(model: Any) -> TreeEnsemble:
             if type(error).__name__ != "CatBoostError":
                 raise
             raise UnsupportedModelError(
-                f"CatBoost cannot export this model as JSON ({error}). {_TRAIN_ONE_HOT}"
+                f"CatBoost cannot export this model as JSON ({error}). {TRAIN_ONE_HOT}"
             ) from error
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = read_json(path.read_text(encoding="utf-8"))
     return parse_document(document)
 
 
@@ -210,10 +215,10 @@ def parse_document(document: dict[str, Any]) -> TreeEnsemble:
         return _ensemble(document)
     except TreepurifyError:
         raise
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+    except _DAMAGE as error:
         raise UnsupportedModelError(
-            f"this CatBoost JSON is damaged or of an unknown layout ({error!r}); save the model "
-            "again with save_model(path, format='json')"
+            f"this CatBoost JSON is damaged or of an unknown layout ({reprlib.repr(error)}); "
+            "save the model again with save_model(path, format='json')"
         ) from error
 
 
@@ -265,20 +270,20 @@ def _ensemble(document: dict[str, Any]) -> TreeEnsemble:
         raise UnsupportedModelError(
             "this JSON document is no CatBoost model: it has neither 'oblivious_trees' nor 'trees'"
         )
-    info = document["features_info"]
-    features, named = _features(info)
+    table = read_features(document["features_info"])
+    features = table.specs
     scale, bias = _scale_and_bias(document)
     oblivious = "oblivious_trees" in document
     trees = document["oblivious_trees"] if oblivious else document["trees"]
     n_outputs = _count_outputs(trees, len(bias), oblivious)
-    read_split = _split_reader(info, features)
     if oblivious:
-        splits = [[read_split(split) for split in tree.get("splits") or ()] for tree in trees]
+        splits = [[read_split(table, own) for own in tree.get("splits") or ()] for tree in trees]
         nodes = oblivious_nodes(splits, [tree["leaf_values"] for tree in trees], n_outputs)
     else:
-        nodes = nested_nodes(trees, read_split, n_outputs)
-    category_ptr, category_left = _category_tables(nodes, features)
-    missing_left = _missing_left(nodes, info, len(features)) | (category_ptr >= 0)
+        nodes = nested_nodes(trees, partial(read_split, table), n_outputs)
+    category_ptr, category_left = category_tables(nodes, features)
+    # CatBoost knows no missing categories; they are no code of the model, and so go left too.
+    missing_left = np.append(table.missing_left, True)[nodes.feature]
     loss, classes = _loss(document)
     link, notes = _link(loss)
     return TreeEnsemble(
@@ -302,107 +307,24 @@ def _ensemble(document: dict[str, Any]) -> TreeEnsemble:
             "oblivious" if oblivious else "non-symmetric",
             notes,
         ),
-        has_feature_names=named,
+        has_feature_names=table.named,
     )
-
-
-def _features(info: dict[str, Any]) -> tuple[tuple[FeatureSpec, ...], bool]:
-    """Return the features in the order of the table, and whether their names are the user's."""
-    numeric = info.get("float_features") or []
-    categorical = info.get("categorical_features") or []
-    others = (info.get("text_features") or []) + (info.get("embedding_features") or [])
-    entries = {int(entry["flat_feature_index"]): entry for entry in numeric + categorical + others}
-    by_hash = {int(entry["flat_feature_index"]) for entry in categorical}
-    n_features = max(entries, default=-1) + 1
-    names = [str(entries.get(j, {}).get("feature_id") or j) for j in range(n_features)]
-    # CatBoost names the columns of an array by their position.
-    named = any(name != str(j) for j, name in enumerate(names))
-    specs = []
-    for j in range(n_features):
-        name = names[j] if named else f"x{j}"
-        entry = entries.get(j, {})
-        if j in by_hash:
-            hashes = tuple(int(code) for code in entry.get("values") or ())
-            specs.append(
-                FeatureSpec(
-                    name,
-                    kind="categorical",
-                    categories=tuple(f"#{code}" for code in hashes),
-                    n_codes=len(hashes),
-                    numbers_are="labels",
-                    label_hashes=hashes,
-                )
-            )
-        else:
-            specs.append(FeatureSpec(name, has_missing=bool(entry.get("has_nans"))))
-    return tuple(specs), named
-
-
-def _split_reader(
-    info: dict[str, Any], features: Sequence[FeatureSpec]
-) -> Callable[[dict[str, Any]], Split]:
-    """Return the function that turns the JSON of a split into a `Split`."""
-    numeric, categorical = (
-        {entry["feature_index"]: entry["flat_feature_index"] for entry in info.get(kind) or ()}
-        for kind in ("float_features", "categorical_features")
-    )
-    codes = {
-        (j, code): position
-        for j, spec in enumerate(features)
-        for position, code in enumerate(spec.label_hashes or ())
-    }
-
-    def read_split(split: dict[str, Any]) -> Split:
-        kind = split["split_type"]
-        if kind == "FloatFeature":
-            return Split(numeric[split["float_feature_index"]], float(split["border"]), -1)
-        if kind == "OneHotFeature":
-            feature = categorical[split["cat_feature_index"]]
-            return Split(feature, np.nan, codes[feature, split["value"]])
-        raise UnsupportedModelError(
-            f"the model has splits of type {kind}, which test a statistic that CatBoost computes "
-            f"from several rows or from text, not the column itself. {_TRAIN_ONE_HOT}"
-        )
-
-    return read_split
-
-
-def _category_tables(
-    nodes: NodeTable, features: Sequence[FeatureSpec]
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
-    """Return the offset of each node's table, and the tables, one a feature and code."""
-    tables, offsets, end = [], np.zeros(len(features), dtype=np.int64), 0
-    for j, spec in enumerate(features):
-        offsets[j] = end
-        table = ~np.eye(spec.n_codes, spec.n_codes + 1, dtype=np.bool_)
-        tables.append(table.ravel())
-        end += table.size
-    widths = np.array([spec.n_codes + 1 for spec in features], dtype=np.int64)
-    pointers = np.full(len(nodes.feature), NUMERIC_NODE, dtype=np.int64)
-    at = np.flatnonzero(nodes.code >= 0)
-    tested = nodes.feature[at]
-    pointers[at] = offsets[tested] + nodes.code[at] * widths[tested]
-    return pointers, np.concatenate(tables) if tables else np.zeros(0, dtype=np.bool_)
-
-
-def _missing_left(nodes: NodeTable, info: dict[str, Any], n_features: int) -> npt.NDArray[np.bool_]:
-    # CatBoost knows no missing categories; they are no code of the model, and so go left too.
-    left = np.ones(n_features + 1, dtype=np.bool_)
-    for entry in info.get("float_features") or ():
-        left[entry["flat_feature_index"]] = not _MISSING_GOES_RIGHT[entry["nan_value_treatment"]]
-    return np.asarray(left[np.where(nodes.feature == LEAF, n_features, nodes.feature)])
 
 
 def _scale_and_bias(document: dict[str, Any]) -> tuple[float, npt.NDArray[np.float64]]:
     scale, bias = document.get("scale_and_bias") or (1.0, 0.0)
-    return float(scale), np.atleast_1d(np.asarray(bias, dtype=np.float64))
+    numbers = np.atleast_1d(np.asarray(bias))
+    if not isinstance(scale, int | float) or numbers.ndim != 1 or numbers.dtype.kind not in "if":
+        raise UnsupportedModelError("'scale_and_bias' of the CatBoost JSON are no numbers")
+    return float(scale), numbers.astype(np.float64)
 
 
 def _count_outputs(trees: Sequence[dict[str, Any]], n_biases: int, oblivious: bool) -> int:
     if not trees:
         return n_biases
     if oblivious:
-        return len(trees[0]["leaf_values"]) >> len(trees[0].get("splits") or ())
+        # A tree with no value for a leaf is refused with the others, as one of the wrong size.
+        return max(len(trees[0]["leaf_values"]) >> len(trees[0].get("splits") or ()), 1)
     node = trees[0]
     while "split" in node:
         node = node["left"]
@@ -415,7 +337,7 @@ def _loss(document: dict[str, Any]) -> tuple[str | None, tuple[str, ...]]:
     parameters, classes = info.get("params") or {}, info.get("class_params") or {}
     # Files of older versions hold these as text.
     parameters, classes = (
-        json.loads(part) if isinstance(part, str) else part for part in (parameters, classes)
+        read_json(part) if isinstance(part, str) else part for part in (parameters, classes)
     )
     loss = (parameters.get("loss_function") or {}).get("type")
     return loss, tuple(str(label) for label in classes.get("class_names") or ())

@@ -12,6 +12,8 @@ from treepurify.models.ensemble import LEAF
 
 __all__ = ["NodeTable", "Split", "nested_nodes", "oblivious_nodes"]
 
+# CatBoost grows 16; the work at a node grows with the tests above it.
+_MOST_LEVELS = 256
 # Directions that a node's ancestors leave open.
 _BOTH, _LEFT, _RIGHT = -1, 0, 1
 
@@ -99,13 +101,19 @@ def oblivious_nodes(
 def _leaf_values(
     values: Sequence[Sequence[float]], depth: int, n_outputs: int
 ) -> npt.NDArray[np.float64]:
-    expected = n_outputs << depth
-    if any(len(tree) != expected for tree in values):
+    if any(len(tree) >> depth != n_outputs or len(tree) != n_outputs << depth for tree in values):
         raise UnsupportedModelError(
-            f"a CatBoost tree of depth {depth} with {n_outputs} outputs must have {expected} leaf "
-            "values; the model is damaged or of an unknown layout"
+            f"a CatBoost tree of depth {depth} with {n_outputs} outputs must have "
+            f"{n_outputs} * 2**{depth} leaf values; the model is damaged or of an unknown layout"
         )
-    return np.array(values, dtype=np.float64).reshape(len(values), 1 << depth, n_outputs)
+    return _numbers(values).reshape(len(values), 1 << depth, n_outputs)
+
+
+def _numbers(values: Sequence[Sequence[float]]) -> npt.NDArray[np.float64]:
+    leaves = np.array(values)
+    if leaves.size and leaves.dtype.kind not in "if":
+        raise UnsupportedModelError("CatBoost leaf values are no numbers; the model is damaged")
+    return leaves.astype(np.float64)
 
 
 class _Tests(NamedTuple):
@@ -273,6 +281,10 @@ def nested_nodes(
                 values.append(_vector(node["value"], n_outputs))
                 continue
             values.append(no_value)
+            if len(path) == _MOST_LEVELS:
+                raise UnsupportedModelError(
+                    f"a CatBoost tree has more than {_MOST_LEVELS} levels; the model is damaged"
+                )
             pending.append((node["right"], position, _RIGHT, (*path, (test, True))))
             pending.append((node["left"], position, _LEFT, (*path, (test, False))))
         tree_ptr.append(len(tests))
@@ -283,7 +295,7 @@ def nested_nodes(
         *columns,
         left=both[:, 0].copy(),
         right=both[:, 1].copy(),
-        value=np.array(values, dtype=np.float64).reshape(-1, n_outputs),
+        value=_numbers(values).reshape(-1, n_outputs),
     )
 
 
