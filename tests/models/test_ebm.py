@@ -1,4 +1,6 @@
+import copy
 import json
+import tracemalloc
 import warnings
 
 import numpy as np
@@ -333,3 +335,96 @@ def test_damaged_models_and_documents():
     model.term_scores_[0] = model.term_scores_[0][:-1]
     with pytest.raises(UnsupportedModelError, match="shape"):
         reader.parse(model)
+
+
+@pytest.fixture(scope="module")
+def document():
+    X, y = data()
+    settings = {**SETTINGS, "interactions": [(0, 1)], "feature_types": NOMINAL}
+    model = fit(glassbox.ExplainableBoostingRegressor(**settings), X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return json.loads(json.dumps(model.to_jsonable()))
+
+
+def place(document, path):
+    for key in path:
+        document = document[key]
+    return document
+
+
+def is_numeric(feature):
+    return "cuts" in feature and len(feature["cuts"][0]) > 1
+
+
+@pytest.mark.parametrize(
+    ("path", "changed", "message"),
+    [
+        (["intercept"], [float("nan")], "finite"),
+        (["intercept"], ["+inf"], "finite"),
+        (["intercept"], [None], "no numbers"),
+        (["intercept"], [10**400], "no numbers|damaged"),
+        (["terms", 0, "term_features"], [], "no features"),
+        (["terms", 2, "bin_weights", 1], "nan", "not finite"),
+        (["terms", 2, "scores", 1], "nan", "not finite"),
+        (["terms", 2, "scores", 1], True, "shape|numbers|layout"),
+    ],
+)
+def test_numbers_that_are_not_finite(document, path, changed, message):
+    document = copy.deepcopy(document)
+    place(document["ebm"], path[:-1])[path[-1]] = changed
+    if changed is True:
+        document["ebm"]["terms"][2]["scores"] = [True, False]
+    with pytest.raises(UnsupportedModelError, match=message):
+        reader.parse_document(document)
+
+
+def test_names_cuts_and_labels_that_say_nothing(document):
+    numeric = next(j for j, f in enumerate(document["ebm"]["features"]) if is_numeric(f))
+    nominal = next(j for j, f in enumerate(document["ebm"]["features"]) if "categories" in f)
+
+    def changed(change):
+        copied = copy.deepcopy(document)
+        change(copied["ebm"])
+        return copied
+
+    def repeat_name(ebm):
+        ebm["features"][1]["name"] = ebm["features"][0]["name"]
+
+    def repeat_label(ebm):
+        labels = ebm["features"][nominal]["categories"][0]
+        labels[1] = labels[0]
+
+    def turn_cuts(ebm):
+        ebm["features"][numeric]["cuts"][0].reverse()
+
+    def name_twice(ebm):
+        ebm["terms"][-1]["term_features"][1] = ebm["terms"][-1]["term_features"][0]
+
+    for change, message in (
+        (repeat_name, "same name"),
+        (repeat_label, "two bins"),
+        (turn_cuts, "increase"),
+        (name_twice, "twice"),
+    ):
+        with pytest.raises(UnsupportedModelError, match=message):
+            reader.parse_document(changed(change))
+
+
+def test_a_pair_of_features_whose_labels_all_share_a_bin():
+    labels = [[f"label{i}" for i in range(20_000)]]
+    features = [
+        {"name": name, "type": "nominal", "categories": [labels], "cuts": []} for name in "ab"
+    ]
+    term = {"term_features": ["a", "b"], "scores": np.zeros((3, 3)).tolist()}
+    ebm = {
+        "features": features,
+        "terms": [term],
+        "intercept": [0.0],
+        "outputs": [{"link": "identity"}],
+    }
+    tracemalloc.start()
+    with pytest.raises(UnsupportedModelError, match="share a bin"):
+        reader.parse_document({"version": "1.0", "ebm": ebm})
+    assert tracemalloc.get_traced_memory()[1] < 1e8
+    tracemalloc.stop()

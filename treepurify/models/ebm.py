@@ -5,10 +5,12 @@ only to predict with a file.
 """
 
 import json
+import reprlib
 import sys
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from treepurify.errors import InvalidInputError, TreepurifyError, UnsupportedMod
 from treepurify.features import FeatureSpec
 from treepurify.links import Link, LinkName
 from treepurify.models.ensemble import ModelSource
+from treepurify.models.limits import check_cells
 from treepurify.models.tables import AdditiveTables, TableTerm
 
 __all__ = ["load_file", "parse", "parse_document", "raw_margin"]
@@ -148,9 +151,17 @@ def parse_document(document: dict[str, Any]) -> AdditiveTables:
         return _tables(_document_content(document))
     except TreepurifyError:
         raise
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+    except (
+        AttributeError,
+        LookupError,
+        OverflowError,
+        RecursionError,
+        TypeError,
+        ValueError,
+    ) as error:
         raise UnsupportedModelError(
-            f"this JSON document is no EBM, damaged, or of an unknown layout ({error!r})"
+            "this JSON document is no EBM, damaged, or of an unknown layout "
+            f"({reprlib.repr(error)})"
         ) from error
 
 
@@ -209,9 +220,12 @@ def _document_content(document: dict[str, Any]) -> _Content:
         raise UnsupportedModelError("an EBM with several outputs of different kinds is not read")
     output = inner["outputs"][0]
     names = [str(feature["name"]) for feature in inner["features"]]
+    position = {name: j for j, name in enumerate(names)}
+    if len(position) < len(names):
+        raise _damaged("two features have the same name, by which terms refer to them")
     terms = [
         _Term(
-            tuple(names.index(str(name)) for name in term["term_features"]),
+            tuple(position[str(name)] for name in term["term_features"]),
             _numbers(term["scores"]),
             _numbers(term["bin_weights"]) if "bin_weights" in term else None,
         )
@@ -230,22 +244,34 @@ def _document_content(document: dict[str, Any]) -> _Content:
 
 
 def _numbers(values: Any) -> npt.NDArray[np.float64]:
+    stored = np.asarray(values)
     # Interpret writes "nan", "+inf" and "-inf" as text.
-    return np.asarray(values).astype(np.float64)
+    if stored.size and stored.dtype.kind not in "ifU":
+        raise _damaged("a table holds no numbers")
+    return stored.astype(np.float64)
+
+
+def _damaged(what: str) -> UnsupportedModelError:
+    return UnsupportedModelError(f"the EBM is damaged: {what}. Save it again with to_json")
 
 
 def _document_bins(feature: dict[str, Any]) -> list[_Bins]:
     if feature["type"] not in _CATEGORICAL_TYPES:
         return [_numbers(cuts) for cuts in feature["cuts"]]
+    return [_document_labels(level) for level in feature["categories"]]
+
+
+def _document_labels(level: Sequence[Any]) -> dict[str, int]:
     # Labels that share a bin are grouped in a list of their own.
-    return [
-        {
-            str(label): position
-            for position, entry in enumerate(level, start=1)
-            for label in (entry if isinstance(entry, list) else [entry])
-        }
-        for level in feature["categories"]
+    labelled = [
+        (str(label), position)
+        for position, entry in enumerate(level, start=1)
+        for label in (entry if isinstance(entry, list) else [entry])
     ]
+    bins = dict(labelled)
+    if len(bins) < len(labelled):
+        raise _damaged("a label of a feature stands in two bins, or twice in one")
+    return bins
 
 
 def _tables(content: _Content) -> AdditiveTables:
@@ -269,9 +295,14 @@ def _tables(content: _Content) -> AdditiveTables:
         _labels(kind, levels) for kind, levels in zip(content.types, content.bins, strict=True)
     ]
     n_outputs = len(content.intercept)
+    _check_content(content)
     terms, dropped = [], set()
+    n_cells, n_stored = 0, 0
     for term in content.terms:
         axes = [_axis(content.bins[j], len(term.features), labels[j]) for j in term.features]
+        n_cells += prod(len(axis.take) for axis in axes) * n_outputs
+        n_stored += term.scores.size
+        check_cells(n_cells, n_stored)
         dropped |= _dropped_features(term, axes)
         terms.append(_table_term(term, axes, n_outputs))
     return AdditiveTables(
@@ -283,6 +314,23 @@ def _tables(content: _Content) -> AdditiveTables:
         source=_annotated(content, dropped),
         has_feature_names=named,
     )
+
+
+def _check_content(content: _Content) -> None:
+    if content.intercept.ndim != 1 or not np.all(np.isfinite(content.intercept)):
+        raise UnsupportedModelError(
+            f"the intercept of the EBM must be finite numbers, got {content.intercept}"
+        )
+    cuts = [level for levels in content.bins for level in levels if not isinstance(level, Mapping)]
+    if not all(_increase(np.asarray(level)) for level in cuts):
+        raise UnsupportedModelError("the cuts of a feature of the EBM do not increase")
+    if any(len(set(term.features)) < max(len(term.features), 1) for term in content.terms):
+        raise UnsupportedModelError("a term of the EBM has no features, or one of them twice")
+
+
+def _increase(cuts: npt.NDArray[np.float64]) -> bool:
+    # A single NaN increases nowhere either.
+    return cuts.ndim == 1 and not np.isnan(cuts).any() and bool(np.all(np.diff(cuts) > 0))
 
 
 def _labels(kind: str, levels: Sequence[_Bins]) -> tuple[str, ...] | None:
@@ -323,9 +371,9 @@ def _table_term(term: _Term, axes: Sequence[_Axis], n_outputs: int) -> TableTerm
     cells = np.ix_(*(axis.take for axis in axes))
     order = tuple(int(k) for k in np.argsort(term.features, kind="stable"))
     scores = term.scores.reshape(*sizes, n_outputs)[cells].transpose(*order, len(order))
-    if not np.all(np.isfinite(scores)):
+    if not np.all(np.isfinite(scores)) or not _is_finite(term.weights):
         raise UnsupportedModelError(
-            f"the term on features {term.features} has scores that are not finite"
+            f"the term on features {term.features} has scores or weights that are not finite"
         )
     weights = None
     if term.weights is not None:
@@ -340,6 +388,10 @@ def _table_term(term: _Term, axes: Sequence[_Axis], n_outputs: int) -> TableTerm
         scores=np.ascontiguousarray(scores),
         weights=weights,
     )
+
+
+def _is_finite(weights: npt.NDArray[np.float64] | None) -> bool:
+    return weights is None or bool(np.all(np.isfinite(weights)))
 
 
 def _dropped_features(term: _Term, axes: Sequence[_Axis]) -> set[int]:

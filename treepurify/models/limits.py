@@ -2,12 +2,14 @@
 
 from treepurify.errors import UnsupportedModelError
 
-__all__ = ["check_category_tables", "check_features", "check_outputs"]
+__all__ = ["check_category_tables", "check_cells", "check_features", "check_outputs"]
 
 # Wide enough for every model we know of, and read within a second.
 _MOST_UNNAMED_FEATURES = 1 << 17
 _MOST_OUTPUTS = 1 << 14
 _MOST_TABLE_BYTES = 1 << 27
+_MOST_CELLS = 1 << 23
+_MOST_CELLS_PER_NUMBER = 16
 
 
 def check_features(n_features: int, n_listed: int = 0) -> None:
@@ -74,4 +76,26 @@ def check_category_tables(n_entries: int) -> None:
             f"the categorical splits of the model need tables of {n_entries} entries, more than "
             f"{_MOST_TABLE_BYTES}: codes are too large for so many splits. Encode the categories "
             "as 0, 1, 2, ... before training, or join rare ones."
+        )
+
+
+def check_cells(n_cells: int, n_stored: int) -> None:
+    """Refuse tables of cells far larger than the numbers that they are filled from.
+
+    Parameters
+    ----------
+    n_cells : int
+        Number of cells of all tables.
+    n_stored : int
+        Number of values that the model stores for them.
+
+    Raises
+    ------
+    UnsupportedModelError
+        If there are too many; nothing was allocated.
+    """
+    if n_cells > max(_MOST_CELLS, _MOST_CELLS_PER_NUMBER * n_stored):
+        raise UnsupportedModelError(
+            f"the tables of the model have {n_cells} cells for {n_stored} stored values: too many "
+            "labels share a bin. Join rare labels before training, or leave interactions out."
         )
