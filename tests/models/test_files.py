@@ -248,3 +248,11 @@ def test_json_that_readers_do_not_agree_on(tmp_path, content, message):
     path.write_text(content)
     with pytest.raises(InvalidInputError, match=message):
         parse_file(path)
+
+
+def test_a_crash_of_catboost_does_not_end_the_process(tmp_path, data, monkeypatch):
+    path, _ = written_by("catboost cbm", data, tmp_path)
+    library = "treepurify.models.catboost_library"
+    monkeypatch.setattr(f"{library}._EXPORT_IN_CHILD", "import os; os.abort()")
+    with pytest.raises(InvalidInputError, match=r"CatBoost crashes on .*model\.cbm"):
+        parse_file(path)

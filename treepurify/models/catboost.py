@@ -5,7 +5,6 @@ CatBoost itself is needed only to export a trained model or to open a ``.cbm`` f
 
 import re
 import reprlib
-import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -25,11 +24,11 @@ from treepurify.errors import (
 )
 from treepurify.links import Link, LinkName
 from treepurify.models.catboost_features import (
-    TRAIN_ONE_HOT,
     category_tables,
     read_features,
     read_split,
 )
+from treepurify.models.catboost_library import cbm_as_json, export_json, load_file, raw_margin
 from treepurify.models.catboost_trees import nested_nodes, oblivious_nodes
 from treepurify.models.cuts import cut_at_most_single
 from treepurify.models.ensemble import VECTOR_LEAF, ModelSource, TreeEnsemble
@@ -102,18 +101,7 @@ def parse(model: Any) -> TreeEnsemble:
     """
     if not model.is_fitted():
         raise InvalidInputError(f"this {type(model).__name__} is not trained; call fit first")
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "model.json"
-        try:
-            model.save_model(str(path), format="json")
-        except Exception as error:
-            if type(error).__name__ != "CatBoostError":
-                raise
-            raise UnsupportedModelError(
-                f"CatBoost cannot export this model as JSON ({error}). {TRAIN_ONE_HOT}"
-            ) from error
-        document = read_json(path.read_text(encoding="utf-8"))
-    return parse_document(document)
+    return parse_document(read_json(export_json(model)))
 
 
 def parse_cbm(path: Path) -> TreeEnsemble:
@@ -140,57 +128,13 @@ def parse_cbm(path: Path) -> TreeEnsemble:
     if not Path(path).is_file():
         raise InvalidInputError(f"there is no file {str(path)!r}")
     try:
-        import catboost
+        import catboost  # noqa: F401
     except ImportError as error:
         raise MissingDependencyError(
             "a .cbm file is read through CatBoost, which is not installed: "
             "pip install 'treepurify[catboost]'. A model saved with format='json' needs none."
         ) from error
-    model = catboost.CatBoost()
-    try:
-        model.load_model(str(path))
-    except catboost.CatBoostError as error:
-        raise InvalidInputError(f"CatBoost cannot read {str(path)!r}: {error}") from error
-    return parse(model)
-
-
-def load_file(path: Path) -> Any:
-    """Load a ``.cbm`` or ``.json`` file with CatBoost itself, whatever its extension.
-
-    Raises
-    ------
-    ImportError
-        If CatBoost is not installed.
-    """
-    import catboost
-
-    with path.open("rb") as file:
-        is_binary = file.read(4) == b"CBM1"
-    model = catboost.CatBoost()
-    model.load_model(str(path), format="cbm" if is_binary else "json")
-    return model
-
-
-def raw_margin(model: Any, X: Any) -> npt.NDArray[np.float64]:
-    """Return CatBoost's own raw prediction (``RawFormulaVal``).
-
-    Parameters
-    ----------
-    model : catboost.CatBoost
-        A trained model.
-    X : array_like or table of shape (n_rows, n_features)
-        The rows; the columns of a table may be in any order.
-
-    Returns
-    -------
-    ndarray of float64, shape (n_rows, n_outputs)
-        On the margin scale.
-    """
-    names = list(model.feature_names_)
-    if hasattr(X, "columns") and set(names) == set(X.columns) and names != list(X.columns):
-        X = X[names]
-    margin = np.asarray(model.predict(X, prediction_type="RawFormulaVal"), dtype=np.float64)
-    return margin.reshape(len(margin), -1)
+    return parse_document(read_json(cbm_as_json(Path(path))))
 
 
 def parse_document(document: dict[str, Any]) -> TreeEnsemble:
