@@ -140,7 +140,7 @@ def change_structure(data: bytes, rng: np.random.Generator) -> bytes:
     """Change one place of a JSON document, and write it again."""
     try:
         document = json.loads(data)
-    except ValueError:
+    except (ValueError, RecursionError):
         return flip_bytes(data, rng)
     holder, key, set_holder = place(document, rng)
     kind = choose(["delete", "value", "value", "repeat", "other", "nest", "sequence"], rng)

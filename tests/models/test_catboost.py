@@ -491,7 +491,7 @@ def test_many_values_of_a_category_take_memory_only_where_they_are_tested():
     assert ensemble.category_left.sum() == 3 * 60_000
 
 
-@pytest.mark.parametrize("leaf", ["1.0", None, [1.0], float("nan"), 10**400])
+@pytest.mark.parametrize("leaf", ["1.0", None, True, [1.0], float("nan"), 10**400])
 def test_leaves_that_are_no_finite_numbers(exported, leaf):
     document = copy.deepcopy(exported)
     if "oblivious_trees" in document:
@@ -505,7 +505,10 @@ def test_leaves_that_are_no_finite_numbers(exported, leaf):
         reader.parse_document(document)
 
 
-@pytest.mark.parametrize("scale_and_bias", [["1", [0.0]], [1, ["0"]], [1, [[0.0]]], [1, [10**400]]])
+@pytest.mark.parametrize(
+    "scale_and_bias",
+    [["1", [0.0]], [1, ["0"]], [1, [[0.0]]], [1, [10**400]], [True, [0.0]], [2**63, [0.0]], False],
+)
 def test_a_scale_and_bias_that_are_no_numbers(exported, scale_and_bias):
     with pytest.raises(UnsupportedModelError, match=r"scale_and_bias|damaged"):
         reader.parse_document(exported | {"scale_and_bias": scale_and_bias})
@@ -525,3 +528,17 @@ def test_a_tree_deeper_than_catboost_grows():
     features = {"float_features": [info | {"nan_value_treatment": "AsIs"}]}
     with pytest.raises(UnsupportedModelError, match="levels"):
         reader.parse_document({"features_info": features, "trees": [node]})
+
+
+@pytest.mark.parametrize("changed", [{"class_to_label": [0, 1, 256]}, {"class_to_label": [0, 1.5]}])
+def test_outputs_of_classes_that_do_not_exist(exported, changed):
+    classes = {"class_names": ["a", "b", "c"], "class_to_label": [0, 1, 2]}
+    info = exported["model_info"]
+    reader.parse_document(exported | {"model_info": info | {"class_params": classes}})
+    with pytest.raises(UnsupportedModelError, match="unknown classes"):
+        reader.parse_document(exported | {"model_info": info | {"class_params": classes | changed}})
+
+
+def test_biases_that_do_not_fit_the_outputs(exported):
+    with pytest.raises(UnsupportedModelError, match="2 biases for 1 outputs"):
+        reader.parse_document(exported | {"scale_and_bias": [1, [0.5, 0.5]]})

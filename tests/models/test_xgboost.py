@@ -295,6 +295,8 @@ def test_children_stored_before_their_parents_are_read():
         tree[key] = [tree[key][old] for old in moved]
     for key in ("left_children", "right_children"):
         tree[key] = [-1 if tree[key][old] < 0 else moved[tree[key][old]] for old in moved]
+    no_parent, *parents = (tree["parents"][old] for old in moved)
+    tree["parents"] = [no_parent, *(moved[parent] for parent in parents)]
     np.testing.assert_array_equal(parse_document(document).margin(features()), expected)
 
 
@@ -632,6 +634,7 @@ def test_inconsistent_arrays_are_refused(categorical_document):
     [
         ("default_left", 2, "neither 0 nor 1"),
         ("default_left", -1, "neither 0 nor 1"),
+        ("parents", 0, "parents"),
         ("split_type", -1, "unknown kind of split -1"),
         ("categories_segments", 1, "category set"),
         ("categories_sizes", 2**62, "category set"),

@@ -220,6 +220,10 @@ def _ensemble(document: dict[str, Any]) -> TreeEnsemble:
     oblivious = "oblivious_trees" in document
     trees = document["oblivious_trees"] if oblivious else document["trees"]
     n_outputs = _count_outputs(trees, len(bias), oblivious)
+    if len(bias) != n_outputs and np.any(bias != 0):
+        raise UnsupportedModelError(
+            f"the CatBoost JSON has {len(bias)} biases for {n_outputs} outputs; it is damaged"
+        )
     if oblivious:
         splits = [[read_split(table, own) for own in tree.get("splits") or ()] for tree in trees]
         nodes = oblivious_nodes(splits, [tree["leaf_values"] for tree in trees], n_outputs)
@@ -256,9 +260,10 @@ def _ensemble(document: dict[str, Any]) -> TreeEnsemble:
 
 
 def _scale_and_bias(document: dict[str, Any]) -> tuple[float, npt.NDArray[np.float64]]:
-    scale, bias = document.get("scale_and_bias") or (1.0, 0.0)
+    scale, bias = document.get("scale_and_bias", (1.0, 0.0))
     numbers = np.atleast_1d(np.asarray(bias))
-    if not isinstance(scale, int | float) or numbers.ndim != 1 or numbers.dtype.kind not in "if":
+    are_numbers = np.asarray(scale).dtype.kind in "if" and numbers.dtype.kind in "if"
+    if not are_numbers or np.ndim(scale) != 0 or numbers.ndim != 1:
         raise UnsupportedModelError("'scale_and_bias' of the CatBoost JSON are no numbers")
     return float(scale), numbers.astype(np.float64)
 
@@ -284,7 +289,17 @@ def _loss(document: dict[str, Any]) -> tuple[str | None, tuple[str, ...]]:
         read_json(part) if isinstance(part, str) else part for part in (parameters, classes)
     )
     loss = (parameters.get("loss_function") or {}).get("type")
-    return loss, tuple(str(label) for label in classes.get("class_names") or ())
+    names = tuple(str(label) for label in classes.get("class_names") or ())
+    _check_classes(classes.get("class_to_label") or [], max(len(names), 2), classes)
+    return loss, names
+
+
+def _check_classes(numbers: list[Any], n_names: int, classes: dict[str, Any]) -> None:
+    """Refuse outputs that stand for classes that do not exist: CatBoost crashes on them."""
+    claimed = classes.get("classes_count", 0)
+    known = range(max(n_names, claimed))
+    if any(type(number) is not int or number not in known for number in numbers):
+        raise UnsupportedModelError("'class_to_label' of the CatBoost JSON names unknown classes")
 
 
 def _link(loss: str | None) -> tuple[Link, tuple[str, ...]]:

@@ -111,7 +111,9 @@ def _leaf_values(
 
 def _numbers(values: Sequence[Sequence[float]]) -> npt.NDArray[np.float64]:
     leaves = np.array(values)
-    if leaves.size and leaves.dtype.kind not in "if":
+    # Among other numbers, NumPy takes a truth value for one.
+    holds_bool = any(bool in set(map(type, own)) for own in values)
+    if leaves.size and (holds_bool or leaves.dtype.kind not in "if"):
         raise UnsupportedModelError("CatBoost leaf values are no numbers; the model is damaged")
     return leaves.astype(np.float64)
 

@@ -33,7 +33,10 @@ TREE_KEYS = (
     *_CATEGORY_KEYS,
     "base_weights",
     "leaf_weights",
+    "parents",
 )
+# What stands as the parent of a root: the largest int32, or -1 in trees of vector leaves.
+_NO_PARENT = (2**31 - 1, -1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,6 +119,7 @@ def read_nodes(
     _check_lengths(table)
     stored = _stored_nodes(table)
     order = _reachable(stored)
+    _check_parents(table, stored, order)
     position = np.full(len(stored.tree), -1, dtype=np.int32)
     position[order] = np.arange(len(order), dtype=np.int32)
     inner = ~stored.is_leaf[order]
@@ -164,9 +168,9 @@ def _check_lengths(table: ArrayTable) -> None:
     n_nodes = table.counts["left_children"]
     if np.any(n_nodes < 1):
         raise InvalidInputError("a tree has no nodes; the model is damaged")
-    for key in (*_NODE_KEYS, "split_type"):
+    for key in (*_NODE_KEYS, "split_type", "parents"):
         # Models older than categorical splits have no 'split_type'.
-        if key == "split_type" and not table.counts[key].any():
+        if key not in _NODE_KEYS and not table.counts[key].any():
             continue
         if not np.array_equal(table.counts[key], n_nodes):
             raise InvalidInputError(
@@ -210,6 +214,20 @@ def _reachable(stored: _StoredNodes) -> npt.NDArray[np.int64]:
         raise InvalidInputError("a node is the child of two nodes; the model is damaged")
     # Level by level, so a stable sort by tree keeps parents before their children.
     return reached[np.argsort(stored.tree[reached], kind="stable")]
+
+
+def _check_parents(table: ArrayTable, stored: _StoredNodes, order: npt.NDArray[np.int64]) -> None:
+    """Refuse nodes whose parent is another one: XGBoost walks down and up again."""
+    parent = _integers(table, "parents")
+    if parent.size == 0:
+        return
+    offset = stored.root[stored.tree]
+    inner = order[~stored.is_leaf[order]]
+    agree = np.isin(parent[stored.root], _NO_PARENT).all()
+    for child in (stored.left[inner], stored.right[inner]):
+        agree &= np.array_equal(parent[child], inner - offset[inner])
+    if not agree:
+        raise InvalidInputError("'parents' do not fit the children; the model is damaged")
 
 
 def _default_left(table: ArrayTable) -> npt.NDArray[np.bool_]:
