@@ -530,6 +530,21 @@ def test_a_tree_deeper_than_catboost_grows():
         reader.parse_document({"features_info": features, "trees": [node]})
 
 
+@pytest.mark.parametrize("damage", [-1, {}, {"value": [0.0, 1.0]}, {"split": {}}])
+def test_damage_where_no_row_can_reach(exported, damage):
+    if "trees" not in exported:
+        pytest.skip("an oblivious tree has no branches of its own")
+    document = copy.deepcopy(exported)
+    root = next(tree for tree in document["trees"] if "border" in tree["split"])
+    whole = copy.deepcopy(root["left"])
+    # The same test again: its right branch is closed.
+    root["left"] = {"split": root["split"], "left": whole, "right": whole}
+    reader.parse_document(document)
+    root["left"]["right"] = damage
+    with pytest.raises(UnsupportedModelError):
+        reader.parse_document(document)
+
+
 @pytest.mark.parametrize("changed", [{"class_to_label": [0, 1, 256]}, {"class_to_label": [0, 1.5]}])
 def test_outputs_of_classes_that_do_not_exist(exported, changed):
     classes = {"class_names": ["a", "b", "c"], "class_to_label": [0, 1, 2]}

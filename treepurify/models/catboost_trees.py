@@ -270,6 +270,7 @@ def nested_nodes(
     tree_ptr = [0]
     no_test, no_value = Split(LEAF, np.nan, -1), [0.0] * n_outputs
     for tree in trees:
+        _check_tree(tree, read_split, n_outputs)
         pending: list[tuple[Any, int, int, _Path]] = [(tree, LEAF, _LEFT, ())]
         while pending:
             node, parent, side, path = pending.pop()
@@ -299,6 +300,18 @@ def nested_nodes(
         right=both[:, 1].copy(),
         value=_numbers(values).reshape(-1, n_outputs),
     )
+
+
+def _check_tree(tree: Any, read_split: Callable[[Any], Split], n_outputs: int) -> None:
+    """Refuse a damaged tree, also where no row can reach: CatBoost itself reads all of it."""
+    pending = [tree]
+    while pending:
+        node = pending.pop()
+        if "split" in node:
+            read_split(node["split"])
+            pending += (node["left"], node["right"])
+        else:
+            _vector(node["value"], n_outputs)
 
 
 _Path = tuple[tuple[Split, bool], ...]
