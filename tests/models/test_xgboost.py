@@ -678,7 +678,7 @@ def test_a_large_code_of_many_splits_takes_no_memory(categorical_document):
     for tree in trees_of(document):
         tree["categories"] = [2**24 for _ in tree["categories"]]
     model = document["learner"]["gradient_booster"]["model"]
-    model["trees"] *= 20
+    model["trees"] = [tree | {"id": i} for i, tree in enumerate(model["trees"] * 20)]
     model["tree_info"] *= 20
     model["gbtree_model_param"]["num_trees"] = "40"
     tracemalloc.start()
@@ -735,3 +735,25 @@ def test_ubjson_cut_short_or_altered():
         altered[position] = rng.integers(256)
         with contextlib.suppress(InvalidInputError, UnsupportedModelError):
             parse_bytes(bytes(altered))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "name"),
+    [
+        (pair(b"id", b"i\x01"), pair(b"id", b"i\x02"), "id"),
+        (b"size_leaf_vectorSL" + (1).to_bytes(8, "big") + b"1", b"4", "size_leaf_vector"),
+        (b"num_nodesSL" + (1).to_bytes(8, "big") + b"3", b"5", "num_nodes"),
+        (b"num_nodesSL" + (1).to_bytes(8, "big") + b"3", b"x", "num_nodes"),
+    ],
+)
+def test_numbers_of_a_tree_that_do_not_fit_it(old, new, name):
+    booster = train(rounds=2, max_depth=1)
+    content = bytes(booster.save_raw("ubj"))
+    assert old in content
+    with pytest.raises(InvalidInputError, match=f"'{name}' does not fit"):
+        parse_bytes(content.replace(old, old[: -len(new)] + new))
+    document = document_of(booster)
+    tree = trees_of(document)[1]
+    (tree if name in tree else tree["tree_param"])[name] = "99"
+    with pytest.raises(InvalidInputError, match=f"'{name}' does not fit"):
+        parse_document(document)

@@ -4,6 +4,7 @@ import numpy as np
 from numba import njit
 
 OBJECT, OBJECT_END, ARRAY, STRING, TYPE, COUNT, LENGTH_64 = b"{}[S$#L"
+INT_8, UINT_8, INT_16, INT_32, DIGIT_0, DIGIT_9 = b"iUIl09"
 # More keys than an object of XGBoost has, those of objects in it counted too.
 MOST_KEYS = 64
 
@@ -38,6 +39,28 @@ def matching_key(data, at, length, guess, key_bytes, key_ptr):
 
 
 @njit(cache=True, nogil=True)
+def whole_number(data, at, end):
+    """The count that stands from `at` to `end`, as an integer or as text; -1 for anything else."""
+    kind = data[at]
+    number = np.int64(0)
+    if kind == STRING:
+        if end - at - 10 < 1 or end - at - 10 > 18:
+            return -1
+        for i in range(at + 10, end):
+            if data[i] < DIGIT_0 or data[i] > DIGIT_9:
+                return -1
+            number = 10 * number + np.int64(data[i] - DIGIT_0)
+        return number
+    if kind in (INT_8, UINT_8, INT_16, INT_32, LENGTH_64):
+        if kind != UINT_8 and data[at + 1] > 127:
+            return -1
+        for i in range(at + 1, end):
+            number = (number << 8) | np.int64(data[i])
+        return number
+    return -1
+
+
+@njit(cache=True, nogil=True)
 def is_repeated(data, at, length, depth, key_at, key_length, key_depth, n_known):
     """Whether a key stands among the known ones of the same depth."""
     for known in range(n_known):
@@ -54,13 +77,16 @@ def is_repeated(data, at, length, depth, key_at, key_length, key_depth, n_known)
 
 
 @njit(cache=True, nogil=True)
-def typed_array_spans(data, at, item_size, key_bytes, key_ptr, marker, start, count):
+def typed_array_spans(
+    data, at, item_size, key_bytes, key_ptr, marker, start, count, name_bytes, name_ptr, numbers
+):
     """Walk ``len(marker)`` objects from byte `at`; note the typed arrays of the wanted keys.
 
     ``item_size[marker]`` is the size of a number, 0 elsewhere. Fills `marker`, `start` and
     `count` of shape (objects, keys) and returns the first byte after the last object, or -1
     where the objects hold anything but numbers, texts, objects and typed arrays of numbers,
-    have many keys, or repeat one.
+    have many keys, or repeat one. Fills `numbers` of shape (objects, names) with the counts
+    under the wanted names, in an object or in those within it.
     """
     seen_at = np.empty(MOST_KEYS, dtype=np.int64)
     seen_length = np.empty(MOST_KEYS, dtype=np.int64)
@@ -92,6 +118,7 @@ def typed_array_spans(data, at, item_size, key_bytes, key_ptr, marker, start, co
             seen_at[n_seen], seen_length[n_seen], seen_depth[n_seen] = key_at, length, depth
             n_seen += 1
             kind = data[at]
+            value_at = at
             if kind == OBJECT:
                 depth += 1
                 at += 1
@@ -121,6 +148,9 @@ def typed_array_spans(data, at, item_size, key_bytes, key_ptr, marker, start, co
                 return -1
             if at > len(data):
                 return -1
+            name = matching_key(data, key_at, value_at - key_at, 0, name_bytes, name_ptr)
+            if name >= 0:
+                numbers[row, name] = whole_number(data, value_at, at)
     return at
 
 

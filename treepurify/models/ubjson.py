@@ -1,5 +1,6 @@
 """Read UBJSON, the binary form of JSON that XGBoost writes; typed arrays become NumPy arrays."""
 
+import re
 import reprlib
 import struct
 from collections.abc import Mapping, Sequence
@@ -13,7 +14,7 @@ import numpy.typing as npt
 from treepurify._kernels.ubjson import gather_bytes, typed_array_spans
 from treepurify.errors import InvalidInputError
 
-__all__ = ["ArrayTable", "join_arrays", "read_ubjson"]
+__all__ = ["ABSENT", "ArrayTable", "join_arrays", "read_ubjson"]
 
 _OBJECT, _OBJECT_END, _ARRAY, _ARRAY_END, _STRING, _TYPE, _COUNT = b"{}[]S$#"
 _SCALARS = {
@@ -30,6 +31,8 @@ _ARRAY_TYPES = {code: np.dtype(packed.format) for code, packed in _SCALARS.items
 # A tree of XGBoost is longer than this many bytes, whatever it holds: tables of shorter objects
 # could be many times as large as the file.
 _LEAST_OBJECT = 200
+ABSENT = -2
+_DIGITS = re.compile("[0-9]{1,18}")
 _ITEM_SIZE = np.array([_ARRAY_TYPES[c].itemsize if c in _ARRAY_TYPES else 0 for c in range(256)])
 
 
@@ -45,21 +48,28 @@ class ArrayTable:
         The arrays under a key, one object after the other.
     counts : dict of str to ndarray of int64, shape (n_objects,)
         Number of entries of each object; 0 where an object has no such key.
+    numbers : dict of str to ndarray of int64, shape (n_objects,)
+        A count of each object; -1 where it is none, `ABSENT` where the object has no such key.
     """
 
     n_objects: int
     values: dict[str, npt.NDArray[Any]]
     counts: dict[str, npt.NDArray[np.int64]]
+    numbers: dict[str, npt.NDArray[np.int64]]
 
 
 @dataclass(frozen=True)
 class _Document:
     data: bytes | bytearray
     tables: Mapping[str, Sequence[str]]
+    numbers: Sequence[str]
 
 
 def read_ubjson(
-    data: bytes | bytearray, *, tables: Mapping[str, Sequence[str]] | None = None
+    data: bytes | bytearray,
+    *,
+    tables: Mapping[str, Sequence[str]] | None = None,
+    numbers: Sequence[str] = (),
 ) -> dict[str, Any]:
     r"""Decode a UBJSON document.
 
@@ -71,6 +81,8 @@ def read_ubjson(
         A list of objects that stands under one of these keys is read as an `ArrayTable` of
         the typed arrays named in the value, which takes no Python step per object. Objects
         that nest lists are still returned as a list.
+    numbers : sequence of str
+        Names of counts to read of each such object.
 
     Returns
     -------
@@ -88,7 +100,7 @@ def read_ubjson(
     {'a': array([3, 4], dtype=int8)}
     """
     try:
-        value, end = _read_value(_Document(data, tables or {}), 0, "")
+        value, end = _read_value(_Document(data, tables or {}, numbers), 0, "")
     except (IndexError, struct.error, UnicodeDecodeError, RecursionError):
         raise InvalidInputError("the UBJSON document is cut short or damaged") from None
     if not isinstance(value, dict):
@@ -101,7 +113,9 @@ def read_ubjson(
     return value
 
 
-def join_arrays(objects: Sequence[Any], keys: Sequence[str]) -> ArrayTable:
+def join_arrays(
+    objects: Sequence[Any], keys: Sequence[str], numbers: Sequence[str] = ()
+) -> ArrayTable:
     """Join the arrays of decoded objects key by key.
 
     Parameters
@@ -110,6 +124,8 @@ def join_arrays(objects: Sequence[Any], keys: Sequence[str]) -> ArrayTable:
         Objects whose values under `keys` are flat lists or one-dimensional arrays of numbers.
     keys : sequence of str
         The keys to join.
+    numbers : sequence of str
+        Names of counts to read, in an object or in those within it.
 
     Returns
     -------
@@ -134,7 +150,22 @@ def join_arrays(objects: Sequence[Any], keys: Sequence[str]) -> ArrayTable:
         if joined is None or joined.ndim != 1 or joined.dtype.kind not in "biuf":
             raise InvalidInputError(f"{key!r} does not hold lists of numbers; the file is damaged")
         values[key] = joined
-    return ArrayTable(len(objects), values, counts)
+    return ArrayTable(
+        len(objects), values, counts, {name: _counts(objects, name) for name in numbers}
+    )
+
+
+def _counts(objects: Sequence[Any], name: str) -> npt.NDArray[np.int64]:
+    return np.array([_count_in(entry, name) for entry in objects], dtype=np.int64)
+
+
+def _count_in(entry: Mapping[str, Any], name: str) -> int:
+    inner = (value for value in entry.values() if isinstance(value, dict))
+    found = [holder[name] for holder in (entry, *inner) if name in holder]
+    if not found:
+        return ABSENT
+    text = str(found[0]) if type(found[0]) in (int, str) else ""
+    return int(text) if _DIGITS.fullmatch(text) else -1
 
 
 def _read_value(document: _Document, at: int, key: str) -> tuple[Any, int]:
@@ -190,7 +221,7 @@ def _read_array(document: _Document, at: int, key: str) -> tuple[Any, int]:
     if data[at] == _COUNT:
         count, at = _read_length(data, at + 1)
         if key in document.tables and count > 0:
-            table, after = _read_table(data, at, count, document.tables[key])
+            table, after = _read_table(data, at, count, document.tables[key], document.numbers)
             if table is not None:
                 return table, after
     else:
@@ -217,12 +248,13 @@ def _read_typed_array(data: bytes | bytearray, at: int) -> tuple[npt.NDArray[Any
 
 
 def _read_table(
-    data: bytes | bytearray, at: int, n_objects: int, keys: Sequence[str]
+    data: bytes | bytearray, at: int, n_objects: int, keys: Sequence[str], numbers: Sequence[str]
 ) -> tuple[ArrayTable | None, int]:
     if n_objects > (len(data) - at) // _LEAST_OBJECT:
         return None, at
     content = np.frombuffer(data, dtype=np.uint8)
-    names = [key.encode() for key in keys]
+    keys_packed, numbers_packed = _packed(keys), _packed(numbers)
+    read = np.full((n_objects, len(numbers)), ABSENT, dtype=np.int64)
     marker = np.zeros((n_objects, len(keys)), dtype=np.uint8)
     start = np.zeros((n_objects, len(keys)), dtype=np.int64)
     count = np.zeros((n_objects, len(keys)), dtype=np.int64)
@@ -230,11 +262,12 @@ def _read_table(
         content,
         at,
         _ITEM_SIZE,
-        np.frombuffer(b"".join(names), dtype=np.uint8),
-        np.cumsum([0, *map(len, names)]),
+        *keys_packed,
         marker,
         start,
         count,
+        *numbers_packed,
+        read,
     )
     markers = [set(np.unique(marker[:, column])) - {0} for column in range(len(keys))]
     if after < 0 or any(len(kinds) > 1 for kinds in markers):
@@ -246,4 +279,13 @@ def _read_table(
         n_bytes = count[:, column] * dtype.itemsize
         gather_bytes(content, start[:, column], n_bytes, joined.view(np.uint8))
         values[key] = joined
-    return ArrayTable(n_objects, values, {k: count[:, i] for i, k in enumerate(keys)}), after
+    counts = {key: count[:, i] for i, key in enumerate(keys)}
+    by_name = {name: read[:, i] for i, name in enumerate(numbers)}
+    return ArrayTable(n_objects, values, counts, by_name), after
+
+
+def _packed(names: Sequence[str]) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+    """Return the bytes of all names and where each begins."""
+    encoded = [name.encode() for name in names]
+    content = np.frombuffer(b"".join(encoded), dtype=np.uint8)
+    return content, np.cumsum([0, *map(len, encoded)])

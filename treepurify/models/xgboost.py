@@ -21,7 +21,7 @@ from treepurify.models.xgboost_fields import (
     texts,
 )
 from treepurify.models.xgboost_library import load_file, raw_margin
-from treepurify.models.xgboost_nodes import TREE_KEYS, XgboostNodes, read_nodes
+from treepurify.models.xgboost_nodes import TREE_KEYS, TREE_NUMBERS, XgboostNodes, read_nodes
 from treepurify.models.xgboost_objectives import Objective, base_margin, find_objective
 
 __all__ = ["load_file", "parse", "parse_bytes", "parse_document", "raw_margin"]
@@ -67,7 +67,7 @@ def parse(model: Any) -> TreeEnsemble:
             f"the {type(model).__name__} cannot be read; is it trained? XGBoost says: "
             f"{str(error).splitlines()[0]}"
         ) from error
-    document = read_ubjson(data, tables={"trees": TREE_KEYS})
+    document = read_ubjson(data, tables={"trees": TREE_KEYS}, numbers=TREE_NUMBERS)
     if not wrapped:
         return parse_document(document)
     ensemble = parse_document(document, best_iteration_only=True)
@@ -76,7 +76,7 @@ def parse(model: Any) -> TreeEnsemble:
 
 def parse_bytes(data: bytes) -> TreeEnsemble:
     """Parse the content of a ``.ubj`` file; see `parse_document`."""
-    return parse_document(read_ubjson(data, tables={"trees": TREE_KEYS}))
+    return parse_document(read_ubjson(data, tables={"trees": TREE_KEYS}, numbers=TREE_NUMBERS))
 
 
 def parse_document(document: dict[str, Any], *, best_iteration_only: bool = False) -> TreeEnsemble:
@@ -190,7 +190,7 @@ def _tree_table(model: dict[str, Any]) -> ArrayTable:
         trees = []
     if not isinstance(trees, list):
         raise InvalidInputError("not a whole XGBoost model: 'trees' is not a list")
-    return join_arrays(trees, TREE_KEYS)
+    return join_arrays(trees, TREE_KEYS, TREE_NUMBERS)
 
 
 def _check_n_trees(model: dict[str, Any], n_trees: int) -> None:

@@ -11,10 +11,10 @@ from treepurify.errors import InvalidInputError, UnsupportedModelError
 from treepurify.models.cuts import cut_below_single
 from treepurify.models.ensemble import LEAF, NUMERIC_NODE
 from treepurify.models.limits import check_category_tables
-from treepurify.models.ubjson import ArrayTable
+from treepurify.models.ubjson import ABSENT, ArrayTable
 from treepurify.models.xgboost_fields import singles
 
-__all__ = ["TREE_KEYS", "XgboostNodes", "read_nodes"]
+__all__ = ["TREE_KEYS", "TREE_NUMBERS", "XgboostNodes", "read_nodes"]
 
 # XGBoost's own limit: codes pass through single precision.
 _MOST_CODES = 2**24
@@ -35,6 +35,7 @@ TREE_KEYS = (
     "leaf_weights",
     "parents",
 )
+TREE_NUMBERS = ("id", "num_nodes", "size_leaf_vector")
 # What stands as the parent of a root: the largest int32, or -1 in trees of vector leaves.
 _NO_PARENT = (2**31 - 1, -1)
 
@@ -117,6 +118,7 @@ def read_nodes(
         If a feature is split both by code and by cut.
     """
     _check_lengths(table)
+    _check_numbers(table, n_outputs)
     stored = _stored_nodes(table)
     order = _reachable(stored)
     _check_parents(table, stored, order)
@@ -179,6 +181,22 @@ def _check_lengths(table: ArrayTable) -> None:
     for key in _CATEGORY_KEYS[1:]:
         if not np.array_equal(table.counts[key], table.counts["categories_nodes"]):
             raise InvalidInputError(f"{key!r} and 'categories_nodes' differ in length")
+
+
+def _check_numbers(table: ArrayTable, n_outputs: int) -> None:
+    """Refuse what XGBoost itself goes by where it disagrees with the arrays."""
+    expected = {
+        "id": (np.arange(table.n_objects),),
+        "num_nodes": (table.counts["left_children"],),
+        "size_leaf_vector": (0, 1, n_outputs),
+    }
+    for name, allowed in expected.items():
+        found = table.numbers[name]
+        agree = found == ABSENT
+        for value in allowed:
+            agree |= found == value
+        if not agree.all():
+            raise InvalidInputError(f"{name!r} does not fit the trees; the model is damaged")
 
 
 def _stored_nodes(table: ArrayTable) -> _StoredNodes:
