@@ -286,7 +286,7 @@ def test_wrong_number_of_features(numeric):
         pair(numeric, "a")
     with pytest.raises(KeyError, match="no feature 'z'"):
         main_effect(numeric, "z")
-    with pytest.raises(tp.InvalidInputError, match="top must be at least 1"):
+    with pytest.raises(tp.InvalidInputError, match="top must be a whole number of at least 1"):
         importance(numeric, top=0)
 
 

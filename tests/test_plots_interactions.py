@@ -106,7 +106,7 @@ def test_one_output_of_several(X):
 def test_wrong_requests_for_statistics(statistics):
     with pytest.raises(tp.InvalidInputError, match="of must be one of"):
         plots.h_statistics(statistics, of="terms")
-    with pytest.raises(tp.InvalidInputError, match="top must be at least 1"):
+    with pytest.raises(tp.InvalidInputError, match="top must be a whole number of at least 1"):
         plots.h_statistics(statistics, top=0)
     with pytest.raises(tp.InvalidInputError, match="have no triples"):
         plots.h_statistics(statistics, of="triples")
@@ -179,5 +179,5 @@ def test_wrong_requests_for_groups(X):
         plots.dendrogram(other)
     with pytest.raises(tp.InvalidInputError, match="threshold must be a share"):
         plots.dendrogram(strengths(), threshold=2.0)
-    with pytest.raises(tp.InvalidInputError, match="top must be at least 2"):
+    with pytest.raises(tp.InvalidInputError, match="top must be a whole number of at least 2"):
         plots.dendrogram(strengths(), top=1)

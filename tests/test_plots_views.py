@@ -104,7 +104,7 @@ def test_one_row_is_one_row(d, X):
     for draw in (plots.waterfall, plots.force):
         with pytest.raises(tp.InvalidInputError, match="shows one row, got 2"):
             draw(d, X.iloc[:2])
-        with pytest.raises(tp.InvalidInputError, match="top must be at least 1"):
+        with pytest.raises(tp.InvalidInputError, match="top must be a whole number of at least 1"):
             draw(d, X.iloc[:1], top=0)
     with pytest.raises(tp.InvalidInputError, match='parts must be "terms" or "shapley"'):
         plots.waterfall(d, X.iloc[:1], parts="features")

@@ -32,6 +32,7 @@ from treepurify.errors import (
     SavedFileError,
     SupportWarning,
     TreepurifyError,
+    UnknownComponentError,
     UnsupportedModelError,
 )
 from treepurify.models.parse import parse_model
@@ -88,6 +89,7 @@ __all__ = [
     "TreeProjection",
     "TreepurifyError",
     "Uniform",
+    "UnknownComponentError",
     "UnsupportedModelError",
     "Weighting",
     "__version__",

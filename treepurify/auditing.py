@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify.analysis.audit import Audit, Evidence, audit_decompositions
+from treepurify.arguments import check_number, check_whole, read_names, read_weights
 from treepurify.budget import DEFAULT_BUDGET
 from treepurify.decomposition import Decomposition
-from treepurify.engines.options import check_whole, read_weights
 from treepurify.engines.tree import purify
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
@@ -101,12 +101,14 @@ def audit(
     """
     check_whole("n_bootstrap", n_bootstrap, 0)
     check_whole("seed", seed, 0)
+    check_number("threshold", threshold, least=0)
     if X is None:
         raise InvalidInputError("an audit needs the rows that stand for the distribution: pass X")
-    sample_weight = read_weights(sample_weight)
+    if sample_weight is not None:
+        sample_weight = read_weights(sample_weight)
     parsed = parse_model(model)
     report = progress_report(progress)
-    wanted = _OTHER_MEASURES if measures is None else tuple(measures)
+    wanted = _OTHER_MEASURES if measures is None else tuple(read_names("measures", measures))
     steps = 1 + len(wanted) + n_bootstrap
 
     def purified(step: int, rows: Any, weights: str, row_weights: Any) -> Decomposition:

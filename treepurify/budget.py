@@ -1,8 +1,9 @@
 """Refuse large allocations before they are made."""
 
+from treepurify.arguments import brief, check_number
 from treepurify.errors import InvalidInputError, MemoryBudgetError
 
-__all__ = ["DEFAULT_BUDGET", "check_budget"]
+__all__ = ["DEFAULT_BUDGET", "check_budget", "check_memory_budget"]
 
 DEFAULT_BUDGET = 1 << 30
 """Bytes that the tables of one decomposition may take unless the caller says otherwise."""
@@ -22,19 +23,23 @@ def check_budget(n_bytes: int, budget: int, what: str, advice: str) -> None:
     advice : str
         What the caller can do about it.
     """
-    try:
-        is_positive = budget > 0
-    except TypeError:
-        is_positive = False
-    if not is_positive:
-        raise InvalidInputError(
-            f"memory_budget must be a positive number of bytes, such as 2 << 30, got {budget!r}"
-        )
+    check_memory_budget(budget)
     if n_bytes > budget:
         raise MemoryBudgetError(
             f"{what} would take {_size(n_bytes)}, more than the memory budget of {_size(budget)}. "
             f"{advice}"
         )
+
+
+def check_memory_budget(budget: int) -> None:
+    """Raise `InvalidInputError` unless a memory budget is a positive number of bytes."""
+    try:
+        check_number("memory_budget", budget, least=0, open_ends=True)
+    except InvalidInputError:
+        raise InvalidInputError(
+            "memory_budget must be a positive number of bytes, such as 2 << 30, "
+            f"got {brief(budget)}"
+        ) from None
 
 
 def _size(n_bytes: int) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from treepurify.arguments import check_table, read_matrix, read_numbers
 from treepurify.category_hash import category_hash
 from treepurify.errors import InvalidInputError
 from treepurify.features import FeatureSpec
@@ -93,6 +94,7 @@ def read_columns(
     specs = tuple(features)
     if isinstance(X, Columns):
         return X
+    check_table(X)
     if isinstance(X, np.ndarray) or not _is_table(X):
         return _read_array(X, specs, only)
     names = table_names(X) or []
@@ -137,6 +139,7 @@ def table_names(X: Any) -> list[str] | None:
     """Return the column names of a table, or None for an array."""
     if isinstance(X, Columns):
         return [spec.name for spec in X.features]
+    check_table(X)
     if isinstance(X, np.ndarray) or not _is_table(X):
         return None
     return [str(label) for label in _table_labels(X)]
@@ -162,8 +165,6 @@ def _is_table(X: Any) -> bool:
 def _table_labels(X: Any) -> list[Any]:
     if hasattr(X, "column_names"):
         return list(X.column_names)
-    if getattr(X, "ndim", 2) != 2:
-        raise InvalidInputError("expected a table with rows and columns, got a single column")
     return list(X.columns)
 
 
@@ -223,13 +224,7 @@ def _read_each(
 
 
 def _read_array(X: Any, specs: tuple[FeatureSpec, ...], only: Collection[int] | None) -> Columns:
-    if hasattr(X, "toarray"):
-        raise InvalidInputError("sparse matrices are not read; pass X.toarray() or a table")
-    array = np.asarray(X)
-    if array.ndim != 2:
-        raise InvalidInputError(
-            f"expected a two-dimensional array (rows, features), got shape {array.shape}"
-        )
+    array = read_matrix(X)
     _check_count(array.shape[1], specs)
     return _read_each(specs, array.shape[0], lambda j: array[:, j], only)
 
@@ -289,7 +284,7 @@ def _numbers_of_objects(
         if not isinstance(value, Number | np.bool_) or isinstance(value, complex):
             raise _not_numeric(spec, f"the value {value!r}")
     values = np.full(len(column), np.nan)
-    values[~missing] = present.astype(np.float64)
+    values[~missing] = read_numbers(f"the column of feature {spec.name!r}", present)
     return values
 
 

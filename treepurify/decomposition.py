@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from treepurify.arguments import brief, check_choice, read_features
 from treepurify.budget import DEFAULT_BUDGET, check_budget
 from treepurify.certificate import Certificate
 from treepurify.columns import Columns
@@ -22,7 +23,7 @@ from treepurify.components import (
     evaluate_each,
     is_difference,
 )
-from treepurify.errors import InvalidInputError
+from treepurify.errors import InvalidInputError, UnknownComponentError
 from treepurify.frozen import FrozenMapping
 from treepurify.grids.grid import EncodedRows, Subset
 from treepurify.links import Link
@@ -131,11 +132,17 @@ class Decomposition:
 
     def term_name(self, subset: Subset) -> str:
         """Return the name of a component, such as ``"age & hours"``."""
-        return " & ".join(self.inputs.features[j].name for j in subset)
+        features = self.inputs.features
+        if not isinstance(subset, tuple) or not set(subset) <= set(range(len(features))):
+            raise UnknownComponentError(
+                f"term_name takes positions of features from 0 to {len(features) - 1}, such as "
+                f"(0, 1), got {brief(subset)}"
+            )
+        return " & ".join(features[j].name for j in subset)
 
     def __getitem__(self, key: str | int | tuple[str | int, ...]) -> Component:
         """Return the component of one feature or of several, by name or position."""
-        subset = self._subset(key)
+        subset = read_features(key, self.feature_names)
         if subset not in self.components:
             part = None if self.remainder is None else self.remainder.component(subset)
             if part is not None:
@@ -144,7 +151,7 @@ class Decomposition:
             more = " ..." if len(self.components) > 12 else ""
             kept = max(map(len, self.components), default=0)
             where = f"; effects of more than {kept} features are together in d.remainder"
-            raise KeyError(
+            raise UnknownComponentError(
                 f"no component {self.term_name(subset)!r}; the model has {known}{more}"
                 f"{where if self.remainder is not None and len(subset) > kept else ''}"
             )
@@ -161,7 +168,7 @@ class Decomposition:
     def __contains__(self, key: object) -> bool:
         """Return whether there is a component of these features."""
         try:
-            return self._subset(key) in self.components  # type: ignore[arg-type]
+            return read_features(key, self.feature_names) in self.components
         except (KeyError, TypeError):
             return False
 
@@ -180,8 +187,7 @@ class Decomposition:
         ndarray of float64, shape (n_rows,) or (n_rows, n_outputs)
             One-dimensional for one output.
         """
-        if scale not in ("margin", "response"):
-            raise InvalidInputError(f'scale must be "margin" or "response", got {scale!r}')
+        check_choice("scale", scale, ("margin", "response"))
         margin = self.evaluate(X)
         values = self.link.inverse(margin) if scale == "response" else margin
         return values[:, 0] if self.n_outputs == 1 else values
@@ -240,7 +246,9 @@ class Decomposition:
         if self.n_outputs > 1:
             both = [self.output_names, names]
             labels = pd.MultiIndex.from_product(both, names=["output", "term"])
-        return pd.DataFrame(table.reshape(-1, columns.n_rows).T, columns=labels, index=index)
+        return pd.DataFrame(
+            table.reshape(prod(shape[:2]), columns.n_rows).T, columns=labels, index=index
+        )
 
     def importance(self) -> "pd.DataFrame":
         """Return how much each component matters, the largest variance first.
@@ -293,7 +301,7 @@ class Decomposition:
 
         if key is None:
             return decomposition_frame(self)
-        return component_frame(self, self._subset(key))
+        return component_frame(self, read_features(key, self.feature_names))
 
     def r_squared(self, X: Any) -> Array:
         """Return the share of the margin's variance on `X` that the components explain.
@@ -309,9 +317,11 @@ class Decomposition:
             One minus the mean square of the remainder over the variance of the margin; one
             where there is no remainder.
         """
+        columns = self.inputs.columns(X)
+        if columns.n_rows == 0:
+            raise InvalidInputError("X has no rows; pass the rows whose variance is explained")
         if self.remainder is None:
             return np.ones(self.n_outputs)
-        columns = self.inputs.columns(X)
         total = np.tile(self.intercept, (columns.n_rows, 1))
         rest = np.zeros_like(total)
         for rest in self._evaluate_all(columns):  # the last one is the remainder
@@ -407,25 +417,6 @@ class Decomposition:
         from treepurify.tables import html_summary
 
         return html_summary(self)
-
-    def _subset(self, key: str | int | tuple[str | int, ...]) -> Subset:
-        parts = key if isinstance(key, tuple) else (key,)
-        names = self.feature_names
-        positions = []
-        for part in parts:
-            if isinstance(part, str):
-                if part not in names:
-                    raise KeyError(f"no feature {part!r}; features are {', '.join(names[:20])}")
-                positions.append(names.index(part))
-                continue
-            if isinstance(part, bool) or not isinstance(part, int | np.integer):
-                raise KeyError(f"features are named or given by position, got {part!r}")
-            if not 0 <= part < len(names):
-                raise KeyError(f"no feature at position {part}; there are {len(names)}")
-            positions.append(int(part))
-        if len(set(positions)) < len(positions):
-            raise KeyError(f"each feature may be named once, got {key!r}")
-        return tuple(sorted(positions))
 
     def _evaluate_all(self, columns: Columns) -> Iterator[Array]:
         rest = self.remainder

@@ -9,6 +9,7 @@ __all__ = [
     "SavedFileError",
     "SupportWarning",
     "TreepurifyError",
+    "UnknownComponentError",
     "UnsupportedModelError",
 ]
 
@@ -23,6 +24,13 @@ class InvalidInputError(TreepurifyError, ValueError):
 
 class UnsupportedModelError(TreepurifyError, ValueError):
     """A model, or a part of one, that cannot be decomposed exactly."""
+
+
+class UnknownComponentError(TreepurifyError, KeyError):
+    """A feature, or an effect of features, that a decomposition does not have."""
+
+    # A KeyError prints its message as a key: in quotes, and on one line.
+    __str__ = Exception.__str__
 
 
 class ModelMismatchError(TreepurifyError, RuntimeError):

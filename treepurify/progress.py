@@ -4,6 +4,8 @@ import sys
 import time
 from collections.abc import Callable
 
+from treepurify.arguments import check_flag
+
 __all__ = ["ProgressReport", "progress_report"]
 
 ProgressReport = Callable[[str, int, int], None]
@@ -14,6 +16,7 @@ _SECONDS_BETWEEN = 0.5
 
 def progress_report(show: bool) -> ProgressReport:
     """Return a function that reports ``(what, done, total)``; silent for the first second."""
+    check_flag("progress", show)
     return _Reporter().report if show else _silent
 
 

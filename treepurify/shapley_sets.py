@@ -6,6 +6,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
+from treepurify.arguments import check_choice, check_number, check_result, check_whole, read_numbers
 from treepurify.budget import DEFAULT_BUDGET, check_budget
 from treepurify.columns import Columns
 from treepurify.engines.indices import interaction_indices
@@ -136,6 +137,7 @@ def shapley_sets(
     array([1., 2.])
     """
     sampling = Sampling() if sampling is None else sampling
+    check_result("sampling", sampling, Sampling, "treepurify.Sampling(...)")
     _check_options(value, method, tolerance, seed)
     report = progress_report(progress)
     function = as_function(model_or_f, X)
@@ -182,16 +184,18 @@ def shapley_sets(
 
 def _check_options(value: str, method: str, tolerance: object, seed: object) -> None:
     for name, given, known in (("value", value, Value), ("method", method, Method)):
-        if given not in get_args(known):
-            raise InvalidInputError(f"{name} must be one of {get_args(known)}, got {given!r}")
-    if tolerance != "auto":
-        good = isinstance(tolerance, int | float | np.number) and not isinstance(tolerance, bool)
-        if not good or not np.isfinite(float(tolerance)) or float(tolerance) < 0:  # type: ignore[arg-type]
-            raise InvalidInputError(
-                f'tolerance must be "auto" or a finite number, not negative; got {tolerance!r}'
-            )
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-        raise InvalidInputError(f"seed must be an integer, not negative; got {seed!r}")
+        check_choice(name, given, get_args(known))
+    if not (isinstance(tolerance, str) and tolerance == "auto"):
+        check_number("tolerance", tolerance, least=0, advice=' or "auto"')
+    check_whole("seed", seed, 0)
+
+
+def _one_row(baseline: Any) -> Any:
+    """Return a baseline as a table of rows, where it is one row without a table around it."""
+    if isinstance(baseline, list | tuple) or getattr(baseline, "ndim", 2) == 1:
+        numbers = read_numbers("baseline", baseline, "one row of numbers, in the form of X")
+        return np.atleast_2d(numbers)
+    return baseline
 
 
 def _value_function(
@@ -205,7 +209,7 @@ def _value_function(
     if (baseline is not None) != (value == "baseline"):
         raise InvalidInputError('pass baseline together with value="baseline", and only then')
     if value == "baseline":
-        reference = function.read(np.atleast_2d(baseline) if np.ndim(baseline) == 1 else baseline)
+        reference = function.read(_one_row(baseline))
         if len(reference) != 1:
             raise InvalidInputError(f"baseline must be one row, got {len(reference)}")
         return reference_value(function, reference)

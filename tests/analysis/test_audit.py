@@ -286,11 +286,13 @@ def test_a_feature_may_be_called_like_an_interaction():
 
 def test_options_that_cannot_be(X):
     model = xgboost.XGBRegressor(n_estimators=2, max_depth=2, n_jobs=1).fit(X, X["a"])
-    with pytest.raises(tp.InvalidInputError, match=r"n_bootstrap must be at least 0, .* got -1"):
+    with pytest.raises(
+        tp.InvalidInputError, match=r"n_bootstrap must be a whole number of at least 0, got -1"
+    ):
         audit(model, X, n_bootstrap=-1)
     with pytest.raises(tp.InvalidInputError, match=r"n_bootstrap must be .* whole number, got 2.5"):
         audit(model, X, n_bootstrap=2.5)
-    with pytest.raises(tp.InvalidInputError, match="seed must be at least 0"):
+    with pytest.raises(tp.InvalidInputError, match="seed must be a whole number of at least 0"):
         audit(model, X, seed=-1)
     with pytest.raises(tp.InvalidInputError, match="sample_weight must have one number a row"):
         audit(model, X, sample_weight=["one"] * len(X))

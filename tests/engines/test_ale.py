@@ -233,7 +233,7 @@ def test_bad_input(gaussians):
     with pytest.raises(InvalidInputError, match="order"):
         ale_anova(smooth, gaussians, order=3)
     for wrong in (0, 2.5, "x", True):
-        with pytest.raises(InvalidInputError, match="bins must be at least 1, a whole number"):
+        with pytest.raises(InvalidInputError, match="bins must be a whole number of at least 1"):
             ale_anova(smooth, gaussians, bins=wrong)
     with pytest.raises(InvalidInputError, match="sample_weight must have one number a row"):
         ale_anova(smooth, gaussians, sample_weight=["one"] * 300)

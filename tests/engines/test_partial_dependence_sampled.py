@@ -166,10 +166,12 @@ def test_other_bad_input(rows):
     with pytest.raises(InvalidInputError, match="no rows"):
         partial_dependence_anova(product, rows, background=rows[:0])
     for wrong in (1, 2.5, "a"):
-        with pytest.raises(InvalidInputError, match="background_size must be at least 2"):
+        with pytest.raises(
+            InvalidInputError, match="background_size must be a whole number of at least 2"
+        ):
             partial_dependence_anova(product, rows, background_size=wrong)
     for wrong in (-1, 0.5, "a"):
-        with pytest.raises(InvalidInputError, match="seed must be at least 0"):
+        with pytest.raises(InvalidInputError, match="seed must be a whole number of at least 0"):
             partial_dependence_anova(product, rows, seed=wrong)
     with pytest.raises(InvalidInputError, match="sample_weight must have one number a row"):
         partial_dependence_anova(product, rows, sample_weight=["one"] * 150)

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
+from treepurify.arguments import check_result
 from treepurify.components import Component, TensorComponent
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
@@ -48,6 +49,7 @@ def apparent(d: Decomposition) -> Decomposition:
     array([[-0.25, -0.25],
            [-0.25,  0.75]])
     """
+    check_result("d", d, Decomposition)
     if d.remainder is not None:
         raise InvalidInputError(
             "the effects before purification are compared up to order 2, and this decomposition "

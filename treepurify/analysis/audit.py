@@ -21,6 +21,7 @@ from treepurify.analysis.support_findings import (
     measure_findings,
     unidentified_effects,
 )
+from treepurify.arguments import check_whole
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
@@ -85,6 +86,7 @@ class Audit:
 
     def summary(self, most: int = 12) -> list[str]:
         """Return the audit in sentences, with the `most` gravest findings."""
+        check_whole("most", most, 0)
         d = self.decomposition
         lines = [
             f"Audit of {len(d)} effects under the measure {d.measure}, from "

@@ -10,8 +10,8 @@ import numpy.typing as npt
 from treepurify.analysis.comparison_words import verdict
 from treepurify.analysis.regions import cells_in_words, runs_of_cells
 from treepurify.analysis.shared_cells import SideBySide, side_by_side
+from treepurify.arguments import check_result, read_names
 from treepurify.decomposition import Decomposition
-from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
 
 if TYPE_CHECKING:
@@ -138,6 +138,8 @@ def compare(
     >>> list(c.terms["term"].sort_values())
     ['x0', 'x0 & x1', 'x1']
     """
+    for name, d in (("a", a), ("b", b)):
+        check_result(name, d, Decomposition)
     called = _names(a, b, names)
     mass, on_rows, walk = side_by_side(a, b, X, sample_weight)
     terms: list[dict[str, Any]] = []
@@ -170,9 +172,8 @@ def compare(
 
 def _names(a: Decomposition, b: Decomposition, names: Sequence[str] | None) -> tuple[str, str]:
     if names is not None:
-        if len(names) != 2:
-            raise InvalidInputError(f"names must be two, got {list(names)}")
-        return str(names[0]), str(names[1])
+        first, second = read_names("names", names, 2)
+        return first, second
     for first, second in (
         (a.measure, b.measure),
         (a.engine, b.engine),

@@ -1,10 +1,11 @@
 """What each term, or each feature, adds to the prediction of single rows."""
 
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
+from treepurify.arguments import check_choice, check_result
 from treepurify.columns import Columns
 from treepurify.components import RemainderComponent, evaluate_each
 from treepurify.decomposition import Decomposition
@@ -47,6 +48,8 @@ def row_effects(
         If `parts` is unknown, or Shapley values are asked of a remainder that is not a sum of
         components.
     """
+    check_result("d", d, Decomposition)
+    check_choice("parts", parts, get_args(Parts))
     columns = d.inputs.columns(X)
     if parts == "terms":
         subsets = list(d.components)
@@ -56,11 +59,9 @@ def row_effects(
             names.append("remainder")
             subsets.append(tuple(d.remainder.features))
             values.append(d.remainder.evaluate(columns))
-    elif parts == "shapley":
+    else:
         names, subsets = list(d.feature_names), [(j,) for j in range(len(d.feature_names))]
         values = _shapley_values(d, columns)
-    else:
-        raise InvalidInputError(f'parts must be "terms" or "shapley", got {parts!r}')
     if not values:
         return names, subsets, np.zeros((columns.n_rows, 0, d.n_outputs))
     return names, subsets, np.stack(values, axis=1)

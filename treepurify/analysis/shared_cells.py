@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from treepurify.arguments import read_row_weights
 from treepurify.columns import Columns
 from treepurify.components import TensorComponent, evaluate_each, locate_cells, values_on_rows
 from treepurify.decomposition import Decomposition
@@ -119,14 +120,7 @@ def _points(
 def _row_weights(weights: Any, n_rows: int) -> Array:
     if weights is None:
         return np.full(n_rows, 1.0 / n_rows)
-    given = np.asarray(weights, dtype=np.float64)
-    usable = given.shape == (n_rows,) and np.all(np.isfinite(given)) and np.all(given >= 0)
-    if not usable or not np.any(given > 0):
-        raise InvalidInputError(
-            f"sample_weight must be {n_rows} finite numbers, none negative and one positive; got "
-            f"shape {given.shape}, from {np.min(given, initial=np.inf)} to "
-            f"{np.max(given, initial=-np.inf)}"
-        )
+    given = read_row_weights(weights, n_rows)
     scaled = given / given.max()
     return np.asarray(scaled / scaled.sum())
 

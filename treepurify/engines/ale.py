@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from treepurify.arguments import check_whole
 from treepurify.budget import DEFAULT_BUDGET
 from treepurify.columns import Columns
 from treepurify.components import Component, TensorComponent
@@ -23,8 +24,7 @@ from treepurify.engines.black_box import (
 )
 from treepurify.engines.counted_rows import counted_rows, row_shares
 from treepurify.engines.inputs import Interactions, named_subsets
-from treepurify.engines.options import check_interactions, check_not_sparse, check_whole
-from treepurify.errors import InvalidInputError
+from treepurify.engines.options import check_interactions
 from treepurify.grids.drawing import mass_between
 from treepurify.grids.grid import Subset
 from treepurify.links import Link
@@ -107,10 +107,8 @@ def ale_anova(
     >>> round(float(ends[1] - ends[0]), 2)
     0.5
     """
-    if order not in (1, 2):
-        raise InvalidInputError(f"order must be 1 or 2, got {order!r}")
+    check_whole("order", order, 1, 2)
     check_whole("bins", bins, 1)
-    check_not_sparse(X)
     check_interactions(interactions)
     report = progress_report(progress)
     f, columns = row_function(model, X, feature_names)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from treepurify.arguments import check_whole
 from treepurify.certificate import Certificate
 from treepurify.components import (
     Component,
@@ -79,11 +80,27 @@ class Setting:
     adds_up: bool = True
 
 
+# The order of most engines by default.
+_PAIR = 2
+
+
 def check_order(order: int | None) -> None:
     """Raise `InvalidInputError` unless `order` is a positive whole number or None."""
-    whole = isinstance(order, int | np.integer) and not isinstance(order, bool)
-    if order is not None and not (whole and order >= 1):
-        raise InvalidInputError(f"order must be a whole number of at least 1, got {order!r}")
+    if order is not None:
+        check_whole("order", order, 1)
+
+
+def check_order_fits(order: int | None, n_features: int) -> None:
+    """Raise `InvalidInputError` if `order` is above the number of features.
+
+    Two, which is what most engines take unless they are told otherwise, also stands for "all"
+    where there is one feature only.
+    """
+    if order is not None and order > max(n_features, _PAIR):
+        raise InvalidInputError(
+            f"order={order} asks for effects of {order} features, and the model has {n_features}: "
+            f"pass at most {max(n_features, _PAIR)}, or None for all effects"
+        )
 
 
 def assemble(

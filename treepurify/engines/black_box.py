@@ -8,6 +8,8 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from treepurify.arguments import check_labels, check_table, read_matrix, read_names, read_numbers
+from treepurify.called import called_function
 from treepurify.columns import (
     Columns,
     check_known_categories,
@@ -42,6 +44,10 @@ Array = npt.NDArray[np.float64]
 _ROWS_A_CALL = 1 << 16
 _ROWS_CHECKED = 64
 _SAME = 1e-6
+_RETURNED = (
+    "numbers, one or one row of outputs for each row; for a classifier pass the score to explain, "
+    "such as lambda X: model.predict_proba(X)[:, 1]"
+)
 
 
 class RowFunction(Protocol):
@@ -225,16 +231,7 @@ def black_box(
         If `f` cannot be called, returns something else than finite numbers, one row for each
         row, or gives different values for the same rows.
     """
-    function = f if callable(f) and not hasattr(f, "predict") else getattr(f, "predict", None)
-    if function is None or isinstance(f, type):
-        raise InvalidInputError(
-            f"expected a trained model, a function of rows, or an object with predict; got {f!r}"
-        )
-    if hasattr(f, "predict_proba"):
-        raise InvalidInputError(
-            f"{type(f).__name__} is a classifier whose scores are not read here: pass the one to "
-            "explain, such as lambda X: model.predict_proba(X)[:, 1]"
-        )
+    function = called_function(f)
     specs, dtypes = _describe(X, feature_names)
     columns = read_columns(X, specs, match_names=dtypes is not None)
     if columns.n_rows == 0:
@@ -284,6 +281,8 @@ def parsed_or_none(model: Any, feature_names: Sequence[str] | None, X: Any) -> M
     UnsupportedModelError
         If a model cannot be parsed, and cannot be called either.
     """
+    if X is not None:
+        check_table(X)
     if X is None or (hasattr(X, "__len__") and len(X) == 0):
         raise InvalidInputError("X has no rows; pass the rows that stand for the distribution")
     try:
@@ -367,13 +366,7 @@ def _alike(values: Array, others: Array | None) -> bool:
 
 def _call(box: BlackBox, columns: Columns) -> Array:
     returned = box.function(box.table(columns))
-    try:
-        values = np.asarray(returned, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InvalidInputError(
-            "the function must return numbers; for a classifier pass the score to explain, such as "
-            "lambda X: model.predict_proba(X)[:, 1]"
-        ) from error
+    values = read_numbers("what the function returns", returned, _RETURNED)
     if values.ndim not in (1, 2) or len(values) != columns.n_rows:
         raise InvalidInputError(
             f"the function must return one value, or one row of outputs, for each of the "
@@ -393,22 +386,17 @@ def _describe(
     X: Any, feature_names: Sequence[str] | None
 ) -> tuple[tuple[FeatureSpec, ...], tuple[Any, ...] | None]:
     """Return how the columns are read, and the pandas dtypes where `X` is a DataFrame."""
+    check_table(X)
     if not hasattr(X, "iloc"):
         if table_names(X) is not None:
             raise InvalidInputError(
                 f"functions are called with NumPy arrays or pandas DataFrames, not "
                 f"{type(X).__name__}; pass X.to_pandas(), and a function that takes it"
             )
-        array = np.asarray(X)
-        if array.ndim != 2:
-            raise InvalidInputError(f"X must have two dimensions, got shape {array.shape}")
+        array = read_matrix(X)
         names = [f"x{j}" for j in range(array.shape[1])]
         if feature_names is not None:
-            names = [str(name) for name in feature_names]
-        if len(names) != array.shape[1] or len(set(names)) != len(names):
-            raise InvalidInputError(
-                f"feature_names must be {array.shape[1]} different names, got {names}"
-            )
+            names = read_names("feature_names", feature_names, array.shape[1])
         return tuple(FeatureSpec(name) for name in names), None
     names = [str(name) for name in X.columns]
     if list(X.columns) != names or len(set(names)) != len(names):
@@ -425,6 +413,7 @@ def _spec(column: Any) -> FeatureSpec:
     elif getattr(column.dtype, "kind", "O") in "biuf":
         return FeatureSpec(name)
     else:
+        check_labels(column)
         objects = column.to_numpy(dtype=object)
         labels = sorted(set(objects[~is_missing(objects)]), key=str)
     return FeatureSpec(

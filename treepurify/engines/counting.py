@@ -1,6 +1,6 @@
 """Count the rows in a model's cells batch by batch."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import repeat
 from typing import Any
@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.budget import DEFAULT_BUDGET
+from treepurify.arguments import brief, read_weights
+from treepurify.budget import DEFAULT_BUDGET, check_memory_budget
 from treepurify.engines.inputs import row_weights
 from treepurify.engines.layout import closed_subsets, lay_out
-from treepurify.engines.options import read_weights
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import encode_rows
 from treepurify.models.parse import parse_model
@@ -65,6 +65,11 @@ def count_cells(
     >>> float(tp.purify(model, weights=counts).intercept[0])
     0.25
     """
+    check_memory_budget(memory_budget)
+    if not isinstance(batches, Iterable) or isinstance(batches, str | bytes):
+        raise InvalidInputError(
+            f"batches must be a list or an iterator of tables, such as [X]; got {brief(batches)}"
+        )
     parsed = parse_model(model)
     if isinstance(parsed, AdditiveTables):
         raise InvalidInputError("an EBM keeps the counts of its own bins: purify it without X")
@@ -72,15 +77,17 @@ def count_cells(
     grid = layout.union_grid
     subsets = closed_subsets(layout.leaf_boxes.subsets, grid, 1, memory_budget)
     total = CountedCells(grid, {subset: np.zeros(grid.shape(subset)) for subset in subsets})
-    weights = iter(sample_weights) if sample_weights is not None else repeat(None)
+    weights = repeat(None) if sample_weights is None else _iterate(sample_weights)
     for number, batch in enumerate(batches, start=1):
         columns = parsed.columns(batch)
         try:
-            given = read_weights(next(weights))
+            given = next(weights)
         except StopIteration:
             raise InvalidInputError(
                 f"sample_weights ended before batch {number}; give one array a batch"
             ) from None
+        if given is not None:
+            given = read_weights(given)
         if given is not None and given.shape == (columns.n_rows,) and not given.any():
             # Of all batches together some weight is needed, not of each.
             continue
@@ -89,3 +96,12 @@ def count_cells(
         counts = count_rows(grid, replace(rows, weights=own), subsets)
         total = total.merge(CountedCells(grid, counts))
     return total
+
+
+def _iterate(sample_weights: Any) -> Iterator[Any]:
+    if not isinstance(sample_weights, Iterable) or isinstance(sample_weights, str | bytes):
+        raise InvalidInputError(
+            "sample_weights must be a list or an iterator with one array for each batch, got "
+            f"{brief(sample_weights)}"
+        )
+    return iter(sample_weights)

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.budget import DEFAULT_BUDGET
+from treepurify.arguments import check_flag, check_whole
+from treepurify.budget import DEFAULT_BUDGET, check_memory_budget
 from treepurify.engines.black_box import parsed_or_none
 from treepurify.engines.compiling import announce_compilation
 from treepurify.engines.h_statistics_called import called_effects
@@ -14,7 +15,6 @@ from treepurify.engines.h_statistics_effects import HEffects
 from treepurify.engines.h_statistics_independent import independent_shares
 from treepurify.engines.h_statistics_parsed import parsed_effects
 from treepurify.engines.h_statistics_table import HStatistics, Interaction
-from treepurify.engines.options import check_not_sparse, check_whole
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
 from treepurify.progress import ProgressReport, progress_report
@@ -111,7 +111,8 @@ def h_statistics(
     0    x0     x1   0.333333        0.333333
     """
     _check(order, sample_size, bootstrap, seed)
-    check_not_sparse(X)
+    check_flag("purified", purified)
+    check_memory_budget(memory_budget)
     report = progress_report(progress)
     parsed = parsed_or_none(model, feature_names, X)
     shares: Mapping[Subset, Array] = {}
@@ -154,8 +155,7 @@ def h_statistics(
 
 
 def _check(order: int, sample_size: int, bootstrap: int, seed: int) -> None:
-    if order not in (2, 3):
-        raise InvalidInputError(f"order must be 2 or 3, got {order!r}")
+    check_whole("order", order, 2, 3)
     check_whole("sample_size", sample_size, 2)
     check_whole("seed", seed, 0)
     check_whole("bootstrap", bootstrap, 0)

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.budget import DEFAULT_BUDGET, check_budget
+from treepurify.arguments import check_whole
+from treepurify.budget import DEFAULT_BUDGET, check_budget, check_memory_budget
 from treepurify.components import Component, TensorComponent, values_on_rows
 from treepurify.decomposition import Decomposition
 from treepurify.effects.tensor import EffectTensor, EffectTensors
-from treepurify.engines.assemble import Setting, assemble
+from treepurify.engines.assemble import Setting, assemble, check_order_fits
 from treepurify.engines.black_box import (
     FunctionRemainder,
     ParsedFunction,
@@ -23,6 +24,7 @@ from treepurify.engines.black_box import (
 from treepurify.engines.hooker_points import MeasurePoints, function_cuts, measure_points
 from treepurify.engines.inputs import Interactions, named_subsets, row_weights
 from treepurify.engines.layout import check_memory
+from treepurify.engines.options import check_interactions
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Grid, MissingCells, Subset, make_grid
 from treepurify.links import Link
@@ -117,15 +119,18 @@ def hooker_anova(
     >>> d["x1", "x2"].values[..., 0].round(6)
     array([[ 0.25, -0.25], [-0.25,  0.25]])
     """
-    if order not in range(1, _MOST_ORDER + 1):
-        raise InvalidInputError(f"order must be 1, 2 or 3, got {order!r}")
-    if bins < 2 or n_points < 2:
-        raise InvalidInputError(f"bins and n_points must be at least 2, got {bins} and {n_points}")
+    check_whole("order", order, 1, _MOST_ORDER)
+    check_whole("bins", bins, 2)
+    check_whole("n_points", n_points, 2)
+    check_whole("seed", seed, 0)
+    check_interactions(interactions)
+    check_memory_budget(memory_budget)
     report = progress_report(progress)
     weighting = as_weighting(weights)
     f, columns = row_function(
         model, weighting.X if isinstance(weighting, Rows) else X, feature_names
     )
+    check_order_fits(order, len(f.features))
     own_weights = row_weights(columns, weighting, sample_weight)
     special: MissingCells = "auto"
     grid, rows = make_grid(

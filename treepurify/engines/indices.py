@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify._kernels.leaf_pairs import leaf_pair_moments
-from treepurify.budget import DEFAULT_BUDGET, check_budget
+from treepurify.arguments import check_whole, read_output
+from treepurify.budget import DEFAULT_BUDGET, check_budget, check_memory_budget
 from treepurify.columns import Columns
 from treepurify.effects.accumulate import LeafBoxes, ensemble_cuts, leaf_boxes
 from treepurify.effects.conditional import entry_probabilities, margin_tables
@@ -87,6 +88,7 @@ class InteractionIndices:
         """
         import pandas as pd
 
+        output = read_output(output, [f"output {k}" for k in range(len(self.pair_total))])
         table = self.pair_total[output]
         first, second = np.nonzero(np.triu(table, 1))
         whole = float(self.variance[output])
@@ -173,6 +175,9 @@ def interaction_indices(
     >>> indices.variance_by_order
     array([[0.125 , 0.0625]])
     """
+    check_whole("most_pairs", most_pairs, 1)
+    check_whole("seed", seed, 0)
+    check_memory_budget(memory_budget)
     weighting = as_weighting(weights)
     if not weighting.is_product:
         raise InvalidInputError(
@@ -251,7 +256,7 @@ def kept_interactions(
     """
     if not isinstance(interactions, int | np.integer):
         return named_subsets(parsed.features, interactions, order), {}
-    if isinstance(interactions, bool) or interactions < 1:
+    if isinstance(interactions, bool) or not 1 <= interactions <= np.iinfo(np.int64).max:
         raise InvalidInputError(
             f"interactions must be a positive number of pairs or name them, got {interactions!r}"
         )

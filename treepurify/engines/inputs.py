@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from treepurify.arguments import read_names, read_row_weights
 from treepurify.columns import Columns, check_known_categories, read_columns, table_names
-from treepurify.engines.options import read_weights
 from treepurify.errors import InvalidInputError
 from treepurify.features import FeatureSpec
 from treepurify.grids.grid import Subset
@@ -35,8 +35,10 @@ _INTERACTIONS = (
 
 def named_model(model: Model, feature_names: Sequence[str] | None, X: Any) -> Model:
     """Return the model under the caller's feature names, else its own, else the table's."""
-    names = list(feature_names) if feature_names is not None else None
-    if names is None and not model.has_feature_names:
+    names = None
+    if feature_names is not None:
+        names = read_names("feature_names", feature_names, model.n_features)
+    elif not model.has_feature_names:
         names = table_names(X) if X is not None else None
         if names is not None and len(names) != model.n_features:
             raise InvalidInputError(
@@ -45,12 +47,8 @@ def named_model(model: Model, feature_names: Sequence[str] | None, X: Any) -> Mo
             )
     if names is None:
         return model
-    if len(names) != model.n_features or len(set(names)) != len(names):
-        raise InvalidInputError(
-            f"feature_names must be {model.n_features} different names, got {len(names)}: {names}"
-        )
     features = tuple(
-        replace(spec, name=str(name)) for spec, name in zip(model.features, names, strict=True)
+        replace(spec, name=name) for spec, name in zip(model.features, names, strict=True)
     )
     return replace(model, features=features, has_feature_names=True)
 
@@ -159,17 +157,8 @@ def row_weights(
                 "as Rows(X, sample_weight)"
             )
         given = weighting.sample_weight
-    values = read_weights(given)
-    if values is None:
+    if given is None:
         return None
     if columns is None:
         raise InvalidInputError("sample_weight is given without rows: pass X")
-    if values.shape != (columns.n_rows,):
-        raise InvalidInputError(
-            f"sample_weight must have one number a row ({columns.n_rows}), got shape {values.shape}"
-        )
-    if not np.all(np.isfinite(values)) or np.any(values < 0):
-        raise InvalidInputError("sample_weight must be finite and not negative")
-    if not np.any(values > 0):
-        raise InvalidInputError("sample_weight is zero for every row; one must be positive")
-    return values
+    return read_row_weights(given, columns.n_rows)

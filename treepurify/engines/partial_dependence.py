@@ -1,17 +1,18 @@
 """The interventional functional ANOVA: the Moebius inverse of partial dependence."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, get_args
 
 import numpy.typing as npt
 
-from treepurify.budget import DEFAULT_BUDGET
+from treepurify.arguments import check_choice, check_table, check_whole
+from treepurify.budget import DEFAULT_BUDGET, check_memory_budget
 from treepurify.decomposition import Decomposition
-from treepurify.engines.assemble import check_order
+from treepurify.engines.assemble import check_order, check_order_fits
 from treepurify.engines.black_box import parsed_or_none
 from treepurify.engines.compiling import announce_compilation
 from treepurify.engines.inputs import Interactions
-from treepurify.engines.options import check_interactions, check_not_sparse, check_whole
+from treepurify.engines.options import check_interactions
 from treepurify.engines.partial_dependence_sampled import sampled_anova
 from treepurify.engines.partial_dependence_tables import tables_anova
 from treepurify.engines.partial_dependence_trees import trees_anova
@@ -113,8 +114,10 @@ def partial_dependence_anova(
     check_order(order)
     check_whole("background_size", background_size, 2)
     check_whole("seed", seed, 0)
-    check_not_sparse(X)
-    check_not_sparse(background)
+    check_choice("missing_cells", missing_cells, get_args(MissingCells))
+    check_memory_budget(memory_budget)
+    if background is not None:
+        check_table(background, "background")
     check_interactions(interactions)
     report = progress_report(progress)
     parsed = parsed_or_none(model, feature_names, X)
@@ -132,6 +135,7 @@ def partial_dependence_anova(
             memory_budget=memory_budget,
             report=report,
         )
+    check_order_fits(order, parsed.n_features)
     announce_compilation(show=progress)
     anova = trees_anova if isinstance(parsed, TreeEnsemble) else tables_anova
     return anova(

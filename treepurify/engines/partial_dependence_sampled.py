@@ -14,6 +14,7 @@ from treepurify.budget import check_budget
 from treepurify.columns import Columns, read_columns
 from treepurify.components import Component
 from treepurify.decomposition import Decomposition
+from treepurify.engines.assemble import check_order_fits
 from treepurify.engines.black_box import BlackBox, FunctionRemainder, black_box, splice
 from treepurify.engines.counted_rows import counted_rows, sample_rows
 from treepurify.engines.h_statistics_effects import mean_square
@@ -177,6 +178,7 @@ def sampled_anova(
     sample = sample_rows(own.n_rows, weights, background_size, seed)
     given = SampledBackground(box, own.take(sample.picked), sample.shares, sample.unseen)
     points = sample_rows(explained.n_rows, point_weights, _POINTS, seed + 1)
+    check_order_fits(order, len(box.features))
     most = len(box.features) if order is None else min(order, len(box.features))
     wanted = named_subsets(box.features, interactions, order)
     check = partial(_check_terms, given, len(points.picked), memory_budget)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Literal, get_args
 
+from treepurify.arguments import check_choice, check_number
 from treepurify.engines.layout import Layout, closed_subsets
 from treepurify.errors import InvalidInputError, MemoryBudgetError
 from treepurify.grids.grid import Subset
@@ -38,10 +39,9 @@ class TreeProjection:
     tolerance: float = 1e-8
 
     def __post_init__(self) -> None:
-        if not 0 < self.tolerance < 1:
-            raise InvalidInputError(
-                f"the tolerance of a projection must lie between 0 and 1, got {self.tolerance}"
-            )
+        check_number(
+            "the tolerance of a projection", self.tolerance, least=0, most=1, open_ends=True
+        )
 
 
 Method = MethodName | TreeProjection
@@ -49,11 +49,8 @@ Method = MethodName | TreeProjection
 
 def check_method(method: Method) -> None:
     """Raise `InvalidInputError` unless the method is known."""
-    if not isinstance(method, TreeProjection) and method not in get_args(MethodName):
-        raise InvalidInputError(
-            f"method must be one of {', '.join(map(repr, get_args(MethodName)))} or a "
-            f"TreeProjection, got {method!r}"
-        )
+    if not isinstance(method, TreeProjection):
+        check_choice("method", method, get_args(MethodName), advice=", or a TreeProjection")
 
 
 def choose_route(

@@ -1,16 +1,17 @@
 """Purify raw effect tensors from any source."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import numpy.typing as npt
 
+from treepurify.arguments import brief, check_choice, read_names, read_numbers
 from treepurify.budget import DEFAULT_BUDGET
 from treepurify.components import ModelInputs
 from treepurify.decomposition import Decomposition
 from treepurify.effects.tensor import EffectTensor, EffectTensors
-from treepurify.engines.assemble import Setting, assemble, check_order
+from treepurify.engines.assemble import Setting, assemble, check_order, check_order_fits
 from treepurify.engines.layout import check_memory
 from treepurify.errors import InvalidInputError
 from treepurify.features import FeatureSpec
@@ -28,6 +29,9 @@ Tensors = Mapping[Subset | int, npt.ArrayLike]
 
 # Relative to the largest mass: what sums in another order leave, and much less than a real change.
 _SAME_MASS = 1e-9
+# Every feature up to the last one gets an axis, also those without a tensor.
+_MOST_FEATURES = 1 << 16
+_MASSES = '"uniform", a joint table of masses, or tables by subset'
 
 
 def purify_tensors(
@@ -91,10 +95,12 @@ def purify_tensors(
     array([-0.25,  0.25])
     """
     check_order(order)
+    check_choice("method", method, get_args(SolveMethod))
     multiple = output_names is not None
     arrays = _read_tensors(tensors, multiple=multiple)
     n_outputs = next(iter(arrays.values())).shape[-1]
     grid = _grid(arrays, weights, feature_names)
+    check_order_fits(order, grid.n_features)
     effects = EffectTensors(
         _read_intercept(intercept, n_outputs),
         {s: EffectTensor(s, grid.subset_axes(s), values) for s, values in arrays.items()},
@@ -106,9 +112,9 @@ def purify_tensors(
     purified = purify_effects(
         effects, mass, axes, method=method, progress=progress_report(progress)
     )
-    names = tuple(output_names) if output_names is not None else ("margin",)
-    if len(names) != n_outputs:
-        raise InvalidInputError(f"{len(names)} output names for {n_outputs} outputs")
+    names: tuple[str, ...] = ("margin",)
+    if output_names is not None:
+        names = tuple(read_names("output_names", output_names, n_outputs))
     setting = Setting(
         effects=effects,
         mass=mass,
@@ -125,31 +131,32 @@ def purify_tensors(
 
 
 def _read_tensors(tensors: Tensors, *, multiple: bool) -> dict[Subset, npt.NDArray[np.float64]]:
+    if not isinstance(tensors, Mapping):
+        raise InvalidInputError(
+            "tensors must be a mapping from features to tables, such as "
+            f"{{(0, 1): [[0, 0], [0, 1]]}}; got {brief(tensors)}"
+        )
     if not tensors:
         raise InvalidInputError("tensors is empty; pass at least one effect tensor")
     arrays: dict[Subset, npt.NDArray[np.float64]] = {}
     outputs = set()
     for key, values in tensors.items():
-        subset = tuple(key) if isinstance(key, tuple | list) else (key,)
-        if not all(isinstance(j, int | np.integer) for j in subset):
-            raise InvalidInputError(
-                f"tensors are keyed by the positions of their features, such as (0, 1), got {key!r}"
-            )
-        array = np.asarray(values, dtype=np.float64)
+        subset = _read_key("tensors", key)
+        array = read_numbers(f"the tensor of {key!r}", values)
         array = array if multiple else array[..., None]
         if array.ndim != len(subset) + 1 or len(set(subset)) != len(subset) or not subset:
             raise InvalidInputError(
                 f"the tensor of {key!r} has shape {np.shape(values)}; expected one axis for each "
                 "of its features" + (" and one for the outputs" if multiple else "")
             )
+        if not array.size:
+            raise InvalidInputError(f"the tensor of {key!r} has no cells: shape {array.shape}")
         if not np.all(np.isfinite(array)):
             raise InvalidInputError(f"the tensor of {key!r} holds NaN or infinite values")
         turn = np.argsort(subset)
         ordered = tuple(int(subset[i]) for i in turn)
         if ordered in arrays:
             raise InvalidInputError(f"features {ordered} have more than one tensor")
-        if ordered[0] < 0:
-            raise InvalidInputError(f"features are numbered from 0, got {key!r}")
         arrays[ordered] = array.transpose(*turn, len(subset))
         outputs.add(array.shape[-1])
     if len(outputs) > 1:
@@ -157,16 +164,25 @@ def _read_tensors(tensors: Tensors, *, multiple: bool) -> dict[Subset, npt.NDArr
     return arrays
 
 
-def _read_intercept(intercept: npt.ArrayLike, n_outputs: int) -> npt.NDArray[np.float64]:
-    try:
-        given = np.asarray(intercept)
-        values = None if np.iscomplexobj(given) else given.astype(np.float64)
-    except (TypeError, ValueError):
-        values = None
-    if values is None or values.shape not in {(), (n_outputs,)} or not np.all(np.isfinite(values)):
+def _read_key(what: str, key: Any) -> Subset:
+    """Return the positions of features that a table belongs to."""
+    subset = tuple(key) if isinstance(key, tuple | list) else (key,)
+    for j in subset:
+        is_whole = isinstance(j, int | np.integer) and not isinstance(j, bool)
+        if not is_whole or not 0 <= j < _MOST_FEATURES:
+            raise InvalidInputError(
+                f"{what} are keyed by the positions of their features, from 0 to "
+                f"{_MOST_FEATURES - 1}, such as (0, 1); got {brief(key)}"
+            )
+    return tuple(int(j) for j in subset)
+
+
+def _read_intercept(intercept: Any, n_outputs: int) -> npt.NDArray[np.float64]:
+    values = read_numbers("intercept", intercept)
+    if values.shape not in ((), (1,), (n_outputs,)) or not np.all(np.isfinite(values)):
         raise InvalidInputError(
-            f"intercept must be one finite number, or one for each output ({n_outputs}); got "
-            f"{intercept!r}"
+            f"intercept must be one finite number, or one for each of {n_outputs} outputs; got "
+            f"{brief(intercept)}"
         )
     return np.broadcast_to(values, (n_outputs,)).copy()
 
@@ -182,18 +198,20 @@ def _grid(
                     f"feature {j} has {sizes[j]} cells in one tensor and {size} in another"
                 )
     n_features = max(sizes) + 1
+    called = None
     if feature_names is not None:
-        n_features = max(n_features, len(feature_names))
-        if len(feature_names) < n_features:
-            raise InvalidInputError(f"{len(feature_names)} names for {n_features} features")
+        called = read_names("feature_names", feature_names)
+        if len(called) < n_features:
+            raise InvalidInputError(
+                f"{len(called)} names for {n_features} features; pass one name for each"
+            )
+        n_features = len(called)
     if not isinstance(weights, str | Mapping):
-        joint = np.asarray(weights)
+        joint = read_numbers("weights", weights, _MASSES)
         n_features = max(n_features, joint.ndim)
         for j in range(joint.ndim):
             sizes.setdefault(j, joint.shape[j])
-    names = [f"x{j}" for j in range(n_features)]
-    if feature_names is not None:
-        names = [str(name) for name in feature_names]
+    names = called if called is not None else [f"x{j}" for j in range(n_features)]
     specs = tuple(
         FeatureSpec(names[j], "categorical", n_codes=sizes.get(j, 1)) for j in range(n_features)
     )
@@ -248,7 +266,7 @@ def _by_size(subsets: set[Subset]) -> list[Subset]:
 def _read_masses(weights: Tensors, grid: Grid) -> MassTables:
     given: MassTables = {}
     for key, table in weights.items():
-        subset = (key,) if isinstance(key, int) else tuple(key)
+        subset = _read_key("weights", key)
         turn = np.argsort(subset)
         ordered = tuple(int(subset[i]) for i in turn)
         features = set(ordered)
@@ -258,7 +276,7 @@ def _read_masses(weights: Tensors, grid: Grid) -> MassTables:
                 "weights take one table for each set of features of the tensors, 0 to "
                 f"{grid.n_features - 1}; got {[*weights]}"
             )
-        array = np.asarray(table, dtype=np.float64)
+        array = read_numbers(f"the weights of {key!r}", table)
         if array.ndim != len(subset) or array.transpose(turn).shape != grid.shape(ordered):
             raise InvalidInputError(
                 f"the weights of {key!r} have shape {array.shape}; the cells of these features "

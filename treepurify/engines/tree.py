@@ -2,16 +2,17 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 import numpy.typing as npt
 
-from treepurify.budget import DEFAULT_BUDGET
+from treepurify.arguments import check_choice
+from treepurify.budget import DEFAULT_BUDGET, check_memory_budget
 from treepurify.components import ModelInputs
 from treepurify.decomposition import Decomposition
 from treepurify.effects.accumulate import accumulate
 from treepurify.effects.tensor import EffectTensors
-from treepurify.engines.assemble import Setting, assemble, check_order
+from treepurify.engines.assemble import Setting, assemble, check_order, check_order_fits
 from treepurify.engines.closed_route import purify_by_closed_form
 from treepurify.engines.compiling import announce_compilation
 from treepurify.engines.deep_model import DeepModel
@@ -142,10 +143,14 @@ def purify(
     """
     check_order(order)
     check_method(method)
+    check_choice("resolution", resolution, get_args(Resolution))
+    check_choice("missing_cells", missing_cells, get_args(MissingCells))
+    check_memory_budget(memory_budget)
     report = progress_report(progress)
     announce_compilation(show=progress)
     weighting = as_weighting(weights)
     parsed = label_categories(named_model(parse_model(model), feature_names, X), X)
+    check_order_fits(order, parsed.n_features)
     columns = read_rows(parsed, X, weighting)
     own_weights = row_weights(columns, weighting, sample_weight)
     layout = lay_out(

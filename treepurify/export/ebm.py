@@ -1,11 +1,12 @@
 """Write a decomposition as an explainable boosting machine of the interpret package."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from treepurify.arguments import brief, check_result
 from treepurify.columns import label_text
 from treepurify.components import TensorComponent
 from treepurify.decomposition import Decomposition
@@ -72,11 +73,17 @@ def to_ebm(d: Decomposition, *, classes: Sequence[Any] | None = None) -> Any:
     >>> bool(np.allclose(ebm.predict(X), model.predict(X)))
     True
     """
+    check_result("d", d, Decomposition)
     _check(d)
     names = _feature_names(d)
     terms = list(d.tensor_components().items())
     axes = _axes_by_order(d)
     ebm = _empty_model(d, names)
+    if classes is not None and d.link.name not in ("logit", "softmax"):
+        raise InvalidInputError(
+            "classes are the labels of a classifier, and this decomposition is of a regression: "
+            "leave them out"
+        )
     if d.link.name in ("logit", "softmax"):
         ebm.classes_ = _class_labels(d, classes)
     ebm.n_features_in_ = len(names)
@@ -171,8 +178,11 @@ def _feature_type(d: Decomposition, feature: int) -> str:
 def _class_labels(d: Decomposition, classes: Sequence[Any] | None) -> npt.NDArray[Any]:
     n_classes = 2 if d.n_outputs == 1 else d.n_outputs
     if classes is not None:
-        if len(classes) != n_classes:
-            raise InvalidInputError(f"expected {n_classes} class labels, got {list(classes)}")
+        is_listed = hasattr(classes, "__len__") and not isinstance(classes, str | bytes | Mapping)
+        if not is_listed or len(classes) != n_classes:
+            raise InvalidInputError(
+                f"classes must be {n_classes} class labels, got {brief(classes)}"
+            )
         return np.asarray(classes)
     if d.n_outputs == 1:
         return np.arange(2)

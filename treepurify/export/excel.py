@@ -6,6 +6,7 @@ from math import isfinite, isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from treepurify.arguments import check_result, read_path
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError, MissingDependencyError
 from treepurify.export.frame import effects_frame
@@ -66,7 +67,8 @@ def to_excel(d: Decomposition, path: str | Path) -> list[str]:
     """
     import pandas as pd
 
-    path = Path(path)
+    check_result("d", d, Decomposition)
+    path = read_path("path", path)
     if path.suffix.lower() != ".xlsx":
         raise InvalidInputError(f"expected a file name ending in .xlsx, got {str(path)!r}")
     effects, left_out = effects_frame(d, most_rows=_MOST_ROWS)

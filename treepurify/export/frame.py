@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from treepurify.arguments import check_result, check_whole
 from treepurify.components import TensorComponent
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
@@ -57,6 +58,9 @@ def effects_frame(
     """
     import pandas as pd
 
+    check_result("d", d, Decomposition)
+    if most_rows is not None:
+        check_whole("most_rows", most_rows, 0)
     tensors = d.tensor_components()
     if not tensors and len(d) > 0:
         raise InvalidInputError(f"components of engine {d.engine!r} are not tables of cells")

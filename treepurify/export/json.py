@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from treepurify.arguments import check_result
 from treepurify.components import TensorComponent
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
@@ -53,6 +54,7 @@ def to_json(d: Decomposition, path: str | Path | None = None) -> str:
     >>> json.loads(to_json(d))["components"][0]["values"]
     [[-0.25], [0.25]]
     """
+    check_result("d", d, Decomposition)
     document = {
         "format": "treepurify decomposition",
         "version": 1,

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from treepurify.arguments import check_result, check_whole, read_output
 from treepurify.errors import InvalidInputError, MissingDependencyError
 from treepurify.grids.grid import Subset
 from treepurify.shapley.interactions import ShapleyInteractions
@@ -34,6 +35,7 @@ def to_shap(values: ShapleyValues, *, output: int | None = None) -> Any:
     MissingDependencyError
         If shap is not installed.
     """
+    check_result("values", values, ShapleyValues, "Decomposition.shapley_values")
     shap = _optional("shap", "0.46")
     table, data, names = values.values, values.data, list(values.feature_names)
     if values.remainder is not None:
@@ -41,8 +43,8 @@ def to_shap(values: ShapleyValues, *, output: int | None = None) -> Any:
         data = np.column_stack([data, np.full(len(data), np.nan)])
         names.append("remainder")
     chosen = 0 if output is None and len(values.base) == 1 else output
-    if chosen is not None and not 0 <= chosen < len(values.base):
-        raise InvalidInputError(f"there is no output {chosen}; there are {len(values.base)}")
+    if chosen is not None:
+        chosen = read_output(chosen, values.output_names)
     base = np.tile(values.base, (len(table), 1))
     if chosen is not None:
         table, base = table[:, :, chosen], base[:, chosen]
@@ -79,6 +81,10 @@ def to_shapiq(values: ShapleyInteractions | ShapleyValues, row: int, *, output: 
         If the index has no counterpart in shapiq, or part of the model is left over as a
         remainder that belongs to no features.
     """
+    kinds = (ShapleyInteractions, ShapleyValues)
+    check_result("values", values, kinds, "Decomposition.shapley_interactions")
+    output = read_output(output, values.output_names)
+    check_whole("row", row, 0, _rows_of(values) - 1)
     shapiq = _optional("shapiq", "1.4")
     if values.remainder is not None:
         raise InvalidInputError(
@@ -109,6 +115,12 @@ def to_shapiq(values: ShapleyInteractions | ShapleyValues, row: int, *, output: 
         estimated=False,
         baseline_value=base,
     )
+
+
+def _rows_of(values: ShapleyInteractions | ShapleyValues) -> int:
+    if isinstance(values, ShapleyValues):
+        return len(values.values)
+    return next((len(table) for table in values.values.values()), 0)
 
 
 def _optional(name: str, least: str) -> Any:

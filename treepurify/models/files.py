@@ -5,6 +5,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from treepurify.arguments import read_path
 from treepurify.errors import InvalidInputError, UnsupportedModelError
 from treepurify.models.json_text import read_json
 
@@ -45,11 +46,12 @@ def parse_file(path: Path) -> "Model":
     UnsupportedModelError
         If the model in it cannot be decomposed exactly, or has to be unpickled.
     """
-    path = Path(path)
+    path = read_path("the model file", path)
     if not path.exists():
         raise InvalidInputError(f"the model file {str(path)!r} does not exist")
     if not path.is_file():
-        raise InvalidInputError(f"{str(path)!r} is a folder, not a model file")
+        what = "a folder" if path.is_dir() else "a device or a pipe"
+        raise InvalidInputError(f"{str(path)!r} is {what}, not a model file")
     try:
         data = path.read_bytes()
     except OSError as error:

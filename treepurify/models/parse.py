@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from treepurify.arguments import read_path
 from treepurify.errors import InvalidInputError, UnsupportedModelError
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parsed import ModelSource
@@ -72,7 +73,7 @@ def parse_model(model: Any) -> Model:
     if isinstance(model, str | Path):
         from treepurify.models.files import parse_file
 
-        return parse_file(Path(model))
+        return parse_file(read_path("the model file", model))
     parsed: Model = _parser_function(model, "parse")(model)
     return parsed
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from treepurify.analysis.audit import Audit
 from treepurify.analysis.findings import Finding
+from treepurify.arguments import check_result, check_whole
 from treepurify.components import TensorComponent
 from treepurify.errors import InvalidInputError
 from treepurify.plots.axis_layout import lay_out_axis
@@ -58,9 +59,11 @@ def finding(audit: Audit, what: int | Finding, *, ax: "Axes | None" = None) -> "
     >>> ax.get_title(loc="right") == audit.findings[0].kind
     True
     """
-    if isinstance(what, int):
-        if not 0 <= what < len(audit.findings):
-            raise InvalidInputError(f"no finding {what}; there are {len(audit.findings)}")
+    check_result("audit", audit, Audit, "treepurify.audit")
+    if not isinstance(what, Finding):
+        if not audit.findings:
+            raise InvalidInputError("this audit has no findings to draw")
+        check_whole("what", what, 0, len(audit.findings) - 1)
         what = audit.findings[what]
     if len(what.subset) > 2:
         raise InvalidInputError("findings about more than two features have no picture")

@@ -7,6 +7,7 @@ from typing import Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
+from treepurify.arguments import check_choice
 from treepurify.errors import InvalidInputError
 from treepurify.grids.axis import FeatureAxis
 from treepurify.plots.axis_edges import NumericEdges, numeric_edges
@@ -138,8 +139,7 @@ def lay_out_axis(
     InvalidInputError
         If `scale` is unknown, or ``"rank"`` for a curve.
     """
-    if scale not in get_args(Scale):
-        raise InvalidInputError(f'scale must be "auto", "value" or "rank", got {scale!r}')
+    check_choice("scale", scale, get_args(Scale))
     if axis.cuts is None:
         chosen = np.arange(axis.n_regular) if order is None else np.asarray(order, dtype=np.intp)
         found = NumericEdges(np.arange(len(chosen) + 1, dtype=np.float64) - 0.5)

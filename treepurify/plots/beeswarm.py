@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify.analysis.row_effects import Parts, row_effects
+from treepurify.arguments import check_result, check_whole
 from treepurify.columns import take_rows
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
@@ -94,11 +95,12 @@ def beeswarm(
     >>> sorted(text.get_text() for text in ax.get_yticklabels())
     ['x0', 'x0 & x1', 'x1']
     """
-    if top < 1:
-        raise InvalidInputError(f"top must be at least 1, got {top}")
+    check_result("d", d, Decomposition)
+    check_whole("top", top, 1)
+    check_whole("seed", seed, 0)
     columns = d.inputs.columns(X)
     if columns.n_rows == 0:
-        raise InvalidInputError("X has no rows")
+        raise InvalidInputError("X has no rows; pass the rows to draw")
     if columns.n_rows > _MOST_ROWS:
         chosen = np.random.default_rng(seed).choice(columns.n_rows, _MOST_ROWS, replace=False)
         columns = take_rows(columns, np.sort(chosen))

@@ -7,9 +7,9 @@ from typing import Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
+from treepurify.arguments import check_choice
 from treepurify.components import tabulate
 from treepurify.decomposition import Decomposition
-from treepurify.errors import InvalidInputError
 from treepurify.grids.axis import FeatureAxis
 
 __all__ = ["CategoryOrder", "main_effect_of", "order_categories"]
@@ -42,8 +42,7 @@ def order_categories(
     InvalidInputError
         If `sort` is unknown.
     """
-    if sort not in get_args(CategoryOrder):
-        raise InvalidInputError(f'sort must be "effect", "mass" or "name", got {sort!r}')
+    check_choice("sort", sort, get_args(CategoryOrder))
     cells = np.arange(axis.n_regular)
     if most is not None and len(cells) > most:
         heaviest = np.argsort(-mass[: axis.n_regular], kind="stable")

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from treepurify.analysis.comparison import Comparison
-from treepurify.errors import InvalidInputError
+from treepurify.arguments import check_result, check_whole
 from treepurify.plots.axis_ticks import name_rows
 from treepurify.plots.labels import shorten
 from treepurify.plots.style import (
@@ -66,8 +66,8 @@ def comparison(compared: Comparison, *, top: int = 15, ax: "Axes | None" = None)
     >>> len(ax.get_yticklabels())
     3
     """
-    if top < 1:
-        raise InvalidInputError(f"top must be at least 1, got {top}")
+    check_result("compared", compared, Comparison, "treepurify.compare")
+    check_whole("top", top, 1)
     rows = compared.terms.head(top)
     ax = axes_or_new(ax, 5.8, max(0.3 * len(rows) + 1.2, 1.9))
     places = np.arange(len(rows))

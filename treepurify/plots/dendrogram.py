@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from treepurify.arguments import check_number, check_whole
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
 from treepurify.plots.axis_ticks import name_rows
@@ -78,8 +79,7 @@ def dendrogram(
     ['x0', 'x1', 'x2']
     """
     strengths, threshold = _strengths_and_threshold(groups, threshold)
-    if top < 2:
-        raise InvalidInputError(f"top must be at least 2, got {top}")
+    check_whole("top", top, 2)
     merges, order = _first_merges(strengths, top)
     colors = _group_colors(strengths, threshold, order)
     start, end = _limits([merge.strength for merge in merges], threshold)
@@ -125,8 +125,8 @@ def _strengths_and_threshold(
         )
     if threshold is None and isinstance(groups, ShapleySets):
         threshold = float(groups.diagnostics["tolerance"])
-    if threshold is not None and not 0 <= threshold <= 1:
-        raise InvalidInputError(f"threshold must be a share from 0 to 1, got {threshold!r}")
+    if threshold is not None:
+        check_number("threshold", threshold, least=0, most=1)
     return strengths, threshold
 
 

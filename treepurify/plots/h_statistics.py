@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
+from treepurify.arguments import check_choice, check_result, check_whole, read_output
 from treepurify.errors import InvalidInputError
 from treepurify.plots.axis_ticks import name_rows
 from treepurify.plots.style import (
@@ -95,13 +96,12 @@ def h_statistics(
     >>> [text.get_text() for text in ax.get_yticklabels()]
     ['x0 & x1']
     """
-    if of not in get_args(Of) or show not in get_args(Show):
-        raise InvalidInputError(
-            f"of must be one of {get_args(Of)} and show one of {get_args(Show)}, "
-            f"got {of!r} and {show!r}"
-        )
-    if top < 1:
-        raise InvalidInputError(f"top must be at least 1, got {top}")
+    from treepurify.engines.h_statistics_table import HStatistics
+
+    check_result("statistics", statistics, HStatistics, "treepurify.h_statistics")
+    check_choice("of", of, get_args(Of))
+    check_choice("show", show, get_args(Show))
+    check_whole("top", top, 1)
     table = _table(statistics, of, output).head(top)
     if table.empty:
         raise InvalidInputError(f"these statistics have no {of}: ask tp.h_statistics for them")
@@ -143,10 +143,8 @@ def _table(statistics: "HStatistics", of: Of, output: int | str) -> "pd.DataFram
         "triples": statistics.triples,
     }
     names = statistics.output_names
-    if output not in names and output not in range(len(names)):
-        raise InvalidInputError(f"there is no output {output!r}; there are {', '.join(names)}")
+    position = read_output(output, names)
     table = tables[of]()
     if "output" not in table:
         return table
-    name = output if isinstance(output, str) else names[output]
-    return table[table["output"] == name]
+    return table[table["output"] == names[position]]

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from treepurify.arguments import check_choice, check_result, check_whole
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
@@ -81,10 +82,9 @@ def importance(
     >>> sorted(text.get_text() for text in ax.get_yticklabels())
     ['x0', 'x0 & x1', 'x1']
     """
-    if top < 1:
-        raise InvalidInputError(f"top must be at least 1, got {top}")
-    if by not in _LABELS:
-        raise InvalidInputError(f"by must be one of {', '.join(map(repr, _LABELS))}, got {by!r}")
+    check_result("d", d, Decomposition)
+    check_whole("top", top, 1)
+    check_choice("by", by, _LABELS)
     names, orders, shares = _shares(d, _sizes(d) if by == "variance" else _covariances(d))
     rest = len(names) - top
     if rest > 1:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from treepurify.arguments import check_flag
 from treepurify.components import TensorComponent
 from treepurify.decomposition import Decomposition
 from treepurify.grids.drawing import middle_values
@@ -30,6 +31,7 @@ from treepurify.plots.style import (
     style_axes,
 )
 from treepurify.plots.terms import (
+    check_axis_options,
     find_tensor,
     is_continuous,
     output_position,
@@ -116,6 +118,8 @@ def main_effect(
     >>> main_effect(d, "x0").get_ylabel()
     'effect on the prediction'
     """
+    check_axis_options(sort, scale)
+    check_flag("before", before)
     component = find_tensor(d, key, 1)
     position = output_position(d, output)
     after = component.values[:, position]

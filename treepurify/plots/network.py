@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from treepurify.arguments import check_result, check_whole
 from treepurify.decomposition import Decomposition
-from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
 from treepurify.plots.labels import fold
 from treepurify.plots.style import INK, MAIN, MUTED, PAIR, SMALL_SIZE, axes_or_new
@@ -62,8 +62,9 @@ def network(
     >>> sorted(text.get_text() for text in ax.texts)
     ['x0', 'x1']
     """
-    if top < 1 or pairs < 1:
-        raise InvalidInputError(f"top and pairs must be at least 1, got {top} and {pairs}")
+    check_result("d", d, Decomposition)
+    check_whole("top", top, 1)
+    check_whole("pairs", pairs, 1)
     variances = {s: float(np.sum(c.variance)) for s, c in d.components.items() if len(s) <= 2}
     totals = np.zeros(len(d.feature_names))
     for subset, variance in variances.items():

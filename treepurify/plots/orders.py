@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from treepurify.decomposition import Decomposition
-from treepurify.errors import InvalidInputError
 from treepurify.plots.axis_ticks import name_rows
 from treepurify.plots.style import (
     DATA,
@@ -19,6 +18,7 @@ from treepurify.plots.style import (
     legend_above,
     style_axes,
 )
+from treepurify.plots.terms import check_named_results
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -71,9 +71,8 @@ def variance_by_order(
     >>> [text.get_text() for text in ax.texts]
     ['67%', '33%']
     """
-    named = {d.measure: d} if isinstance(d, Decomposition) else dict(d)
-    if not named:
-        raise InvalidInputError("there is nothing to draw: the mapping is empty")
+    named = {d.measure: d} if isinstance(d, Decomposition) else d
+    check_named_results("d", named)
     shares = np.array([_shares(own) for own in named.values()])
     ax = axes_or_new(ax, 5.6, 0.42 * len(named) + 1.2)
     places, left = np.arange(len(named)), np.zeros(len(named))

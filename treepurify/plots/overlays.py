@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from treepurify.arguments import check_flag
 from treepurify.components import TensorComponent
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
@@ -26,7 +27,13 @@ from treepurify.plots.style import (
     name_effect,
     style_axes,
 )
-from treepurify.plots.terms import find_tensor, is_continuous, output_position
+from treepurify.plots.terms import (
+    check_axis_options,
+    check_named_results,
+    find_tensor,
+    is_continuous,
+    output_position,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -95,10 +102,13 @@ def overlay(
     >>> [text.get_text() for text in ax.get_legend().get_texts()]
     ['empirical', 'uniform']
     """
-    if not 1 <= len(decompositions) <= len(MANY):
+    check_axis_options(sort, scale)
+    check_flag("centred", centred)
+    check_named_results("decompositions", decompositions)
+    if len(decompositions) > len(MANY):
         raise InvalidInputError(f"expected 1 to {len(MANY)} curves, got {len(decompositions)}")
     first = next(iter(decompositions.values()))
-    name = first.feature_names[key] if isinstance(key, int) else key
+    name = first.term_name(find_tensor(first, key, 1).features)
     curves: list[_Curve] = []
     for called, d in decompositions.items():
         component = find_tensor(d, name, 1)

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from treepurify.arguments import check_flag, check_whole
 from treepurify.components import TensorComponent, values_on_cells
 from treepurify.decomposition import Decomposition
-from treepurify.errors import InvalidInputError
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.drawing import middle_values
 from treepurify.plots.axis_layout import AxisLayout, Scale, lay_out_axis
@@ -24,7 +24,7 @@ from treepurify.plots.style import (
     name_effect,
     style_axes,
 )
-from treepurify.plots.terms import find_tensor, is_continuous, output_position
+from treepurify.plots.terms import check_axis_options, find_tensor, is_continuous, output_position
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -104,8 +104,9 @@ def pair_lines(
     >>> [text.get_text() for text in ax.get_legend().get_texts()]
     ['x1 0', 'x1 1']
     """
-    if not 1 <= lines <= len(MANY):
-        raise InvalidInputError(f"lines must be from 1 to {len(MANY)}, got {lines}")
+    check_axis_options(sort, scale)
+    check_whole("lines", lines, 1, len(MANY))
+    check_flag("with_main", with_main)
     component = find_tensor(d, key, 2)
     position = output_position(d, output)
     values, mass, axes = component.values[..., position], component.mass, component.axes

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from treepurify.arguments import check_flag, check_number
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
 from treepurify.plots.axis_layout import GAP, AxisLayout, Scale, lay_out_axis
@@ -24,6 +25,7 @@ from treepurify.plots.style import (
     style_axes,
 )
 from treepurify.plots.terms import (
+    check_axis_options,
     find_tensor,
     is_continuous,
     output_position,
@@ -113,6 +115,11 @@ def pair(
     >>> ax.get_xlabel(), ax.get_ylabel()
     ('x0', 'x1')
     """
+    check_axis_options(sort, scale)
+    check_flag("before", before)
+    check_flag("show_empty", show_empty)
+    if limit is not None:
+        check_number("limit", limit, least=0, open_ends=True)
     component = find_tensor(d, key, 2)
     position = output_position(d, output)
     table = raw_effect(d, component) if before else component.values

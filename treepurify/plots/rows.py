@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify.analysis.row_effects import Parts, row_effects, value_words
+from treepurify.arguments import check_whole
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
 from treepurify.plots.labels import fold
@@ -236,8 +237,12 @@ def _name_line(ax: "Axes", place: float, text: str, color: str, height: int) -> 
 def _largest_parts(
     d: Decomposition, row: Any, parts: Parts, output: int, top: int
 ) -> tuple[list[str], Array]:
-    if top < 1:
-        raise InvalidInputError(f"top must be at least 1, got {top}")
+    check_whole("top", top, 1)
+    if getattr(row, "ndim", 2) == 1:
+        raise InvalidInputError(
+            f"row must be a table of one row, got a {type(row).__name__} of one dimension: pass "
+            "X[i:i+1] or X.iloc[[i]]"
+        )
     columns = d.inputs.columns(row)
     if columns.n_rows != 1:
         raise InvalidInputError(

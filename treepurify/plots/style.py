@@ -3,6 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
 
+from treepurify.arguments import check_result
 from treepurify.errors import MissingDependencyError
 
 if TYPE_CHECKING:
@@ -78,6 +79,7 @@ def import_matplotlib(module: str) -> Any:
 def axes_or_new(ax: "Axes | None", width: float, height: float) -> "Axes":
     """Return `ax`, or the axes of a new pyplot figure of `width` x `height` inches."""
     if ax is not None:
+        check_result("ax", ax, import_matplotlib("axes").Axes, "matplotlib's plt.subplots()[1]")
         return ax
     figure = import_matplotlib("pyplot").figure(figsize=(width, height), layout="constrained")
     made: Axes = figure.add_subplot()

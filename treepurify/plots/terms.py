@@ -1,17 +1,23 @@
 """What the figures ask of a decomposition: a component, an output, the effect before."""
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from treepurify.analysis.apparent import apparent_values
+from treepurify.arguments import brief, check_choice, check_result, read_output
 from treepurify.components import TensorComponent, tabulate
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
+from treepurify.plots.axis_layout import Scale
+from treepurify.plots.category_order import CategoryOrder
 
 __all__ = [
     "Key",
+    "check_axis_options",
+    "check_named_results",
     "find_tensor",
     "is_continuous",
     "output_position",
@@ -34,6 +40,7 @@ def find_tensor(d: Decomposition, key: Key, size: int) -> TensorComponent:
     InvalidInputError
         If it has another number of features, or no cells to draw.
     """
+    check_result("d", d, Decomposition)
     component: Any = d[key]
     name = d.term_name(component.features)
     if len(component.features) != size:
@@ -59,15 +66,28 @@ def is_continuous(d: Decomposition, key: Key) -> bool:
 
 def output_position(d: Decomposition, output: int | str) -> int:
     """Return the position of an output that is given by position or by name."""
-    if isinstance(output, str):
-        if output not in d.output_names:
-            raise InvalidInputError(
-                f"no output {output!r}; outputs are {', '.join(d.output_names)}"
-            )
-        return d.output_names.index(output)
-    if not 0 <= output < d.n_outputs:
-        raise InvalidInputError(f"no output {output}; there are {d.n_outputs}, counted from 0")
-    return int(output)
+    check_result("d", d, Decomposition)
+    return read_output(output, d.output_names)
+
+
+def check_axis_options(sort: Any, scale: Any) -> None:
+    """Raise `InvalidInputError` unless the order and the scale of a feature are known.
+
+    Also where a figure has no use for one of them: a misspelt word is never silent.
+    """
+    check_choice("sort", sort, get_args(CategoryOrder))
+    check_choice("scale", scale, get_args(Scale))
+
+
+def check_named_results(name: str, given: Any) -> None:
+    """Raise `InvalidInputError` unless decompositions are given by name, one at least."""
+    if not isinstance(given, Mapping) or not given:
+        raise InvalidInputError(
+            f'{name} must be decompositions by name, such as {{"before": a, "after": b}}; got '
+            f"{brief(given)}"
+        )
+    for called, d in given.items():
+        check_result(f"{name}[{called!r}]", d, Decomposition)
 
 
 def raw_effect(d: Decomposition, component: TensorComponent) -> Array | None:

@@ -11,7 +11,14 @@ from typing import Any
 import numpy as np
 
 from treepurify.analysis.audit import Audit
-from treepurify.columns import take_rows
+from treepurify.arguments import (
+    brief,
+    check_result,
+    check_whole,
+    read_matrix,
+    read_path,
+)
+from treepurify.columns import table_names, take_rows
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
 from treepurify.plots.scale_words import scale_sentence, with_class_names
@@ -117,9 +124,17 @@ def write_html(
     MissingDependencyError
         If matplotlib is not installed.
     """
-    if top < 0:
-        raise InvalidInputError(f"top must not be negative, got {top}")
+    check_result("d", d, Decomposition)
+    target = read_path("path", path)
+    check_whole("top", top, 0)
+    if command is not None and not isinstance(command, str):
+        raise InvalidInputError(f"command must be text, got {brief(command)}")
+    if audit is not None:
+        check_result("audit", audit, Audit, "treepurify.audit")
+    if not isinstance(measures, list | tuple):
+        raise InvalidInputError(f"measures must be a list of decompositions, got {brief(measures)}")
     for other in measures:
+        check_result("each of measures", other, Decomposition)
         check_same_model(d, other)
     d = with_class_names(d)
     rows = term_rows(d)
@@ -137,11 +152,13 @@ def write_html(
         _making(d, command),
     ]
     page = _page(_title(d), _introduction(d), sections, payload.text)
-    write_atomically(path, page.encode("utf-8"))
-    return Path(path)
+    write_atomically(target, page.encode("utf-8"))
+    return target
 
 
 def _examples(X: Any, n_features: int) -> Any:
+    if table_names(X) is None:
+        X = read_matrix(X)
     last = len(X) - 1
     most = min(last + 1, _MOST_EXAMPLES, max(_MOST_EXAMPLE_VALUES // n_features, 1))
     chosen = np.linspace(0, last, most).astype(np.intp)

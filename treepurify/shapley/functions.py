@@ -8,8 +8,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.columns import Columns, table_names
+from treepurify.arguments import check_table, read_matrix, read_numbers
+from treepurify.called import called_function
+from treepurify.columns import Columns, read_columns, table_names
 from treepurify.errors import InvalidInputError, UnsupportedModelError
+from treepurify.features import FeatureSpec
 from treepurify.models.catboost import label_categories
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model, parse_model
@@ -21,6 +24,7 @@ Array = npt.NDArray[np.float64]
 # Terms that a function without known structure is taken to add up.
 _TERMS = 1000
 _REPEATED_ROWS = 64
+_ENCODED = "numbers; encode categories before, and decode them inside f"
 
 
 class CountedFunction:
@@ -62,17 +66,15 @@ class CountedFunction:
         if len(rows) == 0:
             raise InvalidInputError("a function cannot be evaluated on no rows")
         self.rows_evaluated += len(rows)
-        found = np.asarray(self._evaluate(rows))
+        found = self._evaluate(rows)
         if found.shape[:1] != (len(rows),) or found.ndim > 2:
             raise InvalidInputError(
                 f"f must return one value, or one row of values, a row: expected shape "
                 f"({len(rows)},) or ({len(rows)}, n_outputs), got {found.shape}"
             )
-        if found.dtype.kind not in "biuf":
-            raise InvalidInputError(f"f must return numbers, got dtype {found.dtype}")
         if found.dtype in (np.float32, np.float16):
             self.unit_roundoff = float(np.finfo(found.dtype).eps) / 2
-        values = found.astype(np.float64).reshape(len(rows), -1)
+        values = read_numbers("what f returns", found).reshape(len(rows), -1)
         if not np.all(np.isfinite(values)):
             raise InvalidInputError(
                 "f returned a value that is not finite; combinations of features from different "
@@ -123,18 +125,14 @@ def as_function(model_or_f: Any, X: Any) -> CountedFunction:
     InvalidInputError
         If it is none of these.
     """
+    check_table(X)
     parsed = _parsed(model_or_f)
     if parsed is not None:
         return _of_model(label_categories(parsed, X), X)
-    f = model_or_f if callable(model_or_f) else getattr(model_or_f, "predict", None)
-    if f is None:
-        raise InvalidInputError(
-            "expected a tree model, a callable X -> values or an object with predict, got "
-            f"{type(model_or_f).__name__}"
-        )
+    f = called_function(model_or_f)
     names = table_names(X)
-    count = np.shape(X)[1] if np.ndim(X) == 2 else 0
-    return _of_callable(f, names, len(names) if names is not None else count)
+    count = len(names) if names is not None else read_matrix(X).shape[1]
+    return _of_callable(f, names, count)
 
 
 def _parsed(model: Any) -> Model | None:
@@ -170,29 +168,32 @@ def _of_callable(
     f: Callable[[Any], Any], names: list[str] | None, n_features: int
 ) -> CountedFunction:
     own = names if names is not None else [f"x{j}" for j in range(n_features)]
-    return CountedFunction(partial(_call, f, names), partial(_read, n_features), tuple(own))
+    features = tuple(FeatureSpec(name) for name in own)
+    read = partial(_read, features, names is not None)
+    return CountedFunction(partial(_call, f, names), read, tuple(own))
 
 
 def _call(f: Callable[[Any], Any], names: list[str] | None, rows: Array) -> npt.NDArray[Any]:
-    if names is None:
-        return np.asarray(f(rows))
-    import pandas as pd
+    table: Any = rows
+    if names is not None:
+        import pandas as pd
 
-    return np.asarray(f(pd.DataFrame(rows, columns=names)))
+        table = pd.DataFrame(rows, columns=names)
+    returned = f(table)
+    # Values of single precision stay so: their rounding tells what counts as equal.
+    if getattr(returned, "dtype", None) in (np.float32, np.float16):
+        return np.asarray(returned)
+    return read_numbers("what f returns", returned)
 
 
-def _read(n_features: int, table: Any) -> Array:
-    try:
-        matrix = np.asarray(table, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InvalidInputError(
-            "the features of a callable must be numbers; encode categories before, and "
-            f"decode them inside f ({error})"
-        ) from error
-    if matrix.ndim != 2 or matrix.shape[1] != n_features or n_features == 0:
-        raise InvalidInputError(
-            f"expected rows of {n_features} features, got an array of shape {matrix.shape}"
-        )
+def _read(features: tuple[FeatureSpec, ...], match_names: bool, table: Any) -> Array:
+    if not features:
+        raise InvalidInputError("X has no columns; pass rows with one feature at least")
+    if table_names(table) is None:
+        table = read_numbers("the features of a callable", read_matrix(table), _ENCODED)
+    matrix = read_columns(table, features, match_names=match_names).matrix()
     if not np.all(np.isfinite(matrix)):
-        raise InvalidInputError("the rows of a callable must be finite")
+        raise InvalidInputError(
+            "the rows of a callable must be finite; fill in missing values before, and pass these"
+        )
     return matrix

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.budget import DEFAULT_BUDGET, check_budget
+from treepurify.arguments import check_choice, check_whole, read_output
+from treepurify.budget import DEFAULT_BUDGET, check_budget, check_memory_budget
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
@@ -76,6 +77,7 @@ class ShapleyInteractions:
         """
         if self.order != 2:
             raise InvalidInputError(f"a matrix needs order=2, these values have {self.order}")
+        output = read_output(output, self.output_names)
         n_features = len(self.feature_names)
         n_rows = next((len(values) for values in self.values.values()), 0)
         matrix = np.zeros((n_rows, n_features, n_features))
@@ -91,6 +93,7 @@ class ShapleyInteractions:
         """Return the values of one output, one column a subset."""
         import pandas as pd
 
+        output = read_output(output, self.output_names)
         return pd.DataFrame(
             {
                 " & ".join(self.feature_names[j] for j in subset): values[:, output]
@@ -154,10 +157,9 @@ def shapley_interactions(
     array([[0.25 , 0.125],
            [0.125, 0.25 ]])
     """
-    if index not in _INDICES:
-        raise InvalidInputError(f"index must be one of {', '.join(_INDICES)}, got {index!r}")
-    if isinstance(order, bool) or not isinstance(order, int) or order < 1:
-        raise InvalidInputError(f"order must be a positive integer, got {order!r}")
+    check_choice("index", index, _INDICES)
+    check_whole("order", order, 1, max(len(decomposition.feature_names), 2))
+    check_memory_budget(memory_budget)
     columns = decomposition.inputs.columns(X)
     check_budget(
         8 * columns.n_rows * decomposition.n_outputs * _most_subsets(decomposition, order),

@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify._kernels.shapley_twigs import add_leaf_pairs, add_tables, count_states
-from treepurify.budget import DEFAULT_BUDGET, check_budget
+from treepurify.arguments import read_row_weights
+from treepurify.budget import DEFAULT_BUDGET, check_budget, check_memory_budget
 from treepurify.columns import Columns, check_known_categories, table_names
 from treepurify.errors import InvalidInputError, UnsupportedModelError
 from treepurify.models.catboost import label_categories
@@ -105,6 +106,7 @@ def interventional_shapley_values(
     >>> interventional_shapley_values(model, X[3:], X).values[0, :, 0]
     array([0.375, 0.375])
     """
+    check_memory_budget(memory_budget)
     ensemble = label_categories(parse_model(model), X)
     if not isinstance(ensemble, TreeEnsemble):
         raise UnsupportedModelError(
@@ -144,14 +146,7 @@ def _weights(n_rows: int, given: npt.ArrayLike | None) -> Array:
         raise InvalidInputError("the background has no rows; pass rows that stand for the data")
     if given is None:
         return np.full(n_rows, 1.0 / n_rows)
-    weights = np.asarray(given, dtype=np.float64)
-    if weights.shape != (n_rows,) or not np.all(np.isfinite(weights)) or np.any(weights < 0):
-        raise InvalidInputError(
-            f"background_weight must be {n_rows} finite numbers, none negative; got an array of "
-            f"shape {weights.shape}"
-        )
-    if not np.any(weights > 0):
-        raise InvalidInputError("background_weight is zero for every row; one must be positive")
+    weights = read_row_weights(given, n_rows, "background_weight")
     scaled = weights / weights.max()
     return np.asarray(scaled / scaled.sum())
 

@@ -1,12 +1,13 @@
 """Shapley Sets: groups of features that a function adds up over, and what each is worth."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from treepurify.arguments import brief, check_whole, read_output
 from treepurify.errors import InvalidInputError
 from treepurify.frozen import FrozenMapping
 from treepurify.grids.grid import Subset
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 __all__ = ["Sampling", "ShapleySets", "read_groups"]
 
 Array = npt.NDArray[np.float64]
+
+
+_GROUPS = 'groups must be a list of groups of features, such as [["age", "hours"], [2]]'
 
 
 @dataclass(frozen=True)
@@ -48,10 +52,7 @@ class Sampling:
         for name in ("probes", "draws", "samples", "bootstrap"):
             number = getattr(self, name)
             least = 0 if name == "bootstrap" else 1
-            if isinstance(number, bool) or not isinstance(number, int | np.integer):
-                raise InvalidInputError(f"Sampling.{name} must be an integer, got {number!r}")
-            if number < least:
-                raise InvalidInputError(f"Sampling.{name} must be at least {least}, got {number}")
+            check_whole(f"Sampling.{name}", number, least)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -125,6 +126,7 @@ class ShapleySets:
         """
         if self.values is None:
             raise InvalidInputError("there are no rows: pass x to shapley_sets")
+        output = read_output(output, self.output_names)
         table = np.empty((len(self.values), len(self.feature_names)))
         for number, group in enumerate(self.groups):
             table[:, list(group)] = self.values[:, [number], output]
@@ -136,6 +138,7 @@ class ShapleySets:
 
         if self.values is None or self.remainder is None:
             raise InvalidInputError("there are no rows: pass x to shapley_sets")
+        output = read_output(output, self.output_names)
         frame = pd.DataFrame(self.values[:, :, output], columns=list(self.group_names))
         frame.insert(0, "base", self.base[output])
         frame["remainder"] = self.remainder[:, output]
@@ -152,8 +155,12 @@ def read_groups(groups: Any, feature_names: tuple[str, ...]) -> tuple[Subset, ..
     """
     n = len(feature_names)
     found: list[Subset] = []
+    if isinstance(groups, str) or not isinstance(groups, Iterable):
+        raise InvalidInputError(f"{_GROUPS}, got {brief(groups)}")
     for group in groups:
         members = []
+        if not isinstance(group, Iterable | int | np.integer):
+            raise InvalidInputError(f"{_GROUPS}, got {brief(group)} among them")
         for part in [group] if isinstance(group, str | int | np.integer) else group:
             if isinstance(part, str):
                 if part not in feature_names:
@@ -161,9 +168,8 @@ def read_groups(groups: Any, feature_names: tuple[str, ...]) -> tuple[Subset, ..
                         f"no feature {part!r} to group; features are {', '.join(feature_names)}"
                     )
                 members.append(feature_names.index(part))
-            elif isinstance(part, bool) or not 0 <= int(part) < n:
-                raise InvalidInputError(f"no feature at position {part!r}; there are {n}")
             else:
+                check_whole("the position of a feature to group", part, 0, n - 1)
                 members.append(int(part))
         if members:
             found.append(tuple(sorted(members)))

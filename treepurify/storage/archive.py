@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from treepurify.arguments import read_path
 from treepurify.certificate import Certificate
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError, SavedFileError
@@ -66,6 +67,7 @@ def save_decomposition(d: Decomposition, path: str | Path) -> None:
         If a component or the remainder is of a class that is not registered, or the folder
         does not exist.
     """
+    target = read_path("path", path)
     announce_kinds()
     encoder = Encoder()
     document = {
@@ -94,7 +96,7 @@ def save_decomposition(d: Decomposition, path: str | Path) -> None:
     members[_CHECKSUMS] = json.dumps(
         {name: _checksum(own) for name, own in members.items()}
     ).encode()
-    write_atomically(path, pack(members))
+    write_atomically(target, pack(members))
 
 
 def load(path: str | Path, *, function: Any = None) -> Decomposition:
@@ -137,7 +139,10 @@ def load(path: str | Path, *, function: Any = None) -> Decomposition:
     announce_kinds()
     ask = _as_function(function)
     try:
-        content = Path(path).read_bytes()
+        target = read_path("path", path)
+        if target.exists() and not target.is_file():
+            raise InvalidInputError(f"{path} is a folder, a device or a pipe; pass a .tpz file")
+        content = target.read_bytes()
     except OSError as error:
         raise InvalidInputError(f"{path} cannot be read: {error.strerror}") from error
     try:

@@ -5,6 +5,7 @@ from contextlib import suppress
 from pathlib import Path
 from tempfile import mkstemp
 
+from treepurify.arguments import read_path
 from treepurify.errors import InvalidInputError
 
 __all__ = ["write_atomically"]
@@ -18,7 +19,7 @@ def write_atomically(path: str | Path, content: bytes) -> None:
     InvalidInputError
         If the folder of the file does not exist, or `path` is itself a folder.
     """
-    target = Path(path)
+    target = read_path("path", path)
     if not target.parent.is_dir():
         raise InvalidInputError(f"the folder {target.parent} does not exist; create it first")
     if target.is_dir():
@@ -26,7 +27,12 @@ def write_atomically(path: str | Path, content: bytes) -> None:
             f"expected the name of a file, got {target}, which is a folder; "
             "add the name of a file to it, or choose another one"
         )
-    descriptor, name = mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    if target.exists() and not target.is_file():
+        raise InvalidInputError(f"expected the name of a file, got {target}, which is a device")
+    try:
+        descriptor, name = mkstemp(dir=target.parent, prefix=f".{target.name[:32]}.")
+    except OSError as error:
+        raise InvalidInputError(f"{target} cannot be written: {error.strerror}") from error
     temporary = Path(name)
     try:
         with os.fdopen(descriptor, "wb") as file:

@@ -1,18 +1,28 @@
 """Weightings that the caller brings: a joint table, other rows, or counts."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
+from treepurify.arguments import (
+    brief,
+    check_result,
+    check_table,
+    check_whole,
+    read_numbers,
+    read_weights,
+)
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import EncodedRows, Grid, Subset
 from treepurify.weights.empirical import Empirical
 from treepurify.weights.weighting import MassTables, Weighting, normalised
 
 __all__ = ["CountedCells", "JointTable", "Rows"]
+
+_MASSES = "an array of masses, one axis a feature"
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,15 +47,25 @@ class JointTable(Weighting):
     features: Sequence[int] | None = None
     name: ClassVar[str] = "given joint table"
 
+    def __post_init__(self) -> None:
+        table = read_numbers("the joint table", self.table, _MASSES)
+        if table.ndim == 0:
+            raise InvalidInputError(f"the joint table must be {_MASSES}, got {brief(self.table)}")
+        normalised(table, "the masses of the joint table")
+        if self.features is not None:
+            _read_features(self.features)
+
     def tables(self, grid: Grid, rows: EncodedRows | None, subsets: Sequence[Subset]) -> MassTables:
         """Return the mass of each subset's cells."""
-        features = tuple(range(grid.n_features) if self.features is None else self.features)
+        features = tuple(range(grid.n_features))
+        if self.features is not None:
+            features = _read_features(self.features)
         if len(set(features)) != len(features) or not set(features) <= set(range(grid.n_features)):
             raise InvalidInputError(
                 f"features of the joint table must be different positions from 0 to "
                 f"{grid.n_features - 1}, got {features}"
             )
-        table = np.asarray(self.table, dtype=np.float64)
+        table = read_numbers("the joint table", self.table, _MASSES)
         expected = grid.shape(features)
         if table.shape != expected:
             raise InvalidInputError(
@@ -54,6 +74,23 @@ class JointTable(Weighting):
             )
         joint = normalised(table, "the masses of the joint table")
         return {subset: _margin(joint, features, subset) for subset in subsets}
+
+
+def _read_features(features: Any) -> tuple[int, ...]:
+    """Return different positions of features."""
+    if not isinstance(features, Iterable) or isinstance(features, str | bytes):
+        raise InvalidInputError(
+            "features of the joint table must be different positions, such as (0, 2); got "
+            f"{brief(features)}"
+        )
+    positions = tuple(features)
+    for position in positions:
+        check_whole("a feature of the joint table", position, 0)
+    if len(set(positions)) != len(positions):
+        raise InvalidInputError(
+            f"features of the joint table must be different positions, got {brief(positions)}"
+        )
+    return positions
 
 
 def _margin(
@@ -90,6 +127,11 @@ class Rows(Weighting):
     name: ClassVar[str] = "empirical (given rows)"
     needs_rows: ClassVar[bool] = True
 
+    def __post_init__(self) -> None:
+        check_table(self.X)
+        if self.sample_weight is not None:
+            read_weights(self.sample_weight)
+
     def tables(self, grid: Grid, rows: EncodedRows | None, subsets: Sequence[Subset]) -> MassTables:
         """Return the mass of each subset's cells."""
         return Empirical().tables(grid, rows, subsets)
@@ -125,6 +167,7 @@ class CountedCells(Weighting):
 
     def merge(self, other: "CountedCells") -> "CountedCells":
         """Return the counts of both sets of rows together."""
+        check_result("other", other, CountedCells, "treepurify.count_cells")
         if other.grid is not self.grid:
             raise InvalidInputError("counts of different grids cannot be merged")
         counts = {subset: table + other.counts[subset] for subset, table in self.counts.items()}

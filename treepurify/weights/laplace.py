@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+from treepurify.arguments import check_choice, check_number
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import EncodedRows, Grid, Subset
 from treepurify.weights.empirical import Empirical, count_rows
@@ -42,12 +43,8 @@ class Laplace(Weighting):
     needs_rows: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if self.variant not in ("mixture", "plus-one"):
-            raise InvalidInputError(
-                f'Laplace(variant=...) takes "mixture" or "plus-one", got {self.variant!r}'
-            )
-        if not 0 <= self.smoothing <= 1:
-            raise InvalidInputError(f"smoothing must be from 0 to 1, got {self.smoothing}")
+        check_choice("variant", self.variant, ("mixture", "plus-one"))
+        check_number("smoothing", self.smoothing, least=0, most=1)
 
     def tables(self, grid: Grid, rows: EncodedRows | None, subsets: Sequence[Subset]) -> MassTables:
         """Return the mass of each subset's cells."""

@@ -7,6 +7,7 @@ from typing import ClassVar, Literal
 import numpy as np
 import numpy.typing as npt
 
+from treepurify.arguments import check_choice, check_flag
 from treepurify.errors import InvalidInputError
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import EncodedRows, Grid, Subset
@@ -41,8 +42,8 @@ class Uniform(Weighting):
     is_product: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if self.by not in ("cell", "length"):
-            raise InvalidInputError(f'Uniform(by=...) takes "cell" or "length", got {self.by!r}')
+        check_choice("by", self.by, ("cell", "length"))
+        check_flag("missing", self.missing)
 
     def tables(self, grid: Grid, rows: EncodedRows | None, subsets: Sequence[Subset]) -> MassTables:
         """Return the mass of each subset's cells."""

@@ -4,16 +4,17 @@ import warnings
 from collections.abc import Mapping, Sequence
 from functools import partial
 from math import prod
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from treepurify._kernels.categorical import renumber_levels
-from treepurify.budget import check_budget
+from treepurify.arguments import check_choice, check_whole, read_row_weights
+from treepurify.budget import check_budget, check_memory_budget
 from treepurify.components import Component, ModelInputs, TensorComponent
 from treepurify.decomposition import Decomposition
-from treepurify.engines.assemble import check_order
+from treepurify.engines.assemble import check_order, check_order_fits
 from treepurify.engines.categorical.candidates import (
     Ranking,
     candidate_subsets,
@@ -158,9 +159,11 @@ def categorical_anova(
     'x1 is a function of x0: on the observed rows its effect cannot be told from that of x0, ...'
     """
     _check_options(order, rank, selection, ranking)
+    check_memory_budget(memory_budget)
     report = progress_report(progress)
     question = read_question(f, X, bins, feature_names)
     n_features, n_rows = question.codes.shape
+    check_order_fits(order, n_features)
     near = check_neighbours(neighbours, n_features)
     row_weights = _row_weights(sample_weight, n_rows)
     observations = observe(
@@ -194,32 +197,20 @@ def categorical_anova(
 
 def _check_options(order: int | None, rank: int | None, selection: str, ranking: str) -> None:
     check_order(order)
-    whole = isinstance(rank, int | np.integer) and not isinstance(rank, bool)
-    if rank is not None and not (whole and rank >= 1):
-        raise InvalidInputError(f"rank must be a whole number of at least 1, got {rank!r}")
-    if selection != "lars" and selection not in _IN_ORDER:
-        raise InvalidInputError(
-            'selection must be "auto", "greedy", "least-norm" or "lars", got ' + repr(selection)
-        )
+    if rank is not None:
+        check_whole("rank", rank, 1)
+    check_choice("selection", selection, get_args(Selection))
+    check_choice("ranking", ranking, get_args(Ranking))
     if selection == "least-norm" and rank is not None:
         raise InvalidInputError(
             'selection="least-norm" takes all functions: leave out rank, or pass "greedy"'
         )
-    if ranking not in ("position", "variance"):
-        raise InvalidInputError(f'ranking must be "position" or "variance", got {ranking!r}')
 
 
 def _row_weights(sample_weight: npt.ArrayLike | None, n_rows: int) -> Array | None:
     if sample_weight is None:
         return None
-    weights = np.asarray(sample_weight, dtype=np.float64)
-    if weights.shape != (n_rows,):
-        raise InvalidInputError(
-            f"sample_weight must have one number a row ({n_rows}), got shape {weights.shape}"
-        )
-    if not np.all(np.isfinite(weights)) or np.any(weights < 0) or not np.any(weights > 0):
-        raise InvalidInputError("sample_weight must be finite, not negative, and not all zero")
-    return weights
+    return read_row_weights(sample_weight, n_rows)
 
 
 def _effective_rows(row_weights: Array | None, n_rows: int) -> float:

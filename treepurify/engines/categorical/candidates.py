@@ -1,12 +1,13 @@
 """The order in which subsets of features are tried."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from treepurify.arguments import brief, check_whole
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
 
@@ -28,14 +29,21 @@ def check_neighbours(
     """
     if neighbours is None:
         return None
+    if not isinstance(neighbours, Mapping):
+        raise InvalidInputError(
+            "neighbours must be a mapping from the position of a feature to positions of others, "
+            f"such as {{0: [1, 2]}}; got {brief(neighbours)}"
+        )
     mutual: dict[int, set[int]] = {j: set() for j in range(n_features)}
     for feature, others in neighbours.items():
+        check_whole("a feature of neighbours", feature, 0, n_features - 1)
+        if not isinstance(others, Iterable):
+            raise InvalidInputError(
+                f"neighbours of feature {feature} must be positions of features, got "
+                f"{brief(others)}"
+            )
         for other in others:
-            if not (0 <= int(feature) < n_features and 0 <= int(other) < n_features):
-                raise InvalidInputError(
-                    f"neighbours names features {feature} and {other}; positions go from 0 to "
-                    f"{n_features - 1}"
-                )
+            check_whole(f"a neighbour of feature {feature}", other, 0, n_features - 1)
             if feature != other:
                 mutual[int(feature)].add(int(other))
                 mutual[int(other)].add(int(feature))

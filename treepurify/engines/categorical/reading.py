@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from treepurify.arguments import check_table, check_whole, read_numbers
+from treepurify.called import called_function
 from treepurify.columns import Columns, read_columns
 from treepurify.effects.accumulate import ensemble_cuts
 from treepurify.engines.black_box import ParsedFunction
@@ -25,6 +27,11 @@ from treepurify.saving import savable
 __all__ = ["Question", "read_question"]
 
 Array = npt.NDArray[np.float64]
+
+_RETURNED = (
+    "numbers, one or one row of outputs for each row; for a classifier pass its predict_proba, as "
+    "categorical_anova(model.predict_proba, X)"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,8 +93,8 @@ def read_question(f: Any, X: Any, bins: int, feature_names: Sequence[str] | None
     A tree ensemble is decomposed on its margin scale and on its own grid. Other models and
     functions are asked for their values on the rows as they are.
     """
-    if not (isinstance(bins, int | np.integer) and bins >= 2):
-        raise InvalidInputError(f"bins must be a whole number of at least 2, got {bins!r}")
+    check_whole("bins", bins, 2)
+    check_table(X)
     parsed = _parsed(f)
     if parsed is not None:
         parsed = label_categories(named_model(parsed, feature_names, X), X)
@@ -106,7 +113,7 @@ def read_question(f: Any, X: Any, bins: int, feature_names: Sequence[str] | None
             f"margin of the {parsed.source.library} model",
         )
     if hasattr(f, "predict") or callable(f):
-        ask = f.predict if hasattr(f, "predict") else f
+        ask = called_function(f)
         values = _numeric(ask(X), codes.shape[1])
         return Question(
             grid,
@@ -160,7 +167,7 @@ def _of_ensemble(ensemble: TreeEnsemble, X: Any) -> Question:
 
 
 def _numeric(values: Any, n_rows: int) -> Array:
-    array = np.asarray(values)
+    array = read_numbers("the values of the function", values, _RETURNED)
     if array.ndim == 1:
         array = array[:, None]
     if array.ndim != 2 or len(array) != n_rows:
@@ -168,15 +175,9 @@ def _numeric(values: Any, n_rows: int) -> Array:
             f"the function must give shape ({n_rows},) or ({n_rows}, n_outputs), one value a row; "
             f"got shape {np.shape(values)}"
         )
-    if array.dtype.kind not in "biuf":
-        raise InvalidInputError(
-            f"the function must give numbers, got {array.dtype}; for a classifier pass its "
-            "predict_proba, as categorical_anova(model.predict_proba, X)"
-        )
-    numbers = array.astype(np.float64)
-    if not np.all(np.isfinite(numbers)):
+    if not np.all(np.isfinite(array)):
         raise InvalidInputError("the function gives NaN or infinite values on rows of X")
-    return numbers
+    return array
 
 
 def _names(n_outputs: int) -> tuple[str, ...]:

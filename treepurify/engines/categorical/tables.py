@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify._kernels.categorical import mark_levels, renumber_levels
+from treepurify.arguments import check_labels, check_table, read_matrix, read_names
 from treepurify.columns import Columns
 from treepurify.engines.categorical.observations import code_type
 from treepurify.errors import InvalidInputError
@@ -100,12 +101,11 @@ def read_levels(
         Names of the columns.
     """
     table, form = _as_columns(X)
-    names = feature_names if feature_names is not None else form.names
-    if names is not None and (len(names) != len(table) or len(set(map(str, names))) != len(names)):
-        raise InvalidInputError(
-            f"feature_names must be {len(table)} different names, got {len(names)}"
-        )
-    labels = [str(name) for name in names] if names is not None else None
+    labels = None
+    if feature_names is not None:
+        labels = read_names("feature_names", feature_names, len(table))
+    elif form.names is not None:
+        labels = read_names("the columns of X", [*map(str, form.names)], len(table))
     specs, axes, codes = [], [], []
     for position, column in enumerate(table):
         name = labels[position] if labels is not None else f"x{position}"
@@ -121,21 +121,18 @@ def read_levels(
 
 
 def _as_columns(X: Any) -> tuple[list[Any], TableForm]:
-    if hasattr(X, "toarray"):
-        raise InvalidInputError("sparse matrices are not read; pass X.toarray() or a table")
+    check_table(X)
     if hasattr(X, "to_pandas") and not hasattr(X, "iloc"):
         X = X.to_pandas()
     if hasattr(X, "iloc") and getattr(X, "ndim", 0) == 2:
         columns = [X.iloc[:, j] for j in range(X.shape[1])]
         form = TableForm(tuple(X.columns), tuple(column.dtype for column in columns))
     else:
-        array = np.asarray(X)
-        if array.ndim != 2:
-            raise InvalidInputError(
-                f"expected a two-dimensional array (rows, features), got shape {array.shape}"
-            )
+        array = read_matrix(X)
         columns = [array[:, j] for j in range(array.shape[1])]
         form = TableForm(None, (array.dtype,) * array.shape[1])
+    for column in columns:
+        check_labels(column)
     if not columns or len(columns[0]) == 0:
         raise InvalidInputError("X has no rows or no columns; pass the rows to decompose over")
     return columns, form

@@ -6,9 +6,9 @@ from itertools import combinations
 from math import comb
 from typing import Any, Literal, get_args
 
-import numpy as np
 import numpy.typing as npt
 
+from treepurify.arguments import check_choice, check_flag, check_number, check_whole
 from treepurify.budget import check_budget
 from treepurify.decomposition import Decomposition
 from treepurify.engines.legendre.assemble import Fit, assemble, axis_words
@@ -34,7 +34,6 @@ from treepurify.engines.legendre.solution import (
     split_as_fitted,
     split_orthogonally,
 )
-from treepurify.errors import InvalidInputError
 from treepurify.progress import ProgressReport, progress_report
 
 __all__ = ["legendre_anova"]
@@ -141,7 +140,7 @@ def legendre_anova(
     >>> d.diagnostics["fit"]["prediction"]["max_correlation"] < 1e-8
     True
     """
-    _check_options(order, degree, density, density_degree, density_clip)
+    _check_options(order, degree, density, density_degree, density_clip, orthogonal)
     chosen = as_selection(selection)
     report = progress_report(progress)
     report("evaluating the function", 0, 0)
@@ -233,18 +232,16 @@ def _candidates(
 
 
 def _check_options(
-    order: int, degree: int, density: str, density_degree: int, density_clip: float
+    order: int,
+    degree: int,
+    density: str,
+    density_degree: int,
+    density_clip: float,
+    orthogonal: bool,
 ) -> None:
-    is_whole = isinstance(order, int | np.integer) and not isinstance(order, bool)
-    if not is_whole or not 1 <= order <= _MOST_ORDER:
-        raise InvalidInputError(f"order must be 1, 2 or 3, got {order!r}")
-    for name, value, least in (("degree", degree, 1), ("density_degree", density_degree, 0)):
-        if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
-            raise InvalidInputError(f"{name} must be a whole number of at least {least}: {value!r}")
-    if density not in get_args(DensityName):
-        raise InvalidInputError(
-            f"density must be one of {', '.join(get_args(DensityName))}, got {density!r}"
-        )
-    is_number = isinstance(density_clip, int | float | np.number)
-    if not (is_number and np.isfinite(density_clip) and density_clip > 0):
-        raise InvalidInputError(f"density_clip must be a positive number, got {density_clip!r}")
+    check_flag("orthogonal", orthogonal)
+    check_whole("order", order, 1, _MOST_ORDER)
+    check_whole("degree", degree, 1)
+    check_whole("density_degree", density_degree, 0)
+    check_choice("density", density, get_args(DensityName))
+    check_number("density_clip", density_clip, least=0, open_ends=True)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from treepurify.arguments import read_numbers
 from treepurify.columns import Columns
 from treepurify.components import ModelInputs
 from treepurify.engines.black_box import ParsedFunction, RowFunction, black_box, row_function
@@ -86,13 +87,8 @@ def _shares(columns: Columns, sample_weight: npt.ArrayLike | None) -> Array:
 
 
 def _given_values(values: Any, n_rows: int) -> Array:
-    array = np.asarray(values)
-    if array.dtype.kind not in "biuf":
-        raise InvalidInputError(
-            f"expected a function, a model or numbers, one a row; got {type(values).__name__} of "
-            f"{array.dtype}"
-        )
-    numbers = array.astype(np.float64).reshape(len(array), -1) if array.ndim else np.zeros((0, 1))
+    array = read_numbers("f", values, "a function, a model or numbers, one a row")
+    numbers = array.reshape(len(array), -1) if array.ndim and array.size else np.zeros((0, 1))
     if array.ndim not in (1, 2) or len(numbers) != n_rows or numbers.shape[1] == 0:
         raise InvalidInputError(
             f"values must have shape ({n_rows},) or ({n_rows}, n_outputs), one value a row; got "

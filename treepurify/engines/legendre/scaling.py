@@ -7,6 +7,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
+from treepurify.arguments import check_choice
 from treepurify.columns import Columns
 from treepurify.engines.legendre.polynomials import legendre_table
 from treepurify.errors import InvalidInputError
@@ -232,11 +233,9 @@ def _scaling_by_feature(
     default = scaling if isinstance(scaling, str) else "auto"
     found = [given.get(name, default) for name in names]
     for kind in found:
-        if kind not in get_args(Scaling):
-            raise InvalidInputError(
-                f"scaling must be one of {', '.join(get_args(Scaling))}, or a mapping of feature "
-                f"names to these; got {kind!r}"
-            )
+        check_choice(
+            "scaling", kind, get_args(Scaling), advice=", or a mapping of feature names to these"
+        )
     return found
 
 

@@ -6,6 +6,7 @@ from typing import Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
+from treepurify.arguments import check_choice, check_whole
 from treepurify.engines.least_angle import (
     Criterion,
     PathMethod,
@@ -14,7 +15,6 @@ from treepurify.engines.least_angle import (
     lars_path,
 )
 from treepurify.engines.legendre.design import Basis, Moments, count_columns
-from treepurify.errors import InvalidInputError
 from treepurify.weights.weighting import outer_product
 
 __all__ = ["ColumnScale", "Selected", "TermSelection", "as_selection", "select_terms"]
@@ -73,14 +73,9 @@ class TermSelection:
             ("method", get_args(PathMethod)),
             ("column_scale", get_args(ColumnScale)),
         ):
-            if getattr(self, name) not in known:
-                raise InvalidInputError(
-                    f"{name} must be one of {', '.join(known)}; got {getattr(self, name)!r}"
-                )
+            check_choice(name, getattr(self, name), known)
         for name in ("max_steps", "max_candidates"):
-            value = getattr(self, name)
-            if not isinstance(value, int | np.integer) or value < 1:
-                raise InvalidInputError(f"{name} must be a whole number above 0, got {value!r}")
+            check_whole(name, getattr(self, name), 1)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,316 @@
+"""Every public callable with arguments that it takes, and what each argument stands for."""
+
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.ensemble import GradientBoostingRegressor
+
+import treepurify as tp
+from tests.fuzz.bad_values import frame
+
+__all__ = ["KINDS", "Call", "bad_values_take_none", "calls", "public_callables"]
+
+# What an argument stands for, by its name; a call may say otherwise.
+KINDS = {
+    "X": "table",
+    "a": "result",
+    "audit": "result",
+    "ax": "axes",
+    "b": "result",
+    "background_weight": "weights",
+    "baseline": "row of numbers",
+    "before": "flag",
+    "centred": "flag",
+    "compared": "result",
+    "d": "result",
+    "density": "choice",
+    "column_scale": "choice",
+    "criterion": "choice",
+    "f": "function",
+    "feature_names": "names",
+    "groups": "groups",
+    "index": "choice",
+    "interactions": "interactions",
+    "key": "key",
+    "memory_budget": "budget",
+    "method": "choice",
+    "missing_cells": "choice",
+    "model": "model",
+    "of": "choice",
+    "order": "order",
+    "orthogonal": "flag",
+    "output": "output",
+    "parts": "choice",
+    "path": "path",
+    "progress": "flag",
+    "purified": "flag",
+    "ranking": "choice",
+    "resolution": "choice",
+    "row": "row",
+    "sample_weight": "weights",
+    "scale": "choice",
+    "selection": "choice",
+    "show": "choice",
+    "show_empty": "flag",
+    "sort": "choice",
+    "tolerance": "share",
+    "threshold": "number",
+    "weights": "weighting",
+    "with_main": "flag",
+}
+WHOLE = """
+    background_size bins bootstrap degree density_degree draws lines max_candidates max_steps most
+    most_pairs most_rows n_bootstrap n_points pairs probes rank sample_size samples seed top
+"""
+for _name in WHOLE.split():
+    KINDS[_name] = "whole"
+
+
+@dataclass(frozen=True)
+class Call:
+    """A callable, arguments that it takes, and kinds that differ from those by name."""
+
+    name: str
+    function: Callable[..., Any]
+    arguments: dict[str, Any] = field(default_factory=dict)
+    kinds: dict[str, str] = field(default_factory=dict)
+
+    def parameters(self) -> dict[str, inspect.Parameter]:
+        return dict(inspect.signature(self.function).parameters)
+
+    def kind(self, parameter: str) -> str:
+        return self.kinds.get(parameter) or KINDS.get(parameter, "")
+
+
+def bad_values_take_none(parameter: inspect.Parameter) -> bool:
+    """Whether None is a wrong value of the parameter too."""
+    return parameter.default is not None and "None" not in str(parameter.annotation)
+
+
+@cache
+def world() -> dict[str, Any]:
+    """Small results of every kind."""
+    X = frame()
+    y = X.a * X.b + X.c
+    model = GradientBoostingRegressor(max_depth=2, n_estimators=4, random_state=0).fit(X, y)
+    parsed = tp.parse_model(model)
+    quiet = {"progress": False}
+    d = tp.purify(parsed, X, **quiet)
+    sets = tp.shapley_sets(parsed, X, X.iloc[:3], method="index", **quiet)
+    return {
+        "X": X,
+        "y": y,
+        "model": parsed,
+        "d": d,
+        "function": lambda table: np.asarray(table)[:, 1] * np.asarray(table)[:, 2],
+        "audit": tp.audit(parsed, X, n_bootstrap=1, **quiet),
+        "compared": tp.compare(d, tp.apparent(d)),
+        "h": tp.h_statistics(parsed, X, **quiet),
+        "indices": tp.interaction_indices(parsed, X, **quiet),
+        "shapley": d.shapley_values(X),
+        "interactions": d.shapley_interactions(X),
+        "sets": sets,
+        "counts": tp.count_cells(parsed, [X]),
+    }
+
+
+def engines() -> Iterator[Call]:
+    w = world()
+    model, X, d, f = w["model"], w["X"], w["d"], w["function"]
+    on_rows = {"model": model, "X": X, "progress": False}
+    black = {"f": f, "X": X, "progress": False}
+    yield Call("purify", tp.purify, on_rows)
+    yield Call("ale_anova", tp.ale_anova, on_rows)
+    called = {**on_rows, "model": f}
+    as_function = {"model": "function", "X": "table of a function"}
+    yield Call("ale_anova of a function", tp.ale_anova, called, as_function)
+    yield Call("audit", tp.audit, {**on_rows, "n_bootstrap": 0}, {"measures": "measures"})
+    kinds = {"neighbours": "mapping"}
+    free = {**kinds, "X": "table of labels"}
+    yield Call("categorical_anova", tp.categorical_anova, black, free)
+    yield Call("categorical_anova of a model", tp.categorical_anova, {**black, "f": model}, kinds)
+    yield Call("compare", tp.compare, {"a": d, "b": d, "X": X}, {"names": "names of two"})
+    kinds = {"batches": "batches", "sample_weights": "weights of batches"}
+    yield Call("count_cells", tp.count_cells, {"model": model, "batches": [X]}, kinds)
+    yield Call("apparent", tp.apparent, {"d": d})
+    yield Call("h_statistics", tp.h_statistics, on_rows)
+    yield Call("h_statistics of a function", tp.h_statistics, called, as_function)
+    small = {**on_rows, "n_points": 100}
+    yield Call("hooker_anova", tp.hooker_anova, small)
+    yield Call("hooker_anova of a function", tp.hooker_anova, {**small, "model": f}, as_function)
+    yield Call("interaction_indices", tp.interaction_indices, on_rows)
+    kinds = {"background": "table", "X": "rows"}
+    yield Call(
+        "interventional_shapley_values", tp.interventional_shapley_values,
+        {**on_rows, "background": X}, kinds,
+    )  # fmt: skip
+    quick = {"degree": 2, "density_degree": 2}
+    kinds = {"density_clip": "number", "scaling": "mapping", "X": "table of a function"}
+    yield Call("legendre_anova", tp.legendre_anova, {**black, **quick}, kinds)
+    yield Call(
+        "legendre_anova of values", tp.legendre_anova, {**black, **quick, "f": w["y"]}, kinds
+    )
+    kinds = {"background": "table"}
+    yield Call("partial_dependence_anova", tp.partial_dependence_anova, on_rows, kinds)
+    kinds |= {"model": "function", "X": "table of a function"}
+    yield Call(
+        "partial_dependence_anova of a function", tp.partial_dependence_anova,
+        {**on_rows, "model": f}, kinds,
+    )  # fmt: skip
+    yield Call("parse_model", tp.parse_model, {"model": model})
+    kinds = {"tensors": "tensors", "weights": "masses", "intercept": "intercept",
+             "output_names": "output names", "feature_names": "tensor names"}  # fmt: skip
+    tensors = {(0, 1): [[0.0, 1.0], [2.0, 5.0]]}
+    yield Call("purify_tensors", tp.purify_tensors, {"tensors": tensors}, kinds)
+    explained = {"model_or_f": model, "X": X, "x": X.iloc[:2], "progress": False}
+    kinds = {"model_or_f": "function", "x": "rows", "value": "choice", "sampling": "result"}
+    yield Call("shapley_sets", tp.shapley_sets, explained, kinds)
+    few = tp.Sampling(probes=3, draws=3, samples=10)
+    called = {**explained, "model_or_f": f, "sampling": few}
+    kinds["X"] = "table of a function"
+    yield Call("shapley_sets of a function", tp.shapley_sets, called, kinds)
+
+
+def purify_on_rows(X: Any, sample_weight: Any = None) -> Any:
+    """Make the measure `Rows` and use it: what rows a model needs is known then."""
+    return tp.purify(world()["model"], weights=tp.Rows(X, sample_weight), progress=False)
+
+
+def constructors() -> Iterator[Call]:
+    w = world()
+    yield Call("Empirical", tp.Empirical)
+    yield Call("Independent", tp.Independent)
+    yield Call("Laplace", tp.Laplace, {}, {"smoothing": "number", "variant": "choice"})
+    yield Call("Uniform", tp.Uniform, {}, {"by": "choice", "missing": "flag"})
+    kinds = {"table": "joint masses", "features": "features"}
+    yield Call("JointTable", tp.JointTable, {"table": np.ones((2, 2))}, kinds)
+    yield Call("Rows", purify_on_rows, {"X": w["X"]})
+    yield Call("TreeProjection", tp.TreeProjection)
+    yield Call("TermSelection", tp.TermSelection)
+    yield Call("Sampling", tp.Sampling)
+    yield Call("CountedCells.merge", w["counts"].merge, {"other": w["counts"]}, {"other": "result"})
+    yield Call("CountedCells.describe", w["counts"].describe)
+
+
+def results() -> Iterator[Call]:
+    w = world()
+    d, X = w["d"], w["X"]
+    for name in ("importance", "orthogonality", "tensor_components"):
+        yield Call(f"Decomposition.{name}", getattr(d, name))
+    yield Call("Decomposition.r_squared", d.r_squared, {"X": X})
+    for name in ("contributions", "evaluate", "predict", "shapley_interactions", "shapley_values"):
+        yield Call(f"Decomposition.{name}", getattr(d, name), {"X": X}, {"X": "rows"})
+    yield Call("Decomposition.verify", d.verify, {"model": w["model"], "X": X})
+    yield Call("Decomposition.to_frame", d.to_frame)
+    yield Call("Decomposition.__getitem__", d.__getitem__, {"key": "a"})
+    yield Call("Decomposition.term_name", d.term_name, {"subset": (0, 1)}, {"subset": "features"})
+    component = d["a"]
+    yield Call("TensorComponent.evaluate", component.evaluate, {"X": X}, {"X": "rows"})
+    yield Call("Audit.summary", w["audit"].summary)
+    yield Call("Audit.to_frame", w["audit"].to_frame)
+    yield Call("Certificate.sentences", d.certificate.sentences)
+    yield Call("Comparison.verdict", w["compared"].verdict)
+    for name in ("features", "overall", "pairs", "triples"):
+        yield Call(f"HStatistics.{name}", getattr(w["h"], name))
+    yield Call("InteractionIndices.pairs", w["indices"].pairs)
+    yield Call("ShapleyInteractions.matrix", w["interactions"].matrix)
+    yield Call("ShapleyInteractions.to_frame", w["interactions"].to_frame)
+    for name in ("by_feature", "to_frame", "total"):
+        yield Call(f"ShapleySets.{name}", getattr(w["sets"], name))
+    for name in ("importance", "to_frame", "total"):
+        yield Call(f"ShapleyValues.{name}", getattr(w["shapley"], name))
+
+
+def figures() -> Iterator[Call]:
+    w = world()
+    d, X, plots = w["d"], w["X"], tp.plots
+    yield Call("plots.beeswarm", plots.beeswarm, {"d": d, "X": X})
+    yield Call("plots.comparison", plots.comparison, {"compared": w["compared"]})
+    yield Call("plots.dendrogram", plots.dendrogram, {"groups": w["sets"]}, {"groups": "result"})
+    what = {"what": "finding"}
+    yield Call("plots.finding", plots.finding, {"audit": w["audit"], "what": 0}, what)
+    yield Call("plots.force", plots.force, {"d": d, "row": X.iloc[:1]})
+    statistics = {"statistics": "result"}
+    yield Call("plots.h_statistics", plots.h_statistics, {"statistics": w["h"]}, statistics)
+    yield Call("plots.importance", plots.importance, {"d": d}, {"by": "choice"})
+    yield Call("plots.main_effect", plots.main_effect, {"d": d, "key": "a"})
+    yield Call("plots.network", plots.network, {"d": d})
+    several = {"decompositions": "several named results"}
+    both = {"decompositions": {"one": d, "two": d}, "key": "a"}
+    yield Call("plots.overlay", plots.overlay, both, several)
+    yield Call("plots.pair", plots.pair, {"d": d, "key": ("a", "b")}, {"limit": "number"})
+    yield Call("plots.pair_lines", plots.pair_lines, {"d": d, "key": ("a", "b")})
+    yield Call("plots.variance_by_order", plots.variance_by_order, {"d": d})
+    yield Call("plots.waterfall", plots.waterfall, {"d": d, "row": X.iloc[:1]})
+
+
+def files(folder: Path) -> Iterator[Call]:
+    w = world()
+    d = w["d"]
+    saved = folder / "d.tpz"
+    d.save(saved)
+    yield Call("load", tp.load, {"path": saved}, {"function": "function of a file"})
+    yield Call("Decomposition.save", d.save, {"path": folder / "again.tpz"})
+    yield Call("export.effects_frame", tp.export.effects_frame, {"d": d})
+    yield Call("export.to_ebm", tp.export.to_ebm, {"d": d}, {"classes": "classes"})
+    yield Call("export.to_excel", tp.export.to_excel, {"d": d, "path": folder / "d.xlsx"})
+    yield Call("export.to_json", tp.export.to_json, {"d": d})
+    shapley = {"values": "result", "output": "position", "row": "position"}
+    yield Call("export.to_shap", tp.export.to_shap, {"values": w["shapley"]}, shapley)
+    of_row = {"values": w["interactions"], "row": 0}
+    yield Call("export.to_shapiq", tp.export.to_shapiq, of_row, shapley)
+    page = {"d": d, "path": folder / "page.html", "top": 0}
+    kinds = {"command": "text", "measures": "several results", "X": "rows"}
+    yield Call("report.write_html", tp.report.write_html, page, kinds)
+
+
+def calls(folder: Path) -> list[Call]:
+    """All public callables, with a folder for their files."""
+    return [*engines(), *constructors(), *results(), *figures(), *files(folder)]
+
+
+# What callers do not make themselves; engines do.
+MADE_BY_ENGINES = {
+    "Audit", "Certificate", "Comparison", "Component", "CountedCells", "Decomposition", "Finding",
+    "HStatistics", "InteractionIndices", "ShapleyInteractions", "ShapleySets", "ShapleyValues",
+    "TensorComponent", "Weighting",
+}  # fmt: skip
+# Methods by which parts of the package speak to each other.
+INTERNAL = {"tables", "on_cells", "stored"}
+
+
+def public_callables() -> set[str]:
+    """The names that `calls` has to have."""
+    names = set()
+    for module in (tp, tp.plots, tp.report, tp.export):
+        prefix = module.__name__.removeprefix("treepurify").removeprefix(".")
+        for name in module.__all__:
+            value = getattr(module, name)
+            if inspect.isclass(value) and not issubclass(value, BaseException):
+                names |= {f"{name}.{method}" for method in _methods(value)}
+                names |= {name} - MADE_BY_ENGINES
+            elif inspect.isfunction(value):
+                names.add(f"{prefix}.{name}" if prefix else name)
+    return names
+
+
+def _methods(cls: type) -> set[str]:
+    inherited = {"Component.evaluate"} | {
+        f"{name}.describe"
+        for name in (
+            "Empirical",
+            "Independent",
+            "Laplace",
+            "Uniform",
+            "JointTable",
+            "Rows",
+            "Weighting",
+        )
+    }
+    found = {n for n, v in vars(cls).items() if inspect.isfunction(v) and not n.startswith("_")}
+    return {n for n in found - INTERNAL if f"{cls.__name__}.{n}" not in inherited}

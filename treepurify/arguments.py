@@ -1,0 +1,416 @@
+"""Read what a caller passes: one check for each kind of argument, used by every public call.
+
+Each check says what was expected, what came, and, where that is not plain, what to do.
+"""
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify.errors import InvalidInputError, UnknownComponentError
+
+__all__ = [
+    "brief",
+    "check_choice",
+    "check_flag",
+    "check_labels",
+    "check_number",
+    "check_result",
+    "check_table",
+    "check_whole",
+    "read_features",
+    "read_matrix",
+    "read_names",
+    "read_numbers",
+    "read_output",
+    "read_path",
+    "read_row_weights",
+    "read_weights",
+]
+
+_MOST_WHOLE = np.iinfo(np.int64).max
+_LONGEST_WORDS = 80
+
+
+def brief(value: Any) -> str:
+    """Return a value in at most 80 characters, for a message."""
+    try:
+        words = repr(value)
+    except Exception:  # noqa: BLE001 - a foreign value must not hide what is wrong with it
+        words = ""
+    if not words or "\n" in words or len(words) > _LONGEST_WORDS:
+        shape = getattr(value, "shape", None)
+        has_shape = isinstance(shape, tuple)
+        return f"{type(value).__name__} of shape {shape}" if has_shape else _begin(value, words)
+    return words
+
+
+def _begin(value: Any, words: str) -> str:
+    """Return the type of a value, and how its words begin where they are one line."""
+    first = words.partition("\n")[0][: _LONGEST_WORDS // 2]
+    return f"{type(value).__name__} {first}...".replace(" ...", "")
+
+
+def check_whole(name: str, value: Any, least: int, most: int = _MOST_WHOLE) -> None:
+    """Raise `InvalidInputError` unless an option is a whole number from `least` to `most`."""
+    is_whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if is_whole and least <= value <= most:
+        return
+    limit = f"at least {least}" if most == _MOST_WHOLE else f"from {least} to {most}"
+    raise InvalidInputError(f"{name} must be a whole number of {limit}, got {brief(value)}")
+
+
+def check_number(
+    name: str,
+    value: Any,
+    *,
+    least: float = -np.inf,
+    most: float = np.inf,
+    open_ends: bool = False,
+    advice: str = "",
+) -> None:
+    """Raise `InvalidInputError` unless an option is a finite number between two ends.
+
+    Parameters
+    ----------
+    name : str
+        Name of the option.
+    value : object
+        What came.
+    least, most : float
+        The ends, which belong to the range unless `open_ends`.
+    open_ends : bool
+        Whether the ends are left out.
+    advice : str
+        What else the option takes, such as ``' or "auto"'``.
+    """
+    is_number = isinstance(value, int | float | np.integer | np.floating)
+    if is_number and not isinstance(value, bool):
+        with suppress(OverflowError):  # a whole number beyond double precision
+            number = float(value)
+            inside = least < number < most if open_ends else least <= number <= most
+            if np.isfinite(number) and inside:
+                return
+    raise InvalidInputError(
+        f"{name} must be a finite number{_range(least, most, open_ends)}{advice}, "
+        f"got {brief(value)}"
+    )
+
+
+def _range(least: float, most: float, open_ends: bool) -> str:
+    if np.isfinite(least) and np.isfinite(most):
+        return f" between {least:g} and {most:g}" if open_ends else f" from {least:g} to {most:g}"
+    if np.isfinite(least):
+        return f" {'above' if open_ends else 'of at least'} {least:g}"
+    return ""
+
+
+def check_flag(name: str, value: Any) -> None:
+    """Raise `InvalidInputError` unless an option is True or False."""
+    if not isinstance(value, bool | np.bool_):
+        raise InvalidInputError(f"{name} must be True or False, got {brief(value)}")
+
+
+def check_choice(name: str, value: Any, known: Iterable[str], *, advice: str = "") -> None:
+    """Raise `InvalidInputError` unless an option is one of the known words.
+
+    Parameters
+    ----------
+    name : str
+        Name of the option.
+    value : object
+        What came.
+    known : iterable of str
+        The words.
+    advice : str
+        What else the option takes, such as ``" or a TreeProjection"``.
+    """
+    words = list(known)
+    if not isinstance(value, str) or value not in words:
+        quoted = [f'"{word}"' for word in words]
+        listed = " or ".join([", ".join(quoted[:-1]), quoted[-1]] if len(quoted) > 1 else quoted)
+        raise InvalidInputError(f"{name} must be {listed}{advice}, got {brief(value)}")
+
+
+def read_names(name: str, value: Any, count: int | None = None) -> list[str]:
+    """Return different names as a list.
+
+    Parameters
+    ----------
+    name : str
+        Name of the argument.
+    value : sequence of str
+        What came. A string is refused: its letters are hardly what is meant.
+    count : int, optional
+        How many there must be.
+
+    Raises
+    ------
+    InvalidInputError
+        If they are no sequence of text, are not so many, or one stands there twice.
+    """
+    wanted = f"{'' if count is None else f'{count} '}different names"
+    is_listed = isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping | set)
+    if not is_listed or isinstance(value, type) or getattr(value, "ndim", 1) != 1:
+        raise InvalidInputError(f"{name} must be {wanted}, as a list of text; got {brief(value)}")
+    names = list(value)
+    wrong = [entry for entry in names if not isinstance(entry, str | int | np.integer)]
+    if wrong:
+        raise InvalidInputError(
+            f"{name} must be {wanted}, each of them text; got {brief(wrong[0])} among them"
+        )
+    texts = [str(entry) for entry in names]
+    if (count is not None and len(texts) != count) or len(set(texts)) != len(texts):
+        raise InvalidInputError(f"{name} must be {wanted}, got {len(texts)}: {brief(texts)}")
+    return texts
+
+
+def check_result(
+    name: str, value: Any, kind: type | tuple[type, ...], maker: str = "treepurify.purify"
+) -> None:
+    """Raise `InvalidInputError` unless an argument is a result of ours.
+
+    Parameters
+    ----------
+    name : str
+        Name of the argument.
+    value : object
+        What came.
+    kind : type or tuple of type
+        What it must be.
+    maker : str
+        What makes such a result, such as ``"treepurify.purify"``.
+    """
+    if not isinstance(value, kind):
+        kinds = kind if isinstance(kind, tuple) else (kind,)
+        raise InvalidInputError(
+            f"{name} must be a {' or a '.join(one.__name__ for one in kinds)}, which {maker} "
+            f"returns; got {brief(value)}"
+        )
+
+
+def read_numbers(what: str, values: Any, expected: str = "numbers") -> npt.NDArray[np.float64]:
+    """Return values as an array of double precision.
+
+    Parameters
+    ----------
+    what : str
+        What they are, for the message.
+    values : array_like
+        Real numbers, of any shape.
+    expected : str
+        What there should be, for the message.
+
+    Raises
+    ------
+    InvalidInputError
+        If they are ragged, complex, text, dates or anything else but real numbers, or are
+        beyond the range of double precision.
+    """
+    try:
+        array = np.asarray(values)
+        if array.dtype.kind == "O":
+            # One by one: NumPy drops the imaginary part of numbers that are objects in silence.
+            _check_real(array)
+        elif array.dtype.kind not in "biuf":
+            raise TypeError(f"{array.dtype} is no type of real numbers")
+        return array.astype(np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidInputError(
+            f"{what} must be {expected}; got {brief(values)} ({error})"
+        ) from error
+
+
+def _check_real(array: npt.NDArray[Any]) -> None:
+    for entry in array.ravel():
+        if entry is None or isinstance(entry, str | bytes | complex | np.complexfloating):
+            raise TypeError(f"{brief(entry)} is no real number")
+
+
+def read_path(name: str, value: Any) -> Path:
+    """Return the path of a file.
+
+    Raises
+    ------
+    InvalidInputError
+        If it is no text or path, is empty, or has a character or a length that no file can have.
+    """
+    if not isinstance(value, str | os.PathLike) or isinstance(value, type):
+        raise InvalidInputError(f"{name} must be the path of a file, got {brief(value)}")
+    text = os.fspath(value)
+    if not isinstance(text, str) or not text:
+        raise InvalidInputError(f"{name} must be the path of a file, got {brief(text)}")
+    path = Path(text)
+    try:
+        path.stat()
+    except FileNotFoundError:
+        return path
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise InvalidInputError(
+            f"{name} cannot be used as the path of a file: {reason}; got {brief(text)}"
+        ) from error
+    return path
+
+
+def read_weights(weights: Any, name: str = "sample_weight") -> npt.NDArray[np.float64]:
+    """Return weights as numbers; whether they fit the rows is for `read_row_weights` to say.
+
+    Raises
+    ------
+    InvalidInputError
+        If they are no numbers.
+    """
+    return read_numbers(name, weights, "one number a row, finite and not negative")
+
+
+def read_row_weights(
+    weights: Any, n_rows: int, name: str = "sample_weight"
+) -> npt.NDArray[np.float64]:
+    """Return one weight for each row, finite, not negative and not all zero.
+
+    Raises
+    ------
+    InvalidInputError
+        If they are not that.
+    """
+    values = read_weights(weights, name)
+    if values.shape != (n_rows,):
+        raise InvalidInputError(
+            f"{name} must have one number a row ({n_rows}), got shape {values.shape}"
+        )
+    if not np.all(np.isfinite(values)) or np.any(values < 0):
+        raise InvalidInputError(
+            f"{name} must be finite and not negative; got values from {np.min(values):g} to "
+            f"{np.max(values):g}"
+        )
+    if not np.any(values > 0):
+        raise InvalidInputError(f"{name} is zero for every row; one must be positive")
+    return values
+
+
+def check_table(X: Any, name: str = "X") -> None:
+    """Raise `InvalidInputError` for what is neither a table nor an array of rows."""
+    expected = f"{name} must be a table or a two-dimensional array (rows, features)"
+    if isinstance(X, type):
+        raise InvalidInputError(f"{expected}, got the class {X.__qualname__}")
+    if hasattr(X, "iloc") or hasattr(X, "get_column") or hasattr(X, "column_names"):
+        if getattr(X, "ndim", 2) != 2:
+            raise InvalidInputError(
+                f"expected a table with rows and columns, got a single column; pass {name} with "
+                "all columns of the model"
+            )
+        return
+    if hasattr(X, "toarray"):
+        raise InvalidInputError("sparse matrices are not read; pass X.toarray() or a table")
+    kind = type(X).__name__
+    if kind == "LazyFrame":
+        raise InvalidInputError(f"{expected}; a polars LazyFrame has no rows yet: pass X.collect()")
+    if "GroupBy" in kind:
+        raise InvalidInputError(
+            f"{expected}, got a {kind}: pass the table itself, or one group at a time"
+        )
+    is_rows = isinstance(X, list | tuple) or hasattr(X, "__array__")
+    if not (is_rows or hasattr(X, "n_rows")):
+        raise InvalidInputError(f"{expected}, got {brief(X)}")
+
+
+def read_matrix(X: Any, name: str = "X") -> npt.NDArray[Any]:
+    """Return rows that are no table as an array of two dimensions, of any type but complex.
+
+    Raises
+    ------
+    InvalidInputError
+        If they are ragged, or have another number of dimensions.
+    """
+    check_table(X, name)
+    expected = "expected a two-dimensional array (rows, features)"
+    try:
+        array = np.asarray(X)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidInputError(
+            f"{expected}, with as many values in each row; got {brief(X)}, which is no such array "
+            f"({error})"
+        ) from error
+    if array.ndim != 2:
+        raise InvalidInputError(f"{expected}, got shape {array.shape}")
+    if array.dtype.kind == "c":
+        raise InvalidInputError(f"{expected} of real numbers or labels, got {array.dtype}")
+    return array
+
+
+def check_labels(column: Any) -> None:
+    """Raise `InvalidInputError` for a column of dates or complex numbers, which are no labels."""
+    if getattr(column.dtype, "kind", "O") in "cmM":
+        name = getattr(column, "name", None)
+        where = "a column of X" if name is None else f"column {name!r}"
+        raise InvalidInputError(
+            f"{where} has the type {column.dtype}; columns must be real numbers or labels. Convert "
+            "it to numbers the way it was done for training."
+        )
+
+
+def read_output(output: Any, output_names: Sequence[str]) -> int:
+    """Return the position of an output that is given by position or by name.
+
+    Raises
+    ------
+    InvalidInputError
+        If there is no such output.
+    """
+    names = list(output_names)
+    if isinstance(output, str):
+        if output not in names:
+            raise InvalidInputError(f"no output {brief(output)}; outputs are {', '.join(names)}")
+        return names.index(output)
+    is_whole = isinstance(output, int | np.integer) and not isinstance(output, bool)
+    if not is_whole or not 0 <= output < len(names):
+        raise InvalidInputError(
+            f"no output {brief(output)}; there are {len(names)}, counted from 0, and called "
+            f"{', '.join(names[:20])}"
+        )
+    return int(output)
+
+
+def read_features(key: Any, feature_names: Sequence[str]) -> tuple[int, ...]:
+    """Return the positions, in ascending order, of features given by name or position.
+
+    Parameters
+    ----------
+    key : str, int or tuple of these
+        One feature or several different ones.
+    feature_names : sequence of str
+        The features that there are.
+
+    Raises
+    ------
+    UnknownComponentError
+        If one is not there, or is named twice.
+    """
+    names = list(feature_names)
+    positions = []
+    for part in key if isinstance(key, tuple) else (key,):
+        is_whole = isinstance(part, int | np.integer) and not isinstance(part, bool)
+        if isinstance(part, str) and part in names:
+            positions.append(names.index(part))
+        elif is_whole and 0 <= part < len(names):
+            positions.append(int(part))
+        elif is_whole:
+            raise UnknownComponentError(f"no feature at position {part}; there are {len(names)}")
+        elif isinstance(part, str):
+            known = ", ".join(names[:20])
+            raise UnknownComponentError(f"no feature {brief(part)}; features are {known}")
+        else:
+            raise UnknownComponentError(
+                f"features are named or given by position, got {brief(part)}"
+            )
+    if not positions or len(set(positions)) < len(positions):
+        raise UnknownComponentError(
+            f"name one feature or several, each of them once; got {brief(key)}"
+        )
+    return tuple(sorted(positions))
