@@ -151,7 +151,7 @@ def test_orders_sum_to_one(d, uniform):
         total = sum(float(c.variance[0]) for c in own.components.values())
         np.testing.assert_allclose(bars, [mains / total, 1 - mains / total])
     assert names_of(plots.variance_by_order(d)) == ["empirical"]
-    with pytest.raises(tp.InvalidInputError, match="nothing to draw"):
+    with pytest.raises(tp.InvalidInputError, match="must be decompositions by name"):
         plots.variance_by_order({})
 
 
@@ -172,7 +172,7 @@ def test_overlay_of_categories(d, uniform):
     assert names_of(ax) == sorted(KINDS)
     first = next(line for line in ax.lines if line.get_label() == "rows").get_xdata()
     np.testing.assert_allclose(first, d["kind"].values[:, 0], atol=1e-14)
-    with pytest.raises(tp.InvalidInputError, match="expected 1 to 7 curves"):
+    with pytest.raises(tp.InvalidInputError, match="must be decompositions by name"):
         plots.overlay({}, "kind")
 
 
@@ -200,7 +200,7 @@ def test_lines_of_a_pair_along_a_number(d):
     thin = next(p for p in both.patches if p.get_label() == "_thin").get_data().values
     alone = next(p for p in ax.patches if p.get_label() == "_thin").get_data().values
     np.testing.assert_allclose(thin - alone, d["a"].values[:, 0])
-    with pytest.raises(tp.InvalidInputError, match="lines must be from 1 to 7"):
+    with pytest.raises(tp.InvalidInputError, match="lines must be a whole number from 1 to 7"):
         plots.pair_lines(d, ("a", "kind"), lines=9)
 
 
@@ -286,7 +286,7 @@ def test_every_finding_has_its_picture(model, X):
         ax = plots.finding(audited, rank)
         assert ax.get_title(loc="right") == what.kind
         plt.close("all")
-    with pytest.raises(tp.InvalidInputError, match="no finding 999"):
+    with pytest.raises(tp.InvalidInputError, match="what must be a whole number"):
         plots.finding(audited, 999)
 
 

@@ -1,5 +1,10 @@
 """Purify trained tree models into their functional ANOVA, exactly and with a certificate."""
 
+# isort: off
+# First of all, so that Ctrl-C while the rest loads ends the command without a traceback.
+from treepurify import interruption as _interruption  # noqa: F401
+
+# isort: on
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 

@@ -61,8 +61,8 @@ def check_whole(name: str, value: Any, least: int, most: int = _MOST_WHOLE) -> N
     is_whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
     if is_whole and least <= value <= most:
         return
-    limit = f"at least {least}" if most == _MOST_WHOLE else f"from {least} to {most}"
-    raise InvalidInputError(f"{name} must be a whole number of {limit}, got {brief(value)}")
+    limit = f"of at least {least}" if most == _MOST_WHOLE else f"from {least} to {most}"
+    raise InvalidInputError(f"{name} must be a whole number {limit}, got {brief(value)}")
 
 
 def check_number(
@@ -194,7 +194,7 @@ def check_result(
         )
 
 
-def read_numbers(what: str, values: Any, expected: str = "numbers") -> npt.NDArray[np.float64]:
+def read_numbers(what: str, values: Any, expected: str = "be numbers") -> npt.NDArray[np.float64]:
     """Return values as an array of double precision.
 
     Parameters
@@ -204,7 +204,7 @@ def read_numbers(what: str, values: Any, expected: str = "numbers") -> npt.NDArr
     values : array_like
         Real numbers, of any shape.
     expected : str
-        What there should be, for the message.
+        What it must be or do, for the message.
 
     Raises
     ------
@@ -221,9 +221,7 @@ def read_numbers(what: str, values: Any, expected: str = "numbers") -> npt.NDArr
             raise TypeError(f"{array.dtype} is no type of real numbers")
         return array.astype(np.float64)
     except (TypeError, ValueError, OverflowError) as error:
-        raise InvalidInputError(
-            f"{what} must be {expected}; got {brief(values)} ({error})"
-        ) from error
+        raise InvalidInputError(f"{what} must {expected}; got {brief(values)} ({error})") from error
 
 
 def _check_real(array: npt.NDArray[Any]) -> None:
@@ -266,7 +264,7 @@ def read_weights(weights: Any, name: str = "sample_weight") -> npt.NDArray[np.fl
     InvalidInputError
         If they are no numbers.
     """
-    return read_numbers(name, weights, "one number a row, finite and not negative")
+    return read_numbers(name, weights, "have one number a row, finite and not negative")
 
 
 def read_row_weights(
@@ -411,6 +409,6 @@ def read_features(key: Any, feature_names: Sequence[str]) -> tuple[int, ...]:
             )
     if not positions or len(set(positions)) < len(positions):
         raise UnknownComponentError(
-            f"name one feature or several, each of them once; got {brief(key)}"
+            f"name one feature or several; each feature may be named once, got {brief(key)}"
         )
     return tuple(sorted(positions))

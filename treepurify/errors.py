@@ -26,7 +26,7 @@ class UnsupportedModelError(TreepurifyError, ValueError):
     """A model, or a part of one, that cannot be decomposed exactly."""
 
 
-class UnknownComponentError(TreepurifyError, KeyError):
+class UnknownComponentError(InvalidInputError, KeyError):
     """A feature, or an effect of features, that a decomposition does not have."""
 
     # A KeyError prints its message as a key: in quotes, and on one line.

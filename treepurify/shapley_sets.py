@@ -193,7 +193,7 @@ def _check_options(value: str, method: str, tolerance: object, seed: object) -> 
 def _one_row(baseline: Any) -> Any:
     """Return a baseline as a table of rows, where it is one row without a table around it."""
     if isinstance(baseline, list | tuple) or getattr(baseline, "ndim", 2) == 1:
-        numbers = read_numbers("baseline", baseline, "one row of numbers, in the form of X")
+        numbers = read_numbers("baseline", baseline, "be one row of numbers, in the form of X")
         return np.atleast_2d(numbers)
     return baseline
 

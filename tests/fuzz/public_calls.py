@@ -13,7 +13,7 @@ from sklearn.ensemble import GradientBoostingRegressor
 import treepurify as tp
 from tests.fuzz.bad_values import frame
 
-__all__ = ["KINDS", "Call", "bad_values_take_none", "calls", "public_callables"]
+__all__ = ["KINDS", "Call", "calls", "none_is_wrong", "public_callables"]
 
 # What an argument stands for, by its name; a call may say otherwise.
 KINDS = {
@@ -87,7 +87,7 @@ class Call:
         return self.kinds.get(parameter) or KINDS.get(parameter, "")
 
 
-def bad_values_take_none(parameter: inspect.Parameter) -> bool:
+def none_is_wrong(parameter: inspect.Parameter) -> bool:
     """Whether None is a wrong value of the parameter too."""
     return parameter.default is not None and "None" not in str(parameter.annotation)
 

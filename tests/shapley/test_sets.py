@@ -237,8 +237,8 @@ def test_five_hundred_features():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"value": "shapley"}, "value must be one of"),
-        ({"method": "magic"}, "method must be one of"),
+        ({"value": "shapley"}, 'value must be "marginal", "mean"'),
+        ({"method": "magic"}, 'method must be "auto", "recursive"'),
         ({"tolerance": -1}, "tolerance must be"),
         ({"tolerance": np.nan}, "tolerance must be"),
         ({"tolerance": "tight"}, "tolerance must be"),
@@ -272,7 +272,7 @@ def test_bad_functions_and_rows():
         shapley_sets(lambda X: X[:, 0], X * np.nan, progress=False)
     with pytest.raises(tp.InvalidInputError, match="must be numbers"):
         shapley_sets(lambda X: X[:, 0], np.array([["a", "b"]]), progress=False)
-    with pytest.raises(tp.InvalidInputError, match="expected rows of 2"):
+    with pytest.raises(tp.InvalidInputError, match="has 2 features, the data 3 columns"):
         shapley_sets(lambda X: X[:, 0], X, np.zeros((2, 3)), progress=False)
     with pytest.raises(tp.InvalidInputError, match="expected a tree model"):
         shapley_sets(3, X, progress=False)

@@ -167,9 +167,9 @@ def test_tables_of_several_outputs():
 def test_no_rows_and_bad_requests():
     d, X, _ = purified()
     assert d.shapley_values(X[:0]).values.shape == (0, 4, 1)
-    with pytest.raises(tp.InvalidInputError, match="index must be one of"):
+    with pytest.raises(tp.InvalidInputError, match='index must be "k-SII", "SII"'):
         d.shapley_interactions(X, index="banzhaf")
-    with pytest.raises(tp.InvalidInputError, match="positive integer"):
+    with pytest.raises(tp.InvalidInputError, match="order must be a whole number from 1"):
         d.shapley_interactions(X, order=0)
     with pytest.raises(tp.InvalidInputError, match="order=2"):
         d.shapley_interactions(X[:2], order=1).matrix()

@@ -106,6 +106,7 @@ def _read_csv(path: Path, separator: str, model: Model, apart: list[str]) -> "pd
     import pandas as pd
 
     try:
+        _check_header(pd.read_csv(path, sep=separator, header=None, nrows=1, dtype=str), path)
         header = pd.read_csv(path, sep=separator, nrows=0).columns
         _check_columns(header, apart, path)
         specs = _specs_of_columns([name for name in header if name not in apart], model)
@@ -119,6 +120,17 @@ def _read_csv(path: Path, separator: str, model: Model, apart: list[str]) -> "pd
     except (OSError, UnicodeError, pd.errors.ParserError, pd.errors.EmptyDataError) as error:
         raise InvalidInputError(f"{str(path)!r} cannot be read as CSV: {error}") from error
     return table.assign(**{name: _with_labels(table[name], spec) for name, spec in specs.items()})
+
+
+def _check_header(first: "pd.DataFrame", path: Path) -> None:
+    """Refuse names that stand there twice, of which pandas makes different ones."""
+    names = [name for name in first.iloc[0] if isinstance(name, str)]
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated:
+        raise InvalidInputError(
+            f"{str(path)!r} has columns of the same name: {', '.join(map(repr, repeated[:10]))}. "
+            "Give every column a name of its own"
+        )
 
 
 def _check_columns(names: Any, wanted: list[str], path: Path) -> None:

@@ -45,8 +45,8 @@ _ROWS_A_CALL = 1 << 16
 _ROWS_CHECKED = 64
 _SAME = 1e-6
 _RETURNED = (
-    "numbers, one or one row of outputs for each row; for a classifier pass the score to explain, "
-    "such as lambda X: model.predict_proba(X)[:, 1]"
+    "return numbers, one or one row of outputs for each row; for a classifier pass the score to "
+    "explain, such as lambda X: model.predict_proba(X)[:, 1]"
 )
 
 
@@ -366,7 +366,7 @@ def _alike(values: Array, others: Array | None) -> bool:
 
 def _call(box: BlackBox, columns: Columns) -> Array:
     returned = box.function(box.table(columns))
-    values = read_numbers("what the function returns", returned, _RETURNED)
+    values = read_numbers("the function", returned, _RETURNED)
     if values.ndim not in (1, 2) or len(values) != columns.n_rows:
         raise InvalidInputError(
             f"the function must return one value, or one row of outputs, for each of the "

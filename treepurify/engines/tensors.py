@@ -31,7 +31,7 @@ Tensors = Mapping[Subset | int, npt.ArrayLike]
 _SAME_MASS = 1e-9
 # Every feature up to the last one gets an axis, also those without a tensor.
 _MOST_FEATURES = 1 << 16
-_MASSES = '"uniform", a joint table of masses, or tables by subset'
+_MASSES = 'be "uniform", a joint table of masses, or tables by subset'
 
 
 def purify_tensors(

@@ -24,7 +24,7 @@ Array = npt.NDArray[np.float64]
 # Terms that a function without known structure is taken to add up.
 _TERMS = 1000
 _REPEATED_ROWS = 64
-_ENCODED = "numbers; encode categories before, and decode them inside f"
+_ENCODED = "be numbers; encode categories before, and decode them inside f"
 
 
 class CountedFunction:
@@ -74,7 +74,7 @@ class CountedFunction:
             )
         if found.dtype in (np.float32, np.float16):
             self.unit_roundoff = float(np.finfo(found.dtype).eps) / 2
-        values = read_numbers("what f returns", found).reshape(len(rows), -1)
+        values = read_numbers("f", found, "return numbers").reshape(len(rows), -1)
         if not np.all(np.isfinite(values)):
             raise InvalidInputError(
                 "f returned a value that is not finite; combinations of features from different "
@@ -183,7 +183,7 @@ def _call(f: Callable[[Any], Any], names: list[str] | None, rows: Array) -> npt.
     # Values of single precision stay so: their rounding tells what counts as equal.
     if getattr(returned, "dtype", None) in (np.float32, np.float16):
         return np.asarray(returned)
-    return read_numbers("what f returns", returned)
+    return read_numbers("f", returned, "return numbers")
 
 
 def _read(features: tuple[FeatureSpec, ...], match_names: bool, table: Any) -> Array:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.arguments import brief, check_whole, read_output
+from treepurify.arguments import brief, check_whole, read_features, read_output
 from treepurify.errors import InvalidInputError
 from treepurify.frozen import FrozenMapping
 from treepurify.grids.grid import Subset
@@ -158,21 +158,11 @@ def read_groups(groups: Any, feature_names: tuple[str, ...]) -> tuple[Subset, ..
     if isinstance(groups, str) or not isinstance(groups, Iterable):
         raise InvalidInputError(f"{_GROUPS}, got {brief(groups)}")
     for group in groups:
-        members = []
         if not isinstance(group, Iterable | int | np.integer):
             raise InvalidInputError(f"{_GROUPS}, got {brief(group)} among them")
-        for part in [group] if isinstance(group, str | int | np.integer) else group:
-            if isinstance(part, str):
-                if part not in feature_names:
-                    raise InvalidInputError(
-                        f"no feature {part!r} to group; features are {', '.join(feature_names)}"
-                    )
-                members.append(feature_names.index(part))
-            else:
-                check_whole("the position of a feature to group", part, 0, n - 1)
-                members.append(int(part))
-        if members:
-            found.append(tuple(sorted(members)))
+        parts = (group,) if isinstance(group, str | int | np.integer) else tuple(group)
+        if parts:
+            found.append(read_features(parts, feature_names))
     named = [j for group in found for j in group]
     if len(set(named)) != len(named):
         raise InvalidInputError(f"groups must not share features, got {groups!r}")

@@ -28,7 +28,9 @@ def write_atomically(path: str | Path, content: bytes) -> None:
             "add the name of a file to it, or choose another one"
         )
     if target.exists() and not target.is_file():
-        raise InvalidInputError(f"expected the name of a file, got {target}, which is a device")
+        raise InvalidInputError(
+            f"expected the name of a file, got {target}, which is a device or a pipe"
+        )
     try:
         descriptor, name = mkstemp(dir=target.parent, prefix=f".{target.name[:32]}.")
     except OSError as error:

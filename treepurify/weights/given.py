@@ -22,7 +22,7 @@ from treepurify.weights.weighting import MassTables, Weighting, normalised
 
 __all__ = ["CountedCells", "JointTable", "Rows"]
 
-_MASSES = "an array of masses, one axis a feature"
+_MASSES = "be an array of masses, one axis a feature"
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +50,7 @@ class JointTable(Weighting):
     def __post_init__(self) -> None:
         table = read_numbers("the joint table", self.table, _MASSES)
         if table.ndim == 0:
-            raise InvalidInputError(f"the joint table must be {_MASSES}, got {brief(self.table)}")
+            raise InvalidInputError(f"the joint table must {_MASSES}, got {brief(self.table)}")
         normalised(table, "the masses of the joint table")
         if self.features is not None:
             _read_features(self.features)

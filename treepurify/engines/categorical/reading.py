@@ -29,8 +29,8 @@ __all__ = ["Question", "read_question"]
 Array = npt.NDArray[np.float64]
 
 _RETURNED = (
-    "numbers, one or one row of outputs for each row; for a classifier pass its predict_proba, as "
-    "categorical_anova(model.predict_proba, X)"
+    "return numbers, one or one row of outputs for each row; for a classifier pass its "
+    "predict_proba, as categorical_anova(model.predict_proba, X)"
 )
 
 
@@ -167,7 +167,7 @@ def _of_ensemble(ensemble: TreeEnsemble, X: Any) -> Question:
 
 
 def _numeric(values: Any, n_rows: int) -> Array:
-    array = read_numbers("the values of the function", values, _RETURNED)
+    array = read_numbers("the function", values, _RETURNED)
     if array.ndim == 1:
         array = array[:, None]
     if array.ndim != 2 or len(array) != n_rows:

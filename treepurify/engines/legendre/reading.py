@@ -87,7 +87,7 @@ def _shares(columns: Columns, sample_weight: npt.ArrayLike | None) -> Array:
 
 
 def _given_values(values: Any, n_rows: int) -> Array:
-    array = read_numbers("f", values, "a function, a model or numbers, one a row")
+    array = read_numbers("f", values, "be a function, a model or numbers, one a row")
     numbers = array.reshape(len(array), -1) if array.ndim and array.size else np.zeros((0, 1))
     if array.ndim not in (1, 2) or len(numbers) != n_rows or numbers.shape[1] == 0:
         raise InvalidInputError(
