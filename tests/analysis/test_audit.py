@@ -290,7 +290,7 @@ def test_options_that_cannot_be(X):
         tp.InvalidInputError, match=r"n_bootstrap must be a whole number of at least 0, got -1"
     ):
         audit(model, X, n_bootstrap=-1)
-    with pytest.raises(tp.InvalidInputError, match="of at least 0, got 2.5"):
+    with pytest.raises(tp.InvalidInputError, match=r"of at least 0, got 2\.5"):
         audit(model, X, n_bootstrap=2.5)
     with pytest.raises(tp.InvalidInputError, match="seed must be a whole number of at least 0"):
         audit(model, X, seed=-1)

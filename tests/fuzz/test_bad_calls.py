@@ -14,9 +14,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import treepurify as tp
-from tests.fuzz.bad_values import ANYTHING, BAD
+from tests.fuzz.bad_values import ANYTHING, BAD, TOO_LONG, frame
 from tests.fuzz.public_calls import Call, calls, none_is_wrong, public_callables
 
 SECONDS = os.environ.get("TREEPURIFY_FUZZ_SECONDS")
@@ -159,3 +160,73 @@ def test_what_is_no_file_is_left_as_it_is(tmp_path):
             write(pipe)
     assert pipe.is_fifo()
     assert Path.cwd() == tmp_path
+
+
+@pytest.fixture(scope="module")
+def command_files(tmp_path_factory) -> Path:
+    """A model, its rows, and files that are none."""
+    xgboost = pytest.importorskip("xgboost")
+    folder = tmp_path_factory.mktemp("commands")
+    X = frame()
+    model = xgboost.XGBRegressor(n_estimators=2, max_depth=2).fit(X, X.a * X.b)
+    model.save_model(folder / "model.json")
+    X.to_csv(folder / "rows.csv", index=False)
+    X.rename(columns={"b": "a"}).to_csv(folder / "repeated.csv", index=False)
+    (folder / "empty.json").touch()
+    (folder / "empty.csv").touch()
+    (folder / "binary.csv").write_bytes(b"\xff\xfe\x00" * 20)
+    os.mkfifo(folder / "pipe.json")
+    return folder
+
+
+COMMANDS = (
+    [("info", path) for path in ("empty.json", "rows.csv", "pipe.json", "/", "", "a\0b", TOO_LONG)]
+    + [("purify", "model.json", p) for p in ("repeated.csv", "empty.csv", "binary.csv", "a\0b")]
+    + [
+        ("purify", "model.json", "rows.csv", option, value)
+        for option, value in (
+            ("--out", TOO_LONG),
+            ("--out", "a\0b"),
+            ("--out", "rows.csv"),
+            ("--order", "99"),
+            ("--order", "x"),
+            ("--top", "0"),
+            ("--weights", "zzz"),
+            ("--target-column", "zzz"),
+            ("--sample-weight-column", "zzz"),
+            ("--format", "zzz"),
+        )
+    ]
+    + [
+        ("compare", "model.json", "rows.csv", option, value)
+        for option, value in (
+            ("--other-model", "pipe.json"),
+            ("--other-model", "empty.json"),
+            ("--engines", "zzz"),
+            ("--out", TOO_LONG),
+        )
+    ]
+    + [
+        ("audit", "model.json", "rows.csv", option, value)
+        for option, value in (
+            ("--threshold", "nan"),
+            ("--threshold", "-1"),
+            ("--resamplings", "-1"),
+            ("--examples", "1000"),
+            ("--out", TOO_LONG),
+        )
+    ]
+    + [("report", path) for path in ("model.json", "empty.json", "pipe.json", "/", TOO_LONG)]
+    + [("demo", "--dataset", "zzz"), ("nonsense",)]
+)
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=map(str, range(len(COMMANDS))))
+def test_commands_that_cannot_be(command_files, monkeypatch, words):
+    from treepurify.cli.app import app
+
+    monkeypatch.chdir(command_files)
+    result = CliRunner().invoke(app, list(words), prog_name="treepurify")
+    assert isinstance(result.exception, SystemExit), result.exception
+    assert result.exit_code in (1, 2)
+    assert len(result.output) >= SHORTEST_MESSAGE

@@ -96,7 +96,7 @@ def main_effect(
 
     Raises
     ------
-    KeyError
+    UnknownComponentError
         If there is no such effect.
     InvalidInputError
         If `output`, `sort` or `scale` is unknown, or ``scale="rank"`` is asked of a curve.

@@ -86,7 +86,7 @@ def overlay(
     ------
     InvalidInputError
         If there is nothing to draw, or more than seven, or numeric and categorical mix.
-    KeyError
+    UnknownComponentError
         If one has no such effect.
     MissingDependencyError
         If matplotlib is not installed.

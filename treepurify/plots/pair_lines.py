@@ -86,7 +86,7 @@ def pair_lines(
 
     Raises
     ------
-    KeyError
+    UnknownComponentError
         If there is no such effect.
     InvalidInputError
         If `lines` is not from 1 to 7; or `sort` or `scale` is unknown, or ``scale="rank"`` is

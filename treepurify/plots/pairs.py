@@ -97,7 +97,7 @@ def pair(
 
     Raises
     ------
-    KeyError
+    UnknownComponentError
         If there is no such effect.
     InvalidInputError
         If the effect before purification is asked for, but not known; or `sort` or `scale` is

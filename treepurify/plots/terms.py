@@ -35,7 +35,7 @@ def find_tensor(d: Decomposition, key: Key, size: int) -> TensorComponent:
 
     Raises
     ------
-    KeyError
+    UnknownComponentError
         If there is no such component.
     InvalidInputError
         If it has another number of features, or no cells to draw.

@@ -1,0 +1,90 @@
+"""What is called instead of parsed: every engine takes and refuses the same."""
+
+from functools import partial
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import LinearRegression, LogisticRegression, RidgeClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeClassifier
+
+import treepurify as tp
+
+rng = np.random.default_rng(0)
+X = rng.integers(0, 3, size=(60, 3)).astype(float)
+# Labels 0, 1 and 2, which look like numbers.
+y = X[:, 0].astype(int)
+
+ENGINES = {
+    "ale": partial(tp.ale_anova, progress=False),
+    "categorical": partial(tp.categorical_anova, progress=False),
+    "h statistics": partial(tp.h_statistics, progress=False),
+    "hooker": partial(tp.hooker_anova, n_points=200, progress=False),
+    "legendre": partial(tp.legendre_anova, degree=1, density_degree=0, progress=False),
+    "partial dependence": partial(tp.partial_dependence_anova, progress=False),
+    "shapley sets": partial(tp.shapley_sets, progress=False),
+}
+every_engine = pytest.mark.parametrize("engine", ENGINES.values(), ids=ENGINES)
+
+
+@every_engine
+@pytest.mark.parametrize(
+    ("classifier", "advice"),
+    [
+        (LogisticRegression(), r"lambda X: model\.predict_proba\(X\)\[:, 1\]"),
+        (make_pipeline(StandardScaler(), LogisticRegression()), r"model\.predict_proba"),
+        (RidgeClassifier(), r"lambda X: model\.decision_function\(X\)"),
+    ],
+    ids=["probabilities", "pipeline", "decision function"],
+)
+def test_labels_of_classifiers_are_refused(engine, classifier, advice):
+    classifier.fit(X, y)
+    for labels in (classifier, classifier.predict, partial(classifier.predict)):
+        with pytest.raises(tp.InvalidInputError, match=advice):
+            engine(labels, X)
+
+
+@every_engine
+def test_labels_of_a_tree_that_could_be_parsed_are_refused(engine):
+    with pytest.raises(tp.InvalidInputError, match="predict of the classifier Decision"):
+        engine(DecisionTreeClassifier(max_depth=2).fit(X, y).predict, X)
+
+
+@every_engine
+def test_scores_and_regressions_are_taken(engine):
+    classifier = LogisticRegression().fit(X, y > 0)
+    regression = LinearRegression().fit(X, X[:, 0])
+    for asked in (lambda X: classifier.predict_proba(X)[:, 1], regression, regression.predict):
+        assert engine(asked, X) is not None
+
+
+@every_engine
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda X: np.ones(len(X)) * 1j,
+        lambda X: [10**400] * len(X),
+        lambda X: [[1.0], [1.0, 2.0]] * (len(X) // 2),
+        lambda X: np.repeat("label", len(X)),
+        lambda X: None,
+    ],
+    ids=["complex", "huge", "ragged", "text", "nothing"],
+)
+def test_functions_that_give_no_real_numbers(engine, function):
+    with pytest.raises(tp.InvalidInputError):
+        engine(function, X)
+
+
+def test_rows_to_explain_are_matched_by_name():
+    table = pd.DataFrame(X, columns=["a", "b", "c"])
+
+    def f(rows):
+        return np.asarray(rows["a"] + 10 * rows["b"])
+
+    plain = tp.shapley_sets(f, table, table[:4], progress=False)
+    turned = tp.shapley_sets(f, table, table[:4][["c", "b", "a"]], progress=False)
+    np.testing.assert_array_equal(plain.values, turned.values)
+    with pytest.raises(tp.InvalidInputError, match="missing: 'a'; not known to the model: 'z'"):
+        tp.shapley_sets(f, table, table[:4].rename(columns={"a": "z"}), progress=False)
