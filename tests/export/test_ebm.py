@@ -238,7 +238,7 @@ def test_class_labels():
     d = tp.purify(classifier(X, y), X, progress=False)
     ebm = to_ebm(d, classes=["no", "yes"])
     assert set(ebm.predict(X)) == {"no", "yes"}
-    with pytest.raises(tp.InvalidInputError, match="expected 2 class labels"):
+    with pytest.raises(tp.InvalidInputError, match="classes must be 2 class labels"):
         to_ebm(d, classes=["no"])
 
 
