@@ -76,7 +76,7 @@ def test_variance_by_order_and_total_indices_are_those_of_the_components():
     ensemble, X = scene(6, n_trees=10, n_features=4, depth=5, n_outputs=2)
     d = purify(ensemble, X, weights="independent", order=None)
     indices = tp.interaction_indices(ensemble, X, progress=False)
-    assert indices.sampled_leaves == 0
+    assert indices.sampled_rows == 0
     _, joint, grid = truth(ensemble, X, WEIGHTINGS["independent"])
     values = values_in_cells(ensemble, grid)
     mean = np.tensordot(joint, values, axes=4)
@@ -99,26 +99,6 @@ def test_variance_by_order_and_total_indices_are_those_of_the_components():
     assert set(zip(table["first"], table["second"], strict=True)) <= {
         (f"x{i}", f"x{j}") for i, j in combinations(range(4), 2)
     }
-
-
-def test_sampled_leaves_give_an_unbiased_estimate():
-    ensemble, X = scene(6, n_trees=30, n_features=4, depth=5)
-    exact = tp.interaction_indices(ensemble, X, progress=False)
-    estimates = np.array(
-        [
-            tp.interaction_indices(
-                ensemble, X, most_pairs=12_000, seed=seed, progress=False
-            ).variance_by_order[0]
-            for seed in range(60)
-        ]
-    )
-    one = tp.interaction_indices(ensemble, X, most_pairs=12_000, progress=False)
-    assert one.sampled_leaves > 1
-    np.testing.assert_array_equal(one.variance_by_order[0], estimates[0])
-    spread = estimates.std(axis=0)
-    bias = estimates.mean(axis=0) - exact.variance_by_order[0]
-    assert np.all(np.abs(bias) <= 4 * spread / np.sqrt(60) + 1e-12)
-    assert 0.5 <= one.standard_error[0, 0] / spread[0] <= 2
 
 
 def test_remainder_holds_what_lies_above_and_gives_it_out():

@@ -5,17 +5,14 @@ from numba import njit
 
 
 @njit(cache=True, nogil=True)
-def _overlap(first, second, run_ptr, run_start, run_stop, cumulative, base):
-    """Return the probability that a value lies in the runs of both entries."""
+def _shared_mass(first, second, run_ptr, low, high):
+    """Return the probability that a value lies in the runs of both intervals."""
     total = 0.0
     a = run_ptr[first]
     b = run_ptr[second]
     while a < run_ptr[first + 1] and b < run_ptr[second + 1]:
-        start = max(run_start[a], run_start[b])
-        stop = min(run_stop[a], run_stop[b])
-        if start < stop:
-            total += cumulative[base + stop] - cumulative[base + start]
-        if run_stop[a] < run_stop[b]:
+        total += max(min(high[a], high[b]) - max(low[a], low[b]), 0.0)
+        if high[a] < high[b]:
             a += 1
         else:
             b += 1
@@ -23,111 +20,175 @@ def _overlap(first, second, run_ptr, run_start, run_stop, cumulative, base):
 
 
 @njit(cache=True, nogil=True)
-def leaf_pair_moments(
-    rows,
-    leaves,
-    entry_ptr,
-    entry_feature,
+def _set_ratios(
+    interval,
+    left,
+    feature,
+    interval_ptr,
+    interval_leaf,
     probability,
     run_ptr,
-    run_start,
-    run_stop,
-    margin_ptr,
-    cumulative,
-    values,
+    low,
+    high,
+    ratio,
+):
+    """Set ``P(both) / (P(one) P(other)) - 1`` for the intervals of a feature up to a leaf."""
+    own = run_ptr[interval]
+    is_single = run_ptr[interval + 1] - own == 1
+    for other in range(interval_ptr[feature], interval_ptr[feature + 1]):
+        if interval_leaf[other] > left:
+            break
+        run = run_ptr[other]
+        if is_single and run_ptr[other + 1] - run == 1:
+            both = max(min(high[own], high[run]) - max(low[own], low[run]), 0.0)
+        else:
+            both = _shared_mass(interval, other, run_ptr, low, high)
+        ratio[other] = both / (probability[interval] * probability[other]) - 1.0
+
+
+# Sums may be reordered: only then are they computed several numbers at a time.
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+def _add_orders(weight, ratio, n_common, first, stop, polynomial, orders):
+    """Add the coefficients of ``sum_m weight[m] prod_k (1 + t ratio[k, m])`` to `orders`."""
+    size = stop - first
+    for m in range(size):
+        polynomial[0, m] = weight[first + m]
+    for k in range(n_common):
+        for m in range(size):
+            polynomial[k + 1, m] = 0.0
+        for degree in range(k + 1, 0, -1):
+            for m in range(size):
+                polynomial[degree, m] += polynomial[degree - 1, m] * ratio[k, first + m]
+    for degree in range(n_common + 1):
+        total = 0.0
+        for m in range(size):
+            total += polynomial[degree, m]
+        orders[degree] += total
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+def _add_totals(
+    scale, weight, ratio, features, n_common, first, stop, suffix, work, pair_total, main_total
+):
+    """Add what is left of ``prod_k (1 + ratio[k, m])`` when one or two features give `ratio`.
+
+    `suffix` and `work` have room for the products of the features behind, and of those before.
+    """
+    size = stop - first
+    for m in range(size):
+        suffix[n_common, m] = 1.0
+        work[0, m] = weight[first + m]
+    for k in range(n_common - 1, -1, -1):
+        for m in range(size):
+            suffix[k, m] = suffix[k + 1, m] * (1.0 + ratio[k, first + m])
+    for i in range(n_common):
+        total = 0.0
+        for m in range(size):
+            work[1, m] = work[0, m] * ratio[i, first + m]
+            work[0, m] += work[1, m]
+            total += work[1, m] * suffix[i + 1, m]
+        main_total[features[i]] += scale * total
+        for j in range(i + 1, n_common):
+            total = 0.0
+            for m in range(size):
+                product = work[1, m] * ratio[j, first + m]
+                work[1, m] += product
+                total += product * suffix[j + 1, m]
+            pair_total[features[i], features[j]] += scale * total
+
+
+@njit(cache=True, nogil=True)
+def leaf_pair_moments(
+    lefts,
+    amplitude,
+    leaf_ptr,
+    leaf_feature,
+    leaf_interval,
+    feature_ptr,
+    feature_leaf,
+    feature_interval,
+    interval_ptr,
+    interval_leaf,
+    probability,
+    run_ptr,
+    low,
+    high,
     by_order,
     pair_total,
     main_total,
 ):
-    """Add the pairs (l, m) of ``rows x leaves`` to the second moments of one output.
+    """Add the pairs of each leaf of `lefts` with those up to itself, both ways round.
 
-    The expectation of the product of two leaves' boxes factors over features. Along a
-    feature that both test it is a covariance plus a product of means; along one that only
-    one tests, that one's mean. A pair's part of the variance at order k is therefore the
-    coefficient of t^k in the product of (means + t * covariance), and its part of the total
-    index of (i, j) is what is left when i and j contribute their covariances.
+    The expectation of the product of two leaves' boxes factors over features: along one that
+    both test it is the product of their probabilities times ``1 + ratio``, where the ratio is
+    their covariance over that product, and 0 along the others. With the amplitude, the
+    value of a leaf times the probability of its box, a pair's part of the variance at order k
+    is the coefficient of t^k in ``amplitudes * prod (1 + t ratio)``, and its part of the total
+    index of (i, j) is what is left when i and j contribute their ratios.
 
-    `by_order` has shape (n_rows, depth + 1): the sums over m for each l, so that a sample of
-    rows gives a standard error.
+    One leaf is paired with a block of others at a time, so that the products of a block stay
+    near the processor and several are taken at once. An interval is a set of runs between
+    two cumulative probabilities, `low` and `high`.
     """
-    most = by_order.shape[1]
-    common = np.zeros(most, dtype=np.int64)
-    share = np.zeros(most)
-    order_part = np.zeros(most)
-    for position in range(len(rows)):
-        left = rows[position]
-        for right in leaves:
-            weight = values[left] * values[right]
-            if weight == 0.0:
-                continue
-            a = entry_ptr[left]
-            b = entry_ptr[right]
-            n_common = 0
-            while a < entry_ptr[left + 1] or b < entry_ptr[right + 1]:
-                if b == entry_ptr[right + 1] or (
-                    a < entry_ptr[left + 1] and entry_feature[a] < entry_feature[b]
-                ):
-                    weight *= probability[a]
-                    a += 1
-                elif a == entry_ptr[left + 1] or entry_feature[b] < entry_feature[a]:
-                    weight *= probability[b]
-                    b += 1
-                else:
-                    both = _overlap(
-                        a, b, run_ptr, run_start, run_stop, cumulative, margin_ptr[entry_feature[a]]
-                    )
-                    apart = probability[a] * probability[b]
-                    # Disjoint boxes: the product of the others times (covariance + mean).
-                    common[n_common] = entry_feature[a]
-                    share[n_common] = both - apart
-                    order_part[n_common] = apart
-                    n_common += 1
-                    a += 1
-                    b += 1
-            if weight == 0.0:
-                continue
-            _add_pair(
+    block = 512
+    n_leaves = len(amplitude)
+    most = 1
+    for left in lefts:
+        most = max(most, leaf_ptr[left + 1] - leaf_ptr[left])
+    interval_ratio = np.zeros(len(probability))
+    ratio = np.zeros((most, n_leaves))
+    weight = np.zeros(n_leaves)
+    polynomial = np.zeros((most + 1, block))
+    suffix = np.zeros((most + 1, block))
+    work = np.zeros((2, block))
+    orders = np.zeros(most + 1)
+    for left in lefts:
+        start = leaf_ptr[left]
+        n_common = leaf_ptr[left + 1] - start
+        features = leaf_feature[start : start + n_common]
+        for k in range(n_common):
+            feature = features[k]
+            _set_ratios(
+                leaf_interval[start + k],
+                left,
+                feature,
+                interval_ptr,
+                interval_leaf,
+                probability,
+                run_ptr,
+                low,
+                high,
+                interval_ratio,
+            )
+            for right in range(left + 1):
+                ratio[k, right] = 0.0
+            for position in range(feature_ptr[feature], feature_ptr[feature + 1]):
+                if feature_leaf[position] > left:
+                    break
+                ratio[k, feature_leaf[position]] = interval_ratio[feature_interval[position]]
+        for right in range(left):
+            weight[right] = amplitude[right]
+        weight[left] = 0.5 * amplitude[left]
+        scale = 2.0 * amplitude[left]
+        orders[:] = 0.0
+        for first in range(0, left + 1, block):
+            stop = min(first + block, left + 1)
+            _add_orders(weight, ratio, n_common, first, stop, polynomial, orders)
+            _add_totals(
+                scale,
                 weight,
+                ratio,
+                features,
                 n_common,
-                common,
-                share,
-                order_part,
-                position,
-                by_order,
+                first,
+                stop,
+                suffix,
+                work,
                 pair_total,
                 main_total,
             )
-
-
-@njit(cache=True, nogil=True)
-def _add_pair(
-    weight, n_common, common, covariance, apart, position, by_order, pair_total, main_total
-):
-    """Add one pair of leaves, given the covariance and the product of means by feature."""
-    polynomial = np.zeros(n_common + 1)
-    polynomial[0] = weight
-    for k in range(n_common):
-        for degree in range(k + 1, 0, -1):
-            polynomial[degree] = (
-                polynomial[degree] * apart[k] + polynomial[degree - 1] * covariance[k]
-            )
-        polynomial[0] *= apart[k]
-    for degree in range(n_common + 1):
-        by_order[position, degree] += polynomial[degree]
-    for i in range(n_common):
-        if covariance[i] == 0.0:
-            continue
-        rest = weight * covariance[i]
-        for k in range(n_common):
-            if k != i:
-                rest *= covariance[k] + apart[k]
-        main_total[common[i]] += rest
-        for j in range(i):
-            pair = weight * covariance[i] * covariance[j]
-            for k in range(n_common):
-                if k not in (i, j):
-                    pair *= covariance[k] + apart[k]
-            pair_total[common[j], common[i]] += pair
+        for degree in range(n_common + 1):
+            by_order[degree] += scale * orders[degree]
 
 
 @njit(cache=True, nogil=True)
@@ -138,10 +199,8 @@ def component_variance(
     entry_feature,
     probability,
     run_ptr,
-    run_start,
-    run_stop,
-    margin_ptr,
-    cumulative,
+    low,
+    high,
     values,
 ):
     """Return the variance of the component of `features`, one output, from pairs of leaves."""
@@ -165,9 +224,7 @@ def component_variance(
                 if product == 0.0:
                     break
                 a, b = entries[i, k], entries[j, k]
-                both = _overlap(
-                    a, b, run_ptr, run_start, run_stop, cumulative, margin_ptr[features[k]]
-                )
+                both = _shared_mass(a, b, run_ptr, low, high)
                 product *= both - probability[a] * probability[b]
             total += product
     return total

@@ -21,6 +21,7 @@ __all__ = [
     "entry_probabilities",
     "margin_tables",
     "occurring_subsets",
+    "run_masses",
 ]
 
 Array = npt.NDArray[np.float64]
@@ -48,6 +49,14 @@ def entry_probabilities(boxes: LeafBoxes, margins: Mapping[int, Array], grid: Gr
         cumulative,
     )
     return probability
+
+
+def run_masses(boxes: LeafBoxes, margins: Mapping[int, Array], grid: Grid) -> tuple[Array, Array]:
+    """Return the cumulative probabilities at the start and at the stop of every run."""
+    starts, cumulative = margin_tables(margins, grid)
+    entry = np.repeat(np.arange(len(boxes.entry_feature)), np.diff(boxes.run_ptr))
+    base = starts[boxes.entry_feature[entry]]
+    return cumulative[base + boxes.run_start], cumulative[base + boxes.run_stop]
 
 
 def occurring_subsets(boxes: LeafBoxes, size: int, n_features: int) -> list[Subset]:

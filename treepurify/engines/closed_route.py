@@ -14,14 +14,15 @@ from treepurify.effects.box_component import BoxComponent
 from treepurify.effects.conditional import (
     conditional_tensors,
     entry_probabilities,
-    margin_tables,
     occurring_subsets,
+    run_masses,
 )
 from treepurify.effects.tensor import EffectTensors
 from treepurify.engines.assemble import assemble
 from treepurify.engines.closed_form import centred, closed_form_mean
 from treepurify.engines.deep_model import DeepModel
-from treepurify.engines.indices import leaf_pair_indices, output_values
+from treepurify.engines.indices import exact_work, leaf_indices
+from treepurify.engines.indices_leaves import IndependentLeaves, output_values
 from treepurify.engines.layout import check_memory
 from treepurify.errors import MemoryBudgetError
 from treepurify.grids.axis import FeatureAxis
@@ -37,7 +38,7 @@ Array = npt.NDArray[np.float64]
 
 _TABLE_ORDER = 2
 # Pairs of leaves whose second moments are summed within a purification: about a second.
-_MOST_PAIRS = 60_000_000
+_MOST_PAIRS = 200_000_000
 _DRAWS = 20_000
 
 
@@ -145,7 +146,7 @@ def box_component(
 ) -> BoxComponent:
     """Return the component of a subset as a sum over leaf boxes, with its exact variance."""
     boxes, grid = given.boxes, given.grid
-    start, cumulative = margin_tables(margins, grid)
+    low, high = run_masses(boxes, margins, grid)
     leaves = boxes.leaves_with(subset)
     values = output_values(boxes, given.model.n_outputs)
     variance = [
@@ -156,10 +157,8 @@ def box_component(
             boxes.entry_feature,
             probability,
             boxes.run_ptr,
-            boxes.run_start,
-            boxes.run_stop,
-            start,
-            cumulative,
+            low,
+            high,
             np.ascontiguousarray(values[:, k]),
         )
         for k in range(given.model.n_outputs)
@@ -190,16 +189,13 @@ def _find(
 def _total_variance(
     given: DeepModel, margins: dict[int, Array]
 ) -> tuple[Array, dict[str, dict[str, object]]]:
-    """Return the model's variance: exact from pairs of leaves, else estimated from draws."""
-    n_leaves = int(np.sum(given.boxes.leaf_subset >= 0))
-    if n_leaves**2 * given.model.n_outputs <= _MOST_PAIRS:
-        indices = leaf_pair_indices(
-            given.boxes,
-            given.grid,
-            margins,
-            given.model.n_outputs,
+    """Return the model's variance: exact where that is little work, else from draws."""
+    leaves = IndependentLeaves(given.boxes, given.grid, margins, given.model.n_outputs)
+    if exact_work(leaves, given.memory_budget) <= _MOST_PAIRS:
+        indices = leaf_indices(
+            leaves,
             given.setting.measure,
-            most_pairs=n_leaves**2,
+            most_pairs=_MOST_PAIRS,
             seed=0,
             report=given.report,
             memory_budget=given.memory_budget,

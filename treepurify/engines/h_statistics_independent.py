@@ -11,7 +11,8 @@ import numpy.typing as npt
 from treepurify.effects.accumulate import ensemble_cuts, leaf_boxes
 from treepurify.effects.conditional import conditional_tensors, entry_probabilities
 from treepurify.engines.closed_form import centred
-from treepurify.engines.indices import leaf_pair_indices
+from treepurify.engines.indices import MOST_PAIRS, leaf_indices
+from treepurify.engines.indices_leaves import IndependentLeaves
 from treepurify.engines.inputs import row_weights
 from treepurify.engines.tree import purify
 from treepurify.grids.grid import Subset, make_grid
@@ -25,8 +26,6 @@ from treepurify.weights.weighting import outer_product
 __all__ = ["independent_shares"]
 
 Array = npt.NDArray[np.float64]
-
-_MOST_PAIRS = 400_000_000
 
 
 def independent_shares(
@@ -112,13 +111,10 @@ def _of_ensemble(
             own = [margins[j] for j in subset]
             pure = centred(values, own)
             variance[subset] = np.tensordot(outer_product(own), pure**2, axes=len(subset))
-    indices = leaf_pair_indices(
-        boxes,
-        grid,
-        margins,
-        parsed.n_outputs,
+    indices = leaf_indices(
+        IndependentLeaves(boxes, grid, margins, parsed.n_outputs),
         "independent",
-        most_pairs=_MOST_PAIRS,
+        most_pairs=MOST_PAIRS,
         seed=0,
         report=report,
         memory_budget=memory_budget,

@@ -2,17 +2,19 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from treepurify._kernels.leaf_pairs import leaf_pair_moments
 from treepurify.arguments import check_whole, read_output
 from treepurify.budget import DEFAULT_BUDGET, check_budget, check_memory_budget
 from treepurify.columns import Columns
-from treepurify.effects.accumulate import LeafBoxes, ensemble_cuts, leaf_boxes
-from treepurify.effects.conditional import entry_probabilities, margin_tables
+from treepurify.effects.accumulate import ensemble_cuts, leaf_boxes
+from treepurify.engines.indices_cells import cell_bytes, cell_steps, moments_of_cells
+from treepurify.engines.indices_leaves import IndependentLeaves, OutputLeaves, SecondMoments
+from treepurify.engines.indices_pairs import moments_of_pairs
+from treepurify.engines.indices_sampled import moments_of_rows
 from treepurify.engines.inputs import (
     Interactions,
     RowWeights,
@@ -21,25 +23,33 @@ from treepurify.engines.inputs import (
     read_rows,
     row_weights,
 )
+from treepurify.engines.options import check_whole
 from treepurify.errors import InvalidInputError
-from treepurify.grids.grid import Grid, Subset, make_grid
+from treepurify.grids.grid import Subset, make_grid
 from treepurify.models.catboost import label_categories
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model, parse_model
 from treepurify.progress import ProgressReport, progress_report
-from treepurify.threads import available_threads, map_threads
+from treepurify.threads import available_threads
 from treepurify.weights import Independent, Uniform, Weighting, as_weighting
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["InteractionIndices", "interaction_indices", "leaf_pair_indices", "output_values"]
+__all__ = ["InteractionIndices", "exact_work", "interaction_indices", "leaf_indices"]
 
 Array = npt.NDArray[np.float64]
-Rows = npt.NDArray[np.intp]
+Way = Literal["cells", "pairs", "rows"]
 
-_MOST_PAIRS = 400_000_000
-_ROWS_A_PIECE = 64
+MOST_PAIRS = 2_000_000_000
+"""Work up to which sums are exact by default: some ten seconds of one core."""
+# How many steps of the table of all cells take the time of one pair of leaves, and how many
+# pairs that of one leaf on one sampled row.
+_STEPS_OF_A_PAIR = 4
+_PAIRS_OF_A_VISIT = 4
+_FEWEST_ROWS = 1000
+_MOST_ROWS = 20_000
+_ADVICE = "Raise memory_budget, or name the interactions that you need."
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,15 +61,22 @@ class InteractionIndices:
     feature_names : tuple of str
         Names of the features.
     variance_by_order : ndarray of float64, shape (n_outputs, depth)
-        Sum of the variances of all components of 1, 2, ... features. Exact to rounding.
+        Sum of the variances of all components of 1, 2, ... features.
     pair_total : ndarray of float64, shape (n_outputs, n_features, n_features)
         Sum of the variances of all components that contain both features; symmetric.
     feature_total : ndarray of float64, shape (n_outputs, n_features)
         Sum of the variances of all components that contain the feature.
-    standard_error : ndarray of float64, shape (n_outputs, depth)
-        Standard error of `variance_by_order`; zero where it is exact.
-    sampled_leaves : int
-        Leaves whose pairs with all others were summed; 0 where all were.
+    standard_error, pair_standard_error, feature_standard_error : ndarray of float64
+        Standard errors of `variance_by_order`, `pair_total` and `feature_total`, in their
+        shapes; zero where these are exact to rounding.
+    variance_standard_error : ndarray of float64, shape (n_outputs,)
+        Standard error of `variance`.
+    method : str
+        ``"cells"``: exact, from the values in all cells of the tested features together;
+        ``"pairs"``: exact, from all pairs of leaves; ``"rows"``: estimated on sampled rows.
+        Joined by "and" where outputs differ.
+    sampled_rows : int
+        Rows that were sampled; 0 where all numbers are exact.
     measure : str
         The distribution, in words.
     """
@@ -69,7 +86,11 @@ class InteractionIndices:
     pair_total: Array
     feature_total: Array
     standard_error: Array
-    sampled_leaves: int
+    pair_standard_error: Array
+    feature_standard_error: Array
+    variance_standard_error: Array
+    method: str
+    sampled_rows: int
     measure: str
 
     @property
@@ -83,8 +104,8 @@ class InteractionIndices:
         Returns
         -------
         DataFrame
-            Columns ``first``, ``second``, ``total`` (variance of all components with both)
-            and ``share`` (of the model's variance).
+            Columns ``first``, ``second``, ``total`` (variance of all components with both),
+            ``share`` (of the model's variance) and ``standard_error`` (of the total).
         """
         import pandas as pd
 
@@ -98,19 +119,10 @@ class InteractionIndices:
                 "second": [self.feature_names[j] for j in second],
                 "total": table[first, second],
                 "share": table[first, second] / whole if whole > 0 else 0.0,
+                "standard_error": self.pair_standard_error[output][first, second],
             }
         )
         return frame.sort_values("total", ascending=False, kind="stable").reset_index(drop=True)
-
-
-@dataclass(frozen=True, eq=False)
-class _Moments:
-    """What some leaves add: by order, at pairs of features (flat), and by feature."""
-
-    orders: Array
-    places: Rows
-    pairs: Array
-    mains: Array
 
 
 def interaction_indices(
@@ -120,7 +132,7 @@ def interaction_indices(
     weights: str | Weighting = "independent",
     sample_weight: npt.ArrayLike | None = None,
     feature_names: Sequence[str] | None = None,
-    most_pairs: int = _MOST_PAIRS,
+    most_pairs: int = MOST_PAIRS,
     seed: int = 0,
     memory_budget: int = DEFAULT_BUDGET,
     progress: bool = True,
@@ -128,10 +140,12 @@ def interaction_indices(
     """Say how much of a model's variance lies at each order, and between which features.
 
     Under independent features the ANOVA components of an ensemble are uncorrelated, and the
-    second moment of every pair of leaves is a product over features. Summed over all pairs
-    of leaves, these products give the variance by order and the total interaction index
-    ``sum over S containing i and j of Var(f_S)`` exactly, at any depth, without building
-    one component.
+    variance by order and the total interaction index ``sum over S containing i and j of
+    Var(f_S)`` can be had exactly, at any depth, without building one component. Where the
+    tested features have few cells together, from the values in all of them; else from the
+    second moments of all pairs of leaves, which are products over features. Where both are
+    too much work, the numbers are means over sampled rows, of squares that are exact on each
+    row, and every one has its standard error.
 
     Parameters
     ----------
@@ -146,10 +160,11 @@ def interaction_indices(
     feature_names : sequence of str, optional
         Names of the features.
     most_pairs : int
-        Pairs of leaves up to which the sums are exact. Beyond, a random part of the leaves
-        is paired with all others: an unbiased estimate, with its standard error.
+        Work up to which the numbers are exact, as a number of pairs of leaves. Beyond, they
+        are estimated, with standard errors, on 1000 to 20 000 rows, more of them for a larger
+        number.
     seed : int
-        Seed of that choice.
+        Seed of these rows.
     memory_budget : int
         Bytes that the tables of pairs may take.
     progress : bool
@@ -181,7 +196,7 @@ def interaction_indices(
     weighting = as_weighting(weights)
     if not weighting.is_product:
         raise InvalidInputError(
-            'indices by pairs of leaves need independent features: use weights="independent" or '
+            'interaction indices need independent features: use weights="independent" or '
             f'"uniform", not {weighting.describe()!r}'
         )
     parsed = label_categories(named_model(parse_model(model), feature_names, X), X)
@@ -221,11 +236,8 @@ def _indices(
     used = sorted({j for subset in boxes.subsets for j in subset})
     tables = weighting.tables(grid, rows, [(j,) for j in used])
     margins = {j: tables[(j,)] for j in used}
-    return leaf_pair_indices(
-        boxes,
-        grid,
-        margins,
-        parsed.n_outputs,
+    return leaf_indices(
+        IndependentLeaves(boxes, grid, margins, parsed.n_outputs),
         weighting.describe(),
         most_pairs=most_pairs,
         seed=seed,
@@ -272,7 +284,7 @@ def kept_interactions(
         columns,
         weight_of_rows,
         weighting,
-        most_pairs=_MOST_PAIRS,
+        most_pairs=MOST_PAIRS,
         seed=0,
         memory_budget=memory_budget,
         report=report,
@@ -284,17 +296,15 @@ def kept_interactions(
     pairs = [(int(first[k]), int(second[k])) for k in strongest]
     facts = {
         "measure": indices.measure,
-        "sampled_leaves": indices.sampled_leaves,
+        "method": indices.method,
+        "sampled_rows": indices.sampled_rows,
         "shares": {f"{i} & {j}": float(share[i, j]) for i, j in pairs},
     }
     return set(pairs), {"strongest_pairs": facts}
 
 
-def leaf_pair_indices(
-    boxes: LeafBoxes,
-    grid: Grid,
-    margins: dict[int, Array],
-    n_outputs: int,
+def leaf_indices(
+    leaves: IndependentLeaves,
     measure: str,
     *,
     most_pairs: int,
@@ -302,82 +312,88 @@ def leaf_pair_indices(
     report: ProgressReport,
     memory_budget: int = DEFAULT_BUDGET,
 ) -> InteractionIndices:
-    """Sum the second moments of pairs of leaves; see `interaction_indices`."""
-    leaves = np.flatnonzero(boxes.leaf_subset >= 0)
-    depth = max((len(subset) for subset in boxes.subsets), default=0)
-    chosen = leaves
-    if len(leaves) ** 2 > most_pairs:
-        count = max(most_pairs // len(leaves), 2)
-        picked = np.random.default_rng(seed).choice(len(leaves), size=count, replace=False)
-        chosen = leaves[np.sort(picked)]
-    n_strips = _strips(grid.n_features, n_outputs, memory_budget)
-    values = output_values(boxes, n_outputs)
-    probability = entry_probabilities(boxes, margins, grid)
-    start, cumulative = margin_tables(margins, grid)
-    n_features = grid.n_features
-    by_order = np.zeros((n_outputs, max(depth, 1)))
-    error = np.zeros_like(by_order)
+    """Return the second moments of an ensemble; see `interaction_indices`."""
+    n_features, n_outputs = leaves.grid.n_features, leaves.n_outputs
+    n_strips = _strips(n_features, n_outputs, memory_budget)
+    room = _room(leaves, memory_budget)
+    ways = [_way(leaves, own, most_pairs, room) for own in leaves.outputs]
     pair_total = np.zeros((n_outputs, n_features, n_features))
-    feature_total = np.zeros((n_outputs, n_features))
-    factor = len(leaves) / max(len(chosen), 1)
-    pieces = [chosen[i : i + _ROWS_A_PIECE] for i in range(0, len(chosen), _ROWS_A_PIECE)]
-    strips = [pieces[i::n_strips] for i in range(n_strips)]
-    for k in range(n_outputs):
-        report("pairing leaves, output", k, n_outputs)
-        own = np.ascontiguousarray(values[:, k])
-
-        def moments(strip: list[Rows], own: Array = own) -> list[_Moments]:
-            pairs = np.zeros((n_features, n_features))
-            found = []
-            for rows in strip:
-                orders = np.zeros((len(rows), depth + 1))
-                mains = np.zeros(n_features)
-                leaf_pair_moments(
-                    rows,
-                    leaves,
-                    boxes.entry_ptr,
-                    boxes.entry_feature,
-                    probability,
-                    boxes.run_ptr,
-                    boxes.run_start,
-                    boxes.run_stop,
-                    start,
-                    cumulative,
-                    own,
-                    orders,
-                    pairs,
-                    mains,
-                )
-                found.append(_taken(orders, pairs, mains))
-            return found
-
-        by_strip = map_threads(moments, strips)
-        # In the order of the leaves: sums do not depend on the number of threads.
-        found = [by_strip[i % n_strips][i // n_strips] for i in range(len(pieces))]
-        if not found:
-            continue
-        orders = np.concatenate([part.orders for part in found])[:, 1:]
-        if depth:
-            by_order[k] = factor * orders.sum(axis=0)
-        if len(chosen) < len(leaves):
-            spread = orders.std(axis=0, ddof=1) * np.sqrt(1 - len(chosen) / len(leaves))
-            error[k] = len(leaves) * spread / np.sqrt(len(chosen))
-        total = pair_total[k]
-        for part in found:
-            total.ravel()[part.places] += part.pairs
-            feature_total[k] += part.mains
-        total *= factor
-        total += total.T
-        feature_total[k] *= factor
+    pair_error = _zeros(pair_total.shape)
+    if "rows" in ways:
+        pair_error = _error_table(pair_total, memory_budget)
+    found: list[SecondMoments] = []
+    sampled_rows = 0
+    for k, own in enumerate(leaves.outputs):
+        report("second moments of output", k, n_outputs)
+        if ways[k] == "cells":
+            moments = moments_of_cells(leaves, own, pair_total[k])
+        elif ways[k] == "pairs":
+            moments = moments_of_pairs(leaves, own, n_strips, pair_total[k])
+        else:
+            count = _n_rows(own, most_pairs)
+            drawn = np.random.default_rng(seed).random((n_features, count))
+            sampled_rows = max(sampled_rows, count)
+            moments = moments_of_rows(leaves.depth, own, drawn, pair_total[k], pair_error[k], room)
+        found.append(moments)
     return InteractionIndices(
-        tuple(axis.name for axis in grid.axes),
-        by_order,
-        pair_total,
-        feature_total,
-        error,
-        0 if len(chosen) == len(leaves) else len(chosen),
-        measure,
+        feature_names=tuple(axis.name for axis in leaves.grid.axes),
+        variance_by_order=np.array([moments.orders for moments in found]),
+        pair_total=pair_total,
+        feature_total=np.array([moments.mains for moments in found]),
+        standard_error=np.array([moments.order_errors for moments in found]),
+        measure=measure,
+        pair_standard_error=pair_error,
+        feature_standard_error=np.array([moments.main_errors for moments in found]),
+        variance_standard_error=np.array([moments.variance_error for moments in found]),
+        sampled_rows=sampled_rows,
+        method=" and ".join(sorted(set(ways))),
     )
+
+
+def exact_work(leaves: IndependentLeaves, memory_budget: int) -> int:
+    """Return the work of exact second moments, as a number of pairs of leaves."""
+    room = _room(leaves, memory_budget)
+    return sum(min(_work(leaves, own, room).values()) for own in leaves.outputs)
+
+
+def _room(leaves: IndependentLeaves, memory_budget: int) -> int:
+    """Return the bytes that are left beside the results."""
+    return memory_budget - 8 * leaves.grid.n_features**2 * (leaves.n_outputs + 1)
+
+
+def _work(leaves: IndependentLeaves, own: OutputLeaves, room: int) -> dict[Way, int]:
+    """Return the work of each exact way that fits, as a number of pairs of leaves."""
+    work: dict[Way, int] = {"pairs": len(own.leaves) ** 2}
+    if cell_bytes(own, leaves.margins) <= room:
+        work["cells"] = cell_steps(own, leaves.margins) // _STEPS_OF_A_PAIR
+    return work
+
+
+def _way(leaves: IndependentLeaves, own: OutputLeaves, most_pairs: int, room: int) -> Way:
+    """Return the exact way of least work, or "rows" where that is too much."""
+    work = _work(leaves, own, room)
+    way = min(work, key=work.__getitem__)
+    return way if work[way] <= most_pairs else "rows"
+
+
+def _n_rows(own: OutputLeaves, most_pairs: int) -> int:
+    """Return as many rows as are about as much work as pairs would be allowed."""
+    return min(max(most_pairs // (_PAIRS_OF_A_VISIT * len(own.leaves)), _FEWEST_ROWS), _MOST_ROWS)
+
+
+def _zeros(shape: tuple[int, ...]) -> Array:
+    """Return zeros that take no memory: the errors of exact numbers."""
+    return np.broadcast_to(0.0, shape)
+
+
+def _error_table(pair_total: Array, memory_budget: int) -> Array:
+    check_budget(
+        2 * pair_total.nbytes,
+        memory_budget,
+        f"the interaction indices of the pairs of {pair_total.shape[1]} features, with errors,",
+        _ADVICE,
+    )
+    return np.zeros_like(pair_total)
 
 
 def _strips(n_features: int, n_outputs: int, memory_budget: int) -> int:
@@ -388,27 +404,7 @@ def _strips(n_features: int, n_outputs: int, memory_budget: int) -> int:
         table * (n_outputs + 2),
         memory_budget,
         f"the interaction indices of the pairs of {n_features} features",
-        "Raise memory_budget, or name the interactions that you need.",
+        _ADVICE,
     )
     room = memory_budget - table * (n_outputs + 1)
     return max(min(room // max(table, 1), available_threads()), 1)
-
-
-def _taken(orders: Array, pairs: Array, mains: Array) -> _Moments:
-    """Return the entries that are not zero, and leave zeros behind."""
-    flat = pairs.ravel()
-    places = np.flatnonzero(flat)
-    found = _Moments(orders, places, flat[places], mains)
-    flat[places] = 0.0
-    return found
-
-
-def output_values(boxes: LeafBoxes, n_outputs: int) -> Array:
-    """Return the leaf values as one column an output."""
-    if boxes.values.shape[1] == n_outputs and np.all(boxes.output < 0):
-        return boxes.values
-    values = np.zeros((len(boxes.values), n_outputs))
-    scalar = boxes.output >= 0
-    values[scalar, boxes.output[scalar]] = boxes.values[scalar, 0]
-    values[~scalar] = boxes.values[~scalar]
-    return values

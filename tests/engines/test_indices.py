@@ -1,0 +1,180 @@
+"""Interaction indices by each of their ways, against dense truths and against each other."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+import treepurify as tp
+from tests.engines.test_tree import WEIGHTINGS, scene, truth
+from tests.reference.ensembles import complete_ensemble
+from treepurify.engines import indices
+
+EXACT = ("cells", "pairs")
+SCENES = [
+    {"n_features": 4, "depth": 5, "n_outputs": 2},
+    {"n_features": 4, "depth": 6, "n_categorical": 2, "n_codes": 5},
+    {"n_features": 3, "depth": 6, "n_outputs": 2, "vector_leaves": True, "missing": True},
+    {"n_features": 4, "depth": 4, "n_categorical": 4, "n_codes": 4, "n_outputs": 3},
+]
+
+
+def ask(ensemble, X=None, **options):
+    return tp.interaction_indices(ensemble, X, progress=False, **options)
+
+
+def dense_variances(ensemble, X, weighting):
+    """Variance of every component, from the values in all cells of the full grid."""
+    components, joint, _ = truth(ensemble, X, weighting)
+    found = {}
+    for subset, values in components.items():
+        others = tuple(j for j in range(joint.ndim) if j not in subset)
+        mass = joint.sum(axis=others)
+        found[subset] = np.tensordot(mass, values**2, axes=mass.ndim)
+    return found
+
+
+def assert_close(found, variances, atol):
+    n_outputs, n_features = found.feature_total.shape
+    zero = np.zeros(n_outputs)
+    for order in range(1, found.variance_by_order.shape[1] + 1):
+        own = sum((v for s, v in variances.items() if len(s) == order), zero)
+        np.testing.assert_allclose(found.variance_by_order[:, order - 1], own, atol=atol)
+    for i in range(n_features):
+        own = sum((v for s, v in variances.items() if i in s), zero)
+        np.testing.assert_allclose(found.feature_total[:, i], own, atol=atol)
+    for i, j in combinations(range(n_features), 2):
+        own = sum((v for s, v in variances.items() if {i, j} <= set(s)), zero)
+        np.testing.assert_allclose(found.pair_total[:, i, j], own, atol=atol)
+    np.testing.assert_array_equal(found.pair_total, found.pair_total.transpose(0, 2, 1))
+    assert not found.pair_total[:, range(n_features), range(n_features)].any()
+
+
+def force(monkeypatch, way):
+    monkeypatch.setattr(indices, "_way", lambda *_: way)
+
+
+@pytest.mark.parametrize("way", EXACT)
+@pytest.mark.parametrize("weighting", ["independent", "uniform with missing"])
+@pytest.mark.parametrize("options", SCENES)
+def test_exact_ways_equal_the_dense_anova(monkeypatch, way, weighting, options):
+    ensemble, X = scene(5, n_trees=15, **options)
+    force(monkeypatch, way)
+    found = ask(ensemble, X, weights=WEIGHTINGS[weighting])
+    assert (found.method, found.sampled_rows) == (way, 0)
+    variances = dense_variances(ensemble, X, WEIGHTINGS[weighting])
+    assert_close(found, variances, 1e-12 * found.variance.max())
+    for errors in (found.standard_error, found.pair_standard_error, found.feature_standard_error):
+        assert not errors.any()
+    assert not found.variance_standard_error.any()
+
+
+@pytest.mark.parametrize("way", EXACT)
+def test_cells_without_mass_and_constant_columns_change_nothing(monkeypatch, way):
+    ensemble, X = scene(7, n_features=4, depth=5, n_trees=15)
+    few = X[:6].copy()
+    few[:, 3] = few[0, 3]
+    force(monkeypatch, way)
+    found = ask(ensemble, few)
+    variances = dense_variances(ensemble, few, WEIGHTINGS["independent"])
+    assert_close(found, variances, 1e-12 * found.variance.max())
+    np.testing.assert_allclose(found.feature_total[:, 3], 0, atol=1e-13)
+    one = ask(ensemble, few[:1])
+    np.testing.assert_allclose(one.variance, 0, atol=1e-13)
+
+
+@pytest.mark.parametrize("way", EXACT)
+def test_more_features_than_an_array_has_axes(monkeypatch, way):
+    rng = np.random.default_rng(0)
+    ensemble = complete_ensemble(rng, n_features=90, depth=3, n_trees=60)
+    X = np.zeros((4, 90))
+    X[:, :2] = [[-1, -1], [-1, 1], [1, -1], [1, 1]]
+    force(monkeypatch, way)
+    found = ask(ensemble, X)
+    margin = ensemble.margin(X)[:, 0]
+    assert found.variance[0] == pytest.approx(margin.var())
+    interaction = (margin * [1, -1, -1, 1]).mean()
+    assert found.pair_total[0, 0, 1] == pytest.approx(interaction**2, abs=1e-14)
+
+
+def test_both_exact_ways_agree_beyond_what_a_dense_truth_can_check(monkeypatch):
+    rng = np.random.default_rng(3)
+    ensemble = complete_ensemble(rng, n_features=5, depth=7, n_trees=15)
+    X = rng.normal(size=(12, 5))
+    found = {}
+    for way in EXACT:
+        force(monkeypatch, way)
+        found[way] = ask(ensemble, X)
+    for name in ("variance_by_order", "pair_total", "feature_total"):
+        one, other = (getattr(found[way], name) for way in EXACT)
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-11 * found["cells"].variance[0])
+
+
+@pytest.mark.parametrize("options", SCENES[:3])
+def test_every_sampled_number_lies_within_its_errors(monkeypatch, options):
+    ensemble, X = scene(6, n_trees=15, **options)
+    exact = ask(ensemble, X)
+    force(monkeypatch, "rows")
+    monkeypatch.setattr(indices, "_MOST_ROWS", 4000)
+    deviations = []
+    for seed in range(30):
+        found = ask(ensemble, X, seed=seed)
+        assert (found.method, found.sampled_rows) == ("rows", 4000)
+        triples = [
+            (found.variance, exact.variance, found.variance_standard_error),
+            (found.variance_by_order, exact.variance_by_order, found.standard_error),
+            (found.pair_total, exact.pair_total, found.pair_standard_error),
+            (found.feature_total, exact.feature_total, found.feature_standard_error),
+        ]
+        columns = zip(*triples, strict=True)
+        estimate, expected, error = (np.concatenate([own.ravel() for own in c]) for c in columns)
+        known = error == 0
+        np.testing.assert_allclose(estimate[known], expected[known], atol=1e-12)
+        deviations.append((estimate - expected)[~known] / error[~known])
+    scores = np.array(deviations)
+    # Unbiased: the mean over 30 seeds has a thirtieth of the variance of one.
+    assert np.abs(scores.mean(axis=0)).max() < 5 / np.sqrt(30)
+    spread = scores.std(axis=0)
+    assert spread.min() > 0.6
+    assert spread.max() < 1.6
+
+
+def test_rows_are_sampled_where_exact_numbers_are_too_much_work():
+    rng = np.random.default_rng(1)
+    ensemble = complete_ensemble(rng, n_features=8, depth=5, n_trees=20)
+    X = rng.normal(size=(400, 8))
+    n_pairs = 640**2
+    exact, sampled = ask(ensemble, X, most_pairs=n_pairs), ask(ensemble, X, most_pairs=n_pairs // 8)
+    assert exact.method == "pairs"
+    assert (sampled.method, sampled.sampled_rows) == ("rows", 1000)
+    again = ask(ensemble, X, most_pairs=n_pairs // 8)
+    np.testing.assert_array_equal(sampled.pair_total, again.pair_total)
+    frame = sampled.pairs()
+    assert (frame["standard_error"] > 0).all()
+    deviation = np.abs(sampled.pair_total - exact.pair_total)
+    assert np.all(deviation <= 5 * sampled.pair_standard_error)
+
+
+def test_few_cells_are_no_work_however_many_leaves_there_are():
+    rng = np.random.default_rng(2)
+    ensemble = complete_ensemble(rng, n_features=3, depth=6, n_trees=300)
+    X = rng.normal(size=(2000, 3)).round(1)
+    found = ask(ensemble, X, most_pairs=1_000_000)
+    assert 19_200**2 > 1_000_000
+    assert (found.method, found.sampled_rows) == ("cells", 0)
+    # All combinations of the values of each column, in proportion to how often they occur.
+    values, shares = zip(*(np.unique(x, return_counts=True) for x in X.T), strict=True)
+    rows = np.stack([axis.ravel() for axis in np.meshgrid(*values, indexing="ij")], axis=1)
+    mass = np.einsum("i,j,k->ijk", *shares).ravel() / 2000.0**3
+    margin = ensemble.margin(rows, precision="float64")[:, 0]
+    mean = mass @ margin
+    assert found.variance[0] == pytest.approx(mass @ (margin - mean) ** 2, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("option", "value"), [("most_pairs", 0), ("most_pairs", 1.5), ("seed", -1)]
+)
+def test_options_are_checked(option, value):
+    ensemble, X = scene(1)
+    with pytest.raises(tp.InvalidInputError, match=option):
+        ask(ensemble, X, **{option: value})

@@ -1,0 +1,219 @@
+"""The leaves of one output of an ensemble, with the intervals that their paths test."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify.effects.accumulate import LeafBoxes
+from treepurify.effects.conditional import entry_probabilities, run_masses
+from treepurify.grids.grid import Grid
+
+__all__ = ["IndependentLeaves", "OutputLeaves", "SecondMoments", "exact_moments", "output_values"]
+
+Array = npt.NDArray[np.float64]
+Numbers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class IndependentLeaves:
+    """The leaves of an ensemble on a grid whose features are independent.
+
+    Parameters
+    ----------
+    boxes : LeafBoxes
+        The leaves.
+    grid : Grid
+        The cells.
+    margins : mapping of int to ndarray
+        Mass of the cells of each feature that a path tests.
+    n_outputs : int
+        Outputs of the ensemble.
+    """
+
+    boxes: LeafBoxes
+    grid: Grid
+    margins: Mapping[int, Array]
+    n_outputs: int
+
+    @property
+    def depth(self) -> int:
+        """Most features on a path, at least 1."""
+        return max((len(subset) for subset in self.boxes.subsets), default=1) or 1
+
+    @cached_property
+    def outputs(self) -> list["OutputLeaves"]:
+        """The leaves of each output that change it somewhere with mass."""
+        given = _Conditions(
+            self.grid.n_features,
+            entry_probabilities(self.boxes, self.margins, self.grid),
+            *run_masses(self.boxes, self.margins, self.grid),
+        )
+        values = output_values(self.boxes, self.n_outputs)
+        return [_output_leaves(self.boxes, given, values[:, k]) for k in range(self.n_outputs)]
+
+
+@dataclass(frozen=True, eq=False)
+class _Conditions:
+    """The probability of each entry of leaf boxes, and of each run from where to where it lies."""
+
+    n_features: int
+    probability: Array
+    low: Array
+    high: Array
+
+
+@dataclass(frozen=True, eq=False)
+class OutputLeaves:
+    """The leaves of one output, by leaf and by feature.
+
+    Equal intervals of a feature have one number, and the numbers of a feature follow each
+    other.
+
+    Parameters
+    ----------
+    leaves : ndarray of int64, shape (n_leaves,)
+        Their positions among all leaves.
+    values, amplitude : ndarray of float64, shape (n_leaves,)
+        The values, and these times the probability of the box.
+    leaf_ptr, leaf_feature, leaf_interval : ndarray of int64
+        Features and intervals of each leaf.
+    feature_ptr, feature_leaf, feature_interval : ndarray of int64
+        Leaves that test each feature, in order, and their intervals.
+    interval_ptr, interval_leaf : ndarray of int64
+        Intervals of each feature, in the order of the leaves that test them first.
+    interval_probability : ndarray of float64
+        Their probabilities.
+    run_ptr, low, high : ndarray
+        Runs of each interval, between two cumulative probabilities of the feature.
+    """
+
+    leaves: Numbers
+    values: Array
+    amplitude: Array
+    leaf_ptr: Numbers
+    leaf_feature: Numbers
+    leaf_interval: Numbers
+    feature_ptr: Numbers
+    feature_leaf: Numbers
+    feature_interval: Numbers
+    interval_ptr: Numbers
+    interval_leaf: Numbers
+    interval_probability: Array
+    run_ptr: Numbers
+    low: Array
+    high: Array
+
+    @property
+    def features(self) -> Numbers:
+        """The features that the leaves test."""
+        return np.flatnonzero(np.diff(self.feature_ptr))
+
+
+@dataclass(frozen=True, eq=False)
+class SecondMoments:
+    """Variances of one output by order, and of all components with a feature.
+
+    Parameters
+    ----------
+    orders, order_errors : ndarray of float64, shape (depth,)
+        Variance of the components of 1, 2, ... features, and standard errors.
+    mains, main_errors : ndarray of float64, shape (n_features,)
+        Variance of the components that contain the feature, and standard errors.
+    variance_error : float
+        Standard error of the sum of `orders`.
+    """
+
+    orders: Array
+    order_errors: Array
+    mains: Array
+    main_errors: Array
+    variance_error: float
+
+
+def exact_moments(orders: Array, mains: Array) -> SecondMoments:
+    """Return second moments without errors."""
+    return SecondMoments(orders, np.zeros_like(orders), mains, np.zeros_like(mains), 0.0)
+
+
+def _output_leaves(boxes: LeafBoxes, given: "_Conditions", values: Array) -> OutputLeaves:
+    """Return the leaves of an output whose value and probability are not zero."""
+    sizes = np.diff(boxes.entry_ptr)
+    tests = np.flatnonzero(sizes > 0)
+    product = np.ones(len(sizes))
+    if len(tests):
+        product[tests] = np.multiply.reduceat(given.probability, boxes.entry_ptr[tests])
+    amplitude = values * product
+    leaves = tests[(amplitude[tests] != 0) & (boxes.leaf_subset[tests] >= 0)]
+    entries, leaf_ptr = _spread(boxes.entry_ptr, leaves)
+    feature = boxes.entry_feature[entries].astype(np.int64)
+    first, interval = _intervals(boxes, given, entries, feature)
+    leaf = np.repeat(np.arange(len(leaves)), np.diff(leaf_ptr))
+    runs, run_ptr = _spread(boxes.run_ptr, entries[first])
+    by_feature = np.argsort(feature, kind="stable")
+    numbers = np.arange(given.n_features + 1)
+    return OutputLeaves(
+        leaves=leaves.astype(np.int64),
+        values=np.ascontiguousarray(values[leaves]),
+        amplitude=amplitude[leaves],
+        leaf_ptr=leaf_ptr,
+        leaf_feature=feature,
+        leaf_interval=interval,
+        feature_ptr=np.searchsorted(feature[by_feature], numbers).astype(np.int64),
+        feature_leaf=leaf[by_feature],
+        feature_interval=interval[by_feature],
+        interval_ptr=np.searchsorted(feature[first], numbers).astype(np.int64),
+        interval_leaf=leaf[first],
+        interval_probability=given.probability[entries[first]],
+        run_ptr=run_ptr,
+        low=given.low[runs],
+        high=given.high[runs],
+    )
+
+
+def _spread(ptr: Numbers, chosen: Numbers) -> tuple[Numbers, Numbers]:
+    """Return the members of the chosen groups, one group after the other, and their starts."""
+    sizes = ptr[chosen + 1] - ptr[chosen]
+    starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    return np.repeat(ptr[chosen] - starts[:-1], sizes) + np.arange(starts[-1]), starts
+
+
+def _intervals(
+    boxes: LeafBoxes, given: "_Conditions", entries: Numbers, feature: Numbers
+) -> tuple[Numbers, Numbers]:
+    """Number equal intervals; those of several runs have a number each.
+
+    Returns
+    -------
+    first : ndarray of int64, shape (n_intervals,)
+        Where in `entries` each interval occurs first, by feature and then in order.
+    interval : ndarray of int64, shape (n_entries,)
+        Interval of each entry.
+    """
+    run = boxes.run_ptr[entries]
+    single = boxes.run_ptr[entries + 1] - run == 1
+    low = np.where(single, given.low[run], -1.0)
+    high = np.where(single, given.high[run], np.arange(len(entries)))
+    order = np.lexsort((high, low, feature))
+    keys = np.stack([feature[order], low[order], high[order]])
+    is_new = np.append(True, np.any(keys[:, 1:] != keys[:, :-1], axis=0))[: len(order)]
+    first = order[is_new]
+    by_leaf = np.lexsort((first, feature[first]))
+    rank = np.empty_like(by_leaf)
+    rank[by_leaf] = np.arange(len(by_leaf))
+    interval = np.empty(len(entries), dtype=np.int64)
+    interval[order] = rank[np.cumsum(is_new) - 1]
+    return first[by_leaf], interval
+
+
+def output_values(boxes: LeafBoxes, n_outputs: int) -> Array:
+    """Return the leaf values as one column for each output."""
+    if boxes.values.shape[1] == n_outputs and np.all(boxes.output < 0):
+        return boxes.values
+    values = np.zeros((len(boxes.values), n_outputs))
+    scalar = boxes.output >= 0
+    values[scalar, boxes.output[scalar]] = boxes.values[scalar, 0]
+    values[~scalar] = boxes.values[~scalar]
+    return values
