@@ -114,6 +114,17 @@ class Difference(Remainder, Protocol):
         """Return its values on rows, given the sum of its components there."""
 
 
+class Joint(Remainder, Protocol):
+    """A remainder that is one effect of all features, which Shapley values split evenly."""
+
+    @property
+    def is_joint(self) -> bool:
+        """True."""
+
+    def in_cells(self, cells: npt.NDArray[Any]) -> Array:
+        """Return the values in observed cells (n_features, n_rows), shape (n_rows, n_outputs)."""
+
+
 # The classes are asked: `isinstance` with a protocol reads every property of the object, and
 # some variances take long to compute.
 def is_cell_function(component: Component) -> TypeGuard[CellFunction]:
@@ -129,6 +140,11 @@ def is_drawable(component: Component) -> TypeGuard[Drawable]:
 def is_difference(remainder: Remainder | None) -> TypeGuard[Difference]:
     """Return whether a remainder is a `Difference`."""
     return hasattr(type(remainder), "beyond")
+
+
+def is_joint(remainder: Remainder | None) -> TypeGuard[Joint]:
+    """Return whether a remainder is `Joint`."""
+    return hasattr(type(remainder), "is_joint")
 
 
 @dataclass(frozen=True, eq=False, repr=False)

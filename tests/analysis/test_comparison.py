@@ -92,6 +92,51 @@ def test_shapley_ise_is_equation_21(measures, data):
         assert row.ise == pytest.approx(np.mean(total**2))
 
 
+def assert_ise_is_that_of_the_shapley_values(compared, a, b, X):
+    difference = a.shapley_values(X).values[..., 0] - b.shapley_values(X).values[..., 0]
+    difference -= difference.mean(axis=0)
+    expected = dict(zip(a.feature_names, np.mean(difference**2, axis=0), strict=True))
+    found = dict(compared.shapley_ise[["feature", "ise"]].to_numpy())
+    assert set(found) == set(expected)
+    for name, ise in expected.items():
+        assert found[name] == pytest.approx(ise, rel=1e-9, abs=1e-14)
+
+
+def test_shapley_ise_splits_parts_of_a_remainder(data):
+    deep = fitted(*data, depth=4)
+    a, b = (tp.purify(deep, data[0], method="exact", order=k, progress=False) for k in (1, 2))
+    c = tp.purify(deep, data[0], weights="laplace", method="exact", order=1, progress=False)
+    assert a.remainder is not None
+    for given in (data[0], None):
+        # The same effects, kept apart up to different orders, have the same Shapley values.
+        assert compare(a, b, given).shapley_ise["ise"].max() < 1e-20
+        assert_ise_is_that_of_the_shapley_values(compare(a, c, given), a, c, data[0])
+
+
+def test_shapley_ise_splits_a_residual_evenly():
+    """The residual of the closed form is one effect of all features (equation 23)."""
+    rng = np.random.default_rng(4)
+    X = pd.DataFrame(rng.integers(0, 3, size=(300, 3)), columns=["a", "b", "c"])
+    X["c"] = np.where(rng.random(300) < 0.5, X["a"], X["c"])
+
+    def f(X):
+        X = np.asarray(X, dtype=float)
+        return np.sin(1 + X[:, 0] * X[:, 1] + 2 * X[:, 1] * X[:, 2]) + X[:, 0]
+
+    few, many = (tp.categorical_anova(f, X, order=k, progress=False) for k in (1, 3))
+    other = tp.categorical_anova(lambda X: 2 * f(X), X.iloc[::-1], order=1, progress=False)
+    assert few.remainder is not None
+    assert many.remainder is None
+    for given in (X, None):
+        assert_ise_is_that_of_the_shapley_values(compare(few, many, given), few, many, X)
+        assert_ise_is_that_of_the_shapley_values(compare(many, few, given), many, few, X)
+    # Rows in another order: what the second leaves is not known on those of the first.
+    unknown = compare(few, other)
+    assert unknown.shapley_ise["ise"].isna().all()
+    assert "Shapley values differ" not in repr(unknown)
+    assert compare(few, other, X).shapley_ise["ise"].notna().all()
+
+
 def test_cells_where_there_are_no_rows(model):
     one = tp.purify(model, weights="uniform")
     two = tp.purify(fitted(*rows(seed=2)), weights="uniform")

@@ -53,8 +53,11 @@ class Comparison:
         components.
     shapley_ise : DataFrame
         ``feature``, ``output``, ``ise``: mean squared difference of the Shapley values
-        ``sum over S containing j of f_S / |S|`` (Ferrere et al. 2026, equation 21). Empty where
-        the mass gives no joint distribution of all features.
+        ``sum over S containing j of f_S / |S|`` (Ferrere et al. 2026, equation 21). The sum goes
+        over the parts of a remainder too where their features are known, and what
+        `categorical_anova` leaves is split evenly among all features (equation 23); NaN where
+        that is not known on the rows. Empty where the mass gives no joint distribution of all
+        features.
     rank_agreement : float
         Spearman correlation of the deviations of the terms.
     subsets : tuple of tuple of int
@@ -125,7 +128,7 @@ def compare(
     Notes
     -----
     Every effect is shifted to mean zero under the common mass first: a constant belongs to
-    the intercept. Remainders are left out.
+    the intercept. Remainders are left out, but for the Shapley values.
 
     Examples
     --------
@@ -141,30 +144,29 @@ def compare(
     for name, d in (("a", a), ("b", b)):
         check_result(name, d, Decomposition)
     called = _names(a, b, names)
-    mass, on_rows, walk = side_by_side(a, b, X, sample_weight)
+    sides = side_by_side(a, b, X, sample_weight)
     terms: list[dict[str, Any]] = []
     places: list[dict[str, Any]] = []
     shapley: dict[int, Array] = {}
-    weights = np.ones(1)
     smallest = _SIGN_THRESHOLD * _prediction_deviation(a)
-    for pair in walk:
+    for pair in sides.pairs:
         terms += _term_rows(a, pair, smallest)
         places += _sign_places(a, pair, smallest)
-        weights = pair.weights
-        if on_rows:
-            for j in pair.subset:
-                share = (pair.first - pair.second) / len(pair.subset)
-                shapley[j] = shapley[j] + share if j in shapley else share
+        if sides.on_rows:
+            _split(pair.subset, pair.first - pair.second, shapley)
+    if sides.on_rows:
+        for subset, difference in sides.remainders:
+            _split(subset, difference, shapley)
     frame, subsets = _ranked(terms)
     return Comparison(
         a,
         b,
         called,
-        mass,
+        sides.mass,
         frame,
         _places_frame(places),
         _orders_frame(frame),
-        _ise_frame(a, shapley, weights),
+        _ise_frame(a, shapley, sides.weights),
         _spearman(frame["deviation_first"], frame["deviation_second"]),
         subsets,
     )
@@ -291,8 +293,17 @@ def _orders_frame(terms: "pd.DataFrame") -> "pd.DataFrame":
     return pd.DataFrame({"order": orders, **columns})
 
 
-def _ise_frame(a: Decomposition, shapley: dict[int, Array], weights: Array) -> Any:
+def _split(subset: Subset, difference: Array, shapley: dict[int, Array]) -> None:
+    """Add an equal share of an effect's difference to each of its features."""
+    share = difference / len(subset)
+    for j in subset:
+        shapley[j] = shapley[j] + share if j in shapley else share
+
+
+def _ise_frame(a: Decomposition, shapley: dict[int, Array], weights: Array | None) -> Any:
     import pandas as pd
+
+    weights = np.ones(1) if weights is None else weights
 
     rows = [
         {"feature": a.feature_names[j], "output": output, "ise": float(weights @ values[:, k] ** 2)}

@@ -28,7 +28,9 @@ def verdict(comparison: "Comparison") -> list[str]:
     lines += _moved(comparison)
     lines += _shapley(comparison)
     if comparison.first.remainder is not None or comparison.second.remainder is not None:
-        lines.append("Remainders of higher order are left out.")
+        lines.append(
+            "Remainders of higher order are left out; Shapley values count what is known of them."
+        )
     if not _is_same(comparison):
         lines += _support(comparison)
     return lines
@@ -132,7 +134,7 @@ def _moved(comparison: "Comparison") -> list[str]:
 
 
 def _shapley(comparison: "Comparison") -> list[str]:
-    if len(comparison.shapley_ise) == 0:
+    if len(comparison.shapley_ise) == 0 or comparison.shapley_ise["ise"].isna().any():
         return []
     row = comparison.shapley_ise.iloc[0]
     return [

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from treepurify.arguments import check_choice, check_result
 from treepurify.columns import Columns
-from treepurify.components import RemainderComponent, evaluate_each
+from treepurify.components import RemainderComponent, evaluate_each, is_joint
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
@@ -69,7 +69,7 @@ def row_effects(
 
 def _shapley_values(d: Decomposition, columns: Columns) -> list[Array]:
     components = list(d.components.values())
-    if d.remainder is not None and getattr(d.remainder, "is_joint", False):
+    if is_joint(d.remainder):
         components.append(d.remainder)
     elif d.remainder is not None:
         if not isinstance(d.remainder, RemainderComponent):

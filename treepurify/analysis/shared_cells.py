@@ -1,6 +1,6 @@
 """Two decompositions side by side: the values of both on rows, or on the cells they share."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,13 +9,22 @@ import numpy.typing as npt
 
 from treepurify.arguments import read_row_weights
 from treepurify.columns import Columns
-from treepurify.components import TensorComponent, evaluate_each, locate_cells, values_on_rows
+from treepurify.components import (
+    Component,
+    Joint,
+    RemainderComponent,
+    TensorComponent,
+    evaluate_each,
+    is_joint,
+    locate_cells,
+    values_on_rows,
+)
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import EncodedRows, Subset
 
-__all__ = ["SideBySide", "side_by_side"]
+__all__ = ["SideBySide", "Sides", "side_by_side"]
 
 Array = npt.NDArray[np.float64]
 _Located = dict[tuple[int, int], npt.NDArray[np.intp]]
@@ -58,18 +67,35 @@ class _Points:
     words: str
 
 
-def side_by_side(
-    a: Decomposition, b: Decomposition, X: Any, sample_weight: Any
-) -> tuple[str, bool, Iterator[SideBySide]]:
-    """Return the components of both, one at a time, under one mass.
+@dataclass(frozen=True, eq=False)
+class Sides:
+    """Two decompositions under one mass.
 
-    Returns
-    -------
+    Parameters
+    ----------
     mass : str
         The mass in words.
     on_rows : bool
         Whether all components are given on the same rows.
+    weights : ndarray of float64, shape (n_rows,), optional
+        Mass of each row; sums to one.
     pairs : iterator of SideBySide
+        The components of both, one at a time.
+    remainders : iterator of tuple
+        What the remainders hold, on the rows: the features, as positions in the first
+        decomposition, and the values, shifted to mean zero, those of the second negative. Parts
+        whose features are not known are left out.
+    """
+
+    mass: str
+    on_rows: bool
+    weights: Array | None
+    pairs: Iterator[SideBySide]
+    remainders: Iterator[tuple[Subset, Array]]
+
+
+def side_by_side(a: Decomposition, b: Decomposition, X: Any, sample_weight: Any) -> Sides:
+    """Return the components of both, one at a time, under one mass.
 
     Raises
     ------
@@ -89,7 +115,8 @@ def side_by_side(
     renumber = [b.feature_names.index(name) for name in a.feature_names]
     points = _points(a, b, X, sample_weight, renumber)
     on_rows = points.columns is not None or points.rows is not None
-    return points.words, on_rows, _walk(a, b, points, renumber)
+    pairs, remainders = _walk(a, b, points, renumber), _remainders(a, b, points, renumber)
+    return Sides(points.words, on_rows, points.weights, pairs, remainders)
 
 
 def _points(
@@ -131,11 +158,13 @@ def _same_cells(a: Decomposition, b: Decomposition, renumber: list[int]) -> bool
         return False
     known: dict[tuple[int, int], FeatureAxis] = {}
     for d in (a, b):
-        for subset, component in d.components.items():
+        parts = d.remainder.parts if isinstance(d.remainder, RemainderComponent) else ()
+        for component in (*d.components.values(), *parts):
             if not isinstance(component, TensorComponent):
                 return False
-            for j, axis in zip(subset, component.axes, strict=True):
-                if not _same_axis(known.setdefault((j, len(subset)), axis), axis):
+            size = len(component.features)
+            for j, axis in zip(component.features, component.axes, strict=True):
+                if not _same_axis(known.setdefault((j, size), axis), axis):
                     return False
     return True
 
@@ -174,11 +203,54 @@ def _walk(
         yield _pair(subset, first, second, shown, points, located)
 
 
+def _remainders(
+    a: Decomposition, b: Decomposition, points: _Points, renumber: list[int]
+) -> Iterator[tuple[Subset, Array]]:
+    back = {theirs: ours for ours, theirs in enumerate(renumber)}
+    for d, which in ((a, 0), (b, 1)):
+        for features, values in _remainder_values(d, points, which):
+            own = tuple(back[j] for j in features) if which else features
+            centred = values if points.weights is None else _centred(values, points.weights)
+            yield own, -centred if which else centred
+
+
+def _remainder_values(
+    d: Decomposition, points: _Points, which: int
+) -> Iterator[tuple[Subset, Array]]:
+    """Yield the known parts of a remainder; NaN where it cannot be told on these rows."""
+    rest = d.remainder
+    if isinstance(rest, RemainderComponent):
+        for part, values in zip(rest.parts, _on_points(rest.parts, points, which), strict=True):
+            yield part.features, values
+    elif is_joint(rest):
+        yield rest.features, _joint_values(d, rest, points, which)
+
+
+def _joint_values(d: Decomposition, rest: Joint, points: _Points, which: int) -> Array:
+    try:
+        if points.columns is not None:
+            return rest.evaluate(points.columns[which])
+        if points.rows is not None and d.rows:
+            own, codes = d.rows[max(d.rows)].codes, points.rows[max(points.rows)].codes
+            # Only on rows of its own do the cells of features without an effect surely agree.
+            if np.array_equal(own, codes):
+                return rest.in_cells(codes)
+    except InvalidInputError:
+        # A combination of levels that was not observed, of a function known by values alone.
+        pass
+    n_points = 0 if points.weights is None else len(points.weights)
+    return np.full((n_points, d.n_outputs), np.nan)
+
+
 def _values(d: Decomposition, points: _Points, which: int) -> Iterator[Array]:
+    return _on_points(d.components.values(), points, which)
+
+
+def _on_points(components: Iterable[Component], points: _Points, which: int) -> Iterator[Array]:
     if points.columns is not None:
-        yield from evaluate_each(d.components.values(), points.columns[which])
+        yield from evaluate_each(components, points.columns[which])
         return
-    for component in d.components.values():
+    for component in components:
         if isinstance(component, TensorComponent) and points.rows is not None:
             yield values_on_rows(component, points.rows)
         elif isinstance(component, TensorComponent):

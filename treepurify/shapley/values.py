@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify.budget import DEFAULT_BUDGET, check_budget
-from treepurify.components import Component, evaluate_each
+from treepurify.components import Component, evaluate_each, is_joint
 from treepurify.decomposition import Decomposition
 from treepurify.grids.grid import Subset
 
@@ -186,7 +186,7 @@ def shapley_values(
         share = values / len(subset)
         for j in subset:
             by_feature[j] += share
-    if remainder is not None and getattr(decomposition.remainder, "is_joint", False):
+    if remainder is not None and is_joint(decomposition.remainder):
         by_feature += remainder / n_features
         remainder = None
     return ShapleyValues(

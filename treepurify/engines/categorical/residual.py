@@ -92,14 +92,22 @@ class Residual:
         """
         columns = self.inputs.columns(X)
         if self.function is None:
-            return self._looked_up([locate_cells(columns, j, a) for j, a in enumerate(self.axes)])
+            located = [locate_cells(columns, j, axis) for j, axis in enumerate(self.axes)]
+            return self.in_cells(np.stack(located))
         total = self.function(X) - self.intercept
         for values in evaluate_each(self.components, columns):
             total -= values
         return np.asarray(total)
 
-    def _looked_up(self, cells: list[npt.NDArray[np.intp]]) -> Array:
-        keys = _row_keys(np.stack(cells).astype(self.cells.dtype))
+    def in_cells(self, cells: npt.NDArray[Any]) -> Array:
+        """Return the values in observed cells (n_features, n_rows), shape (n_rows, n_outputs).
+
+        Raises
+        ------
+        InvalidInputError
+            If a combination was not observed.
+        """
+        keys = _row_keys(cells.astype(self.cells.dtype))
         points = np.array([self._point_of.get(key, -1) for key in keys], dtype=np.intp)
         missing = int((points < 0).sum())
         if missing:
