@@ -178,3 +178,17 @@ def test_options_are_checked(option, value):
     ensemble, X = scene(1)
     with pytest.raises(tp.InvalidInputError, match=option):
         ask(ensemble, X, **{option: value})
+
+
+def test_h_statistics_say_how_their_shares_were_computed(monkeypatch):
+    ensemble, X = scene(6, n_trees=15, n_features=4, depth=5)
+    exact = tp.h_statistics(ensemble, X, progress=False)
+    assert exact.diagnostics["purified"]["sampled_rows"] == 0
+    force(monkeypatch, "rows")
+    sampled = tp.h_statistics(ensemble, X, progress=False)
+    facts = sampled.diagnostics["purified"]
+    assert facts["method"] == "rows"
+    assert facts["sampled_rows"] > 0
+    assert min(facts["feature_standard_error"][0]) > 0
+    one, other = (h.features()["purified_share"].to_numpy() for h in (exact, sampled))
+    np.testing.assert_allclose(one, other, atol=0.02)

@@ -124,7 +124,8 @@ def leaf_pair_moments(
     their covariance over that product, and 0 along the others. With the amplitude, the
     value of a leaf times the probability of its box, a pair's part of the variance at order k
     is the coefficient of t^k in ``amplitudes * prod (1 + t ratio)``, and its part of the total
-    index of (i, j) is what is left when i and j contribute their ratios.
+    index of (i, j) is what is left when i and j contribute their ratios. Leaves without a
+    common feature add to order 0 alone, the squared mean, and are left out.
 
     One leaf is paired with a block of others at a time, so that the products of a block stay
     near the processor and several are taken at once. An interval is a set of runs between
@@ -136,6 +137,8 @@ def leaf_pair_moments(
     for left in lefts:
         most = max(most, leaf_ptr[left + 1] - leaf_ptr[left])
     interval_ratio = np.zeros(len(probability))
+    rights = np.zeros(n_leaves, dtype=np.int64)
+    place = np.full(n_leaves, -1)
     ratio = np.zeros((most, n_leaves))
     weight = np.zeros(n_leaves)
     polynomial = np.zeros((most + 1, block))
@@ -145,6 +148,7 @@ def leaf_pair_moments(
     for left in lefts:
         start = leaf_ptr[left]
         n_common = leaf_ptr[left + 1] - start
+        n_rights = 0
         features = leaf_feature[start : start + n_common]
         for k in range(n_common):
             feature = features[k]
@@ -160,19 +164,24 @@ def leaf_pair_moments(
                 high,
                 interval_ratio,
             )
-            for right in range(left + 1):
-                ratio[k, right] = 0.0
             for position in range(feature_ptr[feature], feature_ptr[feature + 1]):
-                if feature_leaf[position] > left:
+                right = feature_leaf[position]
+                if right > left:
                     break
-                ratio[k, feature_leaf[position]] = interval_ratio[feature_interval[position]]
-        for right in range(left):
-            weight[right] = amplitude[right]
-        weight[left] = 0.5 * amplitude[left]
+                if place[right] < 0:
+                    place[right] = n_rights
+                    rights[n_rights] = right
+                    weight[n_rights] = amplitude[right] * (0.5 if right == left else 1.0)
+                    for other in range(n_common):
+                        ratio[other, n_rights] = 0.0
+                    n_rights += 1
+                ratio[k, place[right]] = interval_ratio[feature_interval[position]]
+        for position in range(n_rights):
+            place[rights[position]] = -1
         scale = 2.0 * amplitude[left]
         orders[:] = 0.0
-        for first in range(0, left + 1, block):
-            stop = min(first + block, left + 1)
+        for first in range(0, n_rights, block):
+            stop = min(first + block, n_rights)
             _add_orders(weight, ratio, n_common, first, stop, polynomial, orders)
             _add_totals(
                 scale,

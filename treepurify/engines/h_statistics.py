@@ -57,7 +57,9 @@ def h_statistics(
 
     Under dependent features the ratios can exceed one. ``purified_share`` is their
     counterpart in the functional ANOVA under independent features: a share of variance, so it
-    lies between 0 and 1. Both ask the model about combinations that the rows may not contain;
+    lies between 0 and 1. ``diagnostics["purified"]`` says whether the variances behind it are
+    exact, and gives their standard errors where a very large model had them sampled. Both ask
+    the model about combinations that the rows may not contain;
     ``diagnostics["extrapolation"]`` says how many.
 
     Parameters
@@ -116,6 +118,7 @@ def h_statistics(
     report = progress_report(progress)
     parsed = parsed_or_none(model, feature_names, X)
     shares: Mapping[Subset, Array] = {}
+    facts: dict[str, Any] = {}
     if parsed is None:
         effects = called_effects(
             model,
@@ -133,7 +136,9 @@ def h_statistics(
         announce_compilation(show=progress)
         effects = parsed_effects(model, parsed, X, order, sample_weight, memory_budget, report)
         if purified:
-            shares = independent_shares(parsed, X, order, sample_weight, memory_budget, report)
+            shares, facts = independent_shares(
+                parsed, X, order, sample_weight, memory_budget, report
+            )
     moments = effects.moments(None)
     intervals = _intervals(effects, bootstrap, seed, report)
     unknown = np.full(len(effects.output_names), np.nan)
@@ -150,7 +155,7 @@ def h_statistics(
         effects.feature_names,
         effects.output_names,
         effects.measure,
-        {**effects.diagnostics, "bootstrap": bootstrap, "seed": seed},
+        {**effects.diagnostics, "purified": facts, "bootstrap": bootstrap, "seed": seed},
     )
 
 

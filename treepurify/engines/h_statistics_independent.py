@@ -26,6 +26,8 @@ from treepurify.weights.weighting import outer_product
 __all__ = ["independent_shares"]
 
 Array = npt.NDArray[np.float64]
+# The variance of each component, of the model, and of all components with a feature; facts.
+_Found = tuple[dict[Subset, Array], Array, list[Array], dict[str, Any]]
 
 
 def independent_shares(
@@ -35,18 +37,25 @@ def independent_shares(
     sample_weight: npt.ArrayLike | None,
     memory_budget: int,
     report: ProgressReport,
-) -> Mapping[Subset, Array]:
+) -> tuple[Mapping[Subset, Array], dict[str, Any]]:
     """Return the share of variance of each interaction when features are independent.
 
     Components are then uncorrelated, so every ratio of an H-statistic becomes a sum of their
     variances over another that contains it: it lies between 0 and 1.
+
+    Returns
+    -------
+    shares : mapping of tuple of int to ndarray, shape (n_outputs,)
+        By subset; that of all interactions together under the empty one.
+    facts : dict
+        How the variances that the shares are parts of were computed, and their errors.
     """
     report("purifying under independent features", 0, 0)
     if isinstance(parsed, TreeEnsemble):
         found = _of_ensemble(parsed, X, order, sample_weight, memory_budget, report)
     else:
         found = _of_tables(parsed, X, sample_weight, memory_budget)
-    variance, whole, containing = found
+    variance, whole, containing, facts = found
     n_features = parsed.n_features
     zero = np.zeros(parsed.n_outputs)
     mains = [variance.get((j,), zero) for j in range(n_features)]
@@ -58,12 +67,12 @@ def independent_shares(
         parts = (part for r in range(1, len(subset) + 1) for part in combinations(subset, r))
         joint = sum((variance[part] for part in parts if part in variance), zero)
         shares[subset] = _share(variance.get(subset, zero), joint)
-    return shares
+    return shares, facts
 
 
 def _of_tables(
     parsed: AdditiveTables, X: Any, sample_weight: npt.ArrayLike | None, memory_budget: int
-) -> tuple[dict[Subset, Array], Array, list[Array]]:
+) -> _Found:
     """Return the variance of each component, of the model, and of all that contain a feature."""
     d = purify(
         parsed,
@@ -79,7 +88,7 @@ def _of_tables(
     containing = [
         sum((v for s, v in variance.items() if j in s), zero) for j in range(parsed.n_features)
     ]
-    return variance, sum(variance.values(), zero), containing
+    return variance, sum(variance.values(), zero), containing, {"method": "components"}
 
 
 def _of_ensemble(
@@ -89,8 +98,8 @@ def _of_ensemble(
     sample_weight: npt.ArrayLike | None,
     memory_budget: int,
     report: ProgressReport,
-) -> tuple[dict[Subset, Array], Array, list[Array]]:
-    """Return the same for an ensemble: components of low order, totals from pairs of leaves."""
+) -> _Found:
+    """Return the same for an ensemble: components of low order, and its interaction indices."""
     columns = parsed.columns(X)
     grid, rows = make_grid(
         columns, parsed.features, ensemble_cuts(parsed), match_names=parsed.has_feature_names
@@ -119,7 +128,13 @@ def _of_ensemble(
         report=report,
         memory_budget=memory_budget,
     )
-    return variance, indices.variance, list(indices.feature_total.T)
+    facts = {
+        "method": indices.method,
+        "sampled_rows": indices.sampled_rows,
+        "variance_standard_error": indices.variance_standard_error.tolist(),
+        "feature_standard_error": indices.feature_standard_error.tolist(),
+    }
+    return variance, indices.variance, list(indices.feature_total.T), facts
 
 
 def _share(part: Array, whole: Array) -> Array:

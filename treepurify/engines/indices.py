@@ -13,7 +13,7 @@ from treepurify.columns import Columns
 from treepurify.effects.accumulate import ensemble_cuts, leaf_boxes
 from treepurify.engines.indices_cells import cell_bytes, cell_steps, moments_of_cells
 from treepurify.engines.indices_leaves import IndependentLeaves, OutputLeaves, SecondMoments
-from treepurify.engines.indices_pairs import moments_of_pairs
+from treepurify.engines.indices_pairs import moments_of_pairs, pair_work
 from treepurify.engines.indices_sampled import moments_of_rows
 from treepurify.engines.inputs import (
     Interactions,
@@ -160,9 +160,9 @@ def interaction_indices(
     feature_names : sequence of str, optional
         Names of the features.
     most_pairs : int
-        Work up to which the numbers are exact, as a number of pairs of leaves. Beyond, they
-        are estimated, with standard errors, on 1000 to 20 000 rows, more of them for a larger
-        number.
+        Work up to which the numbers are exact, as a number of pairs of leaves with paths of
+        six features. Beyond, they are estimated, with standard errors, on 1000 to 20 000
+        rows, more of them for a larger number.
     seed : int
         Seed of these rows.
     memory_budget : int
@@ -363,7 +363,7 @@ def _room(leaves: IndependentLeaves, memory_budget: int) -> int:
 
 def _work(leaves: IndependentLeaves, own: OutputLeaves, room: int) -> dict[Way, int]:
     """Return the work of each exact way that fits, as a number of pairs of leaves."""
-    work: dict[Way, int] = {"pairs": len(own.leaves) ** 2}
+    work: dict[Way, int] = {"pairs": pair_work(own)}
     if cell_bytes(own, leaves.margins) <= room:
         work["cells"] = cell_steps(own, leaves.margins) // _STEPS_OF_A_PAIR
     return work

@@ -14,7 +14,7 @@ from treepurify.engines.indices_leaves import (
 )
 from treepurify.threads import map_threads
 
-__all__ = ["moments_of_pairs"]
+__all__ = ["moments_of_pairs", "pair_work"]
 
 Array = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.intp]
@@ -30,6 +30,18 @@ class _Part:
     places: Rows
     pairs: Array
     mains: Array
+
+
+def pair_work(own: OutputLeaves) -> int:
+    """Return the work of all pairs, in pairs of leaves with paths of six features.
+
+    A pair takes time with the square of the features of one leaf, and pairs without a common
+    feature are passed over.
+    """
+    width = np.diff(own.leaf_ptr).astype(np.float64)
+    together = np.diff(own.feature_ptr).astype(np.float64) ** 2
+    share = min(together.sum() / max(len(width), 1) ** 2, 1.0)
+    return int(share * len(width) * np.sum(width * (width + 4.0)) / 60.0)
 
 
 def moments_of_pairs(
