@@ -86,7 +86,7 @@ def purify(
         `order` by default. A number keeps that many pairs, those of the largest
         total interaction index (`interaction_indices`): under the measure itself where
         features are independent, else under the product of the rows' margins. For very many
-        leaves that index is estimated; ``diagnostics["strongest_pairs"]`` says from how many.
+        leaves that index is estimated; ``diagnostics["strongest_pairs"]`` says so.
     sample_weight : array_like of shape (n_rows,), optional
         Weight of each row, finite and not negative.
     feature_names : sequence of str, optional
