@@ -378,7 +378,8 @@ def _way(leaves: IndependentLeaves, own: OutputLeaves, most_pairs: int, room: in
 
 def _n_rows(own: OutputLeaves, most_pairs: int) -> int:
     """Return as many rows as are about as much work as pairs would be allowed."""
-    return min(max(most_pairs // (_PAIRS_OF_A_VISIT * len(own.leaves)), _FEWEST_ROWS), _MOST_ROWS)
+    visits = most_pairs // _PAIRS_OF_A_VISIT
+    return min(max(visits // max(len(own.leaves), 1), _FEWEST_ROWS), _MOST_ROWS)
 
 
 def _zeros(shape: tuple[int, ...]) -> Array:
