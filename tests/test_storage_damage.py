@@ -155,6 +155,8 @@ def test_an_intercept_or_a_table_that_is_not_finite_is_refused(tmp_path, value):
     values.flat[0] = value
     with pytest.raises(tp.SavedFileError, match="not finite"):
         tp.load(rewritten({**entries, name: array_bytes(values)}, tmp_path / "forged.tpz"))
+
+
 def test_every_entry_has_a_checksum(saved, tmp_path):
     entries = entries_of(saved / "ale.tpz")
     assert set(json.loads(entries[CHECKSUMS])) == set(entries) - {CHECKSUMS}

@@ -23,7 +23,6 @@ from treepurify.engines.inputs import (
     read_rows,
     row_weights,
 )
-from treepurify.engines.options import check_whole
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset, make_grid
 from treepurify.models.catboost import label_categories
