@@ -147,7 +147,7 @@ def test_an_intercept_or_a_table_that_is_not_finite_is_refused(tmp_path, value):
     tp.purify_tensors({(0, 1): np.eye(2)}, progress=False).save(tmp_path / "d.tpz")
     entries = entries_of(tmp_path / "d.tpz")
     document = json.loads(entries["decomposition.json"])
-    forged = json.dumps({**document, "intercept": [value]})
+    forged = json.dumps({**document, "intercept": [value]}).encode()
     with pytest.raises(tp.SavedFileError, match="intercept"):
         tp.load(rewritten({**entries, "decomposition.json": forged}, tmp_path / "forged.tpz"))
     name = f"{number_of(entries, 'table', 'values')}.npy"

@@ -8,6 +8,8 @@ _MOST_NAMES = 6
 _LARGEST_DIFFERENCE = 1e-10
 # Conditional means do not see what lies along a direction that hangs on little mass.
 _LARGEST_ERROR = 1e-8
+# It is summed over all trees of a model, each with an estimate on the safe side.
+_LARGEST_FIT_ERROR = 1e-6
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,14 @@ class Certificate:
         estimated instead.
     note : str
         Why a figure is missing, where one is.
+    fitted_share : tuple of float
+        Where components were fitted, as by the projection of deep trees: the share of the
+        variance that they explain, one per output. Empty where nothing was fitted.
+    fit_error : float
+        Estimated error that the solves of the fit leave in its tables, by norm.
+    fit_unidentified : int
+        Directions of the fit that the rows do not determine, summed over its parts; of all
+        fits the one of least norm was taken.
     """
 
     scale: float
@@ -80,13 +90,24 @@ class Certificate:
     note: str = ""
     unidentified_terms: tuple[str, ...] = ()
     estimated: int = 0
+    fitted_share: tuple[float, ...] = ()
+    fit_error: float = 0.0
+    fit_unidentified: int = 0
 
     @property
     def is_exact(self) -> bool:
-        """Whether the components are right to rounding.
+        """Whether the components are those of the model itself, right to rounding.
 
-        Sums and conditional means hold to ``1e-10``, every component is known to ``1e-8`` and
-        every solve converged.
+        Never where components were fitted, as by the projection of deep trees.
+        """
+        return self.is_accurate and not self.fitted_share
+
+    @property
+    def is_accurate(self) -> bool:
+        """Whether what was computed is right to rounding, be it the model's or that of a fit.
+
+        Sums and conditional means hold to ``1e-10``, every component is known to ``1e-8`` (what
+        was fitted to ``1e-6``), and every solve converged.
         """
         errors = [
             self.additivity_cells or 0.0,
@@ -95,11 +116,35 @@ class Certificate:
         ]
         # One by one: the largest of numbers with NaN among them depends on their order.
         is_pure = all(error <= _LARGEST_DIFFERENCE for error in errors)
-        return bool(self.converged and is_pure and self.solver_error <= _LARGEST_ERROR)
+        is_solved = self.solver_error <= _LARGEST_ERROR and self.fit_error <= _LARGEST_FIT_ERROR
+        return bool(self.converged and is_pure and is_solved)
 
     def __str__(self) -> str:
         """Return the certificate in plain words, one line a fact."""
         return "\n".join(self.sentences())
+
+    def _fit_sentences(self) -> list[str]:
+        if not self.fitted_share:
+            return []
+        explained = f"{100 * self.fitted_share[0]:.2f} %"
+        if len(self.fitted_share) > 1:
+            low, high = (100 * end for end in (min(self.fitted_share), max(self.fitted_share)))
+            explained = f"{low:.2f} % to {high:.2f} %, by output,"
+        lines = [
+            f"The components were fitted: they explain {explained} of the variance, and the "
+            "remainder holds the rest."
+        ]
+        if self.fit_error > 0:
+            lines.append(
+                f"The error that the solves leave in the fit is estimated at {self.fit_error:.1e} "
+                "of the largest effect."
+            )
+        if self.fit_unidentified:
+            lines.append(
+                f"In {self.fit_unidentified} directions, summed over the parts of the fit, the "
+                "rows do not determine it: of all fits the one of least norm was taken."
+            )
+        return lines
 
     def _where(self) -> str:
         names = self.unidentified_terms
@@ -126,6 +171,7 @@ class Certificate:
                 f"The error that the solves leave in any component {known} at most "
                 f"{self.solver_error:.1e} of the largest effect where there is data."
             )
+        lines += self._fit_sentences()
         if self.additivity_rows is not None:
             differs = _differs(self.additivity_rows, "the model")
             lines.append(f"On {self.checked_rows} rows the sum of the components {differs}.")

@@ -284,6 +284,12 @@ def text_summary(d: Decomposition, most: int = 8) -> str:
             f"certificate: {added}conditional means "
             f"{c.conditional_mean:.1e}, unidentified directions {c.unidentified}"
         )
+        if c.fitted_share:
+            explained = " and ".join(f"{100 * share:.2f} %" for share in c.fitted_share)
+            lines.append(
+                f"the components were fitted and explain {explained} of the model's variance; the "
+                "rest is in the remainder"
+            )
     return "\n".join(lines)
 
 

@@ -10,7 +10,7 @@ from examples.data import read_table
 from tests.cases import data_path
 from tests.engines.test_tree import scene
 from tests.reference.projection import purified_projection
-from treepurify.engines import projection
+from treepurify.engines import projection, projection_iterative
 from treepurify.engines.projection_direct import solve_directly
 from treepurify.engines.projection_iterative import solve_by_steps
 
@@ -116,6 +116,32 @@ def test_the_estimated_error_covers_the_true_one(monkeypatch):
             assert np.sqrt(square) <= loose.error
 
 
+def test_the_certificate_says_that_components_were_fitted(tmp_path):
+    model, X = deep_booster()
+    d = purify(model, X)
+    held = d.certificate
+    assert not held.is_exact
+    assert held.is_accurate
+    assert held.fitted_share == pytest.approx(d.r_squared(X))
+    assert 0 < held.fit_error <= 1e-9
+    share = f"{100 * held.fitted_share[0]:.2f} %"
+    assert f"fitted: they explain {share} of the variance" in str(held)
+    assert f"explain {share} of the model's variance" in repr(d)
+    d.save(tmp_path / "d.tpz")
+    assert tp.load(tmp_path / "d.tpz").certificate == held
+
+
+def test_unfinished_steps_are_told(monkeypatch):
+    monkeypatch.setattr(projection, "_is_direct", lambda *_: False)
+    monkeypatch.setattr(projection_iterative, "_MOST_STEPS", 5)
+    model, X = deep_booster()
+    held = purify(model, X).certificate
+    assert not held.converged
+    assert not held.is_accurate
+    assert held.fit_error > 1e-6
+    assert "did not reach its tolerance" in str(held)
+
+
 def test_neither_the_order_of_rows_nor_of_features_matters():
     ensemble, X = scene(6, n_trees=15, n_features=5, depth=6)
     X = X[:60]
@@ -148,6 +174,18 @@ def test_repeated_rows_are_rows_of_greater_weight():
         np.testing.assert_allclose(weighted.components[subset].values, component.values, atol=1e-8)
 
 
+def test_thousands_of_small_tables_are_left_for_the_projection():
+    """Few levels, many features: every table has fewer cells than rows, and there are many."""
+    xgboost = pytest.importorskip("xgboost")
+    rng = np.random.default_rng(0)
+    X = (rng.random((2000, 20)) < rng.uniform(0.1, 0.9, size=20)).astype(float)
+    y = X[:, 0] * X[:, 1] + X[:, 2] * X[:, 3] * X[:, 4] + 0.3 * rng.normal(size=2000)
+    model = xgboost.XGBRegressor(n_estimators=50).fit(X, y)
+    assert tp.purify(model, X, progress=False).diagnostics["method"] == "projection"
+    few = xgboost.XGBRegressor(n_estimators=50, max_depth=3).fit(X[:, :4], y)
+    assert tp.purify(few, X[:, :4], progress=False).diagnostics["method"] == "exact"
+
+
 @pytest.mark.parametrize("name", ["pima_diabetes", "boston_housing"])
 def test_the_default_on_real_data_is_the_tightly_solved_answer(name):
     xgboost = pytest.importorskip("xgboost")
@@ -157,3 +195,11 @@ def test_the_default_on_real_data_is_the_tightly_solved_answer(name):
     kind = xgboost.XGBClassifier if y.nunique() == 2 else xgboost.XGBRegressor
     model = kind(n_estimators=20).fit(X, y)
     assert largest_difference(purify(model, X), X, tp.parse_model(model)) <= 1e-6
+
+
+def test_a_feature_of_which_rows_show_one_cell_has_no_effect():
+    ensemble, X = scene(6, n_trees=8, n_features=4, depth=5)
+    X = X[:50].copy()
+    X[:, 2] = 0.5
+    d = purify(ensemble, X)
+    assert largest_difference(d, X, ensemble) <= 1e-9

@@ -301,12 +301,13 @@ def _finish(
     variance = np.asarray(shares @ (rest - shares @ rest) ** 2)
     certificate = d.certificate
     if certificate is not None:
-        note = "The model was fitted: what the components leave of it is the remainder."
+        note = ""
         if points.drawn:
-            note += f" The fit used {points.drawn} points drawn from the measure (seed {seed})."
+            note = f"The fit used {points.drawn} points drawn from the measure (seed {seed})."
         certificate = replace(
             certificate,
-            solver_error=max(certificate.solver_error, fit.gradient),
+            fitted_share=tuple(explained.tolist()),
+            fit_error=fit.gradient,
             converged=certificate.converged and fit.converged,
             note=note,
         )

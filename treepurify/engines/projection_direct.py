@@ -199,7 +199,9 @@ def _uniform_right_side(problem: TreeProblem, coding: _Coding) -> Array:
         term, rest = problem.terms.holders[subset]
         products = tables[problem.terms.subsets[term]].sum(axis=rest)
         own = products[np.ix_(*(coding.numbered[position[j]] for j in subset))]
-        found[coding.base[i] : coding.base[i + 1]] = own.reshape(-1, found.shape[1])
+        found[coding.base[i] : coding.base[i + 1]] = own.reshape(
+            coding.base[i + 1] - coding.base[i], found.shape[1]
+        )
     return found
 
 
@@ -318,7 +320,7 @@ def _tables(problem: TreeProblem, coding: _Coding, values: Array) -> dict[Subset
         table = np.zeros((*problem.terms.shape(subset), values.shape[1]))
         own = [coding.numbered[position[j]] for j in subset]
         part = values[coding.base[i] : coding.base[i + 1]]
-        table[np.ix_(*own)] = part.reshape(*(len(cells) for cells in own), -1)
+        table[np.ix_(*own)] = part.reshape(*(len(cells) for cells in own), values.shape[1])
         margins = problem.own_margins(subset)
         for axis, margin in enumerate(margins):
             if np.any(margin == 0):

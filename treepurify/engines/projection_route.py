@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from treepurify.certificate import Certificate
 from treepurify.components import Component, TensorComponent, values_on_rows
 from treepurify.decomposition import Decomposition
 from treepurify.engines.assemble import assemble
@@ -82,6 +83,21 @@ def purify_by_projection(given: DeepModel, tolerance: float) -> Decomposition:
     return _with_remainder(d, given, projection.margin, facts, rows_only=share == 0)
 
 
+def _certificate(
+    certificate: Certificate | None, facts: dict[str, Any], r_squared: Array
+) -> Certificate | None:
+    """Say in the certificate of the purified sum that it was fitted, and how well."""
+    if certificate is None:
+        return None
+    return replace(
+        certificate,
+        fitted_share=tuple(r_squared.tolist()),
+        fit_error=max(facts["error"]) / (certificate.scale or 1.0),
+        fit_unidentified=facts["undetermined"],
+        converged=certificate.converged and facts["converged"],
+    )
+
+
 def _checked_order(order: int | None, most: int) -> int:
     if order is not None and order <= most:
         return order
@@ -138,6 +154,7 @@ def _with_remainder(
         d,
         components=kept,
         remainder=remainder,
+        certificate=_certificate(d.certificate, facts, r_squared),
         rows=None,
         stored_covariances=covariances if rows_only else None,
         diagnostics={**d.diagnostics, "projection": {**facts, "r_squared": r_squared.tolist()}},

@@ -156,7 +156,7 @@ def purify(
     layout = lay_out(
         parsed, columns, own_weights, weighting, resolution, missing_cells, memory_budget
     )
-    route = choose_route(method, layout, weighting, order, parsed.n_outputs, memory_budget)
+    route = choose_route(method, layout, weighting, order, parsed, memory_budget)
     check = check_against_library(model, parsed, X)
     subsets, chosen = kept_interactions(
         parsed, interactions, order, columns, own_weights, weighting, report, memory_budget

@@ -93,6 +93,11 @@ class TreeEnsemble(ParsedModel):
         """Number of trees."""
         return len(self.tree_ptr) - 1
 
+    def leaves_in_trees(self) -> npt.NDArray[np.intp]:
+        """Return the number of leaves of each tree."""
+        leaves_before = np.concatenate([[0], np.cumsum(self.feature < 0)])
+        return np.diff(leaves_before[self.tree_ptr])
+
     def margin(
         self, X: Any, *, precision: Literal["library", "float64"] = "library"
     ) -> npt.NDArray[np.float64]:

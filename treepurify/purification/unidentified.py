@@ -5,9 +5,9 @@ from itertools import accumulate, combinations
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["count_unidentified", "support_rank"]
+__all__ = ["MOST_SLICES", "count_unidentified", "support_rank"]
 
-_MOST_SLICES = 1500
+MOST_SLICES = 1500
 
 Array = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
@@ -50,7 +50,7 @@ def count_unidentified(mass: Array) -> int | None:
     if np.count_nonzero(mass) == np.prod([np.count_nonzero(level) for level in levels]):
         return 0
     n_slices = sum(int(part.sum()) for part in filled)
-    if n_slices > _MOST_SLICES:
+    if n_slices > MOST_SLICES:
         return None
     return n_slices - _rank_of_exchanges(filled) - support_rank(mass > 0, filled)
 

@@ -11,6 +11,7 @@ __all__ = ["explained_share", "explained_words", "verdict"]
 _NEARLY_ALL = 0.95
 _MOST_NAMED_OUTPUTS = 4
 _EXACT = "Sums and conditional means are exact to 1e-10, and every solve converged."
+_FITTED = "They were fitted, and the fit was solved to rounding: conditional means vanish to 1e-10."
 _NOT_EXACT = "Not exact to 1e-10: read the figures below."
 
 
@@ -59,11 +60,13 @@ def verdict(d: Decomposition) -> tuple[str, str]:
 
     What is exact and leaves half of the model out is not good.
     """
-    exact = None if d.certificate is None else d.certificate.is_exact
+    exact = None if d.certificate is None else d.certificate.is_accurate
     words = {None: "", True: _EXACT, False: _NOT_EXACT}[exact]
     if d.remainder is None:
         return "bad" if exact is False else "good", words
-    words = f"{_coverage(d)} {_exactness_of_a_part(exact)}".strip()
+    is_fitted = d.certificate is not None and bool(d.certificate.fitted_share)
+    accuracy = _FITTED if exact and is_fitted else _exactness_of_a_part(exact)
+    words = f"{_coverage(d)} {accuracy}".strip()
     if exact is False:
         return "bad", words
     return "good" if np.all(explained_share(d) >= _NEARLY_ALL) else "part", words

@@ -211,8 +211,8 @@ def _plain(value: Any) -> Any:
 
 
 def _certificate(saved: dict[str, Any]) -> Certificate:
-    terms = tuple(saved.get("unidentified_terms", ()))
-    return Certificate(**saved | {"unidentified_terms": terms})
+    lists = {name: tuple(saved.get(name, ())) for name in ("unidentified_terms", "fitted_share")}
+    return Certificate(**saved | lists)
 
 
 def _checksum(content: bytes) -> str:

@@ -261,7 +261,9 @@ def _assemble(
         engine="categorical closed form",
         inputs=inputs,
         link=question.link,
-        certificate=certify(observations, fit, solved.mass, solved.unidentified, solved.note),
+        certificate=certify(
+            observations, fit, solved.mass, solved.unidentified, solved.note, quality.r_squared
+        ),
         remainder=_residual(question, observations, fit, components, inputs),
         diagnostics=diagnostics,
         rows=dict.fromkeys(range(1, len(grid.features) + 1), rows),

@@ -16,6 +16,8 @@ __all__ = ["Quality", "certify", "measure_fit", "variance_inflation"]
 
 Array = npt.NDArray[np.float64]
 
+_ROUNDING = 1e-12
+
 
 @dataclass(frozen=True, eq=False)
 class Quality:
@@ -86,7 +88,12 @@ def measure_fit(observations: Observations, fit: Fit) -> Quality:
 
 
 def certify(
-    observations: Observations, fit: Fit, mass: dict[Subset, Array], unidentified: int, note: str
+    observations: Observations,
+    fit: Fit,
+    mass: dict[Subset, Array],
+    unidentified: int,
+    note: str,
+    explained: Array,
 ) -> Certificate:
     """Return the certificate: errors relative to the largest value of the function.
 
@@ -102,6 +109,8 @@ def certify(
         Functions that the rows do not tell from others.
     note : str
         What that means, in words.
+    explained : ndarray of float64, shape (n_outputs,)
+        Share of the variance that the effects explain.
     """
     scale = float(np.abs(observations.values).max(initial=0.0))
     axes = {
@@ -109,6 +118,7 @@ def certify(
         for subset, table in fit.effects.items()
     }
     purity = measure_purity(fit.effects, mass, axes, scale)
+    is_whole = bool(np.all(explained >= 1 - _ROUNDING))
     return Certificate(
         scale=scale,
         additivity_cells=None,
@@ -124,4 +134,5 @@ def certify(
         solver_error=float(fit.error),
         converged=bool(fit.error < 1e-10),
         note=note,
+        fitted_share=() if is_whole else tuple(explained.tolist()),
     )

@@ -107,6 +107,7 @@ def certify(values: Array, quality: Quality, solver_error: float, unidentified: 
         empty_slices=0,
         solver_error=solver_error,
         converged=solver_error < 1e-8,
+        fitted_share=tuple(quality.r_squared.tolist()),
         note=(
             "Inner products are means over the rows. Conditional means are those in "
             f"{_BINS} quantile bins of one feature: a component is orthogonal to the functions "
