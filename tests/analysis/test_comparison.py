@@ -248,9 +248,9 @@ def test_what_cannot_be_compared(measures, data):
     with pytest.raises(tp.InvalidInputError, match="sample_weight must have one number a row"):
         compare(a, b, X, sample_weight=np.ones(3))
     for wrong in (np.inf, np.nan, -1.0):
-        with pytest.raises(tp.InvalidInputError, match=f"finite numbers, none .* {wrong}"):
+        with pytest.raises(tp.InvalidInputError, match="must be finite and not negative"):
             compare(a, b, X, sample_weight=[wrong, *np.ones(399)])
-    with pytest.raises(tp.InvalidInputError, match="one positive"):
+    with pytest.raises(tp.InvalidInputError, match="zero for every row"):
         compare(a, b, X, sample_weight=np.zeros(400))
     with pytest.raises(tp.InvalidInputError, match="names must be two"):
         compare(a, b, names=["one"])

@@ -49,7 +49,7 @@ def project_one_tree(codes, weights, values, terms):
     tables, start = {}, 0
     for subset, block in zip(terms.family, blocks, strict=True):
         own = coefficients[start : start + block.shape[1]]
-        table = own.reshape(*(basis[j].shape[1] for j in subset), -1)
+        table = own.reshape(*(basis[j].shape[1] for j in subset), values.shape[1])
         for axis, j in enumerate(subset):
             table = np.moveaxis(np.tensordot(basis[j], table, axes=(1, axis)), 0, axis)
         tables[subset] = table

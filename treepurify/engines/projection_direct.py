@@ -199,9 +199,8 @@ def _uniform_right_side(problem: TreeProblem, coding: _Coding) -> Array:
         term, rest = problem.terms.holders[subset]
         products = tables[problem.terms.subsets[term]].sum(axis=rest)
         own = products[np.ix_(*(coding.numbered[position[j]] for j in subset))]
-        found[coding.base[i] : coding.base[i + 1]] = own.reshape(
-            coding.base[i + 1] - coding.base[i], found.shape[1]
-        )
+        own_unknowns = slice(coding.base[i], coding.base[i + 1])
+        found[own_unknowns] = own.reshape(found[own_unknowns].shape)
     return found
 
 
