@@ -5,6 +5,7 @@ indicator of these cells. One cell of each feature, its reference, has no unknow
 two sums of indicators are the same function on all cells.
 """
 
+import numpy as np
 from numba import njit
 
 
@@ -83,40 +84,77 @@ def add_gram(
 
 
 @njit(cache=True, nogil=True)
+def unknown_cells(base, features, strides, numbered, first, cells):
+    """Write the cell that each unknown asks for of each feature of its set.
+
+    ``numbered[first[f] + p]`` is the cell of feature f at position p of those with unknowns.
+    """
+    for subset in range(len(features)):
+        for unknown in range(base[subset], base[subset + 1]):
+            rest = unknown - base[subset]
+            for slot in range(features.shape[1]):
+                feature = features[subset, slot]
+                if feature < 0:
+                    break
+                position = rest // strides[subset, slot]
+                rest -= position * strides[subset, slot]
+                cells[unknown, slot] = numbered[first[feature] + position]
+
+
+@njit(cache=True, nogil=True)
 def add_product_gram(
-    share, rows, row_bounds, columns, column_bounds, features, places, margin, start, gram
+    is_upper,
+    rows,
+    row_bounds,
+    row_mass,
+    columns,
+    column_bounds,
+    column_mass,
+    features,
+    cells,
+    margin,
+    start,
+    gram,
 ):
-    """Add `share` times the inner products of unknowns where features are independent.
+    """Add the inner products of unknowns where features are independent.
 
     The product of two indicators has the probability of all cells that either asks for, and
     is zero where they ask for different cells of a feature. ``row_bounds`` and
-    ``column_bounds`` say where the unknowns of each set of features begin; ``places[u, s]`` is
-    the cell that unknown u asks for of its set's feature s.
+    ``column_bounds`` say where the unknowns of each set of features begin; ``cells[u, s]`` is
+    the cell that unknown u asks for of its set's feature s; ``row_mass`` and ``column_mass``
+    are the probabilities of the cells of each.
     """
     n_slots = features.shape[1]
+    slot_of_second = np.empty(n_slots, dtype=np.int64)
     for first in range(len(features)):
-        for second in range(len(features)):
-            for i in range(row_bounds[first], row_bounds[first + 1]):
-                a = rows[i]
-                own = share
+        for second in range(first if is_upper else 0, len(features)):
+            n_shared = 0
+            for r in range(n_slots):
+                slot_of_second[r] = -1
                 for s in range(n_slots):
-                    if features[first, s] < 0:
-                        break
-                    own *= margin[start[features[first, s]] + places[a, s]]
-                for k in range(column_bounds[second], column_bounds[second + 1]):
-                    b = columns[k]
-                    probability = own
-                    for s in range(n_slots):
-                        feature = features[second, s]
-                        if feature < 0:
-                            break
-                        shared = -1
-                        for r in range(n_slots):
-                            if features[first, r] == feature:
-                                shared = r
-                        if shared < 0:
-                            probability *= margin[start[feature] + places[b, s]]
-                        elif places[a, shared] != places[b, s]:
-                            probability = 0.0
-                            break
-                    gram[i, k] += probability
+                    if 0 <= features[first, r] == features[second, s]:
+                        slot_of_second[r] = s
+                        n_shared += 1
+            for i in range(row_bounds[first], row_bounds[first + 1]):
+                lowest = column_bounds[second]
+                if is_upper and first == second:
+                    lowest = i
+                highest = column_bounds[second + 1]
+                if n_shared == 0:
+                    for k in range(lowest, highest):
+                        gram[i, k] += row_mass[i] * column_mass[k]
+                    continue
+                shared_mass = 1.0
+                for r in range(n_slots):
+                    if slot_of_second[r] >= 0:
+                        shared_mass *= margin[start[features[first, r]] + cells[rows[i], r]]
+                if shared_mass == 0.0:
+                    continue
+                for k in range(lowest, highest):
+                    agrees = True
+                    for r in range(n_slots):
+                        s = slot_of_second[r]
+                        if s >= 0 and cells[rows[i], r] != cells[columns[k], s]:
+                            agrees = False
+                    if agrees:
+                        gram[i, k] += row_mass[i] * column_mass[k] / shared_mass

@@ -1,13 +1,20 @@
 """Project one tree by factoring its normal equations, with the solution of least norm."""
 
 from dataclasses import dataclass, replace
+from math import prod
 
 import numpy as np
 import numpy.typing as npt
 
-from treepurify._kernels.tree_gram import add_gram, add_product_gram, weigh_unknowns
+from treepurify._kernels.tree_gram import (
+    add_gram,
+    add_product_gram,
+    unknown_cells,
+    weigh_unknowns,
+)
 from treepurify.engines.tree_problem import TreeFit, TreeProblem, along_axes, independent_anova
 from treepurify.grids.grid import Subset
+from treepurify.lapack import factor_in_place, solve_factored
 
 __all__ = ["count_unknowns", "solve_directly"]
 
@@ -59,12 +66,12 @@ def solve_directly(problem: TreeProblem) -> TreeFit:
 
 def count_unknowns(problem: TreeProblem) -> tuple[int, float]:
     """Return the number of unknowns, and the mean number that is one on a row."""
-    unknowns, active = 0.0, 0.0
-    for subset in problem.terms.family:
-        margins = problem.own_margins(subset)
-        unknowns += float(np.prod([float(np.sum(margin > 0)) - 1 for margin in margins]))
-        active += float(np.prod([1 - margin.max() for margin in margins]))
-    return int(min(unknowns, 2.0**62)), active
+    features = problem.terms.features
+    sizes = {j: float(np.sum(m > 0)) - 1 for j, m in zip(features, problem.margins, strict=True)}
+    beside = {j: 1 - float(m.max()) for j, m in zip(features, problem.margins, strict=True)}
+    family = problem.terms.family
+    unknowns = sum(prod(sizes[j] for j in subset) for subset in family)
+    return int(unknowns), sum(prod(beside[j] for j in subset) for subset in family)
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,16 +112,27 @@ class _Coding:
         return mass
 
     def product_gram(
-        self, margins: tuple[Array, ...], rows: Integers, columns: Integers, share: float = 1.0
+        self,
+        margins: tuple[Array, ...],
+        rows: npt.NDArray[np.intp],
+        columns: npt.NDArray[np.intp] | None = None,
+        share: float = 1.0,
     ) -> Array:
-        """Return `share` times the inner products of unknowns where features are independent."""
-        gram = np.zeros((len(rows), len(columns)))
+        """Return `share` times the inner products of unknowns where features are independent.
+
+        Without `columns`, the upper triangle of those of `rows` with each other.
+        """
+        others = rows if columns is None else columns
+        mass = self.product_mass(margins)
+        gram = np.zeros((len(rows), len(others)))
         add_product_gram(
-            share,
+            columns is None,
             rows,
             np.searchsorted(rows, self.base),
-            columns,
-            np.searchsorted(columns, self.base),
+            share * mass[rows],
+            others,
+            np.searchsorted(others, self.base),
+            mass[others],
             self.features,
             self.cells,
             np.concatenate(margins),
@@ -137,27 +155,26 @@ def _code_cells(problem: TreeProblem) -> _Coding:
     slots = max(len(subset) for subset in family)
     features = np.full((len(family), slots), -1, dtype=np.int64)
     strides = np.zeros((len(family), slots), dtype=np.int64)
-    base, cells = [0], []
+    base = [0]
     for i, subset in enumerate(family):
-        own = [numbered[position[j]] for j in subset]
-        features[i, : len(own)] = [position[j] for j in subset]
         size = 1
-        for slot in reversed(range(len(own))):
+        for slot in reversed(range(len(subset))):
+            features[i, slot] = position[subset[slot]]
             strides[i, slot] = size
-            size *= len(own[slot])
-        grid = np.zeros((size, slots), dtype=np.int64)
-        for slot, axis in enumerate(np.meshgrid(*own, indexing="ij")):
-            grid[:, slot] = axis.ravel()
-        cells.append(grid)
+            size *= len(numbered[features[i, slot]])
         base.append(base[-1] + size)
+    cells = np.zeros((base[-1], slots), dtype=np.int64)
+    first = np.concatenate([[0], np.cumsum([len(own) for own in numbered])])
+    bounds = np.array(base, dtype=np.int64)
+    unknown_cells(bounds, features, strides, np.concatenate(numbered), first, cells)
     return _Coding(
         tuple(numbered),
         np.concatenate(places).astype(np.int64),
         np.concatenate([[0], np.cumsum([len(m) for m in problem.margins])]).astype(np.int64),
-        np.array(base, dtype=np.int64),
+        bounds,
         features,
         strides,
-        np.concatenate(cells),
+        cells,
     )
 
 
@@ -186,7 +203,7 @@ def _normal_equations(
         right,
     )
     if problem.share > 0:
-        gram += coding.product_gram(problem.uniform, kept, kept, problem.share)
+        gram += coding.product_gram(problem.uniform, kept, share=problem.share)
         right += _uniform_right_side(problem, coding)[kept]
     return gram, right
 
@@ -222,52 +239,47 @@ class _Solved:
 def _factor_and_solve(gram: Array, right: Array, n_subsets: int) -> _Solved:
     """Solve equations of unit diagonal, given by their upper triangle; they may be singular.
 
-    A second right side, which runs along, gives the least eigenvalue by inverse iteration: the
-    residual over it bounds the error.
+    Right sides that run along give a basis of the directions that may be undetermined, and the
+    least eigenvalue of the others, both by inverse iteration: the residual over that eigenvalue
+    bounds the error.
     """
-    from scipy.linalg import blas, lapack
+    from scipy.linalg import blas
 
-    size, n_outputs = right.shape
-    ridged = gram.copy()
-    ridged[np.diag_indices(size)] += _RIDGE
-    # The upper triangle by rows is the lower one by columns, which LAPACK overwrites in place.
-    factor, failed = lapack.dpotrf(ridged.T, lower=1, overwrite_a=1)
-    if failed:
-        raise ArithmeticError(f"the normal equations of a tree lost their sign at row {failed}")
+    n_outputs = right.shape[1]
+    factor = gram.copy()
+    np.fill_diagonal(factor, factor.diagonal() + _RIDGE)
+    factor_in_place(factor)
+    weak = np.flatnonzero(factor.diagonal() ** 2 < _WEAK_PIVOT)
 
-    def solve(sides: Array) -> Array:
-        return np.asarray(lapack.dpotrs(factor, sides, lower=1)[0])
+    def solve(sides: Array) -> tuple[Array, Array, Array]:
+        solved = solve_factored(factor, sides)
+        basis = np.linalg.qr(solved[:, n_outputs + 1 :])[0]
+        rest = solved[:, : n_outputs + 1]
+        rest -= basis @ (basis.T @ rest)
+        return rest[:, :n_outputs], rest[:, n_outputs:], basis
 
     def image(vectors: Array) -> Array:
         return np.asarray(blas.dsymm(1.0, gram.T, vectors, lower=1))
 
-    null = np.zeros((size, 0))
-    weak = np.flatnonzero(np.diag(factor) ** 2 < _WEAK_PIVOT)
-    if len(weak):
-        null = np.zeros((size, len(weak)))
-        null[weak, np.arange(len(weak))] = 1.0
-        for _ in range(2):
-            null = np.linalg.qr(solve(null))[0]
+    size = len(gram)
     start = 1 + np.arange(size) / size
     start[1::2] *= -1
-    start -= null @ (null.T @ start)
-    both = solve(np.column_stack([right, start]))
-    solution, slow = both[:, :n_outputs], both[:, n_outputs:]
-    solution = solution - null @ (null.T @ solution)
-    slow = slow - null @ (null.T @ slow)
-    slow /= np.linalg.norm(slow)
-    both = solve(np.column_stack([right - image(solution), slow]))
-    solution = solution + both[:, :n_outputs]
+    units = np.zeros((size, len(weak)))
+    units[weak, np.arange(len(weak))] = 1.0
+    solution, slow, null = solve(np.column_stack([right, start, units]))
+    sides = [right - image(solution), slow / np.linalg.norm(slow), null]
+    correction, slow, null = solve(np.column_stack(sides))
+    solution = solution + correction
     solution -= null @ (null.T @ solution)
-    slow = both[:, n_outputs:] - null @ (null.T @ both[:, n_outputs:])
     least = 1.0 / float(np.linalg.norm(slow))
-    rest = right - image(solution)
+    images = image(np.column_stack([solution, null]))
+    rest = right - images[:, :n_outputs]
     pull = null.T @ rest
     rest -= null @ pull
     # Blocks of one set of features are diagonal, so the norm is at most their number.
     rounding = np.finfo(float).eps * n_subsets * np.linalg.norm(solution, axis=0)
     error = float(np.max(np.linalg.norm(rest, axis=0) + rounding, initial=0.0)) / least
-    return _Solved(solution, null, null.T @ image(null), pull, error)
+    return _Solved(solution, null, null.T @ images[:, n_outputs:], pull, error)
 
 
 def _least_norm(
@@ -282,12 +294,12 @@ def _least_norm(
     The norm is the mean square where features are independent. Given the kept cells, the empty
     ones minimise it; what remains is a small problem along the undetermined directions.
     """
-    from scipy.linalg import cho_factor, cho_solve, eigh
+    from scipy.linalg import blas, cho_factor, cho_solve, eigh
 
     coupling = coding.product_gram(problem.margins, empty, kept)
     scaling = 1 / np.sqrt(coding.product_mass(problem.margins)[empty])
-    inner = coding.product_gram(problem.margins, empty, empty) * scaling[:, None] * scaling
-    factor = cho_factor(inner, lower=True, overwrite_a=True) if len(empty) else None
+    inner = coding.product_gram(problem.margins, empty) * scaling[:, None] * scaling
+    factor = cho_factor(inner, overwrite_a=True) if len(empty) else None
 
     def extend(vectors: Array) -> Array:
         if factor is None:
@@ -297,8 +309,8 @@ def _least_norm(
 
     solution, null, free = solved.solution, solved.null, 0
     if null.shape[1]:
-        norm = coding.product_gram(problem.margins, kept, kept) @ null
-        norm += coupling.T @ extend(null)
+        within = coding.product_gram(problem.margins, kept)
+        norm = blas.dsymm(1.0, within.T, null, lower=1) + coupling.T @ extend(null)
         inner_null = null.T @ norm
         # The eigenvectors are orthonormal in the norm.
         eigenvalues, vectors = eigh(solved.curvature, (inner_null + inner_null.T) / 2)
