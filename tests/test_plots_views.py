@@ -97,7 +97,9 @@ def test_force_has_all_parts(d, X):
     widths = sorted(bar.get_width() for bar in ax.patches)
     np.testing.assert_allclose(widths, sorted(np.abs(contributions[contributions != 0])))
     prediction = d.predict(X.iloc[[1]])[0]
-    assert prediction in [line.get_xdata()[0] for line in ax.lines]
+    # The parts add up to the prediction up to rounding.
+    positions = [line.get_xdata()[0] for line in ax.lines]
+    assert np.isclose(positions, prediction, rtol=1e-12, atol=0).any()
 
 
 def test_one_row_is_one_row(d, X):
