@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
+from treepurify.models.library_child import FileRefusedError
 from treepurify.models.parse import parse_model, raw_margin
 
 __all__ = ["Verification", "verify"]
@@ -42,7 +43,10 @@ def verify(decomposition: Decomposition, model: Any, X: Any) -> Verification:
     columns = decomposition.inputs.columns(X)
     if columns.n_rows == 0:
         raise InvalidInputError("X has no rows; pass the rows on which to compare")
-    margin = raw_margin(model, X)
+    try:
+        margin = raw_margin(model, X)
+    except FileRefusedError:
+        margin = None
     source = "raw prediction of the library"
     if margin is None:
         margin, source = parse_model(model).margin(X), "parsed model"

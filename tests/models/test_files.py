@@ -252,7 +252,24 @@ def test_json_that_readers_do_not_agree_on(tmp_path, content, message):
 
 def test_a_crash_of_catboost_does_not_end_the_process(tmp_path, data, monkeypatch):
     path, _ = written_by("catboost cbm", data, tmp_path)
-    library = "treepurify.models.catboost_library"
-    monkeypatch.setattr(f"{library}._EXPORT_IN_CHILD", "import os; os.abort()")
-    with pytest.raises(InvalidInputError, match=r"CatBoost crashes on .*model\.cbm"):
+    monkeypatch.setattr("treepurify.models.library_child._START", "import os; os.abort()")
+    with pytest.raises(InvalidInputError, match=r"catboost crashes on .*model\.cbm"):
         parse_file(path)
+
+
+def test_a_crash_during_the_comparison_is_told(tmp_path, data, monkeypatch):
+    path, expected = written_by("catboost json", data, tmp_path)
+    monkeypatch.setattr("treepurify.models.library_child._START", "import os; os.abort()")
+    d = purify(path, data[0], progress=False)
+    np.testing.assert_allclose(d.predict(data[0]), expected, rtol=1e-12)
+    assert d.certificate.margin_error is None
+    assert "not compared with its library: catboost crashes" in d.certificate.note
+    assert d.verify(path, data[0]).source == "parsed model"
+
+
+@pytest.mark.parametrize("library", ["catboost json", "catboost cbm"])
+def test_catboost_loads_no_file_in_this_process(tmp_path, data, monkeypatch, library):
+    catboost = pytest.importorskip("catboost")
+    path, _ = written_by(library, data, tmp_path)
+    monkeypatch.setattr(catboost.CatBoost, "load_model", lambda *_, **__: pytest.fail("loaded"))
+    assert purify(path, data[0], progress=False).certificate.margin_error <= 1e-9

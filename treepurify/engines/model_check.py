@@ -9,6 +9,7 @@ import numpy.typing as npt
 from treepurify.columns import Columns, take_rows
 from treepurify.errors import ModelMismatchError
 from treepurify.models.ensemble import TreeEnsemble
+from treepurify.models.library_child import FileRefusedError
 from treepurify.models.parse import Model, raw_margin
 
 __all__ = ["ModelCheck", "check_against_library"]
@@ -59,6 +60,9 @@ def check_against_library(model: Any, parsed: Model, X: Any) -> ModelCheck | Non
         library = raw_margin(model, rows, parsed)
     except ModelMismatchError:
         raise
+    except FileRefusedError as error:
+        note = f"The model was not compared with its library: {error}"
+        return ModelCheck(sample, margin, None, note)
     except Exception as error:  # noqa: BLE001 - any refusal of the library is reported, not hidden
         note = f"The library did not predict on these rows: {type(error).__name__}: {error}"
         return ModelCheck(sample, margin, None, note)

@@ -28,7 +28,12 @@ from treepurify.models.catboost_features import (
     read_features,
     read_split,
 )
-from treepurify.models.catboost_library import cbm_as_json, export_json, load_file, raw_margin
+from treepurify.models.catboost_library import (
+    cbm_as_json,
+    export_json,
+    file_margin,
+    raw_margin,
+)
 from treepurify.models.catboost_trees import nested_nodes, oblivious_nodes
 from treepurify.models.cuts import cut_at_most_single
 from treepurify.models.ensemble import VECTOR_LEAF, ModelSource, TreeEnsemble
@@ -36,8 +41,8 @@ from treepurify.models.json_text import read_json
 from treepurify.models.tables import AdditiveTables
 
 __all__ = [
+    "file_margin",
     "label_categories",
-    "load_file",
     "parse",
     "parse_cbm",
     "parse_document",

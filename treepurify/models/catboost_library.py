@@ -1,8 +1,5 @@
 """Ask CatBoost itself: export and load its files, and predict with them."""
 
-import os
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -12,24 +9,9 @@ import numpy.typing as npt
 
 from treepurify.errors import InvalidInputError, UnsupportedModelError
 from treepurify.models.catboost_features import TRAIN_ONE_HOT
+from treepurify.models.library_child import call_in_child
 
-__all__ = ["cbm_as_json", "export_json", "load_file", "raw_margin"]
-
-_CANNOT_LOAD, _CANNOT_EXPORT = 3, 4
-# CatBoost crashes on some damaged files, and would take the caller's process with it.
-_EXPORT_IN_CHILD = f"""
-import sys
-import catboost
-model = catboost.CatBoost()
-step = {_CANNOT_LOAD}
-try:
-    model.load_model(sys.argv[1], format="cbm")
-    step = {_CANNOT_EXPORT}
-    model.save_model(sys.argv[2], format="json")
-except Exception as error:
-    sys.stderr.write(str(error))
-    sys.exit(step)
-"""
+__all__ = ["cbm_as_json", "export_json", "file_margin", "load_file", "raw_margin"]
 
 
 def export_json(model: Any) -> str:
@@ -81,25 +63,47 @@ def cbm_as_json(path: Path) -> str:
     """
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / "model.json"
-        command = [sys.executable, "-P", "-c", _EXPORT_IN_CHILD, str(path.resolve()), str(target)]
-        # What is importable here is importable there, and nothing else.
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-        ended = subprocess.run(command, capture_output=True, env=environment, check=False)
-        said = ended.stderr.decode(errors="replace").strip()
-        if ended.returncode == _CANNOT_EXPORT:
-            raise _not_exported(said)
-        if ended.returncode == _CANNOT_LOAD:
-            raise InvalidInputError(f"CatBoost cannot read {str(path)!r}: {said}")
-        if ended.returncode != 0:
-            raise InvalidInputError(
-                f"CatBoost crashes on {str(path)!r} (status {ended.returncode}); it is damaged"
-            )
+        call_in_child(_write_json, "catboost", path, target)
         try:
             return target.read_text(encoding="utf-8")
         except UnicodeDecodeError as error:
             raise InvalidInputError(
                 f"{str(path)!r} is damaged: it holds texts that are not UTF-8"
             ) from error
+
+
+def _write_json(path: Path, target: Path) -> None:
+    target.write_text(export_json(load_file(path)), encoding="utf-8")
+
+
+def file_margin(path: Path, X: Any) -> npt.NDArray[np.float64]:
+    """Return CatBoost's own raw prediction by a model file, which a process of its own reads.
+
+    Parameters
+    ----------
+    path : Path
+        A ``.cbm`` or ``.json`` file; CatBoost must be installed.
+    X : array_like or table of shape (n_rows, n_features)
+        The rows.
+
+    Returns
+    -------
+    ndarray of float64, shape (n_rows, n_outputs)
+
+    Raises
+    ------
+    FileRefusedError
+        If CatBoost refuses the file or the rows, or crashes on them.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        target = Path(folder) / "margin.npy"
+        call_in_child(_write_margin, "catboost", path, target, X)
+        margin: npt.NDArray[np.float64] = np.load(target, allow_pickle=False)
+        return margin
+
+
+def _write_margin(path: Path, target: Path, X: Any) -> None:
+    np.save(target, raw_margin(load_file(path), X, n_threads=1), allow_pickle=False)
 
 
 def _not_exported(said: str) -> UnsupportedModelError:
@@ -125,7 +129,7 @@ def load_file(path: Path) -> Any:
     return model
 
 
-def raw_margin(model: Any, X: Any) -> npt.NDArray[np.float64]:
+def raw_margin(model: Any, X: Any, *, n_threads: int = -1) -> npt.NDArray[np.float64]:
     """Return CatBoost's own raw prediction (``RawFormulaVal``).
 
     Parameters
@@ -134,6 +138,8 @@ def raw_margin(model: Any, X: Any) -> npt.NDArray[np.float64]:
         A trained model.
     X : array_like or table of shape (n_rows, n_features)
         The rows; the columns of a table may be in any order.
+    n_threads : int
+        How many threads predict; -1 for as many as there are cores.
 
     Returns
     -------
@@ -143,5 +149,6 @@ def raw_margin(model: Any, X: Any) -> npt.NDArray[np.float64]:
     names = list(model.feature_names_)
     if hasattr(X, "columns") and set(names) == set(X.columns) and names != list(X.columns):
         X = X[names]
-    margin = np.asarray(model.predict(X, prediction_type="RawFormulaVal"), dtype=np.float64)
+    predicted = model.predict(X, prediction_type="RawFormulaVal", thread_count=n_threads)
+    margin = np.asarray(predicted, dtype=np.float64)
     return margin.reshape(len(margin), -1)

@@ -21,7 +21,11 @@ Model = TreeEnsemble | AdditiveTables
 
 
 class _Parser(NamedTuple):
-    """Where a family is parsed: a module with `parse`, `raw_margin` and, for files, `load_file`."""
+    """Where a family is parsed: a module with `parse` and `raw_margin`.
+
+    For files it has `load_file`, or `file_margin` where the library must not load a file in this
+    process.
+    """
 
     prefix: str
     module: str
@@ -97,30 +101,46 @@ def raw_margin(model: Any, X: Any, parsed: Model | None = None) -> npt.NDArray[n
         None where there is no library to ask: for a parsed model, and for a file whose
         library is not installed, cannot read it, is older than the one that wrote it, or
         might crash on it (`ModelSource.unasked`).
+
+    Raises
+    ------
+    FileRefusedError
+        If the library was asked in a process of its own, and refused or died.
     """
     if isinstance(model, TreeEnsemble | AdditiveTables):
         return None
     if isinstance(model, str | Path):
         source = parse_model(model).source if parsed is None else parsed.source
-        model = _loaded_by_library(Path(model), source)
-        if model is None:
-            return None
+        return _file_margin(Path(model), source, X)
     margin: npt.NDArray[np.float64] = _parser_function(model, "raw_margin")(model, X)
     return margin
 
 
-def _loaded_by_library(path: Path, source: ModelSource) -> Any | None:
-    if source.unasked:
+def _file_margin(path: Path, source: ModelSource, X: Any) -> npt.NDArray[np.float64] | None:
+    if source.unasked or not _can_read(source):
         return None
-    modules = [parser.module for parser in _PARSERS if parser.prefix == f"{source.library}."]
+    name = next(parser.module for parser in _PARSERS if parser.prefix == f"{source.library}.")
+    module = import_module(name)
+    margin: npt.NDArray[np.float64]
+    if hasattr(module, "file_margin"):
+        margin = module.file_margin(path, X)
+        return margin
     try:
-        library = import_module(source.library)
-        # An older library overlooks what it does not know, such as tree weights in a new place.
-        if _release(source.version) > _release(library.__version__):
-            return None
-        return import_module(modules[0]).load_file(path)
+        model = module.load_file(path)
     except Exception:  # noqa: BLE001 - the file is parsed already, the library is a second opinion
         return None
+    margin = module.raw_margin(model, X)
+    return margin
+
+
+def _can_read(source: ModelSource) -> bool:
+    """Return whether the library is installed, and no older than the one that wrote the file."""
+    try:
+        library = import_module(source.library)
+    except Exception:  # noqa: BLE001 - a broken installation is as good as none
+        return False
+    # An older library overlooks what it does not know, such as tree weights in a new place.
+    return _release(source.version) <= _release(library.__version__)
 
 
 def _release(version: str) -> tuple[int, ...]:
