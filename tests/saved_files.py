@@ -17,9 +17,17 @@ def entries_of(path: Path) -> dict[str, bytes]:
 
 def rewritten(entries: dict[str, bytes], path: Path) -> Path:
     """Write entries as a saved file whose checksums are right."""
-    own = {name: content for name, content in entries.items() if name != CHECKSUMS}
-    sums = {name: hashlib.sha256(content).hexdigest() for name, content in own.items()}
-    return zipped({**own, CHECKSUMS: json.dumps(sums).encode()}, path)
+    return zipped({**entries, CHECKSUMS: checksums(entries)}, path)
+
+
+def checksums(entries: dict[str, bytes]) -> bytes:
+    """Return the entry that holds the right checksums of all others."""
+    sums = {
+        name: hashlib.sha256(content).hexdigest()
+        for name, content in entries.items()
+        if name != CHECKSUMS
+    }
+    return json.dumps(sums).encode()
 
 
 def zipped(entries: dict[str, bytes], path: Path) -> Path:

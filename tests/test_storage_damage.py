@@ -115,6 +115,14 @@ def test_only_numbers_are_read(saved, tmp_path, array):
         tp.load(rewritten(entries, tmp_path / "objects.tpz"))
 
 
+def test_a_header_of_an_array_that_is_cut_short(saved, tmp_path):
+    entries = entries_of(saved / "patterns.tpz")
+    entries["0.npy"] = entries["0.npy"].replace(b"}", b"(", 1)
+    damaged = rewritten(entries, tmp_path / "damaged.tpz")
+    with pytest.raises(tp.errors.SavedFileError, match="multi-line"):
+        tp.load(damaged)
+
+
 def test_what_unpacks_without_end_is_not_unpacked(saved, tmp_path, monkeypatch):
     monkeypatch.setattr("treepurify.storage.packing._ALWAYS_UNPACKED", 1 << 20)
     entries = entries_of(saved / "ale.tpz")

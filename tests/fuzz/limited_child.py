@@ -136,7 +136,7 @@ def judged(path: Path, *, ask_library: bool) -> Answer:
     """Read a file, use what was read, and say what became of it."""
     start = time.process_time()
     try:
-        rows, margin = predict(path)
+        model, rows, margin = predict(path)
     except TreepurifyError as error:
         outcome, detail, margin = "refused", str(error)[:300], None
     except BaseException as error:  # noqa: BLE001 - whatever comes is the finding
@@ -149,20 +149,20 @@ def judged(path: Path, *, ask_library: bool) -> Answer:
         return Answer("slow", f"{outcome}: {detail}", seconds)
     if outcome != "parsed" or margin is None or not ask_library:
         return Answer(outcome, detail, seconds)
-    return Answer(outcome, detail, seconds, agrees(path, rows, margin))
+    return Answer(outcome, detail, seconds, agrees(path, model, rows, margin))
 
 
-def predict(path: Path) -> tuple[Any, np.ndarray | None]:
+def predict(path: Path) -> tuple[Model | None, Any, np.ndarray | None]:
     """Read a file, whatever it holds, and evaluate it on a few rows."""
     if path.suffix == ".tpz":
         d = tp.load(path)
         rows = rows_of(len(d.feature_names), whole=True)
-        return rows, None if rows is None else np.asarray(d.predict(rows))
+        return None, rows, None if rows is None else np.asarray(d.predict(rows))
     model = parse_model(path)
     rows = rows_of(model.n_features)
     if rows is not None and model.source.library == "catboost":
         rows = with_whole_numbers(rows, model)
-    return rows, None if rows is None else model.margin(rows)
+    return model, rows, None if rows is None else model.margin(rows)
 
 
 def with_whole_numbers(rows: np.ndarray, model: Model) -> pd.DataFrame:
@@ -190,10 +190,10 @@ def rows_of(n_features: int, *, whole: bool = False) -> np.ndarray | None:
     return rows
 
 
-def agrees(path: Path, rows: np.ndarray, margin: np.ndarray) -> bool | None:
+def agrees(path: Path, model: Model | None, rows: Any, margin: np.ndarray) -> bool | None:
     """Whether the library predicts the same, as far as it can be asked."""
     try:
-        expected = raw_margin(path, rows)
+        expected = raw_margin(path, rows, model)
     except Exception:  # noqa: BLE001 - the library's own errors are no concern of ours
         return None
     if expected is None or expected.shape != margin.shape:

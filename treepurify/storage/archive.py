@@ -10,6 +10,7 @@ import hashlib
 import io
 import json
 import struct
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Callable
@@ -44,6 +45,7 @@ _CHECKSUMS = "checksums.json"
 _DAMAGE = (
     zipfile.BadZipFile,
     zlib.error,
+    tokenize.TokenError,
     struct.error,
     EOFError,
     RuntimeError,
