@@ -336,7 +336,7 @@ def test_binary_and_json_files(tmp_path):
     with pytest.raises(InvalidInputError, match="no file"):
         reader.parse_cbm(tmp_path / "other.cbm")
     (tmp_path / "broken.cbm").write_bytes(b"not a model")
-    with pytest.raises(InvalidInputError, match="cannot read"):
+    with pytest.raises(InvalidInputError, match="cannot use"):
         reader.parse_cbm(tmp_path / "broken.cbm")
 
 
@@ -557,3 +557,9 @@ def test_outputs_of_classes_that_do_not_exist(exported, changed):
 def test_biases_that_do_not_fit_the_outputs(exported):
     with pytest.raises(UnsupportedModelError, match="2 biases for 1 outputs"):
         reader.parse_document(exported | {"scale_and_bias": [1, [0.5, 0.5]]})
+
+
+@pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
+def test_what_is_not_finite_is_refused_where_nobody_reads_it(exported, number):
+    with pytest.raises(UnsupportedModelError, match="CatBoost does not write"):
+        reader.parse_document(exported | {"trees_info": [{"weight": number}]})

@@ -3,6 +3,7 @@
 CatBoost itself is needed only to export a trained model or to open a ``.cbm`` file.
 """
 
+import math
 import re
 import reprlib
 from collections.abc import Sequence
@@ -161,7 +162,7 @@ def parse_document(document: dict[str, Any]) -> TreeEnsemble:
         categories (CTR), texts or embeddings.
     """
     try:
-        return _ensemble(document)
+        ensemble = _ensemble(document)
     except TreepurifyError:
         raise
     except _DAMAGE as error:
@@ -169,6 +170,23 @@ def parse_document(document: dict[str, Any]) -> TreeEnsemble:
             f"this CatBoost JSON is damaged or of an unknown layout ({reprlib.repr(error)}); "
             "save the model again with save_model(path, format='json')"
         ) from error
+    _check_finite(document)
+    return ensemble
+
+
+def _check_finite(document: dict[str, Any]) -> None:
+    """Refuse infinities and NaN, even where nobody looks: CatBoost skips the rest of the file."""
+    waiting: list[Any] = [document]
+    while waiting:
+        own = waiting.pop()
+        if isinstance(own, dict):
+            waiting.extend(own.values())
+        elif isinstance(own, list):
+            waiting.extend(own)
+        elif isinstance(own, float) and not math.isfinite(own):
+            raise UnsupportedModelError(
+                f"the CatBoost JSON holds {own}, which CatBoost does not write; it is damaged"
+            )
 
 
 def label_categories(ensemble: _Model, X: Any) -> _Model:
