@@ -163,8 +163,11 @@ def test_scale_and_bias(tmp_path):
     model.set_scale_and_bias(-2.5, 3.25)
     assert_same_margin(reader.parse(model), model, X)
     document = export(model, tmp_path / "model.json")
+    assert not reader.parse_document(document).source.unasked
     document["scale_and_bias"] = [-2.5, 3.25]  # as older versions write it
-    assert_same_margin(reader.parse_document(document), model, X)
+    ensemble = reader.parse_document(document)
+    assert_same_margin(ensemble, model, X)
+    assert "newer ones overlook it" in ensemble.source.unasked
 
 
 def leaf_boxes(ensemble):
@@ -507,7 +510,17 @@ def test_leaves_that_are_no_finite_numbers(exported, leaf):
 
 @pytest.mark.parametrize(
     "scale_and_bias",
-    [["1", [0.0]], [1, ["0"]], [1, [[0.0]]], [1, [10**400]], [True, [0.0]], [2**63, [0.0]], False],
+    [
+        ["1", [0.0]],
+        [1, ["0"]],
+        [1, [[0.0]]],
+        [1, [2**62]],
+        [1, [10**30]],
+        [1, [10**400]],
+        [True, [0.0]],
+        [2**63, [0.0]],
+        False,
+    ],
 )
 def test_a_scale_and_bias_that_are_no_numbers(exported, scale_and_bias):
     with pytest.raises(UnsupportedModelError, match=r"scale_and_bias|damaged"):
@@ -559,7 +572,7 @@ def test_biases_that_do_not_fit_the_outputs(exported):
         reader.parse_document(exported | {"scale_and_bias": [1, [0.5, 0.5]]})
 
 
-@pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
-def test_what_is_not_finite_is_refused_where_nobody_reads_it(exported, number):
+@pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf, 2**62, -(10**30)])
+def test_numbers_that_catboost_misreads_are_refused_where_nobody_reads_them(exported, number):
     with pytest.raises(UnsupportedModelError, match="CatBoost does not write"):
         reader.parse_document(exported | {"trees_info": [{"weight": number}]})

@@ -79,6 +79,12 @@ _DAMAGE = (
     TypeError,
     ValueError,
 )
+# Up to here doubles hold every whole number.
+_MOST_WHOLE = 2**53
+_OLD_BIAS = (
+    "The model was not compared with CatBoost: the file holds its bias as a single number, as "
+    "older versions wrote it, and newer ones overlook it."
+)
 _CLASS_LOSSES = frozenset({"MultiClass", "MultiClassOneVsAll"})
 
 
@@ -170,23 +176,32 @@ def parse_document(document: dict[str, Any]) -> TreeEnsemble:
             f"this CatBoost JSON is damaged or of an unknown layout ({reprlib.repr(error)}); "
             "save the model again with save_model(path, format='json')"
         ) from error
-    _check_finite(document)
+    _check_numbers(document)
     return ensemble
 
 
-def _check_finite(document: dict[str, Any]) -> None:
-    """Refuse infinities and NaN, even where nobody looks: CatBoost skips the rest of the file."""
-    waiting: list[Any] = [document]
+def _check_numbers(document: dict[str, Any]) -> None:
+    """Refuse numbers that CatBoost does not write, even where nobody looks.
+
+    It skips what follows an infinity or NaN, and takes huge whole numbers for zero.
+    """
+    # The settings of training are not read, and may hold what limits anything.
+    waiting: list[Any] = [own for key, own in document.items() if key != "model_info"]
     while waiting:
         own = waiting.pop()
         if isinstance(own, dict):
             waiting.extend(own.values())
         elif isinstance(own, list):
             waiting.extend(own)
-        elif isinstance(own, float) and not math.isfinite(own):
+        elif isinstance(own, float | int) and not _is_written(own):
             raise UnsupportedModelError(
-                f"the CatBoost JSON holds {own}, which CatBoost does not write; it is damaged"
+                f"the CatBoost JSON holds {reprlib.repr(own)}, which CatBoost does not write; "
+                "it is damaged"
             )
+
+
+def _is_written(number: float) -> bool:
+    return math.isfinite(number) if isinstance(number, float) else abs(number) <= _MOST_WHOLE
 
 
 def label_categories(ensemble: _Model, X: Any) -> _Model:
@@ -277,6 +292,7 @@ def _ensemble(document: dict[str, Any]) -> TreeEnsemble:
             _version(document.get("model_info") or {}),
             "oblivious" if oblivious else "non-symmetric",
             notes,
+            _OLD_BIAS if _has_old_bias(document) else "",
         ),
         has_feature_names=table.named,
     )
@@ -289,6 +305,11 @@ def _scale_and_bias(document: dict[str, Any]) -> tuple[float, npt.NDArray[np.flo
     if not are_numbers or np.ndim(scale) != 0 or numbers.ndim != 1:
         raise UnsupportedModelError("'scale_and_bias' of the CatBoost JSON are no numbers")
     return float(scale), numbers.astype(np.float64)
+
+
+def _has_old_bias(document: dict[str, Any]) -> bool:
+    _, bias = document.get("scale_and_bias", (1.0, 0.0))
+    return bool(np.ndim(bias) == 0 and bias != 0)
 
 
 def _count_outputs(trees: Sequence[dict[str, Any]], n_biases: int, oblivious: bool) -> int:
