@@ -10,13 +10,13 @@ from numba import njit
 
 
 @njit(cache=True, nogil=True)
-def _active_unknowns(places, base, features, strides, active):
+def _list_unknowns(places, base, features, strides, unknowns):
     """Write the unknowns that are one on a row, in increasing order; return their number.
 
     ``places[f]`` is the position of the row's cell of feature f, -1 for the reference.
     """
-    active[0] = 0
-    n_active = 1
+    unknowns[0] = 0
+    n_unknowns = 1
     for subset in range(1, len(features)):
         unknown = base[subset]
         for position in range(features.shape[1]):
@@ -28,43 +28,19 @@ def _active_unknowns(places, base, features, strides, active):
                 break
             unknown += places[feature] * strides[subset, position]
         if unknown >= 0:
-            active[n_active] = unknown
-            n_active += 1
-    return n_active
-
-
-@njit(cache=True, nogil=True)
-def weigh_unknowns(cells, place, start, weights, base, features, strides, places, active, mass):
-    """Add the weight of each row to every unknown that is one on it.
-
-    ``place[start[f] + c]`` is the position of cell c of feature f among those with unknowns.
-    """
-    for row in range(cells.shape[0]):
-        for feature in range(cells.shape[1]):
-            places[feature] = place[start[feature] + cells[row, feature]]
-        for i in range(_active_unknowns(places, base, features, strides, active)):
-            mass[active[i]] += weights[row]
+            unknowns[n_unknowns] = unknown
+            n_unknowns += 1
+    return n_unknowns
 
 
 @njit(cache=True, nogil=True)
 def add_gram(
-    cells,
-    place,
-    start,
-    weights,
-    target,
-    base,
-    features,
-    strides,
-    equation,
-    places,
-    active,
-    gram,
-    right_side,
+    cells, place, start, weights, target, base, features, strides, places, unknowns, gram, right
 ):
     """Add the rows to the upper triangle of the normal equations and to their right sides.
 
-    ``equation[u]`` is the equation of unknown u.
+    ``place[start[f] + c]`` is the position of cell c of feature f among those with unknowns.
+    `places` and `unknowns` are room for what is known of one row.
     """
     for row in range(cells.shape[0]):
         weight = weights[row]
@@ -72,15 +48,25 @@ def add_gram(
             continue
         for feature in range(cells.shape[1]):
             places[feature] = place[start[feature] + cells[row, feature]]
-        n_active = _active_unknowns(places, base, features, strides, active)
-        for i in range(n_active):
-            active[i] = equation[active[i]]
-        for i in range(n_active):
-            upper = gram[active[i]]
-            for k in range(i, n_active):
-                upper[active[k]] += weight
+        n_unknowns = _list_unknowns(places, base, features, strides, unknowns)
+        for i in range(n_unknowns):
+            upper = gram[unknowns[i]]
+            for k in range(i, n_unknowns):
+                upper[unknowns[k]] += weight
             for output in range(target.shape[1]):
-                right_side[active[i], output] += weight * target[row, output]
+                right[unknowns[i], output] += weight * target[row, output]
+
+
+@njit(cache=True, nogil=True)
+def scale_equations(gram, kept, scaling, ridge, scaled, ridged):
+    """Write the upper triangle of the kept equations, scaled, and again with a ridge added."""
+    for i in range(len(kept)):
+        row = gram[kept[i]]
+        for k in range(i, len(kept)):
+            entry = row[kept[k]] * scaling[i] * scaling[k]
+            scaled[i, k] = entry
+            ridged[i, k] = entry
+        ridged[i, i] += ridge
 
 
 @njit(cache=True, nogil=True)
