@@ -252,7 +252,7 @@ def test_what_cannot_be_compared(measures, data):
             compare(a, b, X, sample_weight=[wrong, *np.ones(399)])
     with pytest.raises(tp.InvalidInputError, match="zero for every row"):
         compare(a, b, X, sample_weight=np.zeros(400))
-    with pytest.raises(tp.InvalidInputError, match="names must be two"):
+    with pytest.raises(tp.InvalidInputError, match="names must be 2 different names"):
         compare(a, b, names=["one"])
     classes = GradientBoostingClassifier(n_estimators=2, max_depth=2, random_state=0)
     three = tp.purify(classes.fit(X, np.digitize(y, [-0.5, 0.5])), X)
