@@ -38,21 +38,21 @@ MAY_IMPORT = {
     "shapley_sets": GROUND | {"models", "grids", "engines", "shapley"},
     "storage": GROUND | {"models", "grids", "effects", "decomposition", "remainder"},
     "remainder": GROUND | {"models", "grids", "decomposition"},
-    "tables": GROUND | {"grids", "effects", "purification", "decomposition"},
+    "frames": GROUND | {"grids", "effects", "purification", "decomposition"},
     "verification": GROUND | {"models", "decomposition"},
-    "analysis": GROUND | {"grids", "effects", "purification", "decomposition", "tables"},
+    "analysis": GROUND | {"grids", "effects", "purification", "decomposition", "frames"},
     # The groups of features, with their strengths, are drawn as a tree.
-    "plots": GROUND | {"grids", "effects", "decomposition", "tables", "analysis", "shapley"},
+    "plots": GROUND | {"grids", "effects", "decomposition", "frames", "analysis", "shapley"},
     "report": GROUND
-    | {"grids", "effects", "decomposition", "tables", "analysis", "plots", "storage"},
+    | {"grids", "effects", "decomposition", "frames", "analysis", "plots", "storage"},
     "export": GROUND
-    | {"grids", "effects", "decomposition", "tables", "analysis", "storage", "shapley"},
+    | {"grids", "effects", "decomposition", "frames", "analysis", "storage", "shapley"},
 }
 PART_OF_FILE = {"components": "decomposition"}
 # Methods of a decomposition that lead onward import what they need when they are called.
 # The type of a result that is no decomposition stands beside its engine.
 MAY_IMPORT_LATE = {
-    "decomposition.py": {"shapley", "storage", "tables", "verification"},
+    "decomposition.py": {"shapley", "storage", "frames", "verification"},
     "plots/h_statistics.py": {"engines"},
 }
 # The entrances: they may import everything, and nothing may import them.

@@ -16,7 +16,7 @@ from tests.cases import needs_stored_labels
 from treepurify import demo
 from treepurify.cli.app import app
 from treepurify.cli.data import read_data
-from treepurify.export.frame import effects_frame
+from treepurify.export.flat_table import effects_frame
 from treepurify.storage import load
 
 

@@ -262,7 +262,7 @@ class Decomposition:
             one also where features depend on each other (there it can be negative). NaN
             where a measure does not give it.
         """
-        from treepurify.tables import importance_table
+        from treepurify.frames import importance_table
 
         return importance_table(self)
 
@@ -275,7 +275,7 @@ class Decomposition:
             Columns ``term``, ``inside``, ``inner_product``, ``cosine``,
             ``conditional_mean``, the largest over the outputs, on the margin scale.
         """
-        from treepurify.tables import orthogonality_table
+        from treepurify.frames import orthogonality_table
 
         return orthogonality_table(self)
 
@@ -297,7 +297,7 @@ class Decomposition:
             ``"raw_effect"``, ``"mass"``, or one of an earlier feature), ``" (feature)"`` is
             appended to the feature's name.
         """
-        from treepurify.tables import component_frame, decomposition_frame
+        from treepurify.frames import component_frame, decomposition_frame
 
         if key is None:
             return decomposition_frame(self)
@@ -409,12 +409,12 @@ class Decomposition:
 
     def __repr__(self) -> str:
         """Return a short description with the largest components."""
-        from treepurify.tables import text_summary
+        from treepurify.frames import text_summary
 
         return text_summary(self)
 
     def _repr_html_(self) -> str:
-        from treepurify.tables import html_summary
+        from treepurify.frames import html_summary
 
         return html_summary(self)
 

@@ -9,7 +9,7 @@ import pytest
 
 from treepurify.errors import InvalidInputError, UnsupportedModelError
 from treepurify.models import ebm as reader
-from treepurify.models.tables import term_cells
+from treepurify.models.additive_tables import term_cells
 
 glassbox = pytest.importorskip("interpret.glassbox")
 privacy = pytest.importorskip("interpret.privacy")

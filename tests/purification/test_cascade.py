@@ -10,7 +10,7 @@ from treepurify.effects.tensor import EffectTensor, EffectTensors
 from treepurify.errors import InvalidInputError
 from treepurify.grids.axis import FeatureAxis
 from treepurify.purification.cascade import downward_closure, purify_effects, refine
-from treepurify.purification.certificate import measure_purity, subset_pairs
+from treepurify.purification.purity import measure_purity, subset_pairs
 
 
 def silent(word: str, done: int, total: int) -> None:

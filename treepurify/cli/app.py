@@ -36,8 +36,8 @@ from treepurify.decomposition import Decomposition
 from treepurify.demo import DATASETS, load_demo_data, train_demo_model
 from treepurify.engines.tree import purify as purify_model
 from treepurify.errors import InvalidInputError
+from treepurify.models.additive_tables import AdditiveTables
 from treepurify.models.parse import Model, parse_model
-from treepurify.models.tables import AdditiveTables
 from treepurify.report.html import write_html
 
 __all__ = ["app"]

@@ -4,7 +4,7 @@ import numpy as np
 
 from treepurify.columns import ZERO_THRESHOLD
 from treepurify.effects.accumulate import ensemble_cuts, leaf_boxes
-from treepurify.effects.tables import table_cuts
+from treepurify.effects.table_effects import table_cuts
 from treepurify.features import FeatureSpec
 from treepurify.grids.grid import make_grid
 from treepurify.models.ensemble import TreeEnsemble

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from treepurify.decomposition import Decomposition
-from treepurify.export.frame import effects_frame
+from treepurify.export.flat_table import effects_frame
 from treepurify.report.html import write_html
 from treepurify.storage import write_atomically
 

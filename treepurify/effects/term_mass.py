@@ -5,11 +5,11 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.effects.tables import on_axes
+from treepurify.effects.table_effects import on_axes
 from treepurify.errors import InvalidInputError
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import Grid, Subset
-from treepurify.models.tables import AdditiveTables, TableTerm
+from treepurify.models.additive_tables import AdditiveTables, TableTerm
 from treepurify.weights.weighting import MassTables, normalised
 
 __all__ = ["term_mass"]

@@ -25,7 +25,7 @@ from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import EncodedRows, Subset
 from treepurify.links import Link
 from treepurify.purification.cascade import Purified, refine
-from treepurify.purification.certificate import measure_purity
+from treepurify.purification.purity import measure_purity
 from treepurify.weights.weighting import MassTables
 
 __all__ = ["Setting", "assemble", "check_order"]

@@ -14,8 +14,8 @@ from treepurify.engines.inputs import row_weights
 from treepurify.engines.layout import closed_subsets, lay_out
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import encode_rows
+from treepurify.models.additive_tables import AdditiveTables
 from treepurify.models.parse import parse_model
-from treepurify.models.tables import AdditiveTables
 from treepurify.weights import CountedCells, Rows, Uniform
 from treepurify.weights.empirical import count_rows
 

@@ -16,9 +16,9 @@ from treepurify.engines.indices_leaves import IndependentLeaves
 from treepurify.engines.inputs import row_weights
 from treepurify.engines.tree import purify
 from treepurify.grids.grid import Subset, make_grid
+from treepurify.models.additive_tables import AdditiveTables
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model
-from treepurify.models.tables import AdditiveTables
 from treepurify.progress import ProgressReport
 from treepurify.weights import Independent
 from treepurify.weights.weighting import outer_product

@@ -26,9 +26,9 @@ from treepurify.engines.partial_dependence_trees import (
     read_background,
 )
 from treepurify.grids.grid import EncodedRows, Subset
+from treepurify.models.additive_tables import AdditiveTables
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model
-from treepurify.models.tables import AdditiveTables
 from treepurify.progress import ProgressReport
 from treepurify.purification.cascade import downward_closure
 from treepurify.threads import map_threads

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from treepurify.columns import Columns
 from treepurify.effects.accumulate import ensemble_cuts
-from treepurify.effects.tables import table_cuts
+from treepurify.effects.table_effects import table_cuts
 from treepurify.engines.black_box import ParsedFunction, RowFunction
 from treepurify.errors import InvalidInputError
 from treepurify.grids.axis import FeatureAxis

@@ -12,8 +12,8 @@ from treepurify.columns import Columns, check_known_categories, read_columns, ta
 from treepurify.errors import InvalidInputError
 from treepurify.features import FeatureSpec
 from treepurify.grids.grid import Subset
+from treepurify.models.additive_tables import AdditiveTables
 from treepurify.models.parse import Model
-from treepurify.models.tables import AdditiveTables
 from treepurify.weights import Rows, Weighting
 
 __all__ = [

@@ -11,16 +11,16 @@ from treepurify._kernels.leaf_boxes import parents_of, path_lengths
 from treepurify.budget import check_budget
 from treepurify.columns import Columns
 from treepurify.effects.accumulate import LeafBoxes, ensemble_cuts, leaf_boxes
-from treepurify.effects.tables import table_cuts, table_effects
+from treepurify.effects.table_effects import table_cuts, table_effects
 from treepurify.effects.tensor import EffectTensors
 from treepurify.effects.term_mass import term_mass
 from treepurify.engines.inputs import RowWeights
 from treepurify.errors import InvalidInputError
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import EncodedRows, Grid, MissingCells, Subset, make_grid
+from treepurify.models.additive_tables import AdditiveTables
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model
-from treepurify.models.tables import AdditiveTables
 from treepurify.purification.cascade import downward_closure
 from treepurify.weights import CountedCells, Empirical, Rows, Weighting
 from treepurify.weights.weighting import MassTables

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from treepurify.components import ModelInputs
 from treepurify.decomposition import Decomposition
-from treepurify.effects.tables import table_cuts, table_effects
+from treepurify.effects.table_effects import table_cuts, table_effects
 from treepurify.effects.tensor import EffectTensors
 from treepurify.engines.assemble import Setting, assemble
 from treepurify.engines.inputs import Interactions, named_subsets
@@ -19,7 +19,7 @@ from treepurify.engines.model_check import check_against_library
 from treepurify.engines.partial_dependence_support import support_sentence
 from treepurify.engines.partial_dependence_trees import describe_background, read_background
 from treepurify.grids.grid import MissingCells, Subset
-from treepurify.models.tables import AdditiveTables
+from treepurify.models.additive_tables import AdditiveTables
 from treepurify.progress import ProgressReport
 from treepurify.purification.cascade import Purified, downward_closure
 from treepurify.weights import Empirical

@@ -36,7 +36,7 @@ from treepurify.grids.grid import EncodedRows, Grid, MissingCells, Subset, encod
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model
 from treepurify.progress import ProgressReport
-from treepurify.purification.certificate import measure_purity
+from treepurify.purification.purity import measure_purity
 from treepurify.remainder import ModelRemainder
 
 __all__ = ["Background", "describe_background", "read_background", "trees_anova"]

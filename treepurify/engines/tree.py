@@ -33,10 +33,10 @@ from treepurify.engines.model_check import check_against_library
 from treepurify.engines.projection_route import purify_by_projection
 from treepurify.engines.routes import Method, Route, TreeProjection, check_method, choose_route
 from treepurify.grids.grid import MissingCells
+from treepurify.models.additive_tables import AdditiveTables
 from treepurify.models.catboost import label_categories
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model, parse_model
-from treepurify.models.tables import AdditiveTables
 from treepurify.progress import ProgressReport, progress_report
 from treepurify.purification.cascade import SolveMethod, downward_closure, purify_effects
 from treepurify.weights import Weighting, as_weighting

@@ -2,7 +2,7 @@
 
 from treepurify.export.ebm import to_ebm
 from treepurify.export.excel import to_excel
-from treepurify.export.frame import effects_frame
+from treepurify.export.flat_table import effects_frame
 from treepurify.export.json import to_json
 from treepurify.export.shap import to_shap, to_shapiq
 

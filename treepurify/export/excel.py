@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from treepurify.arguments import check_result, read_path
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError, MissingDependencyError
-from treepurify.export.frame import effects_frame
+from treepurify.export.flat_table import effects_frame
 from treepurify.storage import write_atomically
 
 if TYPE_CHECKING:

@@ -24,6 +24,7 @@ from treepurify.errors import (
     UnsupportedModelError,
 )
 from treepurify.links import Link, LinkName
+from treepurify.models.additive_tables import AdditiveTables
 from treepurify.models.catboost_features import (
     category_tables,
     read_features,
@@ -39,7 +40,6 @@ from treepurify.models.catboost_trees import nested_nodes, oblivious_nodes
 from treepurify.models.cuts import cut_at_most_single
 from treepurify.models.ensemble import VECTOR_LEAF, ModelSource, TreeEnsemble
 from treepurify.models.json_text import read_json
-from treepurify.models.tables import AdditiveTables
 
 __all__ = [
     "file_margin",

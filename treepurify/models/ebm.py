@@ -20,9 +20,9 @@ import numpy.typing as npt
 from treepurify.errors import InvalidInputError, TreepurifyError, UnsupportedModelError
 from treepurify.features import FeatureSpec
 from treepurify.links import Link, LinkName
+from treepurify.models.additive_tables import AdditiveTables, TableTerm
 from treepurify.models.ensemble import ModelSource
 from treepurify.models.limits import check_cells
-from treepurify.models.tables import AdditiveTables, TableTerm
 
 __all__ = ["load_file", "parse", "parse_document", "raw_margin"]
 

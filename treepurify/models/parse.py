@@ -11,9 +11,9 @@ import numpy.typing as npt
 
 from treepurify.arguments import read_path
 from treepurify.errors import InvalidInputError, UnsupportedModelError
+from treepurify.models.additive_tables import AdditiveTables
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parsed import ModelSource
-from treepurify.models.tables import AdditiveTables
 
 __all__ = ["Model", "parse_model", "raw_margin"]
 

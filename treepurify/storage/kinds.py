@@ -13,9 +13,9 @@ from treepurify.features import FeatureSpec
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import EncodedRows, Grid
 from treepurify.links import Link
+from treepurify.models.additive_tables import AdditiveTables, TableTerm
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parsed import ModelSource
-from treepurify.models.tables import AdditiveTables, TableTerm
 from treepurify.remainder import ModelRemainder
 from treepurify.saving import savable
 from treepurify.storage.checks import (

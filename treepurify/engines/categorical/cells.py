@@ -7,8 +7,8 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify.budget import check_budget
-from treepurify.engines.categorical.columns import CellNumbers
 from treepurify.engines.categorical.common_counts import Bits, CommonMass, common_mass
+from treepurify.engines.categorical.indicators import CellNumbers
 from treepurify.engines.categorical.observations import Observations
 from treepurify.grids.grid import Subset
 

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify.budget import check_budget
-from treepurify.engines.categorical.columns import (
+from treepurify.engines.categorical.indicators import (
     CellNumbers,
     SparseRows,
     indicator_rows,

@@ -10,7 +10,7 @@ from treepurify.engines.categorical.observations import Observations
 from treepurify.engines.categorical.solution import Fit
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import Subset
-from treepurify.purification.certificate import measure_purity
+from treepurify.purification.purity import measure_purity
 
 __all__ = ["Quality", "certify", "measure_fit", "variance_inflation"]
 

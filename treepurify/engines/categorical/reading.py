@@ -13,8 +13,8 @@ from treepurify.called import called_function
 from treepurify.columns import Columns, read_columns
 from treepurify.effects.accumulate import ensemble_cuts
 from treepurify.engines.black_box import ParsedFunction
+from treepurify.engines.categorical.levels import TableForm, read_levels
 from treepurify.engines.categorical.residual import Function
-from treepurify.engines.categorical.tables import TableForm, read_levels
 from treepurify.engines.inputs import named_model
 from treepurify.errors import InvalidInputError, UnsupportedModelError
 from treepurify.grids.grid import Grid, make_grid

@@ -15,7 +15,7 @@ from treepurify.engines.categorical.identifiability import (
     describe_sparse,
 )
 from treepurify.engines.categorical.independent import independent_effects
-from treepurify.engines.categorical.least_angle import fit_by_least_angle
+from treepurify.engines.categorical.least_angle_fit import fit_by_least_angle
 from treepurify.engines.categorical.least_norm import fit_of_least_norm, operations
 from treepurify.engines.categorical.observations import Observations
 from treepurify.engines.categorical.quality import variance_inflation

@@ -17,8 +17,8 @@ import numpy.typing as npt
 from treepurify._kernels.categorical import eliminate_in_order, first_independent
 from treepurify.budget import check_budget
 from treepurify.engines.categorical.cells import NumberedCells, start_numbering
-from treepurify.engines.categorical.columns import CellNumbers, SparseRows, subset_functions
 from treepurify.engines.categorical.common_counts import CommonMass
+from treepurify.engines.categorical.indicators import CellNumbers, SparseRows, subset_functions
 from treepurify.engines.categorical.observations import Observations
 from treepurify.engines.categorical.triangle import solve_triangle
 from treepurify.grids.grid import Subset

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.engines.categorical.columns import SparseRows
 from treepurify.engines.categorical.functions import SubsetFunctions, selected_functions
+from treepurify.engines.categorical.indicators import SparseRows
 from treepurify.engines.categorical.observations import Observations
 from treepurify.engines.categorical.selection import Basis
 from treepurify.engines.categorical.triangle import solve_triangle

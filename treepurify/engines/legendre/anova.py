@@ -11,7 +11,6 @@ import numpy.typing as npt
 from treepurify.arguments import check_choice, check_flag, check_number, check_whole
 from treepurify.budget import check_budget
 from treepurify.decomposition import Decomposition
-from treepurify.engines.legendre.assemble import Fit, assemble, axis_words
 from treepurify.engines.legendre.densities import (
     Density,
     DensityName,
@@ -26,6 +25,7 @@ from treepurify.engines.legendre.design import (
     scaled_rows,
 )
 from treepurify.engines.legendre.reading import Question, read_question
+from treepurify.engines.legendre.result import Fit, assemble, axis_words
 from treepurify.engines.legendre.scaling import Axis, fit_axes
 from treepurify.engines.legendre.screening import screen
 from treepurify.engines.legendre.selection import TermSelection, as_selection, select_terms

@@ -13,7 +13,7 @@ from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import Subset
-from treepurify.purification.certificate import subset_pairs
+from treepurify.purification.purity import subset_pairs
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -6,7 +6,7 @@ import numpy.typing as npt
 from treepurify.effects.tensor import EffectTensor, EffectTensors
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import Cuts, Grid
-from treepurify.models.tables import AdditiveTables, TableTerm
+from treepurify.models.additive_tables import AdditiveTables, TableTerm
 
 __all__ = ["table_cuts", "table_effects"]
 

@@ -8,8 +8,8 @@ from treepurify.arguments import check_result, check_whole
 from treepurify.components import TensorComponent
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
+from treepurify.frames import effect_rows, locate_each_cell
 from treepurify.grids.grid import Subset
-from treepurify.tables import effect_rows, locate_each_cell
 
 if TYPE_CHECKING:
     import pandas as pd

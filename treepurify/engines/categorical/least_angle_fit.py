@@ -16,8 +16,8 @@ import numpy.typing as npt
 
 from treepurify.budget import check_budget
 from treepurify.engines.categorical.cells import NumberedCells, start_numbering
-from treepurify.engines.categorical.columns import SparseRows
 from treepurify.engines.categorical.functions import SubsetFunctions, selected_functions
+from treepurify.engines.categorical.indicators import SparseRows
 from treepurify.engines.categorical.observations import Observations
 from treepurify.engines.categorical.solution import Fit
 from treepurify.engines.least_angle import FullFit, TooFewRowsError, full_fit, lars_path
