@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import xgboost
 
-from treepurify.engines.partial_dependence import partial_dependence_anova
+from treepurify.engines.partial_dependence.anova import partial_dependence_anova
 
 N_FEATURES = 8
 N_TRAINING_ROWS = 20_000

@@ -28,7 +28,7 @@ from woodelf.woodelf_sparse import hybrid_woodelf
 
 from treepurify.components import evaluate_each
 from treepurify.decomposition import Decomposition
-from treepurify.engines.partial_dependence import partial_dependence_anova
+from treepurify.engines.partial_dependence.anova import partial_dependence_anova
 
 N_FEATURES = 8
 

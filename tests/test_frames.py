@@ -7,7 +7,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 import treepurify as tp
 from treepurify import decomposition
-from treepurify.engines.tensors import purify_tensors
+from treepurify.engines.tree.raw_tensors import purify_tensors
 from treepurify.export import effects_frame
 from treepurify.report.term_rows import term_rows
 

@@ -29,7 +29,9 @@ def run(module, called, code):
     )
 
 
-@pytest.mark.parametrize("module", ["numba", "treepurify.engines.tree", "treepurify.cli.app"])
+@pytest.mark.parametrize(
+    "module", ["numba", "treepurify.engines.tree.purify", "treepurify.cli.app"]
+)
 @pytest.mark.parametrize(
     ("called", "code"), [("-m", AS_MODULE), ("/bin/treepurify", AS_SCRIPT)], ids=["-m", "script"]
 )

@@ -16,18 +16,18 @@ from treepurify.auditing import audit
 from treepurify.certificate import Certificate
 from treepurify.components import Component, TensorComponent
 from treepurify.decomposition import Decomposition
-from treepurify.engines.ale import ale_anova
+from treepurify.engines.ale.anova import ale_anova
 from treepurify.engines.categorical import categorical_anova
-from treepurify.engines.counting import count_cells
 from treepurify.engines.h_statistics import h_statistics
 from treepurify.engines.h_statistics_table import HStatistics
-from treepurify.engines.hooker import hooker_anova
+from treepurify.engines.hooker.anova import hooker_anova
 from treepurify.engines.indices import InteractionIndices, interaction_indices
 from treepurify.engines.legendre import TermSelection, legendre_anova
-from treepurify.engines.partial_dependence import partial_dependence_anova
-from treepurify.engines.routes import TreeProjection
-from treepurify.engines.tensors import purify_tensors
-from treepurify.engines.tree import purify
+from treepurify.engines.partial_dependence.anova import partial_dependence_anova
+from treepurify.engines.tree.counting import count_cells
+from treepurify.engines.tree.purify import purify
+from treepurify.engines.tree.raw_tensors import purify_tensors
+from treepurify.engines.tree.route_choice import TreeProjection
 from treepurify.errors import (
     ConvergenceWarning,
     InvalidInputError,

@@ -11,7 +11,7 @@ from treepurify.analysis.audit import Audit, Evidence, audit_decompositions
 from treepurify.arguments import check_number, check_whole, read_names, read_weights
 from treepurify.budget import DEFAULT_BUDGET
 from treepurify.decomposition import Decomposition
-from treepurify.engines.tree import purify
+from treepurify.engines.tree.purify import purify
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
 from treepurify.models.parse import parse_model

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import treepurify as tp
-from tests.engines.test_tree import WEIGHTINGS, scene, truth
+from tests.engines.tree.test_purify import WEIGHTINGS, scene, truth
 from tests.reference.ensembles import complete_ensemble
 from treepurify.engines import indices
 

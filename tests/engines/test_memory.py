@@ -13,17 +13,17 @@ from tests.reference.ensembles import complete_ensemble, random_ensemble
 from treepurify.columns import Columns
 from treepurify.components import ModelInputs, TensorComponent
 from treepurify.effects.accumulate import ensemble_cuts, leaf_boxes
-from treepurify.effects.accumulated import AccumulationAxis
 from treepurify.effects.conditional import occurring_subsets
-from treepurify.effects.pattern_shares import _check_shares, pattern_shares
 from treepurify.engines import indices
-from treepurify.engines.ale_axes import accumulation_axis, similarity_order
-from treepurify.engines.ale_effects import _filled, pair_effect
-from treepurify.engines.ale_trees import _cuts
-from treepurify.engines.assemble import _remainder
+from treepurify.engines.ale.axes import accumulation_axis, similarity_order
+from treepurify.engines.ale.components import AccumulationAxis
+from treepurify.engines.ale.local_effects import _filled, pair_effect
+from treepurify.engines.ale.trees import _cuts
+from treepurify.engines.common.assemble import _remainder
 from treepurify.engines.h_statistics import h_statistics
-from treepurify.engines.partial_dependence_support import _occur, outside_support
-from treepurify.engines.partial_dependence_trees import read_background
+from treepurify.engines.partial_dependence.pattern_shares import _check_shares, pattern_shares
+from treepurify.engines.partial_dependence.support import _occur, outside_support
+from treepurify.engines.partial_dependence.trees import read_background
 from treepurify.features import FeatureSpec
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import EncodedRows
@@ -268,7 +268,7 @@ def test_support_of_many_codes_is_looked_up():
 
 @pytest.mark.parametrize("least", [0, 1 << 16])
 def test_cells_are_found_by_marks_and_by_look_up(least, monkeypatch):
-    monkeypatch.setattr("treepurify.engines.partial_dependence_support._LEAST_MARKS", least)
+    monkeypatch.setattr("treepurify.engines.partial_dependence.support._LEAST_MARKS", least)
     rng = np.random.default_rng(8)
     cells, first, second = rng.integers(0, 3000, size=(3, 200))
     found = _occur(cells, 3000, first, second)

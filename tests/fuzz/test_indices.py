@@ -10,7 +10,7 @@ import numpy as np
 
 import treepurify as tp
 from tests.engines.test_indices import EXACT, ask, assert_close, dense_variances, force
-from tests.engines.test_tree import WEIGHTINGS, scene
+from tests.engines.tree.test_purify import WEIGHTINGS, scene
 
 _SEEDS = 10
 

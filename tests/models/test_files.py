@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from treepurify.engines.tree import purify
+from treepurify.engines.tree.purify import purify
 from treepurify.errors import InvalidInputError, UnsupportedModelError
 from treepurify.models.files import parse_file
 from treepurify.models.parse import parse_model, raw_margin

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 
 import treepurify as tp
 from tests.cases import rows_beside_cuts
-from treepurify.engines.model_check import check_against_library
+from treepurify.engines.common.model_check import check_against_library
 from treepurify.errors import InvalidInputError, MemoryBudgetError, UnsupportedModelError
 from treepurify.models import lightgbm as reader
 from treepurify.models.ensemble import TreeEnsemble

@@ -34,7 +34,7 @@ from treepurify.cli.results import summary_as_json, write_results
 from treepurify.cli.words import largest_move
 from treepurify.decomposition import Decomposition
 from treepurify.demo import DATASETS, load_demo_data, train_demo_model
-from treepurify.engines.tree import purify as purify_model
+from treepurify.engines.tree.purify import purify as purify_model
 from treepurify.errors import InvalidInputError
 from treepurify.models.additive_tables import AdditiveTables
 from treepurify.models.parse import Model, parse_model

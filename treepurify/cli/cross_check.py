@@ -12,7 +12,7 @@ from treepurify.analysis.comparison import Comparison
 from treepurify.cli.data import DataFile
 from treepurify.decomposition import Decomposition
 from treepurify.engines.categorical import categorical_anova
-from treepurify.engines.tree import purify
+from treepurify.engines.tree.purify import purify
 from treepurify.errors import InvalidInputError, MemoryBudgetError
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model

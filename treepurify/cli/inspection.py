@@ -30,7 +30,7 @@ from treepurify.cli.options import (
     WeightColumnOption,
     Weights,
 )
-from treepurify.engines.tree import purify as purify_model
+from treepurify.engines.tree.purify import purify as purify_model
 from treepurify.errors import InvalidInputError
 from treepurify.models.parse import Model, parse_model
 from treepurify.report.html import write_html

@@ -8,8 +8,8 @@ import numpy.typing as npt
 
 from treepurify.arguments import check_flag, check_whole
 from treepurify.budget import DEFAULT_BUDGET, check_memory_budget
-from treepurify.engines.black_box import parsed_or_none
-from treepurify.engines.compiling import announce_compilation
+from treepurify.engines.common.black_box import parsed_or_none
+from treepurify.engines.common.compiling import announce_compilation
 from treepurify.engines.h_statistics_called import called_effects
 from treepurify.engines.h_statistics_effects import HEffects
 from treepurify.engines.h_statistics_independent import independent_shares

@@ -9,10 +9,10 @@ import numpy.typing as npt
 
 from treepurify.budget import check_budget
 from treepurify.columns import Columns
-from treepurify.engines.black_box import BlackBox, black_box, splice
-from treepurify.engines.counted_rows import counted_rows, sample_rows
+from treepurify.engines.common.black_box import BlackBox, black_box, splice
+from treepurify.engines.common.counted_rows import counted_rows, sample_rows
 from treepurify.engines.h_statistics_effects import HEffects, Moments, moments_of_terms
-from treepurify.engines.partial_dependence_support import outside_support
+from treepurify.engines.partial_dependence.support import outside_support
 from treepurify.grids.grid import Subset
 from treepurify.progress import ProgressReport
 

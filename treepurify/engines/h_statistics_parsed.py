@@ -14,13 +14,13 @@ from treepurify.components import evaluate_each
 from treepurify.decomposition import Decomposition
 from treepurify.effects.accumulate import LeafBoxes, ensemble_cuts, leaf_boxes
 from treepurify.effects.conditional import entry_probabilities, occurring_subsets
-from treepurify.effects.pattern_component import PatternComponent
-from treepurify.effects.pattern_shares import pattern_shares, term_table
-from treepurify.engines.counted_rows import counted_rows, row_shares
+from treepurify.engines.common.counted_rows import counted_rows, row_shares
+from treepurify.engines.common.model_check import check_against_library
 from treepurify.engines.h_statistics_effects import HEffects, Moments, moments_of_terms
-from treepurify.engines.model_check import check_against_library
-from treepurify.engines.partial_dependence_tables import tables_anova
-from treepurify.engines.partial_dependence_trees import (
+from treepurify.engines.partial_dependence.pattern_component import PatternComponent
+from treepurify.engines.partial_dependence.pattern_shares import pattern_shares, term_table
+from treepurify.engines.partial_dependence.table_models import tables_anova
+from treepurify.engines.partial_dependence.trees import (
     Background,
     describe_background,
     read_background,

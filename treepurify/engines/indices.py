@@ -11,11 +11,7 @@ from treepurify.arguments import check_whole, read_output
 from treepurify.budget import DEFAULT_BUDGET, check_budget, check_memory_budget
 from treepurify.columns import Columns
 from treepurify.effects.accumulate import ensemble_cuts, leaf_boxes
-from treepurify.engines.indices_cells import cell_bytes, cell_steps, moments_of_cells
-from treepurify.engines.indices_leaves import IndependentLeaves, OutputLeaves, SecondMoments
-from treepurify.engines.indices_pairs import moments_of_pairs, pair_work
-from treepurify.engines.indices_sampled import moments_of_rows
-from treepurify.engines.inputs import (
+from treepurify.engines.common.inputs import (
     Interactions,
     RowWeights,
     named_model,
@@ -23,6 +19,10 @@ from treepurify.engines.inputs import (
     read_rows,
     row_weights,
 )
+from treepurify.engines.indices_cells import cell_bytes, cell_steps, moments_of_cells
+from treepurify.engines.indices_leaves import IndependentLeaves, OutputLeaves, SecondMoments
+from treepurify.engines.indices_pairs import moments_of_pairs, pair_work
+from treepurify.engines.indices_sampled import moments_of_rows
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset, make_grid
 from treepurify.models.catboost import label_categories

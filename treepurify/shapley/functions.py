@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify.arguments import check_table, read_matrix, read_numbers
-from treepurify.called import called_function
 from treepurify.columns import Columns, read_columns, table_names
+from treepurify.engines.common.called import called_function
 from treepurify.errors import InvalidInputError, UnsupportedModelError
 from treepurify.features import FeatureSpec
 from treepurify.models.catboost import label_categories

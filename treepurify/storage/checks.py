@@ -9,9 +9,9 @@ import numpy.typing as npt
 
 from treepurify.components import TensorComponent
 from treepurify.effects.accumulate import LeafBoxes
-from treepurify.effects.box_component import BoxComponent
-from treepurify.effects.pattern_component import PatternComponent
-from treepurify.effects.pattern_shares import PatternShares
+from treepurify.engines.partial_dependence.pattern_component import PatternComponent
+from treepurify.engines.partial_dependence.pattern_shares import PatternShares
+from treepurify.engines.tree.box_component import BoxComponent
 from treepurify.errors import SavedFileError
 from treepurify.grids.grid import Grid
 

@@ -5,10 +5,10 @@ from functools import cache
 from treepurify.columns import Columns
 from treepurify.components import ModelInputs, RemainderComponent, TensorComponent
 from treepurify.effects.accumulate import LeafBoxes
-from treepurify.effects.accumulated import AccumulatedComponent, AccumulationAxis
-from treepurify.effects.box_component import BoxComponent
-from treepurify.effects.pattern_component import PatternComponent
-from treepurify.effects.pattern_shares import PatternShares
+from treepurify.engines.ale.components import AccumulatedComponent, AccumulationAxis
+from treepurify.engines.partial_dependence.pattern_component import PatternComponent
+from treepurify.engines.partial_dependence.pattern_shares import PatternShares
+from treepurify.engines.tree.box_component import BoxComponent
 from treepurify.features import FeatureSpec
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import EncodedRows, Grid

@@ -14,7 +14,6 @@ from treepurify.arguments import check_choice, check_whole, read_row_weights
 from treepurify.budget import check_budget, check_memory_budget
 from treepurify.components import Component, ModelInputs, TensorComponent
 from treepurify.decomposition import Decomposition
-from treepurify.engines.assemble import check_order, check_order_fits
 from treepurify.engines.categorical.candidates import (
     Ranking,
     candidate_subsets,
@@ -37,6 +36,7 @@ from treepurify.engines.categorical.routes import (
     solve_independent,
 )
 from treepurify.engines.categorical.solution import Fit
+from treepurify.engines.common.assemble import check_order, check_order_fits
 from treepurify.errors import ConvergenceWarning, InvalidInputError, SupportWarning
 from treepurify.grids.grid import EncodedRows, Subset
 from treepurify.progress import progress_report

@@ -20,7 +20,7 @@ from treepurify.engines.categorical.functions import SubsetFunctions, selected_f
 from treepurify.engines.categorical.indicators import SparseRows
 from treepurify.engines.categorical.observations import Observations
 from treepurify.engines.categorical.solution import Fit
-from treepurify.engines.least_angle import FullFit, TooFewRowsError, full_fit, lars_path
+from treepurify.engines.common.least_angle import FullFit, TooFewRowsError, full_fit, lars_path
 from treepurify.grids.grid import Subset
 from treepurify.progress import ProgressReport
 

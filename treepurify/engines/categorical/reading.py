@@ -9,13 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify.arguments import check_table, check_whole, read_numbers
-from treepurify.called import called_function
 from treepurify.columns import Columns, read_columns
 from treepurify.effects.accumulate import ensemble_cuts
-from treepurify.engines.black_box import ParsedFunction
 from treepurify.engines.categorical.levels import TableForm, read_levels
 from treepurify.engines.categorical.residual import Function
-from treepurify.engines.inputs import named_model
+from treepurify.engines.common.black_box import ParsedFunction
+from treepurify.engines.common.called import called_function
+from treepurify.engines.common.inputs import named_model
 from treepurify.errors import InvalidInputError, UnsupportedModelError
 from treepurify.grids.grid import Grid, make_grid
 from treepurify.links import Link

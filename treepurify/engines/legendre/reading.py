@@ -10,8 +10,8 @@ import numpy.typing as npt
 from treepurify.arguments import read_numbers
 from treepurify.columns import Columns
 from treepurify.components import ModelInputs
-from treepurify.engines.black_box import ParsedFunction, RowFunction, black_box, row_function
-from treepurify.engines.inputs import row_weights
+from treepurify.engines.common.black_box import ParsedFunction, RowFunction, black_box, row_function
+from treepurify.engines.common.inputs import row_weights
 from treepurify.errors import InvalidInputError
 from treepurify.links import Link
 from treepurify.weights import Empirical

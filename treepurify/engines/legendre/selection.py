@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify.arguments import check_choice, check_whole
-from treepurify.engines.least_angle import (
+from treepurify.engines.common.least_angle import (
     Criterion,
     PathMethod,
     TooFewRowsError,

@@ -1,0 +1,85 @@
+"""The closed form for categories keeps to its memory budget, whatever the rows are."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+
+import treepurify as tp
+from tests.engines.categorical.test_anova import quiet
+from treepurify.engines.categorical import cells
+
+MIB = 1 << 20
+
+
+def peak_of(work):
+    """Return the most bytes that `work` held at a time, once its kernels are compiled."""
+    found = []
+    for _ in range(2):
+        tracemalloc.start()
+        try:
+            work()
+        except tp.MemoryBudgetError:
+            pass
+        finally:
+            found.append(tracemalloc.get_traced_memory()[1])
+            tracemalloc.stop()
+    return found[-1]
+
+
+def test_no_table_is_made_of_candidates_beyond_the_rank(monkeypatch):
+    """Six columns of 32 bins have a table of 32**6 cells, but 200 rows need no pair but one."""
+    numbered = []
+    add = cells.NumberedCells.add
+
+    def count(self, observations, subset):
+        numbered.append(subset)
+        return add(self, observations, subset)
+
+    monkeypatch.setattr(cells.NumberedCells, "add", count)
+    rows = np.random.default_rng(0).normal(size=(200, 6))
+    d = tp.categorical_anova(rows[:, 0] * rows[:, 1], rows, order=2, progress=False)
+    assert max(map(len, d.components)) == 2
+    assert len(numbered) < 15
+    assert d.diagnostics["selection"]["exhausted"] is False
+
+
+def columns_of_one():
+    """Columns that are copies of one, so that no candidate adds anything to the first."""
+    return np.repeat(np.random.default_rng(1).integers(0, 60, size=(300, 1)), 5, axis=1)
+
+
+def nearly_columns_of_one():
+    return columns_of_one() + np.random.default_rng(2).integers(0, 3, size=(300, 5))
+
+
+def all_combinations():
+    return np.array(np.meshgrid(*[[0, 1]] * 13)).reshape(13, -1).T
+
+
+def many_cells():
+    return np.random.default_rng(3).integers(0, 50, size=(2000, 5))
+
+
+def normal_columns():
+    return np.random.default_rng(4).normal(size=(200, 6))
+
+
+@pytest.mark.parametrize("selection", ["auto", "greedy", "least-norm", "lars"])
+@pytest.mark.parametrize(
+    "make", [columns_of_one, nearly_columns_of_one, all_combinations, many_cells, normal_columns]
+)
+def test_every_selection_keeps_to_the_budget(make, selection):
+    rows = make()
+    values = np.sin(rows.astype(float).sum(axis=1) ** 2)
+    budget = 8 * MIB
+    peak = peak_of(lambda: quiet(values, rows, selection=selection, memory_budget=budget))
+    assert peak < 1.6 * budget + 4 * rows.nbytes
+
+
+def test_conditional_means_are_counted_before_they_are_made():
+    rows = all_combinations()
+    values = np.arange(len(rows)) % 7.0
+    with pytest.raises(tp.MemoryBudgetError, match=r"conditional means in .* smaller order"):
+        quiet(values, rows, memory_budget=MIB)
+    assert len(quiet(values, rows, order=1, memory_budget=MIB).components) == 13

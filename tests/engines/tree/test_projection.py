@@ -1,0 +1,205 @@
+"""The projection of trees: solved to where effects stand still, the same whatever the order."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import treepurify as tp
+from examples.data import read_table
+from tests.cases import data_path
+from tests.engines.tree.test_purify import scene
+from tests.reference.projection import purified_projection
+from treepurify.engines.tree import iterative_solve, projected_trees
+from treepurify.engines.tree.direct_solve import solve_directly
+from treepurify.engines.tree.iterative_solve import solve_by_steps
+
+RANDOM = {
+    "numbers": {"n_features": 5, "depth": 6},
+    "categories and missing values": {
+        "n_features": 5,
+        "depth": 6,
+        "n_categorical": 2,
+        "missing": True,
+    },
+    "vector leaves": {"n_features": 4, "depth": 5, "n_outputs": 3, "vector_leaves": True},
+    "an output for each tree": {"n_features": 4, "depth": 5, "n_outputs": 2},
+}
+
+
+def purify(ensemble, X, **options):
+    return tp.purify(ensemble, X, progress=False, method="projection", **options)
+
+
+def largest_difference(d, X, ensemble, **options):
+    """The largest rms difference of a component from the dense truth, in model deviations."""
+    expected, mass = purified_projection(ensemble, X, **options)
+    spread = float(ensemble.margin(X).std(axis=0).max())
+    assert set(d.components) == set(expected.effects)
+    found = [float(np.abs(d.intercept - expected.intercept).max())]
+    for subset, effect in expected.effects.items():
+        square = mass[subset][..., None] * (d.components[subset].values - effect) ** 2
+        found.append(float(np.sqrt(square.sum(axis=tuple(range(len(subset)))).max())))
+    return max(found) / spread
+
+
+@pytest.mark.parametrize("name", RANDOM)
+@pytest.mark.parametrize("order", [1, 2, 3])
+def test_components_are_those_of_dense_least_squares(name, order):
+    ensemble, X = scene(3, n_trees=12, **RANDOM[name])
+    d = purify(ensemble, X, order=order)
+    assert d.diagnostics["projection"]["solved_directly"] == 12
+    assert largest_difference(d, X, ensemble, order=order) <= 1e-9
+
+
+def test_few_rows_and_copies_of_features_leave_directions_that_least_norm_decides():
+    ensemble, X = scene(5, n_trees=12, n_features=5, depth=6)
+    X = X[:40].copy()
+    X[:, 1] = X[:, 0]
+    X[:, 3] = -X[:, 2]
+    d = purify(ensemble, X)
+    assert d.diagnostics["projection"]["undetermined"] > 0
+    assert largest_difference(d, X, ensemble) <= 1e-9
+
+
+def deep_booster(n_rows=600, seed=0):
+    xgboost = pytest.importorskip("xgboost")
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n_rows, 5)) + rng.normal(size=(n_rows, 1))
+    y = X[:, 0] * X[:, 1] * X[:, 2] + X[:, 3] ** 2 + rng.normal(size=n_rows)
+    return xgboost.XGBRegressor(n_estimators=30).fit(X, y), X
+
+
+def test_a_default_booster_is_solved_to_rounding():
+    model, X = deep_booster()
+    ensemble = tp.parse_model(model)
+    d = purify(model, X)
+    assert largest_difference(d, X, ensemble) <= 1e-9
+    assert max(d.diagnostics["projection"]["error"]) <= 1e-6
+
+
+@pytest.mark.parametrize("weights", ["empirical", "laplace"])
+def test_steps_and_factorisations_have_the_same_limit(weights, monkeypatch):
+    ensemble, X = scene(5, n_trees=10, n_features=5, depth=6, n_categorical=1, missing=True)
+    options = {"order": 2, "weights": weights}
+    factored = purify(ensemble, X[:150], **options)
+    monkeypatch.setattr(projected_trees, "_is_direct", lambda *_: False)
+    stepped = tp.purify(
+        ensemble, X[:150], progress=False, method=tp.TreeProjection(1e-12), **options
+    )
+    assert stepped.diagnostics["projection"]["solved_directly"] == 0
+    for subset, component in factored.components.items():
+        other = stepped.components[subset].values
+        np.testing.assert_allclose(other, component.values, atol=1e-8)
+
+
+def test_the_estimated_error_covers_the_true_one(monkeypatch):
+    problems = []
+
+    def keep(problem, _budget):
+        problems.append(problem)
+        return True
+
+    monkeypatch.setattr(projected_trees, "_is_direct", keep)
+    model, X = deep_booster(300)
+    purify(model, X)
+    for problem in problems[:10]:
+        best = solve_directly(problem)
+        for tolerance in (1e-2, 1e-5):
+            loose = solve_by_steps(problem, tolerance)
+            square = 0.0
+            for subset in problem.terms.family:
+                difference = (loose.tables[subset] - best.tables[subset])[..., 0] ** 2
+                for margin in reversed(problem.own_margins(subset)):
+                    difference = difference @ margin
+                square += float(difference)
+            assert np.sqrt(square) <= loose.error
+
+
+def test_the_certificate_says_that_components_were_fitted(tmp_path):
+    model, X = deep_booster()
+    d = purify(model, X)
+    held = d.certificate
+    assert not held.is_exact
+    assert held.is_accurate
+    assert held.fitted_share == pytest.approx(d.r_squared(X))
+    assert 0 < held.fit_error <= 1e-9
+    share = f"{100 * held.fitted_share[0]:.2f} %"
+    assert f"fitted: they explain {share} of the variance" in str(held)
+    assert f"explain {share} of the model's variance" in repr(d)
+    d.save(tmp_path / "d.tpz")
+    assert tp.load(tmp_path / "d.tpz").certificate == held
+
+
+def test_unfinished_steps_are_told(monkeypatch):
+    monkeypatch.setattr(projected_trees, "_is_direct", lambda *_: False)
+    monkeypatch.setattr(iterative_solve, "_MOST_STEPS", 5)
+    model, X = deep_booster()
+    held = purify(model, X).certificate
+    assert not held.converged
+    assert not held.is_accurate
+    assert held.fit_error > 1e-6
+    assert "did not reach its tolerance" in str(held)
+
+
+def test_neither_the_order_of_rows_nor_of_features_matters():
+    ensemble, X = scene(6, n_trees=15, n_features=5, depth=6)
+    X = X[:60]
+    first = purify(ensemble, X)
+    rows = np.random.default_rng(0).permutation(len(X))
+    turned = purify(ensemble, X[rows])
+    for subset, component in first.components.items():
+        np.testing.assert_allclose(turned.components[subset].values, component.values, atol=1e-9)
+    columns = np.array([3, 0, 4, 2, 1])  # the new column k is the old one columns[k]
+    place = np.argsort(columns)
+    moved = replace(
+        ensemble,
+        feature=np.where(ensemble.feature < 0, -1, place[ensemble.feature]).astype(np.int32),
+        features=tuple(ensemble.features[j] for j in columns),
+    )
+    again = purify(moved, X[:, columns])
+    for subset, component in first.components.items():
+        same = tuple(sorted(int(place[j]) for j in subset))
+        np.testing.assert_allclose(
+            again.components[same].evaluate(X[:, columns]), component.evaluate(X), atol=1e-9
+        )
+
+
+def test_repeated_rows_are_rows_of_greater_weight():
+    model, X = deep_booster(200)
+    times = np.random.default_rng(0).integers(1, 5, size=len(X))
+    repeated = purify(model, np.repeat(X, times, axis=0))
+    weighted = purify(model, X, sample_weight=times)
+    for subset, component in repeated.components.items():
+        np.testing.assert_allclose(weighted.components[subset].values, component.values, atol=1e-8)
+
+
+def test_thousands_of_small_tables_are_left_for_the_projection():
+    """Few levels, many features: every table has fewer cells than rows, and there are many."""
+    xgboost = pytest.importorskip("xgboost")
+    rng = np.random.default_rng(0)
+    X = (rng.random((2000, 20)) < rng.uniform(0.1, 0.9, size=20)).astype(float)
+    y = X[:, 0] * X[:, 1] + X[:, 2] * X[:, 3] * X[:, 4] + 0.3 * rng.normal(size=2000)
+    model = xgboost.XGBRegressor(n_estimators=50).fit(X, y)
+    assert tp.purify(model, X, progress=False).diagnostics["method"] == "projection"
+    few = xgboost.XGBRegressor(n_estimators=50, max_depth=3).fit(X[:, :4], y)
+    assert tp.purify(few, X[:, :4], progress=False).diagnostics["method"] == "exact"
+
+
+@pytest.mark.parametrize("name", ["pima_diabetes", "boston_housing"])
+def test_the_default_on_real_data_is_the_tightly_solved_answer(name):
+    xgboost = pytest.importorskip("xgboost")
+    data_path(name)
+    table = read_table(name).select_dtypes("number")
+    X, y = table.iloc[:, :-1], table.iloc[:, -1]
+    kind = xgboost.XGBClassifier if y.nunique() == 2 else xgboost.XGBRegressor
+    model = kind(n_estimators=20).fit(X, y)
+    assert largest_difference(purify(model, X), X, tp.parse_model(model)) <= 1e-6
+
+
+def test_a_feature_of_which_rows_show_one_cell_has_no_effect():
+    ensemble, X = scene(6, n_trees=8, n_features=4, depth=5)
+    X = X[:50].copy()
+    X[:, 2] = 0.5
+    d = purify(ensemble, X)
+    assert largest_difference(d, X, ensemble) <= 1e-9

@@ -1,0 +1,1 @@
+"""Accumulated local effects of the first and second order."""

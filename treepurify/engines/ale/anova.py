@@ -1,0 +1,220 @@
+"""Accumulated local effects of the first and second order."""
+
+from collections.abc import Sequence
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify.arguments import check_whole
+from treepurify.budget import DEFAULT_BUDGET
+from treepurify.columns import Columns
+from treepurify.components import Component, TensorComponent
+from treepurify.decomposition import Decomposition
+from treepurify.engines.ale.axes import accumulation_axis
+from treepurify.engines.ale.components import AccumulatedComponent, AccumulationAxis, interpolate
+from treepurify.engines.ale.local_effects import Accumulated, main_effect, pair_effect
+from treepurify.engines.ale.trees import tree_main_effect
+from treepurify.engines.common.black_box import (
+    FunctionRemainder,
+    ParsedFunction,
+    RowFunction,
+    row_function,
+)
+from treepurify.engines.common.counted_rows import counted_rows, row_shares
+from treepurify.engines.common.inputs import Interactions, named_subsets
+from treepurify.engines.common.options import check_interactions
+from treepurify.grids.drawing import mass_between
+from treepurify.grids.grid import Subset
+from treepurify.links import Link
+from treepurify.models.ensemble import TreeEnsemble
+from treepurify.progress import progress_report
+
+__all__ = ["ale_anova"]
+
+Array = npt.NDArray[np.float64]
+
+
+def ale_anova(
+    model: Any,
+    X: Any,
+    *,
+    order: int = 2,
+    bins: int = 20,
+    sample_weight: npt.ArrayLike | None = None,
+    interactions: Interactions | None = None,
+    feature_names: Sequence[str] | None = None,
+    memory_budget: int = DEFAULT_BUDGET,
+    progress: bool = True,
+) -> Decomposition:
+    r"""Decompose a model by accumulated local effects (Apley and Zhu 2020).
+
+    The main effect of a feature accumulates, from quantile to quantile, the mean difference
+    of the model across the bin over the rows that lie in it. Unlike partial dependence it
+    only asks the model near the data; unlike the functional ANOVA its effects answer what
+    happens when one feature moves while the others stay, given their values there. Effects of
+    pairs accumulate second differences and are free of the main effects.
+
+    Parameters
+    ----------
+    model : object, str, Path or callable
+        A model that `parse_model` knows (on its margin scale), an object with ``predict``, or
+        a function X -> (n_rows,) or (n_rows, n_outputs).
+    X : array_like or table of shape (n_rows, n_features)
+        The rows.
+    order : {1, 2}
+        Whether pairs are included.
+    bins : int
+        Number of quantile bins of a numeric feature, of equal weight; fewer where values
+        repeat.
+    sample_weight : array_like of shape (n_rows,), optional
+        Weight of each row. Rows of weight zero change nothing.
+    interactions : sequence of tuple of (str or int), optional
+        The pairs that are computed; all by default.
+    feature_names : sequence of str, optional
+        Names of the features.
+    memory_budget : int
+        Bytes that tables may take; more is refused before it is allocated.
+    progress : bool
+        Whether to report progress on standard error after the first second.
+
+    Returns
+    -------
+    Decomposition
+        Components are linear between quantiles, with ``standard_error`` and ``band()`` for
+        main effects (each row is one observation there, whatever its weight). A main effect
+        of a tree ensemble is a table on the model's own cuts: it
+        has the model's jumps where they are, and the same differences between quantiles.
+        Categories are ordered by similarity of their rows. What the components do not
+        explain is the remainder.
+
+    Raises
+    ------
+    InvalidInputError
+        If the rows or an option cannot be used, or the function returns nonsense.
+    MemoryBudgetError
+        If the tables would not fit.
+
+    Examples
+    --------
+    Along ``x0 = x1`` a product moves like ``x0**2 / 2`` with one feature:
+
+    >>> import numpy as np
+    >>> x = np.linspace(0, 1, 101)
+    >>> d = ale_anova(lambda X: X[:, 0] * X[:, 1], np.stack([x, x], axis=1), bins=50)
+    >>> ends = d["x0"].evaluate(np.array([[0.0, 0.0], [1.0, 0.0]])).ravel()
+    >>> round(float(ends[1] - ends[0]), 2)
+    0.5
+    """
+    check_whole("order", order, 1, 2)
+    check_whole("bins", bins, 1)
+    check_interactions(interactions)
+    report = progress_report(progress)
+    f, columns = row_function(model, X, feature_names)
+    columns, weights = counted_rows(columns, sample_weight)
+    shares = row_shares(columns.n_rows, weights)
+    found = [
+        accumulation_axis(columns, weights, j, bins, memory_budget) for j in range(len(f.features))
+    ]
+    axes = {axis.feature: axis for axis in found if axis is not None}
+    pairs = _pairs(f, axes, order, interactions)
+    components: dict[Subset, Component] = {}
+    empty: dict[str, int] = {}
+    for done, axis in enumerate(axes.values()):
+        report("local effects of features", done, len(axes))
+        subset = (axis.feature,)
+        is_tree = isinstance(f, ParsedFunction) and isinstance(f.model, TreeEnsemble)
+        if is_tree and not axis.is_categorical:
+            components[subset] = tree_main_effect(f, columns, shares, axis)
+            continue
+        effect = main_effect(f, columns, shares, axis)
+        components[subset] = _component(f, (axis,), effect, columns, shares)
+    for done, (j, k) in enumerate(pairs):
+        report("local effects of pairs", done, len(pairs))
+        own = (axes[j], axes[k])
+        effect = pair_effect(f, columns, shares, own, memory_budget)
+        components[j, k] = _component(f, own, effect, columns, shares)
+        if effect.empty:
+            empty[f"{f.features[j].name} & {f.features[k].name}"] = effect.empty
+    return _assemble(f, columns, shares, components, bins, empty)
+
+
+def _pairs(
+    f: RowFunction,
+    axes: dict[int, AccumulationAxis],
+    order: int,
+    interactions: Interactions | None,
+) -> list[Subset]:
+    wanted = named_subsets(f.features, interactions, order)
+    if wanted is None:
+        return list(combinations(sorted(axes), 2)) if order > 1 else []
+    return sorted(pair for pair in wanted if axes.keys() >= set(pair))
+
+
+def _component(
+    f: RowFunction,
+    axes: tuple[AccumulationAxis, ...],
+    effect: Accumulated,
+    columns: Columns,
+    shares: Array,
+) -> AccumulatedComponent:
+    mass = mass_between(
+        columns, [axis.feature for axis in axes], [axis.positions for axis in axes], shares
+    )
+    values = interpolate(effect.values, axes, columns)
+    return AccumulatedComponent(
+        axes,
+        effect.values,
+        effect.standard_error,
+        f.features,
+        f.inputs.match_names,
+        shares @ (values - shares @ values) ** 2,
+        shares @ np.abs(values),
+        mass,
+    )
+
+
+def _assemble(
+    f: RowFunction,
+    columns: Columns,
+    shares: Array,
+    components: dict[Subset, Component],
+    bins: int,
+    empty: dict[str, int],
+) -> Decomposition:
+    margin = f(columns)
+    intercept = shares @ margin
+    rest = margin - intercept
+    covariances = {}
+    for subset, component in components.items():
+        values = component.evaluate(columns)
+        covariances[subset] = shares @ (values * (margin - intercept))
+        rest = rest - values
+    covariances[()] = shares @ (rest * (margin - intercept))
+    ordered = tuple(components[s] for s in sorted(components, key=lambda s: (len(s), s)))
+    variance = shares @ (rest - shares @ rest) ** 2
+    missing = {
+        spec.name: int(np.isnan(values).sum())
+        for spec, values in zip(f.features, columns.values, strict=True)
+        if np.isnan(values).any()
+    }
+    exact = [c.features for c in ordered if isinstance(c, TensorComponent)]
+    return Decomposition(
+        intercept=intercept,
+        components=components,
+        output_names=f.output_names,
+        measure=f"accumulated local effects ({columns.n_rows} rows, up to {bins} quantile bins)",
+        engine="ALE",
+        inputs=f.inputs,
+        link=f.model.link if isinstance(f, ParsedFunction) else Link(),
+        remainder=FunctionRemainder(f, intercept, ordered, variance),
+        diagnostics={
+            "rows": columns.n_rows,
+            "bins": bins,
+            "cells_without_rows": empty,
+            "missing_values_without_effect": missing,
+            "tables_on_the_model's_cuts": [f.features[j].name for (j,) in exact],
+        },
+        stored_covariances=covariances,
+    )

@@ -1,0 +1,195 @@
+"""Nodes of accumulated local effects: quantiles, and categories ordered by similarity."""
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify.budget import DEFAULT_BUDGET, check_budget
+from treepurify.columns import Columns
+from treepurify.engines.ale.components import AccumulationAxis
+from treepurify.engines.common.counted_rows import row_quantiles, row_shares
+from treepurify.engines.common.inputs import RowWeights
+
+__all__ = ["accumulation_axis", "intervals_of_rows", "node_weights", "similarity_order"]
+
+Array = npt.NDArray[np.float64]
+Places = npt.NDArray[np.intp]
+
+_QUANTILES = 100
+# Distances, their squares centred from both sides, and what finding eigenvectors takes.
+_TABLES_OF_CATEGORIES = 8
+# Shares, places and values of quantiles, and what rounding and sorting them takes.
+_TABLES_OF_QUANTILES = 8
+
+
+def accumulation_axis(
+    columns: Columns,
+    weights: RowWeights,
+    feature: int,
+    bins: int,
+    memory_budget: int = DEFAULT_BUDGET,
+) -> AccumulationAxis | None:
+    """Return the nodes of one feature; None where it has fewer than two values.
+
+    Numeric features: quantiles that are values of the data, so that a bin holds about the
+    same weight of rows. Categorical features: the codes that occur, ordered by similarity.
+    Weights are positive, and None where they are equal; whole numbers count like repeated rows.
+    """
+    values = columns.values[feature]
+    present = np.isfinite(values)
+    if columns.features[feature].is_categorical:
+        present &= values < columns.features[feature].n_codes
+        codes = np.unique(values[present]).astype(np.intp)
+        if len(codes) < 2:
+            return None
+        ordered = similarity_order(columns, weights, feature, codes, memory_budget)
+        return AccumulationAxis(feature, ordered.astype(np.float64), is_categorical=True)
+    if not present.any():
+        return None
+    own = None if weights is None else weights[present]
+    check_budget(
+        8 * _TABLES_OF_QUANTILES * (bins + 1),
+        memory_budget,
+        f"{bins} quantiles of {columns.features[feature].name!r}",
+        "Pass fewer bins.",
+    )
+    levels = np.linspace(0, 1, bins + 1)
+    found = np.unique(row_quantiles(values[present], own, levels, between=False))
+    if len(found) < 2:
+        return None
+    return AccumulationAxis(feature, found.astype(np.float64), is_categorical=False)
+
+
+def similarity_order(
+    columns: Columns,
+    weights: RowWeights,
+    feature: int,
+    codes: npt.NDArray[np.intp],
+    memory_budget: int = DEFAULT_BUDGET,
+) -> npt.NDArray[np.intp]:
+    """Order categories so that neighbours have similar values of the other features.
+
+    The distance of two categories sums, over the other features, the largest difference of
+    their distribution functions, or half the sum of differences of category shares. The first
+    coordinate of classical multidimensional scaling orders them (Apley and Zhu 2020, appendix
+    E); the lowest code comes in the first half.
+    """
+    if len(codes) < 3:
+        return codes
+    check_budget(
+        8 * _TABLES_OF_CATEGORIES * len(codes) ** 2,
+        memory_budget,
+        f"ordering the {len(codes)} categories of {columns.features[feature].name!r}",
+        "Join rare categories before training.",
+    )
+    own = columns.values[feature]
+    rank = np.minimum(np.searchsorted(codes, own), len(codes) - 1)
+    # Rows of other codes belong to no category.
+    present = np.flatnonzero(codes[rank] == own)
+    rank, weight = rank[present], row_shares(columns.n_rows, weights)[present]
+    weight = weight / np.bincount(rank, weights=weight, minlength=len(codes))[rank]
+    distance = np.zeros((len(codes), len(codes)))
+    for j, values in enumerate(columns.values):
+        if j == feature:
+            continue
+        if columns.features[j].is_categorical:
+            distance += _share_distance(rank, weight, values[present], len(codes))
+        else:
+            points = _quantiles(values, weights)
+            distance += _distribution_distance(rank, weight, values[present], points, len(codes))
+    centring = np.eye(len(codes)) - 1.0 / len(codes)
+    _, vectors = np.linalg.eigh(-0.5 * centring @ distance**2 @ centring)
+    # Rounded: categories that are alike keep the order of their codes on every machine.
+    order = np.argsort(np.round(vectors[:, -1], 10), kind="stable")
+    if int(np.flatnonzero(order == 0)[0]) > (len(codes) - 1) / 2:
+        order = order[::-1]
+    return codes[order]
+
+
+def _quantiles(values: npt.NDArray[np.floating], weights: RowWeights) -> Array:
+    finite = np.isfinite(values)
+    if not finite.any():
+        return np.zeros(0)
+    own = None if weights is None else weights[finite]
+    levels = np.arange(_QUANTILES) / _QUANTILES
+    return np.unique(row_quantiles(values[finite], own, levels, between=True)).astype(np.float64)
+
+
+def _distribution_distance(
+    rank: Places, weight: Array, values: npt.NDArray[np.floating], points: Array, n_codes: int
+) -> Array:
+    """Return the largest differences of the distribution functions of all pairs of categories."""
+    from scipy.spatial.distance import cdist
+
+    if not len(points):
+        return np.zeros((n_codes, n_codes))
+    # Missing values come after all points: no distribution function counts them.
+    place = np.searchsorted(points, values)
+    width = len(points) + 1
+    counts = np.bincount(rank * width + place, weights=weight, minlength=n_codes * width)
+    profile = counts.reshape(n_codes, width)[:, :-1].cumsum(axis=1)
+    return np.asarray(cdist(profile, profile, "chebyshev"))
+
+
+def _share_distance(
+    rank: Places, weight: Array, values: npt.NDArray[np.floating], n_codes: int
+) -> Array:
+    """Return half the sums of the differences of the shares of another feature's categories."""
+    from scipy.spatial.distance import cdist
+
+    known = np.isfinite(values)
+    rank, weight = rank[known], weight[known]
+    other, place = np.unique(values[known], return_inverse=True)
+    order = np.argsort(place, kind="stable")
+    rank, weight, place = rank[order], weight[order], place[order]
+    distance = np.zeros((n_codes, n_codes))
+    # A few categories of the other feature at a time, so that no table of both is needed.
+    width = max(n_codes, _QUANTILES)
+    for start in range(0, len(other), width):
+        own = slice(*np.searchsorted(place, [start, start + width]))
+        at = rank[own] * width + place[own] - start
+        counts = np.bincount(at, weights=weight[own], minlength=n_codes * width)
+        shares = counts.reshape(n_codes, width)
+        distance += cdist(shares, shares, "cityblock")
+    return distance / 2
+
+
+def intervals_of_rows(
+    axis: AccumulationAxis, columns: Columns, rows: npt.NDArray[np.intp]
+) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    """Return rows and the interval whose local difference each of them takes part in.
+
+    A numeric value lies in one interval; a category takes part in the steps to both of its
+    neighbours. Rows without a place take part in none.
+    """
+    values = columns.values[axis.feature][rows]
+    if not axis.is_categorical:
+        known = np.isfinite(values)
+        found = np.searchsorted(axis.nodes, values[known], side="left") - 1
+        return rows[known], np.clip(found, 0, axis.n_intervals - 1)
+    rank = axis.place(values)
+    above = np.isfinite(rank) & (rank < axis.n_intervals)
+    below = np.isfinite(rank) & (rank > 0)
+    own = np.concatenate([rows[above], rows[below]])
+    interval = np.concatenate([rank[above], rank[below] - 1]).astype(np.intp)
+    order = np.argsort(own, kind="stable")
+    return own[order], interval[order]
+
+
+def node_weights(
+    axis: AccumulationAxis, columns: Columns, rows: npt.NDArray[np.intp]
+) -> list[tuple[npt.NDArray[np.intp], Array]]:
+    """Return the nodes that stand for the rows, as pairs of node and share of the row.
+
+    A numeric value counts half at each end of its bin, a category at its own node. Rows
+    without a place count nowhere.
+    """
+    values = columns.values[axis.feature][rows]
+    if axis.is_categorical:
+        rank = axis.place(values)
+        known = np.isfinite(rank)
+        return [(np.where(known, rank, 0).astype(np.intp), known.astype(np.float64))]
+    known = np.isfinite(values)
+    found = np.searchsorted(axis.nodes, np.where(known, values, axis.nodes[0]), side="left") - 1
+    first = np.clip(found, 0, axis.n_intervals - 1)
+    half = 0.5 * known
+    return [(first, half), (first + 1, half)]

@@ -1,0 +1,1 @@
+"""What several engines share: reading their arguments, calling models, putting results together."""

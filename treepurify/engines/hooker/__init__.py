@@ -1,0 +1,1 @@
+"""Hooker's weighted functional ANOVA of any function."""

@@ -1,0 +1,331 @@
+"""Hooker's weighted functional ANOVA of a function: least squares on a grid, then purified."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from math import comb
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify.arguments import check_whole
+from treepurify.budget import DEFAULT_BUDGET, check_budget, check_memory_budget
+from treepurify.components import Component, TensorComponent, values_on_rows
+from treepurify.decomposition import Decomposition
+from treepurify.effects.tensor import EffectTensor, EffectTensors
+from treepurify.engines.common.assemble import Setting, assemble, check_order_fits
+from treepurify.engines.common.black_box import (
+    FunctionRemainder,
+    ParsedFunction,
+    RowFunction,
+    row_function,
+)
+from treepurify.engines.common.inputs import Interactions, named_subsets, row_weights
+from treepurify.engines.common.layout import check_memory
+from treepurify.engines.common.options import check_interactions
+from treepurify.engines.hooker.points import MeasurePoints, function_cuts, measure_points
+from treepurify.errors import InvalidInputError
+from treepurify.grids.grid import Grid, MissingCells, Subset, make_grid
+from treepurify.links import Link
+from treepurify.progress import progress_report
+from treepurify.purification.cascade import downward_closure, purify_effects
+from treepurify.weights import Empirical, Rows, Weighting, as_weighting
+
+__all__ = ["hooker_anova"]
+
+Array = npt.NDArray[np.float64]
+
+_MOST_ORDER = 3
+_TOLERANCE = 1e-12
+_STEPS = 5000
+# What a table takes beside its cells: arrays, axes and the report of its solve.
+_BYTES_A_TABLE = 2048
+# Values of a feature, its cells, and what drawing and finding them takes.
+_TABLES_OF_POINTS = 4
+
+
+def hooker_anova(
+    model: Any,
+    X: Any,
+    *,
+    weights: str | Weighting = "empirical",
+    order: int = 2,
+    bins: int = 16,
+    interactions: Interactions | None = None,
+    sample_weight: npt.ArrayLike | None = None,
+    feature_names: Sequence[str] | None = None,
+    n_points: int = 20_000,
+    seed: int = 0,
+    memory_budget: int = DEFAULT_BUDGET,
+    progress: bool = True,
+) -> Decomposition:
+    r"""Fit a model by effects of few features that are orthogonal under a chosen density.
+
+    The function is fitted, by least squares under the measure, by a sum of tables of up to
+    `order` features (Hooker 2007, section 3); the tables are then purified, so that every
+    component is orthogonal to all functions of fewer of its features. For a tree model whose
+    paths test at most `order` features the fit is exact and the result that of `purify`.
+
+    Parameters
+    ----------
+    model : object, str, Path or callable
+        A model that `parse_model` knows (on its margin scale), an object with ``predict``, or
+        a function X -> (n_rows,) or (n_rows, n_outputs).
+    X : array_like or table of shape (n_rows, n_features)
+        The rows.
+    weights : {"empirical", "laplace", "uniform", "independent"} or Weighting
+        The density.
+    order : {1, 2, 3}
+        Largest number of features of a component.
+    bins : int
+        Cells of a numeric feature of a function: quantiles of the rows. Models that are
+        parsed keep their own cuts.
+    interactions : sequence of tuple of (str or int), optional
+        The interactions that are fitted, of two to `order` features; all by default.
+    sample_weight : array_like of shape (n_rows,), optional
+        Weight of each row.
+    feature_names : sequence of str, optional
+        Names of the features.
+    n_points : int
+        Points at which a function is evaluated where the measure is not that of the rows.
+    seed : int
+        Seed of these points.
+    memory_budget : int
+        Bytes that tables may take.
+    progress : bool
+        Whether to report progress on standard error after the first second.
+
+    Returns
+    -------
+    Decomposition
+        The remainder is the function minus the components;
+        ``diagnostics["fit"]["r_squared"]`` says how much of the variance they explain. Cells
+        without a point are a convention of least norm.
+
+    Raises
+    ------
+    InvalidInputError
+        If the rows or an option cannot be used, or the function returns nonsense.
+    MemoryBudgetError
+        If the tables would not fit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.integers(0, 2, size=(400, 3)).astype(float)
+    >>> d = hooker_anova(lambda X: X[:, 0] + X[:, 1] * X[:, 2], X, weights="uniform")
+    >>> d["x1", "x2"].values[..., 0].round(6)
+    array([[ 0.25, -0.25], [-0.25,  0.25]])
+    """
+    check_whole("order", order, 1, _MOST_ORDER)
+    check_whole("bins", bins, 2)
+    check_whole("n_points", n_points, 2)
+    check_whole("seed", seed, 0)
+    check_interactions(interactions)
+    check_memory_budget(memory_budget)
+    report = progress_report(progress)
+    weighting = as_weighting(weights)
+    f, columns = row_function(
+        model, weighting.X if isinstance(weighting, Rows) else X, feature_names
+    )
+    check_order_fits(order, len(f.features))
+    own_weights = row_weights(columns, weighting, sample_weight)
+    special: MissingCells = "auto"
+    grid, rows = make_grid(
+        columns,
+        f.features,
+        function_cuts(f, columns, bins),
+        match_names=f.inputs.match_names,
+        missing_cells=special,
+    )
+    if rows is None:
+        raise InvalidInputError("X has no rows; pass the rows that stand for the distribution")
+    rows = replace(rows, weights=own_weights)
+    fitted = _fitted_subsets(f, grid, order, interactions, memory_budget)
+    subsets = downward_closure(fitted)
+    axes = {subset: grid.subset_axes(subset) for subset in subsets}
+    check_memory(axes.values(), f.n_outputs, memory_budget)
+    if not isinstance(weighting, Empirical | Rows):
+        _check_points(n_points, len(f.features), f.n_outputs, memory_budget)
+    points = measure_points(columns, grid, rows, weighting, n_points, seed)
+    _check_fit(len(fitted), len(points.shares), memory_budget)
+    report("evaluating the function", 0, 0)
+    values = f(points.columns)
+    report("fitting tables", 0, 0)
+    fit = _fit(points, values, grid, fitted)
+    mass = weighting.tables(grid, rows, subsets)
+    purified = purify_effects(fit.effects, mass, axes, method="exact", progress=report)
+    d = assemble(
+        purified,
+        Setting(
+            effects=fit.effects,
+            mass=mass,
+            axes=axes,
+            inputs=f.inputs,
+            output_names=f.output_names,
+            link=f.model.link if isinstance(f, ParsedFunction) else Link(),
+            measure=weighting.describe(),
+            is_product=weighting.is_product,
+            rows=None,
+            order=None,
+            has_raw=False,
+        ),
+        None,
+        {"rows": columns.n_rows},
+    )
+    return _finish(d, f, points, values, fit, seed)
+
+
+@dataclass(frozen=True, eq=False)
+class _Fit:
+    effects: EffectTensors
+    steps: int
+    gradient: float
+    converged: bool
+
+
+def _fitted_subsets(
+    f: RowFunction,
+    grid: Grid,
+    order: int,
+    interactions: Interactions | None,
+    memory_budget: int,
+) -> list[Subset]:
+    """Return the largest subsets that are fitted; smaller ones are functions of the same."""
+    useful = [j for j, axis in enumerate(grid.axes) if axis.n_cells > 1]
+    wanted = named_subsets(f.features, interactions, order)
+    if wanted is None:
+        size = min(order, len(useful))
+        # Before they are listed, which takes long where they are too many.
+        _check_fit(comb(len(useful), size), 0, memory_budget)
+        return list(combinations(useful, size)) if size else []
+    covered = {j for subset in wanted for j in subset}
+    inside = {part for s in wanted for size in range(2, len(s)) for part in combinations(s, size)}
+    return sorted({(j,) for j in useful if j not in covered} | (wanted - inside))
+
+
+def _check_points(n_points: int, n_features: int, n_outputs: int, memory_budget: int) -> None:
+    """Refuse points that would not fit, each with its values, its cells and its answers."""
+    check_budget(
+        8 * n_points * (_TABLES_OF_POINTS * n_features + 2 * n_outputs),
+        memory_budget,
+        f"{n_points} points",
+        "Pass a smaller n_points, or raise memory_budget.",
+    )
+
+
+def _check_fit(n_tables: int, n_points: int, memory_budget: int) -> None:
+    """Refuse a fit that would not fit: the tables themselves, and the cell of each point."""
+    check_budget(
+        (_BYTES_A_TABLE + 24 * n_points) * n_tables,
+        memory_budget,
+        f"fitting {n_tables} tables" + (f" to {n_points} points" if n_points else ""),
+        "Use a smaller order, fewer rows or points, name the interactions that you need, or "
+        "raise memory_budget.",
+    )
+
+
+def _fit(points: MeasurePoints, values: Array, grid: Grid, fitted: list[Subset]) -> _Fit:
+    """Fit tables by least squares: an indicator a cell with points, scaled by its mass.
+
+    The solution is the one of least norm in L2 of the masses, which does not depend on the
+    order of features or rows.
+    """
+    from scipy.sparse import csr_array
+    from scipy.sparse.linalg import lsmr
+
+    kept = np.flatnonzero(points.shares > 0)
+    root = np.sqrt(points.shares[kept])
+    column = np.empty((len(kept), max(len(fitted), 1)), dtype=np.int64)
+    cells, start = [], 0
+    for i, subset in enumerate(fitted):
+        flat = np.zeros(len(kept), dtype=np.int64)
+        for j in subset:
+            flat = flat * grid.axes[j].n_cells + points.encoded.codes[j, kept]
+        used, number = np.unique(flat, return_inverse=True)
+        column[:, i] = start + number
+        cells.append(used)
+        start += len(used)
+    column = column[:, : len(fitted)]
+    scale = np.sqrt(np.bincount(column.ravel(), np.repeat(root**2, len(fitted)), minlength=start))
+    entries = (root[:, None] / scale[column]).ravel() if start else np.zeros(0)
+    pointers = np.arange(len(kept) + 1) * len(fitted)
+    design: Any = csr_array((entries, column.ravel(), pointers), shape=(len(kept), start))
+    mean = points.shares @ values
+    solution = np.zeros((start, values.shape[1]))
+    steps, gradient, converged = 0, 0.0, True
+    for k in range(values.shape[1] if start else 0):
+        target = root * (values[kept, k] - mean[k])
+        found = lsmr(design, target, atol=_TOLERANCE, btol=_TOLERANCE, conlim=0, maxiter=_STEPS)
+        solution[:, k] = found[0] / scale
+        steps = max(steps, int(found[2]))
+        size = max(float(np.linalg.norm(target)), 1e-300)
+        gradient = max(gradient, float(found[4]) / size)
+        converged &= int(found[2]) < _STEPS
+    tensors = {}
+    ends = np.concatenate([[0], np.cumsum([len(used) for used in cells])]).astype(np.intp)
+    for i, subset in enumerate(fitted):
+        shape = grid.shape(subset)
+        table = np.zeros((int(np.prod(shape)), values.shape[1]))
+        table[cells[i]] = solution[ends[i] : ends[i + 1]]
+        own = table.reshape(*shape, -1)
+        tensors[subset] = EffectTensor(subset, grid.subset_axes(subset), own)
+    return _Fit(EffectTensors(mean, tensors), steps, gradient, converged)
+
+
+def _finish(
+    d: Decomposition,
+    f: RowFunction,
+    points: MeasurePoints,
+    values: Array,
+    fit: _Fit,
+    seed: int,
+) -> Decomposition:
+    """Add the remainder, the quality of the fit, and covariances with the function."""
+    shares = points.shares
+    centred = values - shares @ values
+    rest = values - d.intercept
+    covariances: dict[Subset, Array] = {}
+    on_points = dict.fromkeys(range(1, _MOST_ORDER + 1), points.encoded)
+    components: tuple[Component, ...] = tuple(d.components.values())
+    for subset, component in d.components.items():
+        if isinstance(component, TensorComponent):
+            own = values_on_rows(component, on_points)
+            rest = rest - own
+            covariances[subset] = shares @ (own * centred)
+    covariances[()] = shares @ (rest * centred)
+    total = shares @ centred**2
+    explained = 1.0 - (shares @ rest**2) / np.where(total > 0, total, 1.0)
+    variance = np.asarray(shares @ (rest - shares @ rest) ** 2)
+    certificate = d.certificate
+    if certificate is not None:
+        note = ""
+        if points.drawn:
+            note = f"The fit used {points.drawn} points drawn from the measure (seed {seed})."
+        certificate = replace(
+            certificate,
+            fitted_share=tuple(explained.tolist()),
+            fit_error=fit.gradient,
+            converged=certificate.converged and fit.converged,
+            note=note,
+        )
+    return replace(
+        d,
+        engine="hooker",
+        certificate=certificate,
+        remainder=FunctionRemainder(f, d.intercept, components, variance),
+        stored_covariances=covariances,
+        diagnostics={
+            **d.diagnostics,
+            "fit": {
+                "points": len(shares),
+                "drawn": points.drawn,
+                "seed": seed,
+                "steps": fit.steps,
+                "gradient": fit.gradient,
+                "r_squared": explained.tolist(),
+            },
+        },
+    )

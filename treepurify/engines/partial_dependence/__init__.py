@@ -1,0 +1,1 @@
+"""The interventional functional ANOVA, made of partial dependence."""

@@ -1,0 +1,152 @@
+"""The interventional functional ANOVA: the Moebius inverse of partial dependence."""
+
+from collections.abc import Sequence
+from typing import Any, get_args
+
+import numpy.typing as npt
+
+from treepurify.arguments import check_choice, check_table, check_whole
+from treepurify.budget import DEFAULT_BUDGET, check_memory_budget
+from treepurify.decomposition import Decomposition
+from treepurify.engines.common.assemble import check_order, check_order_fits
+from treepurify.engines.common.black_box import parsed_or_none
+from treepurify.engines.common.compiling import announce_compilation
+from treepurify.engines.common.inputs import Interactions
+from treepurify.engines.common.options import check_interactions
+from treepurify.engines.partial_dependence.sampled import sampled_anova
+from treepurify.engines.partial_dependence.table_models import tables_anova
+from treepurify.engines.partial_dependence.trees import trees_anova
+from treepurify.grids.grid import MissingCells
+from treepurify.models.ensemble import TreeEnsemble
+from treepurify.progress import progress_report
+
+__all__ = ["partial_dependence_anova"]
+
+_BACKGROUND_ROWS = 200
+
+
+def partial_dependence_anova(
+    model: Any,
+    X: Any,
+    *,
+    order: int | None = 2,
+    background: Any = None,
+    sample_weight: npt.ArrayLike | None = None,
+    interactions: Interactions | None = None,
+    feature_names: Sequence[str] | None = None,
+    missing_cells: MissingCells = "auto",
+    background_size: int = _BACKGROUND_ROWS,
+    seed: int = 0,
+    memory_budget: int = DEFAULT_BUDGET,
+    progress: bool = True,
+) -> Decomposition:
+    r"""Decompose a model by partial dependence, whose Shapley values are the interventional ones.
+
+    Partial dependence ``PD_T(x_T)`` is the mean of the model over the background rows after
+    the features T were set to ``x_T``. Its Moebius inverse
+    ``f_S = sum over T in S of (-1)^|S - T| PD_T`` adds up to the model, and splitting each
+    term evenly among its features gives the interventional SHAP values (Lundberg et al.
+    2020). For independent features it is the functional ANOVA; for dependent ones the terms
+    are not orthogonal, and they rest on points that the data may not contain:
+    ``diagnostics["extrapolation"]`` says how many.
+
+    Tree ensembles and EBMs are decomposed exactly, over the whole background. Any other
+    model or function is called on combinations of rows with a sample of the background.
+
+    Parameters
+    ----------
+    model : object, str, Path or callable
+        A model that `parse_model` knows, an object with ``predict``, or a function
+        X -> (n_rows,) or (n_rows, n_outputs).
+    X : array_like or table of shape (n_rows, n_features)
+        The rows; they are the background too where none is given.
+    order : int or None
+        Largest number of features of a term; all that occur for None. The sum of the larger
+        ones is `Decomposition.remainder`.
+    background : array_like or table, optional
+        The rows that partial dependence averages over.
+    sample_weight : array_like of shape (n_background_rows,), optional
+        Weight of each background row. Rows of weight zero are no part of the background.
+    interactions : sequence of tuple of (str or int), optional
+        The interactions that are kept apart; all up to `order` by default.
+    feature_names : sequence of str, optional
+        Names of the features, in the order of the model.
+    missing_cells : {"auto", "always"}
+        Whether tables have cells for missing values and unknown categories only where the
+        model or the rows have such values, or everywhere, so that later rows may.
+    background_size : int
+        Most background rows that a function is called with, drawn at random in proportion to
+        their weights. Standard errors of the terms stand in
+        ``diagnostics["standard_error"]``.
+    seed : int
+        Seed of that draw.
+    memory_budget : int
+        Bytes that tables may take; more is refused before it is allocated.
+    progress : bool
+        Whether to report progress on standard error after the first second.
+
+    Returns
+    -------
+    Decomposition
+        On the margin scale for parsed models, else on the scale of the function. Terms of
+        trees with one or two features are tables on the union grid of all cuts, those of two
+        built when they are read; larger ones are evaluated from the leaves.
+
+    Raises
+    ------
+    InvalidInputError
+        If the rows or an option cannot be used, or the function returns NaN, a wrong number
+        of values, or other values for the same rows.
+    MemoryBudgetError
+        If the tables would not fit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.tree import DecisionTreeRegressor
+    >>> X = np.array([[0, 0], [0, 1], [1, 0], [1, 1], [1, 1]])
+    >>> d = partial_dependence_anova(DecisionTreeRegressor().fit(X, X.all(axis=1)), X)
+    >>> d["x0"].values.ravel()
+    array([-0.4,  0.2])
+    >>> d.shapley_values(X).values[:, :, 0]
+    array([[-0.2, -0.2], [-0.5,  0.1], [ 0.1, -0.5], [ 0.3,  0.3], [ 0.3,  0.3]])
+    """
+    check_order(order)
+    check_whole("background_size", background_size, 2)
+    check_whole("seed", seed, 0)
+    check_choice("missing_cells", missing_cells, get_args(MissingCells))
+    check_memory_budget(memory_budget)
+    if background is not None:
+        check_table(background, "background")
+    check_interactions(interactions)
+    report = progress_report(progress)
+    parsed = parsed_or_none(model, feature_names, X)
+    if parsed is None:
+        return sampled_anova(
+            model,
+            X,
+            background,
+            order=order,
+            interactions=interactions,
+            feature_names=feature_names,
+            sample_weight=sample_weight,
+            background_size=background_size,
+            seed=seed,
+            memory_budget=memory_budget,
+            report=report,
+        )
+    check_order_fits(order, parsed.n_features)
+    announce_compilation(show=progress)
+    anova = trees_anova if isinstance(parsed, TreeEnsemble) else tables_anova
+    return anova(
+        model,
+        parsed,  # type: ignore[arg-type]
+        X,
+        background,
+        order=order,
+        interactions=interactions,
+        sample_weight=sample_weight,
+        missing_cells=missing_cells,
+        memory_budget=memory_budget,
+        report=report,
+    )

@@ -1,0 +1,304 @@
+"""Partial dependence of tree ensembles: exact over the whole background."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify.certificate import Certificate
+from treepurify.columns import Columns, check_known_categories, read_columns
+from treepurify.components import (
+    Component,
+    EachTable,
+    ModelInputs,
+    TensorComponent,
+    evaluate_each,
+)
+from treepurify.decomposition import Decomposition
+from treepurify.effects.accumulate import LeafBoxes, ensemble_cuts, leaf_boxes
+from treepurify.effects.conditional import occurring_subsets
+from treepurify.engines.common.counted_rows import counted_rows, row_shares
+from treepurify.engines.common.inputs import Interactions, named_subsets
+from treepurify.engines.common.model_check import ModelCheck, check_against_library
+from treepurify.engines.partial_dependence.moments import (
+    BackgroundCovariances,
+    background_moments,
+)
+from treepurify.engines.partial_dependence.pattern_component import PatternComponent
+from treepurify.engines.partial_dependence.pattern_shares import PatternShares, pattern_shares
+from treepurify.engines.partial_dependence.pattern_tensor import PatternTensor
+from treepurify.engines.partial_dependence.support import outside_support, support_sentence
+from treepurify.errors import InvalidInputError
+from treepurify.grids.grid import EncodedRows, Grid, MissingCells, Subset, encode_rows, make_grid
+from treepurify.models.ensemble import TreeEnsemble
+from treepurify.models.parse import Model
+from treepurify.progress import ProgressReport
+from treepurify.purification.purity import measure_purity
+from treepurify.remainder import ModelRemainder
+
+__all__ = ["Background", "describe_background", "read_background", "trees_anova"]
+
+Array = npt.NDArray[np.float64]
+
+_TABLE_ORDER = 2
+
+
+@dataclass(frozen=True, eq=False)
+class Background:
+    """The rows that partial dependence averages over, on the union grid.
+
+    Parameters
+    ----------
+    grid : Grid
+        The cells.
+    rows : EncodedRows
+        The background rows with their weights.
+    columns : Columns
+        The same rows as the model reads them.
+    points : Columns
+        The rows that are explained; `columns` itself where they are the background too.
+    """
+
+    grid: Grid
+    rows: EncodedRows
+    columns: Columns
+    points: Columns
+
+    @property
+    def shares(self) -> Array:
+        """Share of each background row, shape (n_rows,)."""
+        return row_shares(self.rows.n_rows, self.rows.weights)
+
+    def extrapolation(self, used: Subset) -> dict[str, Any]:
+        """Return how many evaluated points lie where there are no data; see `outside_support`."""
+        weights = self.rows.weights
+        own = weights if self.points is self.columns else None
+        return outside_support(self.points, self.columns, used, weights=weights, point_weights=own)
+
+
+def trees_anova(
+    model: Any,
+    parsed: TreeEnsemble,
+    X: Any,
+    background: Any,
+    *,
+    order: int | None,
+    interactions: Interactions | None,
+    sample_weight: npt.ArrayLike | None,
+    missing_cells: MissingCells,
+    memory_budget: int,
+    report: ProgressReport,
+) -> Decomposition:
+    """Return the terms of an ensemble; see `partial_dependence_anova`."""
+    subsets = named_subsets(parsed.features, interactions, order)
+    given = read_background(
+        parsed, X, background, sample_weight, ensemble_cuts(parsed), missing_cells
+    )
+    check = check_against_library(model, parsed, X)
+    boxes = leaf_boxes(parsed, given.grid)
+    depth = max((len(subset) for subset in boxes.subsets), default=0)
+    most = depth if order is None else min(order, depth)
+    shares = pattern_shares(boxes, given.grid, given.rows, most, memory_budget, report)
+    components: dict[Subset, Component] = {}
+    for size in range(1, most + 1):
+        report("terms of order", size, most)
+        components |= {
+            subset: _term(parsed, shares, given, subset, memory_budget)
+            for subset in occurring_subsets(boxes, size, given.grid.n_features)
+            if subsets is None or size == 1 or subset in subsets
+        }
+    intercept = parsed.base + _mean(boxes, shares, parsed.n_outputs)
+    complete = most == depth and subsets is None
+    return _assemble(
+        parsed, given, boxes, intercept, components, check, complete=complete, budget=memory_budget
+    )
+
+
+def read_background(
+    parsed: Model,
+    X: Any,
+    background: Any,
+    sample_weight: npt.ArrayLike | None,
+    cuts: tuple[npt.NDArray[np.float64] | None, ...],
+    missing_cells: MissingCells,
+) -> Background:
+    """Return the background on a grid with the cells that it and the rows of `X` need.
+
+    Rows without weight are no part of it.
+    """
+    if missing_cells not in ("auto", "always"):
+        raise InvalidInputError(f'missing_cells must be "auto" or "always", got {missing_cells!r}')
+    names = parsed.has_feature_names
+    points = read_columns(X, parsed.features, match_names=names)
+    own = points
+    if background is not None:
+        own = read_columns(background, parsed.features, match_names=names)
+    if own.n_rows == 0:
+        raise InvalidInputError("background has no rows; pass the rows to average over")
+    check_known_categories(own)
+    counted, weights = counted_rows(own, sample_weight)
+    grid, rows = make_grid(
+        points, parsed.features, cuts, match_names=names, missing_cells=missing_cells
+    )
+    if counted is not points or rows is None:
+        # Twice: the cells that the background needs can move those of the points.
+        rows, axes = encode_rows(counted, grid.axes)
+        grid = replace(grid, axes=axes)
+    explained = counted if background is None else points
+    return Background(grid, replace(rows, weights=weights), counted, explained)
+
+
+def describe_background(n_rows: int, facts: dict[str, Any]) -> str:
+    """Return the measure in words, with the caveat that a reader must see."""
+    return (
+        f"interventional (partial dependence over {n_rows} background rows, "
+        f"{facts['share']:.0%} of its points outside their joint support)"
+    )
+
+
+def _term(
+    parsed: TreeEnsemble, shares: PatternShares, given: Background, subset: Subset, budget: int
+) -> Component:
+    """Return one term: a table for one feature, a table on demand for two, else leaves."""
+    term = PatternComponent(subset, given.grid, shares, given.rows, parsed.n_outputs)
+    if len(subset) > _TABLE_ORDER:
+        return term
+    inputs = ModelInputs(parsed.features, parsed.has_feature_names)
+    table = PatternTensor(term, inputs, budget)
+    return table.stored() if len(subset) == 1 else table
+
+
+def _mean(boxes: LeafBoxes, shares: PatternShares, n_outputs: int) -> Array:
+    """Return the mean of the trees over the background: values times shares of whole boxes."""
+    weight = np.where(boxes.leaf_subset >= 0, shares.share[shares.slot_ptr[:-1]], 0.0)
+    mean = np.zeros(n_outputs)
+    scalar = boxes.output >= 0
+    np.add.at(mean, boxes.output[scalar], weight[scalar] * boxes.values[scalar, 0])
+    if not scalar.all():
+        mean += weight[~scalar] @ boxes.values[~scalar]
+    return mean
+
+
+def _find(
+    parsed: TreeEnsemble, given: Background, boxes: LeafBoxes, budget: int, subset: Subset
+) -> Component | None:
+    """Return the term of a subset that was not kept apart, if it occurs."""
+    if not subset or not any(set(subset) <= set(path) for path in boxes.subsets):
+        return None
+
+    def silent(what: str, done: int, total: int) -> None:
+        del what, done, total
+
+    shares = pattern_shares(boxes, given.grid, given.rows, len(subset), budget, silent)
+    return _term(parsed, shares, given, subset, budget)
+
+
+def _assemble(
+    parsed: TreeEnsemble,
+    given: Background,
+    boxes: LeafBoxes,
+    intercept: Array,
+    components: dict[Subset, Component],
+    check: ModelCheck | None,
+    *,
+    complete: bool,
+    budget: int,
+) -> Decomposition:
+    components = {s: components[s] for s in sorted(components, key=lambda s: (len(s), s))}
+    kept = tuple(components.values())
+    tensors = {s: c for s, c in components.items() if isinstance(c, TensorComponent)}
+    covariances: Mapping[Subset, Array] = BackgroundCovariances(
+        parsed, given.columns, given.rows, intercept, components
+    )
+    remainder, facts = None, {}
+    if not complete:
+        moments = background_moments(parsed, given.columns, given.rows, intercept, components)
+        covariances = moments.covariances
+        # The mean over the background, by boxes of leaves and by the model itself.
+        facts["intercept_error"] = float(np.max(np.abs(moments.mean - intercept), initial=0.0))
+        find = partial(_find, parsed, given, boxes, budget)
+        remainder = ModelRemainder(parsed, intercept, kept, moments.rest_variance, find)
+    used = tuple(sorted({j for subset in boxes.subsets for j in subset}))
+    extrapolation = given.extrapolation(used)
+    scale = max((float(np.max(np.abs(c.values), initial=0.0)) for c in tensors.values()), default=0)
+    scale = max(scale, float(np.max(np.abs(intercept), initial=0.0)))
+    source = parsed.source
+    return Decomposition(
+        intercept=intercept,
+        components=components,
+        output_names=parsed.output_names,
+        measure=describe_background(given.rows.n_rows, extrapolation),
+        engine="partial dependence",
+        inputs=ModelInputs(parsed.features, parsed.has_feature_names),
+        link=parsed.link,
+        certificate=_certificate(
+            tensors, kept if complete else (), intercept, check, scale, extrapolation
+        ),
+        remainder=remainder,
+        diagnostics={
+            "model": {
+                "library": source.library,
+                "version": source.version,
+                "kind": source.kind,
+                "notes": list(source.notes),
+                "trees": parsed.n_trees,
+            },
+            "exact": True,
+            "background_rows": given.rows.n_rows,
+            "extrapolation": extrapolation,
+            **facts,
+        },
+        rows={1: given.rows, 2: given.rows},
+        stored_covariances=covariances,
+    )
+
+
+def _certificate(
+    tensors: dict[Subset, TensorComponent],
+    complete: Sequence[Component],
+    intercept: Array,
+    check: ModelCheck | None,
+    scale: float,
+    extrapolation: dict[str, Any],
+) -> Certificate:
+    """State how far the terms are from orthogonal, and how exactly they add up.
+
+    With terms left out, the remainder is what is missing: nothing is left to check.
+    """
+    divisor = scale if scale > 0 else 1.0
+    values = EachTable(tensors, lambda component: component.values)
+    mass = EachTable(tensors, lambda component: component.mass)
+    purity = measure_purity(values, mass, {s: c.axes for s, c in tensors.items()}, scale)
+    additivity, margin_error = None, None
+    if check is not None:
+        margin_error = None if check.error is None else check.error / divisor
+        if complete:
+            total = np.tile(intercept, (check.columns.n_rows, 1))
+            for part in evaluate_each(complete, check.columns):
+                total += part
+            additivity = float(np.max(np.abs(total - check.margin), initial=0.0)) / divisor
+    note = (
+        "Terms of partial dependence are not orthogonal where features depend on each other. "
+        + support_sentence(extrapolation)
+    )
+    if check is not None and check.note:
+        note = f"{check.note} {note}"
+    return Certificate(
+        scale=scale,
+        additivity_cells=None,
+        additivity_rows=additivity,
+        margin_error=margin_error,
+        checked_rows=0 if check is None else check.columns.n_rows,
+        conditional_mean=purity.conditional_mean,
+        inner_product=purity.inner_product,
+        cosine=purity.cosine,
+        unidentified=0,
+        uncounted=0,
+        empty_slices=0,
+        solver_error=0.0,
+        converged=True,
+        note=note,
+    )

@@ -1,0 +1,1 @@
+"""Tree ensembles and additive models, purified on the cells of their own splits."""

@@ -1,0 +1,171 @@
+"""Project one tree by conjugate gradients, where its normal equations are too large."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify._kernels.project_tree import gather, rows_image, term_entries
+from treepurify.engines.tree.tree_problem import TreeFit, TreeProblem, along_axes, independent_anova
+from treepurify.engines.tree.tree_terms import TreeTerms
+from treepurify.grids.grid import Subset
+from treepurify.purification.general import smallest_ritz_value
+
+__all__ = ["solve_by_steps"]
+
+Array = npt.NDArray[np.float64]
+
+_MOST_STEPS = 1000
+# The least eigenvalue met comes down to the least there is in the last steps only.
+_CAUTION = 10.0
+# It is looked at once in so many steps.
+_STEPS_A_LOOK = 8
+
+
+def solve_by_steps(problem: TreeProblem, tolerance: float) -> TreeFit:
+    """Return the projection of least norm, to a tolerance.
+
+    The preconditioner is the inverse of the normal equations where features keep their margins
+    and are independent: divide by the product of the margins and take the functional ANOVA.
+    Under it, steps from zero have the same limit as a direct solve, the solution of least norm.
+    They stop where the residual over the least eigenvalue met, an estimate of the error of the
+    tables, is below `tolerance` times the standard deviation of the tree.
+    """
+    terms = problem.terms
+    entries = _row_entries(terms, problem.cells)
+    goal = tolerance * problem.spread()
+    flat = np.zeros((int(terms.base[-1]), problem.target.shape[1]))
+    steps, error, converged = 0, 0.0, True
+    for output in range(flat.shape[1]):
+        residual = gather(
+            entries, np.ascontiguousarray(problem.target[:, output]), problem.weights, len(flat)
+        )
+        if problem.share > 0:
+            residual += problem.uniform_products[:, output]
+        run = _conjugate_gradients(problem, entries, residual, goal)
+        flat[:, output] = run.solution
+        steps += run.steps
+        error = max(error, run.error)
+        converged = converged and run.error <= goal
+    tables = independent_anova(problem, dict(terms.tables(flat)))
+    return TreeFit(tables, 0, error, steps, converged)
+
+
+@dataclass(frozen=True, eq=False)
+class _Run:
+    solution: Array
+    steps: int
+    error: float
+
+
+def _conjugate_gradients(
+    problem: TreeProblem, entries: npt.NDArray[Any], residual: Array, goal: float
+) -> _Run:
+    solution = np.zeros_like(residual)
+    preconditioned = _independent_solution(problem, residual)
+    direction = preconditioned
+    energy = first = float((residual * preconditioned).sum())
+    lengths: list[float] = []
+    turns: list[float] = []
+    least = 1.0
+    while energy > 0 and len(lengths) < _MOST_STEPS and _CAUTION * np.sqrt(energy) / least > goal:
+        image = rows_image(entries, direction, problem.weights)
+        if problem.share > 0:
+            image += problem.share * _product_image(problem, direction)
+        curvature = float((direction * image).sum())
+        # A direction flatter than rounding holds nothing but rounding.
+        if curvature <= np.finfo(float).eps * energy or energy <= 1e-30 * first:
+            break
+        length = energy / curvature
+        solution += length * direction
+        residual = residual - length * image
+        preconditioned = _independent_solution(problem, residual)
+        renewed = float((residual * preconditioned).sum())
+        lengths.append(length)
+        turns.append(renewed / energy)
+        direction = preconditioned + turns[-1] * direction
+        energy = renewed
+        if len(lengths) % _STEPS_A_LOOK == 0:
+            least = min(least, smallest_ritz_value(lengths, turns))
+    return _Run(solution, len(lengths), _CAUTION * float(np.sqrt(max(energy, 0.0))) / least)
+
+
+def _row_entries(terms: TreeTerms, cells: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return the entry of each term's table that each row falls into."""
+    position = {j: i for i, j in enumerate(terms.features)}
+    slots = max(len(subset) for subset in terms.subsets)
+    features = np.full((len(terms.subsets), slots), -1, dtype=np.int64)
+    strides = np.zeros((len(terms.subsets), slots), dtype=np.int64)
+    for term, subset in enumerate(terms.subsets):
+        sizes = terms.shape(subset)
+        features[term, : len(subset)] = [position[j] for j in subset]
+        strides[term, : len(subset)] = [int(np.prod(sizes[i + 1 :])) for i in range(len(subset))]
+    dtype = np.uint16 if terms.base[-1] <= 1 << 16 else np.uint32
+    entries = np.empty((len(cells), len(terms.subsets)), dtype=dtype)
+    term_entries(cells, features, strides, terms.base, entries)
+    return entries
+
+
+def _independent_solution(problem: TreeProblem, products: Array) -> Array:
+    """Solve the normal equations for independent features, given inner products with cells."""
+    terms = problem.terms
+    tables = dict(terms.tables(products[:, None]))
+    solution = np.zeros_like(products)
+    folded = dict(terms.tables(solution[:, None]))
+    for subset, (term, rest) in terms.holders.items():
+        holder = terms.subsets[term]
+        table = tables[holder].sum(axis=rest)
+        margins = problem.own_margins(subset)
+        table = table / _positive_product(margins)[..., None]
+        for axis, margin in enumerate(margins):
+            table = table - along_axes(table, margins, axis)
+            table[(slice(None),) * axis + (margin == 0,)] = 0.0
+        folded[holder] += np.expand_dims(table, rest)
+    return solution
+
+
+def _positive_product(margins: list[Array]) -> Array:
+    product = np.ones(())
+    for margin in margins:
+        product = np.multiply.outer(product, np.where(margin > 0, margin, 1.0))
+    return product
+
+
+def _product_image(problem: TreeProblem, flat: Array) -> Array:
+    """Return the inner products of a sum of tables with all cells under the uniform measure."""
+    terms = problem.terms
+    uniform = dict(zip(terms.features, problem.uniform, strict=True))
+    effects: dict[Subset, Array] = {}
+    for subset, table in terms.tables(flat[:, None]):
+        for part, effect in _anova(subset, table[..., 0], uniform).items():
+            effects[part] = effects[part] + effect if part in effects else effect
+    image = np.zeros_like(flat)
+    for subset, table in terms.tables(image[:, None]):
+        for part, effect in effects.items():
+            if set(part) <= set(subset):
+                axes = tuple(i for i, j in enumerate(subset) if j not in part)
+                table[..., 0] += np.expand_dims(effect, axes)
+        for axis, j in enumerate(subset):
+            np.moveaxis(table, axis, -1)[...] *= uniform[j]
+    return image
+
+
+def _anova(subset: Subset, table: Array, margins: dict[int, Array]) -> dict[Subset, Array]:
+    """Return the functional ANOVA of one table where features are independent."""
+    effects: dict[Subset, Array] = {(): table}
+    for axis, j in enumerate(subset):
+        parts: dict[Subset, Array] = {}
+        position = axis  # axes before it stay, with length one where they were averaged
+        for part, effect in effects.items():
+            shape = [1] * effect.ndim
+            shape[position] = -1
+            mean = (effect * margins[j].reshape(shape)).sum(axis=position, keepdims=True)
+            parts[part] = mean
+            parts[(*part, j)] = effect - mean
+        effects = parts
+    return {part: effect.squeeze(_averaged(subset, part)) for part, effect in effects.items()}
+
+
+def _averaged(subset: Subset, part: Subset) -> tuple[int, ...]:
+    return tuple(i for i, j in enumerate(subset) if j not in part)

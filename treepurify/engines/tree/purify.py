@@ -1,0 +1,249 @@
+"""Purify a tree ensemble or an EBM: from a model and rows to a decomposition."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, get_args
+
+import numpy.typing as npt
+
+from treepurify.arguments import check_choice
+from treepurify.budget import DEFAULT_BUDGET, check_memory_budget
+from treepurify.components import ModelInputs
+from treepurify.decomposition import Decomposition
+from treepurify.effects.accumulate import accumulate
+from treepurify.effects.tensor import EffectTensors
+from treepurify.engines.common.assemble import Setting, assemble, check_order, check_order_fits
+from treepurify.engines.common.compiling import announce_compilation
+from treepurify.engines.common.inputs import (
+    Interactions,
+    named_model,
+    read_rows,
+    row_weights,
+)
+from treepurify.engines.common.layout import (
+    Layout,
+    Resolution,
+    closed_subsets,
+    lay_out,
+)
+from treepurify.engines.common.model_check import check_against_library
+from treepurify.engines.indices import kept_interactions
+from treepurify.engines.tree.closed_form import purify_by_closed_form
+from treepurify.engines.tree.deep_model import DeepModel
+from treepurify.engines.tree.projection import purify_by_projection
+from treepurify.engines.tree.route_choice import (
+    Method,
+    Route,
+    TreeProjection,
+    check_method,
+    choose_route,
+)
+from treepurify.grids.grid import MissingCells
+from treepurify.models.additive_tables import AdditiveTables
+from treepurify.models.catboost import label_categories
+from treepurify.models.ensemble import TreeEnsemble
+from treepurify.models.parse import Model, parse_model
+from treepurify.progress import ProgressReport, progress_report
+from treepurify.purification.cascade import SolveMethod, downward_closure, purify_effects
+from treepurify.weights import Weighting, as_weighting
+
+__all__ = ["purify"]
+
+
+def purify(
+    model: Any,
+    X: Any = None,
+    *,
+    weights: str | Weighting = "empirical",
+    order: int | None = 2,
+    interactions: Interactions | int | None = None,
+    sample_weight: npt.ArrayLike | None = None,
+    feature_names: Sequence[str] | None = None,
+    method: Method = "auto",
+    resolution: Resolution = "auto",
+    missing_cells: MissingCells = "auto",
+    memory_budget: int = DEFAULT_BUDGET,
+    progress: bool = True,
+) -> Decomposition:
+    """Turn a trained model into its functional ANOVA under a stated distribution.
+
+    Effects can be moved between a main effect and an interaction without changing one
+    prediction. Purifying moves everything down that fewer features can express, which
+    leaves one identified form: each component has mean zero given any of its features'
+    subsets, under the chosen weights (Lengerich et al. 2020, equation 5).
+
+    Parameters
+    ----------
+    model : object, str or Path
+        A trained model, a model file, or what `parse_model` returned.
+    X : array_like or table of shape (n_rows, n_features), optional
+        Rows that stand for the distribution; usually the training data. Without it an EBM
+        is purified under the weights of its own bins; other models need
+        ``weights="uniform"``.
+    weights : {"empirical", "laplace", "uniform", "independent"} or Weighting
+        The distribution of the features: of the rows themselves; mixed half and half with
+        the uniform one; equal mass a cell; or the product of the rows' margins.
+    order : int or None
+        Largest number of features of a component that is kept apart; all that occur for None,
+        which the projection cannot give (see `method`).
+        The sum of all larger ones is `Decomposition.remainder`, so that nothing is hidden.
+    interactions : sequence of tuple of (str or int), or int, optional
+        The interactions that are kept apart, such as ``[("age", "hours")]``; all up to
+        `order` by default. A number keeps that many pairs, those of the largest
+        total interaction index (`interaction_indices`): under the measure itself where
+        features are independent, else under the product of the rows' margins. For very many
+        leaves that index is estimated; ``diagnostics["strongest_pairs"]`` says so.
+    sample_weight : array_like of shape (n_rows,), optional
+        Weight of each row, finite and not negative.
+    feature_names : sequence of str, optional
+        Names of the features, in the order of the model.
+    method : {"auto", "exact", "closed-form", "projection", "mass-moving"} or TreeProjection
+        ``"exact"``: solves on the union grid of all cuts. ``"closed-form"``: any depth, under
+        independent features. ``"projection"``: any depth, under dependent features: each tree
+        is projected on functions of up to `order` features over its own cuts, and the sum is
+        purified exactly. ``"mass-moving"``: the paper's algorithm with its history.
+        ``"auto"`` takes the first of these that fits: exact where no path tests more than
+        two features; the closed form under a product measure; exact where `order` is None;
+        exact within the memory budget and where no table has more cells than there are rows;
+        the projection.
+        ``diagnostics["method"]`` says which.
+    resolution : {"auto", "union", "term"}
+        For EBMs, whose terms have bins of their own. ``"union"``: all components live on the
+        union of a feature's cuts, as for trees. ``"term"``: each order keeps its own bins;
+        a component is then pure against functions on these bins. ``"auto"``: ``"union"``
+        with rows where it fits the memory budget, else ``"term"``;
+        ``diagnostics["resolution"]`` says which.
+    missing_cells : {"auto", "always"}
+        Whether axes have cells for missing values and unknown categories only where the
+        model or the rows have such values, or everywhere, so that later rows may.
+    memory_budget : int
+        Bytes that tables may take; more is refused before it is allocated.
+    progress : bool
+        Whether to report progress on standard error after the first second.
+
+    Returns
+    -------
+    Decomposition
+        On the margin scale (log-odds for a classifier, before any inverse link).
+
+    Raises
+    ------
+    UnsupportedModelError
+        If the model cannot be decomposed exactly.
+    InvalidInputError
+        If the rows, the weights or an option cannot be used.
+    MemoryBudgetError
+        If the tables would not fit.
+    ModelMismatchError
+        If the parsed model does not reproduce the library's raw prediction.
+
+    Examples
+    --------
+    >>> import numpy as np, treepurify as tp
+    >>> from sklearn.ensemble import GradientBoostingRegressor
+    >>> X = np.random.default_rng(0).uniform(size=(500, 3))
+    >>> model = GradientBoostingRegressor(max_depth=2).fit(X, X[:, 0] * X[:, 1])
+    >>> d = tp.purify(model, X)
+    >>> bool(np.allclose(d.predict(X), model.predict(X)))
+    True
+    """
+    check_order(order)
+    check_method(method)
+    check_choice("resolution", resolution, get_args(Resolution))
+    check_choice("missing_cells", missing_cells, get_args(MissingCells))
+    check_memory_budget(memory_budget)
+    report = progress_report(progress)
+    announce_compilation(show=progress)
+    weighting = as_weighting(weights)
+    parsed = label_categories(named_model(parse_model(model), feature_names, X), X)
+    check_order_fits(order, parsed.n_features)
+    columns = read_rows(parsed, X, weighting)
+    own_weights = row_weights(columns, weighting, sample_weight)
+    layout = lay_out(
+        parsed, columns, own_weights, weighting, resolution, missing_cells, memory_budget
+    )
+    route = choose_route(method, layout, weighting, order, parsed, memory_budget)
+    check = check_against_library(model, parsed, X)
+    subsets, chosen = kept_interactions(
+        parsed, interactions, order, columns, own_weights, weighting, report, memory_budget
+    )
+    facts = _facts(parsed, layout, route) | chosen
+    setting = Setting(
+        effects=EffectTensors(parsed.base, {}),
+        mass={},
+        axes={},
+        inputs=ModelInputs(parsed.features, parsed.has_feature_names),
+        output_names=parsed.output_names,
+        link=parsed.link,
+        measure=layout.measure,
+        is_product=weighting.is_product,
+        rows=layout.measure_rows(weighting),
+        order=order,
+        interactions=subsets,
+    )
+    if route in ("closed-form", "projection") and isinstance(parsed, TreeEnsemble):
+        given = DeepModel(
+            model=parsed,
+            grid=layout.union_grid,
+            boxes=layout.leaf_boxes,
+            rows=layout.rows.get(1),
+            columns=columns,
+            weighting=weighting,
+            order=order,
+            interactions=subsets,
+            memory_budget=memory_budget,
+            report=report,
+            setting=setting,
+            check=check,
+            facts=facts,
+        )
+        if route == "closed-form":
+            return purify_by_closed_form(given)
+        own = method if isinstance(method, TreeProjection) else TreeProjection()
+        return purify_by_projection(given, own.tolerance)
+    solve: SolveMethod = "mass-moving" if route == "mass-moving" else "exact"
+    setting = _on_union_grid(parsed, layout, weighting, setting, memory_budget, report)
+    purified = purify_effects(
+        setting.effects, setting.mass, setting.axes, method=solve, progress=report
+    )
+    return assemble(purified, setting, check, facts)
+
+
+def _on_union_grid(
+    parsed: Model,
+    layout: Layout,
+    weighting: Weighting,
+    setting: Setting,
+    memory_budget: int,
+    report: ProgressReport,
+) -> Setting:
+    """Fill in the model's tensors with their masses and axes, after checking that they fit."""
+    effects = layout.effects
+    if effects is not None:
+        subsets = downward_closure(effects.tensors)
+    else:
+        paths = layout.leaf_boxes.subsets
+        subsets = closed_subsets(paths, layout.union_grid, parsed.n_outputs, memory_budget)
+    axes = {subset: layout.grids[len(subset)].subset_axes(subset) for subset in subsets}
+    if effects is None and isinstance(parsed, TreeEnsemble):
+        effects = accumulate(parsed, layout.union_grid, layout.leaf_boxes, memory_budget)
+    report("weighing cells", 0, 0)
+    mass = layout.mass(weighting, subsets)
+    return replace(setting, effects=effects or setting.effects, mass=mass, axes=axes)
+
+
+def _facts(model: Model, layout: Layout, route: Route) -> dict[str, Any]:
+    source = model.source
+    return {
+        "model": {
+            "library": source.library,
+            "version": source.version,
+            "kind": source.kind,
+            "notes": list(source.notes),
+            "trees": model.n_trees if isinstance(model, TreeEnsemble) else None,
+            "terms": len(model.terms) if isinstance(model, AdditiveTables) else None,
+        },
+        "method": route,
+        "resolution": layout.resolution,
+        "rows": None if not layout.rows or layout.rows[1] is None else layout.rows[1].n_rows,
+    }

@@ -1,0 +1,291 @@
+"""Purify raw effect tensors from any source."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify.arguments import brief, check_choice, read_names, read_numbers
+from treepurify.budget import DEFAULT_BUDGET
+from treepurify.components import ModelInputs
+from treepurify.decomposition import Decomposition
+from treepurify.effects.tensor import EffectTensor, EffectTensors
+from treepurify.engines.common.assemble import Setting, assemble, check_order, check_order_fits
+from treepurify.engines.common.layout import check_memory
+from treepurify.errors import InvalidInputError
+from treepurify.features import FeatureSpec
+from treepurify.grids.axis import FeatureAxis
+from treepurify.grids.grid import Grid, Subset
+from treepurify.links import Link
+from treepurify.progress import progress_report
+from treepurify.purification.cascade import SolveMethod, downward_closure, purify_effects
+from treepurify.weights import JointTable, Uniform, Weighting
+from treepurify.weights.weighting import MassTables, normalised
+
+__all__ = ["purify_tensors"]
+
+Tensors = Mapping[Subset | int, npt.ArrayLike]
+
+# Relative to the largest mass: what sums in another order leave, and much less than a real change.
+_SAME_MASS = 1e-9
+# Every feature up to the last one gets an axis, also those without a tensor.
+_MOST_FEATURES = 1 << 16
+_MASSES = 'be "uniform", a joint table of masses, or tables by subset'
+
+
+def purify_tensors(
+    tensors: Tensors,
+    weights: npt.ArrayLike | Tensors | str = "uniform",
+    *,
+    intercept: npt.ArrayLike = 0.0,
+    feature_names: Sequence[str] | None = None,
+    output_names: Sequence[str] | None = None,
+    order: int | None = None,
+    method: SolveMethod = "exact",
+    memory_budget: int = DEFAULT_BUDGET,
+    progress: bool = True,
+) -> Decomposition:
+    """Purify effect tensors that come from any source.
+
+    Parameters
+    ----------
+    tensors : mapping of tuple of int (or int) to array_like
+        Effect of each subset of features, shape (cells...) or, where `output_names` are
+        given, (cells..., n_outputs). Axes follow the features of the key in order.
+    weights : array_like, mapping, or "uniform"
+        The joint mass, one axis a feature, of any positive scale; or a table for each
+        subset, which must be margins of one joint mass (those of smaller subsets are summed
+        from larger ones where they are left out); or equal mass for every cell.
+    intercept : array_like of shape () or (n_outputs,)
+        Constant part.
+    feature_names, output_names : sequence of str, optional
+        Names.
+    order : int, optional
+        Largest number of features of a component that is kept apart.
+    method : {"exact", "mass-moving"}
+        Direct and conjugate-gradient solves, or the paper's algorithm with its history.
+    memory_budget : int
+        Bytes that tables may take; more is refused before it is allocated.
+    progress : bool
+        Whether to report progress on standard error after the first second.
+
+    Returns
+    -------
+    Decomposition
+        Its features are categorical with codes 0, 1, ... for the cells.
+
+    Raises
+    ------
+    InvalidInputError
+        If shapes do not fit each other, or a tensor or the intercept is not finite, or weights
+        are negative, not finite or all zero, or tables of them are no margins of one joint mass.
+    MemoryBudgetError
+        If the tables of all subsets would not fit.
+
+    Examples
+    --------
+    The AND of two fair coins is XOR plus main effects (Lengerich et al. 2020, figure 1):
+
+    >>> d = purify_tensors({(0, 1): [[0, 0], [0, 1]]})
+    >>> d[0, 1].values[..., 0]
+    array([[ 0.25, -0.25],
+           [-0.25,  0.25]])
+    >>> d[0].values.ravel()
+    array([-0.25,  0.25])
+    """
+    check_order(order)
+    check_choice("method", method, get_args(SolveMethod))
+    multiple = output_names is not None
+    arrays = _read_tensors(tensors, multiple=multiple)
+    n_outputs = next(iter(arrays.values())).shape[-1]
+    grid = _grid(arrays, weights, feature_names)
+    check_order_fits(order, grid.n_features)
+    effects = EffectTensors(
+        _read_intercept(intercept, n_outputs),
+        {s: EffectTensor(s, grid.subset_axes(s), values) for s, values in arrays.items()},
+    )
+    subsets = downward_closure(arrays)
+    axes = {subset: grid.subset_axes(subset) for subset in subsets}
+    check_memory(axes.values(), n_outputs, memory_budget)
+    mass, measure = _mass(weights, grid, subsets)
+    purified = purify_effects(
+        effects, mass, axes, method=method, progress=progress_report(progress)
+    )
+    names: tuple[str, ...] = ("margin",)
+    if output_names is not None:
+        names = tuple(read_names("output_names", output_names, n_outputs))
+    setting = Setting(
+        effects=effects,
+        mass=mass,
+        axes=axes,
+        inputs=ModelInputs(grid.features, match_names=feature_names is not None),
+        output_names=names,
+        link=Link(),
+        measure=measure,
+        is_product=isinstance(weights, str),
+        rows=None,
+        order=order,
+    )
+    return assemble(purified, setting, None, {"model": None, "method": method})
+
+
+def _read_tensors(tensors: Tensors, *, multiple: bool) -> dict[Subset, npt.NDArray[np.float64]]:
+    if not isinstance(tensors, Mapping):
+        raise InvalidInputError(
+            "tensors must be a mapping from features to tables, such as "
+            f"{{(0, 1): [[0, 0], [0, 1]]}}; got {brief(tensors)}"
+        )
+    if not tensors:
+        raise InvalidInputError("tensors is empty; pass at least one effect tensor")
+    arrays: dict[Subset, npt.NDArray[np.float64]] = {}
+    outputs = set()
+    for key, values in tensors.items():
+        subset = _read_key("tensors", key)
+        array = read_numbers(f"the tensor of {key!r}", values)
+        array = array if multiple else array[..., None]
+        if array.ndim != len(subset) + 1 or len(set(subset)) != len(subset) or not subset:
+            raise InvalidInputError(
+                f"the tensor of {key!r} has shape {np.shape(values)}; expected one axis for each "
+                "of its features" + (" and one for the outputs" if multiple else "")
+            )
+        if not array.size:
+            raise InvalidInputError(f"the tensor of {key!r} has no cells: shape {array.shape}")
+        if not np.all(np.isfinite(array)):
+            raise InvalidInputError(f"the tensor of {key!r} holds NaN or infinite values")
+        turn = np.argsort(subset)
+        ordered = tuple(int(subset[i]) for i in turn)
+        if ordered in arrays:
+            raise InvalidInputError(f"features {ordered} have more than one tensor")
+        arrays[ordered] = array.transpose(*turn, len(subset))
+        outputs.add(array.shape[-1])
+    if len(outputs) > 1:
+        raise InvalidInputError(f"tensors have different numbers of outputs: {sorted(outputs)}")
+    return arrays
+
+
+def _read_key(what: str, key: Any) -> Subset:
+    """Return the positions of features that a table belongs to."""
+    subset = tuple(key) if isinstance(key, tuple | list) else (key,)
+    for j in subset:
+        is_whole = isinstance(j, int | np.integer) and not isinstance(j, bool)
+        if not is_whole or not 0 <= j < _MOST_FEATURES:
+            raise InvalidInputError(
+                f"{what} are keyed by the positions of their features, from 0 to "
+                f"{_MOST_FEATURES - 1}, such as (0, 1); got {brief(key)}"
+            )
+    return tuple(int(j) for j in subset)
+
+
+def _read_intercept(intercept: Any, n_outputs: int) -> npt.NDArray[np.float64]:
+    values = read_numbers("intercept", intercept)
+    if values.shape not in ((), (1,), (n_outputs,)) or not np.all(np.isfinite(values)):
+        raise InvalidInputError(
+            f"intercept must be one finite number, or one for each of {n_outputs} outputs; got "
+            f"{brief(intercept)}"
+        )
+    return np.broadcast_to(values, (n_outputs,)).copy()
+
+
+def _grid(
+    arrays: dict[Subset, npt.NDArray[np.float64]], weights: Any, feature_names: Sequence[str] | None
+) -> Grid:
+    sizes: dict[int, int] = {}
+    for subset, array in arrays.items():
+        for j, size in zip(subset, array.shape[:-1], strict=True):
+            if sizes.setdefault(j, size) != size:
+                raise InvalidInputError(
+                    f"feature {j} has {sizes[j]} cells in one tensor and {size} in another"
+                )
+    n_features = max(sizes) + 1
+    called = None
+    if feature_names is not None:
+        called = read_names("feature_names", feature_names)
+        if len(called) < n_features:
+            raise InvalidInputError(
+                f"{len(called)} names for {n_features} features; pass one name for each"
+            )
+        n_features = len(called)
+    if not isinstance(weights, str | Mapping):
+        joint = read_numbers("weights", weights, _MASSES)
+        n_features = max(n_features, joint.ndim)
+        for j in range(joint.ndim):
+            sizes.setdefault(j, joint.shape[j])
+    names = called if called is not None else [f"x{j}" for j in range(n_features)]
+    specs = tuple(
+        FeatureSpec(names[j], "categorical", n_codes=sizes.get(j, 1)) for j in range(n_features)
+    )
+    axes = tuple(
+        FeatureAxis(spec.name, None, categories=tuple(range(spec.n_codes))) for spec in specs
+    )
+    return Grid(axes, specs, match_names=feature_names is not None)
+
+
+def _mass(weights: Any, grid: Grid, subsets: list[Subset]) -> tuple[MassTables, str]:
+    if isinstance(weights, str):
+        if weights != "uniform":
+            raise InvalidInputError(
+                f'weights must be "uniform", a joint table or tables by subset, got {weights!r}'
+            )
+        return Uniform().tables(grid, None, subsets), "uniform"
+    if isinstance(weights, Mapping):
+        return _margins(weights, grid, subsets), "given tables"
+    weighting: Weighting = JointTable(weights)
+    return weighting.tables(grid, None, subsets), weighting.describe()
+
+
+def _margins(weights: Tensors, grid: Grid, subsets: list[Subset]) -> MassTables:
+    """Return the margins on the subsets of the given tables, which must agree on them."""
+    given = _read_masses(weights, grid)
+    holders: dict[int, set[Subset]] = {j: set() for j in range(grid.n_features)}
+    for source in given:
+        for j in source:
+            holders[j].add(source)
+    tables: MassTables = {}
+    for subset in _by_size({*subsets, *given}):
+        around = _by_size(set.intersection(*(holders[j] for j in subset)))
+        if not around:
+            raise InvalidInputError(f"no weights for the features {subset}")
+        tables[subset] = _margin(given, around[0], subset)
+        for source in around[1:]:
+            difference = np.max(np.abs(_margin(given, source, subset) - tables[subset]))
+            if difference > _SAME_MASS * np.max(tables[subset]):
+                raise InvalidInputError(
+                    f"the weights of {around[0]} and of {source} are no margins of one joint mass: "
+                    f"scaled to a total of one, what they give the cells of {subset} differs by up "
+                    f"to {difference:.3g}. Sum both from the same table; one whose features are "
+                    "all in a larger one can be left out"
+                )
+    return {subset: tables[subset] for subset in subsets}
+
+
+def _by_size(subsets: set[Subset]) -> list[Subset]:
+    return sorted(subsets, key=lambda subset: (len(subset), subset))
+
+
+def _read_masses(weights: Tensors, grid: Grid) -> MassTables:
+    given: MassTables = {}
+    for key, table in weights.items():
+        subset = _read_key("weights", key)
+        turn = np.argsort(subset)
+        ordered = tuple(int(subset[i]) for i in turn)
+        features = set(ordered)
+        is_set = bool(features) and len(features) == len(ordered)
+        if not is_set or ordered in given or not features <= set(range(grid.n_features)):
+            raise InvalidInputError(
+                "weights take one table for each set of features of the tensors, 0 to "
+                f"{grid.n_features - 1}; got {[*weights]}"
+            )
+        array = read_numbers(f"the weights of {key!r}", table)
+        if array.ndim != len(subset) or array.transpose(turn).shape != grid.shape(ordered):
+            raise InvalidInputError(
+                f"the weights of {key!r} have shape {array.shape}; the cells of these features "
+                f"have shape {grid.shape(ordered)}"
+            )
+        given[ordered] = normalised(array.transpose(turn), f"the weights of {key!r}")
+    return given
+
+
+def _margin(given: MassTables, source: Subset, subset: Subset) -> npt.NDArray[np.float64]:
+    dropped = tuple(i for i, j in enumerate(source) if j not in subset)
+    return np.asarray(given[source].sum(axis=dropped))
