@@ -13,8 +13,8 @@ import lightgbm
 import numpy as np
 import xgboost
 
-from treepurify.shapley.sets import Sampling, ShapleySets
-from treepurify.shapley_sets import shapley_sets
+from treepurify.grouping.partition import shapley_sets
+from treepurify.grouping.sets import Sampling, ShapleySets
 
 PROBES = 20_000
 

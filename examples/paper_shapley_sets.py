@@ -19,10 +19,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from examples.data import DataUnavailableError
 from examples.paper_shapley_sets_real import show_tables_3_and_4
-from treepurify.shapley.measures import attribution_error
-from treepurify.shapley.sets import Sampling
-from treepurify.shapley.value_functions import ValueFunction
-from treepurify.shapley_sets import shapley_sets
+from treepurify.grouping.measures import attribution_error
+from treepurify.grouping.partition import shapley_sets
+from treepurify.grouping.sets import Sampling
+from treepurify.grouping.value_functions import ValueFunction
 
 # Name: the function, its groups, and the part of each group.
 FUNCTIONS = {

@@ -11,9 +11,9 @@ import warnings
 import numpy as np
 
 from examples.data import read_table
-from treepurify.shapley.measures import deletion, sensitivity
-from treepurify.shapley.sets import Sampling
-from treepurify.shapley_sets import shapley_sets
+from treepurify.grouping.measures import deletion, sensitivity
+from treepurify.grouping.partition import shapley_sets
+from treepurify.grouping.sets import Sampling
 
 PRINTED = {
     "Boston": (("0.020", "0.007", "0.046", "0.047"), ("0.015", "0.006", "0.029", "0.030")),

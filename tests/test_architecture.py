@@ -33,17 +33,19 @@ MAY_IMPORT = {
     "purification": GROUND | {"grids", "weights", "effects"},
     "engines": GROUND
     | {"models", "grids", "weights", "effects", "purification", "decomposition", "remainder"},
-    "shapley": GROUND | {"models", "grids", "weights", "effects", "decomposition", "engines"},
-    # A partition of the features, beside a decomposition: it asks an engine for indices.
-    "shapley_sets": GROUND | {"models", "grids", "engines", "shapley"},
+    "interactions": GROUND
+    | {"models", "grids", "weights", "effects", "purification", "decomposition", "engines"},
+    # Trees are grouped by the indices of their interactions.
+    "grouping": GROUND | {"models", "grids", "effects", "engines", "interactions"},
+    "shapley": GROUND | {"models", "grids", "effects", "decomposition"},
     # Components belong to the engine that makes them; what is saved of them is known here.
     "storage": GROUND | {"models", "grids", "effects", "decomposition", "engines", "remainder"},
     "remainder": GROUND | {"models", "grids", "decomposition"},
     "frames": GROUND | {"grids", "effects", "purification", "decomposition"},
     "verification": GROUND | {"models", "decomposition"},
     "analysis": GROUND | {"grids", "effects", "purification", "decomposition", "frames"},
-    # The groups of features, with their strengths, are drawn as a tree.
-    "plots": GROUND | {"grids", "effects", "decomposition", "frames", "analysis", "shapley"},
+    "plots": GROUND
+    | {"grids", "effects", "decomposition", "frames", "analysis", "interactions", "grouping"},
     "report": GROUND
     | {"grids", "effects", "decomposition", "frames", "analysis", "plots", "storage"},
     "export": GROUND
@@ -51,10 +53,8 @@ MAY_IMPORT = {
 }
 PART_OF_FILE = {"components": "decomposition"}
 # Methods of a decomposition that lead onward import what they need when they are called.
-# The type of a result that is no decomposition stands beside its engine.
 MAY_IMPORT_LATE = {
     "decomposition.py": {"shapley", "storage", "frames", "verification"},
-    "plots/h_statistics.py": {"engines"},
 }
 # The entrances: they may import everything, and nothing may import them.
 # auditing purifies a model several times and hands the results to the analysis.

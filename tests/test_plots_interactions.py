@@ -8,8 +8,8 @@ from matplotlib.container import BarContainer
 
 import treepurify as tp
 from treepurify import plots
+from treepurify.grouping.strengths import InteractionStrengths
 from treepurify.plots.style import DATA, MANY, MUTED
-from treepurify.shapley.index import InteractionStrengths
 
 
 @pytest.fixture(autouse=True)

@@ -12,8 +12,8 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 
 import treepurify as tp
 from treepurify import plots
+from treepurify.grouping.strengths import InteractionStrengths
 from treepurify.plots.labels import fold, shorten
-from treepurify.shapley.index import InteractionStrengths
 
 MARGIN, DPI = 2, 40
 NAMES = {

@@ -18,16 +18,14 @@ from treepurify.components import Component, TensorComponent
 from treepurify.decomposition import Decomposition
 from treepurify.engines.ale.anova import ale_anova
 from treepurify.engines.categorical import categorical_anova
-from treepurify.engines.h_statistics import h_statistics
-from treepurify.engines.h_statistics_table import HStatistics
 from treepurify.engines.hooker.anova import hooker_anova
-from treepurify.engines.indices import InteractionIndices, interaction_indices
 from treepurify.engines.legendre import TermSelection, legendre_anova
 from treepurify.engines.partial_dependence.anova import partial_dependence_anova
 from treepurify.engines.tree.counting import count_cells
 from treepurify.engines.tree.purify import purify
 from treepurify.engines.tree.raw_tensors import purify_tensors
 from treepurify.engines.tree.route_choice import TreeProjection
+from treepurify.engines.tree.second_moments import InteractionIndices
 from treepurify.errors import (
     ConvergenceWarning,
     InvalidInputError,
@@ -40,12 +38,15 @@ from treepurify.errors import (
     UnknownComponentError,
     UnsupportedModelError,
 )
+from treepurify.grouping.partition import shapley_sets
+from treepurify.grouping.sets import Sampling, ShapleySets
+from treepurify.interactions.h_statistics import h_statistics
+from treepurify.interactions.h_statistics_table import HStatistics
+from treepurify.interactions.indices import interaction_indices
 from treepurify.models.parse import parse_model
 from treepurify.shapley.interactions import ShapleyInteractions
 from treepurify.shapley.interventional import interventional_shapley_values
-from treepurify.shapley.sets import Sampling, ShapleySets
 from treepurify.shapley.values import ShapleyValues
-from treepurify.shapley_sets import shapley_sets
 from treepurify.storage import load
 from treepurify.weights import (
     CountedCells,

@@ -14,19 +14,19 @@ from treepurify.columns import Columns
 from treepurify.components import ModelInputs, TensorComponent
 from treepurify.effects.accumulate import ensemble_cuts, leaf_boxes
 from treepurify.effects.conditional import occurring_subsets
-from treepurify.engines import indices
 from treepurify.engines.ale.axes import accumulation_axis, similarity_order
 from treepurify.engines.ale.components import AccumulationAxis
 from treepurify.engines.ale.local_effects import _filled, pair_effect
 from treepurify.engines.ale.trees import _cuts
 from treepurify.engines.common.assemble import _remainder
-from treepurify.engines.h_statistics import h_statistics
 from treepurify.engines.partial_dependence.pattern_shares import _check_shares, pattern_shares
 from treepurify.engines.partial_dependence.support import _occur, outside_support
 from treepurify.engines.partial_dependence.trees import read_background
+from treepurify.engines.tree import second_moments
 from treepurify.features import FeatureSpec
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import EncodedRows
+from treepurify.interactions.h_statistics import h_statistics
 
 
 def peak_of(work):
@@ -83,7 +83,7 @@ def test_interaction_indices_do_not_depend_on_the_number_of_threads(monkeypatch)
     X = rng.normal(size=(300, 6))
     found = []
     for threads in (1, 3):
-        monkeypatch.setattr(indices, "available_threads", lambda threads=threads: threads)
+        monkeypatch.setattr(second_moments, "available_threads", lambda threads=threads: threads)
         found.append(tp.interaction_indices(ensemble, X, progress=False))
     for name in ("variance_by_order", "pair_total", "feature_total"):
         np.testing.assert_array_equal(getattr(found[0], name), getattr(found[1], name))

@@ -19,7 +19,7 @@ import pytest
 import treepurify as tp
 from tests.reference.ensembles import complete_ensemble
 from treepurify.export import effects_frame, to_excel, to_json
-from treepurify.shapley.sets import Sampling
+from treepurify.grouping.sets import Sampling
 
 MIB = 1 << 20
 BUDGET = 24 * MIB

@@ -9,8 +9,8 @@ import time
 import numpy as np
 
 import treepurify as tp
-from tests.engines.test_indices import EXACT, ask, assert_close, dense_variances, force
 from tests.engines.tree.test_purify import WEIGHTINGS, scene
+from tests.interactions.test_indices import EXACT, ask, assert_close, dense_variances, force
 
 _SEEDS = 10
 

@@ -7,6 +7,8 @@ import numpy as np
 from treepurify.arguments import check_number, check_whole
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
+from treepurify.grouping.sets import ShapleySets
+from treepurify.grouping.strengths import InteractionStrengths, Merge
 from treepurify.plots.axis_ticks import name_rows
 from treepurify.plots.style import (
     INK,
@@ -17,8 +19,6 @@ from treepurify.plots.style import (
     import_matplotlib,
     style_axes,
 )
-from treepurify.shapley.index import InteractionStrengths, Merge
-from treepurify.shapley.sets import ShapleySets
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,1 +1,1 @@
-"""Shapley values of a decomposition or a tree ensemble, and Shapley Sets."""
+"""Shapley values of a decomposition or of a tree ensemble, and of groups of features."""

@@ -8,9 +8,9 @@ import treepurify as tp
 from tests.reference.ensembles import random_ensemble
 from treepurify.columns import Columns
 from treepurify.engines.common.counted_rows import row_quantiles, sample_rows
-from treepurify.engines.h_statistics_parsed import parsed_effects
 from treepurify.engines.partial_dependence.support import outside_support
 from treepurify.features import FeatureSpec
+from treepurify.interactions.h_statistics_parsed import parsed_effects
 
 
 def bent(rows):

@@ -9,7 +9,14 @@ from treepurify.columns import Columns
 from treepurify.engines.common.inputs import RowWeights, row_weights
 from treepurify.weights import Empirical
 
-__all__ = ["RowSample", "counted_rows", "row_quantiles", "row_shares", "sample_rows"]
+__all__ = [
+    "RowSample",
+    "counted_rows",
+    "mean_square",
+    "row_quantiles",
+    "row_shares",
+    "sample_rows",
+]
 
 Array = npt.NDArray[np.float64]
 
@@ -138,3 +145,11 @@ def row_quantiles(
     # Whole-number weights give the very numbers that repeated rows do: sums of ones.
     place = np.searchsorted(reached, reached[-1] * levels, side="left")
     return np.asarray(values[order[np.minimum(place, len(values) - 1)]])
+
+
+def mean_square(values: Array, shares: Array) -> Array:
+    """Return the weighted mean square about the mean, along the first axis."""
+    # Sums rather than matrix products: these are too narrow for the threads of a BLAS.
+    weight = shares[:, None]
+    centred = values - (weight * values).sum(axis=0)
+    return np.asarray((weight * centred**2).sum(axis=0))

@@ -16,9 +16,8 @@ from treepurify.components import Component
 from treepurify.decomposition import Decomposition
 from treepurify.engines.common.assemble import check_order_fits
 from treepurify.engines.common.black_box import BlackBox, FunctionRemainder, black_box, splice
-from treepurify.engines.common.counted_rows import counted_rows, sample_rows
+from treepurify.engines.common.counted_rows import counted_rows, mean_square, sample_rows
 from treepurify.engines.common.inputs import Interactions, named_subsets
-from treepurify.engines.h_statistics_effects import mean_square
 from treepurify.engines.partial_dependence.support import outside_support
 from treepurify.errors import InvalidInputError
 from treepurify.grids.axis import FeatureAxis

@@ -19,11 +19,11 @@ from treepurify.effects.conditional import (
 from treepurify.effects.tensor import EffectTensors
 from treepurify.engines.common.assemble import assemble
 from treepurify.engines.common.layout import check_memory
-from treepurify.engines.indices import exact_work, leaf_indices
-from treepurify.engines.indices_leaves import IndependentLeaves, output_values
 from treepurify.engines.tree.box_component import BoxComponent
 from treepurify.engines.tree.closed_form_mean import centred, closed_form_mean
 from treepurify.engines.tree.deep_model import DeepModel
+from treepurify.engines.tree.independent_leaves import IndependentLeaves, output_values
+from treepurify.engines.tree.second_moments import exact_work, leaf_indices
 from treepurify.errors import MemoryBudgetError
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import Subset

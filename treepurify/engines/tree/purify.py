@@ -27,7 +27,6 @@ from treepurify.engines.common.layout import (
     lay_out,
 )
 from treepurify.engines.common.model_check import check_against_library
-from treepurify.engines.indices import kept_interactions
 from treepurify.engines.tree.closed_form import purify_by_closed_form
 from treepurify.engines.tree.deep_model import DeepModel
 from treepurify.engines.tree.projection import purify_by_projection
@@ -38,6 +37,7 @@ from treepurify.engines.tree.route_choice import (
     check_method,
     choose_route,
 )
+from treepurify.engines.tree.second_moments import kept_interactions
 from treepurify.grids.grid import MissingCells
 from treepurify.models.additive_tables import AdditiveTables
 from treepurify.models.catboost import label_categories

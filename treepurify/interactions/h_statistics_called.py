@@ -11,9 +11,9 @@ from treepurify.budget import check_budget
 from treepurify.columns import Columns
 from treepurify.engines.common.black_box import BlackBox, black_box, splice
 from treepurify.engines.common.counted_rows import counted_rows, sample_rows
-from treepurify.engines.h_statistics_effects import HEffects, Moments, moments_of_terms
 from treepurify.engines.partial_dependence.support import outside_support
 from treepurify.grids.grid import Subset
+from treepurify.interactions.h_statistics_effects import HEffects, Moments, moments_of_terms
 from treepurify.progress import ProgressReport
 
 __all__ = ["called_effects"]

@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
-from treepurify.shapley.connected import connected_groups
-from treepurify.shapley.functions import CountedFunction
+from treepurify.grouping.connected import connected_groups
+from treepurify.grouping.counted_function import CountedFunction
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -7,9 +7,9 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify.grids.grid import Subset
-from treepurify.shapley.connected import connected_groups
-from treepurify.shapley.functions import CountedFunction
-from treepurify.shapley.value_functions import ROWS_AT_ONCE
+from treepurify.grouping.connected import connected_groups
+from treepurify.grouping.counted_function import CountedFunction
+from treepurify.grouping.value_functions import ROWS_AT_ONCE
 
 __all__ = ["GaussianValue", "gaussian_value"]
 

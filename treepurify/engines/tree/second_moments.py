@@ -1,41 +1,46 @@
-"""Variance by order and total interaction indices of an ensemble, under independent features."""
+"""Second moments of an ensemble under independent features: by order, by feature, by pair."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.arguments import check_whole, read_output
-from treepurify.budget import DEFAULT_BUDGET, check_budget, check_memory_budget
+from treepurify.arguments import read_output
+from treepurify.budget import DEFAULT_BUDGET, check_budget
 from treepurify.columns import Columns
 from treepurify.effects.accumulate import ensemble_cuts, leaf_boxes
 from treepurify.engines.common.inputs import (
     Interactions,
     RowWeights,
-    named_model,
     named_subsets,
-    read_rows,
-    row_weights,
 )
-from treepurify.engines.indices_cells import cell_bytes, cell_steps, moments_of_cells
-from treepurify.engines.indices_leaves import IndependentLeaves, OutputLeaves, SecondMoments
-from treepurify.engines.indices_pairs import moments_of_pairs, pair_work
-from treepurify.engines.indices_sampled import moments_of_rows
+from treepurify.engines.tree.independent_leaves import (
+    IndependentLeaves,
+    OutputLeaves,
+    SecondMoments,
+)
+from treepurify.engines.tree.second_moments_cells import cell_bytes, cell_steps, moments_of_cells
+from treepurify.engines.tree.second_moments_pairs import moments_of_pairs, pair_work
+from treepurify.engines.tree.second_moments_sampled import moments_of_rows
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset, make_grid
-from treepurify.models.catboost import label_categories
 from treepurify.models.ensemble import TreeEnsemble
-from treepurify.models.parse import Model, parse_model
-from treepurify.progress import ProgressReport, progress_report
+from treepurify.models.parse import Model
+from treepurify.progress import ProgressReport
 from treepurify.threads import available_threads
-from treepurify.weights import Independent, Uniform, Weighting, as_weighting
+from treepurify.weights import Independent, Uniform, Weighting
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["InteractionIndices", "exact_work", "interaction_indices", "leaf_indices"]
+__all__ = [
+    "InteractionIndices",
+    "ensemble_indices",
+    "exact_work",
+    "kept_interactions",
+    "leaf_indices",
+]
 
 Array = npt.NDArray[np.float64]
 Way = Literal["cells", "pairs", "rows"]
@@ -124,98 +129,7 @@ class InteractionIndices:
         return frame.sort_values("total", ascending=False, kind="stable").reset_index(drop=True)
 
 
-def interaction_indices(
-    model: Any,
-    X: Any = None,
-    *,
-    weights: str | Weighting = "independent",
-    sample_weight: npt.ArrayLike | None = None,
-    feature_names: Sequence[str] | None = None,
-    most_pairs: int = MOST_PAIRS,
-    seed: int = 0,
-    memory_budget: int = DEFAULT_BUDGET,
-    progress: bool = True,
-) -> InteractionIndices:
-    """Say how much of a model's variance lies at each order, and between which features.
-
-    Under independent features the ANOVA components of an ensemble are uncorrelated, and the
-    variance by order and the total interaction index ``sum over S containing i and j of
-    Var(f_S)`` can be had exactly, at any depth, without building one component. Where the
-    tested features have few cells together, from the values in all of them; else from the
-    second moments of all pairs of leaves, which are products over features. Where both are
-    too much work, the numbers are means over sampled rows, of squares that are exact on each
-    row, and every one has its standard error.
-
-    Parameters
-    ----------
-    model : object, str or Path
-        A tree ensemble.
-    X : array_like or table of shape (n_rows, n_features), optional
-        Rows whose margins are the distribution; not needed for ``weights="uniform"``.
-    weights : {"independent", "uniform"} or Weighting
-        A weighting under which features are independent.
-    sample_weight : array_like of shape (n_rows,), optional
-        Weight of each row.
-    feature_names : sequence of str, optional
-        Names of the features.
-    most_pairs : int
-        Work up to which the numbers are exact, as a number of pairs of leaves with paths of
-        six features. Beyond, they are estimated, with standard errors, on 1000 to 20 000
-        rows, more of them for a larger number.
-    seed : int
-        Seed of these rows.
-    memory_budget : int
-        Bytes that the tables of pairs may take.
-    progress : bool
-        Whether to report progress on standard error after the first second.
-
-    Returns
-    -------
-    InteractionIndices
-
-    Raises
-    ------
-    InvalidInputError
-        If the weighting does not make features independent.
-    MemoryBudgetError
-        If the tables of pairs would not fit.
-
-    Examples
-    --------
-    >>> import numpy as np, treepurify as tp
-    >>> from sklearn.tree import DecisionTreeRegressor
-    >>> X = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
-    >>> indices = tp.interaction_indices(DecisionTreeRegressor().fit(X, [0, 0, 0, 1]), X)
-    >>> indices.variance_by_order
-    array([[0.125 , 0.0625]])
-    """
-    check_whole("most_pairs", most_pairs, 1)
-    check_whole("seed", seed, 0)
-    check_memory_budget(memory_budget)
-    weighting = as_weighting(weights)
-    if not weighting.is_product:
-        raise InvalidInputError(
-            'interaction indices need independent features: use weights="independent" or '
-            f'"uniform", not {weighting.describe()!r}'
-        )
-    parsed = label_categories(named_model(parse_model(model), feature_names, X), X)
-    if not isinstance(parsed, TreeEnsemble):
-        raise InvalidInputError("an EBM has its terms as tables: use purify(...).importance()")
-    columns = read_rows(parsed, X, weighting)
-    own_weights = row_weights(columns, weighting, sample_weight)
-    return _indices(
-        parsed,
-        columns,
-        own_weights,
-        weighting,
-        most_pairs=most_pairs,
-        seed=seed,
-        memory_budget=memory_budget,
-        report=progress_report(progress),
-    )
-
-
-def _indices(
+def ensemble_indices(
     parsed: TreeEnsemble,
     columns: Columns | None,
     weight_of_rows: RowWeights,
@@ -226,6 +140,7 @@ def _indices(
     memory_budget: int,
     report: ProgressReport,
 ) -> InteractionIndices:
+    """Return the second moments of an ensemble on the grid of its own cuts."""
     grid, rows = make_grid(
         columns, parsed.features, ensemble_cuts(parsed), match_names=parsed.has_feature_names
     )
@@ -278,7 +193,7 @@ def kept_interactions(
         )
     if not weighting.is_product:
         weighting = Independent() if columns is not None else Uniform()
-    indices = _indices(
+    indices = ensemble_indices(
         parsed,
         columns,
         weight_of_rows,
@@ -311,7 +226,7 @@ def leaf_indices(
     report: ProgressReport,
     memory_budget: int = DEFAULT_BUDGET,
 ) -> InteractionIndices:
-    """Return the second moments of an ensemble; see `interaction_indices`."""
+    """Return the second moments of an ensemble; see `ensemble_indices`."""
     n_features, n_outputs = leaves.grid.n_features, leaves.n_outputs
     n_strips = _strips(n_features, n_outputs, memory_budget)
     room = _room(leaves, memory_budget)

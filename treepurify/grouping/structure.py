@@ -10,8 +10,8 @@ from treepurify.columns import Columns
 from treepurify.effects.accumulate import LeafBoxes, ensemble_cuts, leaf_boxes
 from treepurify.errors import UnsupportedModelError
 from treepurify.grids.grid import Grid, Subset, make_grid
+from treepurify.grouping.connected import connected_groups
 from treepurify.models.ensemble import TreeEnsemble
-from treepurify.shapley.connected import connected_groups
 
 __all__ = ["group_by_structure"]
 

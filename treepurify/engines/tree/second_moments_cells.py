@@ -9,7 +9,7 @@ import numpy.typing as npt
 from treepurify._kernels.accumulate import cumulate
 from treepurify._kernels.joint_cells import add_joint_corners, split_mean
 from treepurify.effects.accumulate import LeafBoxes
-from treepurify.engines.indices_leaves import (
+from treepurify.engines.tree.independent_leaves import (
     IndependentLeaves,
     OutputLeaves,
     SecondMoments,

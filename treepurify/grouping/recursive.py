@@ -7,8 +7,8 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify.grids.grid import Subset
-from treepurify.shapley.functions import CountedFunction
-from treepurify.shapley.value_functions import ValueFunction
+from treepurify.grouping.counted_function import CountedFunction
+from treepurify.grouping.value_functions import ValueFunction
 
 __all__ = ["Grouping", "GroupingTest", "group_recursively", "mixing_test", "value_test"]
 

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
-from treepurify.shapley.value_functions import ValueFunction
+from treepurify.grouping.value_functions import ValueFunction
 
 __all__ = ["attribution_error", "deletion", "sensitivity"]
 

@@ -9,19 +9,19 @@ import numpy.typing as npt
 from treepurify.arguments import check_choice, check_number, check_result, check_whole, read_numbers
 from treepurify.budget import DEFAULT_BUDGET, check_budget
 from treepurify.columns import Columns
-from treepurify.engines.indices import interaction_indices
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
+from treepurify.grouping.connected import connected_groups
+from treepurify.grouping.counted_function import CountedFunction, as_function
+from treepurify.grouping.gaussian import GaussianValue, gaussian_value
+from treepurify.grouping.recursive import Grouping, group_recursively, mixing_test, value_test
+from treepurify.grouping.sets import Sampling, ShapleySets, read_groups
+from treepurify.grouping.strengths import InteractionStrengths, sampled_strengths
+from treepurify.grouping.structure import group_by_structure
+from treepurify.grouping.value_functions import EmpiricalValue, ValueFunction, reference_value
+from treepurify.interactions.indices import interaction_indices
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.progress import ProgressReport, progress_report
-from treepurify.shapley.connected import connected_groups
-from treepurify.shapley.functions import CountedFunction, as_function
-from treepurify.shapley.gaussian import GaussianValue, gaussian_value
-from treepurify.shapley.index import InteractionStrengths, sampled_strengths
-from treepurify.shapley.recursive import Grouping, group_recursively, mixing_test, value_test
-from treepurify.shapley.sets import Sampling, ShapleySets, read_groups
-from treepurify.shapley.structure import group_by_structure
-from treepurify.shapley.value_functions import EmpiricalValue, ValueFunction, reference_value
 
 __all__ = ["shapley_sets"]
 

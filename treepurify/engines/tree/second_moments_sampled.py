@@ -6,7 +6,7 @@ import numpy.typing as npt
 from treepurify._kernels.conditional import subset_keys
 from treepurify._kernels.sampled_moments import effects_on_rows
 from treepurify.budget import check_budget
-from treepurify.engines.indices_leaves import OutputLeaves, SecondMoments
+from treepurify.engines.tree.independent_leaves import OutputLeaves, SecondMoments
 from treepurify.threads import available_threads, iterate_threads
 
 __all__ = ["moments_of_rows"]

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import treepurify as tp
-from treepurify.shapley.index import InteractionStrengths
-from treepurify.shapley.sets import Sampling
-from treepurify.shapley_sets import shapley_sets
+from treepurify.grouping.partition import shapley_sets
+from treepurify.grouping.sets import Sampling
+from treepurify.grouping.strengths import InteractionStrengths
 
 BLOCKS = ((0,), (1,), (2, 3), (4, 5, 6), (7,))
 

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify._kernels.leaf_pairs import leaf_pair_moments
-from treepurify.engines.indices_leaves import (
+from treepurify.engines.tree.independent_leaves import (
     IndependentLeaves,
     OutputLeaves,
     SecondMoments,

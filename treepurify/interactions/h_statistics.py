@@ -10,13 +10,13 @@ from treepurify.arguments import check_flag, check_whole
 from treepurify.budget import DEFAULT_BUDGET, check_memory_budget
 from treepurify.engines.common.black_box import parsed_or_none
 from treepurify.engines.common.compiling import announce_compilation
-from treepurify.engines.h_statistics_called import called_effects
-from treepurify.engines.h_statistics_effects import HEffects
-from treepurify.engines.h_statistics_independent import independent_shares
-from treepurify.engines.h_statistics_parsed import parsed_effects
-from treepurify.engines.h_statistics_table import HStatistics, Interaction
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
+from treepurify.interactions.h_statistics_called import called_effects
+from treepurify.interactions.h_statistics_effects import HEffects
+from treepurify.interactions.h_statistics_independent import independent_shares
+from treepurify.interactions.h_statistics_parsed import parsed_effects
+from treepurify.interactions.h_statistics_table import HStatistics, Interaction
 from treepurify.progress import ProgressReport, progress_report
 
 __all__ = ["h_statistics"]

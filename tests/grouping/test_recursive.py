@@ -5,10 +5,10 @@ import pytest
 
 from examples.paper_shapley_sets import FUNCTIONS
 from tests.reference.ensembles import random_ensemble
-from treepurify.shapley.functions import as_function
-from treepurify.shapley.recursive import group_recursively, mixing_test
-from treepurify.shapley.sets import Sampling
-from treepurify.shapley_sets import shapley_sets
+from treepurify.grouping.counted_function import as_function
+from treepurify.grouping.partition import shapley_sets
+from treepurify.grouping.recursive import group_recursively, mixing_test
+from treepurify.grouping.sets import Sampling
 
 
 def silent(*_):

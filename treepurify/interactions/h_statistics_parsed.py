@@ -16,7 +16,6 @@ from treepurify.effects.accumulate import LeafBoxes, ensemble_cuts, leaf_boxes
 from treepurify.effects.conditional import entry_probabilities, occurring_subsets
 from treepurify.engines.common.counted_rows import counted_rows, row_shares
 from treepurify.engines.common.model_check import check_against_library
-from treepurify.engines.h_statistics_effects import HEffects, Moments, moments_of_terms
 from treepurify.engines.partial_dependence.pattern_component import PatternComponent
 from treepurify.engines.partial_dependence.pattern_shares import pattern_shares, term_table
 from treepurify.engines.partial_dependence.table_models import tables_anova
@@ -26,6 +25,7 @@ from treepurify.engines.partial_dependence.trees import (
     read_background,
 )
 from treepurify.grids.grid import EncodedRows, Subset
+from treepurify.interactions.h_statistics_effects import HEffects, Moments, moments_of_terms
 from treepurify.models.additive_tables import AdditiveTables
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model

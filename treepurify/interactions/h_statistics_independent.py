@@ -11,10 +11,10 @@ import numpy.typing as npt
 from treepurify.effects.accumulate import ensemble_cuts, leaf_boxes
 from treepurify.effects.conditional import conditional_tensors, entry_probabilities
 from treepurify.engines.common.inputs import row_weights
-from treepurify.engines.indices import MOST_PAIRS, leaf_indices
-from treepurify.engines.indices_leaves import IndependentLeaves
 from treepurify.engines.tree.closed_form_mean import centred
+from treepurify.engines.tree.independent_leaves import IndependentLeaves
 from treepurify.engines.tree.purify import purify
+from treepurify.engines.tree.second_moments import MOST_PAIRS, leaf_indices
 from treepurify.grids.grid import Subset, make_grid
 from treepurify.models.additive_tables import AdditiveTables
 from treepurify.models.ensemble import TreeEnsemble

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from treepurify.engines.common.counted_rows import mean_square
 from treepurify.grids.grid import Subset
 
-__all__ = ["HEffects", "Moments", "mean_square", "moments_of_terms"]
+__all__ = ["HEffects", "Moments", "moments_of_terms"]
 
 Array = npt.NDArray[np.float64]
 Moments = dict[Subset, tuple[Array, Array]]
@@ -45,14 +46,6 @@ class HEffects:
     output_names: tuple[str, ...]
     measure: str
     diagnostics: Mapping[str, Any]
-
-
-def mean_square(values: Array, shares: Array) -> Array:
-    """Return the weighted mean square about the mean, along the first axis."""
-    # Sums rather than matrix products: these are too narrow for the threads of a BLAS.
-    weight = shares[:, None]
-    centred = values - (weight * values).sum(axis=0)
-    return np.asarray((weight * centred**2).sum(axis=0))
 
 
 def moments_of_terms(

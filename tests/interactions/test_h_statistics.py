@@ -9,8 +9,8 @@ from sklearn.svm import SVR
 
 from tests.reference.ensembles import random_ensemble
 from tests.reference.partial_dependence import dependence
-from treepurify.engines.h_statistics import h_statistics
 from treepurify.errors import InvalidInputError, MemoryBudgetError, ModelMismatchError
+from treepurify.interactions.h_statistics import h_statistics
 from treepurify.models.ebm import raw_margin
 from treepurify.models.parse import parse_model
 

@@ -10,12 +10,12 @@ from sklearn.ensemble import GradientBoostingRegressor
 import treepurify as tp
 from tests.reference.ensembles import random_ensemble
 from tests.shapley.truth import interventional_game, shapley_by_definition
-from treepurify.shapley.functions import as_function
-from treepurify.shapley.gaussian import gaussian_value
-from treepurify.shapley.measures import attribution_error, deletion, sensitivity
-from treepurify.shapley.sets import Sampling, read_groups
-from treepurify.shapley.value_functions import reference_value
-from treepurify.shapley_sets import shapley_sets
+from treepurify.grouping.counted_function import as_function
+from treepurify.grouping.gaussian import gaussian_value
+from treepurify.grouping.measures import attribution_error, deletion, sensitivity
+from treepurify.grouping.partition import shapley_sets
+from treepurify.grouping.sets import Sampling, read_groups
+from treepurify.grouping.value_functions import reference_value
 
 
 def normal_rows(n_rows, seed=0):

@@ -8,7 +8,7 @@ import pytest
 import treepurify as tp
 from tests.engines.tree.test_purify import WEIGHTINGS, scene, truth
 from tests.reference.ensembles import complete_ensemble
-from treepurify.engines import indices
+from treepurify.engines.tree import second_moments
 
 EXACT = ("cells", "pairs")
 SCENES = [
@@ -51,7 +51,7 @@ def assert_close(found, variances, atol):
 
 
 def force(monkeypatch, way):
-    monkeypatch.setattr(indices, "_way", lambda *_: way)
+    monkeypatch.setattr(second_moments, "_way", lambda *_: way)
 
 
 @pytest.mark.parametrize("way", EXACT)
@@ -115,7 +115,7 @@ def test_every_sampled_number_lies_within_its_errors(monkeypatch, options):
     ensemble, X = scene(6, n_trees=15, **options)
     exact = ask(ensemble, X)
     force(monkeypatch, "rows")
-    monkeypatch.setattr(indices, "_MOST_ROWS", 4000)
+    monkeypatch.setattr(second_moments, "_MOST_ROWS", 4000)
     deviations = []
     for seed in range(30):
         found = ask(ensemble, X, seed=seed)

@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify._kernels.mixed_means import add_mixed_means
+from treepurify.grouping.counted_function import CountedFunction
 from treepurify.models.ensemble import TreeEnsemble
-from treepurify.shapley.functions import CountedFunction
 
 __all__ = ["EmpiricalValue", "ReferenceValue", "ValueFunction", "reference_value"]
 

@@ -11,8 +11,8 @@ from treepurify.arguments import brief, check_whole, read_features, read_output
 from treepurify.errors import InvalidInputError
 from treepurify.frozen import FrozenMapping
 from treepurify.grids.grid import Subset
-from treepurify.shapley.index import InteractionStrengths
-from treepurify.shapley.value_functions import ValueFunction
+from treepurify.grouping.strengths import InteractionStrengths
+from treepurify.grouping.value_functions import ValueFunction
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -1,0 +1,1 @@
+"""How strongly features interact: variance by order, total indices, and H-statistics."""
