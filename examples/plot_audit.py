@@ -14,7 +14,7 @@ import pandas as pd
 from xgboost import XGBRegressor
 
 from treepurify import plots
-from treepurify.auditing import audit
+from treepurify.auditing.audit import audit
 
 rng = np.random.default_rng(0)
 n_flats = 3000

@@ -12,11 +12,11 @@ from typer.testing import CliRunner
 import treepurify as tp
 from tests.cases import needs_stored_labels
 from treepurify import auditing
-from treepurify.analysis.comparison import compare
-from treepurify.auditing import audit
+from treepurify.auditing.audit import audit
 from treepurify.cli import app as app_module
 from treepurify.cli import cross_check, inspection
 from treepurify.cli.app import app
+from treepurify.comparing.comparison import compare
 from treepurify.errors import MemoryBudgetError
 
 

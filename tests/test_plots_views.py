@@ -11,8 +11,8 @@ from matplotlib.patches import PathPatch
 import treepurify as tp
 from tests.cases import needs_stored_labels
 from treepurify import plots
-from treepurify.analysis.comparison import compare
-from treepurify.auditing import audit
+from treepurify.auditing.audit import audit
+from treepurify.comparing.comparison import compare
 from treepurify.report.svg import inline_svg
 
 KINDS = ["u", "v", "w"]

@@ -15,7 +15,7 @@ from sklearn.ensemble import GradientBoostingClassifier
 
 import treepurify as tp
 from tests.cases import needs_stored_labels
-from treepurify.auditing import audit
+from treepurify.auditing.audit import audit
 from treepurify.report import write_html
 from treepurify.report.payload import make_payload
 

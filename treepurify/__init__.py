@@ -8,12 +8,12 @@ from treepurify import interruption as _interruption  # noqa: F401
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from treepurify.analysis.apparent import apparent
-from treepurify.analysis.audit import Audit
-from treepurify.analysis.comparison import Comparison, compare
-from treepurify.analysis.findings import Finding
-from treepurify.auditing import audit
+from treepurify.auditing.audit import audit
+from treepurify.auditing.findings import Finding
+from treepurify.auditing.ranked_findings import Audit
 from treepurify.certificate import Certificate
+from treepurify.comparing.apparent import apparent
+from treepurify.comparing.comparison import Comparison, compare
 from treepurify.components import Component, TensorComponent
 from treepurify.decomposition import Decomposition
 from treepurify.engines.ale.anova import ale_anova

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import typer
 
-from treepurify.analysis.comparison import Comparison
 from treepurify.cli.data import DataFile
+from treepurify.comparing.comparison import Comparison
 from treepurify.decomposition import Decomposition
 from treepurify.engines.categorical import categorical_anova
 from treepurify.engines.tree.purify import purify

@@ -5,8 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from treepurify.analysis.comparison import compare as compare_decompositions
-from treepurify.auditing import audit as audit_model
+from treepurify.auditing.audit import audit as audit_model
 from treepurify.cli.command_line import command_line
 from treepurify.cli.console import note, print_table, refusals
 from treepurify.cli.cross_check import (
@@ -30,6 +29,7 @@ from treepurify.cli.options import (
     WeightColumnOption,
     Weights,
 )
+from treepurify.comparing.comparison import compare as compare_decompositions
 from treepurify.engines.tree.purify import purify as purify_model
 from treepurify.errors import InvalidInputError
 from treepurify.models.parse import Model, parse_model

@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from treepurify.analysis.audit import Audit
-from treepurify.analysis.findings import Finding
 from treepurify.arguments import check_result, check_whole
+from treepurify.auditing.findings import Finding
+from treepurify.auditing.ranked_findings import Audit
 from treepurify.components import TensorComponent
 from treepurify.errors import InvalidInputError
 from treepurify.plots.axis_layout import lay_out_axis

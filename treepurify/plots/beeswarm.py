@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.analysis.row_effects import Parts, row_effects
 from treepurify.arguments import check_result, check_whole
 from treepurify.columns import take_rows
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
 from treepurify.plots.axis_ticks import name_rows
 from treepurify.plots.labels import fold
+from treepurify.plots.row_effects import Parts, row_effects
 from treepurify.plots.scale_words import effect_label
 from treepurify.plots.style import (
     DATA,

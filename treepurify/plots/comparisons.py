@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from treepurify.analysis.comparison import Comparison
 from treepurify.arguments import check_result, check_whole
+from treepurify.comparing.comparison import Comparison
 from treepurify.plots.axis_ticks import name_rows
 from treepurify.plots.labels import shorten
 from treepurify.plots.style import (

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.analysis.row_effects import Parts, row_effects, value_words
 from treepurify.arguments import check_whole
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
 from treepurify.plots.labels import fold
+from treepurify.plots.row_effects import Parts, row_effects, value_words
 from treepurify.plots.scale_words import margin_label
 from treepurify.plots.style import (
     DOWN,

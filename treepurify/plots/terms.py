@@ -6,8 +6,8 @@ from typing import Any, get_args
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.analysis.apparent import apparent_values
 from treepurify.arguments import brief, check_choice, check_result, read_output
+from treepurify.comparing.apparent import apparent_values
 from treepurify.components import TensorComponent, tabulate
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError

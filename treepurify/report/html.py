@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from treepurify.analysis.audit import Audit
 from treepurify.arguments import (
     brief,
     check_result,
@@ -18,6 +17,7 @@ from treepurify.arguments import (
     read_matrix,
     read_path,
 )
+from treepurify.auditing.ranked_findings import Audit
 from treepurify.columns import table_names, take_rows
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError

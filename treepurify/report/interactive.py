@@ -2,7 +2,7 @@
 
 from html import escape
 
-from treepurify.analysis.audit import Audit
+from treepurify.auditing.ranked_findings import Audit
 from treepurify.components import Component, TensorComponent
 from treepurify.plots.audits import finding
 from treepurify.plots.main_effects import main_effect_size

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.analysis.apparent import apparent_values, model_variance
-from treepurify.analysis.findings import Finding, output_words
-from treepurify.analysis.regions import cells_in_words, runs_of_cells
+from treepurify.auditing.findings import Finding, output_words
+from treepurify.comparing.apparent import apparent_values, model_variance
+from treepurify.comparing.regions import cells_in_words, runs_of_cells
 from treepurify.components import TensorComponent
 from treepurify.decomposition import Decomposition
 from treepurify.grids.grid import Subset

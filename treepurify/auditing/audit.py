@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.analysis.audit import Audit, Evidence, audit_decompositions
 from treepurify.arguments import check_number, check_whole, read_names, read_weights
+from treepurify.auditing.ranked_findings import Audit, Evidence, audit_decompositions
 from treepurify.budget import DEFAULT_BUDGET
 from treepurify.decomposition import Decomposition
 from treepurify.engines.tree.purify import purify
@@ -92,7 +92,7 @@ def audit(
     --------
     >>> import numpy as np, treepurify as tp
     >>> from sklearn.ensemble import GradientBoostingRegressor
-    >>> from treepurify.auditing import audit
+    >>> from treepurify.auditing.audit import audit
     >>> X = np.random.default_rng(0).uniform(size=(500, 2))
     >>> model = GradientBoostingRegressor(max_depth=2).fit(X, X[:, 0] * X[:, 1])
     >>> found = audit(model, X, n_bootstrap=0, measures=[])

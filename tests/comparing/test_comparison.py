@@ -6,9 +6,9 @@ import pytest
 from sklearn.ensemble import GradientBoostingClassifier, GradientBoostingRegressor
 
 import treepurify as tp
-from treepurify.analysis.apparent import apparent, model_variance
-from treepurify.analysis.comparison import compare
-from treepurify.analysis.regions import cells_in_words, runs_of_cells
+from treepurify.comparing.apparent import apparent, model_variance
+from treepurify.comparing.comparison import compare
+from treepurify.comparing.regions import cells_in_words, runs_of_cells
 from treepurify.grids.axis import FeatureAxis
 
 

@@ -8,10 +8,10 @@ import pytest
 from sklearn.ensemble import GradientBoostingRegressor
 
 import treepurify as tp
-from treepurify.analysis.audit import Evidence, audit_decompositions
-from treepurify.analysis.findings import KINDS
-from treepurify.analysis.support_findings import instabilities
-from treepurify.auditing import _drawn_again, audit
+from treepurify.auditing.audit import _drawn_again, audit
+from treepurify.auditing.findings import KINDS
+from treepurify.auditing.ranked_findings import Evidence, audit_decompositions
+from treepurify.auditing.support_findings import instabilities
 
 glassbox = pytest.importorskip("interpret.glassbox")
 xgboost = pytest.importorskip("xgboost")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from treepurify.analysis.comparison import Comparison
+    from treepurify.comparing.comparison import Comparison
     from treepurify.decomposition import Decomposition
 
 __all__ = ["verdict"]

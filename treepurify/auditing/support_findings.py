@@ -5,9 +5,9 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.analysis.apparent import model_variance
-from treepurify.analysis.comparison import Comparison
-from treepurify.analysis.findings import Finding, output_words
+from treepurify.auditing.findings import Finding, output_words
+from treepurify.comparing.apparent import model_variance
+from treepurify.comparing.comparison import Comparison
 from treepurify.decomposition import Decomposition
 from treepurify.grids.grid import Subset
 

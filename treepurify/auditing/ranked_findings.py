@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.analysis.apparent import apparent, apparent_values
-from treepurify.analysis.apparent_findings import (
+from treepurify.arguments import check_whole
+from treepurify.auditing.apparent_findings import (
     contradictions,
     hidden_effects,
     spurious_interactions,
 )
-from treepurify.analysis.comparison import Comparison, compare
-from treepurify.analysis.findings import KINDS, Finding
-from treepurify.analysis.support_findings import (
+from treepurify.auditing.findings import KINDS, Finding
+from treepurify.auditing.support_findings import (
     extrapolations,
     instabilities,
     measure_findings,
     unidentified_effects,
 )
-from treepurify.arguments import check_whole
+from treepurify.comparing.apparent import apparent, apparent_values
+from treepurify.comparing.comparison import Comparison, compare
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset

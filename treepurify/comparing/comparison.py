@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.analysis.comparison_words import verdict
-from treepurify.analysis.regions import cells_in_words, runs_of_cells
-from treepurify.analysis.shared_cells import SideBySide, side_by_side
 from treepurify.arguments import check_result, read_names
+from treepurify.comparing.comparison_words import verdict
+from treepurify.comparing.regions import cells_in_words, runs_of_cells
+from treepurify.comparing.shared_cells import SideBySide, side_by_side
 from treepurify.decomposition import Decomposition
 from treepurify.grids.grid import Subset
 
@@ -134,7 +134,7 @@ def compare(
     --------
     >>> import numpy as np, treepurify as tp
     >>> from sklearn.ensemble import GradientBoostingRegressor
-    >>> from treepurify.analysis.comparison import compare
+    >>> from treepurify.comparing.comparison import compare
     >>> X = np.random.default_rng(0).normal(size=(500, 2))
     >>> model = GradientBoostingRegressor(max_depth=2).fit(X, X[:, 0] * X[:, 1])
     >>> c = compare(tp.purify(model, X), tp.purify(model, X, weights="uniform"))
@@ -192,7 +192,7 @@ def _model_words(d: Decomposition) -> str:
 
 
 def _prediction_deviation(d: Decomposition) -> Array:
-    from treepurify.analysis.apparent import model_variance
+    from treepurify.comparing.apparent import model_variance
 
     return np.sqrt(model_variance(d))
 

@@ -1,1 +1,0 @@
-"""Importance, comparison and audits of decompositions."""

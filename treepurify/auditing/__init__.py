@@ -1,0 +1,1 @@
+"""Audits: a model purified under several measures, and what stands out, ranked."""

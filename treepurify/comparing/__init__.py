@@ -1,0 +1,1 @@
+"""Decompositions side by side: two measures, two models, before and after purification."""
