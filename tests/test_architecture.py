@@ -327,10 +327,8 @@ def test_public_functions_name_their_arguments(path):
 def test_no_file_is_a_drawer_for_everything():
     drawers = {"utils", "util", "helpers", "misc", "common"}
     # What engines share is a room of its own, of files with names of their own.
-    parts = {
-        path: path.removesuffix(".py").replace("engines/common/", "engines/") for path in PATHS
-    }
-    assert not [path for path in PATHS if drawers & set(parts[path].split("/"))]
+    paths = [path.removeprefix("engines/common/").removesuffix(".py") for path in PATHS]
+    assert not [path for path in paths if drawers & set(path.split("/"))]
 
 
 @pytest.mark.parametrize("path", PATHS)

@@ -7,7 +7,7 @@ from scipy.special import eval_legendre
 from treepurify.columns import Columns
 from treepurify.engines.legendre import TermSelection, legendre_anova
 from treepurify.engines.legendre.densities import contract, grid_density, series_densities
-from treepurify.engines.legendre.design import Basis, Rows, measure_moments, scaled_rows
+from treepurify.engines.legendre.design import Basis, ScaledRows, measure_moments, scaled_rows
 from treepurify.engines.legendre.polynomials import legendre_table
 from treepurify.engines.legendre.scaling import ContinuousAxis, LevelAxis, fit_axes
 from treepurify.errors import InvalidInputError
@@ -142,7 +142,7 @@ def test_contraction_equals_einsum():
 def test_moments_in_blocks_equal_those_of_the_whole_design(monkeypatch):
     rng = np.random.default_rng(5)
     axes, rows = axes_of(*rng.normal(size=(3, 700)))
-    rows = Rows(rows.coordinates, rng.dirichlet(np.ones(700)))
+    rows = ScaledRows(rows.coordinates, rng.dirichlet(np.ones(700)))
     subsets = [(0,), (1,), (2,), (0, 1), (0, 1, 2)]
     made = series_densities(axes, rows.coordinates, rows.weights, subsets, 2, 0.05)
     basis = Basis(axes, made, 3)

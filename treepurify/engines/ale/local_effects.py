@@ -14,7 +14,7 @@ from treepurify.engines.common.black_box import RowFunction
 __all__ = ["Accumulated", "main_effect", "pair_effect"]
 
 Array = npt.NDArray[np.float64]
-Rows = npt.NDArray[np.intp]
+Positions = npt.NDArray[np.intp]
 
 # Masses, and the distances and places of the nearest cells, beside tables of each output.
 _TABLES_OF_CELLS = 8
@@ -143,7 +143,7 @@ def _own_main_effect(
     return effect
 
 
-def _moved(rows: Columns, places: list[tuple[AccumulationAxis, Rows]]) -> Columns:
+def _moved(rows: Columns, places: list[tuple[AccumulationAxis, Positions]]) -> Columns:
     """Return the rows with features set to the given nodes."""
     values = list(rows.values)
     for axis, node in places:
@@ -151,12 +151,14 @@ def _moved(rows: Columns, places: list[tuple[AccumulationAxis, Rows]]) -> Column
     return Columns(rows.features, tuple(values), rows.n_rows)
 
 
-def _sums(group: Rows, values: Array, n_groups: int) -> Array:
+def _sums(group: Positions, values: Array, n_groups: int) -> Array:
     columns = [np.bincount(group, weights=column, minlength=n_groups) for column in values.T]
     return np.stack(columns, axis=1)
 
 
-def _node_mass(axes: list[AccumulationAxis], columns: Columns, shares: Array, rows: Rows) -> Array:
+def _node_mass(
+    axes: list[AccumulationAxis], columns: Columns, shares: Array, rows: Positions
+) -> Array:
     """Return the share of the rows that each node stands for; they sum to one."""
     mass = np.zeros([len(axis.nodes) for axis in axes])
     places = [node_weights(axis, columns, rows) for axis in axes]
@@ -196,7 +198,7 @@ def _filled(mean: Array, mass: Array, axes: tuple[AccumulationAxis, Accumulation
     return np.where(known[..., None], mean, mean[tuple(nearest)])
 
 
-def _neighbours(known: npt.NDArray[np.bool_]) -> tuple[Rows, Rows]:
+def _neighbours(known: npt.NDArray[np.bool_]) -> tuple[Positions, Positions]:
     """Return the last known place up to each one, and the first from it on; -1 for none."""
     places = np.arange(len(known))
     before = np.maximum.accumulate(np.where(known, places, -1))

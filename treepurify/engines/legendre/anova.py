@@ -19,7 +19,7 @@ from treepurify.engines.legendre.densities import (
 )
 from treepurify.engines.legendre.design import (
     Basis,
-    Rows,
+    ScaledRows,
     count_columns,
     measure_moments,
     scaled_rows,
@@ -175,7 +175,7 @@ def legendre_anova(
 def _densities(
     density: DensityName,
     axes: Mapping[int, Axis],
-    rows: Rows,
+    rows: ScaledRows,
     degree: int,
     clip: float,
     subsets: Sequence[Subset],
@@ -185,7 +185,7 @@ def _densities(
     return series_densities(axes, rows.coordinates, rows.weights, subsets, degree, clip)
 
 
-def _check_densities(axes: Mapping[int, Axis], rows: Rows, order: int, degree: int) -> None:
+def _check_densities(axes: Mapping[int, Axis], rows: ScaledRows, order: int, degree: int) -> None:
     # Polynomials on the rows with and without weights; their products; and a series per subset.
     on_rows = rows.n_rows * (2 * len(axes) * (degree + 1) + (degree + 1) ** (order - 1))
     series = sum(comb(len(axes), size) * (degree + 1) ** size for size in range(1, order + 1))
@@ -199,7 +199,7 @@ def _check_densities(axes: Mapping[int, Axis], rows: Rows, order: int, degree: i
 
 def _candidates(
     axes: Mapping[int, Axis],
-    rows: Rows,
+    rows: ScaledRows,
     question: Question,
     make: Callable[[Sequence[Subset]], dict[Subset, Density]],
     order: int,

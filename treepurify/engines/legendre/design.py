@@ -15,7 +15,7 @@ from treepurify.engines.legendre.scaling import Axis
 __all__ = [
     "Basis",
     "Moments",
-    "Rows",
+    "ScaledRows",
     "centred_values",
     "count_columns",
     "design_blocks",
@@ -84,7 +84,7 @@ def count_columns(axes: Mapping[int, Axis], order: int, degree: int) -> int:
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class ScaledRows:
     """Scaled rows.
 
     Parameters
@@ -108,9 +108,9 @@ class Rows:
         return {j: values[start:stop] for j, values in self.coordinates.items()}
 
 
-def scaled_rows(axes: Mapping[int, Axis], columns: Columns, weights: Array) -> Rows:
+def scaled_rows(axes: Mapping[int, Axis], columns: Columns, weights: Array) -> ScaledRows:
     """Return the rows in the coordinates of the axes."""
-    return Rows({j: axis.coordinates(columns.values[j]) for j, axis in axes.items()}, weights)
+    return ScaledRows({j: axis.coordinates(columns.values[j]) for j, axis in axes.items()}, weights)
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,7 +142,7 @@ def rows_a_block(n_columns: int) -> int:
 
 
 def design_blocks(
-    basis: Basis, rows: Rows, subsets: Sequence[Subset] | None = None
+    basis: Basis, rows: ScaledRows, subsets: Sequence[Subset] | None = None
 ) -> Iterator[tuple[int, int, Array]]:
     """Yield ``(start, stop, columns)`` of the rows, columns of shape (stop - start, n_columns).
 
@@ -187,7 +187,7 @@ def fill_design(
         at += size
 
 
-def measure_moments(basis: Basis, rows: Rows, values: Array) -> Moments:
+def measure_moments(basis: Basis, rows: ScaledRows, values: Array) -> Moments:
     """Return the moments in one pass over blocks of rows.
 
     The columns are centred at their mean over the first rows before they are multiplied,

@@ -18,7 +18,7 @@ from treepurify.engines.legendre.components import (
     ValuesRemainder,
     evaluate_terms,
 )
-from treepurify.engines.legendre.design import Basis, Moments, Rows
+from treepurify.engines.legendre.design import Basis, Moments, ScaledRows
 from treepurify.engines.legendre.quality import Quality, certify, measure_quality
 from treepurify.engines.legendre.reading import Question
 from treepurify.engines.legendre.scaling import Axis, LevelAxis
@@ -49,7 +49,7 @@ class Fit:
     ----------
     basis : Basis
         The functions.
-    rows : Rows
+    rows : ScaledRows
         The rows.
     moments : Moments
         Their moments.
@@ -64,7 +64,7 @@ class Fit:
     """
 
     basis: Basis
-    rows: Rows
+    rows: ScaledRows
     moments: Moments
     selected: list[Selected]
     coefficients: Coefficients

@@ -9,7 +9,7 @@ from treepurify.engines.legendre.densities import Density
 from treepurify.engines.legendre.design import (
     Basis,
     Moments,
-    Rows,
+    ScaledRows,
     design_blocks,
     measure_moments,
 )
@@ -29,7 +29,7 @@ _SCREENING_DEGREE = 4
 def screen(
     basis: Basis,
     subsets: Sequence[Subset],
-    rows: Rows,
+    rows: ScaledRows,
     values: Array,
     make: Densities,
     max_candidates: int,
@@ -47,7 +47,7 @@ def screen(
         Axes and degree; its densities are those of the main effects.
     subsets : sequence of tuple of int
         All interactions.
-    rows : Rows
+    rows : ScaledRows
         The rows.
     values : ndarray of float64, shape (n_rows, n_outputs)
         Values of the function.
@@ -75,7 +75,7 @@ def screen(
     return sorted(chosen, key=lambda s: (len(s), s))
 
 
-def _fitted(basis: Basis, rows: Rows, values: Array) -> Array:
+def _fitted(basis: Basis, rows: ScaledRows, values: Array) -> Array:
     moments = measure_moments(basis, rows, values)
     every = Selected(np.arange(basis.n_columns), 0, False, float("nan"), 0)
     found = least_squares(basis, rows, values, moments, [every] * values.shape[1])

@@ -6,7 +6,7 @@ from itertools import combinations
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.engines.legendre.design import Basis, Moments, Rows, design_blocks
+from treepurify.engines.legendre.design import Basis, Moments, ScaledRows, design_blocks
 from treepurify.engines.legendre.selection import Selected
 
 __all__ = [
@@ -88,7 +88,7 @@ def _solver(gram: Array, columns: Indices) -> _Solver:
 
 
 def least_squares(
-    basis: Basis, rows: Rows, values: Array, moments: Moments, selected: list[Selected]
+    basis: Basis, rows: ScaledRows, values: Array, moments: Moments, selected: list[Selected]
 ) -> Coefficients:
     """Return the coefficients of the selected columns.
 
@@ -110,7 +110,7 @@ def least_squares(
 
 
 def _gradient(
-    basis: Basis, rows: Rows, values: Array, moments: Moments, coefficients: Array
+    basis: Basis, rows: ScaledRows, values: Array, moments: Moments, coefficients: Array
 ) -> Array:
     """Return the covariances of the columns in use with the residual, computed from the rows."""
     gradient = np.zeros_like(coefficients)

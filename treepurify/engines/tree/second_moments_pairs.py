@@ -17,7 +17,7 @@ from treepurify.threads import map_threads
 __all__ = ["moments_of_pairs", "pair_work"]
 
 Array = npt.NDArray[np.float64]
-Rows = npt.NDArray[np.intp]
+Positions = npt.NDArray[np.intp]
 
 _LEAVES_IN_A_PIECE = 64
 
@@ -27,7 +27,7 @@ class _Part:
     """What some leaves add: by order, at pairs of features (flat), and by feature."""
 
     orders: Array
-    places: Rows
+    places: Positions
     pairs: Array
     mains: Array
 
@@ -63,7 +63,7 @@ def moments_of_pairs(
     lefts = np.arange(len(own.leaves))
     pieces = [lefts[i : i + _LEAVES_IN_A_PIECE] for i in range(0, len(lefts), _LEAVES_IN_A_PIECE)]
 
-    def parts(strip: list[Rows]) -> list[_Part]:
+    def parts(strip: list[Positions]) -> list[_Part]:
         table = np.zeros_like(pairs)
         return [_part(own, leaves.depth, piece, table) for piece in strip]
 
@@ -79,7 +79,7 @@ def moments_of_pairs(
     return exact_moments(orders[1:], mains)
 
 
-def _part(own: OutputLeaves, depth: int, lefts: Rows, table: Array) -> _Part:
+def _part(own: OutputLeaves, depth: int, lefts: Positions, table: Array) -> _Part:
     """Return what some leaves add; `table` is room for pairs, full of zeros before and after."""
     orders, mains = np.zeros(depth + 1), np.zeros(len(table))
     leaf_pair_moments(
