@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 import treepurify as tp
 from tests.cases import needs_stored_labels
-from treepurify import auditing
+from treepurify.auditing import audit as audit_module
 from treepurify.auditing.audit import audit
 from treepurify.cli import app as app_module
 from treepurify.cli import cross_check, inspection
@@ -241,7 +241,7 @@ def test_a_file_is_compared_with_its_own_library(folder, tmp_path, monkeypatch, 
     """The certificate of a run on a file carries the difference to the library's prediction."""
     seen = []
     for module, name in ((app_module, "purify_model"), (inspection, "purify_model"),
-                         (auditing, "purify")):  # fmt: skip
+                         (audit_module, "purify")):  # fmt: skip
         original = getattr(module, name)
 
         def kept(*given, original=original, **options):
