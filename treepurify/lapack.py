@@ -19,7 +19,7 @@ _ARGUMENTS = {
 }
 
 
-def factor_in_place(matrix: Array) -> None:
+def factor_in_place(matrix: Array) -> bool:
     """Replace the upper triangle of a positive definite matrix by its Cholesky factor R.
 
     ``R.T @ R`` is the matrix; entries below the diagonal are neither read nor written. SciPy's
@@ -30,16 +30,15 @@ def factor_in_place(matrix: Array) -> None:
     matrix : ndarray of float64, shape (n, n)
         In C order.
 
-    Raises
-    ------
-    ArithmeticError
-        If the matrix is not positive definite.
+    Returns
+    -------
+    bool
+        Whether the matrix is positive definite; if not, it is only partly replaced.
     """
     info = ctypes.c_int(0)
     # What is the upper triangle by rows is the lower one by columns.
     _routine("dpotrf")(b"L", _size(matrix), _entries(matrix), _size(matrix), info)
-    if info.value:
-        raise ArithmeticError(f"the matrix is not positive definite (row {info.value})")
+    return info.value == 0
 
 
 def solve_factored(factor: Array, sides: Array) -> Array:

@@ -23,11 +23,12 @@ Integers = npt.NDArray[np.int64]
 
 # A direction is undetermined where its mean square on the rows is below this share of its mean
 # square where features are independent. On real data the two sides are far apart: rounding is
-# near 1e-14, and what rows determine at all lies above 1e-6.
+# near 1e-14, and what rows determine at all lies above 1e-7.
 RANK_TOLERANCE = 1e-10
-# Keeps the factorisation of singular equations going; refinement and the choice of the
-# solution of least norm take out what it changes.
-_RIDGE = 1e-12
+# Keep the factorisation of singular equations going; refinement and the choice of the
+# solution of least norm take out what they change. The first is enough but where rounding of
+# thousands of equations is larger.
+_RIDGES = (1e-12, 1e-10, 1e-8)
 # Pivots of equations scaled to a unit diagonal. Those of undetermined directions come out
 # near the ridge; the candidates are then judged by the rank tolerance.
 _WEAK_PIVOT = 1e-7
@@ -47,11 +48,13 @@ def solve_directly(problem: TreeProblem) -> TreeFit:
     kept, empty = np.flatnonzero(mass > 0), np.flatnonzero(mass == 0)
     scaling = 1 / np.sqrt(mass[kept])
     scaled = np.empty((len(kept), len(kept)))
-    ridged = np.empty_like(scaled)
-    scale_equations(gram, kept, scaling, _RIDGE, scaled, ridged)
-    factor_in_place(ridged)
+    factor = np.empty_like(scaled)
+    for ridge in _RIDGES:
+        scale_equations(gram, kept, scaling, ridge, scaled, factor)
+        if factor_in_place(factor):
+            break
     sides = scaling[:, None] * right[kept]
-    solved = _solve_factored_equations(scaled, ridged, sides, len(problem.terms.family))
+    solved = _solve_factored_equations(scaled, factor, sides, len(problem.terms.family))
     unscaled = replace(
         solved,
         solution=scaling[:, None] * solved.solution,
