@@ -216,9 +216,39 @@ def test_probabilities_near_0_and_1_are_clamped_since_3_2(score, before, since):
 @pytest.mark.parametrize("score", ["0E0", "1E0", "-1E-3"])
 def test_base_scores_that_old_versions_do_not_load(score):
     document = document_of(train("binary:logistic", rounds=1))
-    document["learner"]["learner_model_param"]["base_score"] = score
+    document["learner"]["learner_model_param"]["base_score"] = f"[{score}]"
     document["version"] = [3, 1, 3]
     with pytest.raises(InvalidInputError, match=r"3\.1\.3 loads no such"):
+        parse_document(document)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("iteration_indptr", [1, 2, 3], "iteration_indptr"),
+        ("iteration_indptr", [0, 2, 1, 3], "iteration_indptr"),
+        ("iteration_indptr", [0, 1, 2], "iteration_indptr"),
+        ("iteration_indptr", [10**40, 1, 2, 3], "iteration_indptr"),
+        ("base_score", "9" * 30, "is not written as XGBoost"),
+    ],
+)
+def test_redundant_fields_by_which_xgboost_goes_are_checked(field, value, message):
+    document = document_of(train("reg:squarederror", rounds=3))
+    learner = document["learner"]
+    if field == "base_score":
+        document["version"] = [3, 1, 0]
+        learner["learner_model_param"][field] = value
+    else:
+        learner["gradient_booster"]["model"][field] = value
+    with pytest.raises(InvalidInputError, match=message):
+        parse_document(document)
+
+
+def test_trees_say_alike_how_long_their_leaves_are():
+    document = document_of(train("multi:softprob", rounds=1))
+    trees = document["learner"]["gradient_booster"]["model"]["trees"]
+    trees[1]["tree_param"]["size_leaf_vector"] = str(len(trees))
+    with pytest.raises(InvalidInputError, match="size_leaf_vector"):
         parse_document(document)
 
 
@@ -680,6 +710,7 @@ def test_a_large_code_of_many_splits_takes_no_memory(categorical_document):
     model = document["learner"]["gradient_booster"]["model"]
     model["trees"] = [tree | {"id": i} for i, tree in enumerate(model["trees"] * 20)]
     model["tree_info"] *= 20
+    model["iteration_indptr"] = list(range(41))
     model["gbtree_model_param"]["num_trees"] = "40"
     tracemalloc.start()
     with pytest.raises(UnsupportedModelError, match="tables of"):

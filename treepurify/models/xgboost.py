@@ -1,5 +1,6 @@
 """Parse XGBoost models: boosters, their scikit-learn wrappers and model documents."""
 
+import reprlib
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,6 +26,9 @@ from treepurify.models.xgboost_nodes import TREE_KEYS, TREE_NUMBERS, XgboostNode
 from treepurify.models.xgboost_objectives import Objective, base_margin, find_objective
 
 __all__ = ["load_file", "parse", "parse_bytes", "parse_document", "raw_margin"]
+
+# From this version on, base scores are written in brackets, one number for each output.
+_LISTED_SINCE = (3, 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,6 +203,15 @@ def _check_n_trees(model: dict[str, Any], n_trees: int) -> None:
         raise InvalidInputError(
             f"the model holds {n_trees} trees and 'num_trees' says otherwise; it is damaged"
         )
+    rounds = array(model, "iteration_indptr", "iu")
+    # XGBoost takes the trees between two entries, wherever these point.
+    if len(rounds) and not (
+        rounds[0] == 0 and rounds[-1] == n_trees and np.all(rounds[1:] >= rounds[:-1])
+    ):
+        raise InvalidInputError(
+            f"'iteration_indptr' does not go from 0 to the {n_trees} trees of the model; the model "
+            "is damaged"
+        )
 
 
 def _features(
@@ -223,9 +236,15 @@ def _base(
     version: tuple[int, ...],
 ) -> npt.NDArray[np.float32]:
     stored = parameters.get("base_score")
+    is_list = str(stored).startswith("[")
+    if version and is_list != (tuple(version) >= _LISTED_SINCE):
+        raise InvalidInputError(
+            f"the base score {reprlib.repr(stored)} is not written as XGBoost "
+            f"{'.'.join(map(str, version))} writes it; the model is damaged"
+        )
     # From 3.1 on (one number an output), a base score that no round has estimated yet is
     # used as a margin as it is.
-    estimated_later = str(stored).startswith("[") and parameters.get("boost_from_average") == "1"
+    estimated_later = is_list and parameters.get("boost_from_average") == "1"
     if n_trees == 0 and estimated_later:
         objective = replace(objective, base_scale="identity")
     return base_margin(stored, objective, n_outputs, version)

@@ -195,6 +195,8 @@ def _check_numbers(table: ArrayTable, n_outputs: int) -> None:
         agree = found == ABSENT
         for value in allowed:
             agree |= found == value
+        if name == "size_leaf_vector" and len(found):
+            agree &= found == found[0]
         if not agree.all():
             raise InvalidInputError(f"{name!r} does not fit the trees; the model is damaged")
 
