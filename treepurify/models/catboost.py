@@ -85,6 +85,10 @@ _OLD_BIAS = (
     "The model was not compared with CatBoost: the file holds its bias as a single number, as "
     "older versions wrote it, and newer ones overlook it."
 )
+_HUGE_WHOLE = (
+    "The model was not compared with CatBoost: its JSON holds whole numbers beyond 2^53, which "
+    "CatBoost writes and takes for others when it reads them."
+)
 _CLASS_LOSSES = frozenset({"MultiClass", "MultiClassOneVsAll"})
 
 
@@ -169,6 +173,7 @@ def parse_document(document: dict[str, Any]) -> TreeEnsemble:
     """
     try:
         ensemble = _ensemble(document)
+        has_huge = _check_numbers(document)
     except TreepurifyError:
         raise
     except _DAMAGE as error:
@@ -176,16 +181,18 @@ def parse_document(document: dict[str, Any]) -> TreeEnsemble:
             f"this CatBoost JSON is damaged or of an unknown layout ({reprlib.repr(error)}); "
             "save the model again with save_model(path, format='json')"
         ) from error
-    _check_numbers(document)
+    if has_huge:
+        return replace(ensemble, source=replace(ensemble.source, unasked=_HUGE_WHOLE))
     return ensemble
 
 
-def _check_numbers(document: dict[str, Any]) -> None:
-    """Refuse numbers that CatBoost does not write, even where nobody looks.
+def _check_numbers(document: dict[str, Any]) -> bool:
+    """Refuse infinities and NaN; return whether there are whole numbers beyond 2^53.
 
-    It skips what follows an infinity or NaN, and takes huge whole numbers for zero.
+    CatBoost skips what follows an infinity or NaN, even where nobody looks. It writes a large
+    border or value as a whole number, and takes it for another when it reads it again.
     """
-    # The settings of training are not read, and may hold what limits anything.
+    has_huge = False
     waiting: list[Any] = [own for key, own in document.items() if key != "model_info"]
     while waiting:
         own = waiting.pop()
@@ -193,15 +200,14 @@ def _check_numbers(document: dict[str, Any]) -> None:
             waiting.extend(own.values())
         elif isinstance(own, list):
             waiting.extend(own)
-        elif isinstance(own, float | int) and not _is_written(own):
-            raise UnsupportedModelError(
-                f"the CatBoost JSON holds {reprlib.repr(own)}, which CatBoost does not write; "
-                "it is damaged"
-            )
-
-
-def _is_written(number: float) -> bool:
-    return math.isfinite(number) if isinstance(number, float) else abs(number) <= _MOST_WHOLE
+        elif isinstance(own, float | int) and not isinstance(own, bool):
+            if not math.isfinite(own):
+                raise UnsupportedModelError(
+                    f"the CatBoost JSON holds {reprlib.repr(own)}, which CatBoost does not write; "
+                    "it is damaged"
+                )
+            has_huge = has_huge or (isinstance(own, int) and abs(own) > _MOST_WHOLE)
+    return has_huge
 
 
 def label_categories(ensemble: _Model, X: Any) -> _Model:
