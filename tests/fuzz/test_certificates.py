@@ -4,33 +4,19 @@
 ``TREEPURIFY_FUZZ_SEED`` is the first seed. Without the first, a fixed number is run.
 """
 
-import os
-import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from fractions import Fraction
 
 import numpy as np
 
 import treepurify as tp
 from tests.fuzz.hard_masses import MILD, Case, draw_case, draw_support
+from tests.fuzz.trial_seeds import consecutive_seeds
 from tests.reference.rational import closure, purify, undetermined
 from treepurify.purification.unidentified import count_unidentified
 
 _LARGEST_ERROR = 1e-8
-
-
-def seeds(number: int) -> Iterator[int]:
-    first = int(os.environ.get("TREEPURIFY_FUZZ_SEED", "0"))
-    seconds = os.environ.get("TREEPURIFY_FUZZ_SECONDS")
-    if seconds is None:
-        yield from range(first, first + number)
-        return
-    end = time.monotonic() + float(seconds)
-    seed = first
-    while time.monotonic() < end:
-        yield seed
-        seed += 1
 
 
 def true_errors(case: Case, d: tp.Decomposition) -> dict[tuple[int, ...], float]:
@@ -86,7 +72,7 @@ def violations(case: Case, d: tp.Decomposition) -> list[str]:
 def test_no_certificate_promises_more_than_holds():
     counts: Counter[str] = Counter()
     failures = []
-    for seed in seeds(120):
+    for seed in consecutive_seeds(120):
         case = draw_case(seed)
         d = tp.purify_tensors(
             case.tensors,
@@ -114,7 +100,7 @@ def test_no_certificate_promises_more_than_holds():
 def test_every_undetermined_direction_is_counted():
     counts: Counter[str] = Counter()
     failures = []
-    for seed in seeds(250):
+    for seed in consecutive_seeds(250):
         mass = draw_support(seed)
         everything = tuple(range(mass.ndim))
         found = [count_unidentified(own) for own in margins(mass, [everything])]

@@ -3,29 +3,14 @@
 ``TREEPURIFY_FUZZ_SECONDS`` bounds the time, ``TREEPURIFY_FUZZ_SEED`` is the first seed.
 """
 
-import os
-import time
-
 import numpy as np
 
 import treepurify as tp
 from tests.engines.tree.test_purify import WEIGHTINGS, scene
+from tests.fuzz.trial_seeds import consecutive_seeds
 from tests.interactions.test_indices import EXACT, ask, assert_close, dense_variances, force
 
 _SEEDS = 10
-
-
-def seeds():
-    """Consecutive seeds: a fixed number, or as many as fit the given time."""
-    first = int(os.environ.get("TREEPURIFY_FUZZ_SEED", "0"))
-    seconds = os.environ.get("TREEPURIFY_FUZZ_SECONDS")
-    if seconds is None:
-        yield from range(first, first + _SEEDS)
-        return
-    end = time.monotonic() + float(seconds)
-    while time.monotonic() < end:
-        yield first
-        first += 1
 
 
 def drawn_scene(seed):
@@ -71,7 +56,7 @@ def check(seed, monkeypatch):
 
 def test_random_ensembles(monkeypatch):
     trials = 0
-    for seed in seeds():
+    for seed in consecutive_seeds(_SEEDS):
         try:
             check(seed, monkeypatch)
         except Exception as error:

@@ -8,9 +8,7 @@ processor time and 500 MB of memory; above that in proportion.
 
 import collections
 import json
-import os
 import sys
-import time
 import warnings
 from pathlib import Path
 
@@ -21,6 +19,7 @@ import pytest
 import treepurify as tp
 from tests.fuzz.limited_child import Reader
 from tests.fuzz.mutations import ARCHIVE, BINARY, JSON, TEXT, UBJSON, mutate
+from tests.fuzz.trial_seeds import consecutive_seeds
 
 pytestmark = pytest.mark.skipif(
     not sys.platform.startswith("linux"), reason="limits of memory are those of Linux"
@@ -123,20 +122,6 @@ def reader(originals):
     reader.close()
 
 
-def seeds(n_seeds):
-    """Consecutive seeds: a fixed number, or for as long as the environment says."""
-    first = int(os.environ.get("TREEPURIFY_FUZZ_SEED", "0"))
-    seconds = os.environ.get("TREEPURIFY_FUZZ_SECONDS")
-    if seconds is None:
-        yield from range(first, first + n_seeds)
-        return
-    end = time.monotonic() + float(seconds)
-    seed = first
-    while time.monotonic() < end:
-        yield seed
-        seed += 1
-
-
 @pytest.mark.parametrize("name", MUTATIONS)
 def test_originals_are_read(originals, reader, name):
     for path in originals[name]:
@@ -149,7 +134,7 @@ def test_originals_are_read(originals, reader, name):
 def test_mutations(originals, reader, tmp_path, name):
     damaged = tmp_path / f"damaged{Path(name).suffix}"
     counts, violations = collections.Counter(), []
-    for seed in seeds(SEEDS[name]):
+    for seed in consecutive_seeds(SEEDS[name]):
         rng = np.random.default_rng([list(MUTATIONS).index(name), seed])
         original = originals[name][seed % len(originals[name])]
         damaged.write_bytes(mutate(original.read_bytes(), MUTATIONS[name], rng))

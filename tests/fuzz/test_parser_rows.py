@@ -4,33 +4,18 @@ For long: ``TREEPURIFY_FUZZ_SECONDS=600 pytest -s tests/fuzz/test_parser_rows.py
 repeated with ``TREEPURIFY_FUZZ_SEED`` set to the seed in its message.
 """
 
-import os
 import sys
-import time
 import warnings
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
 
 from tests.fuzz.random_models import FAMILIES, TOLERANCE, rows_of
+from tests.fuzz.trial_seeds import consecutive_seeds
 from treepurify.models.parse import parse_model, raw_margin
 
 MODULES = {"xgboost": "xgboost", "lightgbm": "lightgbm", "catboost": "catboost", "ebm": "interpret"}
 N_SEEDS = {"ebm": 2, "catboost": 4}
-FIRST_SEED = int(os.environ.get("TREEPURIFY_FUZZ_SEED", "0"))
-SECONDS = os.environ.get("TREEPURIFY_FUZZ_SECONDS")
-
-
-def seeds(family: str) -> Iterator[int]:
-    """Count up from the first seed: a fixed number of seeds, or until the time is up."""
-    if SECONDS is None:
-        yield from range(FIRST_SEED, FIRST_SEED + N_SEEDS.get(family, 8))
-        return
-    seed, until = FIRST_SEED, time.monotonic() + float(SECONDS)
-    while time.monotonic() < until:
-        yield seed
-        seed += 1
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -38,7 +23,7 @@ def test_parsed_models_predict_as_their_library(family):
     pytest.importorskip(MODULES.get(family, "sklearn"))
     n_models = n_rows = n_differing = 0
     failed = []
-    for seed in seeds(family):
+    for seed in consecutive_seeds(N_SEEDS.get(family, 8)):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             model = FAMILIES[family](np.random.default_rng(seed))
