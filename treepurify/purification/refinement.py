@@ -26,7 +26,7 @@ class Refined:
     Parameters
     ----------
     parts : ndarray of shape (n_slices, n_outputs)
-        The parts, one row a slice, to rounding.
+        The parts, one row per slice, to rounding.
     means : ndarray of shape (n_slices,)
         Bound of the conditional means that the parts leave in their slices before they are
         rounded to `parts`, the largest over the outputs.

@@ -1,7 +1,7 @@
 """Conditional means over the slices of a tensor: all that a solve asks of a mass.
 
 A slice holds the cells that differ along one axis only. Slices of all axes are numbered one
-axis after the other, so that a function of fewer features is one array, with one row a slice.
+axis after the other, so that a function of fewer features is one array, with one row per slice.
 """
 
 from dataclasses import dataclass
@@ -48,7 +48,7 @@ class SliceLayout:
         return (0, *accumulate(map(prod, self.shapes)))
 
     def split(self, flat: Array) -> tuple[Array, ...]:
-        """Return one row a slice as tables, shape (cells without one axis..., n_outputs)."""
+        """Return one row per slice as tables, shape (cells without one axis..., n_outputs)."""
         bounds = pairwise(self.starts)
         return tuple(
             flat[start:stop].reshape(*shape, *flat.shape[1:])
@@ -56,7 +56,7 @@ class SliceLayout:
         )
 
     def join(self, tables: list[Array], n_outputs: int) -> Array:
-        """Return tables as one row a slice."""
+        """Return tables as one row per slice."""
         return np.concatenate([table.reshape(-1, n_outputs) for table in tables])
 
 
