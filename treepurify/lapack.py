@@ -1,4 +1,9 @@
-"""LAPACK routines that leave other Python threads running while they work."""
+"""BLAS and LAPACK routines that leave other Python threads running while they work.
+
+SciPy's own wrappers keep the interpreter to themselves meanwhile, so that threads would wait.
+Matrices are in C order. What is the upper triangle by rows is the lower one by columns, as the
+routines read it.
+"""
 
 import ctypes
 from functools import cache
@@ -7,28 +12,34 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["factor_in_place", "solve_factored"]
+__all__ = [
+    "factor_in_place",
+    "multiply_symmetric",
+    "solve_factored",
+    "subtract_gram",
+    "whiten",
+]
 
 Array = npt.NDArray[np.float64]
 
-_INTEGER = ctypes.POINTER(ctypes.c_int)
-_NUMBERS = ctypes.POINTER(ctypes.c_double)
-_ARGUMENTS = {
-    "dpotrf": (_INTEGER, _NUMBERS, _INTEGER, _INTEGER),
-    "dpotrs": (_INTEGER, _INTEGER, _NUMBERS, _INTEGER, _NUMBERS, _INTEGER, _INTEGER),
+_MODULES = {
+    "dpotrf": "cython_lapack",
+    "dpotrs": "cython_lapack",
+    "dtrsm": "cython_blas",
+    "dsyrk": "cython_blas",
+    "dsymm": "cython_blas",
 }
 
 
 def factor_in_place(matrix: Array) -> bool:
     """Replace the upper triangle of a positive definite matrix by its Cholesky factor R.
 
-    ``R.T @ R`` is the matrix; entries below the diagonal are neither read nor written. SciPy's
-    own wrappers keep the interpreter to themselves meanwhile, so that threads would wait.
+    ``R.T @ R`` is the matrix; entries below the diagonal are neither read nor written.
 
     Parameters
     ----------
     matrix : ndarray of float64, shape (n, n)
-        In C order.
+        Rows may be parts of longer ones.
 
     Returns
     -------
@@ -36,44 +47,106 @@ def factor_in_place(matrix: Array) -> bool:
         Whether the matrix is positive definite; if not, it is only partly replaced.
     """
     info = ctypes.c_int(0)
-    # What is the upper triangle by rows is the lower one by columns.
-    _routine("dpotrf")(b"L", _size(matrix), _entries(matrix), _size(matrix), info)
+    _call("dpotrf", b"L", len(matrix), matrix, _row_length(matrix), info)
     return info.value == 0
 
 
-def solve_factored(factor: Array, sides: Array) -> Array:
-    """Solve equations whose matrix `factor_in_place` has factored.
+def solve_factored(factor: Array, sides: Array) -> None:
+    """Solve equations whose matrix `factor_in_place` has factored, in place.
 
     Parameters
     ----------
     factor : ndarray of float64, shape (n, n)
         What it left.
     sides : ndarray of float64, shape (n, n_sides)
-        Right sides.
+        Right sides in Fortran order, replaced by the solutions.
+    """
+    n, n_sides = sides.shape
+    info = ctypes.c_int(0)
+    length = _row_length(sides.T)
+    _call("dpotrs", b"L", n, n_sides, factor, _row_length(factor), sides, length, info)
+
+
+def whiten(factor: Array, rows: Array) -> None:
+    """Replace `rows` by ``inv(R.T) @ rows``.
+
+    Parameters
+    ----------
+    factor : ndarray of float64, shape (n, n)
+        R, an upper triangle.
+    rows : ndarray of float64, shape (n, n_columns)
+        In C order.
+    """
+    n, n_columns = rows.shape
+    lengths = _row_length(factor), _row_length(rows)
+    _call("dtrsm", b"R", b"L", b"T", b"N", n_columns, n, 1.0, factor, lengths[0], rows, lengths[1])
+
+
+def subtract_gram(rows: Array, matrix: Array) -> None:
+    """Subtract ``rows.T @ rows`` from the upper triangle of a matrix.
+
+    Parameters
+    ----------
+    rows : ndarray of float64, shape (n_rows, n)
+        In C order.
+    matrix : ndarray of float64, shape (n, n)
+        In C order.
+    """
+    n_rows, n = rows.shape
+    lengths = _row_length(rows), _row_length(matrix)
+    _call("dsyrk", b"L", b"N", n, n_rows, -1.0, rows, lengths[0], 1.0, matrix, lengths[1])
+
+
+def multiply_symmetric(matrix: Array, vectors: Array) -> Array:
+    """Return a symmetric matrix, given by its upper triangle, times vectors.
+
+    Parameters
+    ----------
+    matrix : ndarray of float64, shape (n, n)
+        In C order.
+    vectors : ndarray of float64, shape (n, n_vectors)
+        In Fortran order.
 
     Returns
     -------
-    ndarray of float64, shape (n, n_sides)
+    ndarray of float64, shape (n, n_vectors)
+        In Fortran order.
     """
-    solved = np.array(sides, order="F")
-    info = ctypes.c_int(0)
-    size, n_sides = _size(factor), ctypes.c_int(solved.shape[1])
-    _routine("dpotrs")(b"L", size, n_sides, _entries(factor), size, _entries(solved), size, info)
-    return solved
+    n, n_vectors = vectors.shape
+    product = np.zeros((n, n_vectors), order="F")
+    lengths = [_row_length(matrix), _row_length(vectors.T), max(n, 1)]
+    _call(
+        "dsymm", b"L", b"L", n, n_vectors, 1.0, matrix, lengths[0],
+        vectors, lengths[1], 0.0, product, lengths[2],
+    )  # fmt: skip
+    return product
+
+
+def _row_length(matrix: Array) -> int:
+    """Return how many numbers lie between the first ones of two rows."""
+    return max(int(matrix.strides[0]) // matrix.itemsize, int(matrix.shape[1]), 1)
+
+
+def _call(name: str, *arguments: bytes | int | float | Array | ctypes.c_int) -> None:
+    """Call a routine, which takes pointers only."""
+    _routine(name)(*[_pointer(argument) for argument in arguments])
+
+
+def _pointer(argument: bytes | int | float | Array | ctypes.c_int) -> Any:
+    if isinstance(argument, bytes):
+        return ctypes.c_char_p(argument)
+    if isinstance(argument, np.ndarray):
+        return ctypes.c_void_p(argument.ctypes.data)
+    if isinstance(argument, float):
+        argument = ctypes.c_double(argument)  # type: ignore[assignment]
+    elif isinstance(argument, int):
+        argument = ctypes.c_int(argument)
+    return ctypes.byref(argument)  # type: ignore[arg-type]
 
 
 @cache
 def _routine(name: str) -> Any:
-    """Return a routine of SciPy's LAPACK, which takes pointers only."""
     from numba.extending import get_cython_function_address
 
-    address = get_cython_function_address("scipy.linalg.cython_lapack", name)
-    return ctypes.CFUNCTYPE(None, ctypes.c_char_p, *_ARGUMENTS[name])(address)
-
-
-def _size(matrix: Array) -> ctypes.c_int:
-    return ctypes.c_int(len(matrix))
-
-
-def _entries(matrix: Array) -> Any:
-    return matrix.ctypes.data_as(_NUMBERS)
+    address = get_cython_function_address(f"scipy.linalg.{_MODULES[name]}", name)
+    return ctypes.CFUNCTYPE(None)(address)

@@ -1,8 +1,10 @@
 """Normal equations of one tree's projection, over the cells that its own splits tell apart.
 
 An unknown belongs to a set of up to three features and one cell of each: it multiplies the
-indicator of these cells. One cell of each feature, its reference, has no unknowns, so that no
-two sums of indicators are the same function on all cells.
+indicator of these cells. Unknowns that ask for different cells of the pivot feature are never
+one on the same row. So the equations come in three parts: `blocks` among the unknowns of one
+cell of the pivot, `border` between these and the unknowns that leave the pivot out, and `rest`
+among the latter.
 """
 
 import numpy as np
@@ -10,137 +12,131 @@ from numba import njit
 
 
 @njit(cache=True, nogil=True)
-def _list_unknowns(places, base, features, strides, unknowns):
-    """Write the unknowns that are one on a row, in increasing order; return their number.
+def list_unknowns(order, cells, weights, target, sets, listed, n_listed, mass, right):
+    """List the unknowns that are one on each row, in an order; sum their mass and right sides.
 
-    ``places[f]`` is the position of the row's cell of feature f, -1 for the reference.
+    ``n_listed[i]`` is how many of those in ``listed[i]`` ask for a cell of the pivot, which
+    come first, and how many there are; both are zero for a row without weight.
     """
-    unknowns[0] = 0
-    n_unknowns = 1
-    for subset in range(1, len(features)):
-        unknown = base[subset]
-        for position in range(features.shape[1]):
-            feature = features[subset, position]
-            if feature < 0:
-                break
-            if places[feature] < 0:
-                unknown = -1
-                break
-            unknown += places[feature] * strides[subset, position]
-        if unknown >= 0:
-            unknowns[n_unknowns] = unknown
-            n_unknowns += 1
-    return n_unknowns
-
-
-@njit(cache=True, nogil=True)
-def add_gram(
-    cells, place, start, weights, target, base, features, strides, places, unknowns, gram, right
-):
-    """Add the rows to the upper triangle of the normal equations and to their right sides.
-
-    ``place[start[f] + c]`` is the position of cell c of feature f among those with unknowns.
-    `places` and `unknowns` are room for what is known of one row.
-    """
-    for row in range(cells.shape[0]):
+    n_features = cells.shape[1]
+    places = np.zeros(n_features + 1, dtype=np.int64)
+    for line, row in enumerate(order):
         weight = weights[row]
-        if weight == 0.0:
+        if weight == 0:
             continue
-        for feature in range(cells.shape[1]):
-            places[feature] = place[start[feature] + cells[row, feature]]
-        n_unknowns = _list_unknowns(places, base, features, strides, unknowns)
-        for i in range(n_unknowns):
-            upper = gram[unknowns[i]]
-            for k in range(i, n_unknowns):
-                upper[unknowns[k]] += weight
+        for feature in range(n_features):
+            places[feature] = sets.place[sets.start[feature] + cells[row, feature]]
+        n = 0
+        for subset in range(len(sets.features)):
+            if subset == sets.n_pivot_sets:
+                n_listed[line, 0] = n
+            unknown = sets.base[subset]
+            for slot in range(sets.features.shape[1]):
+                # The place behind the last feature is zero.
+                unknown += places[sets.features[subset, slot]] * sets.strides[subset, slot]
+            # Written in any case and kept if it is one: a branch would often be guessed wrong.
+            listed[line, n] = unknown
+            n += unknown >= 0
+        n_listed[line, 1] = n
+        for i in range(n):
+            mass[listed[line, i]] += weight
             for output in range(target.shape[1]):
-                right[unknowns[i], output] += weight * target[row, output]
+                right[listed[line, i], output] += weight * target[row, output]
 
 
 @njit(cache=True, nogil=True)
-def scale_equations(gram, kept, scaling, ridge, scaled, ridged):
-    """Write the upper triangle of the kept equations, scaled, and again with a ridge added."""
-    for i in range(len(kept)):
-        row = gram[kept[i]]
-        for k in range(i, len(kept)):
-            entry = row[kept[k]] * scaling[i] * scaling[k]
-            scaled[i, k] = entry
-            ridged[i, k] = entry
-        ridged[i, i] += ridge
+def add_gram(listed, n_listed, weights, number, first_of_block, blocks, border, rest):
+    """Add the rows to the upper triangles of the normal equations.
 
-
-@njit(cache=True, nogil=True)
-def unknown_cells(base, features, strides, numbered, first, cells):
-    """Write the cell that each unknown asks for of each feature of its set.
-
-    ``numbered[first[f] + p]`` is the cell of feature f at position p of those with unknowns.
+    ``number[u]`` is the position of unknown u among those with mass, and ``first_of_block[u]``
+    that of the first unknown of its block.
     """
-    for subset in range(len(features)):
-        for unknown in range(base[subset], base[subset + 1]):
-            rest = unknown - base[subset]
-            for slot in range(features.shape[1]):
-                feature = features[subset, slot]
-                if feature < 0:
-                    break
-                position = rest // strides[subset, slot]
-                rest -= position * strides[subset, slot]
-                cells[unknown, slot] = numbered[first[feature] + position]
+    n_pivot = len(border)
+    for row in range(len(listed)):
+        weight = weights[row]
+        n_inside, n = n_listed[row]
+        own = listed[row]
+        if n_inside > 0:
+            first = first_of_block[own[0]]
+            for i in range(n_inside):
+                position = number[own[i]]
+                for k in range(i, n_inside):
+                    blocks[position, number[own[k]] - first] += weight
+                for k in range(n_inside, n):
+                    border[position, number[own[k]] - n_pivot] += weight
+        for i in range(n_inside, n):
+            upper = rest[number[own[i]] - n_pivot]
+            for k in range(i, n):
+                upper[number[own[k]] - n_pivot] += weight
 
 
 @njit(cache=True, nogil=True)
-def add_product_gram(
-    is_upper,
-    rows,
-    row_bounds,
-    row_mass,
-    columns,
-    column_bounds,
-    column_mass,
-    features,
-    cells,
-    margin,
-    start,
-    gram,
-):
-    """Add the inner products of unknowns where features are independent.
+def scale_equations(bounds, scaling, blocks, border, rest, to_blocks, to_border, to_rest):
+    """Write the equations scaled on both sides, and mirror the blocks."""
+    n_pivot = len(border)
+    for block in range(len(bounds) - 1):
+        first = bounds[block]
+        for i in range(first, bounds[block + 1]):
+            for k in range(i, bounds[block + 1]):
+                entry = blocks[i, k - first] * scaling[i] * scaling[k]
+                to_blocks[i, k - first] = entry
+                to_blocks[k, i - first] = entry
+            for k in range(border.shape[1]):
+                to_border[i, k] = border[i, k] * scaling[i] * scaling[n_pivot + k]
+    for i in range(len(rest)):
+        for k in range(i, len(rest)):
+            to_rest[i, k] = rest[i, k] * scaling[n_pivot + i] * scaling[n_pivot + k]
+
+
+@njit(cache=True, nogil=True)
+def solve_blocks(bounds, factors, is_transposed, sides):
+    """Solve ``R @ x = side`` of each block, or ``R.T @ x = side``, in place.
+
+    ``factors[bounds[b]:bounds[b + 1]]`` begins with the upper triangle R of block b.
+    """
+    for block in range(len(bounds) - 1):
+        first, last = bounds[block], bounds[block + 1]
+        for side in range(sides.shape[1]):
+            solved = sides[first:last, side]
+            if is_transposed:
+                for i in range(last - first):
+                    row = factors[first + i]
+                    solved[i] /= row[i]
+                    for k in range(i + 1, last - first):
+                        solved[k] -= row[k] * solved[i]
+                continue
+            for i in range(last - first - 1, -1, -1):
+                row = factors[first + i]
+                total = solved[i]
+                for k in range(i + 1, last - first):
+                    total -= row[k] * solved[k]
+                solved[i] = total / row[i]
+
+
+@njit(cache=True, nogil=True)
+def add_product_gram(share, sets, owner, cells, rows, columns, mass, margin, is_upper, gram):
+    """Add `share` times the inner products of unknowns where features are independent.
 
     The product of two indicators has the probability of all cells that either asks for, and
-    is zero where they ask for different cells of a feature. ``row_bounds`` and
-    ``column_bounds`` say where the unknowns of each set of features begin; ``cells[u, s]`` is
-    the cell that unknown u asks for of its set's feature s; ``row_mass`` and ``column_mass``
-    are the probabilities of the cells of each.
+    is zero where they ask for different cells of a feature. ``mass[u]`` is the probability of
+    the cells of unknown u.
     """
-    n_slots = features.shape[1]
-    slot_of_second = np.empty(n_slots, dtype=np.int64)
-    for first in range(len(features)):
-        for second in range(first if is_upper else 0, len(features)):
-            n_shared = 0
+    n_slots = sets.features.shape[1]
+    for i in range(len(rows)):
+        if mass[rows[i]] == 0.0:
+            continue
+        first = owner[rows[i]]
+        for k in range(i if is_upper else 0, len(columns)):
+            second = owner[columns[k]]
+            shared_mass, agrees = 1.0, True
             for r in range(n_slots):
-                slot_of_second[r] = -1
+                feature = sets.features[first, r]
+                if feature < 0:
+                    break
                 for s in range(n_slots):
-                    if 0 <= features[first, r] == features[second, s]:
-                        slot_of_second[r] = s
-                        n_shared += 1
-            for i in range(row_bounds[first], row_bounds[first + 1]):
-                lowest = column_bounds[second]
-                if is_upper and first == second:
-                    lowest = i
-                highest = column_bounds[second + 1]
-                if n_shared == 0:
-                    for k in range(lowest, highest):
-                        gram[i, k] += row_mass[i] * column_mass[k]
-                    continue
-                shared_mass = 1.0
-                for r in range(n_slots):
-                    if slot_of_second[r] >= 0:
-                        shared_mass *= margin[start[features[first, r]] + cells[rows[i], r]]
-                if shared_mass == 0.0:
-                    continue
-                for k in range(lowest, highest):
-                    agrees = True
-                    for r in range(n_slots):
-                        s = slot_of_second[r]
-                        if s >= 0 and cells[rows[i], r] != cells[columns[k], s]:
-                            agrees = False
-                    if agrees:
-                        gram[i, k] += row_mass[i] * column_mass[k] / shared_mass
+                    if sets.features[second, s] == feature:
+                        cell = cells[rows[i], r]
+                        agrees = agrees and cell == cells[columns[k], s]
+                        shared_mass *= margin[sets.start[feature] + cell]
+            if agrees:
+                gram[i, k] += share * mass[rows[i]] * mass[columns[k]] / shared_mass

@@ -110,7 +110,7 @@ def test_the_estimated_error_covers_the_true_one(monkeypatch):
             square = 0.0
             for subset in problem.terms.family:
                 difference = (loose.tables[subset] - best.tables[subset])[..., 0] ** 2
-                for margin in reversed(problem.own_margins(subset)):
+                for margin in reversed(problem.margins_of(subset)):
                     difference = difference @ margin
                 square += float(difference)
             assert np.sqrt(square) <= loose.error

@@ -116,7 +116,7 @@ def _independent_solution(problem: TreeProblem, products: Array) -> Array:
     for subset, (term, rest) in terms.holders.items():
         holder = terms.subsets[term]
         table = tables[holder].sum(axis=rest)
-        margins = problem.own_margins(subset)
+        margins = problem.margins_of(subset)
         table = table / _positive_product(margins)[..., None]
         for axis, margin in enumerate(margins):
             table = table - along_axes(table, margins, axis)

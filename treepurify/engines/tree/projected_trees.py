@@ -13,6 +13,7 @@ from treepurify.budget import check_budget
 from treepurify.columns import Columns
 from treepurify.effects.accumulate import LeafBoxes
 from treepurify.effects.tensor import EffectTensor, EffectTensors
+from treepurify.engines.common.layout import check_memory
 from treepurify.engines.tree.direct_solve import count_unknowns, solve_directly
 from treepurify.engines.tree.iterative_solve import solve_by_steps
 from treepurify.engines.tree.tree_problem import TreeFit, TreeProblem
@@ -26,6 +27,7 @@ from treepurify.engines.tree.tree_terms import (
 )
 from treepurify.grids.grid import EncodedRows, Grid, Subset
 from treepurify.models.ensemble import TreeEnsemble
+from treepurify.purification.cascade import downward_closure
 from treepurify.threads import available_threads, iterate_threads, one_blas_thread
 
 __all__ = ["Projection", "project_trees"]
@@ -163,7 +165,7 @@ def project_trees(
                     continue
                 for i, output in enumerate(outputs):
                     own = totals[subset][..., output]
-                    add_differences(table[..., i], subset, terms.local_cells, given.grid, own)
+                    add_differences(table[..., i], subset, terms, given.grid, own)
     tensors = {}
     for subset, total in totals.items():
         integrate(total, subset, given.grid)
@@ -208,6 +210,9 @@ def _lay_out_terms(
             "Raise memory_budget, or ask for a smaller order.",
         )
         all_terms.append(terms)
+    # Those of pairs also need their masses, and what purifying them takes.
+    axes = (given.grid.subset_axes(subset) for subset in downward_closure(known))
+    check_memory(axes, given.ensemble.n_outputs, memory_budget)
     ordered = sorted(known, key=lambda subset: (len(subset), subset))
     n_outputs = given.ensemble.n_outputs
     return all_terms, {s: np.zeros((*given.grid.shape(s), n_outputs)) for s in ordered}

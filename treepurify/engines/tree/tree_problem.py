@@ -53,10 +53,9 @@ class TreeProblem:
     uniform: tuple[Array, ...]
     uniform_products: Array
 
-    def own_margins(self, subset: Subset) -> list[Array]:
+    def margins_of(self, subset: Subset) -> list[Array]:
         """Return the margin of each feature of a subset."""
-        place = {j: i for i, j in enumerate(self.terms.features)}
-        return [self.margins[place[j]] for j in subset]
+        return [self.margins[self.terms.position[j]] for j in subset]
 
     def spread(self) -> float:
         """Return the largest standard deviation of the tree over the rows and outputs."""
@@ -110,7 +109,7 @@ def independent_anova(problem: TreeProblem, tables: dict[Subset, Array]) -> dict
         for subset in problem.terms.family
     }
     for subset in reversed(problem.terms.family):
-        margins = problem.own_margins(subset)
+        margins = problem.margins_of(subset)
         for axis in range(len(subset)):
             mean = along_axes(pure[subset], margins, axis)
             pure[subset] -= mean

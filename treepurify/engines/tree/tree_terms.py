@@ -53,9 +53,26 @@ class TreeTerms:
         """The features, in increasing order."""
         return tuple(self.local_cells)
 
+    @cached_property
+    def position(self) -> dict[int, int]:
+        """The position of each feature among them."""
+        return {j: i for i, j in enumerate(self.local_cells)}
+
+    @cached_property
+    def _sizes(self) -> dict[int, int]:
+        return {j: int(cells.max()) + 1 for j, cells in self.local_cells.items()}
+
+    @cached_property
+    def first_cells(self) -> dict[int, npt.NDArray[np.intp]]:
+        """For each feature, the first cell of the union grid in each of the tree's."""
+        return {
+            j: np.searchsorted(local, np.arange(self._sizes[j]))
+            for j, local in self.local_cells.items()
+        }
+
     def shape(self, subset: Subset) -> tuple[int, ...]:
         """Return the number of the tree's cells along each feature of a subset."""
-        return tuple(int(self.local_cells[j].max()) + 1 for j in subset)
+        return tuple(self._sizes[j] for j in subset)
 
     def row_cells(self, codes: Cells) -> Cells:
         """Return the tree's cell of each row along each feature, shape (n_rows, n_features)."""
@@ -212,11 +229,7 @@ def _leaf_masks(terms: TreeTerms, boxes: LeafBoxes, leaf: int) -> dict[int, npt.
 
 
 def add_differences(
-    table: Array,
-    subset: Subset,
-    local_cells: dict[int, npt.NDArray[np.intp]],
-    grid: Grid,
-    total: Array,
+    table: Array, subset: Subset, terms: TreeTerms, grid: Grid, total: Array
 ) -> None:
     """Add a term's table to a tensor on the union grid, as differences along numeric axes.
 
@@ -224,16 +237,20 @@ def add_differences(
     grid; `integrate` sums the differences up once, after all trees.
     """
     places = []
-    for position, j in enumerate(subset):
-        local = local_cells[j]
+    for axis, j in enumerate(subset):
+        local, first = terms.local_cells[j], terms.first_cells[j]
         if grid.axes[j].is_categorical:
-            table = np.take(table, local, axis=position)
-            places.append(np.arange(len(local)))
+            table = np.take(table, local, axis=axis)
+            first = np.arange(len(local))
         else:
-            zero = np.zeros_like(np.take(table, [0], axis=position))
-            table = np.diff(table, axis=position, prepend=zero)
-            places.append(np.searchsorted(local, np.arange(local.max() + 1)))
-    total[np.ix_(*places)] += table
+            before = (slice(None),) * axis
+            differences = table.copy()
+            differences[*before, 1:] -= table[*before, :-1]
+            table = differences
+        shape = [1] * len(subset)
+        shape[axis] = -1
+        places.append(first.reshape(shape))
+    total[tuple(places)] += table
 
 
 def integrate(total: Array, subset: Subset, grid: Grid) -> None:

@@ -1,0 +1,107 @@
+"""Symmetric equations of blocks along the diagonal that only a common border ties together.
+
+Eliminating the blocks takes one product of the border with itself, for which processors are
+made, and leaves equations as large as the border is wide to be factored. On trees of depth 6
+with eight features that is two thirds of the multiplications of one factorisation of all.
+"""
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify._kernels.tree_gram import solve_blocks
+from treepurify.lapack import (
+    factor_in_place,
+    multiply_symmetric,
+    solve_factored,
+    subtract_gram,
+    whiten,
+)
+
+__all__ = ["Arrowhead", "ArrowheadFactor"]
+
+Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Arrowhead:
+    """The matrix of the equations.
+
+    Parameters
+    ----------
+    bounds : ndarray of int64, shape (n_blocks + 1,)
+        First row of each block, and the end of the last.
+    blocks : ndarray of float64, shape (n_inside, most rows of a block)
+        The rows of the blocks, from the first column of each.
+    border : ndarray of float64, shape (n_inside, n_rest)
+        What ties them to the other unknowns.
+    rest : ndarray of float64, shape (n_rest, n_rest)
+        The upper triangle among these.
+    """
+
+    bounds: npt.NDArray[np.int64]
+    blocks: Array
+    border: Array
+    rest: Array
+
+    def parts(self) -> tuple[Array, Array, Array]:
+        """Return the blocks, the border and the rest."""
+        return self.blocks, self.border, self.rest
+
+    def spans(self) -> list[tuple[int, int]]:
+        """Return the first and last rows of each block."""
+        return list(pairwise(self.bounds.tolist()))
+
+    def image(self, vectors: Array) -> Array:
+        """Return the matrix times vectors, shape (n, n_vectors)."""
+        n_inside = len(self.border)
+        inside, outside = vectors[:n_inside], np.asfortranarray(vectors[n_inside:])
+        image = np.empty(vectors.shape, order="F")
+        image[:n_inside] = self.border @ outside
+        for first, last in self.spans():
+            image[first:last] += self.blocks[first:last, : last - first] @ inside[first:last]
+        image[n_inside:] = multiply_symmetric(self.rest, outside)
+        image[n_inside:] += self.border.T @ inside
+        return image
+
+    def factor(self, ridge: float) -> "ArrowheadFactor | None":
+        """Factor the matrix with `ridge` added to its diagonal; None where it is not positive."""
+        factor = Arrowhead(self.bounds, self.blocks.copy(), self.border.copy(), self.rest.copy())
+        for first, last in self.spans():
+            block = factor.blocks[first:last, : last - first]
+            block.flat[:: last - first + 1] += ridge
+            if not factor_in_place(block):
+                return None
+            whiten(block, factor.border[first:last])
+        factor.rest.flat[:: len(factor.rest) + 1] += ridge
+        subtract_gram(factor.border, factor.rest)
+        return ArrowheadFactor(factor) if factor_in_place(factor.rest) else None
+
+
+@dataclass(frozen=True, eq=False)
+class ArrowheadFactor:
+    """Its Cholesky factor R, an upper triangle of the same form."""
+
+    parts: Arrowhead
+
+    def diagonal(self) -> Array:
+        """Return the diagonal of R."""
+        blocks = self.parts.blocks
+        inside = [
+            blocks[first:last, : last - first].diagonal() for first, last in self.parts.spans()
+        ]
+        return np.concatenate([*inside, self.parts.rest.diagonal()])
+
+    def solve(self, sides: Array) -> Array:
+        """Return the solutions for right sides of shape (n, n_sides), in Fortran order."""
+        blocks, border = self.parts.blocks, self.parts.border
+        solved = np.array(sides, order="F")
+        inside, outside = solved[: len(border)], solved[len(border) :]
+        solve_blocks(self.parts.bounds, blocks, True, inside)
+        outside -= border.T @ inside
+        solve_factored(self.parts.rest, outside)
+        inside -= border @ outside
+        solve_blocks(self.parts.bounds, blocks, False, inside)
+        return solved

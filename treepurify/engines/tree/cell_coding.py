@@ -1,0 +1,236 @@
+"""Number the unknowns of one tree's projection so that its equations fall into blocks."""
+
+from dataclasses import dataclass
+from functools import reduce
+from math import prod
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify._kernels.tree_gram import add_product_gram
+from treepurify.engines.tree.tree_problem import TreeProblem, along_axes
+from treepurify.grids.grid import Subset
+
+__all__ = ["CellCoding", "SetArrays", "code_cells"]
+
+Array = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+Positions = npt.NDArray[np.intp]
+
+
+# So few that blocks would cost more calls than they save multiplications.
+_FEW_UNKNOWNS = 128
+_NO_UNKNOWN = -(1 << 48)
+
+
+class ProductAdder(Protocol):
+    """See `CellCoding.product_adder`."""
+
+    def __call__(
+        self, rows: Positions, columns: Positions, gram: Array, *, is_upper: bool = False
+    ) -> None:
+        """Add to the matrix."""
+
+
+class SetArrays(NamedTuple):
+    """The numbering as kernels read it.
+
+    Parameters
+    ----------
+    n_pivot_sets : int
+        How many sets of features hold the pivot; they come first.
+    place : ndarray of int64
+        Position of each cell of each feature among those with unknowns; for the others so far
+        below zero that the sum of a set's places with their strides is negative.
+    start : ndarray of int64, shape (n_features + 1,)
+        First entry of each feature in `place`.
+    features, strides : ndarray of int64, shape (n_sets, most features of a set)
+        Positions of the features of each set, -1 behind the last, and by how much the number
+        of an unknown grows with the place along each.
+    base : ndarray of int64, shape (n_sets,)
+        Unknown of each set whose places are all zero.
+    """
+
+    n_pivot_sets: int
+    place: Integers
+    start: Integers
+    features: Integers
+    strides: Integers
+    base: Integers
+
+
+@dataclass(frozen=True, eq=False)
+class CellCoding:
+    """The unknowns: cells of every set of features of a tree, without cells of reference.
+
+    The heaviest cell of each feature, its reference, has no unknowns, so that no two sums of
+    indicators are the same function on all cells. Sets that hold the pivot, the feature with
+    the most unknowns, come first; their unknowns are numbered by the cell of the pivot, one
+    block per cell. Unknowns of different blocks are never one on the same row.
+
+    Parameters
+    ----------
+    sets : tuple of tuple of int
+        The sets of features.
+    coded : tuple of ndarray of int
+        The cells of each feature that have unknowns.
+    numbers : tuple of ndarray of int, shape (coded cells...)
+        The unknowns of each set.
+    entries : ndarray of int, shape (size,)
+        Where each is in the tables of all sets, one after the other.
+    pivot : int
+        Position of the pivot.
+    bounds : ndarray of int64, shape (n_blocks + 1,)
+        First unknown of each block; the last is the first without the pivot.
+    size : int
+        Number of unknowns.
+    arrays : SetArrays
+        The same for kernels.
+    """
+
+    sets: tuple[Subset, ...]
+    coded: tuple[Positions, ...]
+    numbers: tuple[Positions, ...]
+    entries: Positions
+    pivot: int
+    bounds: Integers
+    size: int
+    arrays: SetArrays
+
+    def set_features(self, index: int) -> list[int]:
+        """Return the positions of the features of a set."""
+        return [int(f) for f in self.arrays.features[index] if f >= 0]
+
+    def product_mass(self, margins: tuple[Array, ...]) -> Array:
+        """Return the probability of each unknown's cells where features are independent."""
+        mass = np.empty(self.size)
+        for index, numbers in enumerate(self.numbers):
+            parts = [margins[f][self.coded[f]] for f in self.set_features(index)]
+            mass[numbers] = reduce(np.multiply.outer, parts, np.ones(()))
+        return mass
+
+    def product_adder(self, margins: tuple[Array, ...], share: float) -> ProductAdder:
+        """Return a function that adds inner products of unknowns where features are independent.
+
+        It is called with the unknowns of the rows and of the columns of a matrix, and the
+        matrix; `share` times their inner products are added to it, with ``is_upper=True`` only
+        those on and above the diagonal.
+        """
+        owner = np.empty(self.size, dtype=np.int64)
+        cells = np.zeros((self.size, self.arrays.features.shape[1]), dtype=np.int64)
+        for index, numbers in enumerate(self.numbers):
+            owner[numbers] = index
+            for slot, f in enumerate(self.set_features(index)):
+                shape = [1] * numbers.ndim
+                shape[slot] = -1
+                cells[numbers, slot] = self.coded[f].reshape(shape)
+        mass, margin = self.product_mass(margins), np.concatenate(margins)
+
+        def add(
+            rows: Positions, columns: Positions, gram: Array, *, is_upper: bool = False
+        ) -> None:
+            add_product_gram(
+                share, self.arrays, owner, cells, rows, columns, mass, margin, is_upper, gram
+            )
+
+        return add
+
+    def tables(self, problem: TreeProblem, values: Array) -> dict[Subset, Array]:
+        """Return tables of all cells; those without mass hold the mean of the others."""
+        shapes = [problem.terms.shape(subset) for subset in self.sets]
+        ends = np.cumsum([prod(shape) for shape in shapes])
+        flat = np.zeros((ends[-1], values.shape[1]))
+        flat[self.entries] = values
+        tables = {
+            subset: part.reshape(*shape, -1)
+            for subset, shape, part in zip(
+                self.sets, shapes, np.split(flat, ends[:-1]), strict=True
+            )
+        }
+        if any(np.any(margin == 0) for margin in problem.margins):
+            for subset, table in tables.items():
+                _fill_empty_cells(table, problem.margins_of(subset))
+        return tables
+
+
+def _fill_empty_cells(table: Array, margins: list[Array]) -> None:
+    for axis, margin in enumerate(margins):
+        if np.any(margin == 0):
+            without = (slice(None),) * axis + (margin == 0,)
+            table[without] = along_axes(table, margins, axis)
+
+
+def code_cells(problem: TreeProblem) -> CellCoding:
+    """Number the unknowns of a problem."""
+    coded = tuple(_coded_cells(margin) for margin in problem.margins)
+    sizes, lengths = [len(cells) for cells in coded], [len(m) for m in problem.margins]
+    held = [tuple(problem.terms.position[j] for j in subset) for subset in problem.terms.family]
+    pivot, width = _choose_pivot(held, sizes)
+    order = sorted(range(len(held)), key=lambda index: pivot not in held[index])
+    n_pivot_sets = sum(pivot in positions for positions in held)
+    n_slots = max(len(positions) for positions in held)
+    features = np.full((len(held), n_slots), -1, dtype=np.int64)
+    strides = np.zeros((len(held), n_slots), dtype=np.int64)
+    base = np.zeros(len(held), dtype=np.int64)
+    bounds = width * np.arange(sizes[pivot] + 1 if n_pivot_sets else 1)
+    numbers, entries = [], []
+    in_block, size, n_entries = 0, int(bounds[-1]), 0
+    for index, positions in enumerate(held[i] for i in order):
+        along, n = _strides(positions, sizes, pivot, width)
+        features[index, : len(positions)], strides[index, : len(positions)] = positions, along
+        if index < n_pivot_sets:
+            base[index], in_block = in_block, in_block + n
+        else:
+            base[index], size = size, size + n
+        places = [step * np.arange(sizes[f]) for step, f in zip(along, positions, strict=True)]
+        numbers.append(reduce(np.add.outer, places, np.array(base[index])))
+        along, n = _strides(positions, lengths)
+        places = [step * coded[f] for step, f in zip(along, positions, strict=True)]
+        entries.append(reduce(np.add.outer, places, np.array(n_entries)))
+        n_entries += n
+    entry_of = np.empty(size, dtype=np.intp)
+    for unknowns, cells in zip(numbers, entries, strict=True):
+        entry_of[unknowns] = cells
+    start = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    place = np.concatenate(
+        [_places(cells, n) for cells, n in zip(coded, lengths, strict=True)], dtype=np.int64
+    )
+    arrays = SetArrays(n_pivot_sets, place, start, features, strides, base)
+    sets = tuple(problem.terms.family[index] for index in order)
+    return CellCoding(sets, coded, tuple(numbers), entry_of, pivot, bounds, size, arrays)
+
+
+def _coded_cells(margin: Array) -> Positions:
+    has_unknowns = margin > 0
+    has_unknowns[np.argmax(margin)] = False
+    return np.flatnonzero(has_unknowns)
+
+
+def _places(coded: Positions, n_cells: int) -> Integers:
+    places = np.full(n_cells, _NO_UNKNOWN, dtype=np.int64)
+    places[coded] = np.arange(len(coded))
+    return places
+
+
+def _choose_pivot(held: list[tuple[int, ...]], sizes: list[int]) -> tuple[int, int]:
+    """Return the feature with the most unknowns, -1 for none, and the unknowns of a block."""
+    unknowns = [prod(sizes[f] for f in positions) for positions in held]
+    if sum(unknowns) < _FEW_UNKNOWNS:
+        return -1, 0
+    load = np.zeros(len(sizes), dtype=np.int64)
+    for n, positions in zip(unknowns, held, strict=True):
+        load[list(positions)] += n
+    pivot = int(np.argmax(load))
+    return pivot, int(load[pivot]) // sizes[pivot]
+
+
+def _strides(
+    positions: tuple[int, ...], sizes: list[int], pivot: int = -1, width: int = 0
+) -> tuple[list[int], int]:
+    """Return the strides of a table in C order, and its size; the pivot has that of a block."""
+    strides, step = [], 1
+    for f in reversed(positions):
+        strides.append(width if f == pivot else step)
+        step *= 1 if f == pivot else sizes[f]
+    return strides[::-1], step
