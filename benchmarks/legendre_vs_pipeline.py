@@ -30,6 +30,7 @@ PAPER = {
     "scaling": "tanh",
     "orthogonal": False,
     "selection": TermSelection(column_scale="density", max_steps=500),
+    "memory_budget": 4 << 30,
     "progress": False,
 }
 

@@ -146,7 +146,7 @@ def integrated_errors(name: str, model: object) -> tuple[np.ndarray, float, floa
     values = model.predict_proba(one_hot)
     categorical_anova(values[:, 0], X, order=1, progress=False)
     start = time.perf_counter()
-    d = categorical_anova(values, X, progress=False)
+    d = categorical_anova(values, X, memory_budget=4 << 30, progress=False)
     ours = anova_shapley(d, X)
     seconds = time.perf_counter() - start
     shape = tuple(codes.max(axis=0) + 1)
@@ -182,7 +182,7 @@ def show_mushroom() -> None:
     values = model.predict_proba(one_hot)[:, 1].astype(np.float64)
     categorical_anova(values[:200], X[:200], order=1, progress=False)
     start = time.perf_counter()
-    d = categorical_anova(values, X, order=1, progress=False)
+    d = categorical_anova(values, X, order=1, memory_budget=4 << 30, progress=False)
     seconds = time.perf_counter() - start
     fit = d.diagnostics["fit"]["f"]
     print(f"  rank: paper 86, ours {d.diagnostics['identifiability']['rank']}")

@@ -61,7 +61,7 @@ def compare(d: int) -> tuple[float, ...]:
     model = XGBRegressor(n_estimators=100, max_depth=2, random_state=0).fit(X, target)
     r_squared = 1 - float(np.var(target - model.predict(X)) / np.var(target))
     start = time.perf_counter()
-    ours = categorical_anova(model, X, order=2, progress=False)
+    ours = categorical_anova(model, X, order=2, memory_budget=4 << 30, progress=False)
     seconds = time.perf_counter() - start
     start = time.perf_counter()
     theirs = XGBTreeHFD(model)

@@ -134,6 +134,7 @@ def decompose(
             order=printed.order,
             degree=printed.degree,
             orthogonal=route in ("and projected", "own"),
+            memory_budget=4 << 30,
             progress=False,
             **options,
         )

@@ -5,6 +5,7 @@ import json
 import pickle
 import zipfile
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -116,6 +117,28 @@ def test_another_function_is_found_out(tmp_path, X, model):
     tp.purify(model, X, progress=False).save(path)
     with pytest.raises(tp.InvalidInputError, match="needs no function"):
         tp.load(path, function=smooth)
+
+
+def town_times_count(table):
+    town = table["town"].map({"Bonn": 1.0, "Jena": 2.0, "Ulm": 4.0}).astype(float)
+    return (town * table["count"] + table["size"]).to_numpy()
+
+
+@pytest.mark.parametrize("name", ["version-3-function.tpz", "version-3-levels.tpz"])
+def test_functions_of_earlier_versions_are_read(name, tmp_path):
+    """Files of version 3 in which functions still had two classes."""
+    path = Path(__file__).parent / "data" / name
+    table = pd.DataFrame({"town": ["Ulm", "Bonn"], "count": [4, 0], "size": [0.25, -1.0]})
+    d = tp.load(path, function=town_times_count)
+    np.testing.assert_allclose(d.predict(table), town_times_count(table), atol=1e-12)
+    d.save(tmp_path / "again.tpz")
+    again = tp.load(tmp_path / "again.tpz", function=town_times_count)
+    np.testing.assert_array_equal(again.predict(table), d.predict(table))
+    with pytest.raises(tp.InvalidInputError, match=r"tp\.load\(path, function=f\)"):
+        tp.load(path).predict(table)
+    if name == "version-3-function.tpz":
+        with pytest.raises(tp.InvalidInputError, match="other values"):
+            tp.load(path, function=lambda table: town_times_count(table) + 1)
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,7 +22,6 @@ KINDS = {
     "audit": "result",
     "ax": "axes",
     "b": "result",
-    "background_weight": "weights",
     "baseline": "row of numbers",
     "before": "flag",
     "centred": "flag",
@@ -123,7 +122,7 @@ def engines() -> Iterator[Call]:
     w = world()
     model, X, d, f = w["model"], w["X"], w["d"], w["function"]
     on_rows = {"model": model, "X": X, "progress": False}
-    black = {"f": f, "X": X, "progress": False}
+    black = {"model": f, "X": X, "progress": False}
     yield Call("purify", tp.purify, on_rows)
     yield Call("ale_anova", tp.ale_anova, on_rows)
     called = {**on_rows, "model": f}
@@ -131,9 +130,10 @@ def engines() -> Iterator[Call]:
     yield Call("ale_anova of a function", tp.ale_anova, called, as_function)
     yield Call("audit", tp.audit, {**on_rows, "n_bootstrap": 0}, {"measures": "measures"})
     kinds = {"neighbours": "mapping"}
-    free = {**kinds, "X": "table of labels"}
+    free = {**kinds, "model": "function", "X": "table of labels"}
     yield Call("categorical_anova", tp.categorical_anova, black, free)
-    yield Call("categorical_anova of a model", tp.categorical_anova, {**black, "f": model}, kinds)
+    kinds["model"] = "function"
+    yield Call("categorical_anova of a model", tp.categorical_anova, on_rows, kinds)
     yield Call("compare", tp.compare, {"a": d, "b": d, "X": X}, {"names": "names of two"})
     kinds = {"batches": "batches", "sample_weights": "weights of batches"}
     yield Call("count_cells", tp.count_cells, {"model": model, "batches": [X]}, kinds)
@@ -150,10 +150,10 @@ def engines() -> Iterator[Call]:
         {**on_rows, "background": X}, kinds,
     )  # fmt: skip
     quick = {"degree": 2, "density_degree": 2}
-    kinds = {"density_clip": "number", "scaling": "mapping", "X": "table of a function"}
+    kinds = {"density_clip": "number", "scaling": "mapping", **as_function}
     yield Call("legendre_anova", tp.legendre_anova, {**black, **quick}, kinds)
     yield Call(
-        "legendre_anova of values", tp.legendre_anova, {**black, **quick, "f": w["y"]}, kinds
+        "legendre_anova of values", tp.legendre_anova, {**black, **quick, "model": w["y"]}, kinds
     )
     kinds = {"background": "table"}
     yield Call("partial_dependence_anova", tp.partial_dependence_anova, on_rows, kinds)
@@ -167,11 +167,11 @@ def engines() -> Iterator[Call]:
              "output_names": "output names", "feature_names": "tensor names"}  # fmt: skip
     tensors = {(0, 1): [[0.0, 1.0], [2.0, 5.0]]}
     yield Call("purify_tensors", tp.purify_tensors, {"tensors": tensors}, kinds)
-    explained = {"model_or_f": model, "X": X, "x": X.iloc[:2], "progress": False}
-    kinds = {"model_or_f": "function", "x": "rows", "value": "choice", "sampling": "result"}
+    explained = {"model": model, "X": X, "x": X.iloc[:2], "progress": False}
+    kinds = {"model": "function", "x": "rows", "value": "choice", "sampling": "result"}
     yield Call("shapley_sets", tp.shapley_sets, explained, kinds)
     few = tp.Sampling(probes=3, draws=3, samples=10)
-    called = {**explained, "model_or_f": f, "sampling": few}
+    called = {**explained, "model": f, "sampling": few}
     kinds["X"] = "table of a function"
     yield Call("shapley_sets of a function", tp.shapley_sets, called, kinds)
 

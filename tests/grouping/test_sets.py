@@ -274,7 +274,7 @@ def test_bad_functions_and_rows():
         shapley_sets(lambda X: X[:, 0], np.array([["a", "b"]]), progress=False)
     with pytest.raises(tp.InvalidInputError, match="has 2 features, the data 3 columns"):
         shapley_sets(lambda X: X[:, 0], X, np.zeros((2, 3)), progress=False)
-    with pytest.raises(tp.InvalidInputError, match="expected a trained model"):
+    with pytest.raises(tp.UnsupportedModelError, match="no parser for builtins"):
         shapley_sets(3, X, progress=False)
     with pytest.raises(tp.InvalidInputError, match="pass x"):
         shapley_sets(lambda X: X[:, 0], X, progress=False).to_frame()

@@ -40,7 +40,7 @@ def test_equal_to_the_definition(seed, vector_leaves):
     weights = rng.integers(0, 4, size=40).astype(float)
     weights[0] = 1.0
     found = interventional_shapley_values(
-        ensemble, rows, background, background_weight=weights, progress=False
+        ensemble, rows, background, sample_weight=weights, progress=False
     )
     np.testing.assert_allclose(
         found.values, brute_force(ensemble, rows, background, weights), atol=1e-12
@@ -207,8 +207,8 @@ def test_bad_input():
     with pytest.raises(tp.InvalidInputError, match="no rows"):
         interventional_shapley_values(ensemble, X, X[:0])
     for wrong in ([1.0, 2.0], [1, 1, 1, -1], [1, 1, 1, np.nan], [0, 0, 0, 0]):
-        with pytest.raises(tp.InvalidInputError, match="background_weight"):
-            interventional_shapley_values(ensemble, X, background_weight=wrong)
+        with pytest.raises(tp.InvalidInputError, match="sample_weight"):
+            interventional_shapley_values(ensemble, X, sample_weight=wrong)
     with pytest.raises(tp.MemoryBudgetError, match="Shapley values of 4 rows"):
         interventional_shapley_values(ensemble, X, memory_budget=10)
     assert interventional_shapley_values(ensemble, X[:0], X).values.shape == (0, 3, 1)

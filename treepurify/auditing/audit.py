@@ -56,9 +56,10 @@ def audit(
         Largest number of features of an effect; as in `purify`. Where higher effects remain,
         effects before purification are not compared.
     sample_weight : array_like of shape (n_rows,), optional
-        Weight of each row. Rows of weight zero change nothing.
+        Weight of each row, finite and not negative. Rows of weight zero change
+        nothing.
     feature_names : sequence of str, optional
-        Names of the features.
+        Names of the features, in the order of the model.
     measures : sequence of str, optional
         Other measures to purify under; see `purify`. By default ``"laplace"``, ``"uniform"``
         and ``"independent"``, but for those that cannot reach `order` for this model:
@@ -69,11 +70,12 @@ def audit(
         The model stays the same: this is the instability of its effects, not of its training.
         0 leaves it out.
     seed : int
-        Where the drawing starts.
+        Seed of these draws.
     threshold : float
         Share of the variance of the prediction from which something is a finding.
     memory_budget : int
-        Bytes that the tables of one purification may take; see `purify`.
+        Bytes that tables may take; more is refused before it is allocated. It holds for each
+        purification.
     progress : bool
         Whether to report progress on standard error after the first second.
 

@@ -22,6 +22,7 @@ __all__ = ["Engine", "cross_check", "read_engines", "refuse_failed", "what_rows_
 # Components of least norm are symmetric in the features, and say which effects are determined;
 # beyond this size they take long.
 _LEAST_NORM_BUDGET = 1 << 28
+_FIRST_FUNCTIONS_BUDGET = 4 << 30
 # What a certificate may leave, relative to the largest effect, for a verdict to mean anything.
 _LARGEST_ERROR = 1e-6
 
@@ -162,9 +163,9 @@ def _closed_form(task: _Task) -> Decomposition:
         return _first_functions(closed_form)
 
 
-def _first_functions(closed_form: Callable[[], Decomposition]) -> Decomposition:
+def _first_functions(closed_form: Callable[..., Decomposition]) -> Decomposition:
     try:
-        return closed_form()
+        return closed_form(memory_budget=_FIRST_FUNCTIONS_BUDGET)
     except MemoryBudgetError as error:
         raise InvalidInputError(
             f"the cells of this model are too many for the closed form: {error} On the command "

@@ -1,5 +1,6 @@
 """Shapley Sets of a tree model or of any function."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -8,7 +9,6 @@ import numpy.typing as npt
 
 from treepurify.arguments import check_choice, check_number, check_result, check_whole, read_numbers
 from treepurify.budget import DEFAULT_BUDGET, check_budget
-from treepurify.columns import Columns
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
 from treepurify.grouping.connected import connected_groups
@@ -50,8 +50,8 @@ class _Found:
     tolerance: object = None
 
 
-def shapley_sets(
-    model_or_f: Any,
+def shapley_sets(  # noqa: PLR0913 - what all engines take, and how groups are found
+    model: Any,
     X: Any,
     x: Any = None,
     *,
@@ -61,6 +61,7 @@ def shapley_sets(
     baseline: Any = None,
     tolerance: float | Literal["auto"] = "auto",
     sampling: Sampling | None = None,
+    feature_names: Sequence[str] | None = None,
     seed: int = 0,
     memory_budget: int = DEFAULT_BUDGET,
     progress: bool = True,
@@ -74,9 +75,9 @@ def shapley_sets(
 
     Parameters
     ----------
-    model_or_f : object, str, Path or callable
-        A tree model or its file, evaluated on the margin scale; a callable from rows to
-        values; or an object with `predict`.
+    model : object, str, Path or callable
+        A model that `parse_model` knows (on its margin scale), an object with ``predict``, or
+        a function X -> (n_rows,) or (n_rows, n_outputs).
     X : array_like or table of shape (n_rows, n_features)
         Rows that stand for the data.
     x : array_like or table of shape (n_explained, n_features), optional
@@ -103,10 +104,12 @@ def shapley_sets(
         default what rounding can explain. ``"index"``: share of the variance; 0.0125.
     sampling : Sampling, optional
         How many probes, draws and resamples.
+    feature_names : sequence of str, optional
+        Names of the features, in the order of the model.
     seed : int
-        Seed of everything random.
+        Seed of all draws.
     memory_budget : int
-        Bytes that rows which are drawn and tables of pairs may take.
+        Bytes that tables may take; more is refused before it is allocated.
     progress : bool
         Whether to report progress on standard error after the first second.
 
@@ -140,10 +143,8 @@ def shapley_sets(
     check_result("sampling", sampling, Sampling, "treepurify.Sampling(...)")
     _check_options(value, method, tolerance, seed)
     report = progress_report(progress)
-    function = as_function(model_or_f, X)
+    function = as_function(model, X, feature_names)
     rows = function.read(X)
-    if len(rows) == 0:
-        raise InvalidInputError("X has no rows; pass rows that stand for the data")
     _check_memory(sampling, function.n_features, memory_budget)
     rng = np.random.default_rng(seed)
     worth = _value_function(function, rows, value, baseline, sampling, rng)
@@ -159,14 +160,13 @@ def shapley_sets(
     values, remainder = None, None
     if x is not None:
         values, remainder = _valued(function, worth, found.groups, function.read(x), report)
-    n_outputs = len(worth.base)
     return ShapleySets(
         found.groups,
         values,
         worth.base,
         remainder,
         function.feature_names,
-        getattr(function.model, "output_names", tuple(f"output{k}" for k in range(n_outputs))),
+        function.function.output_names,
         found.method,
         value,
         worth,
@@ -215,10 +215,8 @@ def _value_function(
         return reference_value(function, reference)
     if value == "marginal":
         return reference_value(function, rows)
-    categorical = function.model is not None and any(
-        spec.is_categorical for spec in function.model.features
-    )
-    if categorical or np.any(np.isnan(rows)):
+    is_categorical = any(spec.is_categorical for spec in function.function.features)
+    if is_categorical or not np.all(np.isfinite(rows)):
         raise InvalidInputError(
             f"value={value!r} needs numbers without gaps in every column: means and distances of "
             'categories or missing values mean nothing. Use value="marginal" or "baseline".'
@@ -291,8 +289,7 @@ class _Search:
                 "other functions"
             )
         given = None if self.tolerance == "auto" else float(self.tolerance)
-        columns = Columns(model.features, tuple(self.rows.T), len(self.rows))
-        groups = group_by_structure(model, columns, given, self.report)
+        groups = group_by_structure(model, self.function.columns(self.rows), given, self.report)
         used = "rounding of sums of leaf values" if given is None else given
         return _Found(self._with_dependence(groups), "structure", tolerance=used)
 

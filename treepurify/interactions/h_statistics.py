@@ -8,8 +8,8 @@ import numpy.typing as npt
 
 from treepurify.arguments import check_flag, check_whole
 from treepurify.budget import DEFAULT_BUDGET, check_memory_budget
-from treepurify.engines.common.black_box import parsed_or_none
 from treepurify.engines.common.compiling import announce_compilation
+from treepurify.engines.common.functions import parsed_or_none
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
 from treepurify.interactions.h_statistics_called import called_effects
@@ -65,13 +65,15 @@ def h_statistics(
     Parameters
     ----------
     model : object, str, Path or callable
-        As in `partial_dependence_anova`.
+        A model that `parse_model` knows (on its margin scale), an object with ``predict``, or
+        a function X -> (n_rows,) or (n_rows, n_outputs).
     X : array_like or table of shape (n_rows, n_features)
         The rows, which are the background too.
     order : {2, 3}
         Whether triples are computed too.
     sample_weight : array_like of shape (n_rows,), optional
-        Weight of each row. Rows of weight zero change nothing.
+        Weight of each row, finite and not negative. Rows of weight zero change
+        nothing.
     feature_names : sequence of str, optional
         Names of the features, in the order of the model.
     sample_size : int
@@ -87,7 +89,7 @@ def h_statistics(
     purified : bool
         Whether to compute the shares under independent features; for tree ensembles and EBMs.
     memory_budget : int
-        Bytes that tables may take.
+        Bytes that tables may take; more is refused before it is allocated.
     progress : bool
         Whether to report progress on standard error after the first second.
 

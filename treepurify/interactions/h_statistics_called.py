@@ -9,8 +9,9 @@ import numpy.typing as npt
 
 from treepurify.budget import check_budget
 from treepurify.columns import Columns
-from treepurify.engines.common.black_box import BlackBox, black_box, splice
+from treepurify.engines.common.called_function import CalledFunction, read_called
 from treepurify.engines.common.counted_rows import counted_rows, sample_rows
+from treepurify.engines.common.functions import splice
 from treepurify.engines.partial_dependence.support import outside_support
 from treepurify.grids.grid import Subset
 from treepurify.interactions.h_statistics_effects import HEffects, Moments, moments_of_terms
@@ -39,7 +40,7 @@ def called_effects(
 
     For a bootstrap the value at every pair of rows is kept: a resample weighs them anew.
     """
-    box, columns = black_box(f, X, feature_names)
+    box, columns = read_called(f, X, feature_names)
     columns, weights = counted_rows(columns, sample_weight)
     sample = sample_rows(columns.n_rows, weights, sample_size, seed)
     rows, shares = columns.take(sample.picked), sample.shares
@@ -90,7 +91,7 @@ def called_effects(
     )
 
 
-def _values(box: BlackBox, rows: Columns, subset: Subset, shares: Array | None) -> Array:
+def _values(box: CalledFunction, rows: Columns, subset: Subset, shares: Array | None) -> Array:
     """Return the function for every point and background row, or its mean over the latter."""
     found = []
     for start in range(0, rows.n_rows, _ROWS_A_BLOCK):

@@ -44,15 +44,15 @@ def interaction_indices(
     Parameters
     ----------
     model : object, str or Path
-        A tree ensemble.
+        A trained model, a model file, or what `parse_model` returned.
     X : array_like or table of shape (n_rows, n_features), optional
         Rows whose margins are the distribution; not needed for ``weights="uniform"``.
     weights : {"independent", "uniform"} or Weighting
         A weighting under which features are independent.
     sample_weight : array_like of shape (n_rows,), optional
-        Weight of each row.
+        Weight of each row, finite and not negative.
     feature_names : sequence of str, optional
-        Names of the features.
+        Names of the features, in the order of the model.
     most_pairs : int
         Work up to which the numbers are exact, as a number of pairs of leaves with paths of
         six features. Beyond, they are estimated, with standard errors, on 1000 to 20 000
@@ -60,7 +60,7 @@ def interaction_indices(
     seed : int
         Seed of these rows.
     memory_budget : int
-        Bytes that the tables of pairs may take.
+        Bytes that tables may take; more is refused before it is allocated.
     progress : bool
         Whether to report progress on standard error after the first second.
 

@@ -54,7 +54,7 @@ def interventional_shapley_values(
     X: Any,
     background: Any = None,
     *,
-    background_weight: npt.ArrayLike | None = None,
+    sample_weight: npt.ArrayLike | None = None,
     memory_budget: int = DEFAULT_BUDGET,
     progress: bool = True,
 ) -> ShapleyValues:
@@ -70,16 +70,16 @@ def interventional_shapley_values(
     Parameters
     ----------
     model : object, str or Path
-        A tree ensemble of any supported library, a model file, or a parsed model.
+        A trained model, a model file, or what `parse_model` returned.
     X : array_like or table of shape (n_rows, n_features)
         The rows to explain.
     background : array_like or table of shape (n_background, n_features), optional
         The rows that stand for the distribution; `X` by default.
-    background_weight : array_like of shape (n_background,), optional
+    sample_weight : array_like of shape (n_background,), optional
         Weight of each background row, finite and not negative.
     memory_budget : int
-        Bytes that the values, the rows and the tables of leaves may take; leaves whose tables
-        do not fit at a time come one after the other.
+        Bytes that tables may take; more is refused before it is allocated. Leaves whose
+        tables do not fit at a time come one after the other.
     progress : bool
         Whether to report progress on standard error after the first second.
 
@@ -116,7 +116,7 @@ def interventional_shapley_values(
     columns = ensemble.columns(X)
     reference = columns if background is None else ensemble.columns(background)
     check_known_categories(reference)
-    weights = _weights(reference.n_rows, background_weight)
+    weights = _weights(reference.n_rows, sample_weight)
     report = progress_report(progress)
     twigs = lay_out_twigs(ensemble)
     room = _room(ensemble, twigs, columns, reference, memory_budget)
@@ -146,7 +146,7 @@ def _weights(n_rows: int, given: npt.ArrayLike | None) -> Array:
         raise InvalidInputError("the background has no rows; pass rows that stand for the data")
     if given is None:
         return np.full(n_rows, 1.0 / n_rows)
-    weights = read_row_weights(given, n_rows, "background_weight")
+    weights = read_row_weights(given, n_rows)
     scaled = weights / weights.max()
     return np.asarray(scaled / scaled.sum())
 

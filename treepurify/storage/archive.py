@@ -25,6 +25,7 @@ import numpy.typing as npt
 from treepurify.arguments import read_path
 from treepurify.certificate import Certificate
 from treepurify.decomposition import Decomposition
+from treepurify.engines.common.called_function import called_function
 from treepurify.errors import InvalidInputError, SavedFileError
 from treepurify.storage.encoding import Decoder, Encoder
 from treepurify.storage.files import write_atomically
@@ -139,7 +140,7 @@ def load(path: str | Path, *, function: Any = None) -> Decomposition:
     True
     """
     announce_kinds()
-    ask = _as_function(function)
+    ask = None if function is None else called_function(function)
     try:
         target = read_path("path", path)
         if target.exists() and not target.is_file():
@@ -193,17 +194,6 @@ def _read_array(content: bytes) -> npt.NDArray[Any]:
         )
     array = np.frombuffer(content, dtype=dtype, offset=entry.tell())
     return array.reshape(shape, order="F" if is_fortran else "C").copy()
-
-
-def _as_function(function: Any) -> Callable[[Any], Any] | None:
-    if function is None:
-        return None
-    ask = function.predict if hasattr(function, "predict") else function
-    if not callable(ask):
-        raise InvalidInputError(
-            f"function must be callable or have predict, got {type(function).__name__}"
-        )
-    return ask  # type: ignore[no-any-return]
 
 
 def _plain(value: Any) -> Any:

@@ -18,9 +18,8 @@ _UNIONS = (Union, types.UnionType)
 
 def check_field_types(kind: SavedKind, known: Mapping[str, Any]) -> None:
     """Refuse the fields of a registered object that are not of the types of its dataclass."""
-    check_types(
-        kind.name, kind.type if kind.arguments is None else vars(kind.type)["__init__"], known
-    )
+    of = kind.type if kind.arguments is None else vars(kind.type).get("__init__", kind.type)
+    check_types(kind.name, of, known)
 
 
 def check_types(name: str, of: Any, known: Mapping[str, Any]) -> None:

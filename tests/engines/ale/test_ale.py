@@ -13,7 +13,8 @@ from treepurify.components import TensorComponent
 from treepurify.engines.ale.anova import ale_anova
 from treepurify.engines.ale.axes import accumulation_axis, similarity_order
 from treepurify.engines.ale.local_effects import main_effect
-from treepurify.engines.common.black_box import black_box, row_function
+from treepurify.engines.common.called_function import read_called
+from treepurify.engines.common.functions import read_function
 from treepurify.errors import InvalidInputError
 
 
@@ -135,7 +136,7 @@ def test_trees_jump_at_their_cuts_and_agree_at_the_quantiles(gaussians):
     ensemble = random_ensemble(rng, n_features=3, n_trees=20, depth=3, n_outputs=2)
     weights = rng.random(300)
     d = ale_anova(ensemble, gaussians, order=1, bins=4, sample_weight=weights)
-    f, columns = row_function(ensemble, gaussians, None)
+    f, columns = read_function(ensemble, gaussians, None)
     shares = weights / weights.sum()
     for j in range(3):
         component = d[j]
@@ -172,7 +173,7 @@ def test_categories_are_ordered_by_similarity():
         level = table["town"].map({"c": 0.0, "a": 1.0, "e": 2.0, "b": 3.0, "d": 4.0})
         return (level * table["size"]).to_numpy()
 
-    _, columns = black_box(f, frame)
+    _, columns = read_called(f, frame)
     shares = np.full(3000, 1 / 3000)
     order = similarity_order(columns, shares, 0, np.arange(5))
     named = "".join(columns.features[0].categories[code] for code in order)

@@ -77,6 +77,74 @@ def test_functions_that_give_no_real_numbers(engine, function):
         engine(function, X)
 
 
+@every_engine
+def test_every_engine_says_the_same_of_a_fault(engine):
+    noise = np.random.default_rng(0)
+    faults = {
+        lambda X: np.full(len(X), np.nan): r"not finite \(NaN or infinite\)",
+        lambda X: np.zeros((len(X), 2, 2)): "expected one value a row, or one row of outputs",
+        lambda X: np.zeros((len(X), 0)): "expected one value a row, or one row of outputs",
+        lambda X: X[:, 0] + noise.normal(size=len(X)): "different values for the same rows",
+        lambda X: X[:, 0] - X[0, 0]: "different values for the same rows",
+        lambda X: np.repeat("label", len(X)): "the function must return numbers",
+    }
+    for function, message in faults.items():
+        with pytest.raises(tp.InvalidInputError, match=message):
+            engine(function, X)
+
+
+@every_engine
+def test_tables_of_every_kind_reach_a_function_as_it_knows_them(engine):
+    frame = pd.DataFrame(X.astype(int), columns=["a", "b", "c"])
+
+    def f(rows):
+        assert all(dtype.kind in "if" for dtype in rows.dtypes)
+        return (rows["a"] + 10 * rows["b"] * rows["c"]).to_numpy()
+
+    assert engine(f, frame) is not None
+    assert engine(f, pytest.importorskip("polars").from_pandas(frame)) is not None
+    assert engine(lambda rows: rows[1] * rows[2], pd.DataFrame(X)) is not None
+
+
+@every_engine
+def test_names_of_features_mean_the_same(engine):
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    assert engine(lambda X: X[:, 0], X, feature_names=["a", "b", "c"]).feature_names == (*"abc",)
+    assert engine(lambda X: X["a"], frame, feature_names=["a", "b", "c"]).feature_names == (*"abc",)
+    with pytest.raises(tp.InvalidInputError, match="rename its columns"):
+        engine(lambda X: X["a"], frame, feature_names=["a", "b", "d"])
+    with pytest.raises(tp.InvalidInputError, match="feature_names must be 3 different names"):
+        engine(lambda X: X[:, 0], X, feature_names=["a", "b"])
+
+
+def test_whole_numbers_are_not_cut_off():
+    table = pd.DataFrame({"a": [0, 1, 2, 5], "b": [1, 0, 1, 0]})
+    sets = tp.shapley_sets(lambda X: X["a"] * 1.0, table, table, value="mean", progress=False)
+    assert sets.base[0] == 2.0
+    sets = tp.shapley_sets(lambda X: X["b"] * 1.0, table, table, value="mean", progress=False)
+    assert sets.base[0] == 0.5
+
+
+def test_labels_that_a_function_was_not_read_with_are_refused():
+    table = pd.DataFrame({"town": ["Ulm", "Bonn"] * 20, "size": np.arange(40.0)})
+    d = tp.ale_anova(lambda X: (X["town"] == "Ulm") * X["size"], table, progress=False)
+    with pytest.raises(tp.InvalidInputError, match="'town' has values that were not among"):
+        d.remainder.evaluate(pd.DataFrame({"town": ["Jena"], "size": [1.0]}))
+
+
+def test_categories_can_be_grouped():
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"town": rng.choice([*"abc"], 80), "x": rng.normal(size=80), "y": 1.0})
+    table["y"] = rng.normal(size=80)
+
+    def f(X):
+        return (X["town"] == "a") * X["x"] + X["y"]
+
+    assert tp.shapley_sets(f, table, table[:3], progress=False).groups == ((0, 1), (2,))
+    with pytest.raises(tp.InvalidInputError, match="numbers without gaps"):
+        tp.shapley_sets(f, table, value="mean", progress=False)
+
+
 def test_rows_to_explain_are_matched_by_name():
     table = pd.DataFrame(X, columns=["a", "b", "c"])
 

@@ -16,18 +16,17 @@ from treepurify.engines.ale.axes import accumulation_axis
 from treepurify.engines.ale.components import AccumulatedComponent, AccumulationAxis, interpolate
 from treepurify.engines.ale.local_effects import Accumulated, main_effect, pair_effect
 from treepurify.engines.ale.trees import tree_main_effect
-from treepurify.engines.common.black_box import (
+from treepurify.engines.common.counted_rows import counted_rows, row_shares
+from treepurify.engines.common.functions import (
     FunctionRemainder,
     ParsedFunction,
     RowFunction,
-    row_function,
+    read_function,
 )
-from treepurify.engines.common.counted_rows import counted_rows, row_shares
 from treepurify.engines.common.inputs import Interactions, named_subsets
 from treepurify.engines.common.options import check_interactions
 from treepurify.grids.drawing import mass_between
 from treepurify.grids.grid import Subset
-from treepurify.links import Link
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.progress import progress_report
 
@@ -69,11 +68,12 @@ def ale_anova(
         Number of quantile bins of a numeric feature, of equal weight; fewer where values
         repeat.
     sample_weight : array_like of shape (n_rows,), optional
-        Weight of each row. Rows of weight zero change nothing.
+        Weight of each row, finite and not negative. Rows of weight zero change
+        nothing.
     interactions : sequence of tuple of (str or int), optional
         The pairs that are computed; all by default.
     feature_names : sequence of str, optional
-        Names of the features.
+        Names of the features, in the order of the model.
     memory_budget : int
         Bytes that tables may take; more is refused before it is allocated.
     progress : bool
@@ -111,7 +111,7 @@ def ale_anova(
     check_whole("bins", bins, 1)
     check_interactions(interactions)
     report = progress_report(progress)
-    f, columns = row_function(model, X, feature_names)
+    f, columns = read_function(model, X, feature_names)
     columns, weights = counted_rows(columns, sample_weight)
     shares = row_shares(columns.n_rows, weights)
     found = [
@@ -207,7 +207,7 @@ def _assemble(
         measure=f"accumulated local effects ({columns.n_rows} rows, up to {bins} quantile bins)",
         engine="ALE",
         inputs=f.inputs,
-        link=f.model.link if isinstance(f, ParsedFunction) else Link(),
+        link=f.link,
         remainder=FunctionRemainder(f, intercept, ordered, variance),
         diagnostics={
             "rows": columns.n_rows,

@@ -9,7 +9,7 @@ from treepurify.budget import DEFAULT_BUDGET, check_budget
 from treepurify.columns import Columns
 from treepurify.engines.ale.axes import intervals_of_rows, node_weights
 from treepurify.engines.ale.components import AccumulationAxis
-from treepurify.engines.common.black_box import RowFunction
+from treepurify.engines.common.functions import RowFunction
 
 __all__ = ["Accumulated", "main_effect", "pair_effect"]
 

@@ -7,7 +7,7 @@ from treepurify.columns import Columns
 from treepurify.components import TensorComponent
 from treepurify.engines.ale.axes import intervals_of_rows
 from treepurify.engines.ale.components import AccumulationAxis
-from treepurify.engines.common.black_box import ParsedFunction, RowFunction
+from treepurify.engines.common.functions import ParsedFunction, RowFunction
 from treepurify.errors import InvalidInputError
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import encode_rows

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from treepurify._kernels.categorical import renumber_levels
 from treepurify.arguments import check_choice, check_whole, read_row_weights
-from treepurify.budget import check_budget, check_memory_budget
+from treepurify.budget import DEFAULT_BUDGET, check_budget, check_memory_budget
 from treepurify.components import Component, ModelInputs, TensorComponent
 from treepurify.decomposition import Decomposition
 from treepurify.engines.categorical.candidates import (
@@ -45,7 +45,6 @@ __all__ = ["categorical_anova"]
 
 Array = npt.NDArray[np.float64]
 
-_BUDGET = 4 << 30
 _ROUNDING = 1e-9
 _NOT_CONVERGED = (
     "the components do not reproduce what the selected functions can: {error:.1e} of the "
@@ -59,7 +58,7 @@ _IN_ORDER = {
 
 
 def categorical_anova(
-    f: Any,
+    model: Any,
     X: Any,
     *,
     order: int | None = None,
@@ -70,7 +69,7 @@ def categorical_anova(
     bins: int = 32,
     sample_weight: npt.ArrayLike | None = None,
     feature_names: Sequence[str] | None = None,
-    memory_budget: int = _BUDGET,
+    memory_budget: int = DEFAULT_BUDGET,
     progress: bool = True,
 ) -> Decomposition:
     """Decompose any function of categories exactly, under the distribution of the rows.
@@ -84,9 +83,9 @@ def categorical_anova(
 
     Parameters
     ----------
-    f : callable, model, or array_like of shape (n_rows,) or (n_rows, n_outputs)
-        The function, or its values on the rows. Tree ensembles are decomposed on the margin
-        scale; other models through ``predict``.
+    model : object, str, Path, callable, or array_like of shape (n_rows,) or (n_rows, n_outputs)
+        A model that `parse_model` knows (on its margin scale), an object with ``predict``, or
+        a function X -> (n_rows,) or (n_rows, n_outputs); or its values on the rows.
     X : array_like or table of shape (n_rows, n_features)
         Labels, codes or numbers. For a tree ensemble the levels are the cells of its grid;
         else text and numeric columns of at most `bins` values have one level a value, and
@@ -112,9 +111,9 @@ def categorical_anova(
     bins : int
         Most levels of a numeric column.
     sample_weight : array_like of shape (n_rows,), optional
-        Weight of each row.
+        Weight of each row, finite and not negative.
     feature_names : sequence of str, optional
-        Names of the columns.
+        Names of the features, in the order of the model.
     memory_budget : int
         Bytes that tables may take; more is refused before it is allocated.
     progress : bool
@@ -161,7 +160,7 @@ def categorical_anova(
     _check_options(order, rank, selection, ranking)
     check_memory_budget(memory_budget)
     report = progress_report(progress)
-    question = read_question(f, X, bins, feature_names)
+    question = read_question(model, X, bins, feature_names)
     n_features, n_rows = question.codes.shape
     check_order_fits(order, n_features)
     near = check_neighbours(neighbours, n_features)

@@ -1,90 +1,29 @@
 """Read any table as levels: labels, few numbers, or bins of many numbers."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from treepurify._kernels.categorical import mark_levels, renumber_levels
-from treepurify.arguments import check_labels, check_table, read_matrix, read_names
-from treepurify.columns import Columns
+from treepurify.arguments import check_labels
+from treepurify.columns import Columns, read_columns
 from treepurify.engines.categorical.observations import code_type
+from treepurify.engines.common.table_form import TableForm, read_form
 from treepurify.errors import InvalidInputError
 from treepurify.features import FeatureSpec
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import Grid
-from treepurify.saving import savable
 
-__all__ = ["TableForm", "read_levels"]
+__all__ = ["columns_of_levels", "read_levels"]
 
 _WIDEST_RANGE = 1 << 16
 
 
-@savable("form of a table")
-@dataclass(frozen=True, eq=False)
-class TableForm:
-    """What a table looked like, to rebuild one for the function from columns that were read.
-
-    Parameters
-    ----------
-    names : tuple of str, optional
-        Column names of a data frame; None for an array.
-    dtypes : tuple
-        Type of each column.
-    """
-
-    names: tuple[Any, ...] | None
-    dtypes: tuple[Any, ...]
-
-    def rebuild(self, columns: Columns) -> Any:
-        """Return a table of the original form with the values of `columns`."""
-        values = [
-            _original(values, spec, dtype)
-            for values, spec, dtype in zip(
-                columns.values, columns.features, self.dtypes, strict=True
-            )
-        ]
-        if self.names is not None:
-            import pandas as pd
-
-            return pd.DataFrame(dict(enumerate(values))).set_axis(list(self.names), axis=1)
-        if not values:
-            return np.zeros((columns.n_rows, 0))
-        return np.stack([np.asarray(own) for own in values], axis=1)
-
-
-def _original(values: npt.NDArray[Any], spec: FeatureSpec, dtype: Any) -> Any:
-    """Return a column's own values: labels for codes, in the original type."""
-    import pandas as pd
-
-    missing = np.isnan(values)
-    if spec.categories is None:
-        keep = missing.any() and not isinstance(dtype, np.dtype)
-        return pd.array(values, dtype=dtype) if keep else _cast(values, dtype, missing)
-    labels = np.array([*spec.categories, None], dtype=object)
-    unknown = ~missing & (values >= len(spec.categories))
-    if unknown.any():
-        raise InvalidInputError(
-            f"feature {spec.name!r} has values that were not among the rows decomposed"
-        )
-    own = labels[np.where(missing, len(spec.categories), values).astype(np.intp)]
-    if isinstance(dtype, np.dtype):
-        if dtype.kind in "biuf" and missing.any():
-            own = np.where(missing, np.nan, own).astype(np.float64)
-        return _cast(own, dtype, missing)
-    return pd.array(own, dtype=dtype)
-
-
-def _cast(values: npt.NDArray[Any], dtype: Any, missing: npt.NDArray[np.bool_]) -> Any:
-    whole = isinstance(dtype, np.dtype) and dtype.kind in "biu"
-    return values if whole and missing.any() else np.asarray(values).astype(dtype)
-
-
 def read_levels(
     X: Any, bins: int, feature_names: Sequence[str] | None
-) -> tuple[Grid, npt.NDArray[Any], TableForm]:
+) -> tuple[Any, Grid, npt.NDArray[Any], TableForm]:
     """Make a grid whose cells are the levels in a table, and encode the table on it.
 
     Text, categories and numeric columns of at most `bins` distinct values have one level a
@@ -98,44 +37,42 @@ def read_levels(
     bins : int
         Most levels of a numeric column.
     feature_names : sequence of str, optional
-        Names of the columns.
+        Names of the features.
+
+    Returns
+    -------
+    DataFrame or ndarray
+        The table itself.
+    Grid
+    ndarray of unsigned int, shape (n_features, n_rows)
+        Level of each row.
+    TableForm
+        The form of the table.
     """
-    table, form = _as_columns(X)
-    labels = None
-    if feature_names is not None:
-        labels = read_names("feature_names", feature_names, len(table))
-    elif form.names is not None:
-        labels = read_names("the columns of X", [*map(str, form.names)], len(table))
+    table, names, form = read_form(X, feature_names)
     specs, axes, codes = [], [], []
-    for position, column in enumerate(table):
-        name = labels[position] if labels is not None else f"x{position}"
+    for position, name in enumerate(names):
+        column = table.iloc[:, position] if form.is_frame else table[:, position]
+        check_labels(column)
         spec, axis, own = _read_column(name, column, bins)
         specs.append(spec)
         axes.append(axis)
         codes.append(own)
-    match_names = form.names is not None and feature_names is None
     narrow = np.empty((len(codes), len(codes[0])), dtype=code_type(max(a.n_cells for a in axes)))
     for j, own in enumerate(codes):
         narrow[j] = own
-    return Grid(tuple(axes), tuple(specs), match_names), narrow, form
+    return table, Grid(tuple(axes), tuple(specs), form.is_frame), narrow, form
 
 
-def _as_columns(X: Any) -> tuple[list[Any], TableForm]:
-    check_table(X)
-    if hasattr(X, "to_pandas") and not hasattr(X, "iloc"):
-        X = X.to_pandas()
-    if hasattr(X, "iloc") and getattr(X, "ndim", 0) == 2:
-        columns = [X.iloc[:, j] for j in range(X.shape[1])]
-        form = TableForm(tuple(X.columns), tuple(column.dtype for column in columns))
-    else:
-        array = read_matrix(X)
-        columns = [array[:, j] for j in range(array.shape[1])]
-        form = TableForm(None, (array.dtype,) * array.shape[1])
-    for column in columns:
-        check_labels(column)
-    if not columns or len(columns[0]) == 0:
-        raise InvalidInputError("X has no rows or no columns; pass the rows to decompose over")
-    return columns, form
+def columns_of_levels(table: Any, grid: Grid, codes: npt.NDArray[Any]) -> Columns:
+    """Return the rows of a table that `read_levels` gave its grid and codes of."""
+    binned = [j for j, spec in enumerate(grid.features) if not spec.is_categorical]
+    read = read_columns(table, grid.features, match_names=False, only=binned)
+    values = tuple(
+        np.where(own < spec.n_codes, own, np.nan) if spec.is_categorical else numbers
+        for spec, own, numbers in zip(grid.features, codes, read.values, strict=True)
+    )
+    return Columns(grid.features, values, read.n_rows)
 
 
 def _read_column(

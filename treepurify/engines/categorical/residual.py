@@ -1,6 +1,5 @@
 """What the selected functions leave of the function that was decomposed."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -9,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify.components import Component, ModelInputs, evaluate_each, locate_cells
+from treepurify.engines.common.functions import RowFunction
 from treepurify.errors import InvalidInputError
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import Subset
@@ -17,7 +17,6 @@ from treepurify.saving import savable
 __all__ = ["Residual"]
 
 Array = npt.NDArray[np.float64]
-Function = Callable[[Any], Array]
 
 
 @savable("categorical residual")
@@ -42,8 +41,8 @@ class Residual:
         Mean square under the measure; its mean is zero.
     mean_absolute : ndarray of float64, shape (n_outputs,)
         Mean absolute value under the measure.
-    function : callable, optional
-        The decomposed function, from rows to values of shape (n_rows, n_outputs).
+    function : RowFunction, optional
+        The decomposed function.
     cells : ndarray of unsigned int, shape (n_features, n_points)
         Cells of the observed combinations.
     values : ndarray of float64, shape (n_points, n_outputs)
@@ -56,7 +55,7 @@ class Residual:
     components: tuple[Component, ...]
     variance: Array
     mean_absolute: Array
-    function: Function | None
+    function: RowFunction | None
     cells: npt.NDArray[np.unsignedinteger[Any]]
     values: Array
 
@@ -94,7 +93,7 @@ class Residual:
         if self.function is None:
             located = [locate_cells(columns, j, axis) for j, axis in enumerate(self.axes)]
             return self.in_cells(np.stack(located))
-        total = self.function(X) - self.intercept
+        total = self.function(columns) - self.intercept
         for values in evaluate_each(self.components, columns):
             total -= values
         return np.asarray(total)

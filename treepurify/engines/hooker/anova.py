@@ -15,11 +15,10 @@ from treepurify.components import Component, TensorComponent, values_on_rows
 from treepurify.decomposition import Decomposition
 from treepurify.effects.tensor import EffectTensor, EffectTensors
 from treepurify.engines.common.assemble import Setting, assemble, check_order_fits
-from treepurify.engines.common.black_box import (
+from treepurify.engines.common.functions import (
     FunctionRemainder,
-    ParsedFunction,
     RowFunction,
-    row_function,
+    read_function,
 )
 from treepurify.engines.common.inputs import Interactions, named_subsets, row_weights
 from treepurify.engines.common.layout import check_memory
@@ -27,7 +26,6 @@ from treepurify.engines.common.options import check_interactions
 from treepurify.engines.hooker.points import MeasurePoints, function_cuts, measure_points
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Grid, MissingCells, Subset, make_grid
-from treepurify.links import Link
 from treepurify.progress import progress_report
 from treepurify.purification.cascade import downward_closure, purify_effects
 from treepurify.weights import Empirical, Rows, Weighting, as_weighting
@@ -84,15 +82,15 @@ def hooker_anova(
     interactions : sequence of tuple of (str or int), optional
         The interactions that are fitted, of two to `order` features; all by default.
     sample_weight : array_like of shape (n_rows,), optional
-        Weight of each row.
+        Weight of each row, finite and not negative.
     feature_names : sequence of str, optional
-        Names of the features.
+        Names of the features, in the order of the model.
     n_points : int
         Points at which a function is evaluated where the measure is not that of the rows.
     seed : int
         Seed of these points.
     memory_budget : int
-        Bytes that tables may take.
+        Bytes that tables may take; more is refused before it is allocated.
     progress : bool
         Whether to report progress on standard error after the first second.
 
@@ -127,7 +125,7 @@ def hooker_anova(
     check_memory_budget(memory_budget)
     report = progress_report(progress)
     weighting = as_weighting(weights)
-    f, columns = row_function(
+    f, columns = read_function(
         model, weighting.X if isinstance(weighting, Rows) else X, feature_names
     )
     check_order_fits(order, len(f.features))
@@ -165,7 +163,7 @@ def hooker_anova(
             axes=axes,
             inputs=f.inputs,
             output_names=f.output_names,
-            link=f.model.link if isinstance(f, ParsedFunction) else Link(),
+            link=f.link,
             measure=weighting.describe(),
             is_product=weighting.is_product,
             rows=None,

@@ -8,7 +8,7 @@ import numpy.typing as npt
 from treepurify.columns import Columns
 from treepurify.effects.accumulate import ensemble_cuts
 from treepurify.effects.table_effects import table_cuts
-from treepurify.engines.common.black_box import ParsedFunction, RowFunction
+from treepurify.engines.common.functions import ParsedFunction, RowFunction
 from treepurify.errors import InvalidInputError
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import Cuts, EncodedRows, Grid, encode_rows

@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 import numpy.typing as npt
 
 from treepurify.arguments import check_choice, check_flag, check_number, check_whole
-from treepurify.budget import check_budget
+from treepurify.budget import DEFAULT_BUDGET, check_budget, check_memory_budget
 from treepurify.decomposition import Decomposition
 from treepurify.engines.legendre.densities import (
     Density,
@@ -40,14 +40,13 @@ __all__ = ["legendre_anova"]
 
 Subset = tuple[int, ...]
 
-_BUDGET = 4 << 30
 _MOST_ORDER = 3
 # What a tuple of features takes in the list of all of them.
 _BYTES_A_SUBSET = 400
 
 
-def legendre_anova(
-    f: Any,
+def legendre_anova(  # noqa: PLR0913 - what all engines take, and how functions are fitted
+    model: Any,
     X: Any,
     *,
     order: int = 2,
@@ -59,6 +58,8 @@ def legendre_anova(
     selection: Literal["bic", "aic", "all"] | TermSelection = "bic",
     orthogonal: bool = True,
     sample_weight: npt.ArrayLike | None = None,
+    feature_names: Sequence[str] | None = None,
+    memory_budget: int = DEFAULT_BUDGET,
     progress: bool = True,
 ) -> Decomposition:
     """Decompose any function of dependent continuous features, under the distribution of rows.
@@ -75,9 +76,9 @@ def legendre_anova(
 
     Parameters
     ----------
-    f : callable, model, or array_like of shape (n_rows,) or (n_rows, n_outputs)
-        The function, or its values on the rows. Models that `parse_model` knows are
-        decomposed on the margin scale, others through ``predict``.
+    model : object, str, Path, callable, or array_like of shape (n_rows,) or (n_rows, n_outputs)
+        A model that `parse_model` knows (on its margin scale), an object with ``predict``, or
+        a function X -> (n_rows,) or (n_rows, n_outputs); or its values on the rows.
     X : array_like or table of shape (n_rows, n_features)
         The rows.
     order : {1, 2, 3}
@@ -106,7 +107,11 @@ def legendre_anova(
         which changes neither their sum nor R2; without it they are orthogonal as far as the
         densities are right, as in the paper.
     sample_weight : array_like of shape (n_rows,), optional
-        Weight of each row.
+        Weight of each row, finite and not negative.
+    feature_names : sequence of str, optional
+        Names of the features, in the order of the model.
+    memory_budget : int
+        Bytes that tables may take; more is refused before it is allocated.
     progress : bool
         Whether to report progress on standard error after the first second.
 
@@ -122,7 +127,7 @@ def legendre_anova(
     InvalidInputError
         If the rows, the function's values or an option cannot be used.
     MemoryBudgetError
-        If the regression would not fit into 4 GiB.
+        If the regression would not fit.
 
     Examples
     --------
@@ -141,16 +146,19 @@ def legendre_anova(
     True
     """
     _check_options(order, degree, density, density_degree, density_clip, orthogonal)
+    check_memory_budget(memory_budget)
     chosen = as_selection(selection)
     report = progress_report(progress)
     report("evaluating the function", 0, 0)
-    question = read_question(f, X, sample_weight)
+    question = read_question(model, X, feature_names, sample_weight)
     axes, constant = fit_axes(question.columns, question.weights, scaling)
     rows = scaled_rows(axes, question.columns, question.weights)
     make = partial(_densities, density, axes, rows, density_degree, density_clip)
     if density == "legendre":
-        _check_densities(axes, rows, order, density_degree)
-    basis, left_out = _candidates(axes, rows, question, make, order, degree, chosen, report)
+        _check_densities(axes, rows, order, density_degree, memory_budget)
+    basis, left_out = _candidates(
+        axes, rows, question, make, order, degree, chosen, report, memory_budget
+    )
     report("inner products of columns", 0, 0)
     moments = measure_moments(basis, rows, question.values)
     report("selecting terms", 0, 0)
@@ -185,15 +193,17 @@ def _densities(
     return series_densities(axes, rows.coordinates, rows.weights, subsets, degree, clip)
 
 
-def _check_densities(axes: Mapping[int, Axis], rows: ScaledRows, order: int, degree: int) -> None:
+def _check_densities(
+    axes: Mapping[int, Axis], rows: ScaledRows, order: int, degree: int, memory_budget: int
+) -> None:
     # Polynomials on the rows with and without weights; their products; and a series per subset.
     on_rows = rows.n_rows * (2 * len(axes) * (degree + 1) + (degree + 1) ** (order - 1))
     series = sum(comb(len(axes), size) * (degree + 1) ** size for size in range(1, order + 1))
     check_budget(
         8 * (on_rows + series),
-        _BUDGET,
+        memory_budget,
         f"densities of degree {degree} on {rows.n_rows} rows",
-        "Lower density_degree or the order, or use fewer rows.",
+        "Lower density_degree or the order, use fewer rows, or raise memory_budget.",
     )
 
 
@@ -206,6 +216,7 @@ def _candidates(
     degree: int,
     selection: TermSelection,
     report: ProgressReport,
+    memory_budget: int,
 ) -> tuple[Basis, int]:
     """Return the columns to choose from, and how many were left out before."""
     total = count_columns(axes, order, degree)
@@ -217,9 +228,10 @@ def _candidates(
     check_budget(
         8 * (4 * n_columns**2 + rows.n_rows * (n_values + 2 * len(axes)))
         + _BYTES_A_SUBSET * n_subsets,
-        _BUDGET,
+        memory_budget,
         f"inner products of {n_columns} columns and components on {rows.n_rows} rows",
-        "Lower the degree or the order, use fewer rows, or lower max_candidates of TermSelection.",
+        "Lower the degree, the order or max_candidates of TermSelection, use fewer rows, or raise "
+        "memory_budget.",
     )
     others = [s for size in range(2, order + 1) for s in combinations(axes, size)]
     basis = Basis(axes, make([(j,) for j in axes]), degree)

@@ -1,18 +1,18 @@
 """Read the function, its values and the rows of a continuous decomposition."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.arguments import read_numbers
 from treepurify.columns import Columns
 from treepurify.components import ModelInputs
-from treepurify.engines.common.black_box import ParsedFunction, RowFunction, black_box, row_function
+from treepurify.engines.common.called_function import read_values
+from treepurify.engines.common.functions import RowFunction, is_function, read_function
 from treepurify.engines.common.inputs import row_weights
-from treepurify.errors import InvalidInputError
+from treepurify.engines.common.table_form import read_table
 from treepurify.links import Link
 from treepurify.weights import Empirical
 
@@ -57,7 +57,12 @@ class Question:
         return 1.0 / float(self.weights @ self.weights)
 
 
-def read_question(f: Any, X: Any, sample_weight: npt.ArrayLike | None) -> Question:
+def read_question(
+    model: Any,
+    X: Any,
+    feature_names: Sequence[str] | None,
+    sample_weight: npt.ArrayLike | None,
+) -> Question:
     """Return the values of a function on rows, and what later rows are read with.
 
     Raises
@@ -65,18 +70,17 @@ def read_question(f: Any, X: Any, sample_weight: npt.ArrayLike | None) -> Questi
     InvalidInputError
         If the rows, the weights or the function's values cannot be used.
     """
-    if hasattr(f, "predict") or callable(f) or isinstance(f, str | Path) or hasattr(f, "margin"):
-        function, columns = row_function(f, X, None)
+    if is_function(model):
+        function, columns = read_function(model, X, feature_names)
         weights = _shares(columns, sample_weight)
-        values = function(columns)
-        names, inputs = function.output_names, function.inputs
-        link = function.model.link if isinstance(function, ParsedFunction) else Link()
-        return Question(columns, values, weights, function, inputs, names, link)
-    reader, columns = black_box(lambda table: np.zeros(len(table)), X)
-    values = _given_values(f, columns.n_rows)
+        values, names = function(columns), function.output_names
+        return Question(columns, values, weights, function, function.inputs, names, function.link)
+    _, columns, form = read_table(X, feature_names)
+    values = read_values(model, columns.n_rows)
     names = ("f",) if values.shape[1] == 1 else tuple(f"output {k}" for k in range(values.shape[1]))
     weights = _shares(columns, sample_weight)
-    return Question(columns, values, weights, None, reader.inputs, names, Link())
+    inputs = ModelInputs(columns.features, form.is_frame)
+    return Question(columns, values, weights, None, inputs, names, Link())
 
 
 def _shares(columns: Columns, sample_weight: npt.ArrayLike | None) -> Array:
@@ -84,16 +88,3 @@ def _shares(columns: Columns, sample_weight: npt.ArrayLike | None) -> Array:
     if weights is None:
         return np.full(columns.n_rows, 1.0 / columns.n_rows)
     return np.asarray(weights / weights.sum())
-
-
-def _given_values(values: Any, n_rows: int) -> Array:
-    array = read_numbers("f", values, "be a function, a model or numbers, one a row")
-    numbers = array.reshape(len(array), -1) if array.ndim and array.size else np.zeros((0, 1))
-    if array.ndim not in (1, 2) or len(numbers) != n_rows or numbers.shape[1] == 0:
-        raise InvalidInputError(
-            f"values must have shape ({n_rows},) or ({n_rows}, n_outputs), one value a row; got "
-            f"shape {array.shape}"
-        )
-    if not np.all(np.isfinite(numbers)):
-        raise InvalidInputError("the given values have NaN or infinite ones among them")
-    return numbers

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from treepurify.columns import Columns
 from treepurify.components import Component, Remainder
 from treepurify.decomposition import Decomposition
-from treepurify.engines.common.black_box import FunctionRemainder
+from treepurify.engines.common.functions import FunctionRemainder
 from treepurify.engines.legendre.components import (
     LegendreComponent,
     LegendreTerm,

@@ -9,8 +9,8 @@ from treepurify.arguments import check_choice, check_table, check_whole
 from treepurify.budget import DEFAULT_BUDGET, check_memory_budget
 from treepurify.decomposition import Decomposition
 from treepurify.engines.common.assemble import check_order, check_order_fits
-from treepurify.engines.common.black_box import parsed_or_none
 from treepurify.engines.common.compiling import announce_compilation
+from treepurify.engines.common.functions import parsed_or_none
 from treepurify.engines.common.inputs import Interactions
 from treepurify.engines.common.options import check_interactions
 from treepurify.engines.partial_dependence.sampled import sampled_anova
@@ -56,8 +56,8 @@ def partial_dependence_anova(
     Parameters
     ----------
     model : object, str, Path or callable
-        A model that `parse_model` knows, an object with ``predict``, or a function
-        X -> (n_rows,) or (n_rows, n_outputs).
+        A model that `parse_model` knows (on its margin scale), an object with ``predict``, or
+        a function X -> (n_rows,) or (n_rows, n_outputs).
     X : array_like or table of shape (n_rows, n_features)
         The rows; they are the background too where none is given.
     order : int or None
@@ -66,7 +66,8 @@ def partial_dependence_anova(
     background : array_like or table, optional
         The rows that partial dependence averages over.
     sample_weight : array_like of shape (n_background_rows,), optional
-        Weight of each background row. Rows of weight zero are no part of the background.
+        Weight of each background row, finite and not negative. Rows of weight zero are no part
+        of the background.
     interactions : sequence of tuple of (str or int), optional
         The interactions that are kept apart; all up to `order` by default.
     feature_names : sequence of str, optional

@@ -11,12 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify.budget import check_budget
-from treepurify.columns import Columns, read_columns
+from treepurify.columns import Columns
 from treepurify.components import Component
 from treepurify.decomposition import Decomposition
 from treepurify.engines.common.assemble import check_order_fits
-from treepurify.engines.common.black_box import BlackBox, FunctionRemainder, black_box, splice
+from treepurify.engines.common.called_function import CalledFunction, read_called
 from treepurify.engines.common.counted_rows import counted_rows, mean_square, sample_rows
+from treepurify.engines.common.functions import FunctionRemainder, splice
 from treepurify.engines.common.inputs import Interactions, named_subsets
 from treepurify.engines.partial_dependence.support import outside_support
 from treepurify.errors import InvalidInputError
@@ -48,7 +49,7 @@ class SampledBackground:
 
     Parameters
     ----------
-    box : BlackBox
+    box : CalledFunction
         The function.
     rows : Columns
         The sampled background rows.
@@ -58,7 +59,7 @@ class SampledBackground:
         The chance that each of them had not to be in the sample.
     """
 
-    box: BlackBox
+    box: CalledFunction
     rows: Columns
     shares: Array
     unseen: Array
@@ -166,10 +167,10 @@ def sampled_anova(
     report: ProgressReport,
 ) -> Decomposition:
     """Return the terms of a function; see `partial_dependence_anova`."""
-    box, columns = black_box(f, X, feature_names)
+    box, columns = read_called(f, X, feature_names)
     own = columns
     if background is not None:
-        own = read_columns(background, box.features, match_names=box.dtypes is not None)
+        own = box.inputs.columns(background)
     if own.n_rows == 0:
         raise InvalidInputError("background has no rows; pass the rows to average over")
     own, weights = counted_rows(own, sample_weight)

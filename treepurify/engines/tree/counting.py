@@ -34,13 +34,13 @@ def count_cells(
     Parameters
     ----------
     model : object, str or Path
-        A tree ensemble, or what `parse_model` returned.
+        A trained model, a model file, or what `parse_model` returned.
     batches : iterable of array_like or tables
         The rows.
     sample_weights : iterable of array_like, optional
         Weights of the rows of each batch. Rows of weight zero change nothing.
     memory_budget : int
-        Bytes that tables may take.
+        Bytes that tables may take; more is refused before it is allocated.
 
     Returns
     -------

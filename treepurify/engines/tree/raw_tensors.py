@@ -59,8 +59,10 @@ def purify_tensors(
         from larger ones where they are left out); or equal mass for every cell.
     intercept : array_like of shape () or (n_outputs,)
         Constant part.
-    feature_names, output_names : sequence of str, optional
-        Names.
+    feature_names : sequence of str, optional
+        Names of the features.
+    output_names : sequence of str, optional
+        Names of the outputs.
     order : int, optional
         Largest number of features of a component that is kept apart.
     method : {"exact", "mass-moving"}

@@ -1,0 +1,297 @@
+"""A function that is called with rows in the form of the caller's table, and checked."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from operator import methodcaller
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify.arguments import brief, read_numbers
+from treepurify.columns import Columns, take_rows
+from treepurify.components import ModelInputs
+from treepurify.engines.common.table_form import TableForm, read_table
+from treepurify.errors import InvalidInputError
+from treepurify.features import FeatureSpec
+from treepurify.links import Link
+from treepurify.saving import MissingFunction, earlier_kind, savable
+
+__all__ = [
+    "UNIT_ROUNDOFF",
+    "CalledFunction",
+    "called_function",
+    "check_function",
+    "read_called",
+    "read_values",
+]
+
+Array = npt.NDArray[np.float64]
+
+# What numbers of double precision are rounded by, relative to their size.
+UNIT_ROUNDOFF = 2.0**-53
+_ROWS_A_CALL = 1 << 16
+_ROWS_CHECKED = 64
+_SAME = 1e-6
+_RETURNED = (
+    "return numbers, one or one row of outputs for each row; for a classifier pass the score to "
+    "explain, such as lambda X: model.predict_proba(X)[:, 1]"
+)
+
+
+@savable(
+    "called function",
+    supplied="function",
+    left_out=("unit_roundoff",),
+    check=methodcaller("check"),
+)
+@dataclass(frozen=True, eq=False)
+class CalledFunction:
+    """A function of rows, and how its rows are put together from columns.
+
+    Parameters
+    ----------
+    function : callable
+        X -> (n_rows,) or (n_rows, n_outputs).
+    features : tuple of FeatureSpec
+        How the columns of the table that it was read with are read.
+    form : TableForm
+        The form of that table, in which the function gets all its rows.
+    n_outputs : int
+        Number of outputs; 0 where an earlier version of the file did not say.
+    sample : Columns, optional
+        Some rows, on which a loaded function is compared with the one that was saved.
+    sample_values : ndarray of float64, shape (n_sample_rows, n_outputs), optional
+        Its values on them.
+    unit_roundoff : float
+        What its values are rounded by, relative to their size.
+    """
+
+    function: Callable[[Any], Any]
+    features: tuple[FeatureSpec, ...]
+    form: TableForm
+    n_outputs: int = 0
+    sample: Columns | None = None
+    sample_values: Array | None = None
+    unit_roundoff: float = UNIT_ROUNDOFF
+
+    @property
+    def inputs(self) -> ModelInputs:
+        """How the columns of a table are read."""
+        return ModelInputs(self.features, match_names=self.form.is_frame)
+
+    @property
+    def output_names(self) -> tuple[str, ...]:
+        """One name per output."""
+        if self.n_outputs == 1:
+            return ("prediction",)
+        return tuple(f"output {k}" for k in range(self.n_outputs))
+
+    @property
+    def link(self) -> Link:
+        """The identity: the values are what is decomposed."""
+        return Link()
+
+    @property
+    def rows_called(self) -> int:
+        """Number of rows that the function was called with when it was read."""
+        return 0 if self.sample is None else 2 * self.sample.n_rows
+
+    def __call__(self, columns: Columns) -> Array:
+        """Return the values on all rows, shape (n_rows, n_outputs), called in batches.
+
+        Raises
+        ------
+        InvalidInputError
+            If the function returns something else than one finite number per row and output.
+        """
+        if columns.n_rows == 0:
+            return np.empty((0, self.n_outputs))
+        batches = []
+        for start in range(0, columns.n_rows, _ROWS_A_CALL):
+            stop = min(start + _ROWS_A_CALL, columns.n_rows)
+            values = self._call(columns.take(np.arange(start, stop)))
+            if values.shape[1] != (self.n_outputs or values.shape[1]):
+                raise InvalidInputError(
+                    f"the function returned {values.shape[1]} outputs, and {self.n_outputs} before"
+                )
+            batches.append(values)
+        return np.concatenate(batches) if len(batches) > 1 else batches[0]
+
+    def check(self) -> None:
+        """Raise unless the function gives the values that it gave when it was read.
+
+        Raises
+        ------
+        InvalidInputError
+            If it is another function.
+        """
+        if self.sample is None or isinstance(self.function, MissingFunction):
+            return
+        if not _alike(self._call(self.sample), self.sample_values):
+            raise InvalidInputError(
+                "the function gives other values than the one that was decomposed: pass the same "
+                "function, or decompose this one"
+            )
+
+    def _call(self, columns: Columns) -> Array:
+        returned = self.function(self.form.rebuild(columns))
+        return read_values(returned, columns.n_rows)
+
+
+@earlier_kind("function", supplied="function")
+def _earlier_function(
+    function: Callable[[Any], Any],
+    features: tuple[FeatureSpec, ...],
+    dtypes: tuple[Any, ...] | None,
+    n_outputs: int,
+    sample: Columns | None,
+    sample_values: Array | None,
+) -> CalledFunction:
+    names = None if dtypes is None else tuple(spec.name for spec in features)
+    form = TableForm(names, dtypes or (np.dtype(np.float64),) * len(features))
+    return CalledFunction(function, features, form, n_outputs, sample, sample_values)
+
+
+@earlier_kind("function of levels", supplied="ask")
+def _earlier_function_of_levels(ask: Callable[[Any], Any], form: TableForm) -> CalledFunction:
+    return CalledFunction(ask, (), form)
+
+
+def read_called(
+    f: Any, X: Any, feature_names: Sequence[str] | None = None
+) -> tuple[CalledFunction, Columns]:
+    """Return a function that is called with rows in the form of a table, and the table's rows.
+
+    Raises
+    ------
+    InvalidInputError
+        If `f` cannot be called, returns something else than one finite number per row and
+        output, or gives different values for the same rows.
+    """
+    function = called_function(f)
+    table, columns, form = read_table(X, feature_names)
+    return check_function(function, table, columns, form), columns
+
+
+def check_function(
+    function: Callable[[Any], Any], table: Any, columns: Columns, form: TableForm
+) -> CalledFunction:
+    """Return a function as one of columns, called with the first rows twice.
+
+    Parameters
+    ----------
+    function : callable
+        X -> (n_rows,) or (n_rows, n_outputs).
+    table : DataFrame or ndarray
+        The rows.
+    columns : Columns
+        The same rows, as they are read.
+    form : TableForm
+        The form of the table.
+
+    Raises
+    ------
+    InvalidInputError
+        If the values are no finite numbers, or differ between the two calls.
+    """
+    first = np.arange(min(columns.n_rows, _ROWS_CHECKED))
+    sample = columns.take(first)
+    has_labels = any(spec.is_categorical for spec in columns.features)
+    # Labels are put together again from codes: that nothing is lost is checked with it.
+    returned = function(take_rows(table, first) if has_labels else form.rebuild(sample))
+    values = read_values(returned, sample.n_rows)
+    dtype = getattr(returned, "dtype", None)
+    called = CalledFunction(
+        function,
+        columns.features,
+        form,
+        values.shape[1],
+        sample,
+        values,
+        float(np.finfo(dtype).eps) / 2 if dtype in (np.float32, np.float16) else UNIT_ROUNDOFF,
+    )
+    # Backwards: a function that looks at the other rows of a batch gives itself away too.
+    if not _alike(called(sample.take(first[::-1]))[::-1], values):
+        raise InvalidInputError(
+            "the function gives different values for the same rows when it is called again with "
+            "the rows in another order: fix its seed, switch off dropout and averaging over the "
+            "rows of a batch"
+        )
+    return called
+
+
+def called_function(f: Any) -> Callable[[Any], Any]:
+    """Return the function of rows that stands for `f`: its ``predict``, or `f` itself.
+
+    Raises
+    ------
+    InvalidInputError
+        If `f` is neither, or gives the labels of a classifier: numbers such as 0, 1 and 2 that
+        stand for classes have no mean and no variance that says anything about the model.
+    """
+    function: Any = getattr(f, "predict", f)
+    if not callable(function) or isinstance(f, type):
+        raise InvalidInputError(
+            "expected a trained model, a callable that takes rows, or an object with predict; "
+            f"got {brief(f)}"
+        )
+    classifier = f if _is_classifier(f) else _classifier_of_labels(function)
+    if classifier is not None:
+        score = "predict_proba" if hasattr(classifier, "predict_proba") else "decision_function"
+        column = "[:, 1]" if score == "predict_proba" else ""
+        raise InvalidInputError(
+            f"predict of the classifier {type(classifier).__name__} gives labels of classes, which "
+            "are no scores: pass the score to explain, such as "
+            f"lambda X: model.{score}(X){column}"
+        )
+    called: Callable[[Any], Any] = function
+    return called
+
+
+def _classifier_of_labels(function: Any) -> Any | None:
+    """Return the classifier whose method ``predict`` a function is."""
+    while isinstance(function, partial):
+        function = function.func
+    owner = getattr(function, "__self__", None)
+    is_predict = getattr(function, "__name__", "") == "predict"
+    return owner if is_predict and _is_classifier(owner) else None
+
+
+def _is_classifier(model: Any) -> bool:
+    if model is None or isinstance(model, type) or not hasattr(model, "predict"):
+        return False
+    is_marked = getattr(model, "_estimator_type", None) == "classifier"
+    return is_marked or hasattr(model, "predict_proba") or hasattr(model, "classes_")
+
+
+def read_values(returned: Any, n_rows: int) -> Array:
+    """Return what a function returned, or values in its place, as (n_rows, n_outputs) numbers.
+
+    Raises
+    ------
+    InvalidInputError
+        If they are not one finite number per row and output.
+    """
+    values = read_numbers("the function", returned, _RETURNED)
+    if values.ndim not in (1, 2) or len(values) != n_rows or 0 in values.shape[1:]:
+        raise InvalidInputError(
+            "expected one value a row, or one row of outputs, from the function or in its place: "
+            f"shape ({n_rows},) or ({n_rows}, n_outputs); got shape {values.shape}"
+        )
+    values = values.reshape(n_rows, -1)
+    wrong = int(np.sum(~np.isfinite(values).all(axis=1)))
+    if wrong:
+        raise InvalidInputError(
+            f"{wrong} of {n_rows} rows have values that are not finite (NaN or infinite); a "
+            "function must be finite also where features are combined from different rows"
+        )
+    return values
+
+
+def _alike(values: Array, others: Array | None) -> bool:
+    if others is None or values.shape != others.shape:
+        return False
+    scale = max(float(np.max(np.abs(others), initial=0.0)), 1e-300)
+    return float(np.max(np.abs(values - others), initial=0.0)) <= _SAME * scale

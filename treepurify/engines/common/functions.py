@@ -1,0 +1,250 @@
+"""One way to read a function: a parsed model, or anything that is called with rows, checked."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify.arguments import check_table
+from treepurify.columns import Columns, check_known_categories
+from treepurify.components import Component, ModelInputs, evaluate_each
+from treepurify.engines.common.called_function import UNIT_ROUNDOFF, CalledFunction, read_called
+from treepurify.engines.common.inputs import named_model
+from treepurify.engines.common.model_check import check_against_library
+from treepurify.errors import InvalidInputError, UnsupportedModelError
+from treepurify.features import FeatureSpec
+from treepurify.grids.grid import Subset
+from treepurify.links import Link
+from treepurify.models.catboost import label_categories
+from treepurify.models.ensemble import TreeEnsemble
+from treepurify.models.parse import Model, parse_model
+from treepurify.saving import savable
+
+__all__ = [
+    "FunctionRemainder",
+    "ParsedFunction",
+    "RowFunction",
+    "is_function",
+    "parsed_or_none",
+    "read_function",
+    "splice",
+]
+
+Array = npt.NDArray[np.float64]
+
+
+class RowFunction(Protocol):
+    """Whatever gives one value per output for rows that were read already."""
+
+    @property
+    def features(self) -> tuple[FeatureSpec, ...]:
+        """The columns."""
+
+    @property
+    def inputs(self) -> ModelInputs:
+        """How the columns of a table are read."""
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of outputs."""
+
+    @property
+    def output_names(self) -> tuple[str, ...]:
+        """One name per output."""
+
+    @property
+    def link(self) -> Link:
+        """From the values to the response."""
+
+    @property
+    def unit_roundoff(self) -> float:
+        """What values are rounded by, relative to their size."""
+
+    def __call__(self, columns: Columns, /) -> Array:
+        """Return the values on all rows, shape (n_rows, n_outputs)."""
+
+
+@savable("margin of a model")
+@dataclass(frozen=True, eq=False)
+class ParsedFunction:
+    """The margin of a parsed model, in double precision.
+
+    Parameters
+    ----------
+    model : TreeEnsemble or AdditiveTables
+        The model.
+    """
+
+    model: Model
+
+    @property
+    def features(self) -> tuple[FeatureSpec, ...]:
+        """The columns."""
+        return self.model.features
+
+    @property
+    def inputs(self) -> ModelInputs:
+        """How the columns of a table are read."""
+        return ModelInputs(self.model.features, self.model.has_feature_names)
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of outputs."""
+        return self.model.n_outputs
+
+    @property
+    def output_names(self) -> tuple[str, ...]:
+        """One name per output."""
+        return self.model.output_names
+
+    @property
+    def link(self) -> Link:
+        """From the margin to the response."""
+        return self.model.link
+
+    @property
+    def unit_roundoff(self) -> float:
+        """That of double precision."""
+        return UNIT_ROUNDOFF
+
+    def __call__(self, X: Any) -> Array:
+        """Return the margin on all rows of a table or of columns, shape (n_rows, n_outputs)."""
+        if isinstance(self.model, TreeEnsemble):
+            return self.model.margin(X, precision="float64")
+        return self.model.margin(X)
+
+
+def is_function(f: Any) -> bool:
+    """Whether an argument is a model, its file or a function, rather than values on rows."""
+    return callable(f) or isinstance(f, str | Path) or hasattr(f, "predict") or hasattr(f, "margin")
+
+
+def read_function(
+    model: Any, X: Any, feature_names: Sequence[str] | None
+) -> tuple[ParsedFunction | CalledFunction, Columns]:
+    """Return the margin of a model that can be parsed, else the model as a function, and rows.
+
+    Every engine, and all else that takes any function, reads it here.
+
+    Parameters
+    ----------
+    model : object, str, Path or callable
+        A model that `parse_model` knows, an object with ``predict``, or a function
+        X -> (n_rows,) or (n_rows, n_outputs).
+    X : array_like or table of shape (n_rows, n_features)
+        The rows; a function gets later rows in the same form.
+    feature_names : sequence of str, optional
+        Names of the features.
+
+    Returns
+    -------
+    ParsedFunction or CalledFunction
+    Columns
+        The rows of `X`.
+
+    Raises
+    ------
+    InvalidInputError
+        If the rows or the function cannot be used, see `read_called`.
+    UnsupportedModelError
+        If a model cannot be parsed, and cannot be called either.
+    ModelMismatchError
+        If the parsed model does not reproduce the library's raw prediction.
+    """
+    parsed = parsed_or_none(model, feature_names, X)
+    if parsed is None:
+        return read_called(model, X, feature_names)
+    function = ParsedFunction(parsed)
+    columns = function.inputs.columns(X)
+    check_known_categories(columns)
+    check_against_library(model, parsed, X)
+    return function, columns
+
+
+def parsed_or_none(model: Any, feature_names: Sequence[str] | None, X: Any) -> Model | None:
+    """Return the parsed model; None for a function or a model that no parser knows.
+
+    Raises
+    ------
+    InvalidInputError
+        If there are no rows.
+    UnsupportedModelError
+        If a model cannot be parsed, and cannot be called either.
+    """
+    if X is not None:
+        check_table(X)
+    if X is None or (hasattr(X, "__len__") and len(X) == 0):
+        raise InvalidInputError("X has no rows; pass the rows that stand for the distribution")
+    try:
+        parsed = parse_model(model)
+    except UnsupportedModelError:
+        if callable(model) or hasattr(model, "predict"):
+            return None
+        raise
+    return label_categories(named_model(parsed, feature_names, X), X)
+
+
+def splice(points: Columns, background: Columns, given: Subset) -> Columns:
+    """Pair every point with every background row, points first.
+
+    The columns in `given` come from the points, all others from the background.
+    """
+    values = tuple(
+        np.repeat(point, background.n_rows) if j in given else np.tile(rest, points.n_rows)
+        for j, (point, rest) in enumerate(zip(points.values, background.values, strict=True))
+    )
+    return Columns(points.features, values, points.n_rows * background.n_rows)
+
+
+@savable("function minus components", left_out=("find",))
+@dataclass(frozen=True, eq=False, repr=False)
+class FunctionRemainder:
+    """The function minus the intercept and the components, so that nothing is hidden.
+
+    Parameters
+    ----------
+    box : RowFunction
+        The function.
+    intercept : ndarray of float64, shape (n_outputs,)
+        Intercept of the decomposition.
+    components : tuple of Component
+        Its components.
+    variance : ndarray of float64, shape (n_outputs,)
+        Variance over the rows of the decomposition.
+    find : callable, optional
+        Returns the component of a subset that is part of the remainder, or None.
+    """
+
+    box: RowFunction
+    intercept: Array
+    components: tuple[Component, ...]
+    variance: Array
+    find: Callable[[Subset], Component | None] | None = None
+
+    def __repr__(self) -> str:
+        """Return what it is the remainder of."""
+        return f"FunctionRemainder(the function minus {len(self.components)} components)"
+
+    @property
+    def features(self) -> Subset:
+        """Positions of the features that the function is given."""
+        return tuple(range(len(self.box.features)))
+
+    def evaluate(self, X: Any) -> Array:
+        """Return the values on the rows of `X`, shape (n_rows, n_outputs)."""
+        columns = self.box.inputs.columns(X)
+        explained = np.zeros((columns.n_rows, len(self.intercept)))
+        for values in evaluate_each(self.components, columns):
+            explained += values
+        return self.beyond(columns, explained)
+
+    def beyond(self, columns: Columns, explained: Array) -> Array:
+        """Return the same where the sum of the components on the rows is known."""
+        return self.box(columns) - self.intercept - explained
+
+    def component(self, subset: Subset) -> Component | None:
+        """Return the component of a subset that is part of the remainder, where it is known."""
+        return None if self.find is None else self.find(subset)

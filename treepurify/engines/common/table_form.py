@@ -1,0 +1,172 @@
+"""The form of the caller's table: what its columns are, and how rows are put together again."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify.arguments import check_labels, check_table, read_matrix, read_names, read_numbers
+from treepurify.columns import Columns, is_missing, read_columns
+from treepurify.errors import InvalidInputError
+from treepurify.features import FeatureSpec
+from treepurify.saving import savable
+
+__all__ = ["TableForm", "read_form", "read_table"]
+
+
+@savable("form of a table")
+@dataclass(frozen=True, eq=False)
+class TableForm:
+    """What a table looked like, to put rows together for a function from columns that were read.
+
+    Parameters
+    ----------
+    names : tuple, optional
+        Column labels of a data frame; None for an array.
+    dtypes : tuple
+        Type of each column.
+    """
+
+    names: tuple[Any, ...] | None
+    dtypes: tuple[Any, ...]
+
+    @property
+    def is_frame(self) -> bool:
+        """Whether it is a data frame, whose columns are matched by name."""
+        return self.names is not None
+
+    def rebuild(self, columns: Columns) -> Any:
+        """Return a table of this form with the values of `columns`.
+
+        Arrays of numbers that are not whole are of double precision. Where a column cannot
+        hold a value, such as a mean of whole numbers, the column has double precision too.
+
+        Raises
+        ------
+        InvalidInputError
+            If a category was not among those of the rows that the form was read from.
+        """
+        if self.names is None and not any(spec.is_categorical for spec in columns.features):
+            matrix = columns.matrix()
+            return _cast(matrix, self.dtypes[0]) if self.dtypes else matrix
+        values = [
+            _numbers(own, dtype) if spec.categories is None else _labels(own, spec, dtype)
+            for own, spec, dtype in zip(columns.values, columns.features, self.dtypes, strict=True)
+        ]
+        if self.names is None:
+            objects = np.stack([np.asarray(own, dtype=object) for own in values], axis=1)
+            return _cast_labels(objects, self.dtypes[0])
+        import pandas as pd
+
+        return pd.DataFrame(dict(enumerate(values))).set_axis(list(self.names), axis=1)
+
+
+def read_form(X: Any, feature_names: Sequence[str] | None) -> tuple[Any, list[str], TableForm]:
+    """Return a table as a pandas data frame or an array, its feature names, and its form.
+
+    Raises
+    ------
+    InvalidInputError
+        If `X` is no table, has no rows or columns, two columns of one name, or columns of
+        other names than `feature_names`.
+    """
+    check_table(X)
+    if hasattr(X, "to_pandas") and not hasattr(X, "iloc"):
+        X = X.to_pandas()
+    is_frame = hasattr(X, "iloc")
+    table = X if is_frame else read_matrix(X)
+    if 0 in table.shape:
+        raise InvalidInputError(
+            f"X has no {'rows' if table.shape[1] else 'columns'}; pass the rows that stand for "
+            "the distribution"
+        )
+    names = [f"x{j}" for j in range(table.shape[1])]
+    if is_frame:
+        names = read_names("the columns of X", [*map(str, X.columns)], table.shape[1])
+    if feature_names is not None:
+        asked = read_names("feature_names", feature_names, table.shape[1])
+        if is_frame and asked != names:
+            raise InvalidInputError(
+                "X has column names: rename its columns instead of passing other feature_names"
+            )
+        names = asked
+    if is_frame:
+        return X, names, TableForm(tuple(X.columns), tuple(X.dtypes))
+    return table, names, TableForm(None, (table.dtype,) * table.shape[1])
+
+
+def read_table(X: Any, feature_names: Sequence[str] | None) -> tuple[Any, Columns, TableForm]:
+    """Return a table as `read_form` does, its rows, and its form.
+
+    Raises
+    ------
+    InvalidInputError
+        If it cannot be used, or a column holds dates or complex numbers, or an array no numbers.
+    """
+    table, names, form = read_form(X, feature_names)
+    features = tuple(
+        _feature(name, table.iloc[:, j] if form.is_frame else table[:, j])
+        for j, name in enumerate(names)
+    )
+    return table, read_columns(table, features, match_names=form.is_frame), form
+
+
+def _feature(name: str, column: Any) -> FeatureSpec:
+    """Return how a column is read for a function: as numbers, or as the labels that it has."""
+    if hasattr(column.dtype, "categories"):
+        labels: Sequence[Any] = list(column.dtype.categories)
+    elif getattr(column.dtype, "kind", "O") in "biuf":
+        return FeatureSpec(name)
+    else:
+        check_labels(column)
+        if isinstance(column, np.ndarray):
+            read_numbers("an array of rows", column, "be numbers; pass labels in a DataFrame")
+            return FeatureSpec(name)
+        objects = column.to_numpy(dtype=object)
+        labels = sorted(set(objects[~is_missing(objects)]), key=str)
+    return FeatureSpec(
+        name, "categorical", categories=tuple(labels), n_codes=len(labels), numbers_are="labels"
+    )
+
+
+def _cast(values: npt.NDArray[Any], dtype: Any) -> npt.NDArray[Any]:
+    """Return numbers in a type of whole numbers, where it can hold each of them."""
+    if not isinstance(dtype, np.dtype) or dtype.kind not in "biu":
+        return values
+    with np.errstate(invalid="ignore"):
+        cast = values.astype(dtype)
+    return cast if np.array_equal(cast, values) else values
+
+
+def _numbers(values: npt.NDArray[Any], dtype: Any) -> Any:
+    import pandas as pd
+
+    if isinstance(dtype, np.dtype) or getattr(dtype, "kind", "O") not in "biu":
+        return _cast(values, dtype)
+    present = values[~np.isnan(values)]
+    is_whole = np.all(np.isfinite(present)) and np.array_equal(present, np.trunc(present))
+    return pd.Series(values).astype(dtype) if is_whole else values
+
+
+def _labels(values: npt.NDArray[Any], spec: FeatureSpec, dtype: Any) -> Any:
+    import pandas as pd
+
+    if np.any(values >= spec.n_codes):
+        raise InvalidInputError(
+            f"feature {spec.name!r} has values that were not among the rows decomposed"
+        )
+    missing = np.isnan(values)
+    codes = np.where(missing, -1, values).astype(np.intp)
+    categories = pd.Index(list(spec.categories or ()), tupleize_cols=False)
+    return _cast_labels(pd.Categorical.from_codes(codes, categories=categories), dtype)
+
+
+def _cast_labels(labels: Any, dtype: Any) -> Any:
+    """Return labels in the type of their column; missing ones turn whole numbers to floats."""
+    import pandas as pd
+
+    if isinstance(dtype, np.dtype) and dtype.kind in "biu" and np.any(pd.isna(labels)):
+        dtype = np.dtype(np.float64)
+    return labels.astype(dtype)
