@@ -17,6 +17,7 @@ from treepurify.models.catboost_trees import (
     oblivious_nodes,
 )
 from treepurify.models.cuts import cut_at_most_single
+from treepurify.models.parse import read_model
 
 catboost = pytest.importorskip("catboost")
 
@@ -302,13 +303,13 @@ def test_categories_are_named_after_data():
     ensemble = reader.parse(model)
     color = ensemble.features[0]
     assert color.categories == tuple(f"#{code}" for code in color.label_hashes)
-    labelled = reader.label_categories(ensemble, X)
+    labelled = read_model(ensemble, X)
     assert set(labelled.features[0].categories) <= {"red", "green", "blue", "été"}
     assert set(labelled.features[2].categories) <= {"-1", "0", "1", "2", "3"}
     assert set(labelled.features[3].categories) <= {"0", "1"}
     assert set(labelled.features[4].categories) <= {"x", "y", "z"}
     np.testing.assert_array_equal(labelled.margin(X), ensemble.margin(X))
-    from_array = reader.label_categories(ensemble, X.to_numpy(dtype=object))
+    from_array = read_model(ensemble, X.to_numpy(dtype=object))
     assert from_array.features == labelled.features
     for spec in labelled.features:
         for label, code in zip(spec.categories or (), spec.label_hashes or (), strict=True):

@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from treepurify.models.families import known_files
+
 __all__ = [
     "DataArgument",
     "DropOption",
@@ -38,7 +40,7 @@ ModelArgument = Annotated[
         exists=True,
         dir_okay=False,
         metavar="MODEL",
-        help="XGBoost .json or .ubj, LightGBM .txt, CatBoost .json or .cbm, EBM .json",
+        help=known_files(),
     ),
 ]
 DataArgument = Annotated[

@@ -1,16 +1,15 @@
 """Compare two decompositions: two measures, two engines, two models, before and after."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from treepurify.arguments import check_result, read_names
-from treepurify.comparing.comparison_words import verdict
 from treepurify.comparing.regions import cells_in_words, runs_of_cells
 from treepurify.comparing.shared_cells import SideBySide, side_by_side
+from treepurify.comparing.verdict import Comparison
 from treepurify.decomposition import Decomposition
 from treepurify.grids.grid import Subset
 
@@ -24,72 +23,6 @@ Array = npt.NDArray[np.float64]
 # Effects smaller than this part of the prediction's deviation have no sign worth the name.
 _SIGN_THRESHOLD = 0.02
 _MOST_PLACES = 200
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Comparison:
-    """Two decompositions, component by component, under one mass.
-
-    Parameters
-    ----------
-    first, second : Decomposition
-        What was compared.
-    names : tuple of str
-        What they are called.
-    mass : str
-        The distribution behind every figure, in words.
-    terms : DataFrame
-        One row a component and output: ``term``, ``order``, ``output``, ``distance`` (root
-        mean square difference of the two centred effects, on the margin scale),
-        ``relative_distance`` (by the larger of the two deviations), ``correlation``,
-        ``sign_changes`` (mass where the two have opposite signs, both beyond 2 % of the
-        deviation of the first prediction), ``deviation_first``, ``deviation_second``,
-        ``rank_first``, ``rank_second``. The largest distance first.
-    places : DataFrame
-        Where signs change: ``term``, ``output``, ``where``, ``mass``, and the mean effects
-        ``first`` and ``second`` there. Main effects only. The largest mass first.
-    orders : DataFrame
-        ``order``, ``share_first``, ``share_second``: shares of the sum of the variances of the
-        components.
-    shapley_ise : DataFrame
-        ``feature``, ``output``, ``ise``: mean squared difference of the Shapley values
-        ``sum over S containing j of f_S / |S|`` (Ferrere et al. 2026, equation 21). The sum goes
-        over the parts of a remainder too where their features are known, and what
-        `categorical_anova` leaves is split evenly among all features (equation 23); NaN where
-        that is not known on the rows. Empty where the mass gives no joint distribution of all
-        features.
-    rank_agreement : float
-        Spearman correlation of the deviations of the terms.
-    subsets : tuple of tuple of int
-        Features of each row of `terms`, as positions in the first decomposition: names joined
-        to one may be the name of another feature.
-    """
-
-    first: Decomposition
-    second: Decomposition
-    names: tuple[str, str]
-    mass: str
-    terms: "pd.DataFrame"
-    places: "pd.DataFrame"
-    orders: "pd.DataFrame"
-    shapley_ise: "pd.DataFrame"
-    rank_agreement: float
-    subsets: tuple[Subset, ...]
-
-    def verdict(self) -> list[str]:
-        """Return what the comparison found, in sentences that can be quoted."""
-        return verdict(self)
-
-    def __repr__(self) -> str:
-        """Return the verdict."""
-        return "\n".join(self.verdict())
-
-    def _repr_html_(self) -> str:
-        from html import escape
-
-        sentences = "".join(f"<li>{escape(line)}</li>" for line in self.verdict())
-        table = self.terms.head(15).to_html(index=False, float_format=lambda x: f"{x:.4g}")
-        return f"<ul>{sentences}</ul>{table}"
 
 
 def compare(

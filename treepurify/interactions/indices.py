@@ -7,12 +7,11 @@ import numpy.typing as npt
 
 from treepurify.arguments import check_whole
 from treepurify.budget import DEFAULT_BUDGET, check_memory_budget
-from treepurify.engines.common.inputs import named_model, read_rows, row_weights
+from treepurify.engines.common.inputs import read_rows, row_weights
 from treepurify.engines.tree.second_moments import MOST_PAIRS, InteractionIndices, ensemble_indices
 from treepurify.errors import InvalidInputError
-from treepurify.models.catboost import label_categories
 from treepurify.models.ensemble import TreeEnsemble
-from treepurify.models.parse import parse_model
+from treepurify.models.parse import read_model
 from treepurify.progress import progress_report
 from treepurify.weights import Weighting, as_weighting
 
@@ -93,7 +92,7 @@ def interaction_indices(
             'interaction indices need independent features: use weights="independent" or '
             f'"uniform", not {weighting.describe()!r}'
         )
-    parsed = label_categories(named_model(parse_model(model), feature_names, X), X)
+    parsed = read_model(model, X, feature_names)
     if not isinstance(parsed, TreeEnsemble):
         raise InvalidInputError("an EBM has its terms as tables: use purify(...).importance()")
     columns = read_rows(parsed, X, weighting)

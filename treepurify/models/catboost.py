@@ -15,8 +15,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.category_hash import category_hash
-from treepurify.columns import Columns, is_missing, label_text, table_names
 from treepurify.errors import (
     InvalidInputError,
     MissingDependencyError,
@@ -24,7 +22,6 @@ from treepurify.errors import (
     UnsupportedModelError,
 )
 from treepurify.links import Link, LinkName
-from treepurify.models.additive_tables import AdditiveTables
 from treepurify.models.catboost_features import (
     category_tables,
     read_features,
@@ -39,18 +36,17 @@ from treepurify.models.catboost_library import (
 from treepurify.models.catboost_trees import nested_nodes, oblivious_nodes
 from treepurify.models.cuts import cut_at_most_single
 from treepurify.models.ensemble import VECTOR_LEAF, ModelSource, TreeEnsemble
-from treepurify.models.json_text import read_json
+from treepurify.models.files import ModelFile
+from treepurify.models.json_text import DAMAGE, read_json
 
 __all__ = [
     "file_margin",
-    "label_categories",
     "parse",
     "parse_cbm",
     "parse_document",
+    "parse_file",
     "raw_margin",
 ]
-
-_Model = TreeEnsemble | AdditiveTables
 
 # How CatBoost's own `predict` or `predict_proba` turns a raw value into a response.
 _LINKS: dict[str, LinkName] = {
@@ -71,14 +67,6 @@ _IDENTITY_LOSSES = frozenset(
     | {"YetiRank", "YetiRankPairwise", "LambdaMart", "StochasticRank", "StochasticFilter"}
 )
 # What numbers, texts and lists in the wrong places raise.
-_DAMAGE = (
-    AttributeError,
-    LookupError,
-    OverflowError,
-    RecursionError,
-    TypeError,
-    ValueError,
-)
 # Up to here doubles hold every whole number.
 _MOST_WHOLE = 2**53
 _OLD_BIAS = (
@@ -118,6 +106,15 @@ def parse(model: Any) -> TreeEnsemble:
     if not model.is_fitted():
         raise InvalidInputError(f"this {type(model).__name__} is not trained; call fit first")
     return parse_document(read_json(export_json(model)))
+
+
+def parse_file(file: ModelFile) -> TreeEnsemble | None:
+    """Parse a ``.json`` or ``.cbm`` file; return None for a file of another kind."""
+    if file.data.startswith(b"CBM1"):
+        return parse_cbm(file.path)
+    keys = file.document.keys()
+    is_model = "oblivious_trees" in keys or {"trees", "features_info"} <= keys
+    return parse_document(file.document) if is_model else None
 
 
 def parse_cbm(path: Path) -> TreeEnsemble:
@@ -176,7 +173,7 @@ def parse_document(document: dict[str, Any]) -> TreeEnsemble:
         has_huge = _check_numbers(document)
     except TreepurifyError:
         raise
-    except _DAMAGE as error:
+    except DAMAGE as error:
         raise UnsupportedModelError(
             f"this CatBoost JSON is damaged or of an unknown layout ({reprlib.repr(error)}); "
             "save the model again with save_model(path, format='json')"
@@ -208,49 +205,6 @@ def _check_numbers(document: dict[str, Any]) -> bool:
                 )
             has_huge = has_huge or (isinstance(own, int) and abs(own) > _MOST_WHOLE)
     return has_huge
-
-
-def label_categories(ensemble: _Model, X: Any) -> _Model:
-    """Name the one-hot categories of an ensemble after the labels in a table.
-
-    Predictions do not change: only names that are shown do.
-
-    Parameters
-    ----------
-    ensemble : TreeEnsemble
-        Parsed from CatBoost. Any other ensemble is returned as it is.
-    X : array_like or table of shape (n_rows, n_features), optional
-        Rows that hold the labels, for example the training data. Columns that were read
-        already hold no labels, and name nothing.
-
-    Returns
-    -------
-    TreeEnsemble or AdditiveTables
-    """
-    has_hashes = any(spec.label_hashes for spec in ensemble.features)
-    if X is None or isinstance(X, Columns) or not has_hashes:
-        return ensemble
-    ensemble.columns(X)
-    names = table_names(X)
-    features = list(ensemble.features)
-    for position, spec in enumerate(ensemble.features):
-        if not spec.label_hashes:
-            continue
-        if names is None:
-            column = np.asarray(X)[:, position]
-        else:
-            by_name = ensemble.has_feature_names
-            column = X[_labels(X)[names.index(spec.name) if by_name else position]]
-        values = np.asarray(column, dtype=object)
-        texts = {label_text(value) for value in set(values[~is_missing(values)])}
-        known = {category_hash(text): text for text in texts}
-        categories = tuple(known.get(code, f"#{code}") for code in spec.label_hashes)
-        features[position] = replace(spec, categories=categories)
-    return replace(ensemble, features=tuple(features))
-
-
-def _labels(X: Any) -> list[Any]:
-    return list(X.column_names if hasattr(X, "column_names") else X.columns)
 
 
 def _ensemble(document: dict[str, Any]) -> TreeEnsemble:

@@ -22,9 +22,11 @@ from treepurify.features import FeatureSpec
 from treepurify.links import Link, LinkName
 from treepurify.models.additive_tables import AdditiveTables, TableTerm
 from treepurify.models.ensemble import ModelSource
+from treepurify.models.files import ModelFile
+from treepurify.models.json_text import DAMAGE
 from treepurify.models.limits import check_cells
 
-__all__ = ["load_file", "parse", "parse_document", "raw_margin"]
+__all__ = ["load_file", "parse", "parse_document", "parse_file", "raw_margin"]
 
 _LINKS: dict[str, LinkName] = {
     "identity": "identity",
@@ -130,6 +132,11 @@ def parse(model: Any) -> AdditiveTables:
     return _tables(content)
 
 
+def parse_file(file: ModelFile) -> AdditiveTables | None:
+    """Parse a ``.json`` file; return None for a file of another kind."""
+    return parse_document(file.document) if "ebm" in file.document else None
+
+
 def parse_document(document: dict[str, Any]) -> AdditiveTables:
     """Read an EBM that interpret saved with ``to_json``.
 
@@ -151,14 +158,7 @@ def parse_document(document: dict[str, Any]) -> AdditiveTables:
         return _tables(_document_content(document))
     except TreepurifyError:
         raise
-    except (
-        AttributeError,
-        LookupError,
-        OverflowError,
-        RecursionError,
-        TypeError,
-        ValueError,
-    ) as error:
+    except DAMAGE as error:
         raise UnsupportedModelError(
             "this JSON document is no EBM, damaged, or of an unknown layout "
             f"({reprlib.repr(error)})"

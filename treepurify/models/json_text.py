@@ -6,7 +6,10 @@ from typing import Any
 
 from treepurify.errors import InvalidInputError
 
-__all__ = ["read_json"]
+__all__ = ["DAMAGE", "read_json"]
+
+# What looking things up in a document raises where they are missing or of another type.
+DAMAGE = (AttributeError, LookupError, OverflowError, RecursionError, TypeError, ValueError)
 
 
 def read_json(text: str) -> Any:

@@ -35,8 +35,9 @@ from treepurify.models._lightgbm_text import (
     single_integer,
 )
 from treepurify.models.ensemble import LEAF, NUMERIC_NODE, ModelSource, TreeEnsemble
+from treepurify.models.files import ModelFile
 
-__all__ = ["load_file", "parse", "parse_text", "raw_margin"]
+__all__ = ["load_file", "parse", "parse_file", "parse_text", "raw_margin"]
 
 # LightGBM's kZeroThreshold, 1e-35 stored as float32: prediction reads |x| <= this as 0.
 _ZERO = float(np.float32(1e-35))
@@ -103,6 +104,13 @@ def parse(model: Any) -> TreeEnsemble:
     text = read_model_text(_text_of(_booster(model)), needs_parameters=False)
     classes = getattr(model, "classes_", None)
     return _ensemble(text, None if classes is None else tuple(str(label) for label in classes))
+
+
+def parse_file(file: ModelFile) -> TreeEnsemble | None:
+    """Parse a text file; return None for a file of another kind."""
+    # LightGBM writes "tree" on the first line, before "version=".
+    is_text = (file.text or "").split(maxsplit=1)[:1] == ["tree"]
+    return parse_text(file.text) if file.text and is_text else None
 
 
 def parse_text(text: str) -> TreeEnsemble:

@@ -1,44 +1,29 @@
 """Recognise a model and hand it to the parser of its library."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Sequence
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple
+from types import ModuleType
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.arguments import read_path
+from treepurify.arguments import read_names, read_path
+from treepurify.category_hash import category_hash
+from treepurify.columns import Columns, is_missing, label_text, table_names
 from treepurify.errors import InvalidInputError, UnsupportedModelError
 from treepurify.models.additive_tables import AdditiveTables
 from treepurify.models.ensemble import TreeEnsemble
+from treepurify.models.families import family_module, family_of, known_models
+from treepurify.models.files import parse_file
 from treepurify.models.parsed import ModelSource
 
-__all__ = ["Model", "parse_model", "raw_margin"]
+__all__ = ["Model", "parse_model", "raw_margin", "read_model"]
 
 Model = TreeEnsemble | AdditiveTables
-
-
-class _Parser(NamedTuple):
-    """Where a family is parsed: a module with `parse` and `raw_margin`.
-
-    For files it has `load_file`, or `file_margin` where the library must not load a file in this
-    process.
-    """
-
-    prefix: str
-    module: str
-
-
-# First match wins; prefixes of the qualified type names in a model's class hierarchy.
-_PARSERS = (
-    _Parser("xgboost.", "treepurify.models.xgboost"),
-    _Parser("lightgbm.", "treepurify.models.lightgbm"),
-    _Parser("catboost.", "treepurify.models.catboost"),
-    _Parser("interpret.", "treepurify.models.ebm"),
-    _Parser("sklearn.", "treepurify.models.sklearn"),
-)
 
 
 def parse_model(model: Any) -> Model:
@@ -75,11 +60,83 @@ def parse_model(model: Any) -> Model:
     if isinstance(model, TreeEnsemble | AdditiveTables):
         return model
     if isinstance(model, str | Path):
-        from treepurify.models.files import parse_file
-
         return parse_file(read_path("the model file", model))
-    parsed: Model = _parser_function(model, "parse")(model)
+    parsed: Model = _family_of(model).parse(model)
     return parsed
+
+
+def read_model(model: Any, X: Any = None, feature_names: Sequence[str] | None = None) -> Model:
+    """Parse a model and name its features, and categories it knows by hash only, after a table.
+
+    Predictions do not change: only names that are shown do, and whether columns of later
+    tables are found by name.
+
+    Parameters
+    ----------
+    model : object, str or Path
+        What `parse_model` takes.
+    X : array_like or table of shape (n_rows, n_features), optional
+        Rows, for example the training data. Its column names count where the model has none.
+        Columns that were read already hold no labels of categories.
+    feature_names : sequence of str, optional
+        Names of the features, in the order of the model; they come before all others.
+
+    Returns
+    -------
+    TreeEnsemble or AdditiveTables
+
+    Raises
+    ------
+    UnsupportedModelError
+        See `parse_model`.
+    InvalidInputError
+        If the names or the columns do not fit the model; see also `parse_model`.
+    """
+    return _with_labels(_with_names(parse_model(model), X, feature_names), X)
+
+
+def _with_names(model: Model, X: Any, feature_names: Sequence[str] | None) -> Model:
+    names = None
+    if feature_names is not None:
+        names = read_names("feature_names", feature_names, model.n_features)
+    elif not model.has_feature_names:
+        names = table_names(X) if X is not None else None
+        if names is not None and len(names) != model.n_features:
+            raise InvalidInputError(
+                f"the model has {model.n_features} features, the data {len(names)} columns. "
+                "Pass exactly the columns the model was trained on, in the same order."
+            )
+    if names is None:
+        return model
+    features = tuple(
+        replace(spec, name=name) for spec, name in zip(model.features, names, strict=True)
+    )
+    return replace(model, features=features, has_feature_names=True)
+
+
+def _with_labels(model: Model, X: Any) -> Model:
+    """Name categories that are known by the hashes of their labels (CatBoost)."""
+    has_hashes = any(spec.label_hashes for spec in model.features)
+    if X is None or isinstance(X, Columns) or not has_hashes:
+        return model
+    model.columns(X)
+    names = table_names(X)
+    features = list(model.features)
+    for position, spec in enumerate(model.features):
+        if not spec.label_hashes:
+            continue
+        if names is None:
+            column = np.asarray(X)[:, position]
+        else:
+            labels = list(X.column_names if hasattr(X, "column_names") else X.columns)
+            by_name = model.has_feature_names
+            column = X[labels[names.index(spec.name) if by_name else position]]
+        values = np.asarray(column, dtype=object)
+        texts = {label_text(value) for value in set(values[~is_missing(values)])}
+        known = {category_hash(text): text for text in texts}
+        categories = tuple(known.get(code, f"#{code}") for code in spec.label_hashes)
+        features[position] = replace(spec, categories=categories)
+    return replace(model, features=tuple(features))
 
 
 def raw_margin(model: Any, X: Any, parsed: Model | None = None) -> npt.NDArray[np.float64] | None:
@@ -112,15 +169,14 @@ def raw_margin(model: Any, X: Any, parsed: Model | None = None) -> npt.NDArray[n
     if isinstance(model, str | Path):
         source = parse_model(model).source if parsed is None else parsed.source
         return _file_margin(Path(model), source, X)
-    margin: npt.NDArray[np.float64] = _parser_function(model, "raw_margin")(model, X)
+    margin: npt.NDArray[np.float64] = _family_of(model).raw_margin(model, X)
     return margin
 
 
 def _file_margin(path: Path, source: ModelSource, X: Any) -> npt.NDArray[np.float64] | None:
     if source.unasked or not _can_read(source):
         return None
-    name = next(parser.module for parser in _PARSERS if parser.prefix == f"{source.library}.")
-    module = import_module(name)
+    module = family_module(source.library)
     margin: npt.NDArray[np.float64]
     if hasattr(module, "file_margin"):
         margin = module.file_margin(path, X)
@@ -148,7 +204,7 @@ def _release(version: str) -> tuple[int, ...]:
     return tuple(int(number) for number in re.findall(r"\d+", version)[:2])
 
 
-def _parser_function(model: Any, name: str) -> Callable[..., Any]:
+def _family_of(model: Any) -> ModuleType:
     if isinstance(model, type):
         raise InvalidInputError(
             f"expected a trained model, got the class {model.__qualname__}; train an instance first"
@@ -160,12 +216,10 @@ def _parser_function(model: Any, name: str) -> Callable[..., Any]:
             "you pass. Purify the final estimator on transformed data: "
             "purify(pipeline[-1], pipeline[:-1].transform(X))"
         )
-    for qualified in names:
-        for parser in _PARSERS:
-            if qualified.startswith(parser.prefix):
-                function: Callable[..., Any] = getattr(import_module(parser.module), name)
-                return function
-    raise UnsupportedModelError(
-        f"no parser for {names[0]}. Known are trained models of XGBoost, LightGBM, scikit-learn "
-        "(trees, forests, gradient boosting), CatBoost and interpret (EBM), and their model files."
-    )
+    module = family_of(names)
+    if module is None:
+        raise UnsupportedModelError(
+            f"no parser for {names[0]}. Known are trained models of {known_models()}, and their "
+            "model files."
+        )
+    return module

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from treepurify.errors import InvalidInputError, UnsupportedModelError
 from treepurify.features import FeatureSpec
 from treepurify.models.ensemble import VECTOR_LEAF, ModelSource, TreeEnsemble
+from treepurify.models.files import ModelFile
 from treepurify.models.limits import check_features, check_outputs
 from treepurify.models.ubjson import ArrayTable, join_arrays, read_ubjson
 from treepurify.models.xgboost_fields import (
@@ -25,8 +26,10 @@ from treepurify.models.xgboost_library import load_file, raw_margin
 from treepurify.models.xgboost_nodes import TREE_KEYS, TREE_NUMBERS, XgboostNodes, read_nodes
 from treepurify.models.xgboost_objectives import Objective, base_margin, find_objective
 
-__all__ = ["load_file", "parse", "parse_bytes", "parse_document", "raw_margin"]
+__all__ = ["load_file", "parse", "parse_bytes", "parse_document", "parse_file", "raw_margin"]
 
+# What may follow the brace with which UBJSON begins.
+_UBJSON_AFTER_BRACE = b"iUIlL#$"
 # From this version on, base scores are written in brackets, one number for each output.
 _LISTED_SINCE = (3, 1)
 
@@ -76,6 +79,13 @@ def parse(model: Any) -> TreeEnsemble:
         return parse_document(document)
     ensemble = parse_document(document, best_iteration_only=True)
     return _with_wrapper(ensemble, model)
+
+
+def parse_file(file: ModelFile) -> TreeEnsemble | None:
+    """Parse a ``.json`` or ``.ubj`` file; return None for a file of another kind."""
+    if file.data[:1] == b"{" and file.data[1:2] in [bytes([c]) for c in _UBJSON_AFTER_BRACE]:
+        return parse_bytes(file.data)
+    return parse_document(file.document) if "learner" in file.document else None
 
 
 def parse_bytes(data: bytes) -> TreeEnsemble:

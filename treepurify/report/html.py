@@ -21,6 +21,7 @@ from treepurify.auditing.ranked_findings import Audit
 from treepurify.columns import table_names, take_rows
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
+from treepurify.models.families import display_name
 from treepurify.plots.scale_words import scale_sentence, with_class_names
 from treepurify.report.colors import color_variables
 from treepurify.report.coverage import explained_words, verdict
@@ -54,7 +55,6 @@ _MOST_FINDINGS = 40
 _MOST_EXAMPLES = 200
 # What wide rows may take of the page.
 _MOST_EXAMPLE_VALUES = 20_000
-_LIBRARIES = {"xgboost": "XGBoost", "lightgbm": "LightGBM", "catboost": "CatBoost"}
 _SCRIPTS = ("report.js", "axes.js", "lines.js", "explore.js", "predict.js")
 _PACKAGES = ("numpy", "scipy", "numba", "matplotlib")
 
@@ -216,11 +216,7 @@ def _facts(pairs: Iterable[tuple[str, str]]) -> str:
 
 def _title(d: Decomposition) -> str:
     library = (d.diagnostics.get("model") or {}).get("library")
-    return (
-        f"Purified effects: {_LIBRARIES.get(library, library)} model"
-        if library
-        else "Purified effects"
-    )
+    return f"Purified effects: {display_name(library)} model" if library else "Purified effects"
 
 
 def _overview(d: Decomposition) -> str:

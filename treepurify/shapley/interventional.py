@@ -10,11 +10,10 @@ import numpy.typing as npt
 from treepurify._kernels.shapley_twigs import add_leaf_pairs, add_tables, count_states
 from treepurify.arguments import read_row_weights
 from treepurify.budget import DEFAULT_BUDGET, check_budget, check_memory_budget
-from treepurify.columns import Columns, check_known_categories, table_names
+from treepurify.columns import Columns, check_known_categories
 from treepurify.errors import InvalidInputError, UnsupportedModelError
-from treepurify.models.catboost import label_categories
 from treepurify.models.ensemble import TreeEnsemble
-from treepurify.models.parse import parse_model
+from treepurify.models.parse import read_model
 from treepurify.progress import progress_report
 from treepurify.shapley.twigs import TABLE_BITS, Twigs, lay_out_twigs, states_of, tables_of_twig
 from treepurify.shapley.values import ShapleyValues
@@ -107,7 +106,7 @@ def interventional_shapley_values(
     array([0.375, 0.375])
     """
     check_memory_budget(memory_budget)
-    ensemble = label_categories(parse_model(model), X)
+    ensemble = read_model(model, X)
     if not isinstance(ensemble, TreeEnsemble):
         raise UnsupportedModelError(
             "interventional Shapley values are computed for tree ensembles; for an EBM use "
@@ -128,13 +127,12 @@ def interventional_shapley_values(
         report("Shapley values of trees", min(chunk), ensemble.n_trees)
         tables = _tables(ensemble, twigs, chunk, counted, weights, size)
         _add_chunk(ensemble, twigs, tables, explained, phi, size)
-    names = None if ensemble.has_feature_names else table_names(X)
     return ShapleyValues(
         phi.transpose(2, 1, 0),
         np.average(ensemble.margin(reference, precision="float64"), axis=0, weights=weights),
         None,
         columns.matrix(),
-        tuple(names) if names is not None else ensemble.feature_names,
+        ensemble.feature_names,
         ensemble.output_names,
         f"interventional, {reference.n_rows} background rows",
         getattr(X, "index", None) if hasattr(X, "iloc") else None,

@@ -12,15 +12,13 @@ from treepurify.arguments import check_table
 from treepurify.columns import Columns, check_known_categories
 from treepurify.components import Component, ModelInputs, evaluate_each
 from treepurify.engines.common.called_function import UNIT_ROUNDOFF, CalledFunction, read_called
-from treepurify.engines.common.inputs import named_model
 from treepurify.engines.common.model_check import check_against_library
 from treepurify.errors import InvalidInputError, UnsupportedModelError
 from treepurify.features import FeatureSpec
 from treepurify.grids.grid import Subset
 from treepurify.links import Link
-from treepurify.models.catboost import label_categories
 from treepurify.models.ensemble import TreeEnsemble
-from treepurify.models.parse import Model, parse_model
+from treepurify.models.parse import Model, read_model
 from treepurify.saving import savable
 
 __all__ = [
@@ -179,12 +177,11 @@ def parsed_or_none(model: Any, feature_names: Sequence[str] | None, X: Any) -> M
     if X is None or (hasattr(X, "__len__") and len(X) == 0):
         raise InvalidInputError("X has no rows; pass the rows that stand for the distribution")
     try:
-        parsed = parse_model(model)
+        return read_model(model, X, feature_names)
     except UnsupportedModelError:
         if callable(model) or hasattr(model, "predict"):
             return None
         raise
-    return label_categories(named_model(parsed, feature_names, X), X)
 
 
 def splice(points: Columns, background: Columns, given: Subset) -> Columns:

@@ -1,14 +1,13 @@
 """Read what the caller passes to an engine: rows, their weights, feature names."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.arguments import read_names, read_row_weights
-from treepurify.columns import Columns, check_known_categories, read_columns, table_names
+from treepurify.arguments import read_row_weights
+from treepurify.columns import Columns, check_known_categories, read_columns
 from treepurify.errors import InvalidInputError
 from treepurify.features import FeatureSpec
 from treepurify.grids.grid import Subset
@@ -19,7 +18,6 @@ from treepurify.weights import Rows, Weighting
 __all__ = [
     "Interactions",
     "RowWeights",
-    "named_model",
     "named_subsets",
     "read_rows",
     "row_weights",
@@ -31,26 +29,6 @@ Interactions = Sequence[Sequence[str | int]]
 _INTERACTIONS = (
     'interactions take tuples of two or more different features, such as [("age", "hours")]'
 )
-
-
-def named_model(model: Model, feature_names: Sequence[str] | None, X: Any) -> Model:
-    """Return the model under the caller's feature names, else its own, else the table's."""
-    names = None
-    if feature_names is not None:
-        names = read_names("feature_names", feature_names, model.n_features)
-    elif not model.has_feature_names:
-        names = table_names(X) if X is not None else None
-        if names is not None and len(names) != model.n_features:
-            raise InvalidInputError(
-                f"the model has {model.n_features} features, the data {len(names)} columns. "
-                "Pass exactly the columns the model was trained on, in the same order."
-            )
-    if names is None:
-        return model
-    features = tuple(
-        replace(spec, name=name) for spec, name in zip(model.features, names, strict=True)
-    )
-    return replace(model, features=features, has_feature_names=True)
 
 
 def named_subsets(

@@ -16,7 +16,6 @@ from treepurify.engines.common.assemble import Setting, assemble, check_order, c
 from treepurify.engines.common.compiling import announce_compilation
 from treepurify.engines.common.inputs import (
     Interactions,
-    named_model,
     read_rows,
     row_weights,
 )
@@ -40,9 +39,8 @@ from treepurify.engines.tree.route_choice import (
 from treepurify.engines.tree.second_moments import kept_interactions
 from treepurify.grids.grid import MissingCells
 from treepurify.models.additive_tables import AdditiveTables
-from treepurify.models.catboost import label_categories
 from treepurify.models.ensemble import TreeEnsemble
-from treepurify.models.parse import Model, parse_model
+from treepurify.models.parse import Model, read_model
 from treepurify.progress import ProgressReport, progress_report
 from treepurify.purification.cascade import SolveMethod, downward_closure, purify_effects
 from treepurify.weights import Weighting, as_weighting
@@ -155,7 +153,7 @@ def purify(
     report = progress_report(progress)
     announce_compilation(show=progress)
     weighting = as_weighting(weights)
-    parsed = label_categories(named_model(parse_model(model), feature_names, X), X)
+    parsed = read_model(model, X, feature_names)
     check_order_fits(order, parsed.n_features)
     columns = read_rows(parsed, X, weighting)
     own_weights = row_weights(columns, weighting, sample_weight)

@@ -1,22 +1,91 @@
-"""The verdict of a comparison, in sentences."""
+"""A comparison of two decompositions and its verdict in sentences."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from treepurify.comparing.comparison import Comparison
-    from treepurify.decomposition import Decomposition
+from treepurify.decomposition import Decomposition
+from treepurify.grids.grid import Subset
 
-__all__ = ["verdict"]
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Comparison"]
 
 # Below this the effects agree to more digits than a figure shows.
 _SAME = 1e-6
 _NOTABLE_MASS = 0.01
 
 
-def verdict(comparison: "Comparison") -> list[str]:
+@dataclass(frozen=True, eq=False, repr=False)
+class Comparison:
+    """Two decompositions, component by component, under one mass.
+
+    Parameters
+    ----------
+    first, second : Decomposition
+        What was compared.
+    names : tuple of str
+        What they are called.
+    mass : str
+        The distribution behind every figure, in words.
+    terms : DataFrame
+        One row a component and output: ``term``, ``order``, ``output``, ``distance`` (root
+        mean square difference of the two centred effects, on the margin scale),
+        ``relative_distance`` (by the larger of the two deviations), ``correlation``,
+        ``sign_changes`` (mass where the two have opposite signs, both beyond 2 % of the
+        deviation of the first prediction), ``deviation_first``, ``deviation_second``,
+        ``rank_first``, ``rank_second``. The largest distance first.
+    places : DataFrame
+        Where signs change: ``term``, ``output``, ``where``, ``mass``, and the mean effects
+        ``first`` and ``second`` there. Main effects only. The largest mass first.
+    orders : DataFrame
+        ``order``, ``share_first``, ``share_second``: shares of the sum of the variances of the
+        components.
+    shapley_ise : DataFrame
+        ``feature``, ``output``, ``ise``: mean squared difference of the Shapley values
+        ``sum over S containing j of f_S / |S|`` (Ferrere et al. 2026, equation 21). The sum goes
+        over the parts of a remainder too where their features are known, and what
+        `categorical_anova` leaves is split evenly among all features (equation 23); NaN where
+        that is not known on the rows. Empty where the mass gives no joint distribution of all
+        features.
+    rank_agreement : float
+        Spearman correlation of the deviations of the terms.
+    subsets : tuple of tuple of int
+        Features of each row of `terms`, as positions in the first decomposition: names joined
+        to one may be the name of another feature.
+    """
+
+    first: Decomposition
+    second: Decomposition
+    names: tuple[str, str]
+    mass: str
+    terms: "pd.DataFrame"
+    places: "pd.DataFrame"
+    orders: "pd.DataFrame"
+    shapley_ise: "pd.DataFrame"
+    rank_agreement: float
+    subsets: tuple[Subset, ...]
+
+    def verdict(self) -> list[str]:
+        """Return what the comparison found, in sentences that can be quoted."""
+        return _verdict(self)
+
+    def __repr__(self) -> str:
+        """Return the verdict."""
+        return "\n".join(self.verdict())
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        sentences = "".join(f"<li>{escape(line)}</li>" for line in self.verdict())
+        table = self.terms.head(15).to_html(index=False, float_format=lambda x: f"{x:.4g}")
+        return f"<ul>{sentences}</ul>{table}"
+
+
+def _verdict(comparison: Comparison) -> list[str]:
     """Return what a comparison found, the most important first."""
     first, second = comparison.names
     lines = [f"Compared: {first}, with {second}, under {comparison.mass}."]
@@ -36,7 +105,7 @@ def verdict(comparison: "Comparison") -> list[str]:
     return lines
 
 
-def _largest(comparison: "Comparison") -> str:
+def _largest(comparison: Comparison) -> str:
     row = comparison.terms.iloc[0]
     size = max(row["deviation_first"], row["deviation_second"])
     if _is_same(comparison):
@@ -48,12 +117,12 @@ def _largest(comparison: "Comparison") -> str:
     )
 
 
-def _is_same(comparison: "Comparison") -> bool:
+def _is_same(comparison: Comparison) -> bool:
     deviations = comparison.terms[["deviation_first", "deviation_second"]].to_numpy()
     return bool(comparison.terms["distance"].iloc[0] <= _SAME * float(deviations.max()))
 
 
-def _support(comparison: "Comparison") -> list[str]:
+def _support(comparison: Comparison) -> list[str]:
     """Say why a closed form may differ from another engine with neither being wrong."""
     lines = []
     for which, d in (("first", comparison.first), ("second", comparison.second)):
@@ -74,7 +143,7 @@ def _support(comparison: "Comparison") -> list[str]:
     return lines
 
 
-def _choice(d: "Decomposition", report: Mapping[str, Any]) -> str:
+def _choice(d: Decomposition, report: Mapping[str, Any]) -> str:
     if d.diagnostics.get("selection", {}).get("method") == "least-norm":
         return "took those of least norm among all that add up to the function on the rows"
     return (
@@ -84,7 +153,7 @@ def _choice(d: "Decomposition", report: Mapping[str, Any]) -> str:
     )
 
 
-def _signs(comparison: "Comparison") -> list[str]:
+def _signs(comparison: Comparison) -> list[str]:
     terms = comparison.terms
     mains = terms[terms["order"] == 1]
     changed = mains[mains["sign_changes"] >= _NOTABLE_MASS]
@@ -107,7 +176,7 @@ def _signs(comparison: "Comparison") -> list[str]:
     ]
 
 
-def _ranks(comparison: "Comparison") -> str:
+def _ranks(comparison: Comparison) -> str:
     terms = comparison.terms
     tops = [
         str(terms["term"].iloc[int(np.argmax(terms[f"deviation_{which}"]))])
@@ -122,7 +191,7 @@ def _ranks(comparison: "Comparison") -> str:
     return f"{rank}The largest effect is {tops[0]} in the first, {tops[1]} in the second."
 
 
-def _moved(comparison: "Comparison") -> list[str]:
+def _moved(comparison: Comparison) -> list[str]:
     orders = comparison.orders
     if len(orders) < 2:
         return []
@@ -133,7 +202,7 @@ def _moved(comparison: "Comparison") -> list[str]:
     ]
 
 
-def _shapley(comparison: "Comparison") -> list[str]:
+def _shapley(comparison: Comparison) -> list[str]:
     if len(comparison.shapley_ise) == 0 or comparison.shapley_ise["ise"].isna().any():
         return []
     row = comparison.shapley_ise.iloc[0]
