@@ -15,6 +15,7 @@ from typing import NamedTuple
 import pytest
 
 import treepurify
+import treepurify.weights
 from treepurify.models.families import FAMILIES
 
 ROOT = Path(treepurify.__file__).resolve().parent
@@ -102,6 +103,11 @@ NEVER_AT_MODULE_LEVEL = {
     "polars",
     "pyarrow",
 }
+WEIGHTINGS = {
+    name
+    for name, value in vars(treepurify.weights).items()
+    if isinstance(value, type) and issubclass(value, treepurify.Weighting)
+} - {"Weighting"}
 MOST_LINES_IN_A_FILE = 450
 MOST_LINES_IN_A_FUNCTION = 90
 
@@ -222,6 +228,26 @@ def test_late_imports_that_are_listed_are_made(path):
 def test_no_files_import_each_other():
     """Nor in a circle; imports for types and inside functions count."""
     TopologicalSorter({path: files_imported_by(path) for path in PATHS}).prepare()
+
+
+@pytest.mark.parametrize("path", [path for path in PATHS if not path.startswith("weights/")])
+def test_nobody_asks_for_the_class_of_a_weighting(path):
+    """A weighting says itself what may be done with it, so one of a user's own works everywhere."""
+    asked = [
+        f"{path}:{node.lineno} {ast.unparse(node)}"
+        for node in ast.walk(tree_of(path))
+        if _is_question_about_class(node)
+        and any(isinstance(part, ast.Name) and part.id in WEIGHTINGS for part in ast.walk(node))
+    ]
+    assert not asked, "\n".join(asked)
+
+
+def _is_question_about_class(node: ast.AST) -> bool:
+    if isinstance(node, ast.Call):
+        return ast.unparse(node.func) in ("isinstance", "issubclass")
+    if isinstance(node, ast.Compare):
+        return "type(" in ast.unparse(node) or "__class__" in ast.unparse(node)
+    return isinstance(node, ast.MatchClass)
 
 
 @pytest.mark.parametrize("path", [path for path in PATHS if path.startswith("_kernels/")])

@@ -33,6 +33,11 @@ class Empirical(Weighting):
     name: ClassVar[str] = "empirical"
     needs_rows: ClassVar[bool] = True
 
+    @property
+    def share_of_rows(self) -> float:
+        """All of it."""
+        return 1.0
+
     def tables(self, grid: Grid, rows: EncodedRows | None, subsets: Sequence[Subset]) -> MassTables:
         """Return the mass of each subset's cells."""
         if rows is None:

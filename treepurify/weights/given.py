@@ -132,6 +132,30 @@ class Rows(Weighting):
         if self.sample_weight is not None:
             read_weights(self.sample_weight)
 
+    @property
+    def share_of_rows(self) -> float:
+        """All of it."""
+        return 1.0
+
+    def rows_for(self, X: Any) -> Any:
+        """Return the given rows."""
+        return self.X
+
+    def row_weights_for(self, sample_weight: Any) -> Any:
+        """Return the weights of the given rows.
+
+        Raises
+        ------
+        InvalidInputError
+            If there are others too.
+        """
+        if sample_weight is not None:
+            raise InvalidInputError(
+                "the rows of the distribution are given by Rows(...): give it their weights too, "
+                "as Rows(X, sample_weight)"
+            )
+        return self.sample_weight
+
     def tables(self, grid: Grid, rows: EncodedRows | None, subsets: Sequence[Subset]) -> MassTables:
         """Return the mass of each subset's cells."""
         return Empirical().tables(grid, rows, subsets)
@@ -152,6 +176,11 @@ class CountedCells(Weighting):
     grid: Grid
     counts: MassTables
     name: ClassVar[str] = "empirical (counted)"
+
+    @property
+    def fixed_grid(self) -> Grid:
+        """The cells that were counted."""
+        return self.grid
 
     def tables(self, grid: Grid, rows: EncodedRows | None, subsets: Sequence[Subset]) -> MassTables:
         """Return the mass of each subset's cells."""

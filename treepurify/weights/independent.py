@@ -4,9 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+
+from treepurify.columns import Columns
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import EncodedRows, Grid, Subset
 from treepurify.weights.empirical import count_rows
+from treepurify.weights.points import MeasurePoints, drawn_points, row_points
 from treepurify.weights.weighting import MassTables, Weighting, normalised, outer_product
 
 __all__ = ["Independent"]
@@ -34,3 +38,18 @@ class Independent(Weighting):
         counts = count_rows(grid, rows, [(j,) for j in features])
         margins = {j: normalised(counts[(j,)], "the weights of the rows") for j in features}
         return {subset: outer_product([margins[j] for j in subset]) for subset in subsets}
+
+    def sample_points(
+        self,
+        columns: Columns,
+        grid: Grid,
+        rows: EncodedRows,
+        n_points: int,
+        rng: np.random.Generator,
+    ) -> MeasurePoints:
+        """Return values drawn from the rows, for each feature apart."""
+        shares = row_points(columns, rows).shares
+        values = tuple(
+            column[rng.choice(columns.n_rows, size=n_points, p=shares)] for column in columns.values
+        )
+        return drawn_points(Columns(columns.features, values, n_points), grid)

@@ -4,10 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+import numpy as np
+
 from treepurify.arguments import check_choice, check_number
+from treepurify.columns import Columns
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import EncodedRows, Grid, Subset
 from treepurify.weights.empirical import Empirical, count_rows
+from treepurify.weights.points import MeasurePoints
 from treepurify.weights.uniform import Uniform
 from treepurify.weights.weighting import MassTables, Weighting, normalised
 
@@ -62,6 +66,32 @@ class Laplace(Weighting):
         return {
             subset: (1 - share) * empirical[subset] + share * uniform[subset] for subset in subsets
         }
+
+    @property
+    def share_of_rows(self) -> float | None:
+        """What the uniform part leaves; None for the variant ``"plus-one"``."""
+        return None if self.variant == "plus-one" else 1.0 - self.smoothing
+
+    @property
+    def beside_rows(self) -> Weighting:
+        """The uniform distribution."""
+        return Uniform()
+
+    def sample_points(
+        self,
+        columns: Columns,
+        grid: Grid,
+        rows: EncodedRows,
+        n_points: int,
+        rng: np.random.Generator,
+    ) -> MeasurePoints:
+        """Return points that stand for the mixture; the other variant has no joint mass."""
+        if self.variant == "plus-one":
+            raise InvalidInputError(
+                f'points cannot be drawn from weights={self.describe()!r}; use "empirical", '
+                '"laplace", "independent", "uniform" or Rows(...)'
+            )
+        return super().sample_points(columns, grid, rows, n_points, rng)
 
     def describe(self) -> str:
         """Return the measure in words."""

@@ -1,27 +1,41 @@
-"""What every weighting offers: the mass of any marginal table."""
+"""What a weighting is asked: the mass of any marginal table, and what may be done with it."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import ClassVar
+from collections.abc import Iterable, Sequence
+from math import prod
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
+from treepurify.columns import Columns
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import EncodedRows, Grid, Subset
+from treepurify.weights.points import MeasurePoints, mixed_points, points_in_cells, row_points
 
 __all__ = ["MassTables", "Weighting", "normalised", "outer_product"]
 
 MassTables = dict[Subset, npt.NDArray[np.float64]]
 
 _SMALLEST = 1e-280
+_MOST_CELLS_DRAWN_FROM = 1 << 22
 
 
 class Weighting(ABC):
     """A distribution over the cells of a grid, the measure of the functional ANOVA.
 
     The tables of one weighting must be margins of one joint mass: an ANOVA refers to one
-    distribution of all features.
+    distribution of all features. A subclass needs a `name` and `tables`; all else tells the
+    engines what more they may do with it.
+
+    Attributes
+    ----------
+    name : str
+        The measure in a word.
+    needs_rows : bool
+        Whether there is no distribution without rows.
+    is_product : bool
+        Whether features are independent, which opens the closed form for deep trees.
     """
 
     name: ClassVar[str]
@@ -50,6 +64,94 @@ class Weighting(ABC):
     def describe(self) -> str:
         """Return the measure in words, as it stands in a `Decomposition`."""
         return self.name
+
+    @property
+    def share_of_rows(self) -> float | None:
+        """Share of the joint mass that the rows themselves have; the rest is `beside_rows`.
+
+        None where the measure is no such mixture. Deep trees can be projected under one.
+        """
+        return None
+
+    @property
+    def beside_rows(self) -> "Weighting":
+        """The product measure that has what `share_of_rows` leaves."""
+        raise NotImplementedError(
+            f"{type(self).__name__} has a share_of_rows, so it must say what is beside_rows"
+        )
+
+    @property
+    def fixed_grid(self) -> Grid | None:
+        """The one grid that there are masses for; None where any will do."""
+        return None
+
+    def rows_for(self, X: Any) -> Any:
+        """Return the table whose rows stand for the distribution: `X`, or one of its own."""
+        return X
+
+    def row_weights_for(self, sample_weight: Any) -> Any:
+        """Return the weights of these rows: the caller's, or some of its own."""
+        return sample_weight
+
+    def sample_points(
+        self,
+        columns: Columns,
+        grid: Grid,
+        rows: EncodedRows,
+        n_points: int,
+        rng: np.random.Generator,
+    ) -> MeasurePoints:
+        """Return points that stand for the measure, at which a function can be called.
+
+        Rows stand for themselves. Otherwise cells are drawn, of each feature alone where
+        features are independent, else of the joint table of all features, and then among the
+        rows' own values within the cell.
+
+        Parameters
+        ----------
+        columns, rows : Columns, EncodedRows
+            The rows, and their cells with their weights.
+        grid : Grid
+            The cells.
+        n_points : int
+            Number of points to draw.
+        rng : Generator
+            Where they are drawn from.
+
+        Raises
+        ------
+        InvalidInputError
+            If the measure gives no distribution that points can be drawn from.
+        """
+        share = self.share_of_rows
+        if share is not None:
+            points = row_points(columns, rows)
+            if share == 1.0:
+                return points
+            others = self.beside_rows.sample_points(columns, grid, rows, n_points, rng)
+            return mixed_points(points, others, share)
+        sizes = [axis.n_cells for axis in grid.axes]
+        if self.is_product:
+            margins = self.tables(grid, rows, [(j,) for j in range(len(sizes))])
+            # One feature after the other, as the points within their cells are drawn.
+            cells: Iterable[npt.NDArray[np.intp]] = (
+                rng.choice(size, size=n_points, p=margins[(j,)]) for j, size in enumerate(sizes)
+            )
+            return points_in_cells(cells, columns, grid, rows, rng)
+        split = tuple(j for j, size in enumerate(sizes) if size > 1)
+        n_cells = prod(sizes)
+        if n_cells > _MOST_CELLS_DRAWN_FROM:
+            raise InvalidInputError(
+                f"points cannot be drawn from weights={self.describe()!r}: its joint table of all "
+                f"features has {n_cells} cells, and {_MOST_CELLS_DRAWN_FROM} is the most; use "
+                '"empirical", "laplace", "independent", "uniform" or Rows(...), or fewer bins'
+            )
+        joint = self.tables(grid, rows, [split])[split]
+        drawn = rng.choice(joint.size, size=n_points, p=joint.ravel())
+        cell_of = dict(zip(split, np.unravel_index(drawn, joint.shape), strict=True))
+        nowhere = np.zeros(n_points, dtype=np.intp)
+        cells = [cell_of.get(j, nowhere) for j in range(len(sizes))]
+        return points_in_cells(cells, columns, grid, rows, rng)
 
 
 def normalised(table: npt.NDArray[np.float64], what: str) -> npt.NDArray[np.float64]:

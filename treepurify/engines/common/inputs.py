@@ -13,7 +13,7 @@ from treepurify.features import FeatureSpec
 from treepurify.grids.grid import Subset
 from treepurify.models.additive_tables import AdditiveTables
 from treepurify.models.parse import Model
-from treepurify.weights import Rows, Weighting
+from treepurify.weights import Empirical, Weighting
 
 __all__ = [
     "Interactions",
@@ -94,9 +94,9 @@ def read_rows(model: Model, X: Any, weighting: Weighting) -> Columns | None:
     InvalidInputError
         If rows are needed and there are none.
     """
-    table = weighting.X if isinstance(weighting, Rows) else X
+    table = weighting.rows_for(X)
     if table is None:
-        has_own_mass = isinstance(model, AdditiveTables) and weighting.name == "empirical"
+        has_own_mass = isinstance(model, AdditiveTables) and weighting == Empirical()
         if weighting.needs_rows and not has_own_mass:
             raise InvalidInputError(
                 f"weights={weighting.name!r} need the rows that stand for the distribution: pass "
@@ -121,20 +121,13 @@ def row_weights(
         If weights do not fit the rows, are negative or not finite, or are all zero, or if the
         weighting would ignore them.
     """
-    given = sample_weight
-    if given is not None and not weighting.needs_rows:
+    if sample_weight is not None and not weighting.needs_rows:
         raise InvalidInputError(
             f"sample_weight would be ignored, since weights={weighting.name!r} do not count rows. "
             'Leave sample_weight out, or use weights="empirical", "laplace" or "independent"; '
             "weights of counted rows go to count_cells(..., sample_weights=...)"
         )
-    if isinstance(weighting, Rows):
-        if sample_weight is not None:
-            raise InvalidInputError(
-                "the rows of the distribution are given by Rows(...): give it their weights too, "
-                "as Rows(X, sample_weight)"
-            )
-        given = weighting.sample_weight
+    given = weighting.row_weights_for(sample_weight)
     if given is None:
         return None
     if columns is None:

@@ -22,7 +22,7 @@ from treepurify.models.additive_tables import AdditiveTables
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model
 from treepurify.purification.cascade import downward_closure
-from treepurify.weights import CountedCells, Empirical, Rows, Weighting
+from treepurify.weights import Weighting
 from treepurify.weights.weighting import MassTables
 
 __all__ = [
@@ -77,7 +77,7 @@ class Layout:
     def measure_rows(self, weighting: Weighting) -> dict[int, EncodedRows] | None:
         """Return the rows where they, and nothing else, are the measure."""
         rows = {size: own for size, own in self.rows.items() if own is not None}
-        is_rows = isinstance(weighting, Empirical | Rows)
+        is_rows = weighting.share_of_rows == 1.0
         return rows if is_rows and rows and self.given_mass is None else None
 
 
@@ -112,8 +112,8 @@ def lay_out(
             model, columns, row_weights, weighting, resolution, missing_cells, memory_budget
         )
     _check_leaves(model, memory_budget)
-    if isinstance(weighting, CountedCells):
-        grid, rows = weighting.grid, None
+    if weighting.fixed_grid is not None:
+        grid, rows = weighting.fixed_grid, None
     else:
         grid, rows = make_grid(
             columns,

@@ -11,24 +11,29 @@ import numpy.typing as npt
 
 from treepurify.arguments import check_whole
 from treepurify.budget import DEFAULT_BUDGET, check_budget, check_memory_budget
+from treepurify.columns import Columns
 from treepurify.components import Component, TensorComponent, values_on_rows
 from treepurify.decomposition import Decomposition
+from treepurify.effects.accumulate import ensemble_cuts
+from treepurify.effects.table_effects import table_cuts
 from treepurify.effects.tensor import EffectTensor, EffectTensors
 from treepurify.engines.common.assemble import Setting, assemble, check_order_fits
 from treepurify.engines.common.functions import (
     FunctionRemainder,
+    ParsedFunction,
     RowFunction,
     read_function,
 )
 from treepurify.engines.common.inputs import Interactions, named_subsets, row_weights
 from treepurify.engines.common.layout import check_memory
 from treepurify.engines.common.options import check_interactions
-from treepurify.engines.hooker.points import MeasurePoints, function_cuts, measure_points
 from treepurify.errors import InvalidInputError
-from treepurify.grids.grid import Grid, MissingCells, Subset, make_grid
+from treepurify.grids.grid import Cuts, Grid, MissingCells, Subset, make_grid
+from treepurify.models.ensemble import TreeEnsemble
 from treepurify.progress import progress_report
 from treepurify.purification.cascade import downward_closure, purify_effects
-from treepurify.weights import Empirical, Rows, Weighting, as_weighting
+from treepurify.weights import Weighting, as_weighting
+from treepurify.weights.points import MeasurePoints
 
 __all__ = ["hooker_anova"]
 
@@ -125,16 +130,14 @@ def hooker_anova(
     check_memory_budget(memory_budget)
     report = progress_report(progress)
     weighting = as_weighting(weights)
-    f, columns = read_function(
-        model, weighting.X if isinstance(weighting, Rows) else X, feature_names
-    )
+    f, columns = read_function(model, weighting.rows_for(X), feature_names)
     check_order_fits(order, len(f.features))
     own_weights = row_weights(columns, weighting, sample_weight)
     special: MissingCells = "auto"
     grid, rows = make_grid(
         columns,
         f.features,
-        function_cuts(f, columns, bins),
+        _function_cuts(f, columns, bins),
         match_names=f.inputs.match_names,
         missing_cells=special,
     )
@@ -145,9 +148,10 @@ def hooker_anova(
     subsets = downward_closure(fitted)
     axes = {subset: grid.subset_axes(subset) for subset in subsets}
     check_memory(axes.values(), f.n_outputs, memory_budget)
-    if not isinstance(weighting, Empirical | Rows):
+    if weighting.share_of_rows != 1.0:
         _check_points(n_points, len(f.features), f.n_outputs, memory_budget)
-    points = measure_points(columns, grid, rows, weighting, n_points, seed)
+    rng = np.random.default_rng(seed)
+    points = weighting.sample_points(columns, grid, rows, n_points, rng)
     _check_fit(len(fitted), len(points.shares), memory_budget)
     report("evaluating the function", 0, 0)
     values = f(points.columns)
@@ -174,6 +178,30 @@ def hooker_anova(
         {"rows": columns.n_rows},
     )
     return _finish(d, f, points, values, fit, seed)
+
+
+def _function_cuts(f: RowFunction, columns: Columns, bins: int) -> Cuts:
+    """Return the cuts of each numeric feature: the model's own, else quantiles of the rows.
+
+    A feature with at most `bins` different values is cut between them.
+    """
+    if isinstance(f, ParsedFunction):
+        model = f.model
+        return ensemble_cuts(model) if isinstance(model, TreeEnsemble) else table_cuts(model)
+    return tuple(
+        None if spec.is_categorical else _quantile_cuts(values, bins)
+        for spec, values in zip(f.features, columns.values, strict=True)
+    )
+
+
+def _quantile_cuts(values: npt.NDArray[np.floating], bins: int) -> Array:
+    finite = values[np.isfinite(values)].astype(np.float64)
+    levels = np.unique(finite)
+    if len(levels) <= bins:
+        return np.asarray((levels[1:] + levels[:-1]) / 2)
+    inner = np.arange(1, bins) / bins
+    cuts = np.unique(np.quantile(finite, inner, method="inverted_cdf"))
+    return np.asarray(cuts[cuts > levels[0]])
 
 
 @dataclass(frozen=True, eq=False)

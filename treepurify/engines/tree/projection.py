@@ -13,12 +13,10 @@ from treepurify.engines.common.assemble import assemble
 from treepurify.engines.common.layout import check_memory
 from treepurify.engines.tree.deep_model import DeepModel
 from treepurify.engines.tree.projected_trees import ProjectionInputs, project_trees, row_matrix
-from treepurify.engines.tree.route_choice import uniform_share
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
 from treepurify.purification.cascade import downward_closure, purify_effects
 from treepurify.remainder import ModelRemainder
-from treepurify.weights import Uniform
 
 __all__ = ["purify_by_projection"]
 
@@ -34,7 +32,7 @@ def purify_by_projection(given: DeepModel, tolerance: float) -> Decomposition:
     ``diagnostics["projection"]["r_squared"]`` is the share of the model's variance that the
     components explain.
     """
-    share = uniform_share(given.weighting)
+    share = 1.0 - (given.weighting.share_of_rows or 0.0)
     order = _checked_order(given.order, 2 if share > 0 else _MOST_ORDER)
     if given.rows is None or given.columns is None:
         raise InvalidInputError("the projection route needs rows: pass X")
@@ -47,7 +45,7 @@ def purify_by_projection(given: DeepModel, tolerance: float) -> Decomposition:
             rows=given.rows,
             matrix=matrix,
             weights=(1.0 - share) * given.row_shares(),
-            margins=_uniform_margins(given) if share > 0 else {},
+            margins=_margins_beside_rows(given) if share > 0 else {},
             share=share,
             order=order,
             tolerance=tolerance,
@@ -109,9 +107,9 @@ def _checked_order(order: int | None, most: int) -> int:
     )
 
 
-def _uniform_margins(given: DeepModel) -> dict[int, Array]:
+def _margins_beside_rows(given: DeepModel) -> dict[int, Array]:
     used = sorted({j for subset in given.boxes.subsets for j in subset})
-    tables = Uniform().tables(given.grid, None, [(j,) for j in used])
+    tables = given.weighting.beside_rows.tables(given.grid, given.rows, [(j,) for j in used])
     return {j: tables[(j,)] for j in used}
 
 

@@ -14,7 +14,7 @@ from treepurify.grids.grid import Grid, Subset
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model
 from treepurify.purification.unidentified import MOST_SLICES
-from treepurify.weights import Empirical, Laplace, Rows, Weighting
+from treepurify.weights import Weighting
 
 __all__ = ["Method", "Route", "TreeProjection", "choose_route"]
 
@@ -94,7 +94,7 @@ def choose_route(
         raise InvalidInputError(
             'method="closed-form" needs independent features: weights="independent" or "uniform"'
         )
-    if name == "projection" and not has_rows(weighting):
+    if name == "projection" and weighting.share_of_rows is None:
         raise InvalidInputError(
             f'method="projection" needs rows, weights={weighting.name!r} has none: use '
             '"empirical" or "laplace"'
@@ -109,7 +109,7 @@ def choose_route(
     if order is None:
         return "exact"
     rows = layout.rows[1]
-    if not has_rows(weighting) or rows is None or not isinstance(model, TreeEnsemble):
+    if weighting.share_of_rows is None or rows is None or not isinstance(model, TreeEnsemble):
         return "exact"
     tables = _union_grid_tables(layout, model.n_outputs, memory_budget)
     if tables is None:
@@ -163,15 +163,3 @@ def _projection_work(leaves_in_trees: npt.NDArray[np.intp], n_rows: int) -> floa
     unknowns = n_leaves**2 / 2
     work = 5e6 + unknowns**3 / 90 + n_rows * np.minimum(10 * n_leaves, 1000.0)
     return float(work.sum())
-
-
-def has_rows(weighting: Weighting) -> bool:
-    """Return whether the projection route can use the weighting."""
-    if isinstance(weighting, Laplace):
-        return weighting.variant == "mixture"
-    return isinstance(weighting, Empirical | Rows)
-
-
-def uniform_share(weighting: Weighting) -> float:
-    """Return the share of the uniform distribution in a weighting with rows."""
-    return weighting.smoothing if isinstance(weighting, Laplace) else 0.0
