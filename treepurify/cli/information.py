@@ -21,8 +21,8 @@ def model_facts(model: Model) -> list[tuple[str, str]]:
     version = "" if source.version == "unknown" else f" {source.version}"
     facts = [("model", f"{source.library}{version}, {source.kind}")]
     if isinstance(model, TreeEnsemble):
-        leaves = int(np.sum(model.feature < 0))
-        facts.append(("trees", f"{model.n_trees}, of depth up to {_depth(model)}, {leaves} leaves"))
+        size = f"{model.n_trees}, of depth up to {model.depth}, {model.n_leaves} leaves"
+        facts.append(("trees", size))
     else:
         facts.append(("terms", str(len(model.terms))))
     facts.append(("effects", _orders(model)))
@@ -66,17 +66,3 @@ def _orders(model: Model) -> str:
         sizes = [len(term.features) for term in model.terms]
     counts = [f"{sizes.count(size)} of order {size}" for size in sorted(set(sizes))]
     return ", ".join(counts) or "none: the model is constant"
-
-
-def _depth(model: TreeEnsemble) -> int:
-    level = np.zeros(len(model.feature), dtype=np.int64)
-    parents = np.flatnonzero(model.feature >= 0)
-    # Children come after their parents, so a level is final when it is reached.
-    deepest = 0
-    reached = parents[np.isin(parents, model.tree_ptr[:-1])]
-    while len(reached):
-        deepest += 1
-        children = np.concatenate([model.left[reached], model.right[reached]])
-        level[children] = deepest
-        reached = children[model.feature[children] >= 0]
-    return deepest

@@ -1,7 +1,7 @@
 """The canonical form of an additive model made of lookup tables (an EBM)."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -69,14 +69,23 @@ class AdditiveTables(ParsedModel):
     link: Link
     source: ModelSource
     has_feature_names: bool = True
+    accumulation: ClassVar[Literal["float64"]] = "float64"
 
-    def margin(self, X: Any) -> npt.NDArray[np.float64]:
+    def facts(self) -> dict[str, Any]:
+        """Return library, version, kind, notes, and the number of terms."""
+        return self.source.facts() | {"trees": None, "terms": len(self.terms)}
+
+    def margin(
+        self, X: Any, *, precision: Literal["library", "float64"] = "library"
+    ) -> npt.NDArray[np.float64]:
         """Return the raw prediction, before the inverse link.
 
         Parameters
         ----------
         X : array_like or table of shape (n_rows, n_features)
             The rows.
+        precision : {"library", "float64"}
+            The same here: libraries add tables up in double precision.
 
         Returns
         -------

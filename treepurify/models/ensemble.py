@@ -93,6 +93,27 @@ class TreeEnsemble(ParsedModel):
         """Number of trees."""
         return len(self.tree_ptr) - 1
 
+    @property
+    def n_leaves(self) -> int:
+        """Number of leaves of all trees."""
+        return int(np.sum(self.feature < 0))
+
+    @property
+    def depth(self) -> int:
+        """Largest number of tests on the way to a leaf."""
+        deepest = 0
+        roots = self.tree_ptr[:-1]
+        parents = roots[self.feature[roots] >= 0]
+        while len(parents):
+            deepest += 1
+            children = np.concatenate([self.left[parents], self.right[parents]])
+            parents = children[self.feature[children] >= 0]
+        return deepest
+
+    def facts(self) -> dict[str, Any]:
+        """Return library, version, kind, notes, and the number of trees."""
+        return self.source.facts() | {"trees": self.n_trees, "terms": None}
+
     def leaves_in_trees(self) -> npt.NDArray[np.intp]:
         """Return the number of leaves of each tree."""
         leaves_before = np.concatenate([[0], np.cumsum(self.feature < 0)])

@@ -2,13 +2,14 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from treepurify.columns import Columns, read_columns
 from treepurify.features import FeatureSpec
+from treepurify.links import Link
 
 __all__ = ["ModelSource", "ParsedModel"]
 
@@ -37,12 +38,24 @@ class ModelSource:
     notes: tuple[str, ...] = ()
     unasked: str = ""
 
+    def facts(self) -> dict[str, Any]:
+        """Return what stands in ``diagnostics["model"]``."""
+        return {
+            "library": self.library,
+            "version": self.version,
+            "kind": self.kind,
+            "notes": list(self.notes),
+        }
+
 
 class ParsedModel(ABC):
-    """A model free of its library: features, outputs and a margin."""
+    """A model free of its library: features, outputs, facts and a margin."""
 
     features: tuple[FeatureSpec, ...]
     base: npt.NDArray[np.float64]
+    output_names: tuple[str, ...]
+    link: Link
+    source: ModelSource
     has_feature_names: bool
 
     @property
@@ -65,5 +78,11 @@ class ParsedModel(ABC):
         return read_columns(X, self.features, match_names=self.has_feature_names)
 
     @abstractmethod
-    def margin(self, X: Any) -> npt.NDArray[np.float64]:
+    def facts(self) -> dict[str, Any]:
+        """Return library, version, kind, notes, and the number of trees or terms."""
+
+    @abstractmethod
+    def margin(
+        self, X: Any, *, precision: Literal["library", "float64"] = "library"
+    ) -> npt.NDArray[np.float64]:
         """Return the raw prediction, shape (n_rows, n_outputs)."""

@@ -17,7 +17,6 @@ from treepurify.errors import InvalidInputError, UnsupportedModelError
 from treepurify.features import FeatureSpec
 from treepurify.grids.grid import Subset
 from treepurify.links import Link
-from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model, read_model
 from treepurify.saving import savable
 
@@ -110,9 +109,7 @@ class ParsedFunction:
 
     def __call__(self, X: Any) -> Array:
         """Return the margin on all rows of a table or of columns, shape (n_rows, n_outputs)."""
-        if isinstance(self.model, TreeEnsemble):
-            return self.model.margin(X, precision="float64")
-        return self.model.margin(X)
+        return self.model.margin(X, precision="float64")
 
 
 def is_function(f: Any) -> bool:

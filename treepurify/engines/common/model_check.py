@@ -8,7 +8,6 @@ import numpy.typing as npt
 
 from treepurify.columns import Columns, take_rows
 from treepurify.errors import ModelMismatchError
-from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.library_child import FileRefusedError
 from treepurify.models.parse import Model, raw_margin
 
@@ -55,7 +54,7 @@ def check_against_library(model: Any, parsed: Model, X: Any) -> ModelCheck | Non
     picked = np.unique(np.linspace(0, n_rows - 1, min(n_rows, _MOST_ROWS)).astype(np.intp))
     rows = take_rows(X, picked)
     sample = rows if isinstance(rows, Columns) else parsed.columns(rows)
-    margin = _margin(parsed, sample, "float64")
+    margin = parsed.margin(sample, precision="float64")
     try:
         library = raw_margin(model, rows, parsed)
     except ModelMismatchError:
@@ -69,19 +68,12 @@ def check_against_library(model: Any, parsed: Model, X: Any) -> ModelCheck | Non
     if library is None:
         note = parsed.source.unasked or "There was no library to compare the model with."
         return ModelCheck(sample, margin, None, note)
-    difference = float(np.max(np.abs(_margin(parsed, sample, "library") - library), initial=0.0))
-    precision = parsed.accumulation if isinstance(parsed, TreeEnsemble) else "float64"
+    difference = float(np.max(np.abs(parsed.margin(sample) - library), initial=0.0))
     scale = max(float(np.max(np.abs(library), initial=0.0)), 1e-300)
-    if not difference <= _TOLERANCE[precision] * scale:
+    if not difference <= _TOLERANCE[parsed.accumulation] * scale:
         raise ModelMismatchError(
             f"the parsed {parsed.source.library} model differs from the library's raw prediction "
             f"by up to {difference:.3g} on {len(picked)} rows (margins up to {scale:.3g}). Are the "
             "rows prepared as for training? If so, please report this as a bug."
         )
     return ModelCheck(sample, margin, difference, "")
-
-
-def _margin(parsed: Model, sample: Columns, precision: str) -> npt.NDArray[np.float64]:
-    if isinstance(parsed, TreeEnsemble) and precision == "float64":
-        return parsed.margin(sample, precision="float64")
-    return parsed.margin(sample)

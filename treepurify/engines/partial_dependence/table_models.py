@@ -58,7 +58,6 @@ def tables_anova(
     intercept, terms = _moebius(raw, mass)
     used = tuple(sorted({j for subset in subsets for j in subset}))
     extrapolation = given.extrapolation(used)
-    source = parsed.source
     setting = Setting(
         effects=raw,
         mass=mass,
@@ -73,13 +72,7 @@ def tables_anova(
         interactions=kept,
     )
     facts = {
-        "model": {
-            "library": source.library,
-            "version": source.version,
-            "kind": source.kind,
-            "notes": list(source.notes),
-            "terms": len(parsed.terms),
-        },
+        "model": parsed.facts(),
         "exact": True,
         "background_rows": given.rows.n_rows,
         "extrapolation": extrapolation,

@@ -225,7 +225,6 @@ def _assemble(
     extrapolation = given.extrapolation(used)
     scale = max((float(np.max(np.abs(c.values), initial=0.0)) for c in tensors.values()), default=0)
     scale = max(scale, float(np.max(np.abs(intercept), initial=0.0)))
-    source = parsed.source
     return Decomposition(
         intercept=intercept,
         components=components,
@@ -239,13 +238,7 @@ def _assemble(
         ),
         remainder=remainder,
         diagnostics={
-            "model": {
-                "library": source.library,
-                "version": source.version,
-                "kind": source.kind,
-                "notes": list(source.notes),
-                "trees": parsed.n_trees,
-            },
+            "model": parsed.facts(),
             "exact": True,
             "background_rows": given.rows.n_rows,
             "extrapolation": extrapolation,

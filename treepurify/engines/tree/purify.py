@@ -38,7 +38,6 @@ from treepurify.engines.tree.route_choice import (
 )
 from treepurify.engines.tree.second_moments import kept_interactions
 from treepurify.grids.grid import MissingCells
-from treepurify.models.additive_tables import AdditiveTables
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model, read_model
 from treepurify.progress import ProgressReport, progress_report
@@ -231,16 +230,8 @@ def _on_union_grid(
 
 
 def _facts(model: Model, layout: Layout, route: Route) -> dict[str, Any]:
-    source = model.source
     return {
-        "model": {
-            "library": source.library,
-            "version": source.version,
-            "kind": source.kind,
-            "notes": list(source.notes),
-            "trees": model.n_trees if isinstance(model, TreeEnsemble) else None,
-            "terms": len(model.terms) if isinstance(model, AdditiveTables) else None,
-        },
+        "model": model.facts(),
         "method": route,
         "resolution": layout.resolution,
         "rows": None if not layout.rows or layout.rows[1] is None else layout.rows[1].n_rows,
