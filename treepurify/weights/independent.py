@@ -10,7 +10,7 @@ from treepurify.columns import Columns
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import EncodedRows, Grid, Subset
 from treepurify.weights.empirical import count_rows
-from treepurify.weights.points import MeasurePoints, drawn_points, row_points
+from treepurify.weights.points import MeasurePoints, drawn_points
 from treepurify.weights.weighting import MassTables, Weighting, normalised, outer_product
 
 __all__ = ["Independent"]
@@ -40,16 +40,12 @@ class Independent(Weighting):
         return {subset: outer_product([margins[j] for j in subset]) for subset in subsets}
 
     def sample_points(
-        self,
-        columns: Columns,
-        grid: Grid,
-        rows: EncodedRows,
-        n_points: int,
-        rng: np.random.Generator,
+        self, rows: MeasurePoints, grid: Grid, n_points: int, rng: np.random.Generator
     ) -> MeasurePoints:
         """Return values drawn from the rows, for each feature apart."""
-        shares = row_points(columns, rows).shares
+        columns = rows.columns
         values = tuple(
-            column[rng.choice(columns.n_rows, size=n_points, p=shares)] for column in columns.values
+            column[rng.choice(columns.n_rows, size=n_points, p=rows.shares)]
+            for column in columns.values
         )
         return drawn_points(Columns(columns.features, values, n_points), grid)

@@ -7,7 +7,6 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from treepurify.arguments import check_choice, check_number
-from treepurify.columns import Columns
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import EncodedRows, Grid, Subset
 from treepurify.weights.empirical import Empirical, count_rows
@@ -78,12 +77,7 @@ class Laplace(Weighting):
         return Uniform()
 
     def sample_points(
-        self,
-        columns: Columns,
-        grid: Grid,
-        rows: EncodedRows,
-        n_points: int,
-        rng: np.random.Generator,
+        self, rows: MeasurePoints, grid: Grid, n_points: int, rng: np.random.Generator
     ) -> MeasurePoints:
         """Return points that stand for the mixture; the other variant has no joint mass."""
         if self.variant == "plus-one":
@@ -91,7 +85,7 @@ class Laplace(Weighting):
                 f'points cannot be drawn from weights={self.describe()!r}; use "empirical", '
                 '"laplace", "independent", "uniform" or Rows(...)'
             )
-        return super().sample_points(columns, grid, rows, n_points, rng)
+        return super().sample_points(rows, grid, n_points, rng)
 
     def describe(self) -> str:
         """Return the measure in words."""

@@ -67,9 +67,8 @@ def mixed_points(first: MeasurePoints, second: MeasurePoints, share: float) -> M
 
 def points_in_cells(
     cells: Iterable[npt.NDArray[np.intp]],
-    columns: Columns,
+    rows: MeasurePoints,
     grid: Grid,
-    rows: EncodedRows,
     rng: np.random.Generator,
 ) -> MeasurePoints:
     """Return points in drawn cells, with the rows' own values within them.
@@ -78,7 +77,7 @@ def points_in_cells(
     ----------
     cells : iterable of ndarray of intp, shape (n_points,)
         Cell of each point along the axis of each feature.
-    columns, rows : Columns, EncodedRows
+    rows : MeasurePoints
         The rows, and their cells.
     grid : Grid
         The cells.
@@ -88,10 +87,10 @@ def points_in_cells(
     values = tuple(
         _within(axis, cell, known, codes, rng)
         for axis, cell, known, codes in zip(
-            grid.axes, cells, columns.values, rows.codes, strict=True
+            grid.axes, cells, rows.columns.values, rows.encoded.codes, strict=True
         )
     )
-    return drawn_points(Columns(columns.features, values, len(values[0])), grid)
+    return drawn_points(Columns(rows.columns.features, values, len(values[0])), grid)
 
 
 def _within(

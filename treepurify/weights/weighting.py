@@ -8,10 +8,9 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.columns import Columns
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import EncodedRows, Grid, Subset
-from treepurify.weights.points import MeasurePoints, mixed_points, points_in_cells, row_points
+from treepurify.weights.points import MeasurePoints, mixed_points, points_in_cells
 
 __all__ = ["MassTables", "Weighting", "normalised", "outer_product"]
 
@@ -94,12 +93,7 @@ class Weighting(ABC):
         return sample_weight
 
     def sample_points(
-        self,
-        columns: Columns,
-        grid: Grid,
-        rows: EncodedRows,
-        n_points: int,
-        rng: np.random.Generator,
+        self, rows: MeasurePoints, grid: Grid, n_points: int, rng: np.random.Generator
     ) -> MeasurePoints:
         """Return points that stand for the measure, at which a function can be called.
 
@@ -109,8 +103,8 @@ class Weighting(ABC):
 
         Parameters
         ----------
-        columns, rows : Columns, EncodedRows
-            The rows, and their cells with their weights.
+        rows : MeasurePoints
+            The rows, with their cells and weights.
         grid : Grid
             The cells.
         n_points : int
@@ -125,19 +119,18 @@ class Weighting(ABC):
         """
         share = self.share_of_rows
         if share is not None:
-            points = row_points(columns, rows)
             if share == 1.0:
-                return points
-            others = self.beside_rows.sample_points(columns, grid, rows, n_points, rng)
-            return mixed_points(points, others, share)
+                return rows
+            others = self.beside_rows.sample_points(rows, grid, n_points, rng)
+            return mixed_points(rows, others, share)
         sizes = [axis.n_cells for axis in grid.axes]
         if self.is_product:
-            margins = self.tables(grid, rows, [(j,) for j in range(len(sizes))])
+            margins = self.tables(grid, rows.encoded, [(j,) for j in range(len(sizes))])
             # One feature after the other, as the points within their cells are drawn.
             cells: Iterable[npt.NDArray[np.intp]] = (
                 rng.choice(size, size=n_points, p=margins[(j,)]) for j, size in enumerate(sizes)
             )
-            return points_in_cells(cells, columns, grid, rows, rng)
+            return points_in_cells(cells, rows, grid, rng)
         split = tuple(j for j, size in enumerate(sizes) if size > 1)
         n_cells = prod(sizes)
         if n_cells > _MOST_CELLS_DRAWN_FROM:
@@ -146,12 +139,12 @@ class Weighting(ABC):
                 f"features has {n_cells} cells, and {_MOST_CELLS_DRAWN_FROM} is the most; use "
                 '"empirical", "laplace", "independent", "uniform" or Rows(...), or fewer bins'
             )
-        joint = self.tables(grid, rows, [split])[split]
+        joint = self.tables(grid, rows.encoded, [split])[split]
         drawn = rng.choice(joint.size, size=n_points, p=joint.ravel())
         cell_of = dict(zip(split, np.unravel_index(drawn, joint.shape), strict=True))
         nowhere = np.zeros(n_points, dtype=np.intp)
         cells = [cell_of.get(j, nowhere) for j in range(len(sizes))]
-        return points_in_cells(cells, columns, grid, rows, rng)
+        return points_in_cells(cells, rows, grid, rng)
 
 
 def normalised(table: npt.NDArray[np.float64], what: str) -> npt.NDArray[np.float64]:

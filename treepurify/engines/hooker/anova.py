@@ -33,7 +33,7 @@ from treepurify.models.ensemble import TreeEnsemble
 from treepurify.progress import progress_report
 from treepurify.purification.cascade import downward_closure, purify_effects
 from treepurify.weights import Weighting, as_weighting
-from treepurify.weights.points import MeasurePoints
+from treepurify.weights.points import MeasurePoints, row_points
 
 __all__ = ["hooker_anova"]
 
@@ -151,7 +151,7 @@ def hooker_anova(
     if weighting.share_of_rows != 1.0:
         _check_points(n_points, len(f.features), f.n_outputs, memory_budget)
     rng = np.random.default_rng(seed)
-    points = weighting.sample_points(columns, grid, rows, n_points, rng)
+    points = weighting.sample_points(row_points(columns, rows), grid, n_points, rng)
     _check_fit(len(fitted), len(points.shares), memory_budget)
     report("evaluating the function", 0, 0)
     values = f(points.columns)
