@@ -1,4 +1,4 @@
-"""Which cells of a pair table hang together."""
+"""The connected components of the cells of a pair table that have mass."""
 
 import numpy as np
 from numba import njit

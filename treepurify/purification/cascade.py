@@ -1,6 +1,9 @@
-"""Purify a family of effect tensors, from the largest subsets down to the intercept."""
+"""Purify a family of effect tensors, from the largest subsets down to the intercept.
 
-from collections.abc import Callable, Iterable
+The errors of the solves are carried down the same way, to every component.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Literal, get_args
@@ -12,11 +15,11 @@ from treepurify.effects.tensor import EffectTensors
 from treepurify.errors import InvalidInputError
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import Subset
-from treepurify.purification.component_errors import Extent, component_errors, measure_extent
 from treepurify.purification.general import solve_general
 from treepurify.purification.mass_moving import solve_by_mass_moving
 from treepurify.purification.pair import solve_pair
-from treepurify.purification.solution import Solution
+from treepurify.purification.refinement import ROUNDING
+from treepurify.purification.solution import Solution, largest_entry
 from treepurify.weights.weighting import MassTables
 
 __all__ = ["Purified", "SolveMethod", "downward_closure", "purify_effects"]
@@ -72,9 +75,9 @@ def downward_closure(
         levels.setdefault(len(subset), set()).add(subset)
     n_larger = 0
     for size in range(max(levels, default=0), 1, -1):
-        own, smaller = levels.get(size, set()), levels.setdefault(size - 1, set())
-        n_larger += len(own)
-        for subset in own:
+        larger, smaller = levels.get(size, set()), levels.setdefault(size - 1, set())
+        n_larger += len(larger)
+        for subset in larger:
             smaller.update(combinations(subset, size - 1))
             if check is not None:
                 check(n_larger + len(smaller))
@@ -122,7 +125,7 @@ def purify_effects(
     pure: dict[Subset, Array] = {}
     intercept = effects.intercept
     additivity = 0.0
-    extents: dict[Subset, Extent] = {}
+    extents: dict[Subset, _Extent] = {}
     for done, subset in enumerate(reversed(subsets)):
         progress("purifying tables", done, len(subsets))
         values = _raw_values(effects, subset, axes, n_outputs)
@@ -133,19 +136,19 @@ def purify_effects(
             mean = mass[subset] @ values
             pure[subset] = values - mean
             intercept = intercept + mean
-            extents[subset] = measure_extent(values, pure[subset])
+            extents[subset] = _measure_extent(values, pure[subset])
             continue
         solution = _solve(values, mass[subset], method, receives=receives)
         solutions[subset] = solution
         additivity = max(additivity, _additivity(values, solution))
         pure[subset] = solution.pure
-        extents[subset] = measure_extent(values, solution.pure)
+        extents[subset] = _measure_extent(values, solution.pure)
         for position, moved in enumerate(solution.moved):
             rest = subset[:position] + subset[position + 1 :]
-            own = axes[subset][:position] + axes[subset][position + 1 :]
-            part = refine(moved, own, axes[rest])
+            coarse = axes[subset][:position] + axes[subset][position + 1 :]
+            part = refine(moved, coarse, axes[rest])
             pending[rest] = pending[rest] + part if rest in pending else part
-    errors = component_errors(subsets, solutions, extents)
+    errors = _component_errors(subsets, solutions, extents)
     ordered = {subset: pure[subset] for subset in subsets}
     return Purified(intercept, ordered, solutions, additivity, errors)
 
@@ -162,7 +165,7 @@ def _additivity(values: Array, solution: Solution) -> float:
     total = solution.pure
     for axis, part in enumerate(solution.moved):
         total = total + np.expand_dims(part, axis)
-    return float(np.max(np.abs(total - values), initial=0.0))
+    return largest_entry(total - values)
 
 
 def _raw_values(effects: EffectTensors, subset: Subset, axes: Axes, n_outputs: int) -> Array:
@@ -178,3 +181,63 @@ def refine(values: Array, coarse: tuple[FeatureAxis, ...], fine: tuple[FeatureAx
         if old is not new:
             values = np.take(values, new.cells_in(old), axis=position)
     return values
+
+
+@dataclass(frozen=True)
+class _Extent:
+    """How many cells the tensor of a subset had, and its largest entries before and after."""
+
+    n_cells: int
+    values: float
+    pure: float
+
+
+def _measure_extent(values: Array, pure: Array) -> _Extent:
+    """Return the extent of a tensor (cells..., n_outputs) and its pure part."""
+    largest = [largest_entry(table) for table in (values, pure)]
+    return _Extent(values[..., 0].size, *largest)
+
+
+def _component_errors(
+    subsets: Sequence[Subset],
+    solutions: Mapping[Subset, Solution],
+    extents: Mapping[Subset, _Extent],
+) -> dict[Subset, float]:
+    """Bound the error of each pure effect, and of the intercept under (), in cells with mass.
+
+    What is wrong in the parts that one tensor moves is wrong in the tensors that receive
+    them, whose own solves let it grow. Errors are bounds, or estimates where one of the
+    solutions has an estimate; the largest of the `subsets` come last.
+    """
+    errors = dict.fromkeys([(), *subsets], 0.0)
+    for subset in reversed(subsets):
+        extent = extents[subset]
+        if len(subset) == 1:
+            # That of the mean: of the values, and rounding of its sum and of the mass.
+            moved = errors[subset] + (2 * extent.n_cells + 8) * ROUNDING * extent.values
+        else:
+            is_open = _is_open(subset, solutions)
+            moved = _moved_error(solutions[subset], extent, errors[subset], is_open=is_open)
+        errors[subset] += len(subset) * (moved + ROUNDING * extent.values)
+        for receiver in combinations(subset, len(subset) - 1):
+            errors[receiver] += moved
+    return errors
+
+
+def _is_open(subset: Subset, solutions: Mapping[Subset, Solution]) -> bool:
+    """Whether directions are undetermined, or not counted, in a subset or inside it."""
+    inside = (part for size in range(2, len(subset) + 1) for part in combinations(subset, size))
+    return any(solutions[part].unidentified != 0 for part in inside)
+
+
+def _moved_error(solution: Solution, extent: _Extent, error: float, *, is_open: bool) -> float:
+    """Bound the error of what moves out of a tensor that has an error of its own.
+
+    Sums of parts, and masses that are sums of others, are known to a few roundings. A mass
+    that is wrong in proportion acts as an error of the pure part in the same proportion.
+    Parts that only exchange what several of them can hold meet again in smaller subsets,
+    unless these leave something undetermined themselves.
+    """
+    rounded = 16 * ROUNDING * (extent.values + extent.pure)
+    solve_error = solution.error + (solution.exchange_error if is_open else 0.0)
+    return solve_error * extent.values + solution.growth * (error + rounded)

@@ -50,7 +50,7 @@ class Spectrum:
 
     @property
     def is_known(self) -> bool:
-        """Whether the smallest eigenvalue that is not zero is no rounding."""
+        """Whether the smallest eigenvalue that is not zero is more than rounding."""
         return self.least > self.rounding
 
     @property
@@ -121,8 +121,8 @@ def solve_by_eigenvectors(slices: MassSlices, spectrum: Spectrum) -> Refined | N
     Returns
     -------
     Refined or None
-        None where the solve gets no digit right of a direction that hangs on little mass, or
-        of a slice of little mass.
+        None where the solve gets no digit right of a direction that depends on little mass,
+        or of a slice of little mass.
     """
     root_mass = spectrum.root_mass[:, None]
     reach = _LEAST_DIGIT * spectrum.least * float(root_mass.min())

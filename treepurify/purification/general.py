@@ -13,7 +13,7 @@ from treepurify.purification.eigenvectors import (
 )
 from treepurify.purification.refinement import Refined, largest_means
 from treepurify.purification.slices import MassSlices, Slices, mass_slices, product_slices
-from treepurify.purification.solution import Solution, move_out
+from treepurify.purification.solution import Solution, largest_entry, move_out
 from treepurify.purification.unidentified import count_unidentified
 
 __all__ = ["smallest_ritz_value", "solve_general"]
@@ -69,7 +69,7 @@ def solve_general(values: Array, mass: Array, *, tolerance: float = _TOLERANCE) 
         even = product_slices(pure, _margins(mass))
         extension = _fit(even, ~filled, _largest_entries(pure), tolerance)
         parts, pure = parts + extension.parts, move_out(pure, split(extension.parts))
-    scale = float(np.max(np.abs(values), initial=0.0))
+    scale = largest_entry(values)
     return Solution(
         pure=pure,
         moved=split(parts),
@@ -111,9 +111,9 @@ def _fit_filled(slices: MassSlices, mass: Array, entries: Array, tolerance: floa
     else:
         fit = _Fit(refined.parts, 0.0, 0.0, "direct, eigenvectors")
     if not spectrum.is_known:
-        # Some direction hangs on less mass than rounding, and its parts may be anything
+        # Some direction depends on less mass than rounding, and its parts may be anything
         # that the entries along it can add up to.
-        size = float(np.max(np.abs(fit.parts), initial=0.0))
+        size = largest_entry(fit.parts)
         error = size + n_filled * float(entries.max(initial=0.0))
         return replace(fit, error=error, growth=n_filled)
     error, exchange_error = bound_error(refined, spectrum)
@@ -147,8 +147,8 @@ def _fit(slices: Slices, active: Mask, entries: Array, tolerance: float) -> _Fit
         # slices of large mass are done, and only those up to the heaviest violator go on.
         limit = float(slices.mass[sizes > goal].max()) if steps > 0 else np.inf
         going = active & (slices.mass <= limit)
-        found, n_steps, smallest = _conjugate_gradients(slices, means, going, goal, entries)
-        parts = parts + found
+        correction, n_steps, smallest = _conjugate_gradients(slices, means, going, goal, entries)
+        parts = parts + correction
         steps += n_steps
         slowest = min(slowest, smallest)
     return best
@@ -207,7 +207,7 @@ def _conjugate_gradients(
 
 
 def _inner(first: Array, second: Array, mass: Array) -> Array:
-    """Return the inner product in L2 of the margins, one number an output."""
+    """Return the inner product in L2 of the margins, one number per output."""
     return np.asarray(mass @ (first * second))
 
 
@@ -233,9 +233,9 @@ def smallest_ritz_value(lengths: list[float], turns: list[float]) -> float:
 
 def _margins(mass: Array) -> tuple[Array, ...]:
     """Return the margins of a mass, with a little mass for every level that has none."""
-    found = []
+    margins = []
     for i in range(mass.ndim):
         margin = mass.sum(axis=tuple(j for j in range(mass.ndim) if j != i))
         margin = np.where(margin > 0, margin, _EMPTY_LEVEL * margin[margin > 0].min())
-        found.append(margin / margin.sum())
-    return tuple(found)
+        margins.append(margin / margin.sum())
+    return tuple(margins)

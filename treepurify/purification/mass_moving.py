@@ -8,7 +8,12 @@ import numpy.typing as npt
 from treepurify.errors import ConvergenceWarning
 from treepurify.purification.general import solve_general
 from treepurify.purification.pair import solve_pair
-from treepurify.purification.solution import Solution, conditional_means, move_out
+from treepurify.purification.solution import (
+    Solution,
+    conditional_means,
+    largest_entry,
+    move_out,
+)
 
 __all__ = ["solve_by_mass_moving"]
 
@@ -54,11 +59,11 @@ def solve_by_mass_moving(
     order = mass.ndim
     slice_mass = tuple(mass.sum(axis=i) for i in range(order))
     moved = [np.zeros((*part.shape, values.shape[-1])) for part in slice_mass]
-    scale = float(np.max(np.abs(values), initial=0.0))
+    scale = largest_entry(values)
     rest, history, sweeps = values, [], 0
     while True:
         means = _all_means(rest, mass, slice_mass)
-        largest = max(float(np.max(np.abs(part), initial=0.0)) for part in means)
+        largest = max(largest_entry(part) for part in means)
         if largest <= tolerance * scale or sweeps == most_sweeps:
             break
         for i in range(order):
@@ -80,8 +85,8 @@ def solve_by_mass_moving(
     rest = move_out(values, tuple(moved))
     left = solve_pair(rest, mass) if order == 2 else solve_general(rest, mass)
     parts = tuple(
-        np.where(part[..., None] > 0, own, more)
-        for own, more, part in zip(moved, left.moved, slice_mass, strict=True)
+        np.where(part[..., None] > 0, swept, more)
+        for swept, more, part in zip(moved, left.moved, slice_mass, strict=True)
     )
     return Solution(
         pure=move_out(values, parts),
@@ -116,8 +121,8 @@ def _error(left: Solution, rest: Array, slice_mass: tuple[Array, ...], scale: fl
     """Return what an exact solve would still move out of slices with mass, with its error."""
     if scale == 0:
         return 0.0
-    own = left.error * float(np.max(np.abs(rest), initial=0.0)) / scale
-    return own + max(
-        float(np.max(np.abs(more[part > 0]), initial=0.0)) / scale
+    solve_error = left.error * largest_entry(rest) / scale
+    return solve_error + max(
+        largest_entry(more[part > 0]) / scale
         for more, part in zip(left.moved, slice_mass, strict=True)
     )

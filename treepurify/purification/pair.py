@@ -15,7 +15,7 @@ from treepurify.purification.pair_error import (
 )
 from treepurify.purification.refinement import refine_parts
 from treepurify.purification.slices import mass_slices
-from treepurify.purification.solution import Solution, move_out
+from treepurify.purification.solution import Solution, largest_entry, move_out
 
 __all__ = ["solve_pair"]
 
@@ -42,7 +42,7 @@ def solve_pair(values: Array, mass: Array, *, receives: bool = False) -> Solutio
     bound of what it leaves.
 
     Where the support falls into several blocks, `a` and `b` are determined up to one
-    constant a block; the solution of least norm in L2 of the margins splits each block's
+    constant per block; the solution of least norm in L2 of the margins splits each block's
     mean evenly. A row without mass moves its mean under the column margin, and likewise a
     column.
 
@@ -73,7 +73,7 @@ def solve_pair(values: Array, mass: Array, *, receives: bool = False) -> Solutio
 
 
 def solve_weakly_linked_pair(values: Array, mass: Array) -> Solution:
-    """Purify a pair table whose blocks hang together by next to nothing.
+    """Purify a pair table whose connected blocks are joined by almost no mass.
 
     The eigenvectors of the scaled normal equations of the columns with eigenvalues below
     1e-14 are directions that the mass does not identify in double precision. They are left
@@ -103,8 +103,8 @@ def solve_weakly_linked_pair(values: Array, mass: Array) -> Solution:
     along += null_columns.T @ (column_mass[:, None] * of_columns)
     of_rows -= null_rows @ along / 2
     of_columns -= null_columns @ along / 2
-    size = max(float(np.max(np.abs(part), initial=0.0)) for part in (of_rows, of_columns))
-    largest = float(np.max(np.abs(values), initial=0.0))
+    size = max(largest_entry(part) for part in (of_rows, of_columns))
+    largest = largest_entry(values)
     error = longest_path(mass.shape) * largest + size
     return _solution(values, system, of_rows, of_columns, int(null.sum()) - 1, error)
 
@@ -135,8 +135,8 @@ def _solve(
     of_columns, of_rows = slices.layout.split(refined.parts)
     error = refined_error(refined, blocks, system.laplacian, mass, system.solve_columns)
     if error is None:
-        largest = float(np.max(np.abs(values), initial=0.0))
-        size = float(np.max(np.abs(refined.parts), initial=0.0))
+        largest = largest_entry(values)
+        size = largest_entry(refined.parts)
         error = longest_path(mass.shape) * largest + size
     solution = _solution(values, system, of_rows, of_columns, blocks.n_blocks - 1, error)
     if reciprocal_condition == 0:
@@ -155,7 +155,7 @@ def _solution(
 ) -> Solution:
     row_mass, column_mass = system.blocks.row_mass, system.blocks.column_mass
     moved = _fill_empty(values, of_rows, of_columns, row_mass, column_mass)
-    scale = float(np.max(np.abs(values), initial=0.0))
+    scale = largest_entry(values)
     return Solution(
         pure=move_out(values, moved),
         moved=moved,
@@ -172,8 +172,8 @@ def _find_blocks(mass: Array) -> Blocks:
     row_mass, column_mass = mass.sum(axis=1), mass.sum(axis=0)
     row_block, column_block, n_blocks = support_blocks(mass)
     filled = column_block >= 0
-    block_mass = np.zeros(n_blocks)
-    np.add.at(block_mass, column_block[filled], column_mass[filled])
+    masses = np.bincount(column_block[filled], column_mass[filled], n_blocks)
+    block_mass = np.asarray(masses, dtype=np.float64)
     return Blocks(row_mass, column_mass, row_block, column_block, n_blocks, block_mass)
 
 
@@ -240,8 +240,8 @@ def _factor(laplacian: Array, blocks: Blocks) -> tuple[Callable[[Array], Array] 
     column_mass = blocks.column_mass
     scaling = np.sqrt(_inverse(column_mass))
     schur = laplacian * scaling[:, None] * scaling
-    for block, own in enumerate(blocks.mass):
-        null = np.where(blocks.of_columns == block, np.sqrt(column_mass / own), 0.0)
+    for block, block_mass in enumerate(blocks.mass):
+        null = np.where(blocks.of_columns == block, np.sqrt(column_mass / block_mass), 0.0)
         schur += np.multiply.outer(null, null)
     schur[column_mass == 0, column_mass == 0] = 1.0
     norm = float(np.abs(schur).sum(axis=0).max())
@@ -276,10 +276,10 @@ def _sweep(
 def _least_norm(blocks: Blocks, of_rows: Array, of_columns: Array) -> tuple[Array, Array]:
     """Split the mean of each block evenly between rows and columns."""
     of_rows, of_columns = of_rows.copy(), of_columns.copy()
-    for block, own in enumerate(blocks.mass):
+    for block, block_mass in enumerate(blocks.mass):
         rows, columns = blocks.of_rows == block, blocks.of_columns == block
-        row_mean = blocks.row_mass[rows] @ of_rows[rows] / own
-        column_mean = blocks.column_mass[columns] @ of_columns[columns] / own
+        row_mean = blocks.row_mass[rows] @ of_rows[rows] / block_mass
+        column_mean = blocks.column_mass[columns] @ of_columns[columns] / block_mass
         shift = (column_mean - row_mean) / 2
         of_rows[rows] += shift
         of_columns[columns] -= shift

@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify.purification.refinement import ROUNDING, Refined
+from treepurify.purification.solution import largest_entry
 
 __all__ = ["Blocks", "longest_path", "refined_error"]
 
@@ -131,7 +132,7 @@ def refined_error(
         return None
     spread = 2 * float(np.max(majorant[in_block], initial=0.0))
     spread += float(np.max(of_rows, initial=0.0))
-    size = float(np.max(np.abs(refined.parts), initial=0.0))
+    size = largest_entry(refined.parts)
     # Once for the errors and once for their mean, which the least norm takes out; then the
     # rounding of that mean and of the parts themselves.
     return 2 * spread + (sum(mass.shape) + 8) * ROUNDING * size

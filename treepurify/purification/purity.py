@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import Subset
+from treepurify.purification.solution import largest_entry
 
 __all__ = ["Purity", "SubsetPair", "measure_purity", "subset_pairs"]
 
@@ -72,12 +73,12 @@ def subset_pairs(effects: Tables, mass: Tables, axes: Axes, scale: float) -> lis
     within a cell of the coarser axes; with the same axes nothing is assumed.
     """
     norms: dict[Subset, Array] = {}
-    found = []
+    pairs = []
     for subset in sorted(effects, key=len):
-        effect, own = effects[subset], mass[subset]
-        norms[subset] = np.sqrt(np.einsum("i,ik->k", own.ravel(), _flat(effect) ** 2))
-        totals = _partial_sums(own[..., None] * effect, len(subset))
-        parts = _partial_sums(own, len(subset))
+        effect, cell_mass = effects[subset], mass[subset]
+        norms[subset] = np.sqrt(np.einsum("i,ik->k", cell_mass.ravel(), _flat(effect) ** 2))
+        totals = _partial_sums(cell_mass[..., None] * effect, len(subset))
+        parts = _partial_sums(cell_mass, len(subset))
         for kept, total in totals.items():
             part = parts[kept]
             means = total / np.where(part > 0, part, 1.0)[..., None]
@@ -89,9 +90,9 @@ def subset_pairs(effects: Tables, mass: Tables, axes: Axes, scale: float) -> lis
                 products = _flat(means * other).sum(axis=0)
                 product = float(products[np.argmax(np.abs(products))])
                 cosine = _cosine(products, norms[subset], norms[inside], scale)
-            largest = float(np.max(np.abs(means), initial=0.0))
-            found.append(SubsetPair(subset, inside, product, cosine, largest))
-    return found
+            largest = largest_entry(means)
+            pairs.append(SubsetPair(subset, inside, product, cosine, largest))
+    return pairs
 
 
 def _flat(table: Array) -> Array:

@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from treepurify._kernels.slice_sums import add_slice_sums_twofold
 from treepurify.purification.slices import MassSlices
+from treepurify.purification.solution import largest_entry
 
 __all__ = ["ROUNDING", "Refined", "largest_means", "refine_parts"]
 
@@ -62,14 +63,14 @@ def refine_parts(slices: MassSlices, solve: Callable[[Array], Array]) -> Refined
     before = np.inf
     for _ in range(_MOST_STEPS):
         step = solve(means)
-        size = float(np.max(np.abs(step), initial=0.0))
+        size = largest_entry(step)
         if not size < 0.5 * before:
             break
         high, low = _add(high, low, step)
         means = _means(slices, high, low)
         # The next step would be shorter in the same proportion; after the first, by nothing.
         shrinks = min(size / before, 1.0) if before < np.inf else 1.0
-        if size * shrinks <= 0.1 * ROUNDING * float(np.max(np.abs(high), initial=0.0)):
+        if size * shrinks <= 0.1 * ROUNDING * largest_entry(high):
             break
         before = size
     return Refined(high, largest_means(slices, high, low))
@@ -90,19 +91,19 @@ def largest_means(slices: MassSlices, high: Array, low: Array) -> Array:
     ndarray of shape (n_slices,)
         The largest over the outputs; zero for slices without mass.
     """
-    entries = float(np.max(np.abs(slices.values), initial=0.0))
-    entries += slices.layout.n_axes * float(np.max(np.abs(high), initial=0.0))
+    entries = largest_entry(slices.values)
+    entries += slices.layout.n_axes * largest_entry(high)
     floor = 8 * max(slices.layout.shape) * ROUNDING**2 * entries
     largest = np.max(np.abs(_means(slices, high, low)), axis=1, initial=0.0)
     return np.where(slices.mass > 0, (1 + 4 * ROUNDING) * largest + floor, 0.0)
 
 
 def _add(high: Array, low: Array, step: Array) -> tuple[Array, Array]:
-    found = high + step
-    share = found - high
-    low = low + ((high - (found - share)) + (step - share))
-    high = found + low
-    return high, low - (high - found)
+    total = high + step
+    share = total - high
+    low = low + ((high - (total - share)) + (step - share))
+    high = total + low
+    return high, low - (high - total)
 
 
 def _means(slices: MassSlices, high: Array, low: Array) -> Array:
@@ -110,7 +111,9 @@ def _means(slices: MassSlices, high: Array, low: Array) -> Array:
     total, rest = np.zeros(high.shape[::-1]), np.zeros(high.shape[::-1])
     highs, lows = np.ascontiguousarray(high.T), np.ascontiguousarray(low.T)
     weight = _LIFT * slices.weight
-    for k, own in enumerate(slices.values):
-        add_slice_sums_twofold(slices.slice_of, weight, own, highs[k], lows[k], total[k], rest[k])
+    for k, values in enumerate(slices.values):
+        add_slice_sums_twofold(
+            slices.slice_of, weight, values, highs[k], lows[k], total[k], rest[k]
+        )
     mass = _LIFT * np.where(slices.mass > 0, slices.mass, 1.0)
     return np.ascontiguousarray(((total + rest) / mass).T)

@@ -114,8 +114,8 @@ class MassSlices:
 
     def _means(self, values: Array, parts: Array) -> Array:
         total = np.zeros(parts.shape[::-1])
-        for own, part, sums in zip(values, np.ascontiguousarray(parts.T), total, strict=True):
-            add_slice_sums(self.slice_of, self.weight, own, part, sums)
+        for output, part, sums in zip(values, np.ascontiguousarray(parts.T), total, strict=True):
+            add_slice_sums(self.slice_of, self.weight, output, part, sums)
         total /= np.where(self.mass > 0, self.mass, 1.0)
         return np.ascontiguousarray(total.T)
 
@@ -133,8 +133,8 @@ def mass_slices(values: Array, mass: Array) -> MassSlices:
         slice_of[axis] = layout.starts[axis] + before * step + behind
         step *= mass.shape[axis]
     sums = np.concatenate([mass.sum(axis=axis).ravel() for axis in range(mass.ndim)])
-    own = np.ascontiguousarray(values.reshape(-1, values.shape[-1])[cells].T)
-    return MassSlices(layout, sums, slice_of, mass.ravel()[cells], own)
+    filled_values = np.ascontiguousarray(values.reshape(-1, values.shape[-1])[cells].T)
+    return MassSlices(layout, sums, slice_of, mass.ravel()[cells], filled_values)
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,15 +169,15 @@ class ProductSlices:
         that axis, the same for every cell along its own.
         """
         tables = self.layout.split(parts)
-        found = []
+        means = []
         for axis, margin in enumerate(self.margins):
             total = tables[axis].copy()
             for other, table in enumerate(tables):
                 if other != axis:
                     mean = np.tensordot(margin, table, axes=(0, axis - (other < axis)))
                     total += np.expand_dims(mean, other - (axis < other))
-            found.append(total)
-        return self.layout.join(found, parts.shape[1])
+            means.append(total)
+        return self.layout.join(means, parts.shape[1])
 
 
 def product_slices(values: Array, margins: tuple[Array, ...]) -> ProductSlices:

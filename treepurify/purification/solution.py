@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Solution", "conditional_means", "move_out"]
+__all__ = ["Solution", "conditional_means", "largest_entry", "move_out"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +59,11 @@ class Solution:
     is_bound: bool = False
     exchange_error: float = 0.0
     history: tuple[float, ...] = field(default=())
+
+
+def largest_entry(values: npt.NDArray[np.float64]) -> float:
+    """Return the largest absolute entry of an array; zero for an empty one."""
+    return float(np.max(np.abs(values), initial=0.0))
 
 
 def conditional_means(
