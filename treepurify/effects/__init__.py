@@ -1,1 +1,1 @@
-"""Effect tensors: a model as one table a subset of features."""
+"""Effect tensors: a model as one table per subset of features."""

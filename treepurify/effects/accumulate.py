@@ -1,4 +1,4 @@
-"""From an ensemble and a grid to one effect tensor a subset of features."""
+"""From an ensemble and a grid to one effect tensor per subset of features."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -37,7 +37,7 @@ class LeafBoxes:
     values : ndarray of float64, shape (n_leaves, 1 or n_outputs)
         Leaf values.
     output : ndarray of int32, shape (n_leaves,)
-        Output that the leaf feeds; -1 for one value an output.
+        Output that the leaf feeds; -1 for one value per output.
     """
 
     subsets: tuple[Subset, ...]
@@ -53,14 +53,16 @@ class LeafBoxes:
     def leaves_with(self, features: Subset) -> npt.NDArray[np.intp]:
         """Return the reachable leaves whose path tests all of the features, in order."""
         ends, leaves = self._leaves_of_features
-        own = [leaves[ends[j] : ends[j + 1]] if j + 1 < len(ends) else leaves[:0] for j in features]
-        found, *others = sorted(own, key=len)
+        of_each = [
+            leaves[ends[j] : ends[j + 1]] if j + 1 < len(ends) else leaves[:0] for j in features
+        ]
+        of_all, *others = sorted(of_each, key=len)
         holds = np.zeros(len(self.leaf_subset), dtype=bool)
         for other in others:
             holds[:] = False
             holds[other] = True
-            found = found[holds[found]]
-        return found.astype(np.intp)
+            of_all = of_all[holds[of_all]]
+        return of_all.astype(np.intp)
 
     @cached_property
     def _leaves_of_features(self) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.int32]]:
@@ -129,9 +131,9 @@ def _first_cell_right(ensemble: TreeEnsemble, grid: Grid) -> npt.NDArray[np.int6
     nodes = np.flatnonzero(numeric)[order]
     bounds = np.searchsorted(ensemble.feature[nodes], np.arange(grid.n_features + 1))
     for j, axis in enumerate(grid.axes):
-        own = nodes[bounds[j] : bounds[j + 1]]
-        if axis.cuts is not None and len(own):
-            first[own] = np.searchsorted(axis.cuts, ensemble.cut[own], side="right")
+        tests = nodes[bounds[j] : bounds[j + 1]]
+        if axis.cuts is not None and len(tests):
+            first[tests] = np.searchsorted(axis.cuts, ensemble.cut[tests], side="right")
     return first
 
 
@@ -148,7 +150,7 @@ def _group(
     base = n_features + 2
     packed: npt.NDArray[Any]
     if base ** (widest + 1) < 2**62:
-        # One integer a leaf sorts the same way as its row of keys, and much faster.
+        # One integer per leaf sorts the same way as its row of keys, and much faster.
         packed = keys @ np.array([base ** (widest - k) for k in range(widest + 1)])
         _, first, group = np.unique(packed, return_index=True, return_inverse=True)
     else:

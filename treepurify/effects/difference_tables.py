@@ -41,8 +41,8 @@ class DifferenceTables:
         """Yield each table, shape (cells..., n_outputs); the differences are replaced."""
         for i, shape in enumerate(self.shapes):
             cumulate(self.values, self.offsets[i], self.extents[i], len(shape), self.n_outputs)
-            own = self.values[self.offsets[i] : self.offsets[i + 1]]
-            yield own.reshape(*shape, self.n_outputs)
+            table = self.values[self.offsets[i] : self.offsets[i + 1]]
+            yield table.reshape(*shape, self.n_outputs)
 
 
 def table_sizes(shapes: Sequence[tuple[int, ...]], n_outputs: int) -> list[int]:

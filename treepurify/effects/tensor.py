@@ -20,7 +20,7 @@ class EffectTensor:
     subset : tuple of int
         Features, increasing.
     axes : tuple of FeatureAxis
-        The axes, one a feature.
+        The axes, one per feature.
     values : ndarray of float64, shape (cells..., n_outputs)
         Effect on the margin scale.
     """

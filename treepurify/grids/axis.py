@@ -17,7 +17,7 @@ class FeatureAxis:
     """The cells along one feature.
 
     Numeric features have ``len(cuts) + 1`` intervals, ``x < cuts[0]`` first and
-    ``x >= cuts[-1]`` last. Categorical features have one cell a code, then, where needed,
+    ``x >= cuts[-1]`` last. Categorical features have one cell per code, then, where needed,
     one for every other value. The missing cell, where there is one, comes last.
 
     Parameters
@@ -69,7 +69,7 @@ class FeatureAxis:
         return self.n_cells - 1 if self.has_missing else None
 
     def labels(self) -> list[str]:
-        """Return one readable label a cell, in the order of the cells.
+        """Return one readable label per cell, in the order of the cells.
 
         Examples
         --------

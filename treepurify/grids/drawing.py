@@ -1,6 +1,7 @@
-"""Cells on which a function that has none of its own can be drawn."""
+"""Cells to draw a function on that has no cells of its own."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -27,8 +28,10 @@ def quantile_nodes(columns: Columns, features: Sequence[int], bins: int) -> list
             nodes.append(None)
             continue
         finite = columns.values[j][np.isfinite(columns.values[j])].astype(np.float64)
-        found = np.unique(np.quantile(finite, np.linspace(0, 1, bins + 1))) if len(finite) else None
-        nodes.append(np.zeros(1) if found is None else found)
+        quantiles = (
+            np.unique(np.quantile(finite, np.linspace(0, 1, bins + 1))) if len(finite) else None
+        )
+        nodes.append(np.zeros(1) if quantiles is None else quantiles)
     return nodes
 
 
@@ -40,15 +43,15 @@ def mass_between(columns: Columns, features: Sequence[int], nodes: Nodes, shares
     flat = np.zeros(columns.n_rows, dtype=np.intp)
     known = np.ones(columns.n_rows, dtype=bool)
     shape = []
-    for j, own in zip(features, nodes, strict=True):
+    for j, knots in zip(features, nodes, strict=True):
         values = columns.values[j]
-        size = columns.features[j].n_codes if own is None else max(len(own) - 1, 1)
-        if own is None:
+        size = columns.features[j].n_codes if knots is None else max(len(knots) - 1, 1)
+        if knots is None:
             inside = np.isfinite(values) & (values >= 0) & (values < size)
             cell = np.where(inside, values, 0).astype(np.intp)
         else:
             inside = np.isfinite(values)
-            cell = np.clip(np.searchsorted(own, values, side="left") - 1, 0, size - 1)
+            cell = np.clip(np.searchsorted(knots, values, side="left") - 1, 0, size - 1)
         known &= inside
         flat = flat * size + cell
         shape.append(size)
@@ -67,7 +70,7 @@ def cells_between(
         The features.
     nodes : sequence of (ndarray of float64 or None)
         Increasing values of each numeric feature, such as quantiles; None for a categorical
-        one, which has one cell a code.
+        one, which has one cell per code.
     mass : ndarray of float64, shape (n_intervals or n_codes, ...)
         Share of the rows between neighbouring nodes, or with each code; see `mass_between`.
         Within an interval it is spread evenly.
@@ -80,25 +83,21 @@ def cells_between(
     """
     count = _CELLS_ALONE if len(specs) == 1 else _CELLS_TOGETHER
     axes = []
-    for position, (spec, own) in enumerate(zip(specs, nodes, strict=True)):
-        if own is None:
+    for position, (spec, knots) in enumerate(zip(specs, nodes, strict=True)):
+        if knots is None:
             labels = spec.categories or tuple(range(spec.n_codes))
             axes.append(FeatureAxis(spec.name, None, tuple(labels)))
             continue
-        even = np.linspace(own[0], own[-1], count + 1)
-        edges = np.unique(np.concatenate([own, even]))
+        even = np.linspace(knots[0], knots[-1], count + 1)
+        edges = np.unique(np.concatenate([knots, even]))
         bounds = (float(edges[0]), float(edges[-1]))
         axes.append(FeatureAxis(spec.name, edges[1:-1], bounds=bounds))
-        if len(own) > 1:
-            upto = np.stack([np.clip((edges - a) / (b - a), 0, 1) for a, b in _pairs(own)])
-            part = np.diff(upto, axis=1)
+        if len(knots) > 1:
+            below = [np.clip((edges - a) / (b - a), 0, 1) for a, b in pairwise(knots.tolist())]
+            part = np.diff(np.stack(below), axis=1)
             mass = np.moveaxis(np.tensordot(part, mass, axes=(0, position)), 0, position)
     total = mass.sum()
     return tuple(axes), mass / total if total > 0 else np.full(mass.shape, 1.0 / mass.size)
-
-
-def _pairs(nodes: Array) -> list[tuple[float, float]]:
-    return list(zip(nodes[:-1].tolist(), nodes[1:].tolist(), strict=True))
 
 
 def middle_values(axis: FeatureAxis) -> Array:

@@ -1,4 +1,4 @@
-"""A grid: one axis a feature, and the encoding of rows as cell numbers."""
+"""A grid: one axis per feature, and the encoding of rows as cell numbers."""
 
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -19,6 +19,7 @@ __all__ = [
     "MissingCells",
     "Subset",
     "check_special_cells",
+    "code_type",
     "encode_rows",
     "make_grid",
 ]
@@ -58,7 +59,7 @@ class Grid:
     Parameters
     ----------
     axes : tuple of FeatureAxis
-        One axis a feature, in the order of the model.
+        One axis per feature, in the order of the model.
     features : tuple of FeatureSpec
         How the columns of a table are read.
     match_names : bool
@@ -181,7 +182,7 @@ def encode_rows(
         for axis, column in zip(axes, columns.values, strict=True)
     )
     widest = max((axis.n_cells + (not axis.is_categorical) for axis in axes), default=1)
-    codes = np.zeros((len(axes), columns.n_rows), dtype=_code_dtype(widest))
+    codes = np.zeros((len(axes), columns.n_rows), dtype=code_type(widest))
 
     def encode_block(start: int) -> list[tuple[bool, float, float]]:
         block = slice(start, start + _ROWS_A_BLOCK)
@@ -231,7 +232,6 @@ def _category_labels(spec: FeatureSpec) -> tuple[Any, ...]:
     return tuple(range(spec.n_codes))
 
 
-def _code_dtype(n_cells: int) -> type[np.unsignedinteger[Any]]:
-    if n_cells <= 256:
-        return np.uint8
-    return np.uint16 if n_cells <= 65536 else np.uint32
+def code_type(n_cells: int) -> np.dtype[np.unsignedinteger[Any]]:
+    """Return the narrowest type that numbers so many cells from zero."""
+    return np.min_scalar_type(max(n_cells, 1) - 1)

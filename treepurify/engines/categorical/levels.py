@@ -9,12 +9,11 @@ import numpy.typing as npt
 from treepurify._kernels.categorical import mark_levels, renumber_levels
 from treepurify.arguments import check_labels
 from treepurify.columns import Columns, read_columns
-from treepurify.engines.categorical.observations import code_type
 from treepurify.engines.common.table_form import TableForm, read_form
 from treepurify.errors import InvalidInputError
 from treepurify.features import FeatureSpec
 from treepurify.grids.axis import FeatureAxis
-from treepurify.grids.grid import Grid
+from treepurify.grids.grid import Grid, code_type
 
 __all__ = ["columns_of_levels", "read_levels"]
 

@@ -16,10 +16,10 @@ from treepurify._kernels.categorical import (
     renumber_levels,
     sum_in_cells,
 )
-from treepurify.grids.grid import Subset
+from treepurify.grids.grid import Subset, code_type
 from treepurify.threads import map_threads
 
-__all__ = ["Observations", "code_type", "observe"]
+__all__ = ["Observations", "observe"]
 
 Array = npt.NDArray[np.float64]
 
@@ -173,13 +173,6 @@ def observe(
         tuple(cells),
         equal_weights=not weighted or bool(np.all(weights == weights[0])),
     )
-
-
-def code_type(n_levels: int) -> type[np.unsignedinteger[Any]]:
-    """Return the narrowest type that numbers so many levels."""
-    if n_levels <= 256:
-        return np.uint8
-    return np.uint16 if n_levels <= 65536 else np.uint32
 
 
 def _distinct(

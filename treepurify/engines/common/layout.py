@@ -11,9 +11,8 @@ from treepurify._kernels.leaf_boxes import parents_of, path_lengths
 from treepurify.budget import check_budget
 from treepurify.columns import Columns
 from treepurify.effects.accumulate import LeafBoxes, ensemble_cuts, leaf_boxes
-from treepurify.effects.table_effects import table_cuts, table_effects
+from treepurify.effects.table_effects import table_cuts, table_effects, term_mass
 from treepurify.effects.tensor import EffectTensors
-from treepurify.effects.term_mass import term_mass
 from treepurify.engines.common.inputs import RowWeights
 from treepurify.errors import InvalidInputError
 from treepurify.grids.axis import FeatureAxis
