@@ -1,25 +1,27 @@
-"""Connected groups of features."""
+"""Connected components of features."""
 
-from collections.abc import Iterable
+import numpy as np
+import numpy.typing as npt
 
 from treepurify.grids.grid import Subset
 
 __all__ = ["connected_groups"]
 
 
-def connected_groups(n: int, edges: Iterable[tuple[int, int]]) -> tuple[Subset, ...]:
-    """Return the connected groups of ``range(n)``, each sorted, by first member."""
-    label = list(range(n))
+def connected_groups(n: int, edges: npt.ArrayLike) -> tuple[Subset, ...]:
+    """Return the connected components of ``range(n)``, each sorted, by first member.
 
-    def top(i: int) -> int:
-        while label[i] != i:
-            i = label[i]
-        return i
+    `edges` holds pairs of connected numbers, shape (n_edges, 2).
 
-    for i, j in edges:
-        first, second = sorted((top(i), top(j)))
-        label[second] = first
-    groups: dict[int, list[int]] = {}
-    for i in range(n):
-        groups.setdefault(top(i), []).append(i)
-    return tuple(tuple(members) for members in groups.values())
+    Examples
+    --------
+    >>> connected_groups(4, [(0, 2), (3, 2)])
+    ((0, 2, 3), (1,))
+    """
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    first, second = np.asarray(edges, dtype=np.intp).reshape(-1, 2).T
+    graph = coo_array((np.ones(len(first)), (first, second)), shape=(n, n))
+    n_components, label = connected_components(graph, directed=False)
+    return tuple(tuple(np.flatnonzero(label == k).tolist()) for k in range(n_components))

@@ -55,13 +55,13 @@ class GaussianValue:
         if not coalition:
             return np.zeros((len(rows), len(self.base)))
         at_once = max(ROWS_AT_ONCE // len(self.draws), 1)
-        found = []
+        means = []
         for start in range(0, len(rows), at_once):
             block = rows[start : start + at_once]
             drawn = self.conditional_rows(block, coalition)
             values = self.function(drawn.reshape(-1, rows.shape[1]))
-            found.append(values.reshape(len(block), len(self.draws), -1).mean(axis=1))
-        return np.concatenate(found) - self.base
+            means.append(values.reshape(len(block), len(self.draws), -1).mean(axis=1))
+        return np.concatenate(means) - self.base
 
     def conditional_rows(self, rows: Array, coalition: Sequence[int]) -> Array:
         """Return draws of all features given a coalition's, shape (n_rows, n_draws, n_features)."""
@@ -132,7 +132,7 @@ def gaussian_value(
 
 
 def _dependent_blocks(covariance: Array, n_rows: int) -> tuple[Subset, ...]:
-    """Return the connected groups of features whose correlations chance does not explain.
+    """Return the connected components of features whose correlations chance does not explain.
 
     The bound holds for all pairs together with probability 0.99 if features are independent
     and normal (Bonferroni).
@@ -146,4 +146,4 @@ def _dependent_blocks(covariance: Array, n_rows: int) -> tuple[Subset, ...]:
     n_pairs = max(n * (n - 1) // 2, 1)
     bound = float(ndtri(1 - 0.005 / n_pairs)) / np.sqrt(max(n_rows - 1, 1))
     edges = np.argwhere(np.abs(np.triu(correlation, 1)) > bound)
-    return connected_groups(n, [(int(i), int(j)) for i, j in edges])
+    return connected_groups(n, edges)

@@ -34,12 +34,12 @@ def attribution_error(attributions: npt.ArrayLike, truth: npt.ArrayLike) -> Arra
     >>> attribution_error([[1.0, 2.0]], [[1.0, 1.0]])
     array([0.5])
     """
-    given, wanted = np.asarray(attributions, dtype=float), np.asarray(truth, dtype=float)
-    if given.shape != wanted.shape or given.ndim != 2:
+    attributed, expected = np.asarray(attributions, dtype=float), np.asarray(truth, dtype=float)
+    if attributed.shape != expected.shape or attributed.ndim != 2:
         raise InvalidInputError(
-            f"expected two tables of one shape, got {given.shape} and {wanted.shape}"
+            f"expected two tables of one shape, got {attributed.shape} and {expected.shape}"
         )
-    return np.asarray(np.abs(given - wanted).mean(axis=1))
+    return np.asarray(np.abs(attributed - expected).mean(axis=1))
 
 
 def deletion(
@@ -71,10 +71,10 @@ def deletion(
     best = np.argmax(np.abs(attributions), axis=1)
     left = np.zeros(len(rows))
     for number, group in enumerate(groups):
-        own = np.flatnonzero(best == number)
+        rows_of_group = np.flatnonzero(best == number)
         kept = [j for j in range(rows.shape[1]) if j not in group]
-        if len(own) and kept:
-            left[own] = np.abs(value(rows[own], kept)[:, 0])
+        if len(rows_of_group) and kept:
+            left[rows_of_group] = np.abs(value(rows[rows_of_group], kept)[:, 0])
     return left
 
 

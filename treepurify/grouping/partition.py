@@ -39,7 +39,7 @@ _ROUNDED_DRAWS = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
-class _Found:
+class _Groups:
     """Groups and what is known about them."""
 
     groups: tuple[Subset, ...]
@@ -150,41 +150,41 @@ def shapley_sets(  # noqa: PLR0913 - what all engines take, and how groups are f
     worth = _value_function(function, rows, value, baseline, sampling, rng)
     before = function.rows_evaluated
     if groups is not None:
-        found = _Found(read_groups(groups, function.feature_names), "given")
+        grouped = _Groups(read_groups(groups, function.feature_names), "given")
     else:
         search = _Search(
             function, X, rows, value, worth, tolerance, sampling, memory_budget, rng, report
         )
-        found = search.run(method)
+        grouped = search.run(method)
     grouping_rows = function.rows_evaluated - before
     values, remainder = None, None
     if x is not None:
-        values, remainder = _valued(function, worth, found.groups, function.read(x), report)
+        values, remainder = _valued(function, worth, grouped.groups, function.read(x), report)
     return ShapleySets(
-        found.groups,
+        grouped.groups,
         values,
         worth.base,
         remainder,
         function.feature_names,
         function.function.output_names,
-        found.method,
+        grouped.method,
         value,
         worth,
-        found.strengths,
-        found.stability,
+        grouped.strengths,
+        grouped.stability,
         {
             "rows_evaluated_for_groups": grouping_rows,
             "rows_evaluated_in_all": function.rows_evaluated,
-            "tolerance": found.tolerance,
+            "tolerance": grouped.tolerance,
             "seed": seed,
-            **_facts(found.grouping),
+            **_facts(grouped.grouping),
         },
     )
 
 
 def _check_options(value: str, method: str, tolerance: object, seed: object) -> None:
-    for name, given, known in (("value", value, Value), ("method", method, Method)):
-        check_choice(name, given, get_args(known))
+    for name, choice, known in (("value", value, Value), ("method", method, Method)):
+        check_choice(name, choice, get_args(known))
     if not (isinstance(tolerance, str) and tolerance == "auto"):
         check_number("tolerance", tolerance, least=0, advice=' or "auto"')
     check_whole("seed", seed, 0)
@@ -254,7 +254,7 @@ class _Search:
     rng: np.random.Generator
     report: ProgressReport
 
-    def run(self, method: Method) -> _Found:
+    def run(self, method: Method) -> _Groups:
         """Return the groups by one of the methods."""
         is_tree = isinstance(self.function.model, TreeEnsemble)
         chosen = method
@@ -264,7 +264,7 @@ class _Search:
             return self._recursive()
         return self._structure() if chosen == "structure" else self._index()
 
-    def _recursive(self) -> _Found:
+    def _recursive(self) -> _Groups:
         allowed = (0.0, 0.0 if self.tolerance == "auto" else float(self.tolerance) / 4)
         if self.tolerance == "auto":
             allowed = self.function.rounding(self.rows)
@@ -274,26 +274,27 @@ class _Search:
             test = value_test(self.worth, self.rows, self.sampling.probes, allowed, self.rng)
         else:
             test = mixing_test(self.function, self.rows, self.sampling.probes, allowed, self.rng)
-        found = group_recursively(self.function.n_features, test, self.report)
+        grouping = group_recursively(self.function.n_features, test, self.report)
         if self.tolerance == "auto":
             used: object = {"relative": allowed[0], "absolute": 4 * allowed[1]}
         else:
             used = float(self.tolerance)
-        return _Found(found.groups, "recursive", grouping=found, tolerance=used)
+        return _Groups(grouping.groups, "recursive", grouping=grouping, tolerance=used)
 
-    def _structure(self) -> _Found:
+    def _structure(self) -> _Groups:
         model = self.function.model
         if not isinstance(model, TreeEnsemble):
             raise InvalidInputError(
                 'method="structure" reads the trees of an ensemble; use method="recursive" for '
                 "other functions"
             )
-        given = None if self.tolerance == "auto" else float(self.tolerance)
-        groups = group_by_structure(model, self.function.columns(self.rows), given, self.report)
-        used = "rounding of sums of leaf values" if given is None else given
-        return _Found(self._with_dependence(groups), "structure", tolerance=used)
+        tolerance = None if self.tolerance == "auto" else float(self.tolerance)
+        columns = self.function.columns(self.rows)
+        groups = group_by_structure(model, columns, tolerance, self.report)
+        used = "rounding of sums of leaf values" if tolerance is None else tolerance
+        return _Groups(self._with_dependence(groups), "structure", tolerance=used)
 
-    def _index(self) -> _Found:
+    def _index(self) -> _Groups:
         share = _SHARE if self.tolerance == "auto" else float(self.tolerance)
         strengths = self._strengths(None)
         groups = self._with_dependence(strengths.groups(share))
@@ -306,7 +307,7 @@ class _Search:
                 drawn = self.rng.integers(len(self.rows), size=len(self.rows))
                 for group in self._with_dependence(self._strengths(drawn).groups(share)):
                     stability[np.ix_(group, group)] += 1 / self.sampling.bootstrap
-        return _Found(groups, "index", strengths, stability, tolerance=share)
+        return _Groups(groups, "index", strengths, stability, tolerance=share)
 
     def _strengths(self, drawn: npt.NDArray[np.int64] | None) -> InteractionStrengths:
         if not isinstance(self.function.model, TreeEnsemble):
@@ -353,14 +354,14 @@ def _valued(
     report: ProgressReport,
 ) -> tuple[Array, Array]:
     """Return the worth of each group and what is missing to the prediction."""
-    found = []
+    worths = []
     if len(rows) == 0:
         empty = np.zeros((0, len(groups), len(worth.base)))
         return empty, np.zeros((0, len(worth.base)))
     for number, group in enumerate(groups):
         report("valuing groups", number, len(groups))
-        found.append(worth(rows, group))
-    values = np.stack(found, axis=1)
+        worths.append(worth(rows, group))
+    values = np.stack(worths, axis=1)
     return values, function(rows) - worth.base - values.sum(axis=1)
 
 

@@ -73,23 +73,23 @@ class _Recorder:
         self.smallest_interaction = np.inf
 
     def __call__(self, first: list[int], second: list[int], witness: Array | None) -> _Outcome:
-        found = self._test(first, second, witness)
+        outcome = self._test(first, second, witness)
         self.tests += 1
-        if found.interacts:
-            self.smallest_interaction = min(self.smallest_interaction, found.difference)
+        if outcome.interacts:
+            self.smallest_interaction = min(self.smallest_interaction, outcome.difference)
         else:
-            self.largest_additive = max(self.largest_additive, found.difference)
-        return found
+            self.largest_additive = max(self.largest_additive, outcome.difference)
+        return outcome
 
 
 def group_recursively(
     n_features: int, test: GroupingTest, progress: Callable[[str, int, int], None]
 ) -> Grouping:
-    """Group features by Algorithm 2 of Sivill and Flach (2023), with its slips mended.
+    """Group features by Algorithm 2 of Sivill and Flach (2023), with two corrections.
 
-    The group in hand when no feature remains is kept; the printed algorithm loses it. Every
-    test draws its probes afresh, and the probe that showed an interaction is handed down:
-    halving the second set, one half must show it again, so it is never lost on the way.
+    The last group is kept where no feature remains; the printed algorithm loses it. Every
+    test draws new probes, and the probe that showed an interaction is passed on: when the
+    second set is halved, one of the halves must show it again, so no interaction is lost.
 
     Parameters
     ----------
@@ -130,8 +130,8 @@ def _partners(
     group: list[int], others: list[int], test: _Recorder, witness: Array | None
 ) -> list[int]:
     """Return the features of `others` that interact with the group (Algorithm 1)."""
-    found = test(group, others, witness)
-    if not found.interacts:
+    outcome = test(group, others, witness)
+    if not outcome.interacts:
         return []
     if len(others) == 1:
         return others
@@ -139,10 +139,12 @@ def _partners(
     first, second = others[:middle], others[middle:]
     # The differences of the two halves add up to that of the whole if the second is taken
     # with the first half already exchanged.
-    exchanged = found.witness.copy()
+    exchanged = outcome.witness.copy()
     if len(exchanged) == 2:
         exchanged[1, first] = exchanged[0, first]
-    return _partners(group, first, test, found.witness) + _partners(group, second, test, exchanged)
+    return _partners(group, first, test, outcome.witness) + _partners(
+        group, second, test, exchanged
+    )
 
 
 def mixing_test(
@@ -164,7 +166,7 @@ def mixing_test(
     X : ndarray of float64, shape (n_rows, n_features)
         Rows that probes are drawn from.
     probes : int
-        Pairs of rows a test.
+        Pairs of rows per test.
     tolerance : tuple of float
         Relative to the sum of the absolute values of the four evaluations, and absolute.
     rng : Generator

@@ -154,7 +154,7 @@ def read_groups(groups: Any, feature_names: tuple[str, ...]) -> tuple[Subset, ..
         If a feature does not exist or is in two groups.
     """
     n = len(feature_names)
-    found: list[Subset] = []
+    partition: list[Subset] = []
     if isinstance(groups, str) or not isinstance(groups, Iterable):
         raise InvalidInputError(f"{_GROUPS}, got {brief(groups)}")
     for group in groups:
@@ -162,9 +162,9 @@ def read_groups(groups: Any, feature_names: tuple[str, ...]) -> tuple[Subset, ..
             raise InvalidInputError(f"{_GROUPS}, got {brief(group)} among them")
         parts = (group,) if isinstance(group, str | int | np.integer) else tuple(group)
         if parts:
-            found.append(read_features(parts, feature_names))
-    named = [j for group in found for j in group]
+            partition.append(read_features(parts, feature_names))
+    named = [j for group in partition for j in group]
     if len(set(named)) != len(named):
         raise InvalidInputError(f"groups must not share features, got {groups!r}")
-    found += [(j,) for j in range(n) if j not in named]
-    return tuple(sorted(found))
+    partition += [(j,) for j in range(n) if j not in named]
+    return tuple(sorted(partition))

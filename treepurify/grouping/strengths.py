@@ -69,11 +69,11 @@ class InteractionStrengths:
         )
 
     def groups(self, threshold: float) -> tuple[Subset, ...]:
-        """Return the connected groups of features with a share above `threshold`."""
+        """Return the connected components of features with a share above `threshold`."""
         if not 0 <= threshold <= 1:
             raise InvalidInputError(f"threshold must be a share from 0 to 1, got {threshold!r}")
         edges = np.argwhere(np.triu(self.shares, 1) > threshold)
-        return connected_groups(len(self.shares), [(int(i), int(j)) for i, j in edges])
+        return connected_groups(len(self.shares), edges)
 
     def merges(self) -> tuple[Merge, ...]:
         """Return the dendrogram: how groups join as the threshold falls, the strongest first.
@@ -84,15 +84,15 @@ class InteractionStrengths:
         first, second = np.triu_indices(n, 1)
         strength = self.shares[first, second]
         group: dict[int, Subset] = {i: (i,) for i in range(n)}
-        found = []
+        merges = []
         for k in np.argsort(-strength, kind="stable"):
             one, two = group[int(first[k])], group[int(second[k])]
             if one == two or strength[k] <= 0:
                 continue
-            found.append(Merge(float(strength[k]), one, two))
+            merges.append(Merge(float(strength[k]), one, two))
             joined = tuple(sorted((*one, *two)))
             group.update(dict.fromkeys(joined, joined))
-        return tuple(found)
+        return tuple(merges)
 
     def linkage(self) -> Array:
         """Return the dendrogram in the form that ``scipy.cluster.hierarchy`` draws.

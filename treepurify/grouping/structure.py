@@ -109,7 +109,7 @@ def _interacting(
     starts = np.flatnonzero(is_new)
     count = np.diff(np.append(starts, len(order)))
     leaf, sign = leaf_of[order], sign_of[order].astype(np.float64)
-    found = np.zeros(len(starts), dtype=bool)
+    is_nonzero = np.zeros(len(starts), dtype=bool)
     for k in range(ensemble.n_outputs):
         values = sign * _values(boxes, leaf, k)
         sums = np.abs(np.add.reduceat(values, starts))
@@ -118,18 +118,20 @@ def _interacting(
             allowed = terms / (1 - terms) * np.add.reduceat(np.abs(values), starts)
         else:
             allowed = np.full(len(starts), tolerance)
-        found |= sums > allowed
+        is_nonzero |= sums > allowed
     edges = set()
-    for position in order[starts[found]]:
-        own = int(leaf_of[position])
-        entries = boxes.entry_feature[boxes.entry_ptr[own] : boxes.entry_ptr[own + 1]]
+    for position in order[starts[is_nonzero]]:
+        leaf_number = int(leaf_of[position])
+        entries = boxes.entry_feature[
+            boxes.entry_ptr[leaf_number] : boxes.entry_ptr[leaf_number + 1]
+        ]
         chosen = [int(j) for k, j in enumerate(entries) if int(choice[position]) >> k & 1]
         edges |= {(chosen[0], j) for j in chosen[1:]}
     return sorted(edges)
 
 
 def _values(boxes: LeafBoxes, leaf: npt.NDArray[np.int64], output: int) -> npt.NDArray[np.float64]:
-    own = boxes.output[leaf]
-    column = np.where(own < 0, output, 0)
+    leaf_output = boxes.output[leaf]
+    column = np.where(leaf_output < 0, output, 0)
     values = boxes.values[leaf, np.minimum(column, boxes.values.shape[1] - 1)]
-    return np.where((own < 0) | (own == output), values, 0.0)
+    return np.where((leaf_output < 0) | (leaf_output == output), values, 0.0)

@@ -74,13 +74,13 @@ def _tree_mean(
     model: TreeEnsemble, rows: Array, coalition: Sequence[int], references: Array
 ) -> Array:
     """Return what `_mean_over` does; rows and references walk down each tree once."""
-    is_own = np.zeros(model.n_features, dtype=np.bool_)
-    is_own[list(coalition)] = True
+    is_present = np.zeros(model.n_features, dtype=np.bool_)
+    is_present[list(coalition)] = True
     total = np.tile(model.base.astype(np.float64), (len(rows), 1))
     add_mixed_means(
         rows,
         references,
-        is_own,
+        is_present,
         model.tree_ptr,
         model.feature,
         model.cut,
@@ -100,15 +100,15 @@ def _mean_over(
     function: CountedFunction, rows: Array, coalition: Sequence[int], references: Array
 ) -> Array:
     chosen = list(coalition)
-    found = []
+    means = []
     at_once = max(ROWS_AT_ONCE // len(references), 1)
     for start in range(0, len(rows), at_once):
         block = rows[start : start + at_once]
         mixed = np.tile(references, (len(block), 1))
         mixed[:, chosen] = np.repeat(block[:, chosen], len(references), axis=0)
         values = function(mixed)
-        found.append(values.reshape(len(block), len(references), -1).mean(axis=1))
-    return np.concatenate(found)
+        means.append(values.reshape(len(block), len(references), -1).mean(axis=1))
+    return np.concatenate(means)
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,7 +142,7 @@ class EmpiricalValue:
             return np.zeros((len(rows), len(self.base)))
         covariance = np.cov(self.references[:, chosen], rowvar=False).reshape(len(chosen), -1)
         precision = np.linalg.pinv(covariance, hermitian=True) / len(chosen)
-        found = []
+        means = []
         for row in rows:
             apart = self.references[:, chosen] - row[chosen]
             distance = np.einsum("ij,jk,ik->i", apart, precision, apart)
@@ -151,5 +151,5 @@ class EmpiricalValue:
             kept = weight > 1e-8
             mixed = self.references[kept].copy()
             mixed[:, chosen] = row[chosen]
-            found.append(np.average(self.function(mixed), axis=0, weights=weight[kept]))
-        return np.array(found) - self.base
+            means.append(np.average(self.function(mixed), axis=0, weights=weight[kept]))
+        return np.array(means) - self.base

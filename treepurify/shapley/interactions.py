@@ -66,7 +66,7 @@ class ShapleyInteractions:
         )
 
     def matrix(self, output: int = 0) -> Array:
-        """Return values of order two as one symmetric matrix a row.
+        """Return values of order two as one symmetric matrix per row.
 
         Returns
         -------
@@ -90,7 +90,7 @@ class ShapleyInteractions:
         return matrix
 
     def to_frame(self, output: int = 0) -> "pd.DataFrame":
-        """Return the values of one output, one column a subset."""
+        """Return the values of one output, one column per subset."""
         import pandas as pd
 
         output = read_output(output, self.output_names)
@@ -169,9 +169,9 @@ def shapley_interactions(
     )
     values: dict[Subset, Array] = {}
     remainder = None
-    for subset, own in evaluated_components(decomposition, columns):
+    for subset, effect in evaluated_components(decomposition, columns):
         if subset is None:
-            remainder = own
+            remainder = effect
             continue
         for size in range(1, min(order, len(subset)) + 1):
             weight = _weight(index, order, size, len(subset))
@@ -179,9 +179,9 @@ def shapley_interactions(
                 continue
             for part in combinations(subset, size):
                 if part in values:
-                    values[part] += weight * own
+                    values[part] += weight * effect
                 else:
-                    values[part] = weight * own
+                    values[part] = weight * effect
     ordered = {s: values[s] for s in sorted(values, key=lambda s: (len(s), s))}
     return ShapleyInteractions(
         ordered,
@@ -199,8 +199,8 @@ def _most_subsets(decomposition: Decomposition, order: int) -> int:
     subsets = list(decomposition.components)
     rest = getattr(decomposition.remainder, "parts", ())
     subsets += [part.features for part in rest]
-    found = {p for s in subsets for k in range(1, order + 1) for p in combinations(s, k)}
-    return len(found)
+    groups = {p for s in subsets for k in range(1, order + 1) for p in combinations(s, k)}
+    return len(groups)
 
 
 def _weight(index: InteractionIndex, order: int, size: int, component: int) -> float:
@@ -222,7 +222,7 @@ def _weight(index: InteractionIndex, order: int, size: int, component: int) -> f
 
 
 def _bernoulli(n: int) -> float:
-    """Return the Bernoulli number B_n, with B_1 = -1/2."""
+    """Return the Bernoulli number B_n, with B_1 = -1/2; SciPy's are right to 12 digits only."""
     numbers = [1.0]
     for m in range(1, n + 1):
         numbers.append(-sum(comb(m + 1, k) * numbers[k] for k in range(m)) / (m + 1))

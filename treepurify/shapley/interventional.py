@@ -120,8 +120,8 @@ def interventional_shapley_values(
     twigs = lay_out_twigs(ensemble)
     room = _room(ensemble, twigs, columns, reference, memory_budget)
     phi = np.zeros((ensemble.n_outputs, ensemble.n_features, columns.n_rows))
-    counted = _feature_major(reference)
-    explained = counted if background is None else _feature_major(columns)
+    counted = np.array(reference.values, dtype=np.float64)
+    explained = counted if background is None else np.array(columns.values, dtype=np.float64)
     size = _rows_a_block(twigs, room)
     for chunk in _chunks(ensemble, twigs, reference.n_rows, min(_BYTES_OF_TABLES, room // 2)):
         report("Shapley values of trees", min(chunk), ensemble.n_trees)
@@ -139,21 +139,14 @@ def interventional_shapley_values(
     )
 
 
-def _weights(n_rows: int, given: npt.ArrayLike | None) -> Array:
+def _weights(n_rows: int, sample_weight: npt.ArrayLike | None) -> Array:
     if n_rows == 0:
         raise InvalidInputError("the background has no rows; pass rows that stand for the data")
-    if given is None:
+    if sample_weight is None:
         return np.full(n_rows, 1.0 / n_rows)
-    weights = read_row_weights(given, n_rows)
+    weights = read_row_weights(sample_weight, n_rows)
     scaled = weights / weights.max()
     return np.asarray(scaled / scaled.sum())
-
-
-def _feature_major(columns: Columns) -> Array:
-    values = np.empty((len(columns.values), columns.n_rows))
-    for j, column in enumerate(columns.values):
-        values[j] = column
-    return values
 
 
 def _room(
@@ -193,7 +186,7 @@ def _bytes_of_twig(ensemble: TreeEnsemble, twigs: Twigs, root: int, n_background
 
 
 def _rows_a_block(twigs: Twigs, room: int) -> int:
-    """Return the rows whose states are held at a time; deep trees have many states a row."""
+    """Return the rows whose states are held at a time; deep trees have many states per row."""
     bytes_a_row = 8 * (int(twigs.buffer_row.max(initial=0)) + 1) * available_threads()
     fitting = min(_BYTES_OF_STATES, room // 4) // bytes_a_row
     return int(np.clip(fitting, _LEAST_ROWS_A_BLOCK, _ROWS_A_BLOCK))
@@ -207,12 +200,12 @@ def _chunks(
     size = 0
     for tree in range(ensemble.n_trees):
         for root in twigs.roots_of(*ensemble.tree_ptr[tree : tree + 2]).tolist():
-            own = _bytes_of_twig(ensemble, twigs, root, n_background)
-            if chunk and size + own > most_bytes:
+            n_bytes = _bytes_of_twig(ensemble, twigs, root, n_background)
+            if chunk and size + n_bytes > most_bytes:
                 yield chunk
                 chunk, size = {}, 0
             chunk.setdefault(tree, []).append(root)
-            size += own
+            size += n_bytes
     if chunk:
         yield chunk
 
@@ -235,25 +228,25 @@ def _tables(
         patterns = {root: np.empty(n_rows, dtype=np.uint64) for root in long}
         for start in range(0, n_rows, size):
             block = slice(start, start + size)
-            own = np.ascontiguousarray(values[:, block])
-            for _, states in states_of(ensemble, alone, range(tree, tree + 1), own):
+            block_values = np.ascontiguousarray(values[:, block])
+            for _, states in states_of(ensemble, alone, range(tree, tree + 1), block_values):
                 for root in short:
                     count_states(states[twigs.buffer_row[root]], weights[block], counts[root])
                 for root in long:
                     patterns[root][block] = states[twigs.buffer_row[root]]
         outputs = _outputs(ensemble, tree)
-        found = []
+        of_twigs = []
         for root in short:
             features = twigs.features(root, ensemble)
             if features:
                 table = tables_of_twig(ensemble, twigs, root, features, counts[root])
-                found.append(_TwigTables(root, features, outputs, table))
+                of_twigs.append(_TwigTables(root, features, outputs, table))
         for root in long:
             distinct, inverse = np.unique(patterns.pop(root), return_inverse=True)
             shares = np.asarray(np.bincount(inverse.reshape(-1), weights=weights), dtype=np.float64)
             features = _by_bit(ensemble, twigs, root)
-            found.append(_TwigTables(root, features, outputs, shares, distinct))
-        return found
+            of_twigs.append(_TwigTables(root, features, outputs, shares, distinct))
+        return of_twigs
 
     return dict(zip(chunk, map_threads(of_tree, chunk), strict=True))
 
@@ -264,8 +257,8 @@ def _twigs_of(ensemble: TreeEnsemble, twigs: Twigs, first: int, last: int) -> Tw
 
 
 def _outputs(ensemble: TreeEnsemble, tree: int) -> list[int]:
-    own = int(ensemble.tree_output[tree])
-    return [own] if own >= 0 else list(range(ensemble.n_outputs))
+    output = int(ensemble.tree_output[tree])
+    return [output] if output >= 0 else list(range(ensemble.n_outputs))
 
 
 def _by_bit(ensemble: TreeEnsemble, twigs: Twigs, leaf: int) -> list[int]:
@@ -293,9 +286,9 @@ def _add_chunk(
 
     def add_block(start: int) -> None:
         block = slice(start, start + size)
-        own = np.ascontiguousarray(values[:, block])
+        block_values = np.ascontiguousarray(values[:, block])
         part = np.ascontiguousarray(phi[:, :, block])
-        for tree, states in states_of(ensemble, alone, range(first, last + 1), own):
+        for tree, states in states_of(ensemble, alone, range(first, last + 1), block_values):
             for held in tables[tree]:
                 state = states[twigs.buffer_row[held.root]]
                 if held.patterns is not None:

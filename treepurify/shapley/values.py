@@ -73,7 +73,7 @@ class ShapleyValues:
         Returns
         -------
         DataFrame of shape (n_rows, 1 + n_features [+ 1])
-            Columns ``"base"``, one a feature, and ``"remainder"`` where there is one; rows
+            Columns ``"base"``, one per feature, and ``"remainder"`` where there is one; rows
             sum to the margin. For several outputs the columns are ``(output, feature)``.
         """
         import pandas as pd
@@ -97,7 +97,7 @@ class ShapleyValues:
         Returns
         -------
         DataFrame
-            One row a feature and output: ``mean_absolute`` and ``mean`` of the values,
+            One row per feature and output: ``mean_absolute`` and ``mean`` of the values,
             their ``standard_deviation``, and ``share``, the mean absolute value divided by
             the sum over features.
         """
@@ -213,7 +213,7 @@ def evaluated_components(
     parts = getattr(rest, "parts", None)
     known += [(part.features, part) for part in parts or ()]
     values = evaluate_each([component for _, component in known], columns)
-    for (subset, _), own in zip(known, values, strict=True):
-        yield subset, own
+    for (subset, _), on_rows in zip(known, values, strict=True):
+        yield subset, on_rows
     if rest is not None and parts is None:
         yield None, rest.evaluate(columns)
