@@ -185,8 +185,8 @@ def _intervals(
             positive = denominator > 0
             ratio = numerator / np.where(positive, denominator, 1.0)
             ratios.setdefault(subset, []).append(np.where(positive, ratio, 0.0))
-    found = {}
+    intervals = {}
     for subset, values in ratios.items():
         low, high = np.percentile(np.array(values), _INTERVAL, axis=0)
-        found[subset] = (low, high)
-    return found
+        intervals[subset] = (low, high)
+    return intervals

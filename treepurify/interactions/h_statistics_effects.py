@@ -74,17 +74,17 @@ def moments_of_terms(
     rounding = (_ROUNDING * np.max(np.abs(margin), axis=0, initial=0.0)) ** 2
 
     def square(values: Array) -> Array:
-        own = mean_square(values, shares)
-        return np.where(own > rounding, own, 0.0)
+        mean = mean_square(values, shares)
+        return np.where(mean > rounding, mean, 0.0)
 
     variance = square(margin)
     mains = sum((values for s, values in terms.items() if len(s) == 1), zero)
-    found: Moments = {(): (square(margin - mains), variance)}
+    moments: Moments = {(): (square(margin - mains), variance)}
     for j, values in without.items():
-        found[(j,)] = (square(values), variance)
+        moments[(j,)] = (square(values), variance)
     for pair in [*pairs, *(s for s in terms if len(s) == 3)]:
-        own = terms.get(pair, zero)
+        term = terms.get(pair, zero)
         parts = (part for size in (1, 2, 3) for part in combinations(pair, size))
         joint = sum((terms[part] for part in parts if part in terms), zero)
-        found[pair] = (square(own), square(joint))
-    return found
+        moments[pair] = (square(term), square(joint))
+    return moments

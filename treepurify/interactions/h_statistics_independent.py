@@ -27,7 +27,7 @@ __all__ = ["independent_shares"]
 
 Array = npt.NDArray[np.float64]
 # The variance of each component, of the model, and of all components with a feature; facts.
-_Found = tuple[dict[Subset, Array], Array, list[Array], dict[str, Any]]
+_Variances = tuple[dict[Subset, Array], Array, list[Array], dict[str, Any]]
 
 
 def independent_shares(
@@ -52,10 +52,10 @@ def independent_shares(
     """
     report("purifying under independent features", 0, 0)
     if isinstance(parsed, TreeEnsemble):
-        found = _of_ensemble(parsed, X, order, sample_weight, memory_budget, report)
+        variances = _of_ensemble(parsed, X, order, sample_weight, memory_budget, report)
     else:
-        found = _of_tables(parsed, X, sample_weight, memory_budget)
-    variance, whole, containing, facts = found
+        variances = _of_tables(parsed, X, sample_weight, memory_budget)
+    variance, whole, containing, facts = variances
     n_features = parsed.n_features
     zero = np.zeros(parsed.n_outputs)
     mains = [variance.get((j,), zero) for j in range(n_features)]
@@ -72,7 +72,7 @@ def independent_shares(
 
 def _of_tables(
     parsed: AdditiveTables, X: Any, sample_weight: npt.ArrayLike | None, memory_budget: int
-) -> _Found:
+) -> _Variances:
     """Return the variance of each component, of the model, and of all that contain a feature."""
     d = purify(
         parsed,
@@ -98,7 +98,7 @@ def _of_ensemble(
     sample_weight: npt.ArrayLike | None,
     memory_budget: int,
     report: ProgressReport,
-) -> _Found:
+) -> _Variances:
     """Return the same for an ensemble: components of low order, and its interaction indices."""
     columns = parsed.columns(X)
     grid, rows = make_grid(
@@ -117,9 +117,11 @@ def _of_ensemble(
             boxes, probability, grid, size, parsed.n_outputs, memory_budget
         )
         for subset, values in tensors.items():
-            own = [margins[j] for j in subset]
-            pure = centred(values, own)
-            variance[subset] = np.tensordot(outer_product(own), pure**2, axes=len(subset))
+            subset_margins = [margins[j] for j in subset]
+            pure = centred(values, subset_margins)
+            variance[subset] = np.tensordot(
+                outer_product(subset_margins), pure**2, axes=len(subset)
+            )
     indices = leaf_indices(
         IndependentLeaves(boxes, grid, margins, parsed.n_outputs),
         "independent",

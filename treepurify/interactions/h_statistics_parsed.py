@@ -98,36 +98,36 @@ def _of_trees(
     report: ProgressReport,
 ) -> HEffects:
     """Return the effects of an ensemble."""
-    given = read_background(parsed, X, None, sample_weight, ensemble_cuts(parsed), "auto")
-    boxes = leaf_boxes(parsed, given.grid)
+    background = read_background(parsed, X, None, sample_weight, ensemble_cuts(parsed), "auto")
+    boxes = leaf_boxes(parsed, background.grid)
     sizes = range(1, order + 1)
     n_effects = sum(len(occurring_subsets(boxes, k, parsed.n_features)) for k in sizes)
-    _check_values(parsed, given.rows.n_rows, n_effects, order, memory_budget)
+    _check_values(parsed, background.rows.n_rows, n_effects, order, memory_budget)
     ensemble = _Ensemble(
         parsed,
-        given,
+        background,
         boxes,
-        parsed.margin(given.columns, precision="float64"),
+        parsed.margin(background.columns, precision="float64"),
         order,
         memory_budget,
         report,
     )
     used = tuple(sorted({j for subset in boxes.subsets for j in subset}))
-    extrapolation = given.extrapolation(used)
+    extrapolation = background.extrapolation(used)
     return HEffects(
         ensemble.moments,
-        given.rows.n_rows,
+        background.rows.n_rows,
         parsed.feature_names,
         parsed.output_names,
-        describe_background(given.rows.n_rows, extrapolation),
-        {"exact": True, "rows": given.rows.n_rows, "extrapolation": extrapolation},
+        describe_background(background.rows.n_rows, extrapolation),
+        {"exact": True, "rows": background.rows.n_rows, "extrapolation": extrapolation},
     )
 
 
 @dataclass(frozen=True, eq=False)
 class _Ensemble:
     parsed: TreeEnsemble
-    given: Background
+    background: Background
     boxes: LeafBoxes
     margin: Array
     order: int
@@ -136,7 +136,7 @@ class _Ensemble:
 
     def moments(self, drawn: npt.NDArray[np.intp] | None) -> Moments:
         """Return numerators and denominators on the rows, or on a resample of them."""
-        rows, margin, shares = self.given.rows, self.margin, self.given.shares
+        rows, margin, shares = self.background.rows, self.margin, self.background.shares
         if drawn is not None:
             weights = None if rows.weights is None else rows.weights[drawn]
             rows = EncodedRows(np.ascontiguousarray(rows.codes[:, drawn]), weights)
@@ -144,7 +144,7 @@ class _Ensemble:
             shares = row_shares(len(drawn), weights)
         terms = self._terms(rows)
         n_features = self.parsed.n_features
-        change = _changes(self.boxes, self.given, rows, self.parsed.n_outputs)
+        change = _changes(self.boxes, self.background, rows, self.parsed.n_outputs)
         without = {
             # What averaging over j takes away, but for the main effect of j itself.
             j: -change[:, j] - terms.get((j,), np.zeros_like(margin))
@@ -153,27 +153,27 @@ class _Ensemble:
         return moments_of_terms(terms, without, margin, shares, combinations(range(n_features), 2))
 
     def _terms(self, rows: EncodedRows) -> Mapping[Subset, Array]:
-        grid, n_outputs = self.given.grid, self.parsed.n_outputs
+        grid, n_outputs = self.background.grid, self.parsed.n_outputs
         shares = pattern_shares(self.boxes, grid, rows, self.order, self.memory_budget, self.report)
-        found: dict[Subset, Array] = {}
+        terms: dict[Subset, Array] = {}
         for size in (1, 2):
             for subset in occurring_subsets(self.boxes, size, grid.n_features):
                 table = term_table(shares, grid, subset, n_outputs, self.memory_budget)
-                found[subset] = table[tuple(rows.codes[j] for j in subset)]
+                terms[subset] = table[tuple(rows.codes[j] for j in subset)]
         if self.order > 2:
             for subset in occurring_subsets(self.boxes, 3, grid.n_features):
                 term = PatternComponent(subset, grid, shares, rows, n_outputs)
-                found[subset] = term.on_background()
-        return found
+                terms[subset] = term.on_background()
+        return terms
 
 
-def _changes(boxes: LeafBoxes, given: Background, rows: EncodedRows, n_outputs: int) -> Array:
+def _changes(boxes: LeafBoxes, background: Background, rows: EncodedRows, n_outputs: int) -> Array:
     """Return ``PD_(without j) - f`` on every row, shape (n_rows, n_features, n_outputs)."""
     used = sorted({j for subset in boxes.subsets for j in subset})
-    tables = Empirical().tables(given.grid, rows, [(j,) for j in used])
-    probability = entry_probabilities(boxes, {j: tables[(j,)] for j in used}, given.grid)
+    tables = Empirical().tables(background.grid, rows, [(j,) for j in used])
+    probability = entry_probabilities(boxes, {j: tables[(j,)] for j in used}, background.grid)
     leaves = np.flatnonzero(boxes.leaf_subset >= 0)
-    change = np.zeros((rows.n_rows, given.grid.n_features, n_outputs))
+    change = np.zeros((rows.n_rows, background.grid.n_features, n_outputs))
 
     def add_block(start: int) -> None:
         block = slice(start, start + _ROWS_A_BLOCK)
@@ -214,14 +214,14 @@ def _of_tables(
     _check_values(parsed, columns.n_rows, len(subsets), most, memory_budget)
 
     def decompose(drawn: npt.NDArray[np.intp] | None) -> tuple[Moments, Decomposition]:
-        own, weights = columns, row_weights
+        drawn_columns, weights = columns, row_weights
         if drawn is not None:
-            own = columns.take(drawn)
+            drawn_columns = columns.take(drawn)
             weights = None if weights is None else weights[drawn]
         d = tables_anova(
             parsed,
             parsed,
-            own,
+            drawn_columns,
             None,
             order=None,
             interactions=None,
@@ -230,10 +230,10 @@ def _of_tables(
             memory_budget=memory_budget,
             report=report,
         )
-        values = evaluate_each(d.components.values(), own)
+        values = evaluate_each(d.components.values(), drawn_columns)
         terms = dict(zip(d.components, values, strict=True))
-        shares = row_shares(own.n_rows, weights)
-        zero = np.zeros((own.n_rows, parsed.n_outputs))
+        shares = row_shares(drawn_columns.n_rows, weights)
+        zero = np.zeros((drawn_columns.n_rows, parsed.n_outputs))
         margin = d.intercept + sum(terms.values(), zero)
         without = {
             j: sum((v for s, v in terms.items() if j in s and len(s) > 1), zero)

@@ -22,7 +22,7 @@ _SMALL_SHARE = 0.01
 
 @dataclass(frozen=True, eq=False)
 class Interaction:
-    """One interaction, one number an output in every field.
+    """One interaction; every field has one number per output.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ class HStatistics:
         )
 
     def overall(self) -> "pd.DataFrame":
-        """Return how much of the model is not a sum of main effects, one row an output."""
+        """Return how much of the model is not a sum of main effects, one row per output."""
         return self._frame(0, [])
 
     def features(self) -> "pd.DataFrame":
@@ -116,12 +116,12 @@ class HStatistics:
         import pandas as pd
 
         rows = []
-        for subset, own in self.interactions.items():
+        for subset, interaction in self.interactions.items():
             if len(subset) != size:
                 continue
             names = dict(zip(columns, (self.feature_names[j] for j in subset), strict=True))
             for k, output in enumerate(self.output_names):
-                rows.append(names | {"output": output} | self._entries(own, k))
+                rows.append(names | {"output": output} | self._entries(interaction, k))
         numbers = ["h_squared", "h", "strength", "denominator", "purified_share", "unstable"]
         intervals = ["low", "high"] if self.diagnostics.get("bootstrap") else []
         outputs = ["output"] if len(self.output_names) > 1 else []
@@ -129,16 +129,16 @@ class HStatistics:
         frame = frame.sort_values("strength", ascending=False, kind="stable")
         return frame.reset_index(drop=True)
 
-    def _entries(self, own: Interaction, k: int) -> dict[str, Any]:
-        squared = float(own.h_squared[k])
-        small = own.denominator[k] < _SMALL_SHARE * self.variance[k]
+    def _entries(self, interaction: Interaction, k: int) -> dict[str, Any]:
+        squared = float(interaction.h_squared[k])
+        small = interaction.denominator[k] < _SMALL_SHARE * self.variance[k]
         return {
             "h_squared": squared,
             "h": float(np.sqrt(squared)),
-            "strength": float(np.sqrt(own.numerator[k])),
-            "denominator": float(own.denominator[k]),
-            "purified_share": float(own.purified[k]),
-            "unstable": bool(own.numerator[k] > 0 and (squared > 1 or small)),
-            "low": float(own.low[k]),
-            "high": float(own.high[k]),
+            "strength": float(np.sqrt(interaction.numerator[k])),
+            "denominator": float(interaction.denominator[k]),
+            "purified_share": float(interaction.purified[k]),
+            "unstable": bool(interaction.numerator[k] > 0 and (squared > 1 or small)),
+            "low": float(interaction.low[k]),
+            "high": float(interaction.high[k]),
         }

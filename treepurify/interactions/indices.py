@@ -35,7 +35,7 @@ def interaction_indices(
     Under independent features the ANOVA components of an ensemble are uncorrelated, and the
     variance by order and the total interaction index ``sum over S containing i and j of
     Var(f_S)`` can be had exactly, at any depth, without building one component. Where the
-    tested features have few cells together, from the values in all of them; else from the
+    grid of the tested features has few cells, from the values in all of them; else from the
     second moments of all pairs of leaves, which are products over features. Where both are
     too much work, the numbers are means over sampled rows, of squares that are exact on each
     row, and every one has its standard error.
@@ -96,11 +96,11 @@ def interaction_indices(
     if not isinstance(parsed, TreeEnsemble):
         raise InvalidInputError("an EBM has its terms as tables: use purify(...).importance()")
     columns = read_rows(parsed, X, weighting)
-    own_weights = row_weights(columns, weighting, sample_weight)
+    weights_of_rows = row_weights(columns, weighting, sample_weight)
     return ensemble_indices(
         parsed,
         columns,
-        own_weights,
+        weights_of_rows,
         weighting,
         most_pairs=most_pairs,
         seed=seed,
