@@ -16,7 +16,7 @@ from treepurify.auditing.audit import audit
 from treepurify.cli import app as app_module
 from treepurify.cli import cross_check, inspection
 from treepurify.cli.app import app
-from treepurify.comparing.comparison import compare
+from treepurify.comparing.compare import compare
 from treepurify.errors import MemoryBudgetError
 
 

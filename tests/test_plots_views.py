@@ -12,7 +12,7 @@ import treepurify as tp
 from tests.cases import needs_stored_labels
 from treepurify import plots
 from treepurify.auditing.audit import audit
-from treepurify.comparing.comparison import compare
+from treepurify.comparing.compare import compare
 from treepurify.report.svg import inline_svg
 
 KINDS = ["u", "v", "w"]

@@ -13,7 +13,8 @@ from treepurify.auditing.findings import Finding
 from treepurify.auditing.ranked_findings import Audit
 from treepurify.certificate import Certificate
 from treepurify.comparing.apparent import apparent
-from treepurify.comparing.comparison import Comparison, compare
+from treepurify.comparing.compare import compare
+from treepurify.comparing.comparison import Comparison
 from treepurify.components import Component, TensorComponent
 from treepurify.decomposition import Decomposition
 from treepurify.engines.ale.anova import ale_anova

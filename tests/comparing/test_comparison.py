@@ -7,7 +7,7 @@ from sklearn.ensemble import GradientBoostingClassifier, GradientBoostingRegress
 
 import treepurify as tp
 from treepurify.comparing.apparent import apparent, model_variance
-from treepurify.comparing.comparison import compare
+from treepurify.comparing.compare import compare
 from treepurify.comparing.regions import cells_in_words, runs_of_cells
 from treepurify.grids.axis import FeatureAxis
 

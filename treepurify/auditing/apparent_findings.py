@@ -1,4 +1,4 @@
-"""What the model's own terms hide or feign: purified effects beside apparent ones."""
+"""What the model's own terms hide or only seem to show: purified beside apparent effects."""
 
 from collections.abc import Iterator
 
@@ -22,7 +22,7 @@ _PART = 0.1
 
 
 def hidden_effects(d: Decomposition, threshold: float) -> list[Finding]:
-    """Return the main effects of which a part stood in interactions.
+    """Return the main effects of which the model keeps a part in interactions.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ def hidden_effects(d: Decomposition, threshold: float) -> list[Finding]:
         Share of the variance of the prediction from which a difference counts.
     """
     total = model_variance(d)
-    found = []
+    findings = []
     for subset, component, apparent, k in _with_apparent(d, 1):
         moved = component.values[:, k] - apparent[:, k]
         share = float(component.mass @ moved**2) / total[k] if total[k] > 0 else 0.0
@@ -49,8 +49,8 @@ def hidden_effects(d: Decomposition, threshold: float) -> list[Finding]:
             f"{share:.1%} of the variance of the prediction, stands in interactions."
         )
         numbers = {"share_moved": share, "deviation": after, "deviation_apparent": before}
-        found.append(Finding("hidden effect", subset, k, share, sentence, numbers))
-    return found
+        findings.append(Finding("hidden effect", subset, k, share, sentence, numbers))
+    return findings
 
 
 def contradictions(d: Decomposition, threshold: float) -> list[Finding]:
@@ -60,7 +60,7 @@ def contradictions(d: Decomposition, threshold: float) -> list[Finding]:
     least 1 % of the mass.
     """
     total = model_variance(d)
-    found = []
+    findings = []
     for subset, component, apparent, k in _with_apparent(d, 1):
         axis, mass = component.axes[0], component.mass
         first, second = apparent[:, k], component.values[:, k]
@@ -80,10 +80,10 @@ def contradictions(d: Decomposition, threshold: float) -> list[Finding]:
             )
             numbers = {"mass": part, "effect_apparent": means[0], "effect": means[1]}
             cells = tuple(run)
-            found.append(
+            findings.append(
                 Finding("contradiction", subset, k, share, sentence, numbers, where, cells)
             )
-    return found
+    return findings
 
 
 def spurious_interactions(d: Decomposition, threshold: float) -> list[Finding]:
@@ -93,7 +93,7 @@ def spurious_interactions(d: Decomposition, threshold: float) -> list[Finding]:
     a tenth of that.
     """
     total = model_variance(d)
-    found = []
+    findings = []
     for subset, component, apparent, k in _with_apparent(d, 2):
         if total[k] <= 0:
             continue
@@ -108,8 +108,8 @@ def spurious_interactions(d: Decomposition, threshold: float) -> list[Finding]:
         )
         numbers = {"share_apparent": before, "share": after}
         severity = before - after
-        found.append(Finding("spurious interaction", subset, k, severity, sentence, numbers))
-    return found
+        findings.append(Finding("spurious interaction", subset, k, severity, sentence, numbers))
+    return findings
 
 
 def _with_apparent(

@@ -97,8 +97,8 @@ def audit(
     >>> from treepurify.auditing.audit import audit
     >>> X = np.random.default_rng(0).uniform(size=(500, 2))
     >>> model = GradientBoostingRegressor(max_depth=2).fit(X, X[:, 0] * X[:, 1])
-    >>> found = audit(model, X, n_bootstrap=0, measures=[])
-    >>> "hidden effect" in {finding.kind for finding in found.findings}
+    >>> report = audit(model, X, n_bootstrap=0, measures=[])
+    >>> "hidden effect" in {finding.kind for finding in report.findings}
     True
     """
     check_whole("n_bootstrap", n_bootstrap, 0)
@@ -130,40 +130,40 @@ def audit(
     others: dict[str, Decomposition] = {}
     left_out: dict[str, str] = {}
     for step, measure in enumerate(wanted, start=1):
-        own_weights = sample_weight if as_weighting(measure).needs_rows else None
+        measure_weights = sample_weight if as_weighting(measure).needs_rows else None
         try:
-            others[measure] = purified(step, X, measure, own_weights)
+            others[measure] = purified(step, X, measure, measure_weights)
         except InvalidInputError as error:
-            # The rows and the order were good for the measure of the rows: this one does not
-            # reach the order. Who named it is told so.
+            # The rows and the order were accepted under the measure of the rows, so this measure
+            # cannot reach the order: an error only if the caller asked for it.
             if measures is not None:
                 raise
             left_out[measure] = str(error)
     if left_out:
         d = replace(d, diagnostics={**d.diagnostics, "measures_left_out": left_out})
     rng = np.random.default_rng(seed)
-    given = _given_weights(d, sample_weight)
+    all_weights = _all_weights(d, sample_weight)
     squares: dict[Subset, Array] = {}
     for step in range(1 + len(wanted), steps):
-        sample = purified(step, X, "empirical", _drawn_again(rng, given))
+        sample = purified(step, X, "empirical", _drawn_again(rng, all_weights))
         _add_squares(squares, d, sample)
     report("auditing", steps, steps)
     spread = {subset: np.sqrt(total / n_bootstrap) for subset, total in squares.items()}
     return audit_decompositions(Evidence(d, others, spread, n_bootstrap), threshold)
 
 
-def _given_weights(d: Decomposition, sample_weight: npt.ArrayLike | None) -> Array:
+def _all_weights(d: Decomposition, sample_weight: npt.ArrayLike | None) -> Array:
     if sample_weight is not None:
         return np.asarray(sample_weight, dtype=np.float64)
     return np.ones(int(d.diagnostics["rows"]))
 
 
-def _drawn_again(rng: np.random.Generator, given: Array) -> Array:
+def _drawn_again(rng: np.random.Generator, weights: Array) -> Array:
     """Return the weights of a resample of the rows that have weight."""
-    counted = np.flatnonzero(given > 0)
+    counted = np.flatnonzero(weights > 0)
     times = rng.multinomial(len(counted), np.full(len(counted), 1.0 / len(counted)))
-    drawn = np.zeros(len(given))
-    drawn[counted] = times * given[counted]
+    drawn = np.zeros(len(weights))
+    drawn[counted] = times * weights[counted]
     return drawn
 
 

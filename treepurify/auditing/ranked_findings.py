@@ -21,7 +21,8 @@ from treepurify.auditing.support_findings import (
     unidentified_effects,
 )
 from treepurify.comparing.apparent import apparent, apparent_values
-from treepurify.comparing.comparison import Comparison, compare
+from treepurify.comparing.compare import compare
+from treepurify.comparing.comparison import Comparison
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
@@ -58,7 +59,7 @@ class Evidence:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Audit:
-    """What an audit found, the gravest first.
+    """What an audit found, the most serious first.
 
     Parameters
     ----------
@@ -85,7 +86,7 @@ class Audit:
     threshold: float
 
     def summary(self, most: int = 12) -> list[str]:
-        """Return the audit in sentences, with the `most` gravest findings."""
+        """Return the audit in sentences, with the `most` most serious findings."""
         check_whole("most", most, 0)
         d = self.decomposition
         lines = [
@@ -120,7 +121,7 @@ class Audit:
         return lines
 
     def to_frame(self) -> "pd.DataFrame":
-        """Return one row a finding: kind, term, output, severity, where, sentence."""
+        """Return one row per finding: kind, term, output, severity, where, sentence."""
         import pandas as pd
 
         d = self.decomposition

@@ -65,7 +65,7 @@ def extrapolations(d: Decomposition, threshold: float) -> list[Finding]:
     mass is one without data.
     """
     total = model_variance(d)
-    found = []
+    findings = []
     for subset, component in d.tensor_components().items():
         empty = component.mass <= 0
         if len(subset) < 2 or not np.any(empty) or np.all(empty):
@@ -91,8 +91,8 @@ def extrapolations(d: Decomposition, threshold: float) -> list[Finding]:
             }
             # No mass, no variance: such findings rank below all that concern predictions.
             severity = threshold * min(float(without**2 / total[k]), 1.0) if total[k] > 0 else 0.0
-            found.append(Finding("extrapolation", subset, k, severity, sentence, numbers))
-    return found
+            findings.append(Finding("extrapolation", subset, k, severity, sentence, numbers))
+    return findings
 
 
 def unidentified_effects(d: Decomposition) -> list[Finding]:
@@ -100,7 +100,7 @@ def unidentified_effects(d: Decomposition) -> list[Finding]:
     total = model_variance(d)
     # Solves of archives of older versions are known by their names only.
     names = {d.term_name(subset): subset for subset in d.components}
-    found = []
+    findings = []
     for solve in d.diagnostics.get("solves", ()):
         directions = solve.get("unidentified") or 0
         subset = tuple(solve.get("features", names.get(solve["term"], ())))
@@ -116,8 +116,8 @@ def unidentified_effects(d: Decomposition) -> list[Finding]:
         k = int(np.argmax(shares))
         severity = min(float(shares[k]), 1.0)
         numbers = {"directions": float(directions)}
-        found.append(Finding("identifiability", subset, k, severity, sentence, numbers))
-    return found
+        findings.append(Finding("identifiability", subset, k, severity, sentence, numbers))
+    return findings
 
 
 def instabilities(
@@ -138,7 +138,7 @@ def instabilities(
     """
     total = model_variance(d)
     tensors = d.tensor_components()
-    found = []
+    findings = []
     for subset, cells in spread.items():
         component = tensors[subset]
         change = np.tensordot(component.mass, cells**2, axes=component.mass.ndim)
@@ -153,5 +153,5 @@ def instabilities(
                 f"{n_samples} resamplings of the rows it changes by {relative:.0%} of its size."
             )
             numbers = {"relative_change": relative}
-            found.append(Finding("instability", subset, k, severity, sentence, numbers))
-    return found
+            findings.append(Finding("instability", subset, k, severity, sentence, numbers))
+    return findings

@@ -29,7 +29,7 @@ from treepurify.cli.options import (
     WeightColumnOption,
     Weights,
 )
-from treepurify.comparing.comparison import compare as compare_decompositions
+from treepurify.comparing.compare import compare as compare_decompositions
 from treepurify.engines.tree.purify import purify as purify_model
 from treepurify.errors import InvalidInputError
 from treepurify.models.parse import Model, parse_model

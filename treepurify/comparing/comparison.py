@@ -1,257 +1,208 @@
-"""Compare two decompositions: two measures, two engines, two models, before and after."""
+"""The comparison of two decompositions, and its verdict in sentences."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
-from treepurify.arguments import check_result, read_names
-from treepurify.comparing.regions import cells_in_words, runs_of_cells
-from treepurify.comparing.shared_cells import SideBySide, side_by_side
-from treepurify.comparing.verdict import Comparison
 from treepurify.decomposition import Decomposition
 from treepurify.grids.grid import Subset
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Comparison", "compare"]
+__all__ = ["Comparison"]
 
-Array = npt.NDArray[np.float64]
-
-# Effects smaller than this part of the prediction's deviation have no sign worth the name.
-_SIGN_THRESHOLD = 0.02
-_MOST_PLACES = 200
+# Below this the effects agree to more digits than a figure shows.
+_SAME = 1e-6
+_NOTABLE_MASS = 0.01
 
 
-def compare(
-    a: Decomposition,
-    b: Decomposition,
-    X: Any = None,
-    *,
-    sample_weight: npt.ArrayLike | None = None,
-    names: Sequence[str] | None = None,
-) -> Comparison:
-    """Compare two decompositions of models of the same features.
+@dataclass(frozen=True, eq=False, repr=False)
+class Comparison:
+    """Two decompositions, component by component, under one mass.
 
     Parameters
     ----------
-    a, b : Decomposition
-        Two measures, two engines or two models; or a decomposition and what
-        `treepurify.apparent` makes of it.
-    X : array_like or table of shape (n_rows, n_features), optional
-        Rows that stand for the mass under which they are compared. Needed where the two
-        have different cells; by default the rows of the first that has any, else the cells
-        and masses of the first.
-    sample_weight : array_like of shape (n_rows,), optional
-        Weight of each row, finite and not negative.
-    names : sequence of two str, optional
-        What to call them; their measures, engines or models by default.
-
-    Returns
-    -------
-    Comparison
-
-    Raises
-    ------
-    InvalidInputError
-        If features or outputs differ, or rows are needed and not given.
-
-    Notes
-    -----
-    Every effect is shifted to mean zero under the common mass first: a constant belongs to
-    the intercept. Remainders are left out, but for the Shapley values.
-
-    Examples
-    --------
-    >>> import numpy as np, treepurify as tp
-    >>> from sklearn.ensemble import GradientBoostingRegressor
-    >>> from treepurify.comparing.comparison import compare
-    >>> X = np.random.default_rng(0).normal(size=(500, 2))
-    >>> model = GradientBoostingRegressor(max_depth=2).fit(X, X[:, 0] * X[:, 1])
-    >>> c = compare(tp.purify(model, X), tp.purify(model, X, weights="uniform"))
-    >>> list(c.terms["term"].sort_values())
-    ['x0', 'x0 & x1', 'x1']
+    first, second : Decomposition
+        What was compared.
+    names : tuple of str
+        What they are called.
+    mass : str
+        The distribution behind every figure, in words.
+    terms : DataFrame
+        One row per component and output: ``term``, ``order``, ``output``, ``distance`` (root
+        mean square difference of the two centred effects, on the margin scale),
+        ``relative_distance`` (by the larger of the two deviations), ``correlation``,
+        ``sign_changes`` (mass where the two have opposite signs, both beyond 2 % of the
+        deviation of the first prediction), ``deviation_first``, ``deviation_second``,
+        ``rank_first``, ``rank_second``. The largest distance first.
+    places : DataFrame
+        Where signs change: ``term``, ``output``, ``where``, ``mass``, and the mean effects
+        ``first`` and ``second`` there. Main effects only. The largest mass first.
+    orders : DataFrame
+        ``order``, ``share_first``, ``share_second``: shares of the sum of the variances of the
+        components.
+    shapley_ise : DataFrame
+        ``feature``, ``output``, ``ise``: mean squared difference of the Shapley values
+        ``sum over S containing j of f_S / |S|`` (Ferrere et al. 2026, equation 21). The sum goes
+        over the parts of a remainder too where their features are known, and what
+        `categorical_anova` leaves is split evenly among all features (equation 23); NaN where
+        that is not known on the rows. Empty where the mass gives no joint distribution of all
+        features.
+    rank_agreement : float
+        Spearman correlation of the deviations of the terms.
+    subsets : tuple of tuple of int
+        Features of each row of `terms`, as positions in the first decomposition: names joined
+        to one may be the name of another feature.
     """
-    for name, d in (("a", a), ("b", b)):
-        check_result(name, d, Decomposition)
-    called = _names(a, b, names)
-    sides = side_by_side(a, b, X, sample_weight)
-    terms: list[dict[str, Any]] = []
-    places: list[dict[str, Any]] = []
-    shapley: dict[int, Array] = {}
-    smallest = _SIGN_THRESHOLD * _prediction_deviation(a)
-    for pair in sides.pairs:
-        terms += _term_rows(a, pair, smallest)
-        places += _sign_places(a, pair, smallest)
-        if sides.on_rows:
-            _split(pair.subset, pair.first - pair.second, shapley)
-    if sides.on_rows:
-        for subset, difference in sides.remainders:
-            _split(subset, difference, shapley)
-    frame, subsets = _ranked(terms)
-    return Comparison(
-        a,
-        b,
-        called,
-        sides.mass,
-        frame,
-        _places_frame(places),
-        _orders_frame(frame),
-        _ise_frame(a, shapley, sides.weights),
-        _spearman(frame["deviation_first"], frame["deviation_second"]),
-        subsets,
+
+    first: Decomposition
+    second: Decomposition
+    names: tuple[str, str]
+    mass: str
+    terms: "pd.DataFrame"
+    places: "pd.DataFrame"
+    orders: "pd.DataFrame"
+    shapley_ise: "pd.DataFrame"
+    rank_agreement: float
+    subsets: tuple[Subset, ...]
+
+    def verdict(self) -> list[str]:
+        """Return what the comparison found, in sentences that can be quoted."""
+        first, second = self.names
+        lines = [f"Compared: {first}, with {second}, under {self.mass}."]
+        if len(self.terms) == 0:
+            return [*lines, "Both are constant."]
+        lines.append(_largest(self))
+        lines += _signs(self)
+        lines.append(_ranks(self))
+        lines += _moved(self)
+        lines += _shapley(self)
+        if self.first.remainder is not None or self.second.remainder is not None:
+            lines.append(
+                "Remainders of higher order are left out; Shapley values count what is known of "
+                "them."
+            )
+        if not _is_same(self):
+            lines += _support(self)
+        return lines
+
+    def __repr__(self) -> str:
+        """Return the verdict."""
+        return "\n".join(self.verdict())
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        sentences = "".join(f"<li>{escape(line)}</li>" for line in self.verdict())
+        table = self.terms.head(15).to_html(index=False, float_format=lambda x: f"{x:.4g}")
+        return f"<ul>{sentences}</ul>{table}"
+
+
+def _largest(comparison: Comparison) -> str:
+    row = comparison.terms.iloc[0]
+    size = max(row["deviation_first"], row["deviation_second"])
+    if _is_same(comparison):
+        return f"All effects are the same to within {row['distance']:.1e}."
+    output = f" on {row['output']}" if comparison.first.n_outputs > 1 else ""
+    return (
+        f"The effect that differs most is {row['term']}{output}: by {row['distance']:.3g} in root "
+        f"mean square, {row['relative_distance']:.0%} of its own size ({size:.3g})."
     )
 
 
-def _names(a: Decomposition, b: Decomposition, names: Sequence[str] | None) -> tuple[str, str]:
-    if names is not None:
-        first, second = read_names("names", names, 2)
-        return first, second
-    for first, second in (
-        (a.measure, b.measure),
-        (a.engine, b.engine),
-        (_model_words(a), _model_words(b)),
-    ):
-        if first != second:
-            return first, second
-    return "first", "second"
+def _is_same(comparison: Comparison) -> bool:
+    deviations = comparison.terms[["deviation_first", "deviation_second"]].to_numpy()
+    return bool(comparison.terms["distance"].iloc[0] <= _SAME * float(deviations.max()))
 
 
-def _model_words(d: Decomposition) -> str:
-    model = d.diagnostics.get("model") or {}
-    return f"{model.get('library', '')} {model.get('kind', '')}".strip()
-
-
-def _prediction_deviation(d: Decomposition) -> Array:
-    from treepurify.comparing.apparent import model_variance
-
-    return np.sqrt(model_variance(d))
-
-
-def _term_rows(a: Decomposition, pair: SideBySide, smallest: Array) -> list[dict[str, Any]]:
-    difference = pair.first - pair.second
-    distance = np.sqrt(pair.weights @ difference**2)
-    first, second = (np.sqrt(pair.weights @ values**2) for values in (pair.first, pair.second))
-    product = pair.weights @ (pair.first * pair.second)
-    opposed = pair.weights @ _opposed(pair.first, pair.second, smallest)
-    rows = []
-    for k, output in enumerate(a.output_names):
-        larger = max(first[k], second[k])
-        both = first[k] * second[k]
-        rows.append(
-            {
-                "subset": pair.subset,
-                "term": a.term_name(pair.subset),
-                "order": len(pair.subset),
-                "output": output,
-                "distance": distance[k],
-                "relative_distance": distance[k] / larger if larger > 0 else 0.0,
-                "correlation": product[k] / both if both > 0 else np.nan,
-                "sign_changes": opposed[k],
-                "deviation_first": first[k],
-                "deviation_second": second[k],
-            }
-        )
-    return rows
-
-
-def _opposed(first: Array, second: Array, smallest: Array) -> Array:
-    beyond = np.minimum(np.abs(first), np.abs(second)) > smallest
-    return np.asarray((first * second < 0) & beyond, dtype=np.float64)
-
-
-def _sign_places(a: Decomposition, pair: SideBySide, smallest: Array) -> list[dict[str, Any]]:
-    if len(pair.axes) != 1:
-        return []
-    axis, cells = pair.axes[0], pair.cells[0]
-    mass = np.bincount(cells, pair.weights, minlength=axis.n_cells)
-    divisor = np.where(mass > 0, mass, 1.0)
-    rows = []
-    for k, output in enumerate(a.output_names):
-        first, second = (
-            np.bincount(cells, pair.weights * values[:, k], minlength=axis.n_cells) / divisor
-            for values in (pair.first, pair.second)
-        )
-        chosen = _opposed(first, second, smallest[k]).astype(bool) & (mass > 0)
-        for run in runs_of_cells(axis, chosen, first):
-            part = mass[run].sum()
-            rows.append(
-                {
-                    "term": a.term_name(pair.subset),
-                    "output": output,
-                    "where": cells_in_words(axis, run),
-                    "mass": part,
-                    "first": float(mass[run] @ first[run] / part),
-                    "second": float(mass[run] @ second[run] / part),
-                }
+def _support(comparison: Comparison) -> list[str]:
+    """Say why a closed form may differ from another engine with neither being wrong."""
+    lines = []
+    for which, d in (("first", comparison.first), ("second", comparison.second)):
+        report = d.diagnostics.get("identifiability")
+        if report is None or comparison.first.engine == comparison.second.engine:
+            continue
+        if not report["unique"]:
+            lines.append(
+                f"The rows do not determine every effect: the {which} {_choice(d, report)}. The "
+                "other may share it out differently; the sums agree."
             )
-    return rows
+        if d.remainder is not None:
+            lines.append(
+                f"The effects of the {which} are the least-squares fit of functions of few "
+                "features. Purified effects are parts of the full decomposition, so the two agree "
+                "only where the remainder is orthogonal to them: a larger order brings them closer."
+            )
+    return lines
 
 
-def _ranked(terms: list[dict[str, Any]]) -> tuple["pd.DataFrame", tuple[Subset, ...]]:
-    """Return the rows, the largest distance first, and the features of each."""
-    import pandas as pd
-
-    columns = ["subset", "term", "order", "output", "distance", "relative_distance", "correlation"]
-    columns += ["sign_changes", "deviation_first", "deviation_second"]
-    frame = pd.DataFrame(terms, columns=columns)
-    for which in ("first", "second"):
-        ranks = frame.groupby("output")[f"deviation_{which}"].rank(ascending=False, method="min")
-        frame[f"rank_{which}"] = ranks.astype(int)
-    frame = frame.sort_values("distance", ascending=False, kind="stable").reset_index(drop=True)
-    subsets = tuple(frame.pop("subset"))
-    return frame, subsets
+def _choice(d: Decomposition, report: Mapping[str, Any]) -> str:
+    if d.diagnostics.get("selection", {}).get("method") == "least-norm":
+        return "took those of least norm among all that add up to the function on the rows"
+    return (
+        f"took {report['rank']} independent functions and gave the share of "
+        f"{report['n_rejected']} others, which are combinations of these on the rows, to simpler "
+        "or earlier terms"
+    )
 
 
-def _places_frame(places: list[dict[str, Any]]) -> "pd.DataFrame":
-    import pandas as pd
-
-    columns = ["term", "output", "where", "mass", "first", "second"]
-    frame = pd.DataFrame(places, columns=columns)
-    frame = frame.sort_values("mass", ascending=False, kind="stable")
-    return frame.head(_MOST_PLACES).reset_index(drop=True)
-
-
-def _orders_frame(terms: "pd.DataFrame") -> "pd.DataFrame":
-    import pandas as pd
-
-    orders = sorted(set(terms["order"]))
-    columns: dict[str, list[float]] = {"share_first": [], "share_second": []}
-    for which, own in columns.items():
-        squares = terms[which.replace("share", "deviation")] ** 2
-        total = float(squares.sum()) or 1.0
-        own += [float(squares[terms["order"] == order].sum()) / total for order in orders]
-    return pd.DataFrame({"order": orders, **columns})
-
-
-def _split(subset: Subset, difference: Array, shapley: dict[int, Array]) -> None:
-    """Add an equal share of an effect's difference to each of its features."""
-    share = difference / len(subset)
-    for j in subset:
-        shapley[j] = shapley[j] + share if j in shapley else share
-
-
-def _ise_frame(a: Decomposition, shapley: dict[int, Array], weights: Array | None) -> Any:
-    import pandas as pd
-
-    weights = np.ones(1) if weights is None else weights
-
-    rows = [
-        {"feature": a.feature_names[j], "output": output, "ise": float(weights @ values[:, k] ** 2)}
-        for j, values in sorted(shapley.items())
-        for k, output in enumerate(a.output_names)
+def _signs(comparison: Comparison) -> list[str]:
+    terms = comparison.terms
+    mains = terms[terms["order"] == 1]
+    changed = mains[mains["sign_changes"] >= _NOTABLE_MASS]
+    if len(mains) == 0:
+        return []
+    if len(changed) == 0:
+        return ["No main effect changes its sign on 1 % of the mass or more."]
+    names = list(dict.fromkeys(changed.sort_values("sign_changes", ascending=False)["term"]))
+    shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+    total = mains["term"].nunique()
+    verb = "changes its sign" if len(names) == 1 else "change their signs"
+    line = f"{len(names)} of {total} main effects {verb} on 1 % of the mass or more: {shown}."
+    if len(comparison.places) == 0:
+        return [line]
+    place = comparison.places.iloc[0]
+    return [
+        line,
+        f"The widest place is {place['where']} ({place['mass']:.1%} of the mass): "
+        f"{place['first']:+.3g} in the first, {place['second']:+.3g} in the second.",
     ]
-    frame = pd.DataFrame(rows, columns=["feature", "output", "ise"])
-    return frame.sort_values("ise", ascending=False, kind="stable").reset_index(drop=True)
 
 
-def _spearman(first: "pd.Series[float]", second: "pd.Series[float]") -> float:
-    """Return the correlation of the ranks, ties sharing a rank; NaN for fewer than two."""
-    if len(first) < 2:
-        return float("nan")
-    one, other = (column.rank().to_numpy(dtype=np.float64) for column in (first, second))
-    one, other = one - one.mean(), other - other.mean()
-    scale = float(np.sqrt(np.sum(one**2) * np.sum(other**2)))
-    return float(one @ other) / scale if scale > 0 else float("nan")
+def _ranks(comparison: Comparison) -> str:
+    terms = comparison.terms
+    tops = [
+        str(terms["term"].iloc[int(np.argmax(terms[f"deviation_{which}"]))])
+        for which in ("first", "second")
+    ]
+    agreement = comparison.rank_agreement
+    rank = (
+        "" if np.isnan(agreement) else f"Ranks of importance agree to {agreement:.2f} (Spearman). "
+    )
+    if tops[0] == tops[1]:
+        return f"{rank}The largest effect is {tops[0]} in both."
+    return f"{rank}The largest effect is {tops[0]} in the first, {tops[1]} in the second."
+
+
+def _moved(comparison: Comparison) -> list[str]:
+    orders = comparison.orders
+    if len(orders) < 2:
+        return []
+    first, second = orders.loc[orders["order"] == 1, ["share_first", "share_second"]].to_numpy()[0]
+    return [
+        f"Main effects carry {first:.1%} of the variance of the components in the first, "
+        f"{second:.1%} in the second."
+    ]
+
+
+def _shapley(comparison: Comparison) -> list[str]:
+    if len(comparison.shapley_ise) == 0 or comparison.shapley_ise["ise"].isna().any():
+        return []
+    row = comparison.shapley_ise.iloc[0]
+    return [
+        f"Shapley values differ most for {row['feature']}: by {np.sqrt(row['ise']):.3g} in root "
+        "mean square."
+    ]

@@ -147,8 +147,8 @@ def _points(
 def _row_weights(weights: Any, n_rows: int) -> Array:
     if weights is None:
         return np.full(n_rows, 1.0 / n_rows)
-    given = read_row_weights(weights, n_rows)
-    scaled = given / given.max()
+    row_weights = read_row_weights(weights, n_rows)
+    scaled = row_weights / row_weights.max()
     return np.asarray(scaled / scaled.sum())
 
 
@@ -189,16 +189,16 @@ def _walk(
     located: _Located = {}
     for subset in union:
         first = next(values_a) if subset in a.components else None
-        own = theirs.get(subset)
+        subset_of_second = theirs.get(subset)
         # Renumbered features may come in another order in the second decomposition.
-        while own is not None and own not in ahead:
+        while subset_of_second is not None and subset_of_second not in ahead:
             reached, values = next(values_b)
             ahead[reached] = values
-        second = None if own is None else ahead.pop(own)
+        second = None if subset_of_second is None else ahead.pop(subset_of_second)
         component = a.components.get(subset)
-        other = b.components[own] if own is not None else None
+        other = b.components[subset_of_second] if subset_of_second is not None else None
         shown = component if isinstance(component, TensorComponent) else None
-        if shown is None and isinstance(other, TensorComponent) and own == subset:
+        if shown is None and isinstance(other, TensorComponent) and subset_of_second == subset:
             shown = other
         yield _pair(subset, first, second, shown, points, located)
 
@@ -209,9 +209,9 @@ def _remainders(
     back = {theirs: ours for ours, theirs in enumerate(renumber)}
     for d, which in ((a, 0), (b, 1)):
         for features, values in _remainder_values(d, points, which):
-            own = tuple(back[j] for j in features) if which else features
+            positions = tuple(back[j] for j in features) if which else features
             centred = values if points.weights is None else _centred(values, points.weights)
-            yield own, -centred if which else centred
+            yield positions, -centred if which else centred
 
 
 def _remainder_values(
@@ -231,9 +231,9 @@ def _joint_values(d: Decomposition, rest: Joint, points: _Points, which: int) ->
         if points.columns is not None:
             return rest.evaluate(points.columns[which])
         if points.rows is not None and d.rows:
-            own, codes = d.rows[max(d.rows)].codes, points.rows[max(points.rows)].codes
+            decomposed_codes, codes = d.rows[max(d.rows)].codes, points.rows[max(points.rows)].codes
             # Only on rows of its own do the cells of features without an effect surely agree.
-            if np.array_equal(own, codes):
+            if np.array_equal(decomposed_codes, codes):
                 return rest.in_cells(codes)
     except InvalidInputError:
         # A combination of levels that was not observed, of a function known by values alone.
@@ -299,4 +299,4 @@ def _cells(
         codes = points.rows[len(component.features)].codes
         return tuple(np.asarray(codes[j], dtype=np.intp) for j in component.features)
     shape = [axis.n_cells for axis in component.axes]
-    return tuple(np.asarray(own.ravel(), dtype=np.intp) for own in np.indices(shape))
+    return tuple(np.asarray(cells.ravel(), dtype=np.intp) for cells in np.indices(shape))

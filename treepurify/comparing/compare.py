@@ -1,0 +1,243 @@
+"""Compare two decompositions: two measures, two engines, two models, before and after."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify.arguments import check_result, read_names
+from treepurify.comparing.apparent import model_variance
+from treepurify.comparing.comparison import Comparison
+from treepurify.comparing.regions import cells_in_words, runs_of_cells
+from treepurify.comparing.shared_cells import SideBySide, side_by_side
+from treepurify.decomposition import Decomposition
+from treepurify.grids.grid import Subset
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["compare"]
+
+Array = npt.NDArray[np.float64]
+
+# Effects smaller than this part of the prediction's deviation have no sign worth the name.
+_SIGN_THRESHOLD = 0.02
+_MOST_PLACES = 200
+
+
+def compare(
+    a: Decomposition,
+    b: Decomposition,
+    X: Any = None,
+    *,
+    sample_weight: npt.ArrayLike | None = None,
+    names: Sequence[str] | None = None,
+) -> Comparison:
+    """Compare two decompositions of models of the same features.
+
+    Parameters
+    ----------
+    a, b : Decomposition
+        Two measures, two engines or two models; or a decomposition and what
+        `treepurify.apparent` makes of it.
+    X : array_like or table of shape (n_rows, n_features), optional
+        Rows that stand for the mass under which they are compared. Needed where the two
+        have different cells; by default the rows of the first that has any, else the cells
+        and masses of the first.
+    sample_weight : array_like of shape (n_rows,), optional
+        Weight of each row of `X`.
+    names : sequence of two str, optional
+        What to call them; their measures, engines or models by default.
+
+    Returns
+    -------
+    Comparison
+
+    Raises
+    ------
+    InvalidInputError
+        If features or outputs differ, or rows are needed and not given.
+
+    Notes
+    -----
+    Every effect is shifted to mean zero under the common mass first: a constant belongs to
+    the intercept. Remainders are left out, but for the Shapley values.
+
+    Examples
+    --------
+    >>> import numpy as np, treepurify as tp
+    >>> from sklearn.ensemble import GradientBoostingRegressor
+    >>> from treepurify.comparing.compare import compare
+    >>> X = np.random.default_rng(0).normal(size=(500, 2))
+    >>> model = GradientBoostingRegressor(max_depth=2).fit(X, X[:, 0] * X[:, 1])
+    >>> c = compare(tp.purify(model, X), tp.purify(model, X, weights="uniform"))
+    >>> list(c.terms["term"].sort_values())
+    ['x0', 'x0 & x1', 'x1']
+    """
+    for name, d in (("a", a), ("b", b)):
+        check_result(name, d, Decomposition)
+    called = _names(a, b, names)
+    sides = side_by_side(a, b, X, sample_weight)
+    terms: list[dict[str, Any]] = []
+    places: list[dict[str, Any]] = []
+    shapley: dict[int, Array] = {}
+    smallest = _SIGN_THRESHOLD * np.sqrt(model_variance(a))
+    for pair in sides.pairs:
+        terms += _term_rows(a, pair, smallest)
+        places += _sign_places(a, pair, smallest)
+        if sides.on_rows:
+            _split(pair.subset, pair.first - pair.second, shapley)
+    if sides.on_rows:
+        for subset, difference in sides.remainders:
+            _split(subset, difference, shapley)
+    frame, subsets = _ranked(terms)
+    ranks = frame[["deviation_first", "deviation_second"]].corr(method="spearman")
+    return Comparison(
+        a,
+        b,
+        called,
+        sides.mass,
+        frame,
+        _places_frame(places),
+        _orders_frame(frame),
+        _ise_frame(a, shapley, sides.weights),
+        float(ranks.to_numpy()[0, 1]),
+        subsets,
+    )
+
+
+def _names(a: Decomposition, b: Decomposition, names: Sequence[str] | None) -> tuple[str, str]:
+    if names is not None:
+        first, second = read_names("names", names, 2)
+        return first, second
+    for first, second in (
+        (a.measure, b.measure),
+        (a.engine, b.engine),
+        (_model_words(a), _model_words(b)),
+    ):
+        if first != second:
+            return first, second
+    return "first", "second"
+
+
+def _model_words(d: Decomposition) -> str:
+    model = d.diagnostics.get("model") or {}
+    return f"{model.get('library', '')} {model.get('kind', '')}".strip()
+
+
+def _term_rows(a: Decomposition, pair: SideBySide, smallest: Array) -> list[dict[str, Any]]:
+    difference = pair.first - pair.second
+    distance = np.sqrt(pair.weights @ difference**2)
+    first, second = (np.sqrt(pair.weights @ values**2) for values in (pair.first, pair.second))
+    product = pair.weights @ (pair.first * pair.second)
+    opposed = pair.weights @ _opposed(pair.first, pair.second, smallest)
+    rows = []
+    for k, output in enumerate(a.output_names):
+        larger = max(first[k], second[k])
+        both = first[k] * second[k]
+        rows.append(
+            {
+                "subset": pair.subset,
+                "term": a.term_name(pair.subset),
+                "order": len(pair.subset),
+                "output": output,
+                "distance": distance[k],
+                "relative_distance": distance[k] / larger if larger > 0 else 0.0,
+                "correlation": product[k] / both if both > 0 else np.nan,
+                "sign_changes": opposed[k],
+                "deviation_first": first[k],
+                "deviation_second": second[k],
+            }
+        )
+    return rows
+
+
+def _opposed(first: Array, second: Array, smallest: Array) -> Array:
+    beyond = np.minimum(np.abs(first), np.abs(second)) > smallest
+    return np.asarray((first * second < 0) & beyond, dtype=np.float64)
+
+
+def _sign_places(a: Decomposition, pair: SideBySide, smallest: Array) -> list[dict[str, Any]]:
+    if len(pair.axes) != 1:
+        return []
+    axis, cells = pair.axes[0], pair.cells[0]
+    mass = np.bincount(cells, pair.weights, minlength=axis.n_cells)
+    divisor = np.where(mass > 0, mass, 1.0)
+    rows = []
+    for k, output in enumerate(a.output_names):
+        first, second = (
+            np.bincount(cells, pair.weights * values[:, k], minlength=axis.n_cells) / divisor
+            for values in (pair.first, pair.second)
+        )
+        chosen = _opposed(first, second, smallest[k]).astype(bool) & (mass > 0)
+        for run in runs_of_cells(axis, chosen, first):
+            part = mass[run].sum()
+            rows.append(
+                {
+                    "term": a.term_name(pair.subset),
+                    "output": output,
+                    "where": cells_in_words(axis, run),
+                    "mass": part,
+                    "first": float(mass[run] @ first[run] / part),
+                    "second": float(mass[run] @ second[run] / part),
+                }
+            )
+    return rows
+
+
+def _ranked(terms: list[dict[str, Any]]) -> tuple["pd.DataFrame", tuple[Subset, ...]]:
+    """Return the rows, the largest distance first, and the features of each."""
+    import pandas as pd
+
+    columns = ["subset", "term", "order", "output", "distance", "relative_distance", "correlation"]
+    columns += ["sign_changes", "deviation_first", "deviation_second"]
+    frame = pd.DataFrame(terms, columns=columns)
+    for which in ("first", "second"):
+        ranks = frame.groupby("output")[f"deviation_{which}"].rank(ascending=False, method="min")
+        frame[f"rank_{which}"] = ranks.astype(int)
+    frame = frame.sort_values("distance", ascending=False, kind="stable").reset_index(drop=True)
+    subsets = tuple(frame.pop("subset"))
+    return frame, subsets
+
+
+def _places_frame(places: list[dict[str, Any]]) -> "pd.DataFrame":
+    import pandas as pd
+
+    columns = ["term", "output", "where", "mass", "first", "second"]
+    frame = pd.DataFrame(places, columns=columns)
+    frame = frame.sort_values("mass", ascending=False, kind="stable")
+    return frame.head(_MOST_PLACES).reset_index(drop=True)
+
+
+def _orders_frame(terms: "pd.DataFrame") -> "pd.DataFrame":
+    import pandas as pd
+
+    orders = sorted(set(terms["order"]))
+    columns: dict[str, list[float]] = {"share_first": [], "share_second": []}
+    for which, shares in columns.items():
+        squares = terms[which.replace("share", "deviation")] ** 2
+        total = float(squares.sum()) or 1.0
+        shares += [float(squares[terms["order"] == order].sum()) / total for order in orders]
+    return pd.DataFrame({"order": orders, **columns})
+
+
+def _split(subset: Subset, difference: Array, shapley: dict[int, Array]) -> None:
+    """Add an equal share of an effect's difference to each of its features."""
+    share = difference / len(subset)
+    for j in subset:
+        shapley[j] = shapley[j] + share if j in shapley else share
+
+
+def _ise_frame(a: Decomposition, shapley: dict[int, Array], weights: Array | None) -> Any:
+    import pandas as pd
+
+    weights = np.ones(1) if weights is None else weights
+
+    rows = [
+        {"feature": a.feature_names[j], "output": output, "ise": float(weights @ values[:, k] ** 2)}
+        for j, values in sorted(shapley.items())
+        for k, output in enumerate(a.output_names)
+    ]
+    frame = pd.DataFrame(rows, columns=["feature", "output", "ise"])
+    return frame.sort_values("ise", ascending=False, kind="stable").reset_index(drop=True)
