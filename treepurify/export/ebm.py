@@ -89,7 +89,7 @@ def to_ebm(d: Decomposition, *, classes: Sequence[Any] | None = None) -> Any:
     ebm.n_features_in_ = len(names)
     ebm.feature_names_in_ = names
     ebm.feature_types_in_ = [_feature_type(d, j) for j in range(len(names))]
-    ebm.bins_ = [_levels(axes[j]) for j in range(len(names))]
+    ebm.bins_ = [[_bins(axis) for axis in of_feature] for of_feature in axes]
     ebm.feature_bounds_ = _bounds(axes)
     ebm.term_features_ = [subset for subset, _ in terms]
     ebm.term_names_ = [" & ".join(names[j] for j in subset) for subset, _ in terms]
@@ -193,35 +193,25 @@ def _class_labels(d: Decomposition, classes: Sequence[Any] | None) -> npt.NDArra
 
 def _axes_by_order(d: Decomposition) -> list[list[FeatureAxis]]:
     """Return the axes of each feature in main effects and in pairs, where they differ."""
-    found: dict[tuple[int, int], FeatureAxis] = {}
+    axis_of: dict[tuple[int, int], FeatureAxis] = {}
     for subset, component in d.tensor_components().items():
         for j, axis in zip(subset, component.axes, strict=True):
-            known = found.setdefault((j, len(subset)), axis)
-            if not _same_cells(known, axis):
+            known = axis_of.setdefault((j, len(subset)), axis)
+            if not known.same_regular(axis):
                 raise InvalidInputError(
                     f"the pairs with {axis.name!r} have different cells; an EBM has one set for all"
                 )
     axes = []
     for j, spec in enumerate(d.inputs.features):
-        own = [found[j, size] for size in (1, 2) if (j, size) in found]
-        if len(own) == 2 and _same_cells(*own):
-            own = own[:1]
+        used = [axis_of[j, size] for size in (1, 2) if (j, size) in axis_of]
+        if len(used) == 2 and used[0].same_regular(used[1]):
+            used = used[:1]
         categories = spec.categories if spec.categories is not None else range(spec.n_codes)
         unused = FeatureAxis(
             spec.name, None if spec.is_categorical else np.empty(0), tuple(categories)
         )
-        axes.append(own or [unused])
+        axes.append(used or [unused])
     return axes
-
-
-def _same_cells(first: FeatureAxis, second: FeatureAxis) -> bool:
-    if first.cuts is None or second.cuts is None:
-        return first.categories == second.categories
-    return np.array_equal(first.cuts, second.cuts)
-
-
-def _levels(axes: list[FeatureAxis]) -> list[Any]:
-    return [_bins(axis) for axis in axes]
 
 
 def _bins(axis: FeatureAxis) -> Array | dict[str, int]:
@@ -239,8 +229,11 @@ def _bounds(axes: list[list[FeatureAxis]]) -> Array:
     nothing = (np.nan, np.nan)
     return np.array(
         [
-            next((axis.bounds for axis in own if axis.bounds and axis.cuts is not None), nothing)
-            for own in axes
+            next(
+                (axis.bounds for axis in of_feature if axis.bounds and axis.cuts is not None),
+                nothing,
+            )
+            for of_feature in axes
         ]
     ).reshape(len(axes), 2)
 

@@ -28,7 +28,7 @@ _NOT_TAKEN_FOR_TEXT = ("=", "#")
 def to_excel(d: Decomposition, path: str | Path) -> list[str]:
     """Write a decomposition as an Excel workbook.
 
-    Sheets: ``importance``, ``effects`` (one row a cell and output, the most important
+    Sheets: ``importance``, ``effects`` (one row per cell and output, the most important
     component first) and ``facts`` (measure, intercept, certificate). Characters that a workbook
     cannot hold, such as control characters in names, are replaced by U+FFFD.
 

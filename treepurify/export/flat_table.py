@@ -32,7 +32,7 @@ def effects_frame(
     Returns
     -------
     table : DataFrame
-        One row a cell and output: ``term``, ``output``, for each feature ``feature_1``,
+        One row per cell and output: ``term``, ``output``, for each feature ``feature_1``,
         ``cell_1``, ``from_1``, ``to_1`` and so on (an interval contains its lower end),
         ``effect``, ``effect_before`` and ``mass``.
     left_out : list of str

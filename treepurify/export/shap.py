@@ -93,18 +93,18 @@ def to_shapiq(values: ShapleyInteractions | ShapleyValues, row: int, *, output: 
         )
     if isinstance(values, ShapleyValues):
         numbers = values.values[row, :, output]
-        own: dict[Subset, float] = {(j,): float(number) for j, number in enumerate(numbers)}
+        worth: dict[Subset, float] = {(j,): float(number) for j, number in enumerate(numbers)}
         index, order = "SV", 1
     else:
         if values.interaction_index == "components":
             index, order = "Moebius", max((len(s) for s in values.values), default=1)
         else:
             index, order = values.interaction_index, values.order
-        own = {subset: float(table[row, output]) for subset, table in values.values.items()}
+        worth = {subset: float(table[row, output]) for subset, table in values.values.items()}
         if order == 1 and index != "Moebius":
             index = "SV"
     base = float(values.base[output])
-    everything: dict[Subset, float] = {(): base, **own}
+    everything: dict[Subset, float] = {(): base, **worth}
     return shapiq.InteractionValues(
         values=np.array(list(everything.values())),
         index=index,

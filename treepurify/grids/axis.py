@@ -91,6 +91,12 @@ class FeatureAxis:
         """Return the labels of the cells of unknown categories and of missing values."""
         return ["other"] * self.has_other + ["missing"] * self.has_missing
 
+    def same_regular(self, other: "FeatureAxis") -> bool:
+        """Whether another axis has the same cells, those of special values aside."""
+        if self.cuts is None or other.cuts is None:
+            return self.cuts is other.cuts and self.categories == other.categories
+        return np.array_equal(self.cuts, other.cuts)
+
     def cells_in(self, coarse: "FeatureAxis") -> npt.NDArray[np.intp]:
         """Return, for each cell of this axis, the cell of `coarse` that contains it.
 

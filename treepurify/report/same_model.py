@@ -6,7 +6,6 @@ from treepurify.columns import Columns
 from treepurify.components import TensorComponent
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
-from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.drawing import cell_values
 from treepurify.grids.grid import Subset
 
@@ -77,7 +76,7 @@ def _check_cells(d: Decomposition, other: Decomposition, name: str, subset: Subs
             f"cells, so the two cannot be laid over each other. {_ADVICE}"
         )
     for axis, second in zip(own.axes, theirs.axes, strict=True):
-        if not _same_regular(axis, second):
+        if not axis.same_regular(second):
             raise InvalidInputError(
                 f"the effect {name!r} of a decomposition in measures has other cells of "
                 f"{axis.name!r} ({second.n_regular} in place of {axis.n_regular}"
@@ -89,12 +88,6 @@ def _check_cells(d: Decomposition, other: Decomposition, name: str, subset: Subs
                 f"missing or unknown values of {axis.name!r}: decompose both with the same rows, "
                 'or with missing_cells="always"'
             )
-
-
-def _same_regular(first: FeatureAxis, second: FeatureAxis) -> bool:
-    if first.cuts is None or second.cuts is None:
-        return first.cuts is second.cuts and first.categories == second.categories
-    return np.array_equal(first.cuts, second.cuts)
 
 
 def _check_sums(d: Decomposition, other: Decomposition) -> None:

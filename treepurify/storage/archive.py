@@ -13,7 +13,7 @@ import struct
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from math import prod
 from pathlib import Path
@@ -24,14 +24,16 @@ import numpy.typing as npt
 
 from treepurify.arguments import read_path
 from treepurify.certificate import Certificate
+from treepurify.columns import Columns
+from treepurify.components import Component, evaluate_each
 from treepurify.decomposition import Decomposition
 from treepurify.engines.common.called_function import called_function
 from treepurify.errors import InvalidInputError, SavedFileError
 from treepurify.storage.encoding import Decoder, Encoder
+from treepurify.storage.field_types import check_types
 from treepurify.storage.files import write_atomically
 from treepurify.storage.kinds import announce_kinds
 from treepurify.storage.packing import check_sizes, pack
-from treepurify.storage.whole import check_whole
 
 __all__ = ["load", "save_decomposition"]
 
@@ -41,7 +43,8 @@ VERSION = 3
 _READABLE = (2, 3)
 _DOCUMENT = "decomposition.json"
 _CHECKSUMS = "checksums.json"
-# What zipfile, json, NumPy and constructors raise on bytes that are not theirs; RuntimeError
+_N_PROBES = 2
+# What zipfile, json, NumPy and constructors raise on bytes in another format; RuntimeError
 # covers archives that claim to be encrypted or compressed in an unknown way.
 _DAMAGE = (
     zipfile.BadZipFile,
@@ -97,7 +100,7 @@ def save_decomposition(d: Decomposition, path: str | Path) -> None:
         np.save(entry, array, allow_pickle=False)
         members[f"{number}.npy"] = entry.getvalue()
     members[_CHECKSUMS] = json.dumps(
-        {name: _checksum(own) for name, own in members.items()}
+        {name: _checksum(content) for name, content in members.items()}
     ).encode()
     write_atomically(target, pack(members))
 
@@ -164,7 +167,7 @@ def load(path: str | Path, *, function: Any = None) -> Decomposition:
     try:
         for check in decoder.checks:
             check()
-        check_whole(d, calls_given_function=ask is not None)
+        _check_whole(d, calls_given_function=ask is not None)
     except InvalidInputError:
         raise
     except _DAMAGE as error:
@@ -269,6 +272,76 @@ def _read_archive(
         if covariances is None
         else {tuple(subset): np.array(values) for subset, values in covariances},
     )
-    if any(subset != own.features for subset, own in d.components.items()):
+    if any(subset != component.features for subset, component in d.components.items()):
         raise SavedFileError(f"{path} holds components under the features of others")
     return d, decoder
+
+
+def _check_whole(d: Decomposition, *, calls_given_function: bool) -> None:
+    """Refuse parts that do not belong together; evaluate every component on made-up rows.
+
+    A function that the caller passed (`calls_given_function`) is never called on such rows.
+    """
+    _check_fields(d)
+    n_outputs = len(d.output_names)
+    if n_outputs == 0 or d.intercept.shape != (n_outputs,) or not np.all(np.isfinite(d.intercept)):
+        raise SavedFileError(f"the file has {n_outputs} outputs, but the intercept {d.intercept}")
+    for subset in d.components:
+        if subset != tuple(sorted(set(subset))) or not set(subset) <= set(_features(d)):
+            raise SavedFileError(f"the file has a component of features {subset}")
+    for what, values in _numbers_of_outputs(d):
+        if values.shape != (n_outputs,):
+            raise SavedFileError(f"the file has {what} of shape {values.shape}, not {(n_outputs,)}")
+    if calls_given_function:
+        return
+    try:
+        shapes = _shapes_of_values(d)
+    except Exception as error:
+        # Compiled code has exceptions of its own for arrays that it was not made for.
+        raise SavedFileError(
+            f"the file holds what cannot be evaluated ({type(error).__name__}: {error})"
+        ) from error
+    if shapes - {(_N_PROBES, n_outputs)}:
+        raise SavedFileError(f"the file has values of shapes {shapes} for {n_outputs} outputs")
+
+
+def _check_fields(d: Decomposition) -> None:
+    plain = {"components": dict(d.components), "diagnostics": dict(d.diagnostics)}
+    check_types("decomposition", Decomposition, vars(d) | plain)
+    if d.certificate is not None:
+        check_types("certificate", Certificate, vars(d.certificate))
+
+
+def _features(d: Decomposition) -> range:
+    return range(len(d.inputs.features))
+
+
+def _parts(d: Decomposition) -> list[Component]:
+    return [*d.components.values(), *([] if d.remainder is None else [d.remainder])]
+
+
+def _numbers_of_outputs(d: Decomposition) -> Iterator[tuple[str, Any]]:
+    for subset, values in (d.stored_covariances or {}).items():
+        yield f"a covariance of features {subset}", values
+    for part in _parts(d):
+        # Only what is stored: some variances take long to compute.
+        for name in ("variance", "mean_absolute"):
+            if name in vars(part):
+                yield f"the field {name} of {part!r}", getattr(part, name)
+
+
+def _shapes_of_values(d: Decomposition) -> set[tuple[int, ...]]:
+    values = tuple(np.arange(_N_PROBES, dtype=np.float64) for _ in _features(d))
+    rows = Columns(d.inputs.features, values, _N_PROBES)
+    try:
+        return {values_of_part.shape for values_of_part in evaluate_each(_parts(d), rows)}
+    except InvalidInputError:
+        # Something calls a function that is not in the file; what does not is looked at alone.
+        return {shape for part in _parts(d) for shape in _shape_of_values(part, rows)}
+
+
+def _shape_of_values(part: Component, rows: Columns) -> list[tuple[int, ...]]:
+    try:
+        return [part.evaluate(rows).shape]
+    except InvalidInputError:
+        return []

@@ -50,7 +50,7 @@ class Encoder:
         if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
             return self._once(value, self._add_array)
         if (kind := kind_of(value)) is not None:
-            return self._once(value, lambda own: self._add_object(own, kind))
+            return self._once(value, lambda instance: self._add_object(instance, kind))
         if isinstance(value, np.dtype) or hasattr(value, "construct_array_type"):
             return {"dtype": _dtype_words(value)}
         raise InvalidInputError(
@@ -72,14 +72,14 @@ class Encoder:
     def _add_object(self, value: Any, kind: SavedKind) -> dict[str, int]:
         saved: dict[str, Any] = {}
         for name in kind.names:
-            own = getattr(value, name)
+            field_value = getattr(value, name)
             if name in kind.left_out:
                 continue
-            if name == kind.supplied and callable(own) and kind_of(own) is None:
+            if name == kind.supplied and callable(field_value) and kind_of(field_value) is None:
                 continue
-            if name == _LABELS and own is not None:
-                own = tuple(_label(label) for label in own)
-            saved[name] = self.encode(own)
+            if name == _LABELS and field_value is not None:
+                field_value = tuple(_label(label) for label in field_value)
+            saved[name] = self.encode(field_value)
         self.objects.append({"kind": kind.name, "fields": saved})
         return {"object": len(self.objects) - 1}
 
@@ -118,17 +118,17 @@ class Decoder:
             return tuple(self.decode(item) for item in value)
         if not isinstance(value, dict):
             return value
-        ((what, own),) = value.items()
+        ((what, content),) = value.items()
         if what == "array":
-            if own not in self._arrays:
-                self._arrays[own] = self._array(own)
-            return self._arrays[own]
+            if content not in self._arrays:
+                self._arrays[content] = self._array(content)
+            return self._arrays[content]
         if what == "object":
-            return self._objects[own]
+            return self._objects[content]
         if what == "mapping":
-            return {self.decode(key): self.decode(item) for key, item in own}
+            return {self.decode(key): self.decode(item) for key, item in content}
         if what == "dtype":
-            return _dtype(own)
+            return _dtype(content)
         raise SavedFileError(f"the file holds a {what!r}, which is not known: update treepurify")
 
     def _build(self, entry: Mapping[str, Any]) -> Any:
@@ -138,7 +138,7 @@ class Decoder:
                 f"the file holds {entry['kind']!r}, which is not known: update treepurify, or "
                 "import the package that made it"
             )
-        known = {name: self.decode(own) for name, own in entry["fields"].items()}
+        known = {name: self.decode(encoded) for name, encoded in entry["fields"].items()}
         if kind.supplied is not None and kind.supplied not in known:
             known[kind.supplied] = self._function
             self.needs_function = True

@@ -33,8 +33,10 @@ def check_types(name: str, of: Any, known: Mapping[str, Any]) -> None:
     hints = _hints(of)
     for field, value in known.items():
         if not _fits(value, hints.get(field, Any)):
-            found = f"an array of {value.dtype}" if isinstance(value, np.ndarray) else repr(value)
-            raise SavedFileError(f"{name!r} has {found[:60]} for its field {field!r}")
+            described = (
+                f"an array of {value.dtype}" if isinstance(value, np.ndarray) else repr(value)
+            )
+            raise SavedFileError(f"{name!r} has {described[:60]} for its field {field!r}")
 
 
 @cache
@@ -56,7 +58,8 @@ def _fits(value: Any, hint: Any) -> bool:
         return isinstance(value, np.ndarray) and _is_of_dtype(value, arguments[1])
     if origin is not None and issubclass(origin, Mapping):
         return isinstance(value, dict) and all(
-            _fits(key, arguments[0]) and _fits(own, arguments[1]) for key, own in value.items()
+            _fits(key, arguments[0]) and _fits(content, arguments[1])
+            for key, content in value.items()
         )
     return _is_instance(value, origin or hint)
 
@@ -96,5 +99,5 @@ def _offers(cls: type, interface: type) -> bool:
         for name in (*vars(base), *vars(base).get("__annotations__", {}))
         if not name.startswith("_")
     ]
-    own = {field.name for field in fields(cls)}
-    return all(name in own or hasattr(cls, name) for name in asked)
+    names = {field.name for field in fields(cls)}
+    return all(name in names or hasattr(cls, name) for name in asked)

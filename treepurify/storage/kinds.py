@@ -1,6 +1,17 @@
-"""The classes below storage that a saved decomposition may hold."""
+"""The classes that storage knows by itself, and what must hold of those that it loads.
+
+An engine registers its own classes with `treepurify.saving.savable`; the classes of rooms below
+the engines, which know nothing of saving, are registered here. The checks are of tables that
+compiled code reads without looking at their bounds.
+"""
 
 from functools import cache
+from itertools import chain
+from math import comb
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from treepurify.columns import Columns
 from treepurify.components import ModelInputs, RemainderComponent, TensorComponent
@@ -9,6 +20,7 @@ from treepurify.engines.ale.components import AccumulatedComponent, Accumulation
 from treepurify.engines.partial_dependence.pattern_component import PatternComponent
 from treepurify.engines.partial_dependence.pattern_shares import PatternShares
 from treepurify.engines.tree.box_component import BoxComponent
+from treepurify.errors import SavedFileError
 from treepurify.features import FeatureSpec
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import EncodedRows, Grid
@@ -18,13 +30,6 @@ from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parsed import ModelSource
 from treepurify.remainder import ModelRemainder
 from treepurify.saving import savable
-from treepurify.storage.checks import (
-    check_box_component,
-    check_boxes,
-    check_pattern,
-    check_shares,
-    check_table,
-)
 
 __all__ = ["announce_kinds"]
 
@@ -49,13 +54,127 @@ _NAMES = (
 
 @cache
 def announce_kinds() -> None:
-    """Register them; once is enough."""
+    """Register the classes; further calls do nothing."""
     for name, cls in _NAMES:
         savable(name)(cls)
-    savable("table", check=check_table)(TensorComponent)
-    savable("leaf boxes", check=check_boxes)(LeafBoxes)
-    savable("boxes", check=check_box_component)(BoxComponent)
-    savable("patterns", check=check_pattern)(PatternComponent)
-    savable("pattern shares", check=check_shares)(PatternShares)
+    savable("table", check=_check_table)(TensorComponent)
+    savable("leaf boxes", check=_check_boxes)(LeafBoxes)
+    savable("boxes", check=_check_box_component)(BoxComponent)
+    savable("patterns", check=_check_pattern)(PatternComponent)
+    savable("pattern shares", check=_check_shares)(PatternShares)
     # Terms that were not kept apart can be found as long as the model itself is at hand.
     savable("model minus components", left_out=("find",))(ModelRemainder)
+
+
+def _check_table(component: TensorComponent) -> None:
+    """Refuse a table whose shape is not that of its axes, or whose values are not finite."""
+    shape = tuple(axis.n_cells for axis in component.axes)
+    if component.values.shape[:-1] != shape or component.mass.shape != shape:
+        raise SavedFileError(
+            f"the table of features {component.features} has shape {component.values.shape}, its "
+            f"axes say {shape}"
+        )
+    if not np.all(np.isfinite(component.values)):
+        raise SavedFileError(
+            f"the table of features {component.features} holds values that are not finite: the "
+            "file is damaged"
+        )
+
+
+def _check_boxes(boxes: LeafBoxes) -> None:
+    """Refuse leaves whose entries, runs or outputs lie outside their arrays."""
+    n_leaves, n_entries = len(boxes.leaf_subset), len(boxes.entry_feature)
+    fits = (
+        _is_partition(boxes.entry_ptr, n_leaves, n_entries)
+        and _is_partition(boxes.run_ptr, n_entries, len(boxes.run_start))
+        and _is_whole(boxes.run_start, len(boxes.run_start))
+        and _is_whole(boxes.run_stop, len(boxes.run_start))
+        and _is_whole(boxes.entry_feature, n_entries)
+        and bool(np.all(boxes.run_start >= 0))
+        and bool(np.all(boxes.entry_feature >= 0))
+        and _is_whole(boxes.output, n_leaves)
+        and boxes.values.dtype == np.float64
+        and boxes.values.ndim == 2
+        and len(boxes.values) == n_leaves
+        and boxes.values.shape[1] > 0
+        and _is_whole(boxes.leaf_subset, n_leaves)
+        and bool(np.all(boxes.leaf_subset < len(boxes.subsets)))
+    )
+    if not fits or not _entries_are_subsets(boxes):
+        raise SavedFileError("the leaves in the file do not fit together: it is damaged")
+
+
+def _check_shares(shares: PatternShares) -> None:
+    """Refuse shares of another number or order than their leaves have."""
+    boxes = shares.boxes
+    depth = max((len(subset) for subset in boxes.subsets), default=0)
+    width = shares.limit + 2
+    choose = np.array([[comb(n, k) for k in range(width)] for n in range(depth + 2)], np.int64)
+    lengths = np.minimum(np.diff(boxes.entry_ptr), depth + 1)
+    per_leaf = choose[lengths, : shares.limit + 1].sum(axis=1)
+    slot_ptr = np.concatenate([[0], np.cumsum(per_leaf)])
+    fits = (
+        np.array_equal(shares.choose, choose)
+        and np.array_equal(shares.slot_ptr, slot_ptr)
+        and shares.share.dtype == np.float64
+        and shares.share.shape == (slot_ptr[-1],)
+    )
+    if not fits:
+        raise SavedFileError("the shares of leaves in the file do not fit them: it is damaged")
+
+
+def _check_pattern(component: PatternComponent) -> None:
+    """Refuse a term of more features than its shares are for, or of outputs that are not there."""
+    shares, n_outputs = component.shares, component.n_outputs
+    _check_features(shares.boxes, component.grid)
+    if len(component.features) > shares.limit:
+        raise SavedFileError("a term in the file has more features than its leaves' shares")
+    _check_outputs(shares.boxes, n_outputs)
+
+
+def _check_box_component(component: BoxComponent) -> None:
+    """Refuse probabilities of another number than the leaves' entries, and missing outputs."""
+    boxes, probability = component.boxes, component.probability
+    _check_features(boxes, component.grid)
+    if probability.shape != boxes.entry_feature.shape or probability.dtype != np.float64:
+        raise SavedFileError("the probabilities in the file do not fit its leaves: it is damaged")
+    _check_outputs(boxes, len(component.variance))
+
+
+def _check_features(boxes: LeafBoxes, grid: Grid) -> None:
+    if np.any(boxes.entry_feature >= grid.n_features):
+        raise SavedFileError("the leaves in the file test features that are not there")
+
+
+def _check_outputs(boxes: LeafBoxes, n_outputs: int) -> None:
+    is_beyond = bool(np.any(boxes.output >= n_outputs))
+    has_few = bool(np.any(boxes.output < 0)) and boxes.values.shape[1] < n_outputs
+    if is_beyond or has_few:
+        raise SavedFileError("the leaves in the file feed outputs that are not there")
+
+
+def _is_whole(array: npt.NDArray[Any], size: int) -> bool:
+    return array.dtype.kind in "iu" and array.shape == (size,)
+
+
+def _is_partition(ends: npt.NDArray[Any], n_parts: int, total: int) -> bool:
+    """Return whether numbers from zero up to `total` bound the parts of an array."""
+    if not _is_whole(ends, n_parts + 1):
+        return False
+    return bool(ends[0] == 0 and ends[-1] == total and np.all(np.diff(ends.astype(np.int64)) >= 0))
+
+
+def _entries_are_subsets(boxes: LeafBoxes) -> bool:
+    """Return whether the entries of every reachable leaf are the features of its subset."""
+    sizes = np.array([len(subset) for subset in boxes.subsets], dtype=np.int64)
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    flat = np.array([*chain.from_iterable(boxes.subsets)], dtype=np.int64)
+    reachable = boxes.leaf_subset >= 0
+    counts = np.diff(boxes.entry_ptr)
+    if np.any(counts[reachable] != sizes[boxes.leaf_subset[reachable]]):
+        return False
+    owner = np.repeat(np.arange(len(counts)), counts)
+    used = np.flatnonzero(reachable[owner])
+    offset = used - boxes.entry_ptr[owner[used]]
+    expected = flat[starts[boxes.leaf_subset[owner[used]]] + offset]
+    return bool(np.array_equal(boxes.entry_feature[used], expected))
