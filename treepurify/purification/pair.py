@@ -15,7 +15,7 @@ from treepurify.purification.pair_error import (
 )
 from treepurify.purification.refinement import refine_parts
 from treepurify.purification.slices import mass_slices
-from treepurify.purification.solution import Solution, largest_entry, move_out
+from treepurify.purification.solution import Solution, inverse_mass, largest_entry, move_out
 
 __all__ = ["solve_pair"]
 
@@ -64,7 +64,7 @@ def solve_pair(values: Array, mass: Array, *, receives: bool = False) -> Solutio
         mirrored = solve_pair(values.transpose(1, 0, 2), mass.T, receives=receives)
         return replace(mirrored, pure=mirrored.pure.transpose(1, 0, 2), moved=mirrored.moved[::-1])
     blocks = _find_blocks(mass)
-    laplacian = _laplacian(mass, _inverse(blocks.row_mass))
+    laplacian = _laplacian(mass, inverse_mass(blocks.row_mass))
     solve_columns, condition = _factor(laplacian, blocks)
     if solve_columns is None:
         return solve_weakly_linked_pair(values, mass)
@@ -82,7 +82,7 @@ def solve_weakly_linked_pair(values: Array, mass: Array) -> Solution:
     """
     blocks = _find_blocks(mass)
     row_mass, column_mass = blocks.row_mass, blocks.column_mass
-    inverse_rows = _inverse(row_mass)
+    inverse_rows = inverse_mass(row_mass)
     laplacian = _laplacian(mass, inverse_rows)
     eigenvalues, basis = _eigenvectors(laplacian, column_mass)
     null = eigenvalues < _LEAST_EIGENVALUE
@@ -184,7 +184,7 @@ def _eigenvectors(laplacian: Array, column_mass: Array) -> tuple[Array, Array]:
     from ``x' S y = sum of S_jk (x_j - x_k) (y_k - y_j)`` over pairs of columns, where nothing
     cancels: they are right to about eight digits at 1e-14, whatever the order of the sums.
     """
-    filled, scaling = column_mass > 0, np.sqrt(_inverse(column_mass))
+    filled, scaling = column_mass > 0, np.sqrt(inverse_mass(column_mass))
     scaled = laplacian * scaling[:, None] * scaling
     eigenvalues, vectors = np.linalg.eigh(scaled[filled][:, filled])
     basis = np.zeros((len(laplacian), int(filled.sum())))
@@ -238,7 +238,7 @@ def _factor(laplacian: Array, blocks: Blocks) -> tuple[Callable[[Array], Array] 
     from scipy.linalg import lapack
 
     column_mass = blocks.column_mass
-    scaling = np.sqrt(_inverse(column_mass))
+    scaling = np.sqrt(inverse_mass(column_mass))
     schur = laplacian * scaling[:, None] * scaling
     for block, block_mass in enumerate(blocks.mass):
         null = np.where(blocks.of_columns == block, np.sqrt(column_mass / block_mass), 0.0)
@@ -259,15 +259,11 @@ def _factor(laplacian: Array, blocks: Blocks) -> tuple[Callable[[Array], Array] 
     return solve_columns, float(reciprocal_condition)
 
 
-def _inverse(mass: Array) -> Array:
-    return np.divide(1.0, mass, out=np.zeros_like(mass), where=mass > 0)
-
-
 def _sweep(
     system: _System, mass: Array, row_total: Array, column_total: Array
 ) -> tuple[Array, Array]:
     """Return the parts of rows and columns with these totals, up to constants of the blocks."""
-    inverse_rows = _inverse(system.blocks.row_mass)[:, None]
+    inverse_rows = inverse_mass(system.blocks.row_mass)[:, None]
     right = column_total - mass.T @ (inverse_rows * row_total)
     of_columns = system.solve_columns(right)
     return inverse_rows * (row_total - mass @ of_columns), of_columns

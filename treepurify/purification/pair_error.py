@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify.purification.refinement import ROUNDING, Refined
-from treepurify.purification.solution import largest_entry
+from treepurify.purification.solution import inverse_mass, largest_entry
 
 __all__ = ["Blocks", "longest_path", "refined_error"]
 
@@ -83,7 +83,7 @@ def measure_growth(
     n_slices, n_columns = len(slice_mass), mass.shape[1]
     if n_slices * mass.size > _MOST_MEASURED:
         return float("inf")
-    inverse = np.divide(1.0, slice_mass, out=np.zeros(n_slices), where=slice_mass > 0)
+    inverse = inverse_mass(slice_mass)
     of_columns, of_rows = mass * inverse[:n_columns], mass * inverse[n_columns:, None]
     answers = solve(np.eye(n_slices))[slice_mass > 0]
     largest = max(

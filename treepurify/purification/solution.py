@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Solution", "conditional_means", "largest_entry", "move_out"]
+__all__ = ["Solution", "conditional_means", "inverse_mass", "largest_entry", "move_out"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,6 +64,11 @@ class Solution:
 def largest_entry(values: npt.NDArray[np.float64]) -> float:
     """Return the largest absolute entry of an array; zero for an empty one."""
     return float(np.max(np.abs(values), initial=0.0))
+
+
+def inverse_mass(mass: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Return one over each mass; zero where there is none."""
+    return np.divide(1.0, mass, out=np.zeros_like(mass), where=mass > 0)
 
 
 def conditional_means(

@@ -71,10 +71,10 @@ def candidate_subsets(
     """
     for size in range(1, min(order, len(features)) + 1):
         if neighbours is None or size == 1:
-            found: Iterator[Subset] = combinations(features, size)
+            subsets: Iterator[Subset] = combinations(features, size)
         else:
-            found = _cliques((), list(features), size, neighbours)
-        for subset in found:
+            subsets = _cliques((), list(features), size, neighbours)
+        for subset in subsets:
             yield tuple(sorted(subset))
 
 

@@ -23,6 +23,7 @@ from treepurify.engines.categorical.indicators import (
 )
 from treepurify.purification.general import solve_general
 from treepurify.purification.pair import solve_pair
+from treepurify.purification.solution import inverse_mass
 
 __all__ = ["LowerFunctions", "SubsetFunctions", "lower_functions", "selected_functions"]
 
@@ -113,7 +114,7 @@ def selected_functions(
     `held` are bytes that other subsets have of the budget.
     """
     filled = mass > 0
-    inverse = np.where(filled, 1.0 / np.where(filled, mass, 1.0), 0.0)
+    inverse = inverse_mass(mass)
     tables, lower = None, None
     if not filled.all() and np.any(kept & ~_whole(filled)):
         # Where the basis is large, the iterative solvers of purification do its work.

@@ -58,7 +58,7 @@ def describe_identifiability(
     grid = float(np.prod([float(n) for n in observations.n_levels]))
     rejected = _rejected(basis)
     constant = _constant(observations, names)
-    alone = {own.subset[0] for own in rejected if _is_lost_feature(own)}
+    alone = {lost.subset[0] for lost in rejected if _is_lost_feature(lost)}
     if basis.rank == observations.n_points:
         # The space was full before these features were tried.
         alone |= {j for j, n in enumerate(observations.n_levels) if n > 1} - {
@@ -73,10 +73,10 @@ def describe_identifiability(
         else f"The effect of {name} is a sum of effects of features before it, which carry it."
         for name, by in determined.items()
     ]
-    partly = [own for own in rejected if not _is_lost_feature(own)]
+    partly = [lost for lost in rejected if not _is_lost_feature(lost)]
     if partly:
         sentences.append(
-            f"{sum(own.n_rejected for own in partly)} functions of {len(partly)} other terms are "
+            f"{sum(lost.n_rejected for lost in partly)} functions of {len(partly)} other terms are "
             "combinations of functions before them on the observed rows; their share is shown in "
             "the earlier, simpler terms."
         )
@@ -86,10 +86,10 @@ def describe_identifiability(
         "rank": basis.rank,
         "unique": basis.rank == grid or (basis.exhausted and not rejected),
         "rejected": {
-            " & ".join(names[j] for j in own.subset): f"{own.n_rejected} of {own.n_functions}"
-            for own in rejected[:_MOST_SENTENCES]
+            " & ".join(names[j] for j in lost.subset): f"{lost.n_rejected} of {lost.n_functions}"
+            for lost in rejected[:_MOST_SENTENCES]
         },
-        "n_rejected": sum(own.n_rejected for own in rejected),
+        "n_rejected": sum(lost.n_rejected for lost in rejected),
         "constant": constant,
         "determined": determined,
         "sentences": sentences[:_MOST_SENTENCES],
@@ -135,28 +135,28 @@ def describe_least_norm(
     """
     constant = _constant(observations, names)
     unidentified = least.n_functions - least.rank
-    found = [" & ".join(names[j] for j in subset) for subset in least.determined]
+    determined = [" & ".join(names[j] for j in subset) for subset in least.determined]
     sentences = [f"{name} has one level and no effect." for name in constant]
-    sentences.append(_what_is_determined(found, len(least.mass)))
+    sentences.append(_what_is_determined(determined, len(least.mass)))
     return _nothing_rejected(observations, least.rank, constant) | {
         "unique": unidentified == 0,
         "n_rejected": unidentified,
-        "determined_terms": found,
+        "determined_terms": determined,
         "sentences": sentences[-_MOST_SENTENCES:],
     }
 
 
-def _what_is_determined(found: list[str], n_terms: int) -> str:
-    if not found:
+def _what_is_determined(terms: list[str], n_terms: int) -> str:
+    if not terms:
         return (
             f"The rows determine none of the {n_terms} effects by themselves: part of each can be "
             "moved to others without changing the function on the rows."
         )
-    if len(found) == n_terms:
+    if len(terms) == n_terms:
         return "The rows determine every effect."
-    more = f" and {len(found) - _MOST_NAMES} more" if len(found) > _MOST_NAMES else ""
+    more = f" and {len(terms) - _MOST_NAMES} more" if len(terms) > _MOST_NAMES else ""
     return (
-        f"The rows determine {len(found)} of {n_terms} effects: {', '.join(found[:_MOST_NAMES])}"
+        f"The rows determine {len(terms)} of {n_terms} effects: {', '.join(terms[:_MOST_NAMES])}"
         f"{more}. Parts of the others can be moved without changing the function on the rows."
     )
 
@@ -165,7 +165,7 @@ def describe_independent(
     observations: Observations, subsets: Iterable[Subset], names: tuple[str, ...]
 ) -> dict[str, Any]:
     """Return the same facts where every combination has mass: all functions are independent."""
-    n_functions = sum(math.prod(n - 1 for n in observations.shape(own)) for own in subsets)
+    n_functions = sum(math.prod(n - 1 for n in observations.shape(subset)) for subset in subsets)
     return _nothing_rejected(observations, 1 + n_functions, _constant(observations, names))
 
 
@@ -187,26 +187,28 @@ def _nothing_rejected(observations: Observations, rank: int, constant: list[str]
     }
 
 
-def _is_lost_feature(own: _Rejected) -> bool:
-    return len(own.subset) == 1 and own.n_rejected == own.n_functions
+def _is_lost_feature(rejected: _Rejected) -> bool:
+    return len(rejected.subset) == 1 and rejected.n_rejected == rejected.n_functions
 
 
 def _rejected(basis: Basis) -> list[_Rejected]:
-    found = []
+    rejected = []
     last = next(reversed(basis.chosen))
-    for subset, own in basis.chosen.items():
+    for subset, chosen in basis.chosen.items():
         # The budget may have cut the last subset short: what it lacks was not rejected.
-        lost = own.kept.size - (own.last - own.first if subset == last else own.kept.sum())
+        lost = chosen.kept.size - (
+            chosen.last - chosen.first if subset == last else chosen.kept.sum()
+        )
         if subset and lost:
-            found.append(_Rejected(subset, int(lost), int(own.kept.size)))
-    return found
+            rejected.append(_Rejected(subset, int(lost), int(chosen.kept.size)))
+    return rejected
 
 
 def _determined_by(
     observations: Observations, feature: int, basis: Basis, names: tuple[str, ...]
 ) -> str:
     """Name one feature that determines another on every observed row; empty if none does."""
-    kept = [s[0] for s, own in basis.chosen.items() if len(s) == 1 and own.kept.any()]
+    kept = [s[0] for s, chosen in basis.chosen.items() if len(s) == 1 and chosen.kept.any()]
     codes, n_levels = observations.codes, observations.n_levels
     for other in kept:
         partner = np.full(n_levels[other], -1, dtype=np.int64)

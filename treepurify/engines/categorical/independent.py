@@ -76,7 +76,7 @@ def _most_cells(shape: tuple[int, ...], order: int) -> int:
     for n_levels in shape:
         rest //= n_levels
         split = n_levels if n_levels > 1 else 0
-        kept = [1, *(own + split * less for less, own in pairwise(kept))]
+        kept = [1, *(same + split * fewer for fewer, same in pairwise(kept))]
         after = rest * sum(kept)
         widest, before = max(widest, before + after), after
     return widest

@@ -2,7 +2,7 @@ r"""The inverse-likelihood functions of one subset of features, written by indic
 
 The function of ``(A, z)`` is ``prod_{i in A} (1{x_i = z_i} - 1{x_i = last_i}) / p_A(x_A)``
 (Ferrere et al. 2026, definition 3.1). Inner products of such functions are sums of few
-probabilities of two cells together. To need few of these, the most frequent level of each
+joint probabilities of two cells. To need few of these, the most frequent level of each
 feature is the reference: its indicator is one minus the others, so that a function of A
 becomes a combination of indicators of cells of A and of its subsets, without references.
 """
@@ -18,6 +18,7 @@ import numpy.typing as npt
 from treepurify._kernels.categorical import combine_rows
 from treepurify.budget import check_budget
 from treepurify.grids.grid import Subset
+from treepurify.purification.solution import inverse_mass
 from treepurify.threads import map_threads
 
 __all__ = ["CellNumbers", "SparseRows", "indicator_rows", "spread", "subset_functions"]
@@ -91,7 +92,7 @@ def subset_functions(
     memory_budget: int,
     held: int = 0,
 ) -> SparseRows:
-    """Return the functions of a subset as combinations of indicators, one row a function.
+    """Return the functions of a subset as combinations of indicators, one row per function.
 
     Parameters
     ----------
@@ -115,8 +116,7 @@ def subset_functions(
         Functions in the order of z, the last feature fastest.
     """
     shape = mass.shape
-    filled = mass > 0
-    inverse = np.where(filled, 1.0 / np.where(filled, mass, 1.0), 0.0).ravel()
+    inverse = inverse_mass(mass).ravel()
     column_of = _numbers_of_cells(shape, reference, numbers, subset)
     n_functions = int(np.prod([size - 1 for size in shape]))
     check_budget(
@@ -147,7 +147,7 @@ def subset_functions(
 def indicator_rows(
     tables: Array, reference: tuple[int, ...], numbers: CellNumbers, subset: Subset
 ) -> SparseRows:
-    """Write functions given cell by cell as combinations of indicators, one row a function.
+    """Write functions given cell by cell as combinations of indicators, one row per function.
 
     Parameters
     ----------
@@ -174,16 +174,16 @@ def _numbers_of_cells(
     shape: tuple[int, ...], reference: tuple[int, ...], numbers: CellNumbers, subset: Subset
 ) -> npt.NDArray[np.int64]:
     """Return the number of the indicator that stands for each cell, references left out."""
-    found = np.full(shape, -1, dtype=np.int64)
+    number_of = np.full(shape, -1, dtype=np.int64)
     for size in range(len(subset) + 1):
         for kept in combinations(range(len(subset)), size):
             place = tuple(
                 slice(None) if axis in kept else reference[axis] for axis in range(len(subset))
             )
-            own = numbers[tuple(subset[axis] for axis in kept)]
+            part_numbers = numbers[tuple(subset[axis] for axis in kept)]
             # References of the kept axes belong to smaller subsets, which came before.
-            found[place] = np.where(own >= 0, own, found[place])
-    return found.ravel()
+            number_of[place] = np.where(part_numbers >= 0, part_numbers, number_of[place])
+    return number_of.ravel()
 
 
 def _axis_factors(n_levels: int, reference: int) -> tuple[Array, Array]:

@@ -150,10 +150,10 @@ def _candidates(
     wanted, count, entries = [], 0, 0
     for subset in subsets:
         shape = observations.shape(subset)
-        own = int(np.prod([size - 1 for size in shape]))
-        count += own
+        n_functions = int(np.prod([size - 1 for size in shape]))
+        count += n_functions
         # The system, its factors and the path's; and functions given cell by cell.
-        entries += own * int(np.prod(shape))
+        entries += n_functions * int(np.prod(shape))
         check_budget(
             32 * count**2 + 8 * entries,
             memory_budget,
@@ -170,7 +170,7 @@ def _candidates(
         functions[subset] = _functions(known, subset, kept, memory_budget, held)
         held += functions[subset].n_bytes
         progress("preparing functions, term", position, len(wanted))
-    known.common.count()
+    known.joint.count()
     return known, functions
 
 
@@ -188,27 +188,29 @@ def _functions(
 def _system(
     known: NumberedCells, functions: Functions, memory_budget: int, progress: ProgressReport
 ) -> _System:
-    """Inner products of all functions, from the mass of two cells together."""
+    """Inner products of all functions, from the joint mass of two cells."""
     none = SparseRows(np.zeros(1, np.int64), np.zeros(0, np.int64), np.zeros(0))
-    rows = SparseRows.stack([none, *(own.rows for own in functions.values())])
-    common = known.common
-    n_cells, n_functions = common.n_cells, rows.n_rows
+    rows = SparseRows.stack([none, *(of_subset.rows for of_subset in functions.values())])
+    joint = known.joint
+    n_cells, n_functions = joint.n_cells, rows.n_rows
     check_budget(
-        32 * n_functions**2 + 16 * _FUNCTIONS_A_BLOCK * n_cells + common.together.nbytes,
+        32 * n_functions**2 + 16 * _FUNCTIONS_A_BLOCK * n_cells + joint.table.nbytes,
         memory_budget,
         f"a system of {n_functions} functions",
         'Pass a smaller order or fewer bins, or use selection="greedy" with a rank.',
     )
-    together = common.together[:n_cells, :n_cells]
+    joint_mass = joint.table[:n_cells, :n_cells]
     gram = np.empty((n_functions, n_functions))
     for first in range(0, n_functions, _FUNCTIONS_A_BLOCK):
         last = min(first + _FUNCTIONS_A_BLOCK, n_functions)
         with_cells = np.empty((last - first, n_cells))
-        rows.take(np.arange(first, last)).multiply(together, with_cells)
-        rows.multiply(np.ascontiguousarray(with_cells.T) * common.scale, gram[:, first:last])
+        rows.take(np.arange(first, last)).multiply(joint_mass, with_cells)
+        rows.multiply(np.ascontiguousarray(with_cells.T) * joint.scale, gram[:, first:last])
         progress("putting up the system, function", first, n_functions)
     squares = np.diagonal(gram)
-    full = np.concatenate([np.zeros(0), *(_full_squares(own) for own in functions.values())])
+    full = np.concatenate(
+        [np.zeros(0), *(_full_squares(of_subset) for of_subset in functions.values())]
+    )
     has_own = squares > _LEFT**2 * full
     lengths = np.where(has_own, np.sqrt(np.where(has_own, squares, 1.0)), np.inf)
     gram /= lengths
@@ -216,13 +218,13 @@ def _system(
     return _System(functions, rows, lengths, gram)
 
 
-def _full_squares(own: SubsetFunctions) -> Array:
+def _full_squares(functions: SubsetFunctions) -> Array:
     """Mean square of each function before it was made orthogonal."""
-    squares = own.inverse
+    squares = functions.inverse
     for axis in range(squares.ndim):
         last = np.take(squares, [-1], axis=axis)
         squares = np.delete(squares, -1, axis=axis) + last
-    return np.asarray(squares[own.kept])
+    return np.asarray(squares[functions.kept])
 
 
 def _inner_products(
@@ -230,7 +232,7 @@ def _inner_products(
 ) -> Array:
     """Inner products of values at the points with the columns, shape (n_columns, n_outputs)."""
     weighted = observations.mass[:, None] * values
-    with_cells = np.zeros((known.common.n_cells, values.shape[1]))
+    with_cells = np.zeros((known.joint.n_cells, values.shape[1]))
     with_cells[0] = weighted.sum(axis=0)
     below = {
         part
@@ -254,14 +256,14 @@ def _best_on_path(
     kept = np.zeros(len(right), dtype=np.bool_)
     noise = []
     gram = system.gram * n_rows
-    for k, own in enumerate(right.T):
+    for k, right_side in enumerate(right.T):
         progress("following the path, output", k, right.shape[1])
         if total[k] <= 0:
             noise.append(0.0)
             continue
-        full = _full_fit(gram, own * n_rows, total[k] * n_rows, n_rows)
+        full = _full_fit(gram, right_side * n_rows, total[k] * n_rows, n_rows)
         path = lars_path(
-            gram, own * n_rows, total[k] * n_rows, method="lasso", stop=("bic", n_rows, full)
+            gram, right_side * n_rows, total[k] * n_rows, method="lasso", stop=("bic", n_rows, full)
         )
         best = int(np.argmin(path.criterion("bic", n_rows, full.noise_variance)))
         kept[path.support(best)] = True
@@ -283,8 +285,8 @@ def _first_on_path(system: _System, right: Array, total: Array, most: int) -> np
     """Return the union over outputs of the largest supports that together have `most` columns."""
     kept = np.zeros(len(right), dtype=np.bool_)
     paths = [
-        lars_path(system.gram, own, square, method="lasso", max_terms=most)
-        for own, square in zip(right.T, total, strict=True)
+        lars_path(system.gram, right_side, square, method="lasso", max_terms=most)
+        for right_side, square in zip(right.T, total, strict=True)
         if square > 0 and most > 0
     ]
     for each in range(most, 0, -1):
@@ -301,17 +303,17 @@ def _only(
     functions: Functions, kept: npt.NDArray[np.bool_], known: NumberedCells, memory_budget: int
 ) -> Functions:
     """Return the kept functions of each subset that has any."""
-    found: Functions = {}
+    chosen: Functions = {}
     first, held = 0, 0
-    for subset, own in functions.items():
-        last = first + own.rows.n_rows
-        mask = np.zeros(own.kept.shape, dtype=np.bool_)
-        mask[own.kept] = kept[first:last]
+    for subset, of_subset in functions.items():
+        last = first + of_subset.rows.n_rows
+        mask = np.zeros(of_subset.kept.shape, dtype=np.bool_)
+        mask[of_subset.kept] = kept[first:last]
         if mask.any():
-            found[subset] = _functions(known, subset, mask, memory_budget, held)
-            held += found[subset].n_bytes
+            chosen[subset] = _functions(known, subset, mask, memory_budget, held)
+            held += chosen[subset].n_bytes
         first = last
-    return found
+    return chosen
 
 
 def _factor(gram: Array) -> tuple[Array, npt.NDArray[np.intp]]:
@@ -347,10 +349,10 @@ def _least_squares(
     norm = float(np.sqrt(observations.mass @ (observations.values**2).sum(axis=1)))
     intercept = observations.mass @ observations.values
     residual = observations.values - intercept
-    ends = np.cumsum([own.rows.n_rows for own in chosen.values()], dtype=np.intp)
+    ends = np.cumsum([of_subset.rows.n_rows for of_subset in chosen.values()], dtype=np.intp)
     effects = {
-        subset: np.zeros((*own.inverse.shape, observations.n_outputs))
-        for subset, own in chosen.items()
+        subset: np.zeros((*of_subset.inverse.shape, observations.n_outputs))
+        for subset, of_subset in chosen.items()
     }
     error = np.inf
     for _ in range(_MOST_REFINEMENTS):
@@ -361,9 +363,11 @@ def _least_squares(
         coefficients = np.zeros_like(right)
         coefficients[used] = cho_solve((factor, False), right[used])
         parts = np.split(coefficients / system.lengths[:, None], ends[:-1])
-        for (subset, own), part in zip(chosen.items(), parts, strict=False):
-            table = own.combine(part)
+        for (subset, of_subset), part in zip(chosen.items(), parts, strict=False):
+            table = of_subset.combine(part)
             effects[subset] = effects[subset] + table
             observations.add(subset, -table, residual)
-    replaced = sum(own.rows.n_rows for own in chosen.values() if own.tables is not None)
+    replaced = sum(
+        of_subset.rows.n_rows for of_subset in chosen.values() if of_subset.tables is not None
+    )
     return Fit(np.asarray(intercept), effects, residual, error, replaced), len(used)

@@ -105,11 +105,11 @@ class _Term:
             rest -= self.lower @ (self.lower.T @ rest)
         return rest
 
-    def table(self, own: Array) -> Array:
+    def table(self, vectors: Array) -> Array:
         """Return vectors over the cells with mass as tables, shape (levels..., k)."""
-        found = np.zeros((*self.mass.shape, own.shape[1]))
-        found[self.cells] = own / self.root
-        return found
+        table = np.zeros((*self.mass.shape, vectors.shape[1]))
+        table[self.cells] = vectors / self.root
+        return table
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,8 +125,8 @@ def operations(observations: Observations, subsets: Iterable[Subset], basis: Bas
     """Return about how many multiplications the fit takes."""
     n_directions = min(len(basis.pivots), observations.n_points)
     n_cells = sum(
-        min(float(np.prod(observations.shape(own), dtype=float)), observations.n_points)
-        for own in subsets
+        min(float(np.prod(observations.shape(subset), dtype=float)), observations.n_points)
+        for subset in subsets
     )
     return (n_cells + n_directions) * n_directions**2
 
@@ -161,13 +161,13 @@ def fit_of_least_norm(
     root = np.sqrt(observations.mass)[:, None]
     span = _span(observations, basis, root, memory_budget)
     terms = tuple(_terms(observations, subsets, span, memory_budget, progress))
-    levels, together = _levels(terms, root if span is None else span.T @ root, span, progress)
+    levels, projections = _levels(terms, root if span is None else span.T @ root, span, progress)
     fit = _solve(observations, levels, root, span)
     rank = 1 + sum(len(level.eigenvalues) for level in levels)
     n_functions = 1 + sum(term.dimension for term in terms)
     determined = tuple(term.subset for term in terms)
     if n_functions > rank:
-        determined = _determined(terms, together, rank, span)
+        determined = _determined(terms, projections, rank, span)
     mass = {term.subset: term.mass for term in terms}
     return LeastNorm(fit, mass, rank, n_functions, determined)
 
@@ -189,9 +189,9 @@ def _span(
     if all_points:
         return None
     columns = [np.ones((n_points, 1))]
-    for subset, own in basis.chosen.items():
+    for subset, selected in basis.chosen.items():
         if subset:
-            columns.append(observations.flat_cells(subset)[:, None] == own.cells)
+            columns.append(observations.flat_cells(subset)[:, None] == selected.cells)
     design = root * np.hstack(columns)
     return np.linalg.qr(design / np.sqrt((design**2).sum(axis=0)))[0]
 
@@ -240,25 +240,25 @@ def _levels(
         The sum of the projections on the constant and on all terms.
     """
     base = constant / np.linalg.norm(constant)
-    together = base @ base.T
+    projections = base @ base.T
     levels = []
     for size in sorted({len(term.subset) for term in terms}):
-        own = tuple(term for term in terms if len(term.subset) == size)
-        total = np.zeros_like(together)
-        for position, term in enumerate(own):
+        of_size = tuple(term for term in terms if len(term.subset) == size)
+        total = np.zeros_like(projections)
+        for position, term in enumerate(of_size):
             coordinates = term.project(span)
             total += coordinates.T @ coordinates
-            progress(f"adding terms of {size} features", position, len(own))
-        together += total
+            progress(f"adding terms of {size} features", position, len(of_size))
+        projections += total
         norm = float(np.abs(total).sum(axis=0).max())
         for _ in range(2):
             total -= base @ (base.T @ total)
             total -= (total @ base) @ base.T
         eigenvalues, vectors = np.linalg.eigh((total + total.T) / 2)
         kept = eigenvalues > _INDEPENDENT * norm
-        levels.append(_Level(own, vectors[:, kept], eigenvalues[kept]))
+        levels.append(_Level(of_size, vectors[:, kept], eigenvalues[kept]))
         base = np.hstack([base, vectors[:, kept]])
-    return levels, together
+    return levels, projections
 
 
 def _solve(
@@ -291,9 +291,9 @@ def _solve(
             dual = level.directions @ (level.directions.T @ rest / level.eigenvalues[:, None])
             dual = dual if span is None else span @ dual
             for term in level.terms:
-                own = term.project(dual)
-                effects[term.subset] += term.table(own)
-                rest = rest - _coordinates(term.means.T @ own, span)
+                component = term.project(dual)
+                effects[term.subset] += term.table(component)
+                rest = rest - _coordinates(term.means.T @ component, span)
         residual = observations.values - intercept
         for subset, table in effects.items():
             observations.add(subset, -table, residual)
@@ -305,7 +305,7 @@ def _coordinates(vectors: Array, span: Array | None) -> Array:
 
 
 def _determined(
-    terms: tuple[_Term, ...], together: Array, rank: int, span: Array | None
+    terms: tuple[_Term, ...], projections: Array, rank: int, span: Array | None
 ) -> tuple[Subset, ...]:
     """Return the terms no part of which can be moved to others without changing the sum.
 
@@ -314,7 +314,7 @@ def _determined(
     other terms cannot take it: the trace of ``P_u K^+ P_u`` is the number of directions of u
     that are determined.
     """
-    eigenvalues, vectors = np.linalg.eigh(together)
+    eigenvalues, vectors = np.linalg.eigh(projections)
     half = vectors[:, -rank:] / np.sqrt(eigenvalues[-rank:])
     half = half if span is None else span @ half
     return tuple(

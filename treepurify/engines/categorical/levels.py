@@ -25,7 +25,7 @@ def read_levels(
 ) -> tuple[Any, Grid, npt.NDArray[Any], TableForm]:
     """Make a grid whose cells are the levels in a table, and encode the table on it.
 
-    Text, categories and numeric columns of at most `bins` distinct values have one level a
+    Text, categories and numeric columns of at most `bins` distinct values have one level per
     value; numeric columns of more are cut at quantiles. Missing values are a level of their
     own, the last.
 
@@ -53,13 +53,13 @@ def read_levels(
     for position, name in enumerate(names):
         column = table.iloc[:, position] if form.is_frame else table[:, position]
         check_labels(column)
-        spec, axis, own = _read_column(name, column, bins)
+        spec, axis, column_codes = _read_column(name, column, bins)
         specs.append(spec)
         axes.append(axis)
-        codes.append(own)
+        codes.append(column_codes)
     narrow = np.empty((len(codes), len(codes[0])), dtype=code_type(max(a.n_cells for a in axes)))
-    for j, own in enumerate(codes):
-        narrow[j] = own
+    for j, column_codes in enumerate(codes):
+        narrow[j] = column_codes
     return table, Grid(tuple(axes), tuple(specs), form.is_frame), narrow, form
 
 
@@ -84,7 +84,7 @@ def _read_column(
         cuts = np.unique(np.quantile(numbers[~missing], np.arange(1, bins) / bins))
         cuts = cuts[cuts > numbers[~missing].min()]
         axis = FeatureAxis(name, cuts, has_missing=has_missing)
-        own = np.searchsorted(cuts, numbers, side="right")
+        cell_codes = np.searchsorted(cuts, numbers, side="right")
         spec = FeatureSpec(name, has_missing=has_missing)
     else:
         spec = FeatureSpec(
@@ -96,10 +96,10 @@ def _read_column(
             has_missing=has_missing,
         )
         axis = FeatureAxis(name, None, categories=tuple(labels), has_missing=has_missing)
-        own = codes
+        cell_codes = codes
     if has_missing:
-        own = np.where(missing, axis.n_cells - 1, own)
-    return spec, axis, own.astype(code_type(axis.n_cells))
+        cell_codes = np.where(missing, axis.n_cells - 1, cell_codes)
+    return spec, axis, cell_codes.astype(code_type(axis.n_cells))
 
 
 def _factorized(

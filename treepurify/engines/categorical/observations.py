@@ -36,7 +36,7 @@ class Observations:
     Parameters
     ----------
     codes : ndarray of unsigned int, shape (n_features, n_points)
-        Level of each observed point, one column a distinct combination.
+        Level of each observed point, one column per distinct combination.
     mass : ndarray of float64, shape (n_points,)
         Share of the rows, or of their weights; sums to one.
     values : ndarray of float64, shape (n_points, n_outputs)
@@ -91,7 +91,9 @@ class Observations:
         wanted = list(subsets)
 
         def piece(first: int) -> list[Array]:
-            return [self.sums(own, values) for own in wanted[first : first + _SUBSETS_A_PIECE]]
+            return [
+                self.sums(subset, values) for subset in wanted[first : first + _SUBSETS_A_PIECE]
+            ]
 
         parts = map_threads(piece, range(0, len(wanted), _SUBSETS_A_PIECE))
         return [table for part in parts for table in part]
@@ -150,15 +152,15 @@ def observe(
         codes, values, weights = codes[:, seen], values[seen], weights[seen]
     cells = []
     renumbered = np.empty(codes.shape, dtype=code_type(max(n_cells, default=1)))
-    for own, size, renumbered_own in zip(codes, n_cells, renumbered, strict=True):
+    for column, size, numbers in zip(codes, n_cells, renumbered, strict=True):
         used = np.zeros(size, dtype=bool)
-        mark_levels(own, used)
+        mark_levels(column, used)
         cells.append(np.flatnonzero(used))
-        renumber_levels(own, np.cumsum(used) - 1, renumbered_own)
-    first, point = _distinct(renumbered, tuple(len(own) for own in cells))
+        renumber_levels(column, np.cumsum(used) - 1, numbers)
+    first, point = _distinct(renumbered, tuple(len(used) for used in cells))
     points = np.empty((len(cells), len(first)), dtype=renumbered.dtype)
-    for own, points_own in zip(renumbered, points, strict=True):
-        np.take(own, first, out=points_own, mode="clip")
+    for numbers, of_points in zip(renumbered, points, strict=True):
+        np.take(numbers, first, out=of_points, mode="clip")
     mass = np.bincount(point, weights=weights)
     means = np.stack(
         [np.bincount(point, weights=weights * column) / mass for column in values.T], axis=1
@@ -182,13 +184,13 @@ def _distinct(
     # Levels are the digits of whole numbers in mixed radix, as many to a number as 64 bits hold.
     numbers = [np.zeros(codes.shape[1], dtype=np.uint64)]
     largest = 1
-    for own, size in zip(codes, n_levels, strict=True):
+    for column, size in zip(codes, n_levels, strict=True):
         if size < 2:
             continue
         if largest * size > _LARGEST_NUMBER:
             numbers.append(np.zeros(codes.shape[1], dtype=np.uint64))
             largest = 1
-        append_digit(own, size, numbers[-1])
+        append_digit(column, size, numbers[-1])
         largest *= size
     keys: npt.NDArray[Any] = numbers[0]
     if len(numbers) > 1:

@@ -108,35 +108,35 @@ class Solved:
     warning: str = ""
 
 
-def solve_independent(given: Route, order: int) -> Solved:
+def solve_independent(route: Route, order: int) -> Solved:
     """Take centred conditional means: features are independent and every cell has mass."""
-    observations = given.observations
-    intercept, effects = independent_effects(observations, order, given.memory_budget)
+    observations = route.observations
+    intercept, effects = independent_effects(observations, order, route.memory_budget)
     residual = observations.values - intercept
     for subset, table in effects.items():
         observations.add(subset, -table, residual)
     mass = {subset: observations.margin(subset) for subset in effects}
     method = "conditional means (independent features)"
     fit = Fit(intercept, effects, residual, 0.0, 0)
-    report_of_rows = describe_independent(observations, effects, given.names)
-    found = {"identifiability": _with_inflation(report_of_rows, observations, fit, mass)}
-    return Solved(fit, mass, method, found)
+    report_of_rows = describe_independent(observations, effects, route.names)
+    diagnostics = {"identifiability": _with_inflation(report_of_rows, observations, fit, mass)}
+    return Solved(fit, mass, method, diagnostics)
 
 
-def solve_in_order(given: Route) -> Solved:
+def solve_in_order(route: Route) -> Solved:
     """Take the first independent functions; those of least norm where these mean too little.
 
     Where `rank` is given, the first ones are what was asked for.
     """
-    basis = _first_functions(given)
-    solved = _solve_first(given, basis)
-    if not solved.warning or given.rank is not None:
+    basis = _first_functions(route)
+    solved = _solve_first(route, basis)
+    if not solved.warning or route.rank is not None:
         return solved
-    subsets = _spanning(given, basis)
-    if operations(given.observations, subsets, basis) > _MOST_OPERATIONS:
+    subsets = _spanning(route, basis)
+    if operations(route.observations, subsets, basis) > _MOST_OPERATIONS:
         return solved
     try:
-        least = _solve_least(given, basis)
+        least = _solve_least(route, basis)
     except MemoryBudgetError:
         return solved
     if not least.unidentified:
@@ -149,40 +149,40 @@ def solve_in_order(given: Route) -> Solved:
     return replace(least, warning=warning)
 
 
-def solve_by_greedy_selection(given: Route) -> Solved:
+def solve_by_greedy_selection(route: Route) -> Solved:
     """Take the first independent functions in canonical order (Ferrere et al., algorithm 1)."""
-    return _solve_first(given, _first_functions(given))
+    return _solve_first(route, _first_functions(route))
 
 
-def solve_by_least_norm(given: Route) -> Solved:
+def solve_by_least_norm(route: Route) -> Solved:
     """Take the components of least norm among all that explain the same function."""
-    return _solve_least(given, _first_functions(given))
+    return _solve_least(route, _first_functions(route))
 
 
-def _first_functions(given: Route) -> Basis:
-    n_points = given.observations.n_points
-    wanted = min(given.rank or n_points, n_points)
+def _first_functions(route: Route) -> Basis:
+    n_points = route.observations.n_points
+    wanted = min(route.rank or n_points, n_points)
     return select_in_order(
-        given.observations, given.subsets(), wanted, TOLERANCE, given.memory_budget, given.report
+        route.observations, route.subsets(), wanted, TOLERANCE, route.memory_budget, route.report
     )
 
 
-def _spanning(given: Route, basis: Basis) -> list[Subset]:
+def _spanning(route: Route, basis: Basis) -> list[Subset]:
     """Return the candidates of the sizes that the first independent functions needed."""
     most = max(len(subset) for subset in basis.chosen)
-    return list(takewhile(lambda own: len(own) <= most, given.subsets()))
+    return list(takewhile(lambda candidate: len(candidate) <= most, route.subsets()))
 
 
 def _amplification(solved: Solved) -> float:
     return float(solved.diagnostics["selection"]["amplification"])
 
 
-def _solve_least(given: Route, basis: Basis) -> Solved:
-    observations = given.observations
+def _solve_least(route: Route, basis: Basis) -> Solved:
+    observations = route.observations
     least = fit_of_least_norm(
-        observations, _spanning(given, basis), basis, given.memory_budget, given.report
+        observations, _spanning(route, basis), basis, route.memory_budget, route.report
     )
-    report_of_rows = describe_least_norm(observations, least, given.names)
+    report_of_rows = describe_least_norm(observations, least, route.names)
     unidentified = least.n_functions - least.rank
     note = (
         f"All pure functions of {len(least.mass)} terms have {least.n_functions} dimensions, of "
@@ -199,11 +199,13 @@ def _solve_least(given: Route, basis: Basis) -> Solved:
     )
 
 
-def _solve_first(given: Route, basis: Basis) -> Solved:
-    observations = given.observations
-    fit = solve(observations, basis, given.memory_budget, given.report)
-    report_of_rows = describe_identifiability(observations, basis, given.names)
-    unidentified = sum(own.kept.size - (own.last - own.first) for own in basis.chosen.values())
+def _solve_first(route: Route, basis: Basis) -> Solved:
+    observations = route.observations
+    fit = solve(observations, basis, route.memory_budget, route.report)
+    report_of_rows = describe_identifiability(observations, basis, route.names)
+    unidentified = sum(
+        chosen.kept.size - (chosen.last - chosen.first) for chosen in basis.chosen.values()
+    )
     note = (
         f"The {basis.rank} selected functions are the first independent ones of {basis.tried} "
         "tried; others would explain the same rows."
@@ -237,13 +239,13 @@ def _solve_first(given: Route, basis: Basis) -> Solved:
     )
 
 
-def solve_by_least_angle(given: Route, n_rows: float) -> Solved:
+def solve_by_least_angle(route: Route, n_rows: float) -> Solved:
     """Take the functions that the LASSO path selects, and fit them by least squares."""
-    observations = given.observations
+    observations = route.observations
     sparse = fit_by_least_angle(
-        observations, given.subsets(), given.rank, n_rows, given.memory_budget, given.report
+        observations, route.subsets(), route.rank, n_rows, route.memory_budget, route.report
     )
-    report_of_rows = describe_sparse(observations, sparse, given.names)
+    report_of_rows = describe_sparse(observations, sparse, route.names)
     unidentified = sparse.candidates - sparse.independent
     note = (
         f"Least angle regression selected {sparse.rank} of {sparse.candidates} functions; others "
@@ -273,14 +275,14 @@ def solve_by_least_angle(given: Route, n_rows: float) -> Solved:
 
 
 def _with_inflation(
-    found: dict[str, Any], observations: Observations, fit: Fit, mass: dict[Subset, Array]
+    facts: dict[str, Any], observations: Observations, fit: Fit, mass: dict[Subset, Array]
 ) -> dict[str, Any]:
     """Add how far the variances of the components exceed that of the function."""
     inflation = variance_inflation(observations, fit, mass)
     if inflation > _CANCELLING:
-        found["sentences"].append(
+        facts["sentences"].append(
             f"The variances of the components add up to {inflation:.3g} times that of the "
             "function: on the observed rows large components cancel each other, and how they "
             "share the function is hardly determined. A smaller rank or order avoids this."
         )
-    return found | {"inflation": inflation}
+    return facts | {"inflation": inflation}

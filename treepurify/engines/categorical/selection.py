@@ -8,7 +8,7 @@ functions with a rare last level. And which functions of A are the first indepen
 then a question about their coordinates in the few directions that the cells of A have added.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -16,15 +16,13 @@ import numpy.typing as npt
 
 from treepurify._kernels.categorical import eliminate_in_order, first_independent
 from treepurify.budget import check_budget
-from treepurify.engines.categorical.cells import NumberedCells, start_numbering
-from treepurify.engines.categorical.common_counts import CommonMass
+from treepurify.engines.categorical.cells import JointMass, NumberedCells, start_numbering
 from treepurify.engines.categorical.indicators import CellNumbers, SparseRows, subset_functions
 from treepurify.engines.categorical.observations import Observations
-from treepurify.engines.categorical.triangle import solve_triangle
 from treepurify.grids.grid import Subset
 from treepurify.progress import ProgressReport
 
-__all__ = ["Basis", "Chosen", "select_in_order"]
+__all__ = ["Basis", "Chosen", "select_in_order", "solve_triangle"]
 
 Array = npt.NDArray[np.float64]
 
@@ -67,8 +65,8 @@ class Basis:
         The Cholesky factor of the indicators, scaled to norm one, by blocks of rows.
     pivots : ndarray of int, shape (n_directions,)
         Number of the cell behind each direction.
-    common : CommonMass
-        Mass of every two cells together.
+    joint : JointMass
+        Joint mass of every two cells.
     numbers : dict
         Number of each cell of each subset.
     mass : dict
@@ -87,7 +85,7 @@ class Basis:
     chosen: dict[Subset, Chosen]
     panels: tuple[Array, ...]
     pivots: npt.NDArray[np.int64]
-    common: CommonMass
+    joint: JointMass
     numbers: CellNumbers
     mass: dict[Subset, Array]
     reference: dict[int, int]
@@ -104,8 +102,8 @@ class Basis:
     @property
     def scales(self) -> Array:
         """What each indicator was multiplied by to have norm one."""
-        counts = np.diagonal(self.common.together)[self.pivots].astype(np.float64)
-        return np.asarray(1.0 / np.sqrt(counts * self.common.scale))
+        counts = np.diagonal(self.joint.table)[self.pivots].astype(np.float64)
+        return np.asarray(1.0 / np.sqrt(counts * self.joint.scale))
 
 
 @dataclass(eq=False)
@@ -133,7 +131,7 @@ class _Piece:
 
 
 @dataclass(eq=False)
-class _Own:
+class _SubsetCells:
     """Directions and coordinates of the cells of one subset, as its pieces come in."""
 
     first: int
@@ -171,32 +169,32 @@ def select_in_order(
     search = _Search(start_numbering(observations, memory_budget), tolerance)
     chosen: dict[Subset, Chosen] = {}
     chosen[()] = Chosen(np.ones((), dtype=bool), 0, 1, np.zeros(1, np.intp))
-    own: dict[Subset, _Own] = {}
+    begun: dict[Subset, _SubsetCells] = {}
     untried = iter(subsets)
     blocks = _blocks(observations, untried, search.known)
-    found = 1
+    n_selected = 1
     # Once the rank is reached no block may be asked for: it would make the tables of candidates
     # that nobody needs.
-    while found < rank and (block := next(blocks, None)) is not None:
+    while n_selected < rank and (block := next(blocks, None)) is not None:
         _check_memory(search, memory_budget)
-        _add_directions(search, block, own)
+        _add_directions(search, block, begun)
         for piece in block:
-            if piece.is_last and found < rank:
-                finished = own.pop(piece.subset)
+            if piece.is_last and n_selected < rank:
+                finished = begun.pop(piece.subset)
                 chosen[piece.subset] = _choose(
-                    search, piece.subset, finished, rank - found, memory_budget
+                    search, piece.subset, finished, rank - n_selected, memory_budget
                 )
-                found += int(chosen[piece.subset].kept.sum())
-        progress("selecting functions, rank", found, rank)
+                n_selected += int(chosen[piece.subset].kept.sum())
+        progress("selecting functions, rank", n_selected, rank)
     # A block may hold candidates beyond the rank: they were numbered, not tried.
     all_tried = len(chosen) == 1 + len(search.known.mass)
     exhausted = all_tried and next(untried, None) is None
-    return _finished(search, chosen, found, exhausted)
+    return _finished(search, chosen, n_selected, exhausted)
 
 
 def _finished(search: _Search, chosen: dict[Subset, Chosen], rank: int, exhausted: bool) -> Basis:
     """Leave out the directions that cells beyond the last chosen subset have added."""
-    n_directions = max(own.last for own in chosen.values())
+    n_directions = max(each.last for each in chosen.values())
     panels = []
     for panel in search.panels:
         start = panel.shape[1] - len(panel)
@@ -207,7 +205,7 @@ def _finished(search: _Search, chosen: dict[Subset, Chosen], rank: int, exhauste
         chosen,
         tuple(panels),
         np.concatenate(search.pivots)[:n_directions],
-        search.known.common,
+        search.known.joint,
         search.known.numbers,
         search.known.mass,
         search.known.reference,
@@ -221,8 +219,8 @@ def _finished(search: _Search, chosen: dict[Subset, Chosen], rank: int, exhauste
 def _check_memory(search: _Search, memory_budget: int) -> None:
     # The factor, and the coordinates of the functions that the solve will need beside it.
     size = search.n_directions
-    common = search.known.common
-    table = common.together.nbytes + common.bits.nbytes
+    joint = search.known.joint
+    table = joint.table.nbytes + joint.bits.nbytes
     check_budget(
         12 * size**2 + 32 * size * _CELLS_A_BLOCK + table,
         memory_budget,
@@ -236,11 +234,11 @@ def _blocks(
     subsets: Iterable[Subset],
     known: NumberedCells,
 ) -> Iterator[list[_Piece]]:
-    """Yield the new cells of the candidates in blocks, their common mass counted."""
+    """Yield the new cells of the candidates in blocks, their joint mass counted."""
     block: list[_Piece] = []
     size, table_cells = 0, 0
     for subset in subsets:
-        n_cells = known.common.n_cells
+        n_cells = known.joint.n_cells
         cells, numbers = known.add(observations, subset)
         table_cells += known.mass[subset].size
         new = np.flatnonzero(numbers >= n_cells)
@@ -252,21 +250,23 @@ def _blocks(
             )
             size += last - first
             if size >= _CELLS_A_BLOCK or table_cells >= _TABLE_CELLS_A_BLOCK:
-                known.common.count()
+                known.joint.count()
                 yield block
                 block, size, table_cells = [], 0, 0
     if block:
-        known.common.count()
+        known.joint.count()
         yield block
 
 
-def _add_directions(search: _Search, block: list[_Piece], own: dict[Subset, _Own]) -> None:
+def _add_directions(
+    search: _Search, block: list[_Piece], begun: dict[Subset, _SubsetCells]
+) -> None:
     """Extend the orthonormal basis by the independent cells of a block."""
     new = np.concatenate([piece.numbers for piece in block])
     pivots = np.concatenate(search.pivots)
-    among = search.known.common.inner_products(new, new)
+    among = search.known.joint.inner_products(new, new)
     scale = 1.0 / np.sqrt(np.diagonal(among))
-    before = search.known.common.inner_products(pivots, new)
+    before = search.known.joint.inner_products(pivots, new)
     before *= np.concatenate(search.scales)[:, None]
     before *= scale
     moved = solve_triangle(search.panels, before)
@@ -277,7 +277,7 @@ def _add_directions(search: _Search, block: list[_Piece], own: dict[Subset, _Own
     position, direction = 0, search.n_directions
     for piece in block:
         here = slice(position, position + len(piece.numbers))
-        mine = own.setdefault(piece.subset, _Own(direction))
+        mine = begun.setdefault(piece.subset, _SubsetCells(direction))
         count = int(kept[here].sum())
         inside = slice(direction - search.n_directions, direction - search.n_directions + count)
         # Of the directions before this block only those of the subset's earlier pieces matter.
@@ -298,13 +298,39 @@ def _add_directions(search: _Search, block: list[_Piece], own: dict[Subset, _Own
         search.largest_rejected = max(search.largest_rejected, largest)
 
 
-def _choose(search: _Search, subset: Subset, own: _Own, room: int, memory_budget: int) -> Chosen:
+def solve_triangle(panels: Sequence[Array], right: Array) -> Array:
+    """Solve ``L x = right`` for a lower triangular L that grows by blocks of rows.
+
+    Parameters
+    ----------
+    panels : sequence of ndarray
+        L by blocks of rows: panel b has shape ``(size_b, start_b + size_b)``.
+    right : ndarray of shape (n, k)
+        Right-hand sides.
+    """
+    from scipy.linalg import solve_triangular
+
+    solution = np.array(right, dtype=np.float64, order="C")
+    for panel in panels:
+        size = len(panel)
+        start = panel.shape[1] - size
+        rows = slice(start, start + size)
+        solution[rows] -= panel[:, :start] @ solution[:start]
+        solution[rows] = solve_triangular(
+            panel[:, start:], solution[rows], lower=True, check_finite=False
+        )
+    return solution
+
+
+def _choose(
+    search: _Search, subset: Subset, subset_cells: _SubsetCells, room: int, memory_budget: int
+) -> Chosen:
     """Choose the first functions of a subset that are independent of all before them."""
     known = search.known
     shape = tuple(n - 1 for n in known.mass[subset].shape)
     n_functions = int(np.prod(shape))
-    n_new = own.coordinates[-1].shape[1]
-    cells = np.concatenate(own.cells)
+    n_new = subset_cells.coordinates[-1].shape[1]
+    cells = np.concatenate(subset_cells.cells)
     kept = np.zeros(n_functions, dtype=bool)
     if n_new == n_functions <= room:
         kept[:] = True
@@ -312,13 +338,13 @@ def _choose(search: _Search, subset: Subset, own: _Own, room: int, memory_budget
         mass, reference = known.mass[subset], known.references(subset)
         functions = subset_functions(mass, reference, known.numbers, subset, memory_budget)
         wanted = min(n_new, room)
-        kept = _first_functions(_coordinates_of(functions, own, n_new), wanted)
-    return Chosen(kept.reshape(shape), own.first, own.first + n_new, cells)
+        kept = _first_functions(_coordinates_of(functions, subset_cells, n_new), wanted)
+    return Chosen(kept.reshape(shape), subset_cells.first, subset_cells.first + n_new, cells)
 
 
-def _coordinates_of(functions: SparseRows, own: _Own, n_new: int) -> Array:
+def _coordinates_of(functions: SparseRows, subset_cells: _SubsetCells, n_new: int) -> Array:
     """Coordinates of functions in the directions that the cells of their subset added."""
-    numbers = np.concatenate(own.numbers)
+    numbers = np.concatenate(subset_cells.numbers)
     turn = np.argsort(numbers)
     position = np.searchsorted(numbers[turn], functions.column)
     inside = position < len(numbers)
@@ -328,7 +354,7 @@ def _coordinates_of(functions: SparseRows, own: _Own, n_new: int) -> Array:
     np.add.at(weights, (row, turn[position[inside]]), functions.factor[inside])
     coordinates = np.zeros((len(numbers), n_new))
     start = 0
-    for part in own.coordinates:
+    for part in subset_cells.coordinates:
         coordinates[start : start + len(part), : part.shape[1]] = part
         start += len(part)
     return weights @ coordinates

@@ -1,4 +1,4 @@
-"""Solve for the coefficients of the selected functions and put the components together."""
+"""Solve for the coefficients of the selected functions and sum them to components."""
 
 from dataclasses import dataclass
 
@@ -8,8 +8,7 @@ import numpy.typing as npt
 from treepurify.engines.categorical.functions import SubsetFunctions, selected_functions
 from treepurify.engines.categorical.indicators import SparseRows
 from treepurify.engines.categorical.observations import Observations
-from treepurify.engines.categorical.selection import Basis
-from treepurify.engines.categorical.triangle import solve_triangle
+from treepurify.engines.categorical.selection import Basis, solve_triangle
 from treepurify.grids.grid import Subset
 from treepurify.progress import ProgressReport
 
@@ -67,8 +66,8 @@ def solve(
     norm = float(np.sqrt(observations.mass @ (observations.values**2).sum(axis=1)))
     intercept = np.zeros(observations.n_outputs)
     effects = {
-        subset: np.zeros((*own.inverse.shape, observations.n_outputs))
-        for subset, own in functions.items()
+        subset: np.zeros((*of_subset.inverse.shape, observations.n_outputs))
+        for subset, of_subset in functions.items()
     }
     residual = observations.values.copy()
     error = np.inf
@@ -79,32 +78,34 @@ def solve(
             break
         coefficients = _solve_blocks(basis, functions, coordinates, in_basis)
         intercept = intercept + coefficients[()][0]
-        for subset, own in functions.items():
-            effects[subset] += own.combine(coefficients[subset])
+        for subset, of_subset in functions.items():
+            effects[subset] += of_subset.combine(coefficients[subset])
         residual = observations.values - intercept
         for subset, table in effects.items():
             observations.add(subset, -table, residual)
-    replaced = sum(own.rows.n_rows for own in functions.values() if own.tables is not None)
+    replaced = sum(
+        of_subset.rows.n_rows for of_subset in functions.values() if of_subset.tables is not None
+    )
     amplification = _amplification(basis, functions, coordinates)
     return Fit(intercept, effects, residual, error, replaced, amplification)
 
 
 def _functions(basis: Basis, memory_budget: int) -> dict[Subset, SubsetFunctions]:
-    found: dict[Subset, SubsetFunctions] = {}
+    functions: dict[Subset, SubsetFunctions] = {}
     held = 0
-    for subset, own in basis.chosen.items():
-        if subset and own.kept.any():
-            found[subset] = selected_functions(
+    for subset, chosen in basis.chosen.items():
+        if subset and chosen.kept.any():
+            functions[subset] = selected_functions(
                 basis.mass[subset],
-                own.kept,
+                chosen.kept,
                 tuple(basis.reference[j] for j in subset),
                 basis.numbers,
                 subset,
                 memory_budget,
                 held,
             )
-            held += found[subset].n_bytes
-    return found
+            held += functions[subset].n_bytes
+    return functions
 
 
 def _amplification(
@@ -118,9 +119,9 @@ def _amplification(
     probes = np.random.default_rng(0).standard_normal((len(basis.pivots), _PROBES))
     coefficients = _solve_blocks(basis, functions, coordinates, probes)
     squares = np.zeros(_PROBES)
-    for subset, own in functions.items():
-        tables = own.combine(coefficients[subset])
-        squares += np.tensordot(own.mass, tables**2, axes=own.mass.ndim)
+    for subset, of_subset in functions.items():
+        tables = of_subset.combine(coefficients[subset])
+        squares += np.tensordot(of_subset.mass, tables**2, axes=of_subset.mass.ndim)
     return float(np.sqrt(squares.mean()))
 
 
@@ -129,25 +130,25 @@ def _coordinates(
 ) -> Array:
     """Coordinates of the constant and of the selected functions in the orthonormal basis."""
     constant = SparseRows(np.array([0, 1]), np.array([0]), np.ones(1))
-    rows = SparseRows.stack([constant, *(own.rows for own in functions.values())])
-    n_cells = basis.common.n_cells
-    together = basis.common.together[:n_cells, :n_cells]
-    scales = basis.scales * basis.common.scale
-    found = np.empty((len(basis.pivots), rows.n_rows))
+    rows = SparseRows.stack([constant, *(of_subset.rows for of_subset in functions.values())])
+    n_cells = basis.joint.n_cells
+    joint_mass = basis.joint.table[:n_cells, :n_cells]
+    scales = basis.scales * basis.joint.scale
+    coordinates = np.empty((len(basis.pivots), rows.n_rows))
     for first in range(0, rows.n_rows, _FUNCTIONS_A_BLOCK):
         block = rows.take(np.arange(first, min(first + _FUNCTIONS_A_BLOCK, rows.n_rows)))
         products = np.empty((block.n_rows, n_cells))
-        block.multiply(together, products)
-        own = (products[:, basis.pivots] * scales).T
-        found[:, first : first + block.n_rows] = solve_triangle(basis.panels, own)
+        block.multiply(joint_mass, products)
+        right = (products[:, basis.pivots] * scales).T
+        coordinates[:, first : first + block.n_rows] = solve_triangle(basis.panels, right)
         progress("solving, function", first, rows.n_rows)
-    return found
+    return coordinates
 
 
 def _project(observations: Observations, basis: Basis, values: Array) -> Array:
     """Inner products of values at the points with the orthonormal basis."""
     weighted = observations.mass[:, None] * values
-    used = [subset for subset, own in basis.chosen.items() if subset and len(own.cells)]
+    used = [subset for subset, chosen in basis.chosen.items() if subset and len(chosen.cells)]
     products = [weighted.sum(axis=0)[None, :]]
     for subset, sums in zip(used, observations.sums_each(used, weighted), strict=True):
         products.append(sums.reshape(-1, sums.shape[-1])[basis.chosen[subset].cells])
@@ -156,14 +157,18 @@ def _project(observations: Observations, basis: Basis, values: Array) -> Array:
 
 def _reachable(basis: Basis, coordinates: Array, in_basis: Array) -> Array:
     """Leave out what the last subset's functions cannot express where the rank cut it short."""
-    own = next(reversed(basis.chosen.values()))
-    count = int(own.kept.sum())
-    if count == own.last - own.first:
+    final = next(reversed(basis.chosen.values()))
+    count = int(final.kept.sum())
+    if count == final.last - final.first:
         return in_basis
-    directions = np.linalg.qr(coordinates[own.first : own.last, len(coordinates[0]) - count :])[0]
-    found = in_basis.copy()
-    found[own.first : own.last] = directions @ (directions.T @ in_basis[own.first : own.last])
-    return found
+    directions = np.linalg.qr(coordinates[final.first : final.last, len(coordinates[0]) - count :])[
+        0
+    ]
+    reachable = in_basis.copy()
+    reachable[final.first : final.last] = directions @ (
+        directions.T @ in_basis[final.first : final.last]
+    )
+    return reachable
 
 
 def _solve_blocks(
@@ -174,15 +179,15 @@ def _solve_blocks(
     coefficients: dict[Subset, Array] = {}
     last = coordinates.shape[1]
     for subset in [*reversed(functions), ()]:
-        own = basis.chosen[subset]
-        first = last - int(own.kept.sum())
-        block = coordinates[own.first : own.last, first:last]
+        chosen = basis.chosen[subset]
+        first = last - int(chosen.kept.sum())
+        block = coordinates[chosen.first : chosen.last, first:last]
         norms = np.sqrt(np.einsum("ij,ij->j", block, block))
         if block.shape[0] == block.shape[1]:
-            scaled = np.linalg.solve(block / norms, rest[own.first : own.last])
+            scaled = np.linalg.solve(block / norms, rest[chosen.first : chosen.last])
         else:
-            scaled = np.linalg.lstsq(block / norms, rest[own.first : own.last], rcond=None)[0]
+            scaled = np.linalg.lstsq(block / norms, rest[chosen.first : chosen.last], rcond=None)[0]
         coefficients[subset] = scaled / norms[:, None]
-        rest[: own.first] -= coordinates[: own.first, first:last] @ coefficients[subset]
+        rest[: chosen.first] -= coordinates[: chosen.first, first:last] @ coefficients[subset]
         last = first
     return coefficients
