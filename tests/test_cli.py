@@ -349,3 +349,14 @@ def test_effects_frame_leaves_out_what_is_too_large(truth):
     nothing, left_out = effects_frame(truth, most_rows=0)
     assert len(nothing) == 0
     assert len(left_out) == len(truth)
+
+
+@pytest.mark.parametrize("name", ["typer", "rich"])
+def test_without_its_packages_the_command_names_the_extra(name):
+    blocked = f"import sys; sys.modules['{name}'] = None; from treepurify.cli import main; main()"
+    ended = subprocess.run(
+        [sys.executable, "-c", blocked], capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 1
+    assert 'pip install "treepurify[cli]"' in ended.stderr
+    assert "Traceback" not in ended.stderr
