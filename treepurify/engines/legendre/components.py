@@ -34,7 +34,7 @@ class LegendreTerm:
     density : Density
         The density of the features.
     coefficients : ndarray of float64
-        One axis a feature, the outputs last.
+        One axis per feature, the outputs last.
     """
 
     density: Density
@@ -108,8 +108,8 @@ class LegendreComponent:
         """Return fine axes over the range of the rows or of the levels, and their cells' mass."""
         specs = [self.inputs.features[j] for j in self.features]
         cells, mass = cells_between(specs, self.nodes, self.mass)
-        own = [self.axes[j] for j in self.features]
-        named = zip(cells, own, specs, strict=True)
+        scaled = [self.axes[j] for j in self.features]
+        named = zip(cells, scaled, specs, strict=True)
         axes = [
             axis.cells(spec) if isinstance(axis, LevelAxis) else cell for cell, axis, spec in named
         ]
@@ -185,14 +185,14 @@ class ValuesRemainder:
         InvalidInputError
             If a row is none of those of the decomposition.
         """
-        found = [self._by_row.get(key) for key in _keys(self.inputs.columns(X).matrix())]
-        unknown = sum(value is None for value in found)
+        values = [self._by_row.get(key) for key in _keys(self.inputs.columns(X).matrix())]
+        unknown = sum(value is None for value in values)
         if unknown:
             raise InvalidInputError(
-                f"{unknown} of {len(found)} rows are new, and the function was given by its "
+                f"{unknown} of {len(values)} rows are new, and the function was given by its "
                 "values alone: pass the function itself, or evaluate the components"
             )
-        return np.array(found).reshape(len(found), -1)
+        return np.array(values).reshape(len(values), -1)
 
     def component(self, subset: Subset) -> Component | None:
         """Return None: the remainder has no known parts."""

@@ -8,8 +8,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.engines.legendre.polynomials import legendre_table
-from treepurify.engines.legendre.scaling import Axis, LevelAxis
+from treepurify.engines.legendre.scaling import Axis, LevelAxis, legendre_table
 from treepurify.saving import savable
 
 __all__ = [
@@ -43,7 +42,7 @@ class SeriesDensity:
     subset : tuple of int
         The features.
     coefficients : ndarray of float64
-        One axis a feature: degrees 0, 1, ... of a continuous one, levels of another.
+        One axis per feature: degrees 0, 1, ... of a continuous one, levels of another.
     floor : float
         Smaller values are raised to it.
     """
@@ -71,7 +70,7 @@ class GridDensity:
     subset : tuple of int
         The features.
     table : ndarray of float64
-        One axis a feature: points of the grid on [-1, 1], or levels.
+        One axis per feature: points of the grid on [-1, 1], or levels.
     floor : float
         Smaller values are raised to it.
     """
@@ -104,7 +103,7 @@ def contract(tables: Sequence[Array], coefficients: Array) -> Array:
     tables : sequence of ndarray of shape (n_rows, n_functions_j)
         Values of each feature's functions.
     coefficients : ndarray of shape (n_functions_1, ..., n_outputs)
-        One axis a feature, the outputs last.
+        One axis per feature, the outputs last.
     """
     first = tables[0]
     total = (first @ coefficients.reshape(first.shape[1], -1)).reshape(
@@ -130,7 +129,7 @@ def series_densities(
     used = sorted({j for subset in subsets for j in subset})
     tables = {j: _density_table(axes[j], coordinates[j], degree) for j in used}
     weighted = {j: weights[:, None] * table for j, table in tables.items()}
-    found: dict[Subset, Density] = {}
+    densities: dict[Subset, Density] = {}
     for subset in subsets:
         moments = weighted[subset[0]]
         for j in subset[1:-1]:
@@ -140,8 +139,8 @@ def series_densities(
             coefficients = moments.sum(axis=0)
         else:
             coefficients = (moments.T @ tables[subset[-1]]).reshape(shape)
-        found[subset] = SeriesDensity(subset, coefficients, _floor(axes, subset, clip, weights))
-    return found
+        densities[subset] = SeriesDensity(subset, coefficients, _floor(axes, subset, clip, weights))
+    return densities
 
 
 def grid_density(
@@ -243,6 +242,8 @@ def _corners(axis: Axis, coordinates: Array, size: int) -> list[tuple[npt.NDArra
 
 def _spread(coordinates: Array, weights: Array) -> float:
     """Return a scale that neither outliers nor a sharp peak alone decide."""
+    # `np.quantile` takes weights too, but divides them by their sum first: where a quartile lies
+    # between two rows of equal weight, rounding may then decide for the other row.
     order = np.argsort(coordinates, kind="stable")
     share = np.cumsum(weights[order])
     lower, upper = coordinates[order][

@@ -77,9 +77,9 @@ def count_columns(axes: Mapping[int, Axis], order: int, degree: int) -> int:
     """Return the number of columns of all subsets of up to `order` features."""
     by_order = [1] + [0] * order
     for axis in axes.values():
-        own = axis.n_functions(degree)
+        n_functions = axis.n_functions(degree)
         for size in range(order, 0, -1):
-            by_order[size] += own * by_order[size - 1]
+            by_order[size] += n_functions * by_order[size - 1]
     return sum(by_order[1:])
 
 
@@ -163,7 +163,7 @@ def design_blocks(
 def fill_design(
     basis: Basis, coordinates: Mapping[int, Array], subsets: Sequence[Subset], out: Array
 ) -> None:
-    """Write the columns of some subsets, one row of `out` a column."""
+    """Write the columns of some subsets, one row of `out` per column."""
     used = {j for subset in subsets for j in subset}
     functions = {
         j: np.ascontiguousarray(basis.axes[j].functions(coordinates[j], basis.degree).T)
@@ -207,14 +207,14 @@ def measure_moments(basis: Basis, rows: ScaledRows, values: Array) -> Moments:
     shift: Array | None = None
     equal = float(rows.weights[0]) if np.ptp(rows.weights) == 0 else None
     for start, stop, block in design_blocks(basis, rows):
-        own = rows.weights[start:stop]
+        weights = rows.weights[start:stop]
         if shift is None:
-            shift = own @ block / max(float(own.sum()), np.finfo(float).tiny)
+            shift = weights @ block / max(float(weights.sum()), np.finfo(float).tiny)
         np.subtract(block, shift, out=block)
-        means += own @ block
-        covariances += block.T @ (own[:, None] * centred[start:stop])
+        means += weights @ block
+        covariances += block.T @ (weights[:, None] * centred[start:stop])
         if equal is None:
-            np.multiply(block, np.sqrt(own)[:, None], out=block)
+            np.multiply(block, np.sqrt(weights)[:, None], out=block)
         scale = 1.0 if equal is None else equal
         gram = dsyrk(scale, block, beta=1.0, c=gram, trans=1, lower=1, overwrite_c=1)
     if shift is None:
@@ -241,6 +241,6 @@ def mirror_upper(matrix: Array, block: int = 512) -> None:
     n = len(matrix)
     for start in range(0, n, block):
         stop = min(start + block, n)
-        own = matrix[start:stop, start:stop]
-        own[np.tril_indices(stop - start, -1)] = own.T[np.tril_indices(stop - start, -1)]
+        diagonal = matrix[start:stop, start:stop]
+        diagonal[np.tril_indices(stop - start, -1)] = diagonal.T[np.tril_indices(stop - start, -1)]
         matrix[stop:, start:stop] = matrix[start:stop, stop:].T

@@ -9,13 +9,12 @@ import numpy.typing as npt
 
 from treepurify.arguments import check_choice
 from treepurify.columns import Columns
-from treepurify.engines.legendre.polynomials import legendre_table
 from treepurify.errors import InvalidInputError
 from treepurify.features import FeatureSpec
 from treepurify.grids.axis import FeatureAxis
 from treepurify.saving import savable
 
-__all__ = ["Axis", "ContinuousAxis", "LevelAxis", "Scaling", "fit_axes"]
+__all__ = ["Axis", "ContinuousAxis", "LevelAxis", "Scaling", "fit_axes", "legendre_table"]
 
 Array = npt.NDArray[np.float64]
 Scaling = Literal["auto", "tanh", "minmax", "rank", "levels"]
@@ -25,6 +24,23 @@ _MOST_LEVELS = 10
 _CONSTANT = 1e-12
 # The cube of a slope between values must fit into a float64.
 _LARGEST = 1e100
+
+
+def legendre_table(points: Array, degree: int) -> Array:
+    """Return the normalised Legendre polynomials of degree 0 to `degree`, (n_points, degree + 1).
+
+    They are orthonormal in L2 of the Lebesgue measure on [-1, 1] (Ferrere et al., continuous
+    closed form, equations 15 to 17).
+
+    Examples
+    --------
+    >>> legendre_table(np.array([1.0]), 2) ** 2
+    array([[0.5, 1.5, 2.5]])
+    """
+    from numpy.polynomial.legendre import legvander
+
+    table = legvander(points, degree) * np.sqrt(np.arange(degree + 1) + 0.5)
+    return np.ascontiguousarray(table)
 
 
 @savable("scaled feature")
@@ -138,9 +154,9 @@ class LevelAxis:
         known = self.levels[: len(self.levels) - has_missing]
         at = np.clip(np.searchsorted(known, numbers), 0, max(len(known) - 1, 0))
         is_missing = np.isnan(numbers)
-        found = np.zeros(len(numbers), dtype=bool) if len(known) == 0 else known[at] == numbers
+        is_known = np.zeros(len(numbers), dtype=bool) if len(known) == 0 else known[at] == numbers
         at = np.where(is_missing, len(known), at)
-        unknown = int(np.sum(~found & ~(is_missing & has_missing)))
+        unknown = int(np.sum(~is_known & ~(is_missing & has_missing)))
         if unknown:
             raise InvalidInputError(
                 f"feature {self.name!r} has {unknown} rows with a level that the decomposition "
@@ -155,7 +171,7 @@ class LevelAxis:
         return np.asarray(np.delete(indicators, self.reference, axis=1) - reference)
 
     def indicators(self, coordinates: Array) -> Array:
-        """Return one indicator a level, shape (n_rows, n_levels)."""
+        """Return one indicator per level, shape (n_rows, n_levels)."""
         is_level = coordinates[:, None] == np.arange(len(self.levels))
         return np.asarray(is_level, dtype=np.float64)
 
@@ -226,17 +242,17 @@ def _scaling_by_feature(
             f"to these; got {scaling!r}"
         )
     names = [spec.name for spec in features]
-    given = {} if isinstance(scaling, str) else dict(scaling)
-    unknown = [name for name in given if name not in names]
+    named = {} if isinstance(scaling, str) else dict(scaling)
+    unknown = [name for name in named if name not in names]
     if unknown:
         raise InvalidInputError(f"scaling names features that X does not have: {unknown[:10]}")
     default = scaling if isinstance(scaling, str) else "auto"
-    found = [given.get(name, default) for name in names]
-    for kind in found:
+    kinds = [named.get(name, default) for name in names]
+    for kind in kinds:
         check_choice(
             "scaling", kind, get_args(Scaling), advice=", or a mapping of feature names to these"
         )
-    return found
+    return kinds
 
 
 def _fit_axis(

@@ -63,8 +63,8 @@ def screen(
     degree = min(basis.degree, _SCREENING_DEGREE)
     for i, subset in enumerate(subsets):
         report("screening interactions", i, len(subsets))
-        own = Basis(basis.axes, make([subset]), degree)
-        gains[i] = _gain(measure_moments(own, rows, residual))
+        alone = Basis(basis.axes, make([subset]), degree)
+        gains[i] = _gain(measure_moments(alone, rows, residual))
     left = max_candidates - basis.n_columns
     chosen = []
     for i in np.argsort(-gains, kind="stable"):
@@ -78,10 +78,10 @@ def screen(
 def _fitted(basis: Basis, rows: ScaledRows, values: Array) -> Array:
     moments = measure_moments(basis, rows, values)
     every = Selected(np.arange(basis.n_columns), 0, False, float("nan"), 0)
-    found = least_squares(basis, rows, values, moments, [every] * values.shape[1])
+    coefficients = least_squares(basis, rows, values, moments, [every] * values.shape[1])
     fitted = np.tile(moments.value_means, (rows.n_rows, 1))
     for start, stop, block in design_blocks(basis, rows):
-        fitted[start:stop] += (block - moments.means) @ found.values
+        fitted[start:stop] += (block - moments.means) @ coefficients.values
     return fitted
 
 

@@ -131,15 +131,15 @@ def select_terms(
     # Sums over rows rather than means, as the criteria have them.
     gram *= (n_rows * scale)[:, None]
     gram *= scale
-    found = []
+    selected = []
     for k in range(n_outputs):
         total = n_rows * float(moments.value_squares[k])
         right = n_rows * scale * moments.covariances[kept, k]
         try:
-            found.append(_select(gram, right, total, kept, selection, n_rows))
+            selected.append(_select(gram, right, total, kept, selection, n_rows))
         except TooFewRowsError as error:
             raise TooFewRowsError(f"{error} {_what_fits(basis, n_rows)}") from error
-    return found
+    return selected
 
 
 def _what_fits(basis: Basis, n_rows: float) -> str:
@@ -189,10 +189,10 @@ def _column_scales(basis: Basis, name: ColumnScale, variance: Array) -> Array:
         return np.asarray(1.0 / np.sqrt(np.where(variance > 0, variance, 1.0)))
     scale = np.ones(len(variance))
     if name == "equation 7":
-        for subset, own in basis.slices.items():
-            scale[own] = 2.0 ** (-(len(basis.axes) - len(subset)) / 2)
+        for subset, columns in basis.slices.items():
+            scale[columns] = 2.0 ** (-(len(basis.axes) - len(subset)) / 2)
     if name == "polynomial":
-        for subset, own in basis.slices.items():
+        for subset, columns in basis.slices.items():
             norms = [basis.axes[j].norms(basis.degree) for j in subset]
-            scale[own] = outer_product(norms).ravel()
+            scale[columns] = outer_product(norms).ravel()
     return scale

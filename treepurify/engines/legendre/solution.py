@@ -62,23 +62,25 @@ class _Solver:
         """Return the coefficients of all columns, zero for those that depend on others."""
         from scipy.linalg import cho_solve
 
-        found = np.zeros_like(right)
+        coefficients = np.zeros_like(right)
         scale = self.scale[self.order]
         scale = scale.reshape(-1, *[1] * (right.ndim - 1))
         if len(self.order):
-            found[self.order] = scale * cho_solve((self.factor, False), scale * right[self.order])
-        return found
+            coefficients[self.order] = scale * cho_solve(
+                (self.factor, False), scale * right[self.order]
+            )
+        return coefficients
 
 
 def _solver(gram: Array, columns: Indices) -> _Solver:
     from scipy.linalg.lapack import dpocon, dpstrf
 
-    own = gram[np.ix_(columns, columns)]
-    variance = np.diag(own)
+    among = gram[np.ix_(columns, columns)]
+    variance = np.diag(among)
     scale = 1.0 / np.sqrt(np.where(variance > 0, variance, 1.0))
     if len(columns) == 0:
-        return _Solver(columns, columns, scale, own, 1.0)
-    scaled = np.asfortranarray(own * scale[:, None] * scale)
+        return _Solver(columns, columns, scale, among, 1.0)
+    scaled = np.asfortranarray(among * scale[:, None] * scale)
     factor, pivots, rank, _ = dpstrf(scaled, lower=0, tol=_RANK_SHARE)
     factor, order = factor[:rank, :rank], pivots[:rank] - 1
     norm = float(np.abs(scaled[np.ix_(order, order)]).sum(axis=0).max(initial=0.0))
@@ -98,7 +100,7 @@ def least_squares(
     corrected seminormal equations). Columns that depend on others get no coefficient.
     """
     coefficients = np.zeros((basis.n_columns, values.shape[1]))
-    solvers = [_solver(moments.gram, own.columns) for own in selected]
+    solvers = [_solver(moments.gram, choice.columns) for choice in selected]
     for k, solver in enumerate(solvers):
         coefficients[solver.columns, k] = solver.solve(moments.covariances[solver.columns, k])
     gradient = _gradient(basis, rows, values, moments, coefficients)
@@ -114,7 +116,7 @@ def _gradient(
 ) -> Array:
     """Return the covariances of the columns in use with the residual, computed from the rows."""
     gradient = np.zeros_like(coefficients)
-    used = [s for s, own in basis.slices.items() if np.any(coefficients[own])]
+    used = [s for s, columns in basis.slices.items() if np.any(coefficients[columns])]
     if not used:
         return gradient
     at = np.concatenate([np.arange(basis.n_columns)[basis.slices[s]] for s in used])
@@ -131,9 +133,9 @@ def _gradient(
 def split_as_fitted(basis: Basis, coefficients: Array) -> Split:
     """Return each subset's own functions: orthogonal as far as the densities are right."""
     return {
-        subset: {subset: coefficients[own]}
-        for subset, own in basis.slices.items()
-        if np.any(coefficients[own])
+        subset: {subset: coefficients[columns]}
+        for subset, columns in basis.slices.items()
+        if np.any(coefficients[columns])
     }
 
 
@@ -145,13 +147,13 @@ def split_orthogonally(basis: Basis, moments: Moments, coefficients: Array) -> S
     and given to them. The sum of all components does not change, so neither does the fit;
     what is orthogonal afterwards is orthogonal in L2 of the rows, whatever the densities.
     """
-    own = coefficients.copy()
+    remaining = coefficients.copy()
     split: Split = {}
     for subset in sorted(basis.slices, key=len, reverse=True):
-        mine = own[basis.slices[subset]]
-        if not np.any(mine):
+        coefficients_of_subset = remaining[basis.slices[subset]]
+        if not np.any(coefficients_of_subset):
             continue
-        split[subset] = {subset: mine.copy()}
+        split[subset] = {subset: coefficients_of_subset.copy()}
         lower = [
             part
             for size in range(1, len(subset))
@@ -162,14 +164,14 @@ def split_orthogonally(basis: Basis, moments: Moments, coefficients: Array) -> S
             continue
         columns = np.concatenate([np.arange(basis.n_columns)[basis.slices[s]] for s in lower])
         solver = _solver(moments.gram, columns)
-        right = moments.gram[columns, basis.slices[subset]] @ mine
+        right = moments.gram[columns, basis.slices[subset]] @ coefficients_of_subset
         moved = solver.solve(right)
         moved += solver.solve(right - moments.gram[np.ix_(columns, columns)] @ moved)
         start = 0
         for part in lower:
             stop = start + basis.slices[part].stop - basis.slices[part].start
             split[subset][part] = -moved[start:stop]
-            own[basis.slices[part]] += moved[start:stop]
+            remaining[basis.slices[part]] += moved[start:stop]
             start = stop
     return {subset: split[subset] for subset in sorted(split, key=lambda s: (len(s), s))}
 
@@ -195,7 +197,7 @@ def remove_rest(
     weights : ndarray of float64, shape (n_rows,)
         Weight of each row.
     """
-    split = {subset: dict(own) for subset, own in split.items()}
+    split = {subset: dict(functions) for subset, functions in split.items()}
     parts, shifts = dict(parts), dict(shifts)
     for subset in sorted(split, key=len):
         proper = (c for size in range(1, len(subset)) for c in combinations(subset, size))
@@ -204,9 +206,9 @@ def remove_rest(
             continue
         shares = _shares_along(parts[subset], [parts[part] for part in inside], weights)
         for part, share in zip(inside, shares, strict=True):
-            own = split[subset]
+            functions = split[subset]
             for function, coefficients in split[part].items():
-                own[function] = own.get(function, 0.0) - share * coefficients
+                functions[function] = functions.get(function, 0.0) - share * coefficients
             parts[subset] = parts[subset] - share * parts[part]
             shifts[subset] = shifts[subset] - share * shifts[part]
         for part, share in zip(inside, shares, strict=True):
@@ -219,7 +221,7 @@ def remove_rest(
 def _shares_along(part: Array, inside: list[Array], weights: Array) -> Array:
     """Return the least squares coefficients on a few functions, shape (len(inside), n_outputs)."""
     root = np.sqrt(weights)
-    found = np.zeros((len(inside), part.shape[1]))
+    shares = np.zeros((len(inside), part.shape[1]))
     for k in range(part.shape[1]):
         functions = np.stack([root * other[:, k] for other in inside], axis=1)
         lengths = np.sqrt(np.sum(functions**2, axis=0))
@@ -227,5 +229,5 @@ def _shares_along(part: Array, inside: list[Array], weights: Array) -> Array:
         if np.any(used):
             unit = functions[:, used] / lengths[used]
             solution = np.linalg.lstsq(unit, root * part[:, k], rcond=None)[0]
-            found[used, k] = solution / lengths[used]
-    return found
+            shares[used, k] = solution / lengths[used]
+    return shares
