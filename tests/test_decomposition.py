@@ -252,7 +252,7 @@ def test_files_cut_short_at_any_place(tmp_path):
     data = path.read_bytes()
     for length in [0, 1, 30, len(data) // 2, len(data) - 30, len(data) - 1]:
         path.write_bytes(data[:length])
-        with pytest.raises(tp.SavedFileError, match="cut short or of another program"):
+        with pytest.raises(tp.SavedFileError, match="cut short or written by another program"):
             tp.load(path)
 
 

@@ -73,7 +73,7 @@ class DemoModel:
 
 @dataclass(frozen=True)
 class _Bundled:
-    """A data set that comes with scikit-learn."""
+    """A data set that is bundled with scikit-learn."""
 
     loader: str
     task: Task
@@ -120,14 +120,14 @@ DATASETS = (*_BUNDLED, *_IN_FOLDER)
 def load_demo_data(name: str) -> DemoData:
     """Return a data set by name.
 
-    Those of scikit-learn come along. The others are read from the folder that the environment
-    variable TREEPURIFY_DATA names; without it, California housing is downloaded by
-    scikit-learn.
+    Those of scikit-learn are bundled with it. The others are read from the folder that the
+    environment variable TREEPURIFY_DATA names; without it, California housing is downloaded
+    by scikit-learn.
 
     Raises
     ------
     InvalidInputError
-        If there is no such data set, or its file cannot be had.
+        If there is no such data set, or its file cannot be read.
     """
     if name in _BUNDLED:
         return _load_bundled(name, _BUNDLED[name])

@@ -435,10 +435,10 @@ def test_every_split_says_twice_what_it_tests(exported):
     ("kind", "field", "changed", "message"),
     [
         ("float_features", "flat_feature_index", 10_000_000, "claims 10000001 features"),
-        ("float_features", "flat_feature_index", -1, "flat_feature_index is no count"),
+        ("float_features", "flat_feature_index", -1, "flat_feature_index is not a count"),
         ("float_features", "flat_feature_index", 0, "same flat_feature_index"),
-        ("float_features", "flat_feature_index", 1.0, "flat_feature_index is no count"),
-        ("float_features", "feature_index", -1, "feature_index is no count"),
+        ("float_features", "flat_feature_index", 1.0, "flat_feature_index is not a count"),
+        ("float_features", "feature_index", -1, "feature_index is not a count"),
         ("categorical_features", "feature_index", 3, "do not increase"),
         ("float_features", "borders", [1.0, 0.5], "do not increase"),
         ("float_features", "borders", [0.5, 0.5], "do not increase"),
@@ -446,8 +446,8 @@ def test_every_split_says_twice_what_it_tests(exported):
         ("float_features", "borders", ["1"], "not numbers"),
         ("float_features", "borders", [10**400], "damaged"),
         ("categorical_features", "values", [5, 5], "repeated"),
-        ("categorical_features", "values", [5.0], "no hashes"),
-        ("categorical_features", "values", [2**31], "no hashes"),
+        ("categorical_features", "values", [5.0], "not hashes"),
+        ("categorical_features", "values", [2**31], "not hashes"),
     ],
 )
 def test_features_that_catboost_does_not_write(exported, kind, field, changed, message):

@@ -514,7 +514,7 @@ def test_numbers_that_the_file_cannot_hold_are_not_believed(booster, code, outpu
         ("feature_infos=", "monotone_constraints=1\nfeature_infos=", "expected 4"),
         (r"(\[boosting: \w+\]\n)", r"\1\1", "parameter twice"),
         ("pandas_categorical:.*", "pandas_categorical:" + "[" * 100_000, "cannot be read"),
-        ("pandas_categorical:.*", "pandas_categorical:[[[]]]", "no text or number"),
+        ("pandas_categorical:.*", "pandas_categorical:[[[]]]", "neither text nor a number"),
         ("pandas_categorical:.*", 'pandas_categorical:[["a", "a"]]', "label twice"),
         ("objective=regression", "objective=binary sigmoid:nan", "objective="),
         ("objective=regression", "objective=multiclass num_class:3", "objective="),

@@ -46,7 +46,7 @@ def hidden_effects(d: Decomposition, threshold: float) -> list[Finding]:
         sentence = (
             f"The main effect of {name} is not what the model's own term shows: its standard "
             f"deviation is {after:.3g}, and the term's is {before:.3g}. The difference, "
-            f"{share:.1%} of the variance of the prediction, stands in interactions."
+            f"{share:.1%} of the variance of the prediction, is inside interactions."
         )
         numbers = {"share_moved": share, "deviation": after, "deviation_apparent": before}
         findings.append(Finding("hidden effect", subset, k, share, sentence, numbers))

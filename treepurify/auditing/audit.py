@@ -41,10 +41,10 @@ def audit(
 ) -> Audit:
     """Purify a model under several measures and rank what a reader should know.
 
-    Looks for main effects that stand in interactions, contradictions between apparent and
-    purified effects, interactions that are hardly any, effects that depend on the measure,
-    are large where there are no data, are not determined by the data, or change with the
-    rows. Everything refers to the measure of the rows, ``"empirical"``.
+    Looks for main effects of which a part is inside interactions, contradictions between
+    apparent and purified effects, interactions that nearly vanish when purified, and effects
+    that depend on the measure, are large where there are no data, are not determined by the
+    data, or change with the rows. Everything refers to the measure of the rows, ``"empirical"``.
 
     Parameters
     ----------

@@ -22,7 +22,7 @@ FindingKind = Literal[
 
 KINDS: Mapping[FindingKind, str] = FrozenMapping(
     {
-        "hidden effect": "main effect that stands in the interactions of the model",
+        "hidden effect": "main effect of which a part is inside interactions of the model",
         "contradiction": "region where the main effect has the opposite sign of what it seems",
         "spurious interaction": "interaction that is nearly nothing but main effects",
         "measure": "effect that depends on the distribution chosen",

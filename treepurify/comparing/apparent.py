@@ -94,7 +94,7 @@ def model_variance(d: Decomposition) -> Array:
     """Return the variance of the model under the measure, shape (n_outputs,).
 
     Where the measure gives no joint distribution of the features, the sum of the variances
-    of the components stands for it.
+    of the components is taken in its place.
     """
     covariances = d.covariances
     parts = [component.variance for component in d.components.values()]

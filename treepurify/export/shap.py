@@ -88,7 +88,7 @@ def to_shapiq(values: ShapleyInteractions | ShapleyValues, row: int, *, output: 
     shapiq = _optional("shapiq", "1.4")
     if values.remainder is not None:
         raise InvalidInputError(
-            "part of the model stands apart as a remainder, for which shapiq has no place; "
+            "part of the model is kept apart as a remainder, which shapiq cannot hold; "
             "decompose with order=None, so that every effect has its features"
         )
     if isinstance(values, ShapleyValues):

@@ -42,7 +42,7 @@ GroupingTest = Callable[[Sequence[int], Sequence[int], Array | None], _Outcome]
 
 @dataclass(frozen=True, eq=False)
 class Grouping:
-    """Groups, and how firmly they were told apart.
+    """Groups, and how clearly they are separated.
 
     Parameters
     ----------

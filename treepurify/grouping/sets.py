@@ -38,7 +38,7 @@ class Sampling:
     draws : int
         Draws of absent features given present ones, for ``value="conditional"``.
     samples : int
-        Pairs of rows for the interaction indices of a function that is no tree ensemble.
+        Pairs of rows for the interaction indices of a function that is not a tree ensemble.
     bootstrap : int
         Resamples of the rows for `ShapleySets.stability`.
     """

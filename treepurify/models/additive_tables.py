@@ -27,7 +27,7 @@ class TableTerm:
     features : tuple of int
         Positions of the features, increasing.
     cuts : tuple of (ndarray of float64 or None)
-        Sorted cuts, one array a feature; None for categorical features.
+        Sorted cuts, one array per feature; None for categorical features.
     scores : ndarray of float64, shape (cells..., n_outputs)
         Effect on the margin scale.
     weights : ndarray of float64, shape (cells...), optional
@@ -53,7 +53,7 @@ class AdditiveTables(ParsedModel):
     features : tuple of FeatureSpec
         The features, in the order of the model.
     output_names : tuple of str
-        One name an output.
+        One name per output.
     link : Link
         From the margin to the response.
     source : ModelSource

@@ -186,31 +186,32 @@ def parse_document(document: dict[str, Any]) -> TreeEnsemble:
 def _check_numbers(document: dict[str, Any]) -> bool:
     """Refuse infinities and NaN; return whether there are whole numbers beyond 2^53.
 
-    CatBoost skips what follows an infinity or NaN, even where nobody looks. It writes a large
-    border or value as a whole number, and takes it for another when it reads it again.
+    CatBoost skips what follows an infinity or NaN, even in fields that are not used. It writes
+    a large border or value as a whole number, and reads that as another number.
     """
     has_huge = False
-    waiting: list[Any] = [own for key, own in document.items() if key != "model_info"]
+    waiting: list[Any] = [value for key, value in document.items() if key != "model_info"]
     while waiting:
-        own = waiting.pop()
-        if isinstance(own, dict):
-            waiting.extend(own.values())
-        elif isinstance(own, list):
-            waiting.extend(own)
-        elif isinstance(own, float | int) and not isinstance(own, bool):
-            if not math.isfinite(own):
+        value = waiting.pop()
+        if isinstance(value, dict):
+            waiting.extend(value.values())
+        elif isinstance(value, list):
+            waiting.extend(value)
+        elif isinstance(value, float | int) and not isinstance(value, bool):
+            if not math.isfinite(value):
                 raise UnsupportedModelError(
-                    f"the CatBoost JSON holds {reprlib.repr(own)}, which CatBoost does not write; "
-                    "it is damaged"
+                    f"the CatBoost JSON holds {reprlib.repr(value)}, which CatBoost does not "
+                    "write; it is damaged"
                 )
-            has_huge = has_huge or (isinstance(own, int) and abs(own) > _MOST_WHOLE)
+            has_huge = has_huge or (isinstance(value, int) and abs(value) > _MOST_WHOLE)
     return has_huge
 
 
 def _ensemble(document: dict[str, Any]) -> TreeEnsemble:
     if "oblivious_trees" not in document and "trees" not in document:
         raise UnsupportedModelError(
-            "this JSON document is no CatBoost model: it has neither 'oblivious_trees' nor 'trees'"
+            "this JSON document is not a CatBoost model: it has neither 'oblivious_trees' nor "
+            "'trees'"
         )
     table = read_features(document["features_info"])
     features = table.specs
@@ -223,12 +224,14 @@ def _ensemble(document: dict[str, Any]) -> TreeEnsemble:
             f"the CatBoost JSON has {len(bias)} biases for {n_outputs} outputs; it is damaged"
         )
     if oblivious:
-        splits = [[read_split(table, own) for own in tree.get("splits") or ()] for tree in trees]
+        splits = [
+            [read_split(table, split) for split in tree.get("splits") or ()] for tree in trees
+        ]
         nodes = oblivious_nodes(splits, [tree["leaf_values"] for tree in trees], n_outputs)
     else:
         nodes = nested_nodes(trees, partial(read_split, table), n_outputs)
     category_ptr, category_left = category_tables(nodes, features)
-    # CatBoost knows no missing categories; they are no code of the model, and so go left too.
+    # CatBoost has no missing categories; here they are not among the codes, and so go left too.
     missing_left = np.append(table.missing_left, True)[nodes.feature]
     loss, classes = _loss(document)
     link, notes = _link(loss)
@@ -263,7 +266,7 @@ def _scale_and_bias(document: dict[str, Any]) -> tuple[float, npt.NDArray[np.flo
     numbers = np.atleast_1d(np.asarray(bias))
     are_numbers = np.asarray(scale).dtype.kind in "if" and numbers.dtype.kind in "if"
     if not are_numbers or np.ndim(scale) != 0 or numbers.ndim != 1:
-        raise UnsupportedModelError("'scale_and_bias' of the CatBoost JSON are no numbers")
+        raise UnsupportedModelError("'scale_and_bias' of the CatBoost JSON are not numbers")
     return float(scale), numbers.astype(np.float64)
 
 
@@ -299,7 +302,7 @@ def _loss(document: dict[str, Any]) -> tuple[str | None, tuple[str, ...]]:
 
 
 def _check_classes(numbers: list[Any], n_names: int, classes: dict[str, Any]) -> None:
-    """Refuse outputs that stand for classes that do not exist: CatBoost crashes on them."""
+    """Refuse outputs of classes that do not exist: CatBoost crashes on them."""
     claimed = classes.get("classes_count", 0)
     known = range(max(n_names, claimed))
     if any(type(number) is not int or number not in known for number in numbers):
@@ -326,5 +329,5 @@ def _output_names(loss: str | None, classes: tuple[str, ...], n_outputs: int) ->
 
 
 def _version(info: dict[str, Any]) -> str:
-    found = re.search(r"v(\d+\.\d+(?:\.\d+)*)", str(info.get("catboost_version_info", "")))
-    return found.group(1) if found else "unknown"
+    match = re.search(r"v(\d+\.\d+(?:\.\d+)*)", str(info.get("catboost_version_info", "")))
+    return match.group(1) if match else "unknown"

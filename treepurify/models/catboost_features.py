@@ -189,7 +189,7 @@ def _damaged(what: str) -> UnsupportedModelError:
 def _count(entry: dict[str, Any], key: str) -> int:
     value = entry[key]
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise _damaged(f"{key} is no count")
+        raise _damaged(f"{key} is not a count")
     return value
 
 
@@ -216,7 +216,7 @@ def _borders(entry: dict[str, Any]) -> list[float]:
 def _hashes(entry: dict[str, Any]) -> tuple[int, ...]:
     values = tuple(entry.get("values") or ())
     if not all(type(value) is int and -_LARGEST_HASH <= value < _LARGEST_HASH for value in values):
-        raise _damaged("values of a categorical feature are no hashes")
+        raise _damaged("values of a categorical feature are not hashes")
     if len(set(values)) < len(values):
         raise _damaged("a value of a categorical feature is repeated")
     return values

@@ -82,7 +82,7 @@ def oblivious_nodes(
     Raises
     ------
     UnsupportedModelError
-        If a tree does not have one value a leaf and output.
+        If a tree does not have one value per leaf and output.
     """
     depths = np.array([len(tree) for tree in splits], dtype=np.int64)
     sizes = np.zeros(len(splits), dtype=np.int64)
@@ -112,9 +112,9 @@ def _leaf_values(
 def _numbers(values: Sequence[Sequence[float]]) -> npt.NDArray[np.float64]:
     leaves = np.array(values)
     # Among other numbers, NumPy takes a truth value for one.
-    holds_bool = any(bool in set(map(type, own)) for own in values)
+    holds_bool = any(bool in set(map(type, row)) for row in values)
     if leaves.size and (holds_bool or leaves.dtype.kind not in "if"):
-        raise UnsupportedModelError("CatBoost leaf values are no numbers; the model is damaged")
+        raise UnsupportedModelError("CatBoost leaf values are not numbers; the model is damaged")
     return leaves.astype(np.float64)
 
 
@@ -195,7 +195,7 @@ def _open_ways(tests: _Tests, level: int) -> npt.NDArray[np.int8]:
 def _surviving(
     open_ways: list[npt.NDArray[np.int8]], n_trees: int, depth: int
 ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.intp]]:
-    """Return which heap nodes stay, and the node that stands for each that does not."""
+    """Return which heap nodes stay, and the node that replaces each of the others."""
     n_nodes = (2 << depth) - 1
     kept = np.ones((n_trees, n_nodes), dtype=np.bool_)
     target = np.tile(np.arange(n_nodes), (n_trees, 1))

@@ -96,7 +96,7 @@ def parse(model: Any) -> AdditiveTables:
     InvalidInputError
         If the model is not trained.
     UnsupportedModelError
-        If it is no EBM, was trained on a single class, or has an unknown link.
+        If it is not an EBM, was trained on a single class, or has an unknown link.
     """
     kind = type(model).__name__
     if not any(cls.__name__ == "EBMModel" for cls in type(model).__mro__):
@@ -160,7 +160,7 @@ def parse_document(document: dict[str, Any]) -> AdditiveTables:
         raise
     except DAMAGE as error:
         raise UnsupportedModelError(
-            "this JSON document is no EBM, damaged, or of an unknown layout "
+            "this JSON document is not an EBM, damaged, or of an unknown layout "
             f"({reprlib.repr(error)})"
         ) from error
 
@@ -270,7 +270,7 @@ def _document_labels(level: Sequence[Any]) -> dict[str, int]:
     ]
     bins = dict(labelled)
     if len(bins) < len(labelled):
-        raise _damaged("a label of a feature stands in two bins, or twice in one")
+        raise _damaged("a label of a feature is in two bins, or twice in one")
     return bins
 
 
@@ -360,7 +360,7 @@ def _axis(levels: Sequence[_Bins], order: int, labels: tuple[str, ...] | None) -
 
 
 def _table_term(term: _Term, axes: Sequence[_Axis], n_outputs: int) -> TableTerm:
-    # Numeric axes lose interpret's last cell, which holds what is no number.
+    # Numeric axes lose interpret's last cell, which holds what is not a number.
     sizes = tuple(int(axis.take.max()) + (1 if axis.cuts is None else 2) for axis in axes)
     expected = sizes if n_outputs == 1 else (*sizes, n_outputs)
     if term.scores.shape != expected or (term.weights is not None and term.weights.shape != sizes):
@@ -445,6 +445,6 @@ def _annotated(content: _Content, dropped: set[int]) -> ModelSource:
     names = ", ".join(repr(content.names[j]) for j in sorted(dropped))
     note = (
         f"training rows held text in the numeric features {names}; the cell of such rows is left "
-        "out, because their values are no numbers"
+        "out, because their values are not numbers"
     )
     return replace(content.source, notes=(note,))

@@ -45,18 +45,18 @@ class TreeEnsemble(ParsedModel):
     category_ptr : ndarray of int64, shape (n_nodes,)
         Offset of a categorical node's table in `category_left`; -1 at other nodes.
     category_left : ndarray of bool
-        Tables of ``n_codes + 1`` entries, one a categorical node.
+        Tables of ``n_codes + 1`` entries, one per categorical node.
     value : ndarray of float64, shape (n_nodes, n_values)
         Leaf values with learning rate, dropout weight and averaging folded in; 0 at inner
         nodes. ``n_values`` is 1 where every tree feeds one output, else ``n_outputs``.
     tree_output : ndarray of int32, shape (n_trees,)
-        Output that the tree feeds; -1 where leaves hold one value an output.
+        Output that the tree feeds; -1 where leaves hold one value per output.
     base : ndarray of float64, shape (n_outputs,)
         Constant on the margin scale.
     features : tuple of FeatureSpec
         The features, in the order of the model.
     output_names : tuple of str
-        One name an output: class labels, target names, or ``("margin",)``.
+        One name per output: class labels, target names, or ``("margin",)``.
     link : Link
         From the margin to the response.
     source : ModelSource
@@ -181,7 +181,7 @@ def _check_structure(ensemble: TreeEnsemble) -> None:
         problems.append("the trees are not counted from the first node on")
     n_values = ensemble.n_outputs if np.any(ensemble.tree_output < 0) else 1
     if ensemble.value.ndim != 2 or ensemble.value.shape[1] < n_values:
-        problems.append("the leaves do not have one value an output")
+        problems.append("the leaves do not have one value per output")
     if int(ensemble.tree_ptr[-1]) != n_nodes or np.any(np.diff(ensemble.tree_ptr) < 1):
         problems.append("tree boundaries do not cover the nodes")
     if np.any(ensemble.feature >= ensemble.n_features):

@@ -40,9 +40,9 @@ def call_in_child(function: Callable[..., None], library: str, path: Path, *valu
     Parameters
     ----------
     function : callable
-        A function of a module of treepurify; what it finds out it writes to a file.
+        A function of a module of treepurify; it writes its result to a file.
     library : str
-        Name of the library that it asks, which is imported before limits are set.
+        Name of the library that it uses, which is imported before limits are set.
     path : Path
         The model file.
     *values : object
@@ -74,7 +74,7 @@ def call_in_child(function: Callable[..., None], library: str, path: Path, *valu
         )
     except subprocess.TimeoutExpired as error:
         raise FileRefusedError(
-            f"{library} does not come to an end on {str(path)!r}; the file may be damaged"
+            f"{library} does not finish on {str(path)!r}; the file may be damaged"
         ) from error
     said = ended.stderr.decode(errors="replace").strip()
     if ended.returncode == _UNSUPPORTED:

@@ -14,11 +14,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.columns import column_order, table_names
+from treepurify.columns import ZERO_THRESHOLD, column_order, table_names
 from treepurify.errors import InvalidInputError, MemoryBudgetError, UnsupportedModelError
 from treepurify.features import FeatureSpec
 from treepurify.links import Link
-from treepurify.models._lightgbm_features import (
+from treepurify.models.ensemble import LEAF, NUMERIC_NODE, ModelSource, TreeEnsemble
+from treepurify.models.files import ModelFile
+from treepurify.models.lightgbm_features import (
     CATEGORICAL,
     MISSING_NAN,
     MISSING_NONE,
@@ -27,20 +29,16 @@ from treepurify.models._lightgbm_features import (
     has_generated_names,
     missing_types,
 )
-from treepurify.models._lightgbm_layout import is_as_written
-from treepurify.models._lightgbm_text import (
+from treepurify.models.lightgbm_text import (
     ModelText,
     TreeFields,
+    is_as_written,
     read_model_text,
     single_integer,
 )
-from treepurify.models.ensemble import LEAF, NUMERIC_NODE, ModelSource, TreeEnsemble
-from treepurify.models.files import ModelFile
 
 __all__ = ["load_file", "parse", "parse_file", "parse_text", "raw_margin"]
 
-# LightGBM's kZeroThreshold, 1e-35 stored as float32: prediction reads |x| <= this as 0.
-_ZERO = float(np.float32(1e-35))
 _DEFAULT_LEFT = 2
 _UNASKED = (
     "The file is not letter for letter as LightGBM writes it. LightGBM can crash on such files, so "
@@ -324,7 +322,7 @@ def _cuts(
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
     """Return cut, direction of missing values, and whether children swap, of each inner node.
 
-    LightGBM goes left iff ``x <= threshold`` where every ``|x| <= _ZERO`` is read as 0. A
+    LightGBM goes left iff ``x <= threshold`` where every ``|x| <= ZERO_THRESHOLD`` is read as 0. A
     threshold of infinity parts present from missing values: ``x < inf`` would be wrong for
     x = inf, while with swapped children ``x < -inf`` is false for every number.
     """
@@ -338,8 +336,8 @@ def _cuts(
     swapped = numeric & (threshold == np.inf)
     with np.errstate(over="ignore"):
         cut = np.nextafter(threshold, np.inf)
-    cut[(threshold >= 0.0) & (threshold <= _ZERO)] = np.nextafter(_ZERO, np.inf)
-    cut[(threshold < 0.0) & (threshold >= -_ZERO)] = -_ZERO
+    cut[(threshold >= 0.0) & (threshold <= ZERO_THRESHOLD)] = np.nextafter(ZERO_THRESHOLD, np.inf)
+    cut[(threshold < 0.0) & (threshold >= -ZERO_THRESHOLD)] = -ZERO_THRESHOLD
     # Where the training data had no missing values, NaN is read as 0.
     missing_left = np.where(missing == MISSING_NONE, cut > 0.0, (decision & _DEFAULT_LEFT) > 0)
     cut[swapped] = -np.inf

@@ -1,4 +1,4 @@
-"""Most that a model may claim without a file that holds it."""
+"""Limits to what a model may claim to hold beyond what its file describes."""
 
 from treepurify.errors import UnsupportedModelError
 

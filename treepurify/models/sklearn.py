@@ -62,12 +62,12 @@ _REFUSALS = {
     "is trained on the embedding's leaves, or a RandomForest model.",
     **dict.fromkeys(
         ("VotingRegressor", "VotingClassifier", "StackingRegressor", "StackingClassifier"),
-        "it combines models of different kinds. Purify each of model.estimators_ by itself. "
+        "it combines models of different kinds. Purify each of model.estimators_ separately. "
         + _PREDICTIONS_ONLY,
     ),
     **dict.fromkeys(
         ("MultiOutputRegressor", "MultiOutputClassifier", "OneVsRestClassifier"),
-        "it is a collection of models. Purify each of model.estimators_ by itself.",
+        "it is a collection of models. Purify each of model.estimators_ separately.",
     ),
     **dict.fromkeys(
         ("GridSearchCV", "RandomizedSearchCV", "HalvingGridSearchCV", "HalvingRandomSearchCV"),
@@ -116,7 +116,7 @@ def parse(model: Any) -> TreeEnsemble:
     Raises
     ------
     UnsupportedModelError
-        If the estimator is of another kind, or has parts that are no sum of trees.
+        If the estimator is of another kind, or has parts that are not sums of trees.
     InvalidInputError
         If the estimator is not fitted.
 
@@ -209,10 +209,10 @@ def raw_margin(model: Any, X: Any) -> npt.NDArray[np.float64]:
 
 def _kind(model: Any) -> str:
     """Return the name of the scikit-learn class whose predictions the model makes."""
-    own = next(cls for cls in type(model).__mro__ if cls.__module__.startswith("sklearn."))
-    kind = str(own.__name__)
+    base = next(cls for cls in type(model).__mro__ if cls.__module__.startswith("sklearn."))
+    kind = str(base.__name__)
     if kind not in _SUPPORTED:
-        linear = own.__module__.startswith("sklearn.linear_model")
+        linear = base.__module__.startswith("sklearn.linear_model")
         reason = _REFUSALS.get(kind, _LINEAR if linear else None)
         if reason is None:
             reason = (
@@ -362,7 +362,7 @@ def _boosting_base(model: Any, n_outputs: int) -> npt.NDArray[np.float64]:
     if not constant:
         raise UnsupportedModelError(
             f"this {type(model).__name__} starts from another model, init={start!r}, whose "
-            "predictions are no sum of trees. Train it with init=None or init='zero'."
+            "predictions are not a sum of trees. Train it with init=None or init='zero'."
         )
     # The model turns its own start into a margin: clipping and link differ between versions.
     base = model._raw_predict_init(np.zeros((1, model.n_features_in_)))

@@ -161,10 +161,10 @@ def _counts(objects: Sequence[Any], name: str) -> npt.NDArray[np.int64]:
 
 def _count_in(entry: Mapping[str, Any], name: str) -> int:
     inner = (value for value in entry.values() if isinstance(value, dict))
-    found = [holder[name] for holder in (entry, *inner) if name in holder]
-    if not found:
+    entries = [holder[name] for holder in (entry, *inner) if name in holder]
+    if not entries:
         return ABSENT
-    text = str(found[0]) if type(found[0]) in (int, str) else ""
+    text = str(entries[0]) if type(entries[0]) in (int, str) else ""
     return int(text) if _DIGITS.fullmatch(text) else -1
 
 

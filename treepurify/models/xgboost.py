@@ -252,7 +252,7 @@ def _base(
             f"the base score {reprlib.repr(stored)} is not written as XGBoost "
             f"{'.'.join(map(str, version))} writes it; the model is damaged"
         )
-    # From 3.1 on (one number an output), a base score that no round has estimated yet is
+    # From 3.1 on (one number per output), a base score that no round has estimated yet is
     # used as a margin as it is.
     estimated_later = is_list and parameters.get("boost_from_average") == "1"
     if n_trees == 0 and estimated_later:

@@ -38,9 +38,9 @@ def entry(holder: Any, key: str, kind: type) -> Any:
     """Return ``holder[key]``, which must be of the given type."""
     value = holder.get(key) if isinstance(holder, dict) else None
     if not isinstance(value, kind):
-        found = "nothing" if value is None else type(value).__name__
+        held = "nothing" if value is None else type(value).__name__
         raise InvalidInputError(
-            f"not a whole XGBoost model: {key!r} should hold a {kind.__name__}, found {found}"
+            f"not a whole XGBoost model: {key!r} should hold a {kind.__name__}, found {held}"
         )
     return value
 

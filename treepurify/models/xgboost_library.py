@@ -41,7 +41,7 @@ def load_file(path: Path) -> Any:
     objective = find_objective(learner["objective"]["name"])
     if depends_on_version(learner["learner_model_param"]["base_score"], objective):
         raise UnsupportedModelError(
-            f"XGBoost {xgboost.__version__} may read the base score otherwise than the version "
+            f"XGBoost {xgboost.__version__} may read the base score differently from the version "
             "that wrote the file"
         )
     return booster
@@ -55,7 +55,7 @@ def raw_margin(model: Any, X: Any) -> npt.NDArray[np.float64]:
     model : xgboost.Booster or xgboost.XGBModel
         A trained model; a wrapper applies early stopping and its ``missing`` value.
     X : array_like or table of shape (n_rows, n_features)
-        The rows; the columns of a table may stand in any order.
+        The rows; the columns of a table may be in any order.
 
     Returns
     -------

@@ -67,7 +67,7 @@ class XgboostNodes:
 
     @property
     def has_vector_leaves(self) -> bool:
-        """Whether a leaf holds one value an output."""
+        """Whether a leaf holds one value per output."""
         return bool(self.value.shape[1] > 1)
 
 
@@ -191,12 +191,12 @@ def _check_numbers(table: ArrayTable, n_outputs: int) -> None:
         "size_leaf_vector": (0, 1, n_outputs),
     }
     for name, allowed in expected.items():
-        found = table.numbers[name]
-        agree = found == ABSENT
+        stored = table.numbers[name]
+        agree = stored == ABSENT
         for value in allowed:
-            agree |= found == value
-        if name == "size_leaf_vector" and len(found):
-            agree &= found == found[0]
+            agree |= stored == value
+        if name == "size_leaf_vector" and len(stored):
+            agree &= stored == stored[0]
         if not agree.all():
             raise InvalidInputError(f"{name!r} does not fit the trees; the model is damaged")
 

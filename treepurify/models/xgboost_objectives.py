@@ -96,13 +96,13 @@ def find_objective(name: Any) -> Objective:
     UnsupportedModelError
         If the objective is not known: its base score could not be placed on the margin scale.
     """
-    found = _OBJECTIVES.get(name) if isinstance(name, str) else None
-    if found is None:
+    objective = _OBJECTIVES.get(name) if isinstance(name, str) else None
+    if objective is None:
         raise UnsupportedModelError(
             f"unknown XGBoost objective {reprlib.repr(name)}: the scale of its base score is not "
             f"known. Known are {', '.join(sorted(_OBJECTIVES))}"
         )
-    return found
+    return objective
 
 
 def base_margin(

@@ -90,7 +90,7 @@ def interventional_shapley_values(
     Raises
     ------
     UnsupportedModelError
-        If the model is no tree ensemble that can be parsed.
+        If the model is not a tree ensemble that can be parsed.
     InvalidInputError
         If rows or weights cannot be used.
     MemoryBudgetError

@@ -18,7 +18,7 @@ Indices = npt.NDArray[np.int64]
 
 # Measured at depth 6: larger tables leave the cache, smaller ones mean more look-ups.
 _TWIG_BITS = 10
-# Longer paths are summed pattern by pattern: a table of 2**12 states takes 20 ms a leaf.
+# Longer paths are summed pattern by pattern: a table of 2**12 states takes 20 ms per leaf.
 TABLE_BITS = 12
 _MOST_BITS = 63
 

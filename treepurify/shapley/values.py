@@ -34,7 +34,7 @@ class ShapleyValues:
         Mean of the model under the measure, the value of no feature.
     remainder : ndarray of float64, shape (n_rows, n_outputs), optional
         The part of the margin that no feature could be given: a sum of effects above the
-        order of a decomposition whose features are not told apart. None where there is none.
+        order of a decomposition whose features are not kept apart. None where there is none.
     data : ndarray of float64, shape (n_rows, n_features)
         The rows as the model reads them; categories are codes.
     feature_names, output_names : tuple of str
@@ -146,7 +146,7 @@ def shapley_values(
     -------
     ShapleyValues
         Effects above the decomposition's order are split too where their features are
-        known, and stand apart as `ShapleyValues.remainder` where they are not. What
+        known, and are kept apart as `ShapleyValues.remainder` where they are not. What
         `categorical_anova` leaves is one effect of all features and split evenly among them
         (Ferrere et al. 2026, equation 23).
 

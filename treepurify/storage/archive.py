@@ -113,7 +113,7 @@ def load(path: str | Path, *, function: Any = None) -> Decomposition:
     path : str or Path
         The file.
     function : callable or object with ``predict``, optional
-        The function that was decomposed, where it was no model that treepurify can parse.
+        The function that was decomposed, where it was not a model that treepurify can parse.
         Without it everything works that does not call it: components of `ale_anova`,
         `hooker_anova`, `legendre_anova` and `categorical_anova` are evaluated and drawn, but
         their remainder, and every component of `partial_dependence_anova` of a function,
@@ -160,7 +160,7 @@ def load(path: str | Path, *, function: Any = None) -> Decomposition:
     except _DAMAGE as error:
         raise SavedFileError(
             f"{path} is not a complete treepurify decomposition ({type(error).__name__}: {error}); "
-            "it may be cut short or of another program"
+            "it may be cut short or written by another program"
         ) from error
     if ask is not None and not decoder.needs_function:
         raise InvalidInputError(f"{path} needs no function: leave `function` out")

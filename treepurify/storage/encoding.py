@@ -85,7 +85,7 @@ class Encoder:
 
 
 class Decoder:
-    """Builds the objects of one file again.
+    """Rebuilds the objects of one file.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Whether a value from a file is of the type that its field announces."""
+"""Whether a value from a file is of the type that its field declares."""
 
 import types
 from collections.abc import Callable, Hashable, Mapping
@@ -23,7 +23,7 @@ def check_field_types(kind: SavedKind, known: Mapping[str, Any]) -> None:
 
 
 def check_types(name: str, of: Any, known: Mapping[str, Any]) -> None:
-    """Refuse values that are not of the types that a class or a function announces.
+    """Refuse values that are not of the types that a class or a function declares.
 
     Raises
     ------
@@ -91,7 +91,7 @@ def _is_instance(value: Any, cls: Any) -> bool:
 
 
 def _offers(cls: type, interface: type) -> bool:
-    """Whether a class has what an interface asks for; reading it from an object could compute."""
+    """Whether a class has what a protocol requires; reading it from an object could compute it."""
     asked = [
         name
         for base in interface.__mro__

@@ -9,7 +9,7 @@ from treepurify.errors import SavedFileError
 
 __all__ = ["check_sizes", "pack"]
 
-# Numbers: what always fits, and how many times its packed size larger files may take.
+# Arrays: a size that always fits, and how many times its packed size a larger file may take.
 _ALWAYS_UNPACKED = 128 << 20
 _MOST_TIMES_PACKED = 200
 # JSON takes about thirty times its length in memory once it is read.
@@ -30,7 +30,7 @@ def pack(members: Mapping[str, bytes]) -> bytes:
             tight = _packed_too_tightly(archive)
         if not tight:
             return buffer.getvalue()
-        # Repeated zeros pack to a thousandth: kept as they are, they are no danger to believe.
+        # Repeated zeros pack to a thousandth: stored uncompressed, their size can be trusted.
         stored |= tight
 
 
@@ -65,7 +65,7 @@ def check_sizes(archive: zipfile.ZipFile, size: int, path: str | Path) -> None:
 
 
 def _packed_too_tightly(archive: zipfile.ZipFile) -> set[str]:
-    """Return the members to blame; none where the sizes are believable."""
+    """Return the members whose claimed sizes are not plausible."""
     texts = [entry for entry in archive.infolist() if entry.filename.endswith(_TEXT)]
     numbers = [entry for entry in archive.infolist() if not entry.filename.endswith(_TEXT)]
     return _too_tight(texts, _ALWAYS_READ, _MOST_TIMES_READ) | _too_tight(

@@ -1,4 +1,4 @@
-"""Say which effects the observed combinations of levels do not determine."""
+"""Which effects the observed combinations of levels do not determine."""
 
 import math
 from collections.abc import Iterable

@@ -174,7 +174,7 @@ def select_in_order(
     blocks = _blocks(observations, untried, search.known)
     n_selected = 1
     # Once the rank is reached no block may be asked for: it would make the tables of candidates
-    # that nobody needs.
+    # that are not needed.
     while n_selected < rank and (block := next(blocks, None)) is not None:
         _check_memory(search, memory_budget)
         _add_directions(search, block, begun)

@@ -118,7 +118,7 @@ def select_terms(
     Raises
     ------
     InvalidInputError
-        If there are no more rows than columns.
+        If there are not more rows than columns.
     """
     variance = np.diag(moments.gram)
     square = moments.means**2 + variance

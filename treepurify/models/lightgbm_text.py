@@ -1,4 +1,10 @@
-"""Read the text of a LightGBM model file into flat arrays, checking that nothing is missing."""
+"""Read the text of a LightGBM model file into flat arrays, checking that nothing is missing.
+
+LightGBM trusts the files that it reads: it crashes on lists that are too short and on indices
+out of range. Whether it may be asked about a file is therefore decided by a grammar of the whole
+text (`is_as_written`): fields in their order, blank lines, and every number in the form that
+LightGBM gives it. The parser checks that the numbers agree with each other.
+"""
 
 import json
 import re
@@ -11,7 +17,7 @@ import numpy.typing as npt
 
 from treepurify.errors import InvalidInputError, UnsupportedModelError
 
-__all__ = ["ModelText", "TreeFields", "read_model_text"]
+__all__ = ["ModelText", "TreeFields", "is_as_written", "read_model_text"]
 
 # LightGBM reads these three layouts alike; the version says how bins were made in training.
 KNOWN_VERSIONS = ("v2", "v3", "v4")
@@ -55,6 +61,37 @@ _TREE_FIELDS = (
 # What is not needed here, but LightGBM reads as many of as there are inner nodes or leaves.
 _OF_INNER_NODES = ("split_gain", "internal_value", "internal_weight", "internal_count")
 _OF_LEAVES = ("leaf_weight", "leaf_count")
+# Ten digits hold every 32-bit integer, and bit sets without a sign.
+_WHOLE = r"(?:0|-?[1-9]\d{0,9})"
+_WHOLES = rf"(?:{_WHOLE}(?: {_WHOLE})*)?"
+_NUMBER = r"-?(?:inf|nan|(?:0|[1-9]\d{0,16})(?:\.\d{1,22})?(?:e[+-]\d{2,3})?)"
+_NUMBERS = rf"(?:{_NUMBER}(?: {_NUMBER})*)?"
+# No control characters: LightGBM ends a line at some of them, and the text at another.
+_WORD = r"[^\x00-\x20\x7f]+"
+_WORDS = rf"(?:{_WORD}(?: {_WORD})*)?"
+_LABELS = r"[^\x00-\x1f\x7f]*"
+
+_HEADER = re.compile(
+    r"tree\nversion=v[234]\n"
+    rf"num_class={_WHOLE}\nnum_tree_per_iteration={_WHOLE}\nlabel_index={_WHOLE}\n"
+    rf"max_feature_idx={_WHOLE}\n(?:objective=[a-z0-9_]+(?: [a-z_]+(?::{_NUMBER})?)*\n)?"
+    rf"(?:average_output\n)?feature_names={_WORDS}\n(?:monotone_constraints={_WHOLES}\n)?"
+    rf"feature_infos={_WORDS}\ntree_sizes={_WHOLES}\n"
+)
+_TREE = re.compile(
+    rf"{_WHOLE}\nnum_leaves={_WHOLE}\nnum_cat={_WHOLE}\n"
+    rf"split_feature={_WHOLES}\nsplit_gain={_NUMBERS}\nthreshold={_NUMBERS}\n"
+    rf"decision_type={_WHOLES}\nleft_child={_WHOLES}\nright_child={_WHOLES}\n"
+    rf"leaf_value={_NUMBERS}\n(?:leaf_weight={_NUMBERS}\n)?leaf_count={_WHOLES}\n"
+    rf"internal_value={_NUMBERS}\n(?:internal_weight={_NUMBERS}\n)?internal_count={_WHOLES}\n"
+    rf"(?:cat_boundaries={_WHOLES}\ncat_threshold={_WHOLES}\n)?"
+    rf"(?:is_linear=0\n)?shrinkage={_NUMBER}\n\n"
+)
+_TAIL = re.compile(
+    rf"\n\nfeature_importances:\n(?:{_WORD}={_WHOLE}\n)*"
+    rf"(?:\nparameters:\n(?:\[\w+: {_LABELS}\]\n)*\nend of parameters\n)?"
+    rf"(?:\npandas_categorical:{_LABELS}\n)?"
+)
 _IntArray = npt.NDArray[np.int64]
 _FloatArray = npt.NDArray[np.float64]
 _Block = dict[str, str]
@@ -69,11 +106,11 @@ class TreeFields:
     n_leaves, n_category_splits : ndarray of int64, shape (n_trees,)
         Leaves and categorical splits of each tree.
     split_feature, decision_type, left_child, right_child : ndarray of int64
-        One entry an inner node; a child ``c < 0`` is leaf ``~c`` of the same tree.
+        One entry per inner node; a child ``c < 0`` is leaf ``~c`` of the same tree.
     threshold : ndarray of float64
-        One entry an inner node: the threshold, or the number of the categorical split.
+        One entry per inner node: the threshold, or the number of the categorical split.
     leaf_value : ndarray of float64
-        One entry a leaf.
+        One entry per leaf.
     word_start, word_count : ndarray of int64
         Where the bit set of each categorical split lies in `words`.
     words : ndarray of uint32
@@ -207,10 +244,10 @@ def _checked_blocks(header: dict[str, str], texts: Sequence[str]) -> list[_Block
     if "tree_sizes" in header:
         # A size counts "Tree=" and the line break that splitting has taken away.
         expected = integers([header["tree_sizes"]], None, "tree_sizes").tolist()
-        found = [len(block) + len(_START_OF_TREE) for block in texts]
-        if len(found) != len(expected):
-            raise _damaged(f"its header lists {len(expected)} trees, {len(found)} are there")
-        for tree, (size, wanted) in enumerate(zip(found, expected, strict=True)):
+        sizes = [len(block) + len(_START_OF_TREE) for block in texts]
+        if len(sizes) != len(expected):
+            raise _damaged(f"its header lists {len(expected)} trees, {len(sizes)} are there")
+        for tree, (size, wanted) in enumerate(zip(sizes, expected, strict=True)):
             if size != wanted:
                 raise _damaged(f"tree {tree} should have {wanted} bytes, but has {size}")
     blocks = []
@@ -255,7 +292,7 @@ def _tree_fields(blocks: list[_Block]) -> TreeFields:
         raise _damaged("cat_boundaries do not start at 0 and increase")
     words = _int_field(with_sets, "cat_threshold", bounds[last])
     if np.any(words < 0) or np.any(words > np.iinfo(np.uint32).max):
-        raise _damaged("cat_threshold holds a number that is no 32-bit set")
+        raise _damaged("cat_threshold holds a number that is not a 32-bit set")
     return TreeFields(
         n_leaves=n_leaves,
         n_category_splits=n_category_splits,
@@ -304,16 +341,16 @@ def _numbers(
     parse: Callable[[str], npt.NDArray[Any]],
 ) -> npt.NDArray[Any]:
     present = [text for text in texts if text]
-    found = np.array([text.count(" ") + 1 if text else 0 for text in texts], dtype=np.int64)
-    if counts is not None and not np.array_equal(found, counts):
-        tree = int(np.flatnonzero(found != counts)[0])
-        raise _damaged(f"{key} of a tree has {found[tree]} entries, expected {counts[tree]}")
+    entries = np.array([text.count(" ") + 1 if text else 0 for text in texts], dtype=np.int64)
+    if counts is not None and not np.array_equal(entries, counts):
+        tree = int(np.flatnonzero(entries != counts)[0])
+        raise _damaged(f"{key} of a tree has {entries[tree]} entries, expected {counts[tree]}")
     try:
         numbers = parse(" ".join(present))
     except (ValueError, OverflowError):
         raise _damaged(f"{key} holds something that is not a number") from None
-    if len(numbers) != found.sum():
-        raise _damaged(f"{key} holds {len(numbers)} numbers, expected {found.sum()}")
+    if len(numbers) != entries.sum():
+        raise _damaged(f"{key} holds {len(numbers)} numbers, expected {entries.sum()}")
     return numbers
 
 
@@ -352,8 +389,8 @@ def _parameters(tail: str, needs_parameters: bool) -> tuple[dict[str, str], str]
 
 
 def _category_labels(tail: str) -> list[list[Any]]:
-    _, found, line = tail.rpartition("\npandas_categorical:")
-    if not found:
+    _, marker, line = tail.rpartition("\npandas_categorical:")
+    if not marker:
         if tail.rpartition("\n")[2] and "pandas_categorical:".startswith(tail.rpartition("\n")[2]):
             raise _damaged("the line pandas_categorical is cut short")
         return []
@@ -367,7 +404,30 @@ def _category_labels(tail: str) -> list[list[Any]]:
         raise _damaged("the line pandas_categorical is not a list of lists")
     for column in labels:
         if not all(isinstance(label, str | int | float) for label in column):
-            raise _damaged("the line pandas_categorical has a label that is no text or number")
+            raise _damaged(
+                "the line pandas_categorical has a label that is neither text nor a number"
+            )
         if len(set(column)) != len(column):
             raise _damaged("the line pandas_categorical has a label twice")
     return labels
+
+
+def is_as_written(text: str) -> bool:
+    """Whether LightGBM could have written the text of a model, letter for letter.
+
+    Parameters
+    ----------
+    text : str
+        The whole text, its lines ended by a line feed alone.
+
+    Returns
+    -------
+    bool
+    """
+    head, _, tail = text.partition("\nend of trees")
+    header, *trees = head.split("\nTree=")
+    return (
+        _HEADER.fullmatch(header) is not None
+        and all(_TREE.fullmatch(tree) for tree in trees)
+        and _TAIL.fullmatch(tail) is not None
+    )

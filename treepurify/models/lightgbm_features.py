@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from treepurify.errors import InvalidInputError, UnsupportedModelError
 from treepurify.features import FeatureSpec
-from treepurify.models._lightgbm_text import ModelText, TreeFields, integers, single_integer
+from treepurify.models.lightgbm_text import ModelText, TreeFields, integers, single_integer
 
 __all__ = [
     "CATEGORICAL",
