@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from treepurify.lapack import factor_in_place, solve_factored
+from treepurify.lapack import factor_in_place, solve_factored, subtract_gram, whiten
 
 
 def test_factors_and_solutions_are_those_of_numpy():
@@ -12,9 +12,25 @@ def test_factors_and_solutions_are_those_of_numpy():
     assert factor_in_place(factor)
     np.testing.assert_allclose(np.triu(factor), np.linalg.cholesky(matrix).T, atol=1e-12)
     sides = np.random.default_rng(1).normal(size=(30, 3))
-    kept = sides.copy()
-    np.testing.assert_allclose(solve_factored(factor, sides), np.linalg.solve(matrix, sides))
-    np.testing.assert_array_equal(sides, kept)
+    solved = np.asfortranarray(sides)
+    solve_factored(factor, solved)
+    np.testing.assert_allclose(solved, np.linalg.solve(matrix, sides))
+
+
+def test_a_border_is_eliminated():
+    rng = np.random.default_rng(2)
+    square = rng.normal(size=(9, 9))
+    factor = np.linalg.cholesky(square @ square.T + np.eye(9)).T
+    # Rows of a longer array, as those of the blocks are.
+    wide = np.zeros((9, 12))
+    wide[:, :9] = factor
+    rows, matrix = rng.normal(size=(9, 5)), rng.normal(size=(5, 5))
+    whitened, reduced = rows.copy(), matrix.copy()
+    whiten(wide[:, :9], whitened)
+    np.testing.assert_allclose(whitened, np.linalg.solve(factor.T, rows))
+    subtract_gram(whitened, reduced)
+    np.testing.assert_allclose(np.triu(reduced), np.triu(matrix - whitened.T @ whitened))
+    np.testing.assert_array_equal(np.tril(reduced, -1), np.tril(matrix, -1))
 
 
 def test_what_is_not_positive_definite_is_told():

@@ -14,7 +14,6 @@ import numpy.typing as npt
 
 __all__ = [
     "factor_in_place",
-    "multiply_symmetric",
     "solve_factored",
     "subtract_gram",
     "whiten",
@@ -27,7 +26,6 @@ _MODULES = {
     "dpotrs": "cython_lapack",
     "dtrsm": "cython_blas",
     "dsyrk": "cython_blas",
-    "dsymm": "cython_blas",
 }
 
 
@@ -95,31 +93,6 @@ def subtract_gram(rows: Array, matrix: Array) -> None:
     n_rows, n = rows.shape
     lengths = _row_length(rows), _row_length(matrix)
     _call("dsyrk", b"L", b"N", n, n_rows, -1.0, rows, lengths[0], 1.0, matrix, lengths[1])
-
-
-def multiply_symmetric(matrix: Array, vectors: Array) -> Array:
-    """Return a symmetric matrix, given by its upper triangle, times vectors.
-
-    Parameters
-    ----------
-    matrix : ndarray of float64, shape (n, n)
-        In C order.
-    vectors : ndarray of float64, shape (n, n_vectors)
-        In Fortran order.
-
-    Returns
-    -------
-    ndarray of float64, shape (n, n_vectors)
-        In Fortran order.
-    """
-    n, n_vectors = vectors.shape
-    product = np.zeros((n, n_vectors), order="F")
-    lengths = [_row_length(matrix), _row_length(vectors.T), max(n, 1)]
-    _call(
-        "dsymm", b"L", b"L", n, n_vectors, 1.0, matrix, lengths[0],
-        vectors, lengths[1], 0.0, product, lengths[2],
-    )  # fmt: skip
-    return product
 
 
 def _row_length(matrix: Array) -> int:

@@ -30,9 +30,13 @@ def list_unknowns(order, cells, weights, target, sets, listed, n_listed, mass, r
         for subset in range(len(sets.features)):
             if subset == sets.n_pivot_sets:
                 n_listed[line, 0] = n
-            unknown = sets.base[subset]
-            for slot in range(sets.features.shape[1]):
-                # The place behind the last feature is zero.
+            # The place behind the last feature is zero.
+            unknown = (
+                sets.base[subset]
+                + places[sets.features[subset, 0]] * sets.strides[subset, 0]
+                + places[sets.features[subset, 1]] * sets.strides[subset, 1]
+            )
+            for slot in range(2, sets.features.shape[1]):
                 unknown += places[sets.features[subset, slot]] * sets.strides[subset, slot]
             # Written in any case and kept if it is one: a branch would often be guessed wrong.
             listed[line, n] = unknown
@@ -72,45 +76,18 @@ def add_gram(listed, n_listed, weights, number, first_of_block, blocks, border, 
 
 @njit(cache=True, nogil=True)
 def scale_equations(bounds, scaling, blocks, border, rest, to_blocks, to_border, to_rest):
-    """Write the equations scaled on both sides, and mirror the blocks."""
+    """Write the equations scaled on both sides."""
     n_pivot = len(border)
     for block in range(len(bounds) - 1):
         first = bounds[block]
         for i in range(first, bounds[block + 1]):
             for k in range(i, bounds[block + 1]):
-                entry = blocks[i, k - first] * scaling[i] * scaling[k]
-                to_blocks[i, k - first] = entry
-                to_blocks[k, i - first] = entry
+                to_blocks[i, k - first] = blocks[i, k - first] * scaling[i] * scaling[k]
             for k in range(border.shape[1]):
                 to_border[i, k] = border[i, k] * scaling[i] * scaling[n_pivot + k]
     for i in range(len(rest)):
         for k in range(i, len(rest)):
             to_rest[i, k] = rest[i, k] * scaling[n_pivot + i] * scaling[n_pivot + k]
-
-
-@njit(cache=True, nogil=True)
-def solve_blocks(bounds, factors, is_transposed, sides):
-    """Solve ``R @ x = side`` of each block, or ``R.T @ x = side``, in place.
-
-    ``factors[bounds[b]:bounds[b + 1]]`` begins with the upper triangle R of block b.
-    """
-    for block in range(len(bounds) - 1):
-        first, last = bounds[block], bounds[block + 1]
-        for side in range(sides.shape[1]):
-            solved = sides[first:last, side]
-            if is_transposed:
-                for i in range(last - first):
-                    row = factors[first + i]
-                    solved[i] /= row[i]
-                    for k in range(i + 1, last - first):
-                        solved[k] -= row[k] * solved[i]
-                continue
-            for i in range(last - first - 1, -1, -1):
-                row = factors[first + i]
-                total = solved[i]
-                for k in range(i + 1, last - first):
-                    total -= row[k] * solved[k]
-                solved[i] = total / row[i]
 
 
 @njit(cache=True, nogil=True)

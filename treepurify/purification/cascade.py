@@ -20,6 +20,7 @@ from treepurify.purification.mass_moving import solve_by_mass_moving
 from treepurify.purification.pair import solve_pair
 from treepurify.purification.refinement import ROUNDING
 from treepurify.purification.solution import Solution, largest_entry
+from treepurify.threads import blas_threads_for
 from treepurify.weights.weighting import MassTables
 
 __all__ = ["Purified", "SolveMethod", "downward_closure", "purify_effects"]
@@ -126,28 +127,30 @@ def purify_effects(
     intercept = effects.intercept
     additivity = 0.0
     extents: dict[Subset, _Extent] = {}
-    for done, subset in enumerate(reversed(subsets)):
-        progress("purifying tables", done, len(subsets))
-        values = _raw_values(effects, subset, axes, n_outputs)
-        receives = subset in pending
-        if receives:
-            values = values + pending.pop(subset)
-        if len(subset) == 1:
-            mean = mass[subset] @ values
-            pure[subset] = values - mean
-            intercept = intercept + mean
-            extents[subset] = _measure_extent(values, pure[subset])
-            continue
-        solution = _solve(values, mass[subset], method, receives=receives)
-        solutions[subset] = solution
-        additivity = max(additivity, _additivity(values, solution))
-        pure[subset] = solution.pure
-        extents[subset] = _measure_extent(values, solution.pure)
-        for position, moved in enumerate(solution.moved):
-            rest = subset[:position] + subset[position + 1 :]
-            coarse = axes[subset][:position] + axes[subset][position + 1 :]
-            part = refine(moved, coarse, axes[rest])
-            pending[rest] = pending[rest] + part if rest in pending else part
+    shortest = max((min(mass[subset].shape) for subset in subsets), default=0)
+    with blas_threads_for(shortest):
+        for done, subset in enumerate(reversed(subsets)):
+            progress("purifying tables", done, len(subsets))
+            values = _raw_values(effects, subset, axes, n_outputs)
+            receives = subset in pending
+            if receives:
+                values = values + pending.pop(subset)
+            if len(subset) == 1:
+                mean = mass[subset] @ values
+                pure[subset] = values - mean
+                intercept = intercept + mean
+                extents[subset] = _measure_extent(values, pure[subset])
+                continue
+            solution = _solve(values, mass[subset], method, receives=receives)
+            solutions[subset] = solution
+            additivity = max(additivity, _additivity(values, solution))
+            pure[subset] = solution.pure
+            extents[subset] = _measure_extent(values, solution.pure)
+            for position, moved in enumerate(solution.moved):
+                rest = subset[:position] + subset[position + 1 :]
+                coarse = axes[subset][:position] + axes[subset][position + 1 :]
+                part = refine(moved, coarse, axes[rest])
+                pending[rest] = pending[rest] + part if rest in pending else part
     errors = _component_errors(subsets, solutions, extents)
     ordered = {subset: pure[subset] for subset in subsets}
     return Purified(intercept, ordered, solutions, additivity, errors)

@@ -11,14 +11,8 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from treepurify._kernels.tree_gram import solve_blocks
-from treepurify.lapack import (
-    factor_in_place,
-    multiply_symmetric,
-    solve_factored,
-    subtract_gram,
-    whiten,
-)
+from treepurify._kernels.arrowhead import multiply, solve
+from treepurify.lapack import factor_in_place, subtract_gram, whiten
 
 __all__ = ["Arrowhead", "ArrowheadFactor"]
 
@@ -34,7 +28,7 @@ class Arrowhead:
     bounds : ndarray of int64, shape (n_blocks + 1,)
         First row of each block, and the end of the last.
     blocks : ndarray of float64, shape (n_inside, most rows of a block)
-        The rows of the blocks, from the first column of each.
+        The rows of the blocks, from the first column of each; read from the diagonal on.
     border : ndarray of float64, shape (n_inside, n_rest)
         What ties them to the other unknowns.
     rest : ndarray of float64, shape (n_rest, n_rest)
@@ -56,15 +50,9 @@ class Arrowhead:
 
     def image(self, vectors: Array) -> Array:
         """Return the matrix times vectors, shape (n, n_vectors)."""
-        n_inside = len(self.border)
-        inside, outside = vectors[:n_inside], np.asfortranarray(vectors[n_inside:])
-        image = np.empty(vectors.shape, order="F")
-        image[:n_inside] = self.border @ outside
-        for first, last in self.spans():
-            image[first:last] += self.blocks[first:last, : last - first] @ inside[first:last]
-        image[n_inside:] = multiply_symmetric(self.rest, outside)
-        image[n_inside:] += self.border.T @ inside
-        return image
+        image = np.zeros(vectors.shape[::-1])
+        multiply(self.bounds, *self.parts(), np.ascontiguousarray(vectors.T), image)
+        return image.T
 
     def factor(self, ridge: float) -> "ArrowheadFactor | None":
         """Factor the matrix with `ridge` added to its diagonal; None where it is not positive."""
@@ -95,13 +83,7 @@ class ArrowheadFactor:
         return np.concatenate([*inside, self.parts.rest.diagonal()])
 
     def solve(self, sides: Array) -> Array:
-        """Return the solutions for right sides of shape (n, n_sides), in Fortran order."""
-        blocks, border = self.parts.blocks, self.parts.border
-        solved = np.array(sides, order="F")
-        inside, outside = solved[: len(border)], solved[len(border) :]
-        solve_blocks(self.parts.bounds, blocks, True, inside)
-        outside -= border.T @ inside
-        solve_factored(self.parts.rest, outside)
-        inside -= border @ outside
-        solve_blocks(self.parts.bounds, blocks, False, inside)
-        return solved
+        """Return the solutions for right sides of shape (n, n_sides)."""
+        solved = np.array(sides.T, order="C")
+        solve(self.parts.bounds, *self.parts.parts(), solved)
+        return solved.T

@@ -169,7 +169,8 @@ def code_cells(problem: TreeProblem) -> CellCoding:
     pivot, width = _choose_pivot(held, sizes)
     order = sorted(range(len(held)), key=lambda index: pivot not in held[index])
     n_pivot_sets = sum(pivot in positions for positions in held)
-    n_slots = max(len(positions) for positions in held)
+    # Kernels read two at least.
+    n_slots = max(2, *(len(positions) for positions in held))
     features = np.full((len(held), n_slots), -1, dtype=np.int64)
     strides = np.zeros((len(held), n_slots), dtype=np.int64)
     base = np.zeros(len(held), dtype=np.int64)

@@ -35,6 +35,7 @@ __all__ = ["Projection", "project_trees"]
 Array = npt.NDArray[np.float64]
 
 _TREES_A_REPORT = 16
+_SMALL_TABLES = 256
 # Steps that conjugate gradients take on ordinary trees, for comparing the work of both solves.
 _USUAL_STEPS = 500
 
@@ -141,12 +142,15 @@ def project_trees(
     margin = np.tile(ensemble.base, (len(given.matrix), 1))
     error = np.zeros(ensemble.n_outputs)
     steps, n_direct, undetermined, converged = 0, 0, 0, True
-    solved = iterate_threads(
-        lambda t: _project_tree(
-            given, t, all_terms[t], np.arange(bounds[t], bounds[t + 1]), memory_budget
-        ),
-        range(ensemble.n_trees),
-    )
+
+    def project(tree: int) -> _Projected:
+        leaves_of_tree = np.arange(bounds[tree], bounds[tree + 1])
+        return _project_tree(given, tree, all_terms[tree], leaves_of_tree, memory_budget)
+
+    # Threads that solve small problems only wait for the interpreter.
+    is_small = all(terms is None or terms.base[-1] < _SMALL_TABLES for terms in all_terms)
+    trees = range(ensemble.n_trees)
+    solved = map(project, trees) if is_small else iterate_threads(project, trees)
     with one_blas_thread():
         for tree, projected in enumerate(solved):
             if tree % _TREES_A_REPORT == 0:

@@ -1,0 +1,56 @@
+"""Equations of blocks and a border, beside the same matrix in full."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from treepurify.engines.tree.arrowhead import Arrowhead
+
+
+def scene(sizes, n_rest, seed=0):
+    """A positive definite arrowhead, with noise where nothing should be read, and in full."""
+    rng = np.random.default_rng(seed)
+    bounds = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    n_inside = int(bounds[-1])
+    full = np.zeros((n_inside + n_rest,) * 2)
+    for first, last in itertools.pairwise(bounds):
+        square = rng.normal(size=(last - first, last - first))
+        full[first:last, first:last] = square @ square.T
+    full[:n_inside, n_inside:] = rng.normal(size=(n_inside, n_rest)) / (1 + n_inside)
+    full[n_inside:, :n_inside] = full[:n_inside, n_inside:].T
+    square = rng.normal(size=(n_rest, n_rest))
+    full[n_inside:, n_inside:] = square @ square.T
+    full[np.diag_indices_from(full)] += 2.0
+    blocks = rng.normal(size=(n_inside, max(sizes, default=0)))
+    for first, last in itertools.pairwise(bounds):
+        for i in range(first, last):
+            blocks[i, i - first : last - first] = full[i, i:last]
+    rest = np.triu(full[n_inside:, n_inside:]) + np.tril(rng.normal(size=(n_rest, n_rest)), -1)
+    return Arrowhead(bounds, blocks, full[:n_inside, n_inside:].copy(), rest), full
+
+
+@pytest.mark.parametrize("sizes", [(), (1,), (3, 1, 0, 4), (5, 5, 5, 5)])
+@pytest.mark.parametrize("n_vectors", [0, 1, 9])
+def test_products_and_solutions_are_those_of_the_full_matrix(sizes, n_vectors):
+    matrix, full = scene(sizes, 6)
+    vectors = np.random.default_rng(1).normal(size=(len(full), n_vectors))
+    np.testing.assert_allclose(matrix.image(vectors), full @ vectors, atol=1e-13)
+    factor = matrix.factor(0.0)
+    np.testing.assert_allclose(
+        factor.solve(vectors), np.linalg.solve(full, vectors), rtol=1e-10, atol=1e-12
+    )
+    assert np.prod(factor.diagonal() ** 2) == pytest.approx(np.linalg.det(full))
+
+
+def test_a_ridge_makes_singular_equations_positive():
+    matrix, full = scene((2, 2), 3)
+    matrix.rest[:] = 0.0
+    matrix.border[:] = 0.0
+    assert matrix.factor(0.0) is None
+    factor = matrix.factor(1e-3)
+    sides = np.ones((len(full), 1))
+    ridged = full.copy()
+    ridged[4:] = ridged[:, 4:] = 0.0
+    ridged[np.diag_indices_from(ridged)] += 1e-3
+    np.testing.assert_allclose(factor.solve(sides), np.linalg.solve(ridged, sides))
