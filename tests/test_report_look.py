@@ -1,5 +1,6 @@
 """Colours and words of a report: each colour is stated once, and each scale has its name."""
 
+import json
 import re
 from importlib import resources
 
@@ -155,11 +156,10 @@ def test_scales_have_their_names(model, n_classes, effect, margin, scale, tmp_pa
     assert f'"{effect}"' in text
 
 
-def test_heatmaps_of_the_explorer_have_the_colours_of_the_figures():
-    script = resources.files("treepurify.report").joinpath("explore.js").read_text(encoding="utf-8")
-    listed = script[script.index("const scale = [") :]
-    listed = listed[: listed.index("];")]
-    colors = np.array([own.split(",") for own in re.findall(r"\[(\d+, \d+, \d+)\]", listed)], int)
+def test_heatmaps_of_the_explorer_have_the_colours_of_the_figures(page):
+    text = page.read_text(encoding="utf-8")
+    listed = json.loads(re.search(r'id="payload">(.*?)</script>', text, re.S).group(1))["colors"]
+    colors = np.frombuffer(bytes.fromhex(listed), np.uint8).reshape(-1, 3).astype(int)
     truth = mpl.colormaps[style.SIGNS](np.linspace(0, 1, len(colors)))[:, :3]
     # The colours of matplotlib are taken at one of 256 places.
     np.testing.assert_allclose(colors, 255 * truth, atol=2)

@@ -91,6 +91,13 @@ class AxisLayout:
         sizes = [gap if cell == GAP else width for cell in self.cells[self.n_regular :]]
         return np.concatenate([regular, regular[-1] + np.cumsum(sizes)])
 
+    def parts(self, values: Array) -> Array:
+        """Return where values are drawn, as a part of the width of the regular cells."""
+        edges, kept = np.unique(self.regular_edges, return_index=True)
+        places = self.places[kept]
+        along = np.interp(values, edges, places)
+        return np.asarray((along - places[0]) / (places[-1] - places[0]))
+
     @property
     def blocks(self) -> list[tuple[float, float]]:
         """Start and end of each run of cells without a gap."""

@@ -9,21 +9,25 @@ import numpy.typing as npt
 
 from treepurify.grids.axis import FeatureAxis
 from treepurify.plots.axis_layout import AxisLayout
-from treepurify.plots.labels import fold, shorten
+from treepurify.plots.labels import fold, number_words, shorten
 from treepurify.plots.style import import_matplotlib
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["name_axis", "name_rows", "set_ticks"]
+__all__ = ["NOT_TO_SCALE", "name_axis", "name_rows", "numeric_ticks", "set_ticks", "tick_steps"]
 
 Array = npt.NDArray[np.float64]
+
+# What stands below an axis whose cells all have the same width.
+NOT_TO_SCALE = "not to scale: equal cells"
 
 _MOST_LABELS = 24
 _MOST_VALUES = 12
 _FEW_TICKS = 6
 _LONGEST_CENTRED = 26
 _ROOM_FOR_LABEL = 0.08
+_DECADES_OF_STEPS = 9
 
 
 def set_ticks(ax: "Axes", which: Literal["x", "y"], axis: FeatureAxis, layout: AxisLayout) -> None:
@@ -57,7 +61,7 @@ def name_axis(
     words = fold(name, width)
     # A long name, centred, could reach beyond the figure: from the end there is more room.
     is_long = max(map(len, words.split("\n"))) > _LONGEST_CENTRED
-    words += "\nnot to scale: equal cells" if layout.is_ranked else ""
+    words += f"\n{NOT_TO_SCALE}" if layout.is_ranked else ""
     if which == "x":
         ax.set_xlabel(words, loc="right" if is_long else "center")
     else:
@@ -94,10 +98,14 @@ def _has_two(layout: AxisLayout) -> bool:
     return layout.values is not None and not layout.is_whole
 
 
-def _locator(layout: AxisLayout) -> Any:
-    few = layout.values is not None and len(layout.values) <= _MOST_VALUES
-    most = _MOST_VALUES if few else _FEW_TICKS
+def _locator(layout: AxisLayout, most: int | None = None) -> Any:
+    most = most or (_MOST_VALUES if _has_few(layout) else _FEW_TICKS)
     return import_matplotlib("ticker").MaxNLocator(most, integer=layout.is_whole)
+
+
+def _has_few(layout: AxisLayout) -> bool:
+    """Return whether each of the values that there can be has room for a tick."""
+    return layout.values is not None and len(layout.values) <= _MOST_VALUES
 
 
 def _regular_ticks(axis: FeatureAxis, layout: AxisLayout) -> tuple[list[float], list[str]]:
@@ -107,45 +115,74 @@ def _regular_ticks(axis: FeatureAxis, layout: AxisLayout) -> tuple[list[float], 
         names = axis.labels()
         labels = [shorten(names[layout.cells[i]]) for i in shown]
         return [float(i) for i in shown], labels
-    lower, upper = (float(edge) for edge in layout.regular_edges[[0, -1]])
+    return numeric_ticks(layout)
+
+
+def numeric_ticks(layout: AxisLayout, most: int | None = None) -> tuple[list[float], list[str]]:
+    """Return the ticks along the intervals of a numeric axis, with their labels.
+
+    Round numbers; where the cells are not to scale, some of the edges.
+
+    Parameters
+    ----------
+    layout : AxisLayout
+        The layout of the axis.
+    most : int, optional
+        About how many; by default six, or each of up to twelve whole numbers.
+    """
     if layout.is_ranked:
-        return _edge_ticks(layout)
-    if _has_two(layout) and layout.values is not None:
-        positions = layout.values.tolist()
+        positions, labels = _edge_ticks(layout, min(most or _FEW_TICKS, _FEW_TICKS))
     else:
-        found = _locator(layout).tick_values(lower, upper)
+        positions = _round_ticks(layout, most)
+        labels = [number_words(value) for value in positions]
+    if layout.special and (layout.is_ranked or not _has_few(layout)):
         # The label of the special cell needs the place of the last tick.
-        has_room = layout.values is not None and len(layout.values) <= _MOST_VALUES
-        last = upper - (0 if has_room else _ROOM_FOR_LABEL * (upper - lower))
-        positions = [float(v) for v in found if lower <= v <= last]
-    return positions, [_number(v) for v in positions]
+        n_kept = int(np.sum(layout.parts(np.array(positions)) <= 1 - _ROOM_FOR_LABEL))
+        positions, labels = positions[:n_kept], labels[:n_kept]
+    return positions, labels
 
 
-def _edge_ticks(layout: AxisLayout) -> tuple[list[float], list[str]]:
+def tick_steps(largest: float) -> list[float]:
+    """Return the steps between ticks that axes of effects may have, from small to large.
+
+    The largest is more than an axis with a few effects on top of each other needs.
+
+    Parameters
+    ----------
+    largest : float
+        The largest effect in absolute value.
+    """
+    top = int(np.ceil(np.log10(largest))) if largest > 0 else 0
+    powers = range(top - _DECADES_OF_STEPS, top + 1)
+    return [float(f"{step}e{power}") for power in powers for step in (1, 2, 2.5, 5)]
+
+
+def _round_ticks(layout: AxisLayout, most: int | None) -> list[float]:
+    if _has_two(layout) and layout.values is not None:
+        return [float(value) for value in layout.values]
+    lower, upper = (float(edge) for edge in layout.regular_edges[[0, -1]])
+    found = _locator(layout, most).tick_values(lower, upper)
+    return [float(value) for value in found if lower <= value <= upper]
+
+
+def _edge_ticks(layout: AxisLayout, most: int) -> tuple[list[float], list[str]]:
     """Return ticks at some of the edges; the outer ones are the ends of the data."""
     edges = np.unique(layout.regular_edges)
-    chosen = np.unique(np.round(np.linspace(0, len(edges) - 1, min(len(edges), 7)))).astype(int)
+    chosen = np.unique(np.round(np.linspace(0, len(edges) - 1, min(len(edges), most + 1)))).astype(
+        int
+    )
     positions = edges[chosen]
     if layout.is_whole:
         # An edge between whole numbers is named for the one above it, the last one below.
         shown = np.append(np.ceil(positions[:-1]), np.floor(positions[-1]))
-        return positions.tolist(), [_number(value) for value in shown]
+        return positions.tolist(), [number_words(value) for value in shown]
     return positions.tolist(), _told_apart(positions)
 
 
 def _told_apart(values: Array) -> list[str]:
     """Format numbers with as few digits as keep neighbours apart."""
     for digits in (3, 4, 6, 9):
-        labels = [_number(float(f"{value:.{digits}g}")) for value in values]
-        if len(set(labels)) == len(labels) or digits == 9:
+        labels = [number_words(value, digits) for value in values]
+        if len(set(labels)) == len(labels):
             break
     return labels
-
-
-def _number(value: float) -> str:
-    value = value + 0.0  # zero has no sign
-    if value == 0 or 1e-4 <= abs(value) < 1e7:
-        return np.format_float_positional(value, precision=10, trim="-").replace(
-            "-", "\N{MINUS SIGN}"
-        )
-    return f"{value:g}"

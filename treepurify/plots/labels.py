@@ -1,9 +1,11 @@
-"""Names that have to fit: cut between words, or broken into lines."""
+"""Text in figures: names that have to fit, and numbers."""
 
 import re
 from textwrap import wrap
 
-__all__ = ["fold", "shorten"]
+import numpy as np
+
+__all__ = ["fold", "number_words", "shorten", "with_minus"]
 
 _SHORTEST_NAME = 8
 # Where a name may be cut; what separates stays with the word before it.
@@ -49,6 +51,26 @@ def fold(label: str, width: int, lines: int = 2) -> str:
         if len(found) <= lines:
             return "\n".join(found)
     return "\n".join([*found[: lines - 1], shorten("".join(found[lines - 1 :]), width)])
+
+
+def number_words(value: float, digits: int = 10) -> str:
+    """Return a number with at most so many digits, without zeros at its end.
+
+    Examples
+    --------
+    >>> number_words(1234.5, 3), number_words(0.0001), number_words(1.5e8)
+    ('1230', '0.0001', '1.5e+8')
+    """
+    # Adding zero takes the sign off a negative zero.
+    value = float(f"{value:.{digits}g}") + 0.0
+    if value == 0 or 1e-4 <= abs(value) < 1e7:
+        return with_minus(np.format_float_positional(value, trim="-"))
+    return with_minus(np.format_float_scientific(value, trim="-", exp_digits=1))
+
+
+def with_minus(text: str) -> str:
+    """Return a number with a minus sign for each hyphen, in its exponent, too."""
+    return text.replace("-", "\N{MINUS SIGN}")
 
 
 def _lines(text: str, width: int) -> list[str]:

@@ -41,7 +41,7 @@ from treepurify.plots.terms import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["cells_from_top", "main_effect", "main_effect_size"]
+__all__ = ["cells_from_top", "data_density", "main_effect", "main_effect_size"]
 
 Array = npt.NDArray[np.float64]
 
@@ -205,11 +205,8 @@ def _draw_curve(
 
 
 def _draw_density(strip: "Axes", layout: AxisLayout, mass: Array) -> None:
-    """Draw the mass as areas, as if it were even within each cell."""
-    edges = np.unique(layout.regular_edges)
-    bins = _bins(layout, edges)
-    below = np.concatenate([[0.0], np.cumsum(mass[: layout.n_regular][layout.has_width])])
-    heights = np.diff(np.interp(bins, edges, below))
+    """Draw the mass as areas."""
+    heights, bins = data_density(layout, mass)
     strip.stairs(heights, bins, fill=True, color=DATA, linewidth=0)
     places = layout.places
     bin_width = (places[layout.n_regular] - places[0]) / len(heights)
@@ -228,12 +225,26 @@ def _draw_density(strip: "Axes", layout: AxisLayout, mass: Array) -> None:
     )
 
 
-def _bins(layout: AxisLayout, edges: Array) -> Array:
-    """Return edges of bins that are drawn with the same width."""
-    if layout.is_ranked:
-        return edges
-    count = _DENSITY_BINS if layout.values is None else len(layout.values)
-    return np.linspace(edges[0], edges[-1], count + 1)
+def data_density(layout: AxisLayout, mass: Array) -> tuple[Array, Array]:
+    """Return the mass along the intervals of a numeric axis, in bins drawn with the same width.
+
+    Within a cell the mass is spread evenly.
+
+    Returns
+    -------
+    heights : ndarray of float64, shape (n_bins,)
+        Mass in each bin.
+    bins : ndarray of float64, shape (n_bins + 1,)
+        Edges of the bins: those of the cells where they are not to scale, one bin per value
+        where there are few, else sixty.
+    """
+    edges = np.unique(layout.regular_edges)
+    bins = edges
+    if not layout.is_ranked:
+        count = _DENSITY_BINS if layout.values is None else len(layout.values)
+        bins = np.linspace(edges[0], edges[-1], count + 1)
+    below = np.concatenate([[0.0], np.cumsum(mass[: layout.n_regular][layout.has_width])])
+    return np.diff(np.interp(bins, edges, below)), bins
 
 
 def _draw_bars(

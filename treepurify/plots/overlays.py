@@ -18,6 +18,7 @@ from treepurify.plots.labels import fold, shorten
 from treepurify.plots.main_effects import cells_from_top, main_effect_size
 from treepurify.plots.scale_words import effect_label
 from treepurify.plots.style import (
+    DASHES,
     FRAME,
     MANY,
     MARKERS,
@@ -45,7 +46,6 @@ _Curve = tuple[str, TensorComponent, Array, bool]
 
 # Names of curves that are no longer stand in two columns.
 _MOST_BESIDE = 24
-_DASHES = ("-", (0, (5, 1.5)), (0, (2, 1.2)), (0, (6, 1.5, 1.5, 1.5)))
 
 
 def overlay(
@@ -157,7 +157,8 @@ def _draw_curves(ax: "Axes", curves: list[_Curve], label: str, scale: Scale) -> 
     for i, ((called, own, values, is_smooth), layout) in enumerate(
         zip(curves, layouts, strict=True)
     ):
-        dashes, words = _DASHES[i % len(_DASHES)], shorten(called, 34)
+        pattern, words = DASHES[i % len(DASHES)], shorten(called, 34)
+        dashes = (0, pattern) if pattern else "-"
         if _has_categories(own):
             _draw_levels(ax, own, layouts[widest], values, i, words)
             continue

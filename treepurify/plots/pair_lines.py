@@ -29,16 +29,19 @@ from treepurify.plots.terms import check_axis_options, find_tensor, is_continuou
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["pair_lines"]
+__all__ = ["line_cells", "line_names", "main_effect_along", "means_along", "pair_lines"]
 
 Array = npt.NDArray[np.float64]
 
+_MOST_LINES = 5
 _SHARES = (0.1, 0.5, 0.9)
 _MOST_CATEGORIES = 24
 # More letters than this do not fit below an axis side by side.
 _MOST_LETTERS = 50
 # Names of lines that are no longer stand in two columns.
 _MOST_BESIDE = 26
+# The weight of a cell without data beside those with data: none, unless it is alone.
+_LEAST_WEIGHT = 1e-150
 # Part of the place of a category that its points take.
 _POINTS_WIDTH = 0.7
 
@@ -49,7 +52,7 @@ def pair_lines(
     *,
     output: int | str = 0,
     with_main: bool = True,
-    lines: int = 5,
+    lines: int = _MOST_LINES,
     sort: CategoryOrder = "effect",
     scale: Scale = "auto",
     ax: "Axes | None" = None,
@@ -122,11 +125,12 @@ def pair_lines(
         order = order_categories(axes[0], effects, held, sort, _MOST_CATEGORIES)
     layout = lay_out_axis(axes[0], held, scale=scale, order=order, is_smooth=smooth)
     if with_main:
-        values = values + _main_effect(d, first, axes[0], position, is_smooth=smooth)[:, None]
-    cells = _chosen_cells(axes[1], mass.sum(axis=0), lines)
+        values = values + main_effect_along(d, first, axes[0], is_smooth=smooth)[:, [position]]
+    cells = line_cells(axes[1], mass.sum(axis=0), lines)
     ax = axes_or_new(ax, 5.4, 4.2 if axes[0].is_categorical else 3.4)
     ax.axhline(0.0, color=FRAME, linewidth=0.8, zorder=0)
-    labels = _line_names(axes[1], mass.sum(axis=0), cells, is_smooth=smooth)
+    names = line_names(axes[1], mass.sum(axis=0), cells, is_smooth=smooth)
+    labels = [f"{shorten(axes[1].name, 20)} {shorten(name, 22)}" for name in names]
     draw = _draw_points if axes[0].is_categorical else _draw_curves if smooth else _draw_steps
     draw(ax, axes[0], layout, values[:, cells], mass[:, cells], labels)
     name_effect(ax, fold(effect_label(d, position), 34))
@@ -215,7 +219,7 @@ def _draw_points(
     name_axis(ax, "x", name, layout, 44)
 
 
-def _line_names(axis: FeatureAxis, mass: Array, cells: list[int], *, is_smooth: bool) -> list[str]:
+def line_names(axis: FeatureAxis, mass: Array, cells: list[int], *, is_smooth: bool) -> list[str]:
     """Return what the second feature is along each line: a whole number, or an interval."""
     words = axis.labels()
     layout = None if axis.is_categorical else lay_out_axis(axis, mass, is_smooth=is_smooth)
@@ -223,37 +227,68 @@ def _line_names(axis: FeatureAxis, mass: Array, cells: list[int], *, is_smooth: 
         for cell in range(axis.n_regular):
             first, last = layout.edges[cell] + 0.5, layout.edges[cell + 1] - 0.5
             words[cell] = f"{first:.0f}" if first == last else f"{first:.0f} to {last:.0f}"
-    return [f"{shorten(axis.name, 20)} {shorten(words[cell], 22)}" for cell in cells]
+    return [words[cell] for cell in cells]
 
 
 def _name(d: Decomposition, part: str | int) -> str:
     return part if isinstance(part, str) else d.feature_names[part]
 
 
-def _main_effect(
-    d: Decomposition, feature: int, axis: FeatureAxis, output: int, *, is_smooth: bool
+def main_effect_along(
+    d: Decomposition, feature: int, axis: FeatureAxis, *, is_smooth: bool
 ) -> Array:
-    """Return the main effect on the cells of an axis of the pair."""
+    """Return the main effect on the cells of an axis of a pair, shape (n_cells, n_outputs).
+
+    Parameters
+    ----------
+    d : Decomposition
+        The decomposition.
+    feature : int
+        The feature.
+    axis : FeatureAxis
+        Its axis in the pair.
+    is_smooth : bool
+        Whether the pair is evaluated in the middle of its cells.
+    """
     main = d.components.get((feature,))
     if main is None:
-        return np.zeros(axis.n_cells)
+        return np.zeros((axis.n_cells, d.n_outputs))
     if not isinstance(main, TensorComponent) or is_smooth:
-        return np.asarray(values_on_cells(main, d.inputs, (axis,))[:, output])
-    own = main.axes[0]
-    if own.n_cells == axis.n_cells:
-        return np.asarray(main.values[:, output])
-    # Bins of mains are finer: mass-weighted means over the cells of the pair.
-    inside = own.cells_in(axis)
-    mass = np.bincount(inside, main.mass, minlength=axis.n_cells)
-    total = np.bincount(inside, main.mass * main.values[:, output], minlength=axis.n_cells)
-    return np.asarray(total / np.where(mass > 0, mass, 1.0))
+        return np.asarray(values_on_cells(main, d.inputs, (axis,)))
+    return means_along(main, main.values, axis)
 
 
-def _chosen_cells(axis: FeatureAxis, mass: Array, lines: int) -> list[int]:
+def means_along(main: TensorComponent, values: Array, axis: FeatureAxis) -> Array:
+    """Return means over the cells of an axis of a pair, whose cells may be the larger ones.
+
+    Parameters
+    ----------
+    main : TensorComponent
+        The main effect.
+    values : ndarray of float64, shape (n_cells of the main effect, n_outputs)
+        Its values, or those before purification.
+    axis : FeatureAxis
+        The axis of the pair.
+    """
+    inside = main.axes[0].cells_in(axis)
+    # A cell without data still has an effect, which counts where it is alone.
+    weight = np.maximum(main.mass, _LEAST_WEIGHT)
+    held = np.bincount(inside, weight, minlength=axis.n_cells)
+    sums = np.zeros((axis.n_cells, values.shape[1]))
+    np.add.at(sums, inside, weight[:, None] * values)
+    return sums / np.where(held > 0, held, 1.0)[:, None]
+
+
+def line_cells(axis: FeatureAxis, mass: Array, most: int = _MOST_LINES) -> list[int]:
+    """Return the cells of the second feature that have a line.
+
+    Of categories and special cells, at most so many of largest mass; of numbers those at the
+    10 %, 50 % and 90 % quantile of the mass.
+    """
     if axis.is_categorical:
-        return sorted(int(cell) for cell in np.argsort(-mass, kind="stable")[:lines])
+        return sorted(int(cell) for cell in np.argsort(-mass, kind="stable")[:most])
     upto = np.cumsum(mass[: axis.n_regular])
     if upto[-1] <= 0:
         return [0]
-    found = np.searchsorted(upto, np.array(_SHARES) * upto[-1])
-    return sorted({int(min(cell, axis.n_regular - 1)) for cell in found})
+    at_shares = np.searchsorted(upto, np.array(_SHARES) * upto[-1])
+    return sorted({int(min(cell, axis.n_regular - 1)) for cell in at_shares})

@@ -3,6 +3,8 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+
 from treepurify.arguments import check_result
 from treepurify.errors import MissingDependencyError
 
@@ -12,6 +14,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AFTER",
     "BEFORE",
+    "DASHES",
     "DATA",
     "DOWN",
     "EMPTY",
@@ -32,6 +35,7 @@ __all__ = [
     "import_matplotlib",
     "legend_above",
     "name_effect",
+    "sign_colors",
     "style_axes",
     "write_beside",
 ]
@@ -49,6 +53,8 @@ HIGHER = "#009e73"
 # Okabe and Ito, but yellow, which vanishes on white, for several curves at once.
 MANY = ("#0072b2", "#d55e00", HIGHER, "#cc79a7", "#56b4e9", "#e69f00", "#4d4d4d")
 MARKERS = "osD^vPX"
+# Lengths of dashes and gaps, as multiples of the width of the line; none for a line without gaps.
+DASHES = ((), (5, 1.5), (2, 1.2), (6, 1.5, 1.5, 1.5))
 INK = "#24292f"
 MUTED = "#6e7781"
 FRAME = "#c4cad1"
@@ -74,6 +80,12 @@ def import_matplotlib(module: str) -> Any:
         raise MissingDependencyError(
             'figures need matplotlib: pip install "treepurify[plots]"'
         ) from error
+
+
+def sign_colors(count: int) -> str:
+    """Return colours from the lowest to the highest effect, as six hexadecimal digits each."""
+    colors = import_matplotlib("cm").ScalarMappable(cmap=SIGNS).cmap
+    return bytes(colors(np.linspace(0, 1, count), bytes=True)[:, :3]).hex()
 
 
 def axes_or_new(ax: "Axes | None", width: float, height: float) -> "Axes":

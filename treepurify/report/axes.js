@@ -1,12 +1,10 @@
 // Where the cells of an axis are drawn, and its ticks.
 (() => {
-  const { data, number, ticks } = report;
+  const { data, shorten } = report;
   // So many categories are all named; where they do not fit side by side, their names are turned.
   const mostNamed = 20;
-  // So many whole numbers all have a tick, where there is room.
-  const fewSlots = 12;
-  // So much before a special cell has no tick: its name needs the place.
-  const roomForName = 0.08;
+  // So many pixels the place of a special cell has at least, for its name.
+  const leastSpecial = 46;
 
   // Where the edges of the intervals of an axis lie between 0 and 1.
   function parts(axis) {
@@ -17,89 +15,63 @@
     return axis.parts;
   }
 
-  // The regular cell that is drawn at a place between 0 and 1; -1 outside.
-  function cellAt(axis, part) {
-    return part < 0 ? -1 : Math.max(parts(axis).findIndex((edge) => part < edge) - 1, -1);
-  }
-
-  function specialCells(axis) {
-    const without = report.hidden(axis);
-    return [...Array(axis.cells).keys()].filter((cell) => cell >= axis.regular && !without[cell]);
-  }
-
-  // Where the cells of an axis lie between 0 and 1; special cells after a gap.
-  function slots(axis) {
-    const without = report.hidden(axis), gap = 0.015, strip = 0.045;
-    const special = specialCells(axis), room = 1 - special.length * (strip + gap), found = [];
-    for (let cell = 0; cell < axis.regular; cell++) {
-      const ends = [cell, cell + 1].map((i) => (axis.cuts ? parts(axis)[i] : i / axis.regular));
-      found.push(ends.map((end) => end * room));
-    }
-    for (let cell = axis.regular; cell < axis.cells; cell++) {
-      const from = room + gap + special.indexOf(cell) * (strip + gap);
-      found.push(without[cell] ? [1, 1] : [from, from + strip]);
-    }
-    return found;
-  }
-
-  // Ticks of intervals, at most so many, with their place among these between 0 and 1: round
-  // numbers; of whole numbers, and of just two values, the numbers themselves.
-  function numericTicks(axis, most) {
-    if (axis.places) return beforeSpecial(axis, edgeTicks(axis, most));
-    const from = axis.edges[0], to = axis.edges[axis.regular];
-    const found = axis.two || ticks(from, to, Math.max(most, 2), axis.whole);
-    const placed = found.map((v) => ({ part: (v - from) / (to - from || 1), text: number(v, 6) }));
-    return axis.two || axis.slots <= fewSlots ? placed : beforeSpecial(axis, placed);
-  }
-
-  function beforeSpecial(axis, placed) {
-    return specialCells(axis).length ? placed.filter(({ part }) => part <= 1 - roomForName) : placed;
-  }
-
-  // Of cells that are not to scale some edges are named; the outer ones are the ends of the data.
-  function edgeTicks(axis, most) {
-    const at = parts(axis), edges = [...at.keys()].filter((i) => i === 0 || at[i] > at[i - 1]);
-    const last = Math.min(edges.length, Math.max(most, 2), 7) - 1;
-    const chosen = Array.from({ length: last + 1 }, (_, k) => edges[Math.round((k * (edges.length - 1)) / (last || 1))]);
-    const values = chosen.map((i, k) => {
-      if (!axis.whole) return axis.edges[i];
-      // An edge between whole numbers is named for the one above it, the last one below.
-      return k < last ? Math.ceil(axis.edges[i]) : Math.floor(axis.edges[i]);
+  // Where the cells of an axis lie between 0 and 1, special cells after a gap; those without data
+  // have no place. Categories stand in the order of an output, or in their own. Along a width in
+  // pixels special cells have room for their names.
+  function slots(axis, { output, width } = {}) {
+    const whole = axis.special.reduce((sum, [, gap, size]) => sum + gap + size, 1);
+    const least = width ? leastSpecial / width : 0;
+    const special = axis.special.map(([cell, gap, size]) => [cell, gap / whole, Math.max(size / whole, least)]);
+    const room = special.reduce((left, [, gap, size]) => left - gap - size, 1);
+    const ends = axis.edges ? parts(axis) : Array.from({ length: axis.regular + 1 }, (_, i) => i / axis.regular);
+    const order = axis.order && output !== undefined ? axis.order[output] : [...Array(axis.regular).keys()];
+    const slot = Array(axis.cells).fill([1, 1]);
+    order.forEach((cell, i) => { slot[cell] = [ends[i] * room, ends[i + 1] * room]; });
+    let from = room;
+    special.forEach(([cell, gap, size]) => {
+      slot[cell] = [from + gap, from + gap + size];
+      from += gap + size;
     });
-    const written = [3, 4, 6, 9].map((digits) => values.map((v) => number(v, axis.whole ? 9 : digits)));
-    const texts = written.find((own) => new Set(own).size === own.length) || written[3];
-    return chosen.map((i, k) => ({ part: at[i], text: texts[k] }));
+    return slot;
   }
 
-  // The number of places of the same width, where there are such: equal cells, or whole numbers.
-  function places(axis) {
-    return axis.places ? axis.places[axis.regular] : axis.slots;
+  const middle = (slot, cell) => (slot[cell][0] + slot[cell][1]) / 2;
+
+  // The cells that have a place, from first to last.
+  function inOrder(slot) {
+    return [...slot.keys()].filter((cell) => slot[cell][1] > slot[cell][0]).sort((a, b) => slot[a][0] - slot[b][0]);
   }
 
-  // How wide the place of each special cell is beside the intervals: as theirs, where they are few.
-  function specialWidth(axis, width) {
-    const count = places(axis), least = 46;
-    return count <= 20 ? Math.max(width / (count + specialCells(axis).length), least) : least;
+  // The cell at a place between 0 and 1; -1 where there is none.
+  function cellAt(slot, part) {
+    return slot.findIndex(([from, to]) => part >= from && part < to);
+  }
+
+  // The next cell that is drawn, so many cells on.
+  function step(slot, cell, by) {
+    const cells = inOrder(slot), next = cells.indexOf(cell) + by;
+    return cells[Math.max(0, Math.min(next, cells.length - 1))];
   }
 
   // How many ticks have room side by side.
   function mostTicks(axis, width) {
-    if (!axis.cuts) return Math.floor(width / 105);
-    return Math.floor(width / (axis.slots <= fewSlots && !axis.places ? 36 : 78));
+    if (!axis.ticks) return Math.floor(width / 105);
+    const longest = Math.max(0, ...axis.ticks.at(-1).map(([, text]) => text.length));
+    return Math.floor(width / (7 * longest + 22));
   }
 
   // Writes the ticks of an axis: numbers, or names of categories, at most so many.
   function marks(axis, slot, most, write) {
-    if (axis.cuts) {
+    if (axis.ticks) {
       const room = slot[axis.regular - 1][1];
-      numericTicks(axis, most).forEach(({ part, text }) => write(part * room, text));
+      const shown = axis.ticks.filter((ticks) => ticks.length <= most).at(-1) || axis.ticks[0];
+      shown.forEach(([part, text]) => write(part * room, text));
     } else {
       const each = axis.regular <= mostNamed ? 1 : Math.ceil(axis.regular / Math.max(most, 1));
-      for (let cell = 0; cell < axis.regular; cell += each) {
-        write((slot[cell][0] + slot[cell][1]) / 2, axis.labels[cell].slice(0, 16));
-      }
+      const named = inOrder(slot).filter((cell, i) => cell < axis.regular && i % each === 0);
+      named.forEach((cell) => write(middle(slot, cell), shorten(axis.labels[cell], 16)));
     }
-    specialCells(axis).forEach((cell) => write((slot[cell][0] + slot[cell][1]) / 2, axis.labels[cell]));
+    axis.special.forEach(([cell]) => write(middle(slot, cell), axis.labels[cell]));
   }
 
   // How far down the names of categories reach that do not fit side by side; 0 where they do.
@@ -111,17 +83,23 @@
 
   // The lines below an axis: the name of the feature, and that it is not to scale.
   function names(axis) {
-    return [data.features[axis.feature], ...(axis.places ? ["not to scale: equal cells"] : [])];
+    return [data.features[axis.feature], ...(axis.note ? [axis.note] : [])];
   }
 
-  // The next cell that is drawn, so many cells on.
-  function step(axis, cell, by) {
-    const without = report.hidden(axis);
-    for (let next = cell + by; next >= 0 && next < axis.cells; next += by) {
-      if (!without[next]) return next;
-    }
-    return cell;
+  // The range of effects that a picture shows: with zero, and some room at both ends.
+  function extent(values) {
+    const low = values.reduce((a, b) => Math.min(a, b), 0), high = values.reduce((a, b) => Math.max(a, b), 0);
+    const margin = 0.06 * (high - low) || 1;
+    return [low - margin, high + margin];
   }
 
-  Object.assign(report, { parts, cellAt, specialCells, places, specialWidth, slots, numericTicks, mostTicks, marks, depth, names, step });
+  // The ticks of a range of effects.
+  function ticks(low, high, most) {
+    const step = data.steps.find((size) => size * most >= high - low) || high;
+    const first = Math.ceil(low / step);
+    const count = Math.floor(high / step + 1e-9) - first + 1;
+    return Array.from({ length: count }, (_, i) => Number(((first + i) * step).toPrecision(12)));
+  }
+
+  Object.assign(report, { slots, middle, cellAt, step, mostTicks, marks, depth, names, extent, ticks });
 })();

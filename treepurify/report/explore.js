@@ -1,15 +1,14 @@
 // The explorers: one main effect in several versions, one pair cell by cell.
 (() => {
-  const { data, element, drawn, number, signed, ticks, parts, slots, marks, mostTicks, depth, names, step } = report;
-  const colour = (i) => `var(--curve-${i % 7})`;
-  const dashes = ["", "5 3", "2 2", "8 3 2 3", "1 2", "10 3", "4 1"];
+  const { data, element, drawn, number, signed, shorten, dashes, curveColor } = report;
+  const { slots, middle, cellAt, step, mostTicks, marks, depth, names, extent, ticks } = report;
   const share = (part) => `${(100 * part).toFixed(part < 0.01 ? 2 : 1)} %`;
   const several = data.outputs.length > 1;
   const here = (output) => (several ? ` on ${data.outputs[output]}` : "");
 
-  // The output on which an effect is largest.
-  function largest(term) {
-    return term.variance.reduce((best, own, k) => (own > term.variance[best] ? k : best), 0);
+  // Effects of so many features, the largest first.
+  function effectsOf(size) {
+    return data.order.map((i) => data.terms[i]).filter((term) => term.features.length === size);
   }
 
   // Choices of an effect and of an output, which follow each other: until the reader chooses an
@@ -22,10 +21,10 @@
     const open = (i, output) => {
       state.term = i;
       if (output !== undefined) state.output = output;
-      else if (!state.isChosen) state.output = largest(terms[i]);
+      else if (!state.isChosen) state.output = terms[i].output;
       draw();
     };
-    state.output = largest(terms[0]);
+    state.output = terms[0].output;
     const effect = report.select(label, terms.map(called), (i) => open(i));
     const output = report.select("Output", data.outputs, (k) => { state.isChosen = true; open(state.term, k); });
     const follow = () => {
@@ -33,10 +32,10 @@
       output.box.value = state.output;
       if (several) terms.forEach((term, i) => { effect.box.options[i].textContent = called(term); });
     };
-    report.openers.push((term, own) => {
+    report.openers.push((term, onOutput) => {
       const i = terms.indexOf(term);
       if (i < 0) return;
-      open(i, own);
+      open(i, onOutput);
       effect.place.scrollIntoView({ behavior: "smooth", block: "start" });
       effect.box.focus({ preventScroll: true });
     });
@@ -48,10 +47,9 @@
   }
 
   (function mains() {
-    const terms = data.terms.filter((term) => term.features.length === 1);
+    const terms = effectsOf(1);
     const place = terms.length ? report.reveal("main-explorer") : null;
     if (!place) return;
-    terms.sort((a, b) => b.share - a.share);
     const known = data.curves.map((_, i) => i).filter((i) => present(terms, i));
     const state = { term: 0, output: 0, curves: known.slice(0, 2) };
     const chosen = choices("Effect", terms, state, draw);
@@ -72,8 +70,7 @@
       const width = Math.max(Math.min(place.canvas.clientWidth, 760), 280);
       const picture = axis.cuts ? steps(term, axis, curves, width) : bars(term, axis, curves, width);
       picture.setAttribute("role", "img");
-      const first = curves.length ? curves[0].values : new Float64Array(1);
-      const [low, high] = [Math.min, Math.max].map((end) => first.reduce((a, b) => end(a, b)));
+      const [low, high] = curves.length ? term.curves[curves[0].i].ends[state.output] : [0, 0];
       const range = `${data.label[state.output]} from ${number(low)} to ${number(high)}`;
       const words = low === 0 && high === 0 ? `no effect${here(state.output)}` : range;
       picture.setAttribute("aria-label", `${term.name}, ${words}`);
@@ -82,55 +79,48 @@
       place.readout.textContent = `${term.name}: ${words}${drawnAt}`;
     }
 
-    function extent(curves) {
-      let low = 0, high = 0;
-      curves.forEach(({ values }) => values.forEach((v) => { low = Math.min(low, v); high = Math.max(high, v); }));
-      const margin = 0.06 * (high - low) || 1;
-      return [low - margin, high + margin];
+    function range(term, curves) {
+      return extent(curves.flatMap(({ i }) => term.curves[i].ends[state.output]));
     }
 
     function steps(term, axis, curves, width) {
       const called = names(axis), below = 26 + 16 * called.length;
       const left = 52, right = 8, top = 8, strip = 26, bottom = strip + below + 2, height = 228 + bottom;
-      const special = report.specialCells(axis), wide = report.specialWidth(axis, width - left - right);
-      const room = special.length * wide;
       const svg = drawn("svg", { width, height, viewBox: `0 0 ${width} ${height}` });
-      const at = parts(axis), inner = width - left - right - room;
+      const inner = width - left - right, slot = slots(axis, { width: inner });
+      const room = slot[axis.regular - 1][1] * inner;
       const x = (part) => left + part * inner;
-      const [low, high] = extent(curves);
+      const [low, high] = range(term, curves);
       const y = (v) => top + (high - v) / (high - low) * (height - top - bottom);
       ticks(low, high, 5).forEach((v) => {
         svg.append(drawn("line", { x1: left, x2: width - right, y1: y(v), y2: y(v), class: v === 0 ? "zero" : "rule" }));
         svg.append(drawn("text", { x: left - 6, y: y(v) + 4, "text-anchor": "end" }, number(v)));
       });
-      report.numericTicks(axis, mostTicks(axis, inner)).forEach(({ part, text }) => {
+      marks(axis, slot, mostTicks(axis, room), (part, text) => {
         svg.append(drawn("text", { x: Math.min(x(part), width - 4 * text.length), y: height - below + 18, "text-anchor": "middle" }, text));
       });
       called.forEach((text, i) => {
-        svg.append(drawn("text", { x: left + inner / 2, y: height - 6 - 16 * (called.length - 1 - i), "text-anchor": "middle", class: "name" }, text));
+        svg.append(drawn("text", { x: left + room / 2, y: height - 6 - 16 * (called.length - 1 - i), "text-anchor": "middle", class: "name" }, text));
       });
-      density(svg, term, axis, inner, height - below, strip, { left, special, wide });
+      density(svg, term, axis, slot, { left, inner, base: height - below, strip });
       for (const { i, values } of [...curves].reverse()) {
         let path = "";
         for (let cell = 0; cell < axis.regular; cell++) {
-          if (!(at[cell + 1] > at[cell])) continue;
+          const [from, to] = slot[cell];
+          if (!(to > from)) continue;
           // Without steps it is a curve through the middles of its cells.
-          if (term.smooth) path += `${path ? "L" : "M"}${x((at[cell] + at[cell + 1]) / 2)} ${y(values[cell])}`;
-          else path += `${path ? "V" : `M${x(at[cell])} `}${y(values[cell])}H${x(at[cell + 1])}`;
+          if (term.smooth) path += `${path ? "L" : "M"}${x(middle(slot, cell))} ${y(values[cell])}`;
+          else path += `${path ? "V" : `M${x(from)} `}${y(values[cell])}H${x(to)}`;
         }
-        svg.append(drawn("path", { d: path, fill: "none", stroke: colour(i), "stroke-width": i ? 1.6 : 2.4, "stroke-dasharray": dashes[i % 7] }));
-        special.forEach((cell, s) => {
-          svg.append(drawn("circle", { cx: width - right - room + wide * (s + 0.5), cy: y(values[cell]), r: 4.5, fill: i ? "none" : colour(i), stroke: colour(i), "stroke-width": 1.6 }));
+        const size = i ? 1.6 : 2.4;
+        svg.append(drawn("path", { d: path, fill: "none", stroke: curveColor(i), "stroke-width": size, "stroke-dasharray": dashes(i, size) }));
+        axis.special.forEach(([cell]) => {
+          svg.append(drawn("circle", { cx: x(middle(slot, cell)), cy: y(values[cell]), r: 4.5, fill: i ? "none" : curveColor(i), stroke: curveColor(i), "stroke-width": 1.6 }));
         });
       }
-      special.forEach((cell, s) => {
-        svg.append(drawn("text", { x: width - right - room + wide * (s + 0.5), y: height - below + 18, "text-anchor": "middle" }, axis.labels[cell]));
-      });
       svg.addEventListener("pointermove", (event) => {
-        let cell = report.cellAt(axis, (event.offsetX - left) / inner);
-        const slot = Math.floor((event.offsetX - (width - right - room)) / wide);
-        if (slot >= 0 && slot < special.length) cell = special[slot];
-        if (cell < 0 || cell >= axis.cells) return;
+        const cell = cellAt(slot, (event.offsetX - left) / inner);
+        if (cell < 0) return;
         place.readout.textContent = said(term, axis, curves, cell);
       });
       return svg;
@@ -138,24 +128,20 @@
 
     function said(term, axis, curves, cell) {
       const versions = curves.map(({ i, values }) => `${data.curves[i]} ${signed(values[cell])}`);
-      const middle = term.smooth && axis.cuts && cell < axis.regular ? `, at ${number((axis.edges[cell] + axis.edges[cell + 1]) / 2, 4)}` : "";
-      return `${term.name} ${axis.labels[cell]}${middle} (${share(report.mass(term)[cell])} of the data): ${versions.join("; ")}`;
+      const at = term.smooth && axis.cuts && cell < axis.regular ? `, at ${number((axis.edges[cell] + axis.edges[cell + 1]) / 2, 4)}` : "";
+      return `${term.name} ${axis.labels[cell]}${at} (${share(report.mass(term)[cell])} of the data): ${versions.join("; ")}`;
     }
 
     // The area of a bar is its share of the data, also of special cells.
-    function density(svg, term, axis, inner, base, strip, { left, special, wide }) {
-      const mass = report.mass(term), at = parts(axis);
-      const bins = report.places(axis) || 60, held = new Float64Array(bins);
-      for (let cell = 0; cell < axis.regular; cell++) {
-        const from = at[cell] * bins, to = at[cell + 1] * bins;
-        for (let b = Math.floor(from); b < Math.min(Math.ceil(to), bins) && to > from; b++) {
-          held[b] += mass[cell] * Math.max(Math.min(to, b + 1) - Math.max(from, b), 0) / (to - from);
-        }
-      }
-      const width = inner / bins;
+    function density(svg, term, axis, slot, { left, inner, base, strip }) {
+      const mass = report.mass(term), held = report.unpack(axis.density);
+      const width = slot[axis.regular - 1][1] * inner / held.length;
       const bars = [...held].map((part, b) => ({ part, x: left + b * width, width: width + 0.3 }));
-      special.forEach((cell, s) => bars.push({ part: mass[cell] * width / (wide - 16), x: left + inner + s * wide + 8, width: wide - 16 }));
-      const most = Math.max(...bars.map((own) => own.part)) || 1;
+      axis.special.forEach(([cell]) => {
+        const [from, to] = slot[cell].map((part) => part * inner), wide = to - from - 16;
+        bars.push({ part: mass[cell] * width / wide, x: left + from + 8, width: wide });
+      });
+      const most = Math.max(...bars.map(({ part }) => part)) || 1;
       bars.forEach(({ part, x, width }) => {
         const height = part / most * strip;
         svg.append(drawn("rect", { x, width, y: base - height, height, class: "mass" }));
@@ -163,15 +149,11 @@
     }
 
     function bars(term, axis, curves, width) {
-      const mass = report.mass(term);
-      const without = report.hidden(axis);
-      const cells = [...Array(axis.cells).keys()].filter((cell) => !without[cell]).sort((a, b) => mass[b] - mass[a]).slice(0, 40);
-      const first = curves.length ? curves[0].values : new Float64Array(axis.cells);
-      cells.sort((a, b) => (a >= axis.regular) - (b >= axis.regular) || first[b] - first[a]);
+      const mass = report.mass(term), cells = term.cells[state.output];
       const line = 22, left = Math.min(170, width * 0.36), right = 70, top = 6;
       const height = top + line * cells.length + 26;
       const svg = drawn("svg", { width, height, viewBox: `0 0 ${width} ${height}` });
-      const [low, high] = extent(curves);
+      const [low, high] = range(term, curves);
       const x = (v) => left + (v - low) / (high - low) * (width - left - right);
       ticks(low, high, 4).forEach((v) => {
         svg.append(drawn("line", { x1: x(v), x2: x(v), y1: top, y2: height - 22, class: v === 0 ? "zero" : "rule" }));
@@ -179,21 +161,20 @@
       });
       const most = Math.max(...cells.map((cell) => mass[cell])) || 1;
       cells.forEach((cell, row) => {
-        const middle = top + line * (row + 0.5);
-        const label = axis.labels[cell];
-        const short = label.length > left / 7 ? `${label.slice(0, Math.floor(left / 7) - 1)}\u2026` : label;
-        svg.append(drawn("text", { x: left - 6, y: middle + 4, "text-anchor": "end" }, short));
-        svg.append(drawn("rect", { x: width - right + 8, y: middle - 6, height: 12, width: 58 * mass[cell] / most, class: "mass" }));
+        const centre = top + line * (row + 0.5);
+        const label = shorten(axis.labels[cell], Math.floor(left / 7));
+        svg.append(drawn("text", { x: left - 6, y: centre + 4, "text-anchor": "end" }, label));
+        svg.append(drawn("rect", { x: width - right + 8, y: centre - 6, height: 12, width: 58 * mass[cell] / most, class: "mass" }));
         curves.forEach(({ i, values }, place) => {
           if (place === 0) {
             const from = x(Math.min(values[cell], 0)), to = x(Math.max(values[cell], 0));
-            const filled = mass[cell] > 0 ? colour(i) : "none";
-            svg.append(drawn("rect", { x: from, y: middle - 7, width: Math.max(to - from, 1), height: 14, fill: filled, stroke: colour(i) }));
+            const filled = mass[cell] > 0 ? curveColor(i) : "none";
+            svg.append(drawn("rect", { x: from, y: centre - 7, width: Math.max(to - from, 1), height: 14, fill: filled, stroke: curveColor(i) }));
           } else {
-            svg.append(drawn("line", { x1: x(values[cell]), x2: x(values[cell]), y1: middle - 9, y2: middle + 9, stroke: colour(i), "stroke-width": 3 }));
+            svg.append(drawn("line", { x1: x(values[cell]), x2: x(values[cell]), y1: centre - 9, y2: centre + 9, stroke: curveColor(i), "stroke-width": 3 }));
           }
         });
-        const target = drawn("rect", { x: 0, y: middle - line / 2, width, height: line, fill: "transparent" });
+        const target = drawn("rect", { x: 0, y: centre - line / 2, width, height: line, fill: "transparent" });
         target.addEventListener("pointerenter", () => { place.readout.textContent = said(term, axis, curves, cell); });
         svg.append(target);
       });
@@ -204,10 +185,9 @@
   })();
 
   (function pairs() {
-    const terms = data.terms.filter((term) => term.features.length === 2);
+    const terms = effectsOf(2);
     const place = terms.length ? report.reveal("pair-explorer") : null;
     if (!place) return;
-    terms.sort((a, b) => b.share - a.share);
     const known = data.curves.map((_, i) => i).filter((i) => present(terms, i));
     const state = { term: 0, output: 0, curve: known[0], cell: [0, 0], view: 0, withMain: true };
     const chosen = choices("Pair", terms, state, () => { state.cell = [0, 0]; draw(); });
@@ -223,23 +203,9 @@
     );
     report.redraws.push(draw);
 
-    // The largest size among 99.5 % of the mass; a few cells far out would leave the rest white.
-    function colourLimit(values, mass) {
-      const cells = [...values.keys()].filter((at) => mass[at] > 0).sort((a, b) => Math.abs(values[a]) - Math.abs(values[b]));
-      const total = cells.reduce((sum, at) => sum + mass[at], 0);
-      let upto = 0;
-      const last = cells.find((at) => (upto += mass[at]) >= 0.995 * total);
-      return last === undefined ? 0 : Math.abs(values[last]);
-    }
-
     // What is shown: from where to where, and where the colours end before that.
-    function described(term, values, mass, limit) {
+    function described(term, [low, high, limit]) {
       const called = `${term.name}, ${data.curves[state.curve]}`;
-      let low = Infinity, high = -Infinity;
-      values.forEach((own, at) => {
-        if (mass[at] > 0) { low = Math.min(low, own); high = Math.max(high, own); }
-      });
-      if (low > high) return `${called}: no data`;
       const [across, up] = term.axes.map((i) => data.axes[i].regular);
       const ends = Math.max(-low, high) > limit * (1 + 1e-9) ? `; colours end at \u00b1${number(limit)}` : "";
       const where = term.smooth ? `, at the middles of ${across} by ${up} cells` : "";
@@ -247,15 +213,11 @@
       return `${called}, ${data.label[state.output]}: from ${number(low)} to ${number(high)} where there are data${ends}${where}${merged}`;
     }
 
-    // From blue over white to red, as in the figures: told apart under every common colour blindness.
-    const scale = [
-      [5, 48, 97], [33, 102, 172], [67, 147, 195], [146, 197, 222], [209, 229, 240], [247, 247, 247],
-      [253, 219, 199], [244, 165, 130], [214, 96, 77], [178, 24, 43], [103, 0, 31],
-    ];
+    // The colour of an effect between -1 and 1, the ends of the scale.
     function shade(part) {
-      const last = scale.length - 1, at = (Math.max(-1, Math.min(1, part)) + 1) * last / 2;
-      const i = Math.min(Math.floor(at), last - 1), t = at - i;
-      return `rgb(${scale[i].map((c, k) => Math.round(c + t * (scale[i + 1][k] - c))).join(",")})`;
+      const last = data.colors.length / 6 - 1;
+      const i = Math.round((Math.max(-1, Math.min(1, part)) + 1) * last / 2);
+      return `#${data.colors.slice(6 * i, 6 * i + 6)}`;
     }
 
     function draw() {
@@ -270,7 +232,7 @@
         place.readout.textContent = "";
         return;
       }
-      if (values.every((own) => own === 0)) {
+      if (values.every((value) => value === 0)) {
         place.canvas.replaceChildren(element("p", { text: `${term.name}, ${data.curves[state.curve]}: no effect${here(state.output)}.` }));
         place.readout.textContent = "";
         return;
@@ -286,7 +248,7 @@
       const bottom = 46 + 16 * called.length + down;
       const height = Math.min(width * 0.78, 460) - 70 + top + bottom;
       const inner = [width - left - right, height - top - bottom];
-      const slot = [slots(across), slots(up)];
+      const slot = [slots(across, { output: state.output, width: inner[0] }), slots(up, { output: state.output })];
       const x = (part) => left + part * inner[0];
       const y = (part) => top + (up.cuts ? 1 - part : part) * inner[1];
       const frame = element("div", { class: "heat", tabindex: "0", role: "application", "aria-label": `Cells of ${term.name}; move with the arrow keys` });
@@ -301,8 +263,7 @@
       const look = getComputedStyle(document.documentElement);
       const colours = Object.fromEntries(["ink", "empty", "hatch"].map((name) => [name, look.getPropertyValue(`--${name}`).trim()]));
       frame.append(canvas);
-      const limit = colourLimit(values, mass) || 1;
-      const without = [report.hidden(across), report.hidden(up)];
+      const ends = term.curves[state.curve].ends[state.output], limit = ends[2];
       const hatch = striped(pen, colours);
       const box = (i, j) => {
         const [a, b] = slot[0][i], [c, d] = slot[1][j];
@@ -310,8 +271,8 @@
       };
       for (let i = 0; i < across.cells; i++) {
         for (let j = 0; j < up.cells; j++) {
-          if (without[0][i] || without[1][j]) continue;
           const at = i * up.cells + j, [px, py, w, h] = box(i, j);
+          if (!(w > 0 && h > 0)) continue;
           pen.fillStyle = mass[at] > 0 ? shade(values[at] / limit) : hatch;
           pen.fillRect(px, py, w + 0.4, h + 0.4);
         }
@@ -350,10 +311,9 @@
         const rows = mass[at] > 0 ? `${share(mass[at])} of the data` : "no data";
         place.readout.textContent = `${where} (${rows}): ${signed(values[at])}, ${data.curves[state.curve]}`;
       };
-      const find = (list, part) => list.findIndex(([a, b]) => part >= a && part < b);
       canvas.addEventListener("pointermove", (event) => {
         const part = (event.offsetY - top) / inner[1];
-        const i = find(slot[0], (event.offsetX - left) / inner[0]), j = find(slot[1], up.cuts ? 1 - part : part);
+        const i = cellAt(slot[0], (event.offsetX - left) / inner[0]), j = cellAt(slot[1], up.cuts ? 1 - part : part);
         if (i < 0 || j < 0) return;
         state.cell = [i, j];
         tell();
@@ -363,11 +323,11 @@
         const move = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, upward], ArrowDown: [0, -upward] }[event.key];
         if (!move) return;
         event.preventDefault();
-        state.cell = [across, up].map((axis, k) => (move[k] ? step(axis, state.cell[k], move[k]) : state.cell[k]));
+        state.cell = slot.map((along, k) => (move[k] ? step(along, state.cell[k], move[k]) : state.cell[k]));
         tell();
       });
       frame.addEventListener("focus", tell);
-      place.readout.textContent = described(term, values, mass, limit);
+      place.readout.textContent = described(term, ends);
     }
 
     function striped(pen, colours) {

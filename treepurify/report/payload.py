@@ -1,7 +1,6 @@
 """The numbers behind the interactive parts of a report, packed for the page."""
 
 import json
-from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,10 +10,15 @@ import numpy.typing as npt
 
 from treepurify.components import TensorComponent
 from treepurify.decomposition import Decomposition
+from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import Subset
+from treepurify.plots.axis_ticks import tick_steps
+from treepurify.plots.main_effects import cells_from_top
+from treepurify.plots.pair_lines import line_cells, line_names
+from treepurify.plots.pairs import color_limit
 from treepurify.plots.scale_words import effect_label, margin_label
-from treepurify.plots.terms import raw_effect
-from treepurify.report.packed_axes import PackedAxes
+from treepurify.plots.style import DASHES, sign_colors
+from treepurify.report.packing import PackedAxes, effect_versions, packed_table
 from treepurify.report.page_rows import ExampleRows, evaluate_examples, find_start, packed_rows
 from treepurify.report.page_tables import Merging, PageTable, main_tables, plan_pairs
 
@@ -26,8 +30,8 @@ Array = npt.NDArray[np.float64]
 MOST_TABLE_BYTES = 2_600_000
 # And so much for main effects, with the edges and labels of their cells.
 MOST_MAIN_BYTES = 1_200_000
-# Steps of a table entry: sixteen bits with sign.
-_STEPS = 32_000
+# Colours from the lowest effect to the highest: enough to look continuous.
+_N_COLORS = 129
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,12 +100,11 @@ def make_payload(
     table_bytes : int
         About how much pairs may take; the most important come first.
     """
-    axes, merging = PackedAxes(d.inputs), Merging()
+    axes, merging = PackedAxes(d, others), Merging()
     mains = main_tables(d, 3 + len(others), MOST_MAIN_BYTES)
     plans = plan_pairs(d, table_bytes / (2 + len(others)))
-    terms = [_packed_term(d, subset, table, others, axes) for subset, table in mains.items()]
-    for subset, plan in plans.items():
-        terms.append(_packed_term(d, subset, merging.page_table(plan), others, axes))
+    terms = [_packed_term(d, table, axes) for table in mains.values()]
+    terms += [_packed_term(d, merging.page_table(plan), axes) for plan in plans.values()]
     on_page = [*mains, *plans]
     left = [s for s in d.components if s not in mains and s not in plans]
     pairs_left = [s for s in left if len(s) == 2]
@@ -120,7 +123,12 @@ def make_payload(
         "label": [effect_label(d, k) for k in range(d.n_outputs)],
         "margin": [margin_label(d, k) for k in range(d.n_outputs)],
         "curves": _curve_names(d, others),
+        "dashes": DASHES,
+        "colors": sign_colors(_N_COLORS),
+        "steps": tick_steps(_largest_effect(terms)),
         "terms": terms,
+        "order": sorted(range(len(terms)), key=lambda i: -terms[i]["share"]),
+        "output": _first_output(d, on_page),
         "axes": axes.packed,
         "rows": [] if columns is None else packed_rows(columns),
         "examples": None if examples is None else _packed_examples(examples, on_page),
@@ -167,7 +175,8 @@ def _shares_of_outputs(d: Decomposition, subset: Subset) -> list[float | None]:
     known = total > 0
     share = np.where(known, d.components[subset].variance / np.where(known, total, 1.0), 0.0)
     return [
-        None if np.isnan(whole) else float(value) for value, whole in zip(share, total, strict=True)
+        None if np.isnan(whole) else _rounded(value)
+        for value, whole in zip(share, total, strict=True)
     ]
 
 
@@ -176,51 +185,76 @@ def _curve_names(d: Decomposition, others: Sequence[Decomposition]) -> list[str]
     return [words, "before purification", *(f"purified, {other.measure}" for other in others)]
 
 
-def _packed_term(
-    d: Decomposition,
-    subset: Subset,
-    table: PageTable,
-    others: Sequence[Decomposition],
-    axes: PackedAxes,
-) -> dict[str, Any]:
-    component = table.component
-    is_table = isinstance(d.components[subset], TensorComponent)
-    curves = [component.values, raw_effect(d, component)]
-    for other in others:
-        same = other.components.get(subset)
-        is_same = isinstance(same, TensorComponent) and same.values.shape == component.values.shape
-        curves.append(
-            same.values if isinstance(same, TensorComponent) and is_same and is_table else None
-        )
-    is_smooth = not is_table
-    margins = [table.mass.sum(axis=tuple({*range(len(subset))} - {k})) for k in range(len(subset))]
+def _largest_effect(terms: Sequence[dict[str, Any]]) -> float:
+    """Return the largest end of a range, in absolute value."""
+    curves = [curve for term in terms for curve in term["curves"] if curve is not None]
+    ranges = [ends[:2] for curve in curves for ends in curve["ends"]]
+    return float(np.max(np.abs(ranges), initial=0.0))
+
+
+def _first_output(d: Decomposition, subsets: Sequence[Subset]) -> int:
+    """Return the output on which effects are largest, the first one where that is not known."""
+    variances = [d.components[subset].variance for subset in subsets]
+    return int(np.argmax(np.nan_to_num(np.sum(variances, axis=0)))) if variances else 0
+
+
+def _packed_term(d: Decomposition, table: PageTable, axes: PackedAxes) -> dict[str, Any]:
+    component, subset = table.component, table.component.features
+    versions = effect_versions(d, component, axes.others)
+    is_smooth = not isinstance(d.components[subset], TensorComponent)
+    mass = table.mass
+    margins = [mass.sum(axis=tuple({*range(len(subset))} - {k})) for k in range(len(subset))]
     along = zip(subset, table.axes, margins, strict=True)
-    variance = d.components[subset].variance
-    return {
+    packed = {
         "name": d.term_name(subset),
         "features": list(subset),
-        "axes": [axes.position(*each, is_smooth=is_smooth) for each in along],
-        "share": _share(d, [subset]),
+        "axes": [axes.position(subset, *each, is_smooth=is_smooth) for each in along],
+        "share": _rounded(_share(d, [subset])),
         "shares": _shares_of_outputs(d, subset),
-        "variance": [None if np.isnan(value) else float(value) for value in variance],
+        "output": _first_output(d, [subset]),
         "smooth": is_smooth,
         "merged": None if table.coarse is None else [axis.n_regular for axis in component.axes],
         "curves": [
-            None if values is None else _packed_table(table.shown(values)) for values in curves
+            None if values is None else _packed_curve(table.shown(values), mass)
+            for values in versions
         ],
-        "mass": _packed_table(table.mass[..., None]),
+        "mass": packed_table(mass[..., None]),
     }
+    if len(subset) == 2:
+        packed["lines"] = [
+            _packed_lines(axis, margin, is_smooth=is_smooth)
+            for axis, margin in zip(table.axes[::-1], margins[::-1], strict=True)
+        ]
+    elif table.axes[0].is_categorical:
+        packed["cells"] = [cells_from_top(component, own).tolist() for own in component.values.T]
+    return packed
 
 
-def _packed_table(values: Array) -> dict[str, Any]:
-    """Return a table as whole steps of its largest entry, two bytes each, outputs first."""
-    largest = float(np.max(np.abs(values), initial=0.0))
-    step = largest / _STEPS if largest > 0 else 1.0
-    whole = np.round(np.moveaxis(values, -1, 0) / step)
-    # What is not zero must not become it: without data is another thing than with few.
-    whole = np.where((whole == 0) & (np.moveaxis(values, -1, 0) > 0), 1, whole)
-    data = np.ascontiguousarray(whole, dtype="<i2").tobytes()
-    return {"step": step, "data": b64encode(data).decode("ascii")}
+def _packed_curve(values: Array, mass: Array) -> dict[str, Any]:
+    """Return one version of an effect, with its range, and the limit of its colours, per output.
+
+    The range of a pair is that of the cells with data.
+    """
+    is_pair = mass.ndim == 2
+    ends = []
+    for own in np.moveaxis(values, -1, 0):
+        shown = own[mass > 0] if is_pair and np.any(mass > 0) else own
+        limit = [color_limit(own, mass)] if is_pair else []
+        ends.append([_rounded(value) for value in (shown.min(), shown.max(), *limit)])
+    return packed_table(values) | {"ends": ends}
+
+
+def _rounded(value: float) -> float:
+    """Return a number with as many digits as the page needs to show any of it."""
+    return float(f"{value:.6g}")
+
+
+def _packed_lines(axis: FeatureAxis, mass: Array, *, is_smooth: bool) -> dict[str, Any]:
+    """Return the cells of one feature of a pair at which the other one is drawn as lines."""
+    cells = line_cells(axis, mass)
+    names = line_names(axis, mass, cells, is_smooth=is_smooth)
+    labels = axis.labels()
+    return {"cells": cells, "names": None if names == [labels[cell] for cell in cells] else names}
 
 
 def _packed_examples(examples: ExampleRows, on_page: Sequence[Subset]) -> dict[str, Any]:
@@ -229,7 +263,7 @@ def _packed_examples(examples: ExampleRows, on_page: Sequence[Subset]) -> dict[s
         "remainder": _listed(examples.remainder),
         "missing": _listed(examples.left_out),
         "exact": {
-            str(on_page.index(subset)): _packed_table(values)
+            str(on_page.index(subset)): packed_table(values)
             for subset, values in examples.exact.items()
         },
     }

@@ -11,10 +11,10 @@ from treepurify.components import Component, TensorComponent, is_drawable, tabul
 from treepurify.decomposition import Decomposition
 from treepurify.plots import importance, main_effect, pair
 from treepurify.plots.importances import importance_size
+from treepurify.plots.labels import number_words
 from treepurify.plots.main_effects import main_effect_size
 from treepurify.plots.pairs import PAIR_SIZE, color_limit
 from treepurify.plots.terms import raw_effect
-from treepurify.report.numbers import with_minus
 from treepurify.report.svg import inline_svg, new_axes
 from treepurify.report.term_rows import TermRow
 
@@ -136,9 +136,9 @@ def _scale_in_words(values: Array, mass: Array) -> str:
     """Return the range of what has data, and where the colours end if that is before it."""
     shown = values[mass > 0] if np.any(mass > 0) else values
     limit = color_limit(values, mass)
-    words = f"From {shown.min():.3g} to {shown.max():.3g}"
-    ends = f"; colours end at \u00b1{limit:.3g}" if np.abs(shown).max() > limit else ""
-    return with_minus(f"{words}{ends}.")
+    low, high, end = (number_words(value, 3) for value in (shown.min(), shown.max(), limit))
+    ends = f"; colours end at \u00b1{end}" if np.abs(shown).max() > limit else ""
+    return f"From {low} to {high}{ends}."
 
 
 def _cells_in_words(d: Decomposition, table: TensorComponent) -> str:

@@ -1,6 +1,6 @@
 // One prediction: values chosen by the reader, and what each effect adds.
 (() => {
-  const { data, element, drawn, number, signed } = report;
+  const { data, element, drawn, number, signed, shorten } = report;
   const mains = data.terms.filter((term) => term.features.length === 1);
   const place = data.terms.length ? report.reveal("prediction-explorer") : null;
   if (!place) return;
@@ -9,7 +9,7 @@
     const axis = data.axes[i];
     if (!axisOf.has(axis.feature) || term.features.length === 1) axisOf.set(axis.feature, axis);
   }));
-  const state = { output: 0, shapley: false, example: -1, values: new Map() };
+  const state = { output: data.output, shapley: false, example: -1, values: new Map() };
   const { start, examples } = data;
   const isWhole = !data.remainder && data.missing === 0;
 
@@ -38,8 +38,6 @@
     }
     state.values.set(feature, start.row ? start.row[feature] : valueOf(axis, cell));
   }
-  const sizes = data.outputs.map((_, k) => data.terms.reduce((sum, term) => sum + term.variance[k], 0));
-  state.output = sizes.reduce((best, own, k) => (own > sizes[best] ? k : best), 0);
   if (start.example >= 0) take(start.example);
 
   function take(example) {
@@ -168,9 +166,7 @@
     const x = (v) => left + (v - low) / (high - low || 1) * (width - left - right);
     shown.forEach((part, i) => {
       const middle = top + line * (i + 0.5), [from, to] = ends[i];
-      const room = Math.floor(left / 7);
-      const name = part.name.length > room ? `${part.name.slice(0, room - 1)}\u2026` : part.name;
-      svg.append(drawn("text", { x: left - 8, y: middle + 4, "text-anchor": "end" }, name));
+      svg.append(drawn("text", { x: left - 8, y: middle + 4, "text-anchor": "end" }, shorten(part.name, Math.floor(left / 7))));
       svg.append(drawn("line", { x1: x(from), x2: x(from), y1: middle, y2: middle + line, class: "rule" }));
       svg.append(drawn("rect", { x: Math.min(x(from), x(to)), width: Math.max(Math.abs(x(to) - x(from)), 1), y: middle - 8, height: 16, class: part.value >= 0 ? "up" : "down" }));
       svg.append(drawn("text", { x: Math.max(x(from), x(to)) + 5, y: middle + 4 }, signed(part.value)));

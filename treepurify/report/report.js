@@ -31,19 +31,6 @@ const report = (() => {
     return unpack(term.mass);
   }
 
-  // Special cells that no row falls into have no place in a picture.
-  function hidden(axis) {
-    if (!axis.hidden) {
-      const held = new Float64Array(axis.cells);
-      const term = data.terms.find((own) => own.axes.some((i) => data.axes[i] === axis));
-      const along = term.axes.findIndex((i) => data.axes[i] === axis);
-      const after = term.axes.slice(along + 1).reduce((size, i) => size * data.axes[i].cells, 1);
-      mass(term).forEach((part, at) => { held[Math.floor(at / after) % axis.cells] += part; });
-      axis.hidden = held.map((part, cell) => cell >= axis.regular && !(part > 0));
-    }
-    return axis.hidden;
-  }
-
   function element(name, attributes, ...children) {
     const made = document.createElement(name);
     for (const [key, value] of Object.entries(attributes || {})) {
@@ -65,7 +52,7 @@ const report = (() => {
     if (value === 0) return "0";
     const size = Math.abs(value);
     const rounded = Number(value.toPrecision(digits));
-    const text = size >= 1e7 || size < 1e-3 ? rounded.toExponential() : String(rounded);
+    const text = size >= 1e7 || size < 1e-4 ? rounded.toExponential() : String(rounded);
     return text.replaceAll("-", "\u2212");
   }
 
@@ -73,19 +60,25 @@ const report = (() => {
     return (value > 0 ? "+" : "") + number(value);
   }
 
-  // Round numbers that cover a range; whole ones only where asked.
-  function ticks(low, high, count, whole = false) {
-    const span = high - low;
-    if (!(span > 0)) return [low];
-    const raw = Math.max(span / count, whole ? 1 : 0);
-    const power = 10 ** Math.floor(Math.log10(raw));
-    const step = [1, 2, 2.5, 5, 10].map((m) => m * power).find((s) => s >= raw && !(whole && s % 1));
-    const found = [];
-    for (let i = Math.ceil(low / step); i * step <= high + 1e-9 * span; i++) {
-      found.push(Number((i * step).toPrecision(12)));
-    }
-    return found;
+  // A text without its middle where it is too long: names that differ tend to do so at an end.
+  function shorten(text, most) {
+    const tail = Math.floor(most / 2);
+    return text.length <= most ? text : `${text.slice(0, most - tail - 1).trimEnd()}\u2026${text.slice(-tail).trimStart()}`;
   }
+
+  // Dashes and gaps of a line, as long as its width asks for.
+  function dashes(i, width) {
+    return data.dashes[i % data.dashes.length].map((length) => length * width).join(" ");
+  }
+
+  // A short piece of a line, beside its name.
+  function sample(color, i) {
+    const [dash] = data.dashes[i % data.dashes.length];
+    const style = !dash ? "solid" : dash < 4 ? "dotted" : "dashed";
+    return element("span", { class: "sample", style: `border-color: ${color}; border-top-style: ${style}` });
+  }
+
+  const curveColor = (i) => `var(--curve-${i % 7})`;
 
   let counter = 0;
   function select(label, options, change) {
@@ -104,10 +97,10 @@ const report = (() => {
     const boxes = names.map((name, i) => {
       const box = element("input", { type: several ? "checkbox" : "radio", name: called, value: i });
       box.checked = on.includes(i);
-      const sample = element("span", { class: `sample curve-${i % 7}` });
-      group.append(element("label", {}, box, ...(several ? [sample] : []), document.createTextNode(name)));
+      const line = several ? [sample(curveColor(i), i)] : [];
+      group.append(element("label", {}, box, ...line, document.createTextNode(name)));
       box.addEventListener("change", () => {
-        change(boxes.filter((own) => own.checked).map((own) => Number(own.value)));
+        change(boxes.filter((other) => other.checked).map((other) => Number(other.value)));
       });
       return box;
     });
@@ -133,8 +126,8 @@ const report = (() => {
   });
 
   return {
-    data, unpack, values, mass, hidden, element, drawn, number, signed, ticks, select, switches, reveal,
-    redraws, openers: [],
+    data, unpack, values, mass, element, drawn, number, signed, shorten, dashes, sample, curveColor,
+    select, switches, reveal, redraws, openers: [],
   };
 })();
 
@@ -173,7 +166,7 @@ const report = (() => {
           : worth(a.row, column) - worth(b.row, column);
         return (ascending ? order : -order) || a.place - b.place;
       });
-      body.append(...rows.map((own) => own.row));
+      body.append(...rows.map(({ row }) => row));
     });
   });
   const share = heads.findIndex((head) => head.textContent.startsWith("Share of variance"));
