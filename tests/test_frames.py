@@ -9,7 +9,7 @@ import treepurify as tp
 from treepurify import decomposition
 from treepurify.engines.tree.raw_tensors import purify_tensors
 from treepurify.export import effects_frame
-from treepurify.report.term_rows import term_rows
+from treepurify.report.effects_table import term_rows
 
 
 def purified(names, *, n_outputs=1):

@@ -12,7 +12,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 import treepurify as tp
 from treepurify.report import write_html
-from treepurify.report.term_rows import term_rows
+from treepurify.report.effects_table import term_rows
 
 VOID = {"meta", "link", "br", "img", "hr", "input", "wbr"}
 

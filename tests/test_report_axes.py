@@ -11,7 +11,7 @@ import treepurify as tp
 from tests.test_report_interactive import in_browser, needs_chromium
 from treepurify.grids.axis import FeatureAxis
 from treepurify.report import write_html
-from treepurify.report.coarse_cells import coarse_axis
+from treepurify.report.page_tables import coarse_axis
 from treepurify.report.payload import make_payload
 
 TICKS = """

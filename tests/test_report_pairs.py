@@ -10,8 +10,8 @@ import treepurify as tp
 from tests.test_report_interactive import in_browser, needs_chromium, unpacked
 from treepurify.plots.pairs import color_limit
 from treepurify.report import page_tables, write_html
-from treepurify.report.coarse_cells import coarse_axis
 from treepurify.report.interactive import main_words
+from treepurify.report.page_tables import coarse_axis
 from treepurify.report.payload import make_payload
 
 

@@ -9,6 +9,7 @@ import typer
 from treepurify.cli import inspection
 from treepurify.cli.command_line import command_line
 from treepurify.cli.console import (
+    largest_move,
     method_facts,
     note,
     print_certificate,
@@ -31,7 +32,6 @@ from treepurify.cli.options import (
     WeightsOption,
 )
 from treepurify.cli.results import summary_as_json, write_results
-from treepurify.cli.words import largest_move
 from treepurify.decomposition import Decomposition
 from treepurify.demo import DATASETS, load_demo_data, train_demo_model
 from treepurify.engines.tree.purify import purify as purify_model

@@ -14,9 +14,10 @@ from rich.text import Text
 from treepurify.decomposition import Decomposition
 from treepurify.errors import TreepurifyError
 from treepurify.plots.scale_words import scale_sentence
-from treepurify.report.term_rows import TermRow, term_rows
+from treepurify.report.effects_table import TermRow, term_rows
 
 __all__ = [
+    "largest_move",
     "method_facts",
     "note",
     "print_certificate",
@@ -170,3 +171,17 @@ def print_certificate(d: Decomposition, *more: str) -> None:
         grid = Table.grid(padding=(0, 1))
         grid.add_row("-", Text(sentence))
         console.print(grid)
+
+
+def largest_move(d: Decomposition) -> str:
+    """Return where purification changed most, in words; nothing where it changed no interaction."""
+    moved = [row for row in term_rows(d) if row.order > 1 and row.deviation_before > row.deviation]
+    if not moved:
+        return ""
+    row = max(moved, key=lambda row: row.deviation_before - row.deviation)
+    on = f" for output {d.output_names[row.output]}" if d.n_outputs > 1 else ""
+    return (
+        f"What purification does: in {row.name} the model carries effects of size "
+        f"{row.deviation_before:.3g}{on}, but only {row.deviation:.3g} of that is interaction. The "
+        "rest belongs to smaller effects, and has been added to them."
+    )

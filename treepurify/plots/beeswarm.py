@@ -11,7 +11,7 @@ from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
 from treepurify.plots.axis_ticks import name_rows
 from treepurify.plots.labels import fold
-from treepurify.plots.row_effects import Parts, row_effects
+from treepurify.plots.rows import Parts, row_effects
 from treepurify.plots.scale_words import effect_label
 from treepurify.plots.style import (
     DATA,

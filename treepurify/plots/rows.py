@@ -1,15 +1,17 @@
-"""Figures of one row: how its prediction comes about."""
+"""Figures of one row: how its prediction comes about, part by part."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.arguments import check_whole
+from treepurify.arguments import check_choice, check_result, check_whole
+from treepurify.columns import Columns
+from treepurify.components import RemainderComponent, evaluate_each, is_joint
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
-from treepurify.plots.labels import fold
-from treepurify.plots.row_effects import Parts, row_effects, value_words
+from treepurify.grids.grid import Subset
+from treepurify.plots.labels import fold, with_minus
 from treepurify.plots.scale_words import margin_label
 from treepurify.plots.style import (
     DOWN,
@@ -29,11 +31,10 @@ from treepurify.plots.terms import output_position
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["force", "waterfall"]
+__all__ = ["Parts", "force", "row_effects", "value_words", "waterfall"]
 
 Array = npt.NDArray[np.float64]
-
-_MINUS = "\N{MINUS SIGN}"
+Parts = Literal["terms", "shapley"]
 
 
 def waterfall(
@@ -109,7 +110,7 @@ def waterfall(
     upper = max(starts.max(initial=start), ends.max(initial=start), start)
     for place, value in enumerate(values):
         write_beside(ax, _signed(value), (max(starts[place], ends[place]), place))
-    write_beside(ax, f"{start:.4g}".replace("-", _MINUS), (start, len(names)), 6)
+    write_beside(ax, with_minus(f"{start:.4g}"), (start, len(names)), 6)
     ax.set_xlim(lower - 0.04 * reach, upper + 0.16 * reach)
     ax.set_yticks(np.arange(len(names) + 1), [*labels, "mean prediction"])
     ax.tick_params(axis="y", length=0)
@@ -217,7 +218,7 @@ def force(
 
 
 def _signed(value: float) -> str:
-    return f"{value:+.3g}".replace("-", _MINUS)
+    return with_minus(f"{value:+.3g}")
 
 
 def _name_line(ax: "Axes", place: float, text: str, color: str, height: int) -> None:
@@ -264,3 +265,83 @@ def _largest_parts(
         shown.append(f"{len(order) - len(kept)} more")
         sizes.append(float(values[order[len(kept) :]].sum()))
     return shown, np.array(sizes)
+
+
+def row_effects(
+    d: Decomposition, X: Any, parts: Parts = "terms"
+) -> tuple[list[str], list[Subset], Array]:
+    """Return what each part adds to the margin of each row.
+
+    Parameters
+    ----------
+    d : Decomposition
+        The decomposition.
+    X : array_like or table of shape (n_rows, n_features)
+        The rows.
+    parts : {"terms", "shapley"}
+        Components, or features with their Shapley values
+        ``sum over S containing j of f_S / |S|``.
+
+    Returns
+    -------
+    names : list of str
+        One a part; the last may be ``"remainder"``.
+    subsets : list of tuple of int
+        Features of each part.
+    values : ndarray of float64, shape (n_rows, n_parts, n_outputs)
+        With the intercept they sum to the margin.
+
+    Raises
+    ------
+    InvalidInputError
+        If `parts` is unknown, or Shapley values are asked of a remainder that is not a sum of
+        components.
+    """
+    check_result("d", d, Decomposition)
+    check_choice("parts", parts, get_args(Parts))
+    columns = d.inputs.columns(X)
+    if parts == "terms":
+        subsets = list(d.components)
+        names = [d.term_name(subset) for subset in subsets]
+        values = [*evaluate_each(d.components.values(), columns)]
+        if d.remainder is not None:
+            names.append("remainder")
+            subsets.append(tuple(d.remainder.features))
+            values.append(d.remainder.evaluate(columns))
+    else:
+        names, subsets = list(d.feature_names), [(j,) for j in range(len(d.feature_names))]
+        values = _shapley_values(d, columns)
+    if not values:
+        return names, subsets, np.zeros((columns.n_rows, 0, d.n_outputs))
+    return names, subsets, np.stack(values, axis=1)
+
+
+def _shapley_values(d: Decomposition, columns: Columns) -> list[Array]:
+    components = list(d.components.values())
+    if is_joint(d.remainder):
+        components.append(d.remainder)
+    elif d.remainder is not None:
+        if not isinstance(d.remainder, RemainderComponent):
+            raise InvalidInputError(
+                "the Shapley values need the components of the remainder, which are not known: "
+                "decompose with order=None, which keeps all of them"
+            )
+        components += d.remainder.parts
+    total = [np.zeros((columns.n_rows, d.n_outputs)) for _ in d.feature_names]
+    for component, values in zip(components, evaluate_each(components, columns), strict=True):
+        for j in component.features:
+            total[j] += values / len(component.features)
+    return total
+
+
+def value_words(d: Decomposition, columns: Columns, feature: int, row: int) -> str:
+    """Return the value of one feature in one row, as text: ``"missing"`` for none."""
+    value, spec = columns.values[feature][row], d.inputs.features[feature]
+    if np.isnan(value):
+        return "missing"
+    if not spec.is_categorical:
+        return f"{value:.4g}"
+    code = int(value)
+    if code >= spec.n_codes:
+        return "other"
+    return str(spec.categories[code]) if spec.categories is not None else str(code)

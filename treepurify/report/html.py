@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from treepurify.arguments import (
     brief,
@@ -22,10 +23,16 @@ from treepurify.columns import table_names, take_rows
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
 from treepurify.models.families import display_name
+from treepurify.plots.labels import with_minus
 from treepurify.plots.scale_words import scale_sentence, with_class_names
 from treepurify.report.colors import color_variables
-from treepurify.report.coverage import explained_words, verdict
-from treepurify.report.effects_table import effects_table, in_table_order, table_notes
+from treepurify.report.effects_table import (
+    TermRow,
+    effects_table,
+    in_table_order,
+    table_notes,
+    term_rows,
+)
 from treepurify.report.interactive import (
     explorer,
     findings_list,
@@ -34,7 +41,6 @@ from treepurify.report.interactive import (
     pairs_left_out,
     prediction_maker,
 )
-from treepurify.report.numbers import with_minus
 from treepurify.report.payload import Payload, make_payload
 from treepurify.report.pictures import (
     importance_picture,
@@ -43,7 +49,6 @@ from treepurify.report.pictures import (
     pair_pictures,
 )
 from treepurify.report.same_model import check_same_model
-from treepurify.report.term_rows import TermRow, term_rows
 from treepurify.storage import write_atomically
 
 __all__ = ["write_html"]
@@ -71,6 +76,12 @@ _OTHERWISE = (
     "certificate, where there is one, says what holds exactly and what nearly."
 )
 _NO_CONDITIONAL_MEANS = 1e-8
+# Below this share of the variance a report without its remainder is another model.
+_NEARLY_ALL = 0.95
+_MOST_NAMED_OUTPUTS = 4
+_EXACT = "Sums and conditional means are exact to 1e-10, and every solve converged."
+_FITTED = "They were fitted, and the fit was solved to rounding: conditional means vanish to 1e-10."
+_NOT_EXACT = "Not exact to 1e-10: read the figures below."
 
 
 def write_html(
@@ -259,12 +270,12 @@ def _method_in_words(d: Decomposition) -> str:
 
 
 def _explained_in_words(d: Decomposition) -> str:
-    share = explained_words(d)
+    share = _explained_words(d)
     return f"{share} of the model's variance; the remainder holds the rest" if share else ""
 
 
 def _certificate(d: Decomposition) -> str:
-    state, headline = verdict(d)
+    state, headline = _verdict(d)
     if not headline:
         return ""
     sentences = [] if d.certificate is None else d.certificate.sentences()
@@ -350,3 +361,73 @@ def _making(d: Decomposition, command: str | None) -> str:
     if command is not None:
         parts.append(f'<pre class="command"><code>{escape(command)}</code></pre>')
     return _section("making", "How it was made", *parts)
+
+
+def _explained_share(d: Decomposition) -> npt.NDArray[np.float64]:
+    """Return the share of the model's variance that the components explain.
+
+    Returns
+    -------
+    ndarray of float64, shape (n_outputs,)
+        One minus the variance of the remainder over that of the model; one where there is no
+        remainder, NaN where the measure does not give it.
+    """
+    if d.remainder is None:
+        return np.ones(d.n_outputs)
+    projection = d.diagnostics.get("projection")
+    if projection is not None:
+        return np.array(projection["r_squared"], dtype=np.float64)
+    rest = np.asarray(d.remainder.variance, dtype=np.float64)
+    if d.covariances is None or () not in d.covariances:
+        return np.full(d.n_outputs, np.nan)
+    total = np.sum(list(d.covariances.values()), axis=0)
+    constant = total <= 0
+    return np.where(constant, 1.0, 1.0 - rest / np.where(constant, 1.0, total))
+
+
+def _explained_words(d: Decomposition) -> str:
+    """Return the share in words, such as ``"97.82 %"``; empty without a remainder."""
+    shares = _explained_share(d)
+    if d.remainder is None:
+        return ""
+    if np.any(np.isnan(shares)):
+        return "an unknown share"
+    # A sum of effects can be further from the model than its mean is.
+    words = [f"{100 * max(share, 0.0):.2f} %" for share in shares]
+    if d.n_outputs == 1:
+        return words[0]
+    if d.n_outputs > _MOST_NAMED_OUTPUTS:
+        low, high = (100 * max(float(end), 0.0) for end in (shares.min(), shares.max()))
+        return f"{low:.2f} % to {high:.2f} %, by output,"
+    named = [f"{share} ({name})" for share, name in zip(words, d.output_names, strict=True)]
+    return f"{', '.join(named[:-1])} and {named[-1]}"
+
+
+def _verdict(d: Decomposition) -> tuple[str, str]:
+    """Return the state, ``"good"``, ``"part"`` or ``"bad"``, and the headline; empty for neither.
+
+    What is exact and leaves half of the model out is not good.
+    """
+    exact = None if d.certificate is None else d.certificate.is_accurate
+    words = {None: "", True: _EXACT, False: _NOT_EXACT}[exact]
+    if d.remainder is None:
+        return "bad" if exact is False else "good", words
+    is_fitted = d.certificate is not None and bool(d.certificate.fitted_share)
+    accuracy = _FITTED if exact and is_fitted else _exactness_of_a_part(exact)
+    words = f"{_coverage(d)} {accuracy}".strip()
+    if exact is False:
+        return "bad", words
+    return "good" if np.all(_explained_share(d) >= _NEARLY_ALL) else "part", words
+
+
+def _coverage(d: Decomposition) -> str:
+    return (
+        f"The effects explain {_explained_words(d)} of the model's variance; the rest is in the "
+        "remainder, which no figure of an effect shows."
+    )
+
+
+def _exactness_of_a_part(exact: bool | None) -> str:
+    if exact is None:
+        return ""
+    return f"Of the effects themselves: {_EXACT[0].lower()}{_EXACT[1:]}" if exact else _NOT_EXACT

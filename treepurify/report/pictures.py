@@ -15,8 +15,8 @@ from treepurify.plots.labels import number_words
 from treepurify.plots.main_effects import main_effect_size
 from treepurify.plots.pairs import PAIR_SIZE, color_limit
 from treepurify.plots.terms import raw_effect
+from treepurify.report.effects_table import TermRow
 from treepurify.report.svg import inline_svg, new_axes
-from treepurify.report.term_rows import TermRow
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
