@@ -74,7 +74,7 @@ def test_the_cells_of_a_merged_axis_are_runs_of_its_cells(large):
 
 def test_what_is_left_out_is_said_in_its_section(large, tmp_path, monkeypatch):
     d, _ = large
-    monkeypatch.setattr(page_tables, "_MOST_CELLS_A_PAIR", 0)
+    monkeypatch.setattr(page_tables, "_MOST_CELLS_PER_PAIR", 0)
     page = write_html(d, tmp_path / "d.html", top=1).read_text(encoding="utf-8")
     section = page[page.index('id="pairs"') : page.index('id="prediction"')]
     n_pairs = sum(len(s) == 2 for s in d)

@@ -164,7 +164,7 @@ def info(model: ModelArgument) -> None:
     "treepurify purify ebm.json --format json --quiet\n\n"
     "Exit codes: 0 done, 1 refused (the reason is on standard error), 2 wrong usage."
 )
-def purify(  # noqa: PLR0913, PLR0917 - one argument an option of the command line
+def purify(  # noqa: PLR0913, PLR0917 - one argument per option of the command line
     context: typer.Context,
     model: ModelArgument,
     data: Annotated[
@@ -213,7 +213,7 @@ def purify(  # noqa: PLR0913, PLR0917 - one argument an option of the command li
         else:
             note(f"reading {data}", quiet=quiet)
             rows = read_data(data, parsed, dropped=apart, weight_column=sample_weight_column)
-        # The file goes in, not what was parsed from it: its own library is asked too.
+        # The file is passed on, not what was parsed from it, so that its library is asked, too.
         d = purify_model(
             model,
             rows.X,

@@ -90,7 +90,7 @@ def print_table(
 
 
 def method_facts(d: Decomposition) -> list[tuple[str, str]]:
-    """Say under which distribution effects are meant, on which scale, and how they were found."""
+    """Return the distribution and the scale of the effects, and how they were computed."""
     facts = [("measure", d.measure), ("scale", scale_sentence(d))]
     projection = d.diagnostics.get("projection")
     if projection is None:
@@ -129,7 +129,7 @@ def print_effects(d: Decomposition, top: int) -> None:
     legend = _legend(has_share, has_covariance, has_before, within)
     Console().print(Text(legend, style="dim"))
     if len(rows) > top:
-        # Shares of several outputs have no sum that means anything.
+        # A sum over the shares of several outputs would mean nothing.
         typer.echo(f"... and {len(rows) - top} more{'' if several else _their_share(rows[top:])}")
 
 

@@ -19,16 +19,16 @@ from treepurify.models.parse import Model
 
 __all__ = ["Engine", "cross_check", "read_engines", "refuse_failed", "what_rows_determine"]
 
-# Components of least norm are symmetric in the features, and say which effects are determined;
-# beyond this size they take long.
+# Components of least norm are symmetric in the features, and show which effects are determined;
+# beyond this size they take a long time.
 _LEAST_NORM_BUDGET = 1 << 28
 _FIRST_FUNCTIONS_BUDGET = 4 << 30
-# What a certificate may leave, relative to the largest effect, for a verdict to mean anything.
+# The largest error in a certificate, relative to the largest effect, that allows a verdict.
 _LARGEST_ERROR = 1e-6
 
 
 class Engine(StrEnum):
-    """What makes the effects."""
+    """The engine that computes the effects."""
 
     TREE = "tree"
     CATEGORICAL = "categorical"
@@ -122,19 +122,19 @@ def _failure(d: Decomposition) -> str:
 
 
 def what_rows_determine(decompositions: Sequence[Decomposition], compared: Comparison) -> list[str]:
-    """Return what the closed form knows of the effects that the rows leave open, in sentences."""
+    """Return which effects the rows do not determine, by the closed form, in sentences."""
     lines = []
     for d in decompositions:
         report = d.diagnostics.get("identifiability")
         if report is None or report["unique"] or d.certificate is None:
             continue
         lines.append(d.certificate.note)
-        found = report.get("determined_terms")
-        if found:
-            distance = compared.terms.loc[compared.terms["term"].isin(found), "distance"].max()
+        determined = report.get("determined_terms")
+        if determined:
+            distance = compared.terms.loc[compared.terms["term"].isin(determined), "distance"].max()
             lines.append(f"On the effects that are determined the two differ by {distance:.1e}.")
-        elif found is not None:
-            lines.append("So differences are no error of either, and agreement proves little.")
+        elif determined is not None:
+            lines.append("So differences are not errors of either, and agreement proves little.")
     return lines
 
 

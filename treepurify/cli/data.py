@@ -54,7 +54,7 @@ def read_data(
     Raises
     ------
     InvalidInputError
-        If the file cannot be read, a column is not there, or holds what the model cannot read.
+        If the file cannot be read, or a column is absent or holds what the model cannot read.
     MissingDependencyError
         If a Parquet file is given and pyarrow is not installed.
     """
@@ -123,13 +123,13 @@ def _read_csv(path: Path, separator: str, model: Model, apart: list[str]) -> "pd
 
 
 def _check_header(first: "pd.DataFrame", path: Path) -> None:
-    """Refuse names that stand there twice, of which pandas makes different ones."""
+    """Refuse names that occur twice, which pandas would rename."""
     names = [name for name in first.iloc[0] if isinstance(name, str)]
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
         raise InvalidInputError(
             f"{str(path)!r} has columns of the same name: {', '.join(map(repr, repeated[:10]))}. "
-            "Give every column a name of its own"
+            "Give each column a different name"
         )
 
 
@@ -147,8 +147,8 @@ def _specs_of_columns(names: list[str], model: Model) -> dict[str, FeatureSpec]:
         return dict(zip(names, model.features, strict=False))
     known = {spec.name: spec for spec in model.features}
     # LightGBM keeps blanks in names as underscores.
-    found = {name: known.get(name, known.get(name.replace(" ", "_"))) for name in names}
-    return {name: spec for name, spec in found.items() if spec is not None}
+    specs = {name: known.get(name, known.get(name.replace(" ", "_"))) for name in names}
+    return {name: spec for name, spec in specs.items() if spec is not None}
 
 
 def _holds_text(spec: FeatureSpec) -> bool:
@@ -162,7 +162,7 @@ def _missing_values(spec: FeatureSpec | None) -> list[str]:
 
 
 def _with_labels(column: "pd.Series[Any]", spec: FeatureSpec) -> "pd.Series[Any]":
-    """Make numbers in a CSV file labels, which the model would take for codes."""
+    """Turn numbers in a CSV file into labels, where the model would take them for codes."""
     import pandas as pd
 
     is_number = pd.api.types.is_numeric_dtype(column)

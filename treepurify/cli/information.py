@@ -40,7 +40,10 @@ def model_facts(model: Model) -> list[tuple[str, str]]:
 def feature_rows(model: Model) -> list[list[str]]:
     """Return name, kind, number of cells and the first of them for each feature."""
     cuts = ensemble_cuts(model) if isinstance(model, TreeEnsemble) else table_cuts(model)
-    return [_feature_row(spec, own) for spec, own in zip(model.features, cuts, strict=True)]
+    return [
+        _feature_row(spec, feature_cuts)
+        for spec, feature_cuts in zip(model.features, cuts, strict=True)
+    ]
 
 
 def _feature_row(

@@ -80,17 +80,17 @@ def compare(
             names = [str(measure) for measure in measures]
             if other_model is not None:
                 names = [model.name, other_model.name]
-            # The file goes in, not what was parsed from it: its own library is asked too.
+            # The file is passed on, not what was parsed from it, so that its library is asked, too.
             a, b = (
                 purify_model(
-                    own,
+                    each_model,
                     rows.X,
                     weights=measure.value,
                     order=order,
                     sample_weight=None if measure is Weights.UNIFORM else rows.sample_weight,
                     progress=not quiet,
                 )
-                for own, measure in zip((model, other_model or model), measures, strict=True)
+                for each_model, measure in zip((model, other_model or model), measures, strict=True)
             )
         compared = compare_decompositions(
             a, b, rows.X, sample_weight=rows.sample_weight, names=names
@@ -134,7 +134,7 @@ def _print_terms(records: list[dict[Any, Any]], *, several: bool) -> None:
     print_table(names, rows, left=2 if several else 1)
 
 
-def audit(  # noqa: PLR0913, PLR0917 - one argument an option of the command line
+def audit(  # noqa: PLR0913, PLR0917 - one argument per option of the command line
     context: typer.Context,
     model: ModelArgument,
     data: DataArgument,
@@ -142,10 +142,10 @@ def audit(  # noqa: PLR0913, PLR0917 - one argument an option of the command lin
     drop_column: DropOption = None,
     sample_weight_column: WeightColumnOption = None,
     resamplings: Annotated[
-        int, typer.Option(min=0, help="How often the rows are drawn again.")
+        int, typer.Option(min=0, help="Number of times the rows are resampled.")
     ] = 10,
     threshold: Annotated[
-        float, typer.Option(help="Share of the prediction's variance that makes a finding.")
+        float, typer.Option(help="Least share of the prediction's variance for a finding.")
     ] = 0.01,
     out: OutOption = None,
     top: TopOption = 12,
@@ -153,7 +153,7 @@ def audit(  # noqa: PLR0913, PLR0917 - one argument an option of the command lin
     examples: ExamplesOption = 0,
     quiet: QuietOption = False,
 ) -> None:
-    """Audit a model: what its terms hide, feign, or rest on; write a report with the findings."""
+    """Audit a model: what its effects hide, feign or rest on; write a report with the findings."""
     folder = out or Path(f"{model.stem}-audit")
     with refusals():
         parsed = parse_model(model)

@@ -64,7 +64,7 @@ EnginesOption = Annotated[
     typer.Option(
         metavar="tree,categorical",
         help="Cross-check: decompose MODEL by both engines, on its own cells and the rows of DATA, "
-        "and compare. The closed form needs few cells a feature, or --order 1.",
+        "and compare. The closed form needs few cells per feature, or --order 1.",
     ),
 ]
 WeightColumnOption = Annotated[str | None, typer.Option(help="Column with the weight of each row.")]

@@ -28,7 +28,7 @@ def write_results(
     files : list of Path
         What was written.
     left_out : list of str
-        Effects that the CSV file would have become too large with.
+        Effects left out so that the CSV file does not become too large.
     """
     folder.mkdir(parents=True, exist_ok=True)
     decomposition, effects = folder / "decomposition.tpz", folder / "effects.csv"

@@ -25,9 +25,10 @@ _GAP_SHARE, _WIDTH_SHARE = 0.03, 0.05
 # With so few slots a special cell is as wide as they are.
 _FEW_SLOTS = 20
 _SQUEEZED_MASS, _SQUEEZED_WIDTH = 0.9, 0.05
-# A cell that holds the largest value only needs a width to be seen.
+# A cell that holds only the largest value needs a width to be seen.
 _LEAST_LAST_SHARE, _MOST_LAST_SHARE = 0.01, 0.15
-# The effect is flat beyond the outer cuts: so much of their range is shown where no row tells.
+# The effect is flat beyond the outer cuts: this part of their range is shown where the range of the
+# data is not known.
 _LEAST_UNKNOWN_SHARE, _MOST_UNKNOWN_SHARE = 0.04, 0.15
 _MOST_VALUES = 100
 
@@ -154,9 +155,9 @@ def lay_out_axis(
     mass : ndarray of float64, shape (n_cells,), optional
         Mass of the cells. Special cells without mass are left out.
     scale : {"auto", "value", "rank"}
-        Widths of intervals: as in the units of the feature, all the same, or, with
-        ``"auto"``, all the same where else nine tenths of the mass would have less than a
-        twentieth of the width.
+        Widths of intervals: as in the units of the feature, or all the same. ``"auto"`` makes
+        them the same where nine tenths of the mass would otherwise have less than a twentieth
+        of the width.
     order : sequence of int, optional
         The categories to draw, from first to last; all by default.
     is_smooth : bool
@@ -172,32 +173,32 @@ def lay_out_axis(
     check_choice("scale", scale, get_args(Scale))
     if axis.cuts is None:
         chosen = np.arange(axis.n_regular) if order is None else np.asarray(order, dtype=np.intp)
-        found = NumericEdges(np.arange(len(chosen) + 1, dtype=np.float64) - 0.5)
-        return _with_special(axis, mass, found, chosen, _CATEGORY_SIZES, with_empty=with_empty)
+        numeric = NumericEdges(np.arange(len(chosen) + 1, dtype=np.float64) - 0.5)
+        return _with_special(axis, mass, numeric, chosen, _CATEGORY_SIZES, with_empty=with_empty)
     if is_smooth:
         if scale == "rank":
             raise InvalidInputError(
                 f'the effect of {axis.name!r} is a curve without cells: scale="rank" needs an '
                 'effect with steps; use scale="value"'
             )
-        found = NumericEdges(_ends_of_curve(axis))
+        numeric = NumericEdges(_ends_of_curve(axis))
     else:
-        found = _numeric_edges(axis, mass)
+        numeric = _numeric_edges(axis, mass)
     is_ranked = scale == "rank" or (
-        scale == "auto" and not is_smooth and mass is not None and _is_squeezed(found.edges, mass)
+        scale == "auto" and not is_smooth and mass is not None and _is_squeezed(numeric.edges, mass)
     )
     cells = np.arange(axis.n_regular)
-    slot = None if found.values is None else float(found.values[1] - found.values[0])
-    sizes = _special_sizes(found.edges, slot)
+    slot = None if numeric.values is None else float(numeric.values[1] - numeric.values[0])
+    sizes = _special_sizes(numeric.edges, slot)
     return _with_special(
-        axis, mass, found, cells, sizes, with_empty=with_empty, is_ranked=is_ranked
+        axis, mass, numeric, cells, sizes, with_empty=with_empty, is_ranked=is_ranked
     )
 
 
 def _with_special(
     axis: FeatureAxis,
     mass: Array | None,
-    found: NumericEdges,
+    numeric: NumericEdges,
     chosen: npt.NDArray[np.intp],
     sizes: tuple[float, float],
     *,
@@ -206,7 +207,7 @@ def _with_special(
 ) -> AxisLayout:
     """Return the layout of regular cells and of the special ones that have mass."""
     gap, width = sizes
-    edges, cells, special = list(found.edges), list(chosen), []
+    edges, cells, special = list(numeric.edges), list(chosen), []
     for cell in range(axis.n_regular, axis.n_cells):
         if mass is not None and mass[cell] <= 0 and not with_empty:
             continue
@@ -219,8 +220,8 @@ def _with_special(
         np.array(cells, dtype=np.intp),
         len(chosen),
         tuple(special),
-        found.values,
-        found.is_whole,
+        numeric.values,
+        numeric.is_whole,
         is_ranked,
     )
 
@@ -254,9 +255,9 @@ def _is_squeezed(edges: Array, mass: Array) -> bool:
 def _numeric_edges(axis: FeatureAxis, mass: Array | None = None) -> NumericEdges:
     """Return where the intervals of a numeric axis are drawn.
 
-    Between bounds that are whole numbers, cuts at whole and half numbers are taken to part
+    Between bounds that are whole numbers, cuts at whole and half numbers are taken to separate
     whole numbers: each value k reaches from k - 1/2 to k + 1/2. A single cut in the middle of
-    the bounds, or at the upper one, is taken to part two values: both have the same width.
+    the bounds, or at the upper one, is taken to separate two values: both have the same width.
     Other intervals keep their cuts and end at the bounds.
 
     Parameters
@@ -275,9 +276,9 @@ def _numeric_edges(axis: FeatureAxis, mass: Array | None = None) -> NumericEdges
     elif axis.bounds is None:
         reach = _reach_unknown(inner)
         lower, upper = inner[0] - reach, inner[-1] + reach
-    elif _parts_two_values(inner, axis.bounds):
+    elif _separates_two_values(inner, axis.bounds):
         return _two_values(cuts, axis.bounds)
-    elif _parts_whole_numbers(cuts, axis.bounds, mass):
+    elif _separates_whole_numbers(cuts, axis.bounds, mass):
         return _whole_numbers(cuts, axis.bounds)
     else:
         lower, upper = lowest, max(highest, inner[-1] + _least_last_width(inner, axis.bounds))
@@ -285,7 +286,7 @@ def _numeric_edges(axis: FeatureAxis, mass: Array | None = None) -> NumericEdges
     return NumericEdges(np.asarray(edges, dtype=np.float64))
 
 
-def _parts_two_values(inner: Array, bounds: tuple[float, float]) -> bool:
+def _separates_two_values(inner: Array, bounds: tuple[float, float]) -> bool:
     lower, upper = bounds
     if len(inner) > 1 or (lower.is_integer() and upper.is_integer() and bounds != (-1.0, 1.0)):
         return False
@@ -303,7 +304,7 @@ def _two_values(cuts: Array, bounds: tuple[float, float]) -> NumericEdges:
     return NumericEdges(edges, np.array(bounds, dtype=np.float64))
 
 
-def _parts_whole_numbers(cuts: Array, bounds: tuple[float, float], mass: Array | None) -> bool:
+def _separates_whole_numbers(cuts: Array, bounds: tuple[float, float], mass: Array | None) -> bool:
     lower, upper = bounds
     is_inner = np.isfinite(cuts) & (cuts > lower) & (cuts <= upper)
     halves = 2 * cuts[is_inner]

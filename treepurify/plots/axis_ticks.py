@@ -161,8 +161,8 @@ def _round_ticks(layout: AxisLayout, most: int | None) -> list[float]:
     if _has_two(layout) and layout.values is not None:
         return [float(value) for value in layout.values]
     lower, upper = (float(edge) for edge in layout.regular_edges[[0, -1]])
-    found = _locator(layout, most).tick_values(lower, upper)
-    return [float(value) for value in found if lower <= value <= upper]
+    ticks = _locator(layout, most).tick_values(lower, upper)
+    return [float(value) for value in ticks if lower <= value <= upper]
 
 
 def _edge_ticks(layout: AxisLayout, most: int) -> tuple[list[float], list[str]]:

@@ -1,4 +1,4 @@
-"""The figure of many rows: one dot a row and effect, coloured by the value of the feature."""
+"""The figure of many rows: one dot per row and effect, coloured by the value of the feature."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -37,7 +37,7 @@ Array = npt.NDArray[np.float64]
 _MOST_ROWS = 2000
 _BINS = 120
 _SIDE_ALPHA = 0.06
-# From dark to light, told apart in grey and under every common colour blindness.
+# From dark to light, distinguishable in grey and with every common colour blindness.
 _COLORS = "viridis"
 
 
@@ -51,7 +51,7 @@ def beeswarm(
     seed: int = 0,
     ax: "Axes | None" = None,
 ) -> "Axes":
-    """Draw the effects of many rows: one dot a row, spread where dots would overlap.
+    """Draw the effects of many rows: one dot per row and effect, spread where dots would overlap.
 
     The colour is the rank of the row's value of the feature, from low to high; grey for
     pairs, categories and missing values, which have no such rank. The side that pushes the

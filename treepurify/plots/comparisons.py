@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 __all__ = ["comparison"]
 
-# Names that are no longer stand beside each other.
+# Names up to this length stand side by side.
 _MOST_BESIDE = 20
 
 
 def comparison(compared: Comparison, *, top: int = 15, ax: "Axes | None" = None) -> "Axes":
     """Draw the deviation of each effect in both decompositions, and their distance.
 
-    A dot each for the size in the first and in the second; the grey bar is the root mean
+    One dot for the size in the first and one for that in the second; the grey bar is the root mean
     square difference of the two functions, which may be large although the sizes agree.
 
     Parameters
@@ -61,8 +61,8 @@ def comparison(compared: Comparison, *, top: int = 15, ax: "Axes | None" = None)
     >>> from sklearn.tree import DecisionTreeRegressor
     >>> X = np.array([[0, 0], [0, 1], [1, 0], [1, 1], [1, 1]])
     >>> model = DecisionTreeRegressor().fit(X, [0, 0, 0, 1, 1])
-    >>> found = tp.compare(tp.purify(model, X), tp.purify(model, X, weights="uniform"))
-    >>> ax = tp.plots.comparison(found)
+    >>> compared = tp.compare(tp.purify(model, X), tp.purify(model, X, weights="uniform"))
+    >>> ax = tp.plots.comparison(compared)
     >>> len(ax.get_yticklabels())
     3
     """

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["dendrogram"]
 
-# Below one part in a million an interaction is nothing that anybody wants to see.
+# Interactions below one part in a million of the variance are not drawn.
 _LEAST_STRENGTH = 1e-6
 # Over a longer range ticks at 1, 2 and 5 times a power of ten would touch each other.
 _MOST_DECADES_FOR_FINE_TICKS = 2.5
@@ -161,12 +161,12 @@ def _group_colors(
     return {j: named.get(of_feature[j], MUTED) for j in order}
 
 
-def _limits(found: list[float], threshold: float | None) -> tuple[float, float]:
+def _limits(strengths: list[float], threshold: float | None) -> tuple[float, float]:
     """Return where the axis starts, on the left and large, and where it ends."""
-    found = found + ([threshold] if threshold else [])
-    if not found:
+    strengths = strengths + ([threshold] if threshold else [])
+    if not strengths:
         return 1.0, 0.001
-    return min(1.6 * max(found), 1.1), 0.6 * min(found)
+    return min(1.6 * max(strengths), 1.1), 0.6 * min(strengths)
 
 
 def _finish(ax: "Axes", names: list[str], limits: tuple[float, float]) -> None:

@@ -93,7 +93,7 @@ def importance(
     ax = axes_or_new(ax, *importance_size(d, top))
     kinds = [_KINDS[min(order, 3)] if order else ("the rest", DATA) for order in orders]
     for kind, color in dict.fromkeys(kinds):
-        places = [i for i, own in enumerate(kinds) if own == (kind, color)]
+        places = [i for i, each in enumerate(kinds) if each == (kind, color)]
         ax.barh(places, [shares[i] for i in places], height=0.72, color=color, label=kind)
     for i, share in enumerate(shares):
         words = f"{share:.1%}" if abs(share) >= 0.0005 else "< 0.1%"

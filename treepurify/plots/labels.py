@@ -47,10 +47,10 @@ def fold(label: str, width: int, lines: int = 2) -> str:
     Private, Protective-serv
     """
     for text in (label, shorten(label, width * lines), shorten(label, width * lines * 3 // 4)):
-        found = _lines(text, width)
-        if len(found) <= lines:
-            return "\n".join(found)
-    return "\n".join([*found[: lines - 1], shorten("".join(found[lines - 1 :]), width)])
+        folded = _lines(text, width)
+        if len(folded) <= lines:
+            return "\n".join(folded)
+    return "\n".join([*folded[: lines - 1], shorten("".join(folded[lines - 1 :]), width)])
 
 
 def number_words(value: float, digits: int = 10) -> str:
@@ -74,9 +74,9 @@ def with_minus(text: str) -> str:
 
 
 def _lines(text: str, width: int) -> list[str]:
-    found = wrap(text, width, break_long_words=False, break_on_hyphens=False)
-    if all(len(line) <= width for line in found):
-        return found
+    wrapped = wrap(text, width, break_long_words=False, break_on_hyphens=False)
+    if all(len(line) <= width for line in wrapped):
+        return wrapped
     lines = [""]
     for word in _WORDS.findall(text):
         if lines[-1] and len(lines[-1]) + len(word.rstrip()) > width:

@@ -65,7 +65,7 @@ def main_effect(
     A numeric feature gives a step curve over its own units, with the missing values as a
     marker of their own and the data below: the area of a bar there is its share of the rows.
     An effect that is no table of cells (ALE, Legendre, sampled partial dependence) gives a
-    curve through points. A categorical feature gives one bar a category, with the share of the
+    curve through points. A categorical feature gives one bar per category, with the share of the
     rows of each as the length of a grey bar beside it. Only the 40 categories of largest mass
     are drawn, and cells for missing and unknown values only where they have mass.
 
@@ -85,7 +85,7 @@ def main_effect(
     scale : {"auto", "value", "rank"}
         Along a numeric feature: ``"value"`` is its own units, ``"rank"`` gives each cell the
         same width, with the cuts at the ticks. ``"auto"`` takes ``"rank"`` where nine tenths of
-        the mass would else lie in less than a twentieth of the width, and never for a curve;
+        the mass would otherwise lie in less than a twentieth of the width, never for a curve;
         the figure says so below the axis.
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
@@ -105,7 +105,7 @@ def main_effect(
 
     Notes
     -----
-    Cuts at whole and half numbers between whole bounds are taken to part whole numbers: each
+    Cuts at whole and half numbers between whole bounds are taken to separate whole numbers: each
     number k is drawn from k - 1/2 to k + 1/2.
 
     Examples
@@ -178,7 +178,7 @@ def _draw_steps(
 def _draw_curve(
     ax: "Axes", layout: AxisLayout, values: Array, color: str, label: str, *, is_after: bool
 ) -> None:
-    # A curve of very many steps is stored as pixels, or it alone would fill a megabyte.
+    # A curve of very many steps is stored as pixels: as lines it could take a megabyte.
     ax.stairs(
         values[: layout.n_regular][layout.has_width],
         np.unique(layout.regular_edges),

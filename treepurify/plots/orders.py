@@ -36,12 +36,12 @@ _KINDS = (
 def variance_by_order(
     d: Decomposition | Mapping[str, Decomposition], *, ax: "Axes | None" = None
 ) -> "Axes":
-    """Draw how the variance of the components falls to main effects, pairs and more.
+    """Draw how much of the components' variance is in main effects, pairs and more.
 
     Parameters
     ----------
     d : Decomposition or mapping of str to Decomposition
-        One bar each; several measures, engines or models by name.
+        One decomposition, or several measures, engines or models by name, one bar per name.
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
 
@@ -73,24 +73,24 @@ def variance_by_order(
     """
     named = {d.measure: d} if isinstance(d, Decomposition) else d
     check_named_results("d", named)
-    shares = np.array([_shares(own) for own in named.values()])
+    shares = np.array([_shares(each) for each in named.values()])
     ax = axes_or_new(ax, 5.6, 0.42 * len(named) + 1.2)
     places, left = np.arange(len(named)), np.zeros(len(named))
     for column, (kind, color) in enumerate(_KINDS):
-        own = shares[:, column]
-        if not np.any(own > 0):
+        widths = shares[:, column]
+        if not np.any(widths > 0):
             continue
-        ax.barh(places, own, left=left, height=0.62, color=color, label=kind)
-        for place in places[own >= 0.06]:
+        ax.barh(places, widths, left=left, height=0.62, color=color, label=kind)
+        for place in places[widths >= 0.06]:
             ax.annotate(
-                f"{own[place]:.0%}",
-                (left[place] + own[place] / 2, place),
+                f"{widths[place]:.0%}",
+                (left[place] + widths[place] / 2, place),
                 ha="center",
                 va="center",
                 color="white",
                 fontsize=SMALL_SIZE,
             )
-        left = left + own
+        left = left + widths
     style_axes(ax)
     name_rows(ax, named)
     ax.set_xlim(0.0, 1.0)
@@ -108,4 +108,4 @@ def _shares(d: Decomposition) -> list[float]:
     if d.remainder is not None and not np.any(np.isnan(d.remainder.variance)):
         sums[-1] = float(np.sum(d.remainder.variance))
     total = sum(sums) or 1.0
-    return [own / total for own in sums]
+    return [part / total for part in sums]

@@ -44,7 +44,7 @@ __all__ = ["overlay"]
 Array = npt.NDArray[np.float64]
 _Curve = tuple[str, TensorComponent, Array, bool]
 
-# Names of curves that are no longer stand in two columns.
+# Names of curves up to this length stand in two columns.
 _MOST_BESIDE = 24
 
 
@@ -70,7 +70,7 @@ def overlay(
         The output, by position or name.
     centred : bool
         Whether to shift every effect to mean zero, so that only shapes differ: under the
-        first one's mass, or under its own where the cells are others.
+        first one's mass, or under its own where the cells differ.
     sort : {"effect", "mass", "name"}
         Order of categories, from top to bottom.
     scale : {"auto", "value", "rank"}
@@ -119,7 +119,7 @@ def overlay(
         curves.append((called, component, values, is_continuous(d, name)))
     kinds = {_has_categories(component) for _, component, _, _ in curves}
     if len(kinds) > 1 and not all(
-        _has_levels(own) for _, own, _, _ in curves if _has_categories(own)
+        _has_levels(component) for _, component, _, _ in curves if _has_categories(component)
     ):
         raise InvalidInputError(f"{name!r} is numeric in one decomposition, categorical in another")
     label = effect_label(first, output_position(first, output))
@@ -147,23 +147,26 @@ def _has_levels(component: TensorComponent) -> bool:
 def _draw_curves(ax: "Axes", curves: list[_Curve], label: str, scale: Scale) -> None:
     layouts = [
         lay_out_axis(
-            own.axes[0], own.mass, scale="auto" if is_smooth else scale, is_smooth=is_smooth
+            component.axes[0],
+            component.mass,
+            scale="auto" if is_smooth else scale,
+            is_smooth=is_smooth,
         )
-        for _, own, _, is_smooth in curves
+        for _, component, _, is_smooth in curves
     ]
     numeric = [i for i, curve in enumerate(curves) if not _has_categories(curve[1])]
     widest = max(numeric, key=lambda i: (np.ptp(layouts[i].regular_edges), len(layouts[i].special)))
     ax.axhline(0.0, color=FRAME, linewidth=0.8, zorder=0)
-    for i, ((called, own, values, is_smooth), layout) in enumerate(
+    for i, ((called, component, values, is_smooth), layout) in enumerate(
         zip(curves, layouts, strict=True)
     ):
         pattern, words = DASHES[i % len(DASHES)], shorten(called, 34)
         dashes = (0, pattern) if pattern else "-"
-        if _has_categories(own):
-            _draw_levels(ax, own, layouts[widest], values, i, words)
+        if _has_categories(component):
+            _draw_levels(ax, component, layouts[widest], values, i, words)
             continue
         if is_smooth:
-            middles = middle_values(own.axes[0])
+            middles = middle_values(component.axes[0])
             ax.plot(middles, values, color=MANY[i], lw=1.8, ls=dashes, label=words, zorder=3)
         else:
             ax.stairs(
@@ -176,7 +179,7 @@ def _draw_curves(ax: "Axes", curves: list[_Curve], label: str, scale: Scale) -> 
                 label=words,
                 zorder=3,
             )
-        _draw_special(ax, own, layouts[widest], values, i)
+        _draw_special(ax, component, layouts[widest], values, i)
     name_effect(ax, fold(label, 34))
     axis = curves[widest][1].axes[0]
     set_ticks(ax, "x", axis, layouts[widest])
@@ -184,10 +187,10 @@ def _draw_curves(ax: "Axes", curves: list[_Curve], label: str, scale: Scale) -> 
 
 
 def _draw_levels(
-    ax: "Axes", own: TensorComponent, layout: AxisLayout, values: Array, i: int, words: str
+    ax: "Axes", component: TensorComponent, layout: AxisLayout, values: Array, i: int, words: str
 ) -> None:
     """Draw the effects of numbers that have levels of their own where they lie."""
-    axis = own.axes[0]
+    axis = component.axes[0]
     places = [float(str(label)) for label in axis.categories]
     special = [centre for centre, label in layout.special if label in axis.labels()]
     shown = [*values[: axis.n_regular], *values[axis.n_regular :][: len(special)]]
@@ -204,10 +207,10 @@ def _draw_levels(
 
 
 def _draw_special(
-    ax: "Axes", own: TensorComponent, layout: AxisLayout, values: Array, i: int
+    ax: "Axes", component: TensorComponent, layout: AxisLayout, values: Array, i: int
 ) -> None:
     """Draw the effects of special cells at the places that a layout has for them."""
-    known = dict(zip(own.axes[0].labels(), values, strict=True))
+    known = dict(zip(component.axes[0].labels(), values, strict=True))
     points = [(centre, known[label]) for centre, label in layout.special if label in known]
     if points:
         ax.plot(
@@ -227,8 +230,8 @@ def _draw_categories(ax: "Axes", curves: list[_Curve], label: str, sort: Categor
     places = np.arange(len(names), dtype=np.float64)
     ax.axvline(0.0, color=FRAME, linewidth=0.8, zorder=0)
     step = 0.5 / max(len(curves) - 1, 1)
-    for i, (called, own, effects, _) in enumerate(curves):
-        known = dict(zip(own.axes[0].labels(), effects, strict=True))
+    for i, (called, component, effects, _) in enumerate(curves):
+        known = dict(zip(component.axes[0].labels(), effects, strict=True))
         shift = (i - (len(curves) - 1) / 2) * step
         ax.plot(
             [known.get(name, np.nan) for name in names],

@@ -38,7 +38,7 @@ _SHARES = (0.1, 0.5, 0.9)
 _MOST_CATEGORIES = 24
 # More letters than this do not fit below an axis side by side.
 _MOST_LETTERS = 50
-# Names of lines that are no longer stand in two columns.
+# Names of lines up to this length stand in two columns.
 _MOST_BESIDE = 26
 # The weight of a cell without data beside those with data: none, unless it is alone.
 _LEAST_WEIGHT = 1e-150
@@ -68,13 +68,13 @@ def pair_lines(
     d : Decomposition
         The decomposition.
     key : tuple of str or int
-        The features, by name or position: along the axis, and one line a value.
+        The features, by name or position: along the axis, and one line per value.
     output : int or str
         The output, by position or name.
     with_main : bool
         Whether to add the main effect of the first feature, or to draw the pair alone.
     lines : int
-        For categories and special cells, at most so many lines, of largest mass. A numeric
+        For categories and special cells, at most this many lines, of largest mass. A numeric
         second feature has three, at the 10 %, 50 % and 90 % quantile of its mass.
     sort : {"effect", "mass", "name"}
         Order of categories from left to right, as in `pair`.
@@ -149,15 +149,15 @@ def _draw_steps(
 ) -> None:
     """Draw columns of values along the intervals of a numeric axis; thin where no data are."""
     edges = np.unique(layout.regular_edges)
-    for own, held, color, label in zip(values.T, mass.T, MANY, labels, strict=False):
-        steps = own[: layout.n_regular][layout.has_width]
+    for column, held, color, label in zip(values.T, mass.T, MANY, labels, strict=False):
+        steps = column[: layout.n_regular][layout.has_width]
         seen = (held[: layout.n_regular] > 0)[layout.has_width]
         ax.stairs(steps, edges, baseline=None, color=color, linewidth=0.5, label="_thin")
         steps = np.where(seen, steps, np.nan)
         ax.stairs(steps, edges, baseline=None, color=color, linewidth=2.0, label=label)
         if layout.special:
             places = [centre for centre, _ in layout.special]
-            ax.plot(places, own[layout.special_cells], "D", markersize=4.5, color=color)
+            ax.plot(places, column[layout.special_cells], "D", markersize=4.5, color=color)
     style_axes(ax)
     set_ticks(ax, "x", axis, layout)
     name_axis(ax, "x", axis.name, layout)
@@ -173,9 +173,11 @@ def _draw_curves(
 ) -> None:
     """Draw columns of values as curves through the middles of the cells of a numeric axis."""
     middles = middle_values(axis)
-    for own, held, color, label in zip(values.T, mass.T, MANY, labels, strict=False):
-        ax.plot(middles, own, color=color, linewidth=0.5, label="_thin")
-        ax.plot(middles, np.where(held > 0, own, np.nan), color=color, linewidth=2.0, label=label)
+    for column, held, color, label in zip(values.T, mass.T, MANY, labels, strict=False):
+        ax.plot(middles, column, color=color, linewidth=0.5, label="_thin")
+        ax.plot(
+            middles, np.where(held > 0, column, np.nan), color=color, linewidth=2.0, label=label
+        )
     style_axes(ax)
     set_ticks(ax, "x", axis, layout)
     name_axis(ax, "x", axis.name, layout)
@@ -189,18 +191,18 @@ def _draw_points(
     mass: Array,
     labels: list[str],
 ) -> None:
-    """Draw columns of values as points, beside each other a category; hollow without data."""
+    """Draw columns of values as points, side by side in each category; hollow without data."""
     shown = [*layout.cells[: layout.n_regular], *layout.special_cells]
     places = np.arange(len(shown))
     shifts = _POINTS_WIDTH * (np.arange(len(labels)) - (len(labels) - 1) / 2) / len(labels)
     for place in places[1:]:
         ax.axvline(place - 0.5, color=FRAME, linewidth=0.4, zorder=0)
-    for i, (own, held) in enumerate(zip(values.T, mass.T, strict=True)):
+    for i, (column, held) in enumerate(zip(values.T, mass.T, strict=True)):
         color, marker = MANY[i], MARKERS[i]
         faces = [color if held[cell] > 0 else "none" for cell in shown]
         ax.scatter(
             places + shifts[i],
-            own[shown],
+            column[shown],
             s=24,
             c=faces,
             edgecolors=color,

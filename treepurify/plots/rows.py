@@ -1,4 +1,4 @@
-"""Figures of one row: how its prediction comes about, part by part."""
+"""Figures of one row: how its prediction is built up, part by part."""
 
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -46,7 +46,7 @@ def waterfall(
     top: int = 10,
     ax: "Axes | None" = None,
 ) -> "Axes":
-    """Draw how the prediction of one row comes about, part by part.
+    """Draw how the prediction of one row is built up, part by part.
 
     From the mean prediction at the bottom, each bar adds one part, the largest at the top,
     where the prediction of the row is reached. What pushes up is red, what pushes down blue.
@@ -183,14 +183,14 @@ def force(
     n_lines = sum(label.count("\n") + 1 for label in labels)
     ax = axes_or_new(ax, 7.2, 1.7 + 0.17 * n_lines)
     for sign, color, side in ((1, UP, "right"), (-1, DOWN, "left")):
-        own = [i for i in range(len(values)) if sign * values[i] > 0]
+        pushing = [i for i in range(len(values)) if sign * values[i] > 0]
         edge = prediction
-        for i in own:
+        for i in pushing:
             size = abs(float(values[i]))
             left = edge - size if sign > 0 else edge
             ax.barh(0, size, left=left, height=0.5, color=color, edgecolor="white", linewidth=1.2)
             edge -= sign * size
-        words = [labels[i] for i in own]
+        words = [labels[i] for i in pushing]
         heading = "pushes up" if sign > 0 else "pushes down"
         ax.annotate(
             "\n".join([heading, *words]) if words else "",
@@ -285,7 +285,7 @@ def row_effects(
     Returns
     -------
     names : list of str
-        One a part; the last may be ``"remainder"``.
+        One per part; the last may be ``"remainder"``.
     subsets : list of tuple of int
         Features of each part.
     values : ndarray of float64, shape (n_rows, n_parts, n_outputs)

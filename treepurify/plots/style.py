@@ -40,17 +40,20 @@ __all__ = [
     "write_beside",
 ]
 
-# Sign has red and blue for itself, in bars as in heatmaps, whose ends these are beside.
+# Red and blue stand for the sign alone, in bars as in heatmaps, and are close to the ends of their
+# scale.
 UP = "#b2182b"
 DOWN = "#2166ac"
 SIGNS = "RdBu_r"
-# Purified and before; what an effect is of. Told apart under every common colour blindness.
+# Purified and before purification; the order of an effect. Distinguishable with every common colour
+# blindness.
 AFTER = "#12355b"
 BEFORE = "#848c96"
 MAIN = AFTER
 PAIR = "#8c6bb1"
 HIGHER = "#009e73"
-# Okabe and Ito, but yellow, which vanishes on white, for several curves at once.
+# For several curves at once: the colours of Okabe and Ito without yellow, which is hard to see on
+# white.
 MANY = ("#0072b2", "#d55e00", HIGHER, "#cc79a7", "#56b4e9", "#e69f00", "#4d4d4d")
 MARKERS = "osD^vPX"
 # Lengths of dashes and gaps, as multiples of the width of the line; none for a line without gaps.

@@ -73,20 +73,20 @@ def output_position(d: Decomposition, output: int | str) -> int:
 def check_axis_options(sort: Any, scale: Any) -> None:
     """Raise `InvalidInputError` unless the order and the scale of a feature are known.
 
-    Also where a figure has no use for one of them: a misspelt word is never silent.
+    Also where a figure does not use one of them, so that a misspelt word is always reported.
     """
     check_choice("sort", sort, get_args(CategoryOrder))
     check_choice("scale", scale, get_args(Scale))
 
 
-def check_named_results(name: str, given: Any) -> None:
-    """Raise `InvalidInputError` unless decompositions are given by name, one at least."""
-    if not isinstance(given, Mapping) or not given:
+def check_named_results(name: str, named: Any) -> None:
+    """Raise `InvalidInputError` unless names are mapped to decompositions, at least one."""
+    if not isinstance(named, Mapping) or not named:
         raise InvalidInputError(
             f'{name} must be decompositions by name, such as {{"before": a, "after": b}}; got '
-            f"{brief(given)}"
+            f"{brief(named)}"
         )
-    for called, d in given.items():
+    for called, d in named.items():
         check_result(f"{name}[{called!r}]", d, Decomposition)
 
 

@@ -49,7 +49,7 @@ class TermRow:
 
 
 def term_rows(d: Decomposition) -> list[TermRow]:
-    """Return one row an effect and output, the largest variance first."""
+    """Return one row per effect and output, the largest variance first."""
     subsets = {d.term_name(subset): subset for subset in d.components}
     before = {subset: _deviations_before(d, subset) for subset in d.components}
     rows = []
@@ -126,8 +126,8 @@ def table_notes(d: Decomposition, rows: list[TermRow]) -> str:
         )
     if has_before:
         notes += (
-            " Before purification is the standard deviation of the effect as the model carries "
-            "it: 0 where it has none of its own."
+            " The column before purification has the standard deviation of the effect as the model "
+            "carries it: 0 where it has no such effect."
         )
     return notes
 

@@ -58,7 +58,7 @@ _MOST_TABLE_ROWS = 300
 _MOST_BARS = 15
 _MOST_FINDINGS = 40
 _MOST_EXAMPLES = 200
-# What wide rows may take of the page.
+# The most values that the examples may have.
 _MOST_EXAMPLE_VALUES = 20_000
 _SCRIPTS = ("report.js", "axes.js", "lines.js", "explore.js", "predict.js")
 _PACKAGES = ("numpy", "scipy", "numba", "matplotlib")
@@ -80,7 +80,7 @@ _NO_CONDITIONAL_MEANS = 1e-8
 _NEARLY_ALL = 0.95
 _MOST_NAMED_OUTPUTS = 4
 _EXACT = "Sums and conditional means are exact to 1e-10, and every solve converged."
-_FITTED = "They were fitted, and the fit was solved to rounding: conditional means vanish to 1e-10."
+_FITTED = "They were fitted, and the fit converged: conditional means vanish to 1e-10."
 _NOT_EXACT = "Not exact to 1e-10: read the figures below."
 
 
@@ -119,8 +119,8 @@ def write_html(
         Rows to choose from as examples, at most 200 and at most 20 000 values, with their
         remainder where the decomposition has one. Their values become part of the file, so
         none are included unless they are given. Without them "One prediction" starts from
-        the cells, not the values, that most rows of `d` have in common, or those of one row in
-        their middle.
+        the cells, not the values, that most rows of `d` have in common, or from those of one row
+        in the middle of the data.
 
     Returns
     -------
@@ -179,7 +179,7 @@ def _examples(X: Any, n_features: int) -> Any:
 def _introduction(d: Decomposition) -> str:
     means = None if d.certificate is None else d.certificate.conditional_mean
     is_pure = means is not None and means < _NO_CONDITIONAL_MEANS
-    rest = "." if d.remainder is None else ", plus a remainder: what these effects leave of it."
+    rest = "." if d.remainder is None else ", plus a remainder: what these effects do not explain."
     return f"{_INTRODUCTION}{rest} {_PURIFICATION if is_pure else _OTHERWISE}"
 
 

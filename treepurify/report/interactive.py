@@ -4,7 +4,7 @@ from html import escape
 
 from treepurify.auditing.ranked_findings import Audit
 from treepurify.components import Component, TensorComponent
-from treepurify.plots.audits import finding
+from treepurify.plots import audits
 from treepurify.plots.main_effects import main_effect_size
 from treepurify.plots.pairs import PAIR_SIZE
 from treepurify.report.payload import Payload
@@ -13,14 +13,14 @@ from treepurify.report.svg import inline_svg, new_axes
 __all__ = ["explorer", "findings_list", "pair_words", "pairs_left_out", "prediction_maker"]
 
 _MAIN_SIZE = (4.6, 3.2)
-_CELLS = "Within a cell the model says the same for every value."
+_CELLS = "Within a cell the prediction is the same for every value."
 _CURVES = (
     "Effects that are curves, without steps, are read at the middle of a narrow cell, so that for "
-    "values set by hand the sum is near what the model says but not equal to it."
+    "values set by hand the sum is close to the prediction but not equal to it."
 )
 _MERGED = (
     "Effects with merged cells add the mean of these, so that for values set by hand the sum is "
-    "near what the model says but not equal to it."
+    "close to the prediction but not equal to it."
 )
 _MOST_NAMES = 10
 
@@ -71,8 +71,8 @@ def pairs_left_out(payload: Payload) -> str:
     listed = ", ".join(names[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
     pairs = "1 pair is" if len(names) == 1 else f"{len(names)} pairs are"
     return (
-        f"{pairs} not in the explorer, for want of room or of cells to draw, with "
-        f"{payload.share_of_pairs_left_out:.2%} of the variance: {listed}."
+        f"{pairs} not in the explorer, because there is no room or there are no cells to draw, "
+        f"with {payload.share_of_pairs_left_out:.2%} of the variance: {listed}."
     )
 
 
@@ -93,7 +93,7 @@ def _what_comes_about(payload: Payload) -> str:
         effects = f"{len(payload.left_out)} effects" if len(payload.left_out) > 1 else "1 effect"
         missing.append(f"{effects} not on this page")
     if not missing:
-        return "how the prediction comes about"
+        return "how the prediction is built up"
     words = (
         "what the shown effects add up to. For values set by hand this is not the prediction: it "
         f"is without {' and without '.join(missing)}"
@@ -118,22 +118,22 @@ def findings_list(audit: Audit, most: int, pictures: int) -> str:
     if not audit.findings:
         return intro
     items = []
-    for rank, found in enumerate(audit.findings[:most]):
+    for rank, finding in enumerate(audit.findings[:most]):
         numbers = "".join(
             f"<dt>{escape(name.replace('_', ' '))}</dt><dd>{value:.4g}</dd>"
-            for name, value in {**found.numbers, "severity": found.severity}.items()
+            for name, value in {**finding.numbers, "severity": finding.severity}.items()
         )
         picture = ""
-        if rank < pictures and len(found.subset) <= 2:
-            ax = new_axes(_picture_size(d.components[found.subset]))
-            finding(audit, found, ax=ax)
+        if rank < pictures and len(finding.subset) <= 2:
+            ax = new_axes(_picture_size(d.components[finding.subset]))
+            audits.finding(audit, finding, ax=ax)
             figure = ax.get_figure(root=True)
             if figure is not None:
-                picture = inline_svg(figure, f"finding-{rank}", found.sentence)
+                picture = inline_svg(figure, f"finding-{rank}", finding.sentence)
                 picture = f"<figure>\n{picture}\n</figure>"
         items.append(
-            f'<li data-term="{escape(d.term_name(found.subset))}">\n'
-            f'<p><b class="kind">{escape(found.kind)}</b> {escape(found.sentence)}</p>\n'
+            f'<li data-term="{escape(d.term_name(finding.subset))}">\n'
+            f'<p><b class="kind">{escape(finding.kind)}</b> {escape(finding.sentence)}</p>\n'
             f"<details><summary>Numbers{' and picture' if picture else ''}</summary>\n"
             f"<dl>{numbers}</dl>\n{picture}\n</details>\n</li>"
         )

@@ -38,7 +38,7 @@ def packed_table(values: Array) -> dict[str, Any]:
     largest = float(np.max(np.abs(values), initial=0.0))
     step = float(f"{largest / _STEPS:.9g}") if largest > 0 else 1.0
     whole = np.round(np.moveaxis(values, -1, 0) / step)
-    # What is not zero must not become it: without data is another thing than with few.
+    # A positive mass must not become zero: few data are not the same as none.
     whole = np.where((whole == 0) & (np.moveaxis(values, -1, 0) > 0), 1, whole)
     data = np.ascontiguousarray(whole, dtype="<i2").tobytes()
     return {"step": step, "data": b64encode(data).decode("ascii")}
@@ -73,8 +73,8 @@ class PackedAxes:
     packed : list of dict
         What the script of the page reads.
     known : dict
-        Position and axis by feature and id; with the axis, for the id of one that is gone can
-        come again.
+        Position and axis by feature and id. The axis is kept because the id of a deleted object
+        can be used again.
     """
 
     d: Decomposition
@@ -143,8 +143,10 @@ class PackedAxes:
         ]
         if isinstance(main, TensorComponent) and not is_smooth:
             known = effect_versions(self.d, main, self.others)[1:]
-            versions += [None if own is None else means_along(main, own, axis) for own in known]
-        return [None if own is None else packed_table(own) for own in versions]
+            versions += [
+                None if values is None else means_along(main, values, axis) for values in known
+            ]
+        return [None if values is None else packed_table(values) for values in versions]
 
 
 def _special_places(layout: AxisLayout) -> list[list[float]]:

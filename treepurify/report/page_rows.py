@@ -20,7 +20,7 @@ Row = list[float | None]
 
 # Stands for infinity, which JSON does not have.
 _LARGEST = 1e300
-# Odd constants of 64 bits, by which the cells of a row become one number.
+# An odd constant of 64 bits that mixes the cells of a row into one number.
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -37,7 +37,7 @@ class ExampleRows:
     left_out : ndarray of float64, shape (n_rows, n_outputs)
         The sum of the effects that are not on the page.
     exact : mapping of tuple of int to ndarray of float64, shape (n_rows, n_outputs)
-        The effects whose table on the page says it only nearly.
+        The effects whose table on the page is an approximation.
     """
 
     prediction: Array | None
@@ -77,7 +77,7 @@ def evaluate_examples(
     try:
         prediction = d.evaluate(columns)
     except InvalidInputError:
-        # A decomposition that was loaded without the function that it was made of.
+        # It was loaded without the function that was decomposed.
         return ExampleRows(None, None, left_out, exact)
     return ExampleRows(prediction, prediction - explained, left_out, exact)
 
@@ -124,12 +124,12 @@ def find_start(d: Decomposition, columns: Columns | None) -> Start:
         matrix = np.array([columns.values[j] for j in used], dtype=np.float64)
         weights = np.ones(columns.n_rows)
         chosen = int(np.argmin(_distance_from_centre(matrix, ordered, weights)))
-        words = f"To begin with, example {chosen + 1}: of the examples the one nearest the middle."
+        words = f"To begin with, example {chosen + 1}, the one nearest the middle of the examples."
         return Start(words, chosen)
     axes = _axes(d)
     if not d.rows or not axes:
         return Start(
-            "To begin with, each feature has its own most frequent value; a row with all of them "
+            "To begin with, each feature has its most frequent value; a row with all of them "
             "may not exist."
         )
     return _heaviest_cell(d, axes)
@@ -137,12 +137,12 @@ def find_start(d: Decomposition, columns: Columns | None) -> Start:
 
 def _axes(d: Decomposition) -> dict[int, tuple[int, FeatureAxis]]:
     """Return the order and the axis under which each feature is first met."""
-    found: dict[int, tuple[int, FeatureAxis]] = {}
+    axes: dict[int, tuple[int, FeatureAxis]] = {}
     for subset, component in d.components.items():
         if isinstance(component, TensorComponent):
             for j, axis in zip(subset, component.axes, strict=True):
-                found.setdefault(j, (len(subset), axis))
-    return found
+                axes.setdefault(j, (len(subset), axis))
+    return axes
 
 
 def _heaviest_cell(d: Decomposition, axes: Mapping[int, tuple[int, FeatureAxis]]) -> Start:
@@ -151,21 +151,21 @@ def _heaviest_cell(d: Decomposition, axes: Mapping[int, tuple[int, FeatureAxis]]
     codes = np.array([rows.get(order, rows[max(rows)]).codes[j] for j, (order, _) in axes.items()])
     weights = np.ones(any_rows.n_rows) if any_rows.weights is None else any_rows.weights
     mixed = np.zeros(any_rows.n_rows, dtype=np.uint64)
-    for own in codes:
-        mixed = (mixed ^ own.astype(np.uint64)) * _MULTIPLIER
+    for cells in codes:
+        mixed = (mixed ^ cells.astype(np.uint64)) * _MULTIPLIER
         mixed ^= mixed >> np.uint64(29)
     _, group = np.unique(mixed, return_inverse=True)
     held = np.bincount(group, weights)
     heaviest = np.flatnonzero(held[group] >= held.max() * (1.0 - 1e-9))
     numeric = [not axis.is_categorical for _, axis in axes.values()]
     matrix = codes.astype(np.float64)
-    for own, (_, axis) in zip(matrix, axes.values(), strict=True):
-        own[own == (-1 if axis.missing_cell is None else axis.missing_cell)] = np.nan
+    for cells, (_, axis) in zip(matrix, axes.values(), strict=True):
+        cells[cells == (-1 if axis.missing_cell is None else axis.missing_cell)] = np.nan
     distance = _distance_from_centre(matrix, numeric, weights)
     chosen = heaviest[np.argmin(distance[heaviest])]
     row: Row = [None] * len(d.feature_names)
-    for own, (j, (_, axis)) in zip(codes[:, chosen], axes.items(), strict=True):
-        row[j] = _value_in(axis, int(own))
+    for cell, (j, (_, axis)) in zip(codes[:, chosen], axes.items(), strict=True):
+        row[j] = _value_in(axis, int(cell))
     share = held[group[chosen]] / held.sum()
     words = "To begin with, the values of one row in the middle of the data, cell by cell."
     if np.sum(group == group[chosen]) > 1:

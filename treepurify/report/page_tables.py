@@ -31,12 +31,12 @@ Cells = npt.NDArray[np.intp]
 # where it has more cells than the square of that, and further where the data are few.
 _FINE, _COARSE, _COARSEST = 200, 64, 25
 # More than these, after merging, come from long lists of categories.
-_MOST_CELLS_A_PAIR = 60_000
-# What may be read to be merged: tables of 160 megabytes.
+_MOST_CELLS_PER_PAIR = 60_000
+# The largest table that is read to be merged: 160 megabytes.
 _MOST_MERGED_CELLS = 20_000_000
-_BYTES_A_CELL = 2.7
-# Its cut, its edge, its place and its label.
-_BYTES_AN_INTERVAL = 70
+_BYTES_PER_CELL = 2.7
+# For its cut, edge, place and label.
+_BYTES_PER_INTERVAL = 70
 # Components that are no tables are evaluated, which may call a function very often.
 _MOST_EVALUATED_PAIRS = 40
 
@@ -95,7 +95,7 @@ class CoarseCells:
     Parameters
     ----------
     axes : tuple of CoarseAxis
-        One a feature.
+        One per feature.
     mass : ndarray of float64, shape (cells...)
         Mass of the cells that are merged.
     """
@@ -144,7 +144,7 @@ class PageTable:
         """The axes on the page."""
         if self.coarse is None:
             return self.component.axes
-        return tuple(own.axis for own in self.coarse.axes)
+        return tuple(coarse.axis for coarse in self.coarse.axes)
 
     @property
     def mass(self) -> Array:
@@ -222,17 +222,17 @@ def main_tables(d: Decomposition, n_versions: int, room: float) -> dict[Subset, 
         for subset, component in d.components.items()
         if len(subset) == 1 and (table := tabulate(component, d.inputs)) is not None
     }
-    a_cell = _BYTES_AN_INTERVAL + _BYTES_A_CELL * d.n_outputs * n_versions
+    cell_bytes = _BYTES_PER_INTERVAL + _BYTES_PER_CELL * d.n_outputs * n_versions
 
     def cost(side: int) -> float:
-        return a_cell * sum(_cells_along(table.axes[0], side) for table in tables.values())
+        return cell_bytes * sum(_cells_along(table.axes[0], side) for table in tables.values())
 
     side = max((table.axes[0].n_regular for table in tables.values()), default=0)
     while cost(side) > room and side > _COARSEST:
         side = max(side // 2, _COARSEST)
     kept = set()
-    for subset in sorted(tables, key=lambda own: -float(np.nansum(tables[own].variance))):
-        room -= a_cell * _cells_along(tables[subset].axes[0], side)
+    for subset in sorted(tables, key=lambda s: -float(np.nansum(tables[s].variance))):
+        room -= cell_bytes * _cells_along(tables[subset].axes[0], side)
         if room < 0:
             break
         kept.add(subset)
@@ -263,20 +263,20 @@ def plan_pairs(d: Decomposition, table_bytes: float) -> dict[Subset, PairPlan]:
     can_be = _drawable_pairs(d)
     fine = [PairPlan(component, _side_of_data(component)) for component in can_be.values()]
     coarse = [PairPlan(plan.component, min(plan.side, _COARSE)) for plan in fine]
-    most = _BYTES_A_CELL * _MOST_CELLS_A_PAIR * d.n_outputs
-    needed = _BYTES_A_CELL * d.n_outputs * sum(plan.n_cells for plan in coarse)
-    # What comes later may keep half of the room from what comes first.
+    most = _BYTES_PER_CELL * _MOST_CELLS_PER_PAIR * d.n_outputs
+    needed = _BYTES_PER_CELL * d.n_outputs * sum(plan.n_cells for plan in coarse)
+    # At most half of the room is kept back for the pairs that come later.
     kept = table_bytes / 2
-    found: dict[Subset, PairPlan] = {}
+    plans: dict[Subset, PairPlan] = {}
     for subset, first, second in zip(can_be, fine, coarse, strict=True):
-        costs = [_BYTES_A_CELL * d.n_outputs * plan.n_cells for plan in (first, second)]
+        costs = [_BYTES_PER_CELL * d.n_outputs * plan.n_cells for plan in (first, second)]
         needed -= costs[1]
         is_fine = costs[0] + min(needed, kept) <= table_bytes and costs[0] <= most
         plan, cost = (first, costs[0]) if is_fine else (second, costs[1])
         if cost <= min(table_bytes, most):
-            found[subset] = plan
+            plans[subset] = plan
             table_bytes -= cost
-    return found
+    return plans
 
 
 def _side_of_data(table: TensorComponent) -> int:
@@ -305,26 +305,26 @@ def _drawable_pairs(d: Decomposition) -> dict[Subset, TensorComponent]:
     """Return pairs that are or can be given tables, the largest variance first."""
     pairs = {subset: component for subset, component in d.components.items() if len(subset) == 2}
     ordered = sorted(pairs, key=lambda subset: -float(np.nansum(pairs[subset].variance)))
-    found: dict[Subset, TensorComponent] = {}
+    tables: dict[Subset, TensorComponent] = {}
     evaluated = 0
     for subset in ordered:
         component = pairs[subset]
         if isinstance(component, TensorComponent):
             if component.n_cells * d.n_outputs <= _MOST_MERGED_CELLS:
-                found[subset] = component
+                tables[subset] = component
         elif is_drawable(component) and evaluated < _MOST_EVALUATED_PAIRS:
             evaluated += 1
             table = tabulate(component, d.inputs)
             if table is not None:
-                found[subset] = table
-    return found
+                tables[subset] = table
+    return tables
 
 
 def _cells(axes: tuple[FeatureAxis, ...], side: int) -> int:
     """Return how many cells a table has on the page."""
-    own = prod(axis.n_cells for axis in axes)
-    if own <= side**2:
-        return own
+    unmerged = prod(axis.n_cells for axis in axes)
+    if unmerged <= side**2:
+        return unmerged
     return prod(_cells_along(axis, side) for axis in axes)
 
 

@@ -26,9 +26,9 @@ __all__ = ["Payload", "make_payload"]
 
 Array = npt.NDArray[np.float64]
 
-# Of the six megabytes that a report may have, so much is for tables of pairs.
+# The part of the six megabytes of a report that tables of pairs may take.
 MOST_TABLE_BYTES = 2_600_000
-# And so much for main effects, with the edges and labels of their cells.
+# And that of main effects, with the edges and labels of their cells.
 MOST_MAIN_BYTES = 1_200_000
 # Colours from the lowest effect to the highest: enough to look continuous.
 _N_COLORS = 129
@@ -98,7 +98,7 @@ def make_payload(
     X : array_like or table, optional
         Rows offered as examples.
     table_bytes : int
-        About how much pairs may take; the most important come first.
+        About how many bytes the pairs may take; the most important come first.
     """
     axes, merging = PackedAxes(d, others), Merging()
     mains = main_tables(d, 3 + len(others), MOST_MAIN_BYTES)
@@ -226,7 +226,9 @@ def _packed_term(d: Decomposition, table: PageTable, axes: PackedAxes) -> dict[s
             for axis, margin in zip(table.axes[::-1], margins[::-1], strict=True)
         ]
     elif table.axes[0].is_categorical:
-        packed["cells"] = [cells_from_top(component, own).tolist() for own in component.values.T]
+        packed["cells"] = [
+            cells_from_top(component, effects).tolist() for effects in component.values.T
+        ]
     return packed
 
 
@@ -237,9 +239,9 @@ def _packed_curve(values: Array, mass: Array) -> dict[str, Any]:
     """
     is_pair = mass.ndim == 2
     ends = []
-    for own in np.moveaxis(values, -1, 0):
-        shown = own[mass > 0] if is_pair and np.any(mass > 0) else own
-        limit = [color_limit(own, mass)] if is_pair else []
+    for effects in np.moveaxis(values, -1, 0):
+        shown = effects[mass > 0] if is_pair and np.any(mass > 0) else effects
+        limit = [color_limit(effects, mass)] if is_pair else []
         ends.append([_rounded(value) for value in (shown.min(), shown.max(), *limit)])
     return packed_table(values) | {"ends": ends}
 

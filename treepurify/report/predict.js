@@ -30,7 +30,7 @@
   }
 
   for (const [feature, axis] of axisOf) {
-    const term = mains.find((own) => own.features[0] === feature);
+    const term = mains.find(({ features }) => features[0] === feature);
     let cell = 0;
     if (term) {
       const mass = report.mass(term);
@@ -110,11 +110,11 @@
   // What no table on the page says, and is known of the examples only.
   function beyond() {
     if (state.example < 0) return [];
-    const found = [];
-    const add = (name, table) => { if (table) found.push({ name, value: table[state.example][state.output] }); };
+    const more = [];
+    const add = (name, table) => { if (table) more.push({ name, value: table[state.example][state.output] }); };
     add("remainder", examples.remainder);
     if (data.missing) add(`${data.missing} effects not on this page`, examples.missing);
-    return found;
+    return more;
   }
 
   function draw() {

@@ -20,14 +20,14 @@ _ADVICE = (
 
 
 def check_same_model(d: Decomposition, other: Decomposition) -> None:
-    """Refuse a decomposition that is no version of the one of the report.
+    """Refuse a decomposition that is not of the model of the report, or has other cells.
 
     Parameters
     ----------
     d : Decomposition
         The decomposition of the report.
     other : Decomposition
-        What the reader is to switch to.
+        The one that the reader can switch to.
 
     Raises
     ------
@@ -39,7 +39,7 @@ def check_same_model(d: Decomposition, other: Decomposition) -> None:
         raise _refusal("features", d.feature_names, other.feature_names)
     if d.output_names != other.output_names:
         raise _refusal("outputs", d.output_names, other.output_names)
-    terms, others = (_terms(own) for own in (d, other))
+    terms, others = (_terms(each) for each in (d, other))
     if set(terms) != set(others):
         raise _refusal("effects", terms, others)
     for name, subset in terms.items():
@@ -64,18 +64,20 @@ def _refusal(
         )
         if names
     ]
-    found = "; ".join(parts) or "the same ones in another order"
-    return InvalidInputError(f"a decomposition in measures has other {what}: {found}. {_ADVICE}")
+    difference = "; ".join(parts) or "the same ones in another order"
+    return InvalidInputError(
+        f"a decomposition in measures has other {what}: {difference}. {_ADVICE}"
+    )
 
 
 def _check_cells(d: Decomposition, other: Decomposition, name: str, subset: Subset) -> None:
-    own, theirs = d.components[subset], other.components[subset]
-    if not isinstance(own, TensorComponent) or not isinstance(theirs, TensorComponent):
+    ours, theirs = d.components[subset], other.components[subset]
+    if not isinstance(ours, TensorComponent) or not isinstance(theirs, TensorComponent):
         raise InvalidInputError(
             f"the effect {name!r} of a decomposition in measures, or of the report, is no table of "
             f"cells, so the two cannot be laid over each other. {_ADVICE}"
         )
-    for axis, second in zip(own.axes, theirs.axes, strict=True):
+    for axis, second in zip(ours.axes, theirs.axes, strict=True):
         if not axis.same_regular(second):
             raise InvalidInputError(
                 f"the effect {name!r} of a decomposition in measures has other cells of "

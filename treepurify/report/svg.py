@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 __all__ = ["inline_svg", "new_axes"]
 
-# Pixels per inch of what is stored as pixels: fewer where the cells are too many to be told apart.
+# Pixels per inch of what is stored as pixels: fewer where there are too many cells to see each.
 _RESOLUTION, _COARSE_RESOLUTION = 200, 120
 _MANY_CELLS = 40_000
-# As many as a byte numbers.
+# As many as one byte can number.
 _MOST_COLORS = 256
 
 
