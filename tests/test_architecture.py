@@ -33,16 +33,14 @@ MAY_IMPORT = {
     "effects": GROUND | {"models", "grids", "weights"},
     "decomposition": GROUND | {"grids", "effects"},
     "purification": GROUND | {"grids", "weights", "effects"},
-    "engines": GROUND
-    | {"models", "grids", "weights", "effects", "purification", "decomposition", "remainder"},
+    "engines": GROUND | {"models", "grids", "weights", "effects", "purification", "decomposition"},
     "interactions": GROUND
     | {"models", "grids", "weights", "effects", "purification", "decomposition", "engines"},
     # Trees are grouped by the indices of their interactions.
     "grouping": GROUND | {"models", "grids", "effects", "engines", "interactions"},
     "shapley": GROUND | {"models", "grids", "effects", "decomposition"},
     # Components belong to the engine that makes them; what is saved of them is known here.
-    "storage": GROUND | {"models", "grids", "effects", "decomposition", "engines", "remainder"},
-    "remainder": GROUND | {"models", "grids", "decomposition"},
+    "storage": GROUND | {"models", "grids", "effects", "decomposition", "engines"},
     "frames": GROUND | {"grids", "effects", "purification", "decomposition"},
     "verification": GROUND | {"models", "decomposition"},
     "comparing": GROUND | {"grids", "effects", "purification", "decomposition", "frames"},
@@ -54,7 +52,7 @@ MAY_IMPORT = {
     "report": GROUND | {"models", "grids", "decomposition", "storage", "auditing", "plots"},
     "export": GROUND | {"grids", "decomposition", "frames", "storage", "shapley"},
 }
-PART_OF_FILE = {"components": "decomposition"}
+PART_OF_FILE = {"components": "decomposition", "remainder": "decomposition"}
 # Methods of a decomposition that lead onward import what they need when they are called. These
 # are the only imports against the direction.
 MAY_IMPORT_LATE = {
@@ -75,6 +73,9 @@ BESIDE_MODELS = {
     "sklearn": ["demo.py"],
     "interpret": ["export/ebm*.py"],
 }
+# Where decompositions and their certificates are built.
+BUILDERS = {"engines/common/finish.py", "storage/archive.py"}
+
 # Where a framework or a plotting library may be imported at all.
 ALLOWED_FILES = {
     **{
@@ -248,6 +249,18 @@ def _is_question_about_class(node: ast.AST) -> bool:
     if isinstance(node, ast.Compare):
         return "type(" in ast.unparse(node) or "__class__" in ast.unparse(node)
     return isinstance(node, ast.MatchClass)
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_decompositions_and_certificates_are_made_in_one_place(path):
+    """Engines hand what they found to `finish`; storage builds again what was saved."""
+    called = {
+        getattr(node.func, "id", getattr(node.func, "attr", ""))
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.Call)
+    }
+    built = called & {"Certificate", "Decomposition"}
+    assert built == ({"Certificate", "Decomposition"} if path in BUILDERS else set())
 
 
 @pytest.mark.parametrize("path", [path for path in PATHS if path.startswith("_kernels/")])

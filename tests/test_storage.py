@@ -119,26 +119,99 @@ def test_another_function_is_found_out(tmp_path, X, model):
         tp.load(path, function=smooth)
 
 
+def product(X):
+    table = np.asarray(X)
+    return table[:, 0] * table[:, 1] * table[:, 2]
+
+
 def town_times_count(table):
     town = table["town"].map({"Bonn": 1.0, "Jena": 2.0, "Ulm": 4.0}).astype(float)
     return (town * table["count"] + table["size"]).to_numpy()
 
 
-@pytest.mark.parametrize("name", ["version-3-function.tpz", "version-3-levels.tpz"])
-def test_functions_of_earlier_versions_are_read(name, tmp_path):
-    """Files of version 3 in which functions still had two classes."""
-    path = Path(__file__).parent / "data" / name
-    table = pd.DataFrame({"town": ["Ulm", "Bonn"], "count": [4, 0], "size": [0.25, -1.0]})
-    d = tp.load(path, function=town_times_count)
-    np.testing.assert_allclose(d.predict(table), town_times_count(table), atol=1e-12)
-    d.save(tmp_path / "again.tpz")
-    again = tp.load(tmp_path / "again.tpz", function=town_times_count)
-    np.testing.assert_array_equal(again.predict(table), d.predict(table))
-    with pytest.raises(tp.InvalidInputError, match=r"tp\.load\(path, function=f\)"):
-        tp.load(path).predict(table)
-    if name == "version-3-function.tpz":
+NUMBERS = np.array([[3.0, 2, 2], [1, 1, 0], [0, 0, 0]])
+TOWNS = pd.DataFrame({"town": ["Ulm", "Bonn"], "count": [4, 0], "size": [0.25, -1.0]})
+
+
+# Files of version 3 in which functions still had two classes, and remainders five. What the
+# decomposition and its remainder are on some rows, as the version that wrote the file had it.
+@pytest.mark.parametrize(
+    ("name", "function", "rows", "whole", "left"),
+    [
+        (
+            "trees",
+            None,
+            NUMBERS,
+            [18.5, 1, 0],
+            [0.9564222368579074, 2.217913668766748, 1.7858743512316746],
+        ),
+        (
+            "parts",
+            None,
+            NUMBERS,
+            [18.5, 1, 0],
+            [0.15053663956971697, 1.6053610463688446, 2.445103655525886],
+        ),
+        (
+            "function",
+            product,
+            NUMBERS,
+            [12, 0, 0],
+            [-1.5744047619047636, 0.9685457516339904, 7.082924836601314],
+        ),
+        (
+            "cells",
+            None,
+            NUMBERS,
+            [12, 0, 0],
+            [2.671251761070125, 1.7482086318946826, 2.7517534956295173],
+        ),
+        (
+            "levels",
+            product,
+            NUMBERS,
+            [12, 0, 0],
+            [2.671251761070125, 1.7482086318946826, 2.7517534956295173],
+        ),
+        (
+            "rows",
+            None,
+            NUMBERS,
+            [12, 0, 0],
+            [2.034337732792577, 1.7062638279665192, 0.3445527100110104],
+        ),
+        (
+            "town-function",
+            town_times_count,
+            TOWNS,
+            [16.25, -1.0],
+            [-1.892176282051281, -0.4690993589743586],
+        ),
+        (
+            "town-levels",
+            town_times_count,
+            TOWNS,
+            [16.25, -1.0],
+            [2.9614578866816963, 0.8910059408292993],
+        ),
+    ],
+)
+def test_files_of_version_3_are_read(tmp_path, name, function, rows, whole, left):
+    written = path = Path(__file__).parent / "data" / f"version-3-{name}.tpz"
+    for _ in range(2):
+        d = tp.load(path, function=function)
+        np.testing.assert_allclose(d.evaluate(rows)[:, 0], whole, atol=1e-12)
+        np.testing.assert_allclose(d.remainder.evaluate(rows)[:, 0], left, rtol=1e-12)
+        path = tmp_path / "again.tpz"
+        d.save(path)
+    again = tp.load(path, function=function)
+    np.testing.assert_array_equal(again.predict(rows), d.predict(rows))
+    if function is not None:
+        with pytest.raises(tp.InvalidInputError, match=r"tp\.load\(path, function=f\)"):
+            tp.load(written).predict(rows)
+    if name.endswith("function"):
         with pytest.raises(tp.InvalidInputError, match="other values"):
-            tp.load(path, function=lambda table: town_times_count(table) + 1)
+            tp.load(written, function=lambda table: function(table) + 1)
 
 
 @dataclass(frozen=True, eq=False)

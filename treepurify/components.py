@@ -18,17 +18,13 @@ from treepurify.grids.grid import EncodedRows, Subset, check_special_cells, enco
 __all__ = [
     "CellFunction",
     "Component",
-    "Difference",
     "Drawable",
     "EachTable",
     "ModelInputs",
-    "Remainder",
-    "RemainderComponent",
     "TensorComponent",
     "covariances_on_rows",
     "evaluate_each",
     "is_cell_function",
-    "is_difference",
     "is_drawable",
     "tabulate",
     "values_on_cells",
@@ -98,33 +94,6 @@ class CellFunction(Component, Protocol):
         """Return the values in cells (n_features, n_rows), shape (n_rows, n_outputs)."""
 
 
-class Remainder(Component, Protocol):
-    """The sum of everything that is not a component of its own."""
-
-    def component(self, subset: Subset) -> Component | None:
-        """Return the component of a subset that is part of the remainder, where it is known."""
-
-
-class Difference(Remainder, Protocol):
-    """A remainder that is the model minus the components."""
-
-    components: tuple[Component, ...]
-
-    def beyond(self, columns: Columns, explained: Array) -> Array:
-        """Return its values on rows, given the sum of its components there."""
-
-
-class Joint(Remainder, Protocol):
-    """A remainder that is one effect of all features, which Shapley values split evenly."""
-
-    @property
-    def is_joint(self) -> bool:
-        """True."""
-
-    def in_cells(self, cells: npt.NDArray[Any]) -> Array:
-        """Return the values in observed cells (n_features, n_rows), shape (n_rows, n_outputs)."""
-
-
 # The classes are asked: `isinstance` with a protocol reads every property of the object, and
 # some variances take long to compute.
 def is_cell_function(component: Component) -> TypeGuard[CellFunction]:
@@ -135,16 +104,6 @@ def is_cell_function(component: Component) -> TypeGuard[CellFunction]:
 def is_drawable(component: Component) -> TypeGuard[Drawable]:
     """Return whether a component without cells is `Drawable`."""
     return hasattr(type(component), "drawing_cells")
-
-
-def is_difference(remainder: Remainder | None) -> TypeGuard[Difference]:
-    """Return whether a remainder is a `Difference`."""
-    return hasattr(type(remainder), "beyond")
-
-
-def is_joint(remainder: Remainder | None) -> TypeGuard[Joint]:
-    """Return whether a remainder is `Joint`."""
-    return hasattr(type(remainder), "is_joint")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -256,40 +215,6 @@ class EachTable(Mapping[Subset, Array]):
     def __len__(self) -> int:
         """Return the number of components."""
         return len(self.components)
-
-
-@dataclass(frozen=True, eq=False)
-class RemainderComponent:
-    """The sum of all components above the order of a decomposition.
-
-    Parameters
-    ----------
-    parts : tuple of TensorComponent
-        What it is the sum of.
-    variance : ndarray of float64, shape (n_outputs,)
-        Variance under the measure; NaN where the measure gives no joint distribution to
-        compute it from.
-    """
-
-    parts: tuple[TensorComponent, ...]
-    variance: Array
-
-    @property
-    def features(self) -> Subset:
-        """Positions of the features it depends on, increasing."""
-        return tuple(sorted({j for part in self.parts for j in part.features}))
-
-    def component(self, subset: Subset) -> "TensorComponent | None":
-        """Return the part of a subset, or None."""
-        return next((part for part in self.parts if part.features == subset), None)
-
-    def evaluate(self, X: Any) -> Array:
-        """Return the values on the rows of `X`, shape (n_rows, n_outputs)."""
-        columns = self.parts[0].inputs.columns(X, self.features)
-        total = np.zeros((columns.n_rows, len(self.variance)))
-        for values in evaluate_each(self.parts, columns):
-            total += values
-        return total
 
 
 def tabulate(component: Component, inputs: ModelInputs) -> TensorComponent | None:

@@ -16,17 +16,15 @@ from treepurify.columns import Columns
 from treepurify.components import (
     Component,
     ModelInputs,
-    Remainder,
-    RemainderComponent,
     TensorComponent,
     covariances_on_rows,
     evaluate_each,
-    is_difference,
 )
 from treepurify.errors import InvalidInputError, UnknownComponentError
 from treepurify.frozen import FrozenMapping
 from treepurify.grids.grid import EncodedRows, Subset
 from treepurify.links import Link
+from treepurify.remainder import Difference, Remainder, SumOfParts
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -127,7 +125,7 @@ class Decomposition:
         tensors = self.tensor_components()
         if self.stored_covariances is not None or self.rows is None or not tensors:
             return self.stored_covariances
-        parts = self.remainder.parts if isinstance(self.remainder, RemainderComponent) else ()
+        parts = self.remainder.parts if isinstance(self.remainder, SumOfParts) else ()
         return covariances_on_rows(self.intercept, tensors, parts, self.rows)
 
     def term_name(self, subset: Subset) -> str:
@@ -425,7 +423,7 @@ class Decomposition:
         for values in evaluate_each(own, columns):
             explained += values
             yield values
-        if is_difference(rest) and list(map(id, rest.components)) == list(map(id, own)):
+        if isinstance(rest, Difference) and list(map(id, rest.components)) == list(map(id, own)):
             yield rest.beyond(columns, explained)
         elif rest is not None:
             yield rest.evaluate(columns)

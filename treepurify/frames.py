@@ -58,9 +58,9 @@ def importance_table(d: Decomposition) -> "pd.DataFrame":
     """Return one row a component and output; see `Decomposition.importance`."""
     terms = _terms(d)
     unknown = np.full(d.n_outputs, np.nan)
-    absolute = [getattr(term.component, "mean_absolute", unknown) for term in terms]
+    absolute = [getattr(term.component, "mean_absolute", None) for term in terms]
     more = {
-        "mean_absolute": _rows_of(d, absolute),
+        "mean_absolute": _rows_of(d, [unknown if own is None else own for own in absolute]),
         "covariance_share": _shares(_covariances(d, terms)),
     }
     return _variance_table(d, terms, more)

@@ -1,30 +1,44 @@
-"""What a decomposition of low order leaves of its model: the model minus the components."""
+"""What a decomposition keeps beside its components: a difference, or a sum of further parts."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from treepurify.columns import Columns
-from treepurify.components import Component, evaluate_each
+from treepurify.components import Component, ModelInputs, TensorComponent, evaluate_each
 from treepurify.grids.grid import Subset
-from treepurify.models.ensemble import TreeEnsemble
 
-__all__ = ["ModelRemainder"]
+__all__ = ["Difference", "Function", "Remainder", "SumOfParts"]
 
 Array = npt.NDArray[np.float64]
 
 
+class Function(Protocol):
+    """A function that was decomposed, as far as its remainder asks it."""
+
+    @property
+    def inputs(self) -> ModelInputs:
+        """How the columns of a table are read."""
+
+    @property
+    def used_features(self) -> Subset:
+        """Positions of the features that it may depend on, increasing."""
+
+    def __call__(self, columns: Columns, /) -> Array:
+        """Return the values on all rows, shape (n_rows, n_outputs)."""
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class ModelRemainder:
-    """The model minus the intercept and the components, so that nothing is hidden.
+class Difference:
+    """The function minus the intercept and the components, so that nothing is hidden.
 
     Parameters
     ----------
-    model : TreeEnsemble
-        The parsed model.
+    function : Function
+        What was decomposed: a model, a function, or values that are known at some points.
     intercept : ndarray of float64, shape (n_outputs,)
         Intercept of the decomposition.
     components : tuple of Component
@@ -33,26 +47,39 @@ class ModelRemainder:
         Variance under the measure; NaN where it is not known.
     find : callable, optional
         Returns the component of a subset that is part of the remainder, or None.
+    is_joint : bool
+        Whether it is one effect of all features, which Shapley values split evenly (Ferrere et
+        al. 2026, eq. 23).
+    mean_absolute : ndarray of float64, shape (n_outputs,), optional
+        Mean absolute value under the measure, where it is known.
     """
 
-    model: TreeEnsemble
+    function: Function
     intercept: Array
     components: tuple[Component, ...]
     variance: Array
     find: Callable[[Subset], Component | None] | None = None
+    is_joint: bool = False
+    mean_absolute: Array | None = None
 
     def __repr__(self) -> str:
         """Return what it is the remainder of."""
-        return f"ModelRemainder(the model minus {len(self.components)} components)"
+        return f"{type(self).__name__}(the function minus {len(self.components)} components)"
 
     @property
     def features(self) -> Subset:
-        """Positions of the features that the model tests."""
-        return tuple(int(j) for j in np.unique(self.model.feature[self.model.feature >= 0]))
+        """Positions of the features that the function may depend on."""
+        return self.function.used_features
 
     def evaluate(self, X: Any) -> Array:
-        """Return the values on the rows of `X`, shape (n_rows, n_outputs)."""
-        columns = self.model.columns(X)
+        """Return the values on the rows of `X`, shape (n_rows, n_outputs).
+
+        Raises
+        ------
+        InvalidInputError
+            If only values of the function were given, and none for one of the rows.
+        """
+        columns = self.function.inputs.columns(X)
         explained = np.zeros((columns.n_rows, len(self.intercept)))
         for values in evaluate_each(self.components, columns):
             explained += values
@@ -60,8 +87,60 @@ class ModelRemainder:
 
     def beyond(self, columns: Columns, explained: Array) -> Array:
         """Return the same where the sum of the components on the rows is known."""
-        return self.model.margin(columns, precision="float64") - self.intercept - explained
+        return self.function(columns) - self.intercept - explained
+
+    def in_cells(self, cells: npt.NDArray[Any]) -> Array:
+        """Return the values in cells (n_features, n_rows) where those of the function are known.
+
+        Raises
+        ------
+        InvalidInputError
+            If the value of the function in one of them is not.
+        """
+        function: Any = self.function
+        total = function.in_cells(cells) - self.intercept
+        for component in self.components:
+            if isinstance(component, TensorComponent):
+                total -= component.on_cells(cells[list(component.features)])
+        return np.asarray(total)
 
     def component(self, subset: Subset) -> Component | None:
         """Return the component of a subset that is part of the remainder, where it is known."""
         return None if self.find is None else self.find(subset)
+
+
+@dataclass(frozen=True, eq=False)
+class SumOfParts:
+    """The sum of all components above the order of a decomposition.
+
+    Parameters
+    ----------
+    parts : tuple of TensorComponent
+        What it is the sum of.
+    variance : ndarray of float64, shape (n_outputs,)
+        Variance under the measure; NaN where the measure gives no joint distribution to
+        compute it from.
+    """
+
+    parts: tuple[TensorComponent, ...]
+    variance: Array
+
+    @property
+    def features(self) -> Subset:
+        """Positions of the features it depends on, increasing."""
+        return tuple(sorted({j for part in self.parts for j in part.features}))
+
+    def component(self, subset: Subset) -> TensorComponent | None:
+        """Return the part of a subset, or None."""
+        return next((part for part in self.parts if part.features == subset), None)
+
+    def evaluate(self, X: Any) -> Array:
+        """Return the values on the rows of `X`, shape (n_rows, n_outputs)."""
+        columns = self.parts[0].inputs.columns(X, self.features)
+        total = np.zeros((columns.n_rows, len(self.variance)))
+        for values in evaluate_each(self.parts, columns):
+            total += values
+        return total
+
+
+Remainder = Difference | SumOfParts

@@ -18,7 +18,7 @@ from treepurify.engines.ale.axes import accumulation_axis, similarity_order
 from treepurify.engines.ale.components import AccumulationAxis
 from treepurify.engines.ale.local_effects import _filled, pair_effect
 from treepurify.engines.ale.trees import _cuts
-from treepurify.engines.common.assemble import _remainder
+from treepurify.engines.common.finish import _variance_of_sum
 from treepurify.engines.partial_dependence.pattern_shares import _check_shares, pattern_shares
 from treepurify.engines.partial_dependence.support import _occur, outside_support
 from treepurify.engines.partial_dependence.trees import read_background
@@ -48,13 +48,11 @@ def test_parts_of_a_remainder_are_summed_one_by_one():
     )
     codes = rng.integers(0, 2, size=(60, 20_000)).astype(np.uint8)
     weights = rng.random(20_000)
-    setting = SimpleNamespace(
-        output_names=("y",), is_product=False, rows={1: EncodedRows(codes, weights)}
-    )
-    found, peak = peak_of(lambda: _remainder(parts, setting))
+    rows = {1: EncodedRows(codes, weights)}
+    found, peak = peak_of(lambda: _variance_of_sum(parts, is_product=False, rows=rows))
     total = sum(part.values[codes[j], 0] for j, part in enumerate(parts))
     mean = np.average(total, weights=weights)
-    assert found.variance[0] == pytest.approx(np.average((total - mean) ** 2, weights=weights))
+    assert found[0] == pytest.approx(np.average((total - mean) ** 2, weights=weights))
     assert peak < 6 * total.nbytes
 
 

@@ -46,7 +46,7 @@ def compare(
         have different cells; by default the rows of the first that has any, else the cells
         and masses of the first.
     sample_weight : array_like of shape (n_rows,), optional
-        Weight of each row of `X`.
+        Weight of each row, finite and not negative.
     names : sequence of two str, optional
         What to call them; their measures, engines or models by default.
 

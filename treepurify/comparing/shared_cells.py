@@ -11,11 +11,8 @@ from treepurify.arguments import read_row_weights
 from treepurify.columns import Columns
 from treepurify.components import (
     Component,
-    Joint,
-    RemainderComponent,
     TensorComponent,
     evaluate_each,
-    is_joint,
     locate_cells,
     values_on_rows,
 )
@@ -23,6 +20,7 @@ from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import EncodedRows, Subset
+from treepurify.remainder import Difference, SumOfParts
 
 __all__ = ["SideBySide", "Sides", "side_by_side"]
 
@@ -158,7 +156,7 @@ def _same_cells(a: Decomposition, b: Decomposition, renumber: list[int]) -> bool
         return False
     known: dict[tuple[int, int], FeatureAxis] = {}
     for d in (a, b):
-        parts = d.remainder.parts if isinstance(d.remainder, RemainderComponent) else ()
+        parts = d.remainder.parts if isinstance(d.remainder, SumOfParts) else ()
         for component in (*d.components.values(), *parts):
             if not isinstance(component, TensorComponent):
                 return False
@@ -219,14 +217,14 @@ def _remainder_values(
 ) -> Iterator[tuple[Subset, Array]]:
     """Yield the known parts of a remainder; NaN where it cannot be told on these rows."""
     rest = d.remainder
-    if isinstance(rest, RemainderComponent):
+    if isinstance(rest, SumOfParts):
         for part, values in zip(rest.parts, _on_points(rest.parts, points, which), strict=True):
             yield part.features, values
-    elif is_joint(rest):
+    elif isinstance(rest, Difference) and rest.is_joint:
         yield rest.features, _joint_values(d, rest, points, which)
 
 
-def _joint_values(d: Decomposition, rest: Joint, points: _Points, which: int) -> Array:
+def _joint_values(d: Decomposition, rest: Difference, points: _Points, which: int) -> Array:
     try:
         if points.columns is not None:
             return rest.evaluate(points.columns[which])

@@ -71,6 +71,11 @@ class AdditiveTables(ParsedModel):
     has_feature_names: bool = True
     accumulation: ClassVar[Literal["float64"]] = "float64"
 
+    @property
+    def used_features(self) -> tuple[int, ...]:
+        """Positions of the features of the terms, increasing."""
+        return tuple(sorted({j for term in self.terms for j in term.features}))
+
     def facts(self) -> dict[str, Any]:
         """Return library, version, kind, notes, and the number of terms."""
         return self.source.facts() | {"trees": None, "terms": len(self.terms)}

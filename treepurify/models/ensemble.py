@@ -110,6 +110,11 @@ class TreeEnsemble(ParsedModel):
             parents = children[self.feature[children] >= 0]
         return deepest
 
+    @property
+    def used_features(self) -> tuple[int, ...]:
+        """Positions of the features that the trees test, increasing."""
+        return tuple(np.unique(self.feature[self.feature >= 0]).tolist())
+
     def facts(self) -> dict[str, Any]:
         """Return library, version, kind, notes, and the number of trees."""
         return self.source.facts() | {"trees": self.n_trees, "terms": None}

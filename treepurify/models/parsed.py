@@ -73,6 +73,11 @@ class ParsedModel(ABC):
         """Names of the features, in the order of the model."""
         return tuple(spec.name for spec in self.features)
 
+    @property
+    @abstractmethod
+    def used_features(self) -> tuple[int, ...]:
+        """Positions of the features that the margin may depend on, increasing."""
+
     def columns(self, X: Any) -> Columns:
         """Read a table into this model's columns."""
         return read_columns(X, self.features, match_names=self.has_feature_names)

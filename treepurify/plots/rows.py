@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from treepurify.arguments import check_choice, check_result, check_whole
 from treepurify.columns import Columns
-from treepurify.components import RemainderComponent, evaluate_each, is_joint
+from treepurify.components import Component, evaluate_each
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
@@ -27,6 +27,7 @@ from treepurify.plots.style import (
     write_beside,
 )
 from treepurify.plots.terms import output_position
+from treepurify.remainder import Difference, SumOfParts
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -317,16 +318,16 @@ def row_effects(
 
 
 def _shapley_values(d: Decomposition, columns: Columns) -> list[Array]:
-    components = list(d.components.values())
-    if is_joint(d.remainder):
-        components.append(d.remainder)
+    components: list[Component] = list(d.components.values())
+    if isinstance(d.remainder, SumOfParts):
+        components += d.remainder.parts
     elif d.remainder is not None:
-        if not isinstance(d.remainder, RemainderComponent):
+        if not (isinstance(d.remainder, Difference) and d.remainder.is_joint):
             raise InvalidInputError(
                 "the Shapley values need the components of the remainder, which are not known: "
                 "decompose with order=None, which keeps all of them"
             )
-        components += d.remainder.parts
+        components.append(d.remainder)
     total = [np.zeros((columns.n_rows, d.n_outputs)) for _ in d.feature_names]
     for component, values in zip(components, evaluate_each(components, columns), strict=True):
         for j in component.features:

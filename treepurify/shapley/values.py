@@ -8,9 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify.budget import DEFAULT_BUDGET, check_budget
-from treepurify.components import Component, evaluate_each, is_joint
+from treepurify.components import Component, evaluate_each
 from treepurify.decomposition import Decomposition
 from treepurify.grids.grid import Subset
+from treepurify.remainder import Difference, SumOfParts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -178,7 +179,7 @@ def shapley_values(
         "Pass fewer rows at a time, or raise memory_budget.",
     )
     by_feature = np.zeros((n_features, columns.n_rows, decomposition.n_outputs))
-    remainder = None
+    rest, remainder = decomposition.remainder, None
     for subset, values in evaluated_components(decomposition, columns):
         if subset is None:
             remainder = values
@@ -186,7 +187,7 @@ def shapley_values(
         share = values / len(subset)
         for j in subset:
             by_feature[j] += share
-    if remainder is not None and is_joint(decomposition.remainder):
+    if remainder is not None and isinstance(rest, Difference) and rest.is_joint:
         by_feature += remainder / n_features
         remainder = None
     return ShapleyValues(
@@ -210,10 +211,10 @@ def evaluated_components(
     """
     known: list[tuple[Subset, Component]] = list(decomposition.components.items())
     rest = decomposition.remainder
-    parts = getattr(rest, "parts", None)
-    known += [(part.features, part) for part in parts or ()]
+    if isinstance(rest, SumOfParts):
+        known += [(part.features, part) for part in rest.parts]
     values = evaluate_each([component for _, component in known], columns)
     for (subset, _), on_rows in zip(known, values, strict=True):
         yield subset, on_rows
-    if rest is not None and parts is None:
+    if rest is not None and not isinstance(rest, SumOfParts):
         yield None, rest.evaluate(columns)

@@ -326,7 +326,7 @@ def _numbers_of_outputs(d: Decomposition) -> Iterator[tuple[str, Any]]:
     for part in _parts(d):
         # Only what is stored: some variances take long to compute.
         for name in ("variance", "mean_absolute"):
-            if name in vars(part):
+            if vars(part).get(name) is not None:
                 yield f"the field {name} of {part!r}", getattr(part, name)
 
 

@@ -2,9 +2,11 @@
 
 An engine registers its own classes with `treepurify.saving.savable`; the classes of rooms below
 the engines, which know nothing of saving, are registered here. The checks are of tables that
-compiled code reads without looking at their bounds.
+compiled code reads without looking at their bounds. The last functions read the remainders of
+earlier versions.
 """
 
+from collections.abc import Callable
 from functools import cache
 from itertools import chain
 from math import comb
@@ -14,9 +16,11 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify.columns import Columns
-from treepurify.components import ModelInputs, RemainderComponent, TensorComponent
+from treepurify.components import Component, ModelInputs, TensorComponent
 from treepurify.effects.accumulate import LeafBoxes
 from treepurify.engines.ale.components import AccumulatedComponent, AccumulationAxis
+from treepurify.engines.common.functions import ParsedFunction, RowFunction
+from treepurify.engines.common.known_values import KnownValues
 from treepurify.engines.partial_dependence.pattern_component import PatternComponent
 from treepurify.engines.partial_dependence.pattern_shares import PatternShares
 from treepurify.engines.tree.box_component import BoxComponent
@@ -28,15 +32,17 @@ from treepurify.links import Link
 from treepurify.models.additive_tables import AdditiveTables, TableTerm
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parsed import ModelSource
-from treepurify.remainder import ModelRemainder
-from treepurify.saving import savable
+from treepurify.remainder import Difference, SumOfParts
+from treepurify.saving import earlier_kind, savable
 
 __all__ = ["announce_kinds"]
+
+Array = npt.NDArray[np.float64]
 
 
 _NAMES = (
     ("inputs", ModelInputs),
-    ("sum of tables", RemainderComponent),
+    ("sum of tables", SumOfParts),
     ("columns", Columns),
     ("accumulation axis", AccumulationAxis),
     ("accumulated", AccumulatedComponent),
@@ -63,7 +69,7 @@ def announce_kinds() -> None:
     savable("patterns", check=_check_pattern)(PatternComponent)
     savable("pattern shares", check=_check_shares)(PatternShares)
     # Terms that were not kept apart can be found as long as the model itself is at hand.
-    savable("model minus components", left_out=("find",))(ModelRemainder)
+    savable("difference", left_out=("find",))(Difference)
 
 
 def _check_table(component: TensorComponent) -> None:
@@ -178,3 +184,54 @@ def _entries_are_subsets(boxes: LeafBoxes) -> bool:
     offset = used - boxes.entry_ptr[owner[used]]
     expected = flat[starts[boxes.leaf_subset[owner[used]]] + offset]
     return bool(np.array_equal(boxes.entry_feature[used], expected))
+
+
+# The remainders of files of format versions 2 and 3 that were written before there was one
+# class of differences.
+
+
+@earlier_kind("model minus components")
+def _model_minus_components(
+    model: TreeEnsemble, intercept: Array, components: tuple[Component, ...], variance: Array
+) -> Difference:
+    return Difference(ParsedFunction(model), intercept, components, variance)
+
+
+@earlier_kind("function minus components")
+def _function_minus_components(
+    box: RowFunction, intercept: Array, components: tuple[Component, ...], variance: Array
+) -> Difference:
+    return Difference(box, intercept, components, variance)
+
+
+@earlier_kind("remainder of given values")
+def _values_minus_components(
+    inputs: ModelInputs, rows: Array, values: Array, variance: Array
+) -> Difference:
+    # The values are what is left already: nothing is to be taken off.
+    return Difference(KnownValues(inputs, rows, values), np.zeros(len(variance)), (), variance)
+
+
+@earlier_kind("categorical residual")
+def _categorical_residual(
+    inputs: ModelInputs,
+    axes: tuple[FeatureAxis, ...],
+    intercept: Array,
+    components: tuple[TensorComponent, ...],
+    variance: Array,
+    mean_absolute: Array,
+    function: Callable[[Any], Array] | None,
+    cells: npt.NDArray[np.unsignedinteger[Any]],
+    values: Array,
+) -> Difference:
+    whole = values + intercept
+    for component in components:
+        whole += component.on_cells(cells[list(component.features)])
+    return Difference(
+        KnownValues(inputs, cells.T, whole, axes, function),
+        intercept,
+        components,
+        variance,
+        is_joint=True,
+        mean_absolute=mean_absolute,
+    )

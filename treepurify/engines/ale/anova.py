@@ -17,8 +17,8 @@ from treepurify.engines.ale.components import AccumulatedComponent, Accumulation
 from treepurify.engines.ale.local_effects import Accumulated, main_effect, pair_effect
 from treepurify.engines.ale.trees import tree_main_effect
 from treepurify.engines.common.counted_rows import counted_rows, row_shares
+from treepurify.engines.common.finish import Rest, Result, finish, measure_explained
 from treepurify.engines.common.functions import (
-    FunctionRemainder,
     ParsedFunction,
     RowFunction,
     read_function,
@@ -137,7 +137,7 @@ def ale_anova(
         components[j, k] = _component(f, own, effect, columns, shares)
         if effect.empty:
             empty[f"{f.features[j].name} & {f.features[k].name}"] = effect.empty
-    return _assemble(f, columns, shares, components, bins, empty)
+    return _finish(f, columns, shares, components, bins, empty)
 
 
 def _pairs(
@@ -175,7 +175,7 @@ def _component(
     )
 
 
-def _assemble(
+def _finish(
     f: RowFunction,
     columns: Columns,
     shares: Array,
@@ -185,30 +185,19 @@ def _assemble(
 ) -> Decomposition:
     margin = f(columns)
     intercept = shares @ margin
-    rest = margin - intercept
-    covariances = {}
-    for subset, component in components.items():
-        values = component.evaluate(columns)
-        covariances[subset] = shares @ (values * (margin - intercept))
-        rest = rest - values
-    covariances[()] = shares @ (rest * (margin - intercept))
-    ordered = tuple(components[s] for s in sorted(components, key=lambda s: (len(s), s)))
-    variance = shares @ (rest - shares @ rest) ** 2
+    parts = ((subset, component.evaluate(columns)) for subset, component in components.items())
+    explained = measure_explained(margin, shares, intercept, parts)
     missing = {
         spec.name: int(np.isnan(values).sum())
         for spec, values in zip(f.features, columns.values, strict=True)
         if np.isnan(values).any()
     }
-    exact = [c.features for c in ordered if isinstance(c, TensorComponent)]
-    return Decomposition(
-        intercept=intercept,
-        components=components,
-        output_names=f.output_names,
-        measure=f"accumulated local effects ({columns.n_rows} rows, up to {bins} quantile bins)",
-        engine="ALE",
-        inputs=f.inputs,
-        link=f.link,
-        remainder=FunctionRemainder(f, intercept, ordered, variance),
+    exact = [c.features for c in components.values() if isinstance(c, TensorComponent)]
+    result = Result(
+        intercept,
+        components,
+        rest=Rest(f, explained.rest_variance),
+        covariances=explained.covariances,
         diagnostics={
             "rows": columns.n_rows,
             "bins": bins,
@@ -216,5 +205,6 @@ def _assemble(
             "missing_values_without_effect": missing,
             "tables_on_the_model's_cuts": [f.features[j].name for (j,) in exact],
         },
-        stored_covariances=covariances,
     )
+    measure = f"accumulated local effects ({columns.n_rows} rows, up to {bins} quantile bins)"
+    return finish(f, result, engine="ALE", measure=measure)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from treepurify._kernels.categorical import renumber_levels
 from treepurify.arguments import check_choice, check_whole, read_row_weights
 from treepurify.budget import DEFAULT_BUDGET, check_budget, check_memory_budget
-from treepurify.components import Component, ModelInputs, TensorComponent
+from treepurify.components import Component, TensorComponent
 from treepurify.decomposition import Decomposition
 from treepurify.engines.categorical.candidates import (
     Ranking,
@@ -22,9 +22,8 @@ from treepurify.engines.categorical.candidates import (
 )
 from treepurify.engines.categorical.independent import is_independent
 from treepurify.engines.categorical.observations import Observations, observe
-from treepurify.engines.categorical.quality import certify, measure_fit
+from treepurify.engines.categorical.quality import measure_fit
 from treepurify.engines.categorical.reading import Question, read_question
-from treepurify.engines.categorical.residual import Residual
 from treepurify.engines.categorical.routes import (
     Route,
     Selection,
@@ -36,7 +35,9 @@ from treepurify.engines.categorical.routes import (
     solve_independent,
 )
 from treepurify.engines.categorical.solution import Fit
-from treepurify.engines.common.assemble import check_order, check_order_fits
+from treepurify.engines.common.finish import Evidence, Rest, Result, finish
+from treepurify.engines.common.known_values import KnownValues
+from treepurify.engines.common.options import check_order, check_order_fits
 from treepurify.errors import ConvergenceWarning, InvalidInputError, SupportWarning
 from treepurify.grids.grid import EncodedRows, Subset
 from treepurify.progress import progress_report
@@ -46,6 +47,9 @@ __all__ = ["categorical_anova"]
 Array = npt.NDArray[np.float64]
 
 _ROUNDING = 1e-9
+# Of the variance: components that leave no more explain all of it.
+_WHOLE = 1e-12
+_CONVERGED = 1e-10
 _NOT_CONVERGED = (
     "the components do not reproduce what the selected functions can: {error:.1e} of the "
     'function\'s norm is left. Pass selection="least-norm", a smaller rank or order, or fewer bins'
@@ -184,7 +188,7 @@ def categorical_anova(
         solved = _IN_ORDER[selection](route)
     rows = EncodedRows(question.codes, row_weights)
     _check_tables(question, solved, memory_budget)
-    found = _assemble(question, observations, solved, rows)
+    found = _finish(question, observations, solved, rows)
     if solved.warning:
         warnings.warn(solved.warning, SupportWarning, stacklevel=2)
     if found.certificate is not None and not found.certificate.converged:
@@ -230,11 +234,10 @@ def _check_tables(question: Question, solved: Solved, memory_budget: int) -> Non
     )
 
 
-def _assemble(
+def _finish(
     question: Question, observations: Observations, solved: Solved, rows: EncodedRows
 ) -> Decomposition:
     grid, fit = question.grid, solved.fit
-    inputs = ModelInputs(grid.features, grid.match_names)
     components: dict[Subset, Component] = {}
     for subset, table in fit.effects.items():
         cells = np.ix_(*(observations.cell_of_level[j] for j in subset))
@@ -243,40 +246,41 @@ def _assemble(
         mass = np.zeros(grid.shape(subset))
         mass[cells] = solved.mass[subset]
         axes = grid.subset_axes(subset)
-        components[subset] = TensorComponent(subset, axes, values, mass, inputs)
+        components[subset] = TensorComponent(subset, axes, values, mass, question.inputs)
     quality = measure_fit(observations, fit)
-    diagnostics: dict[str, Any] = {
-        "method": solved.method,
-        "function": question.source,
-        "rows": int(question.codes.shape[1]),
-        "fit": quality.table(question.output_names),
-        **solved.diagnostics,
-    }
-    return Decomposition(
-        intercept=fit.intercept,
-        components=components,
-        output_names=question.output_names,
-        measure="empirical",
-        engine="categorical closed form",
-        inputs=inputs,
-        link=question.link,
-        certificate=certify(
-            observations, fit, solved.mass, solved.unidentified, solved.note, quality.r_squared
+    is_whole = bool(np.all(quality.r_squared >= 1 - _WHOLE))
+    result = Result(
+        fit.intercept,
+        components,
+        Evidence(
+            float(np.abs(observations.values).max(initial=0.0)),
+            checked_rows=observations.n_points,
+            unidentified=solved.unidentified,
+            solver_error=float(fit.error),
+            fitted_share=None if is_whole else quality.r_squared,
+            converged=bool(fit.error < _CONVERGED),
+            note=solved.note,
         ),
-        remainder=_residual(question, observations, fit, components, inputs),
-        diagnostics=diagnostics,
+        _rest(question, observations, fit),
+        quality.covariances,
+        {
+            "method": solved.method,
+            "function": question.source,
+            "rows": int(question.codes.shape[1]),
+            "fit": quality.table(question.output_names),
+            **solved.diagnostics,
+        },
+    )
+    return finish(
+        question,
+        result,
+        engine="categorical closed form",
+        measure="empirical",
         rows=dict.fromkeys(range(1, len(grid.features) + 1), rows),
-        stored_covariances=quality.covariances,
     )
 
 
-def _residual(
-    question: Question,
-    observations: Observations,
-    fit: Fit,
-    components: dict[Subset, Component],
-    inputs: ModelInputs,
-) -> Residual | None:
+def _rest(question: Question, observations: Observations, fit: Fit) -> Rest | None:
     """Return what is left; None where the components reproduce the function at every row."""
     scale = float(np.abs(observations.values).max())
     if np.abs(fit.residual).max() <= _ROUNDING * scale and not np.any(
@@ -287,14 +291,10 @@ def _residual(
     cells = np.empty(observations.codes.shape, dtype=question.codes.dtype)
     for j, codes in enumerate(observations.codes):
         renumber_levels(codes, observations.cell_of_level[j], cells[j])
-    return Residual(
-        inputs,
-        question.grid.axes,
-        fit.intercept,
-        tuple(components.values()),
+    axes, function = question.grid.axes, question.function
+    return Rest(
+        KnownValues(question.inputs, cells.T, observations.values, axes, function),
         np.asarray(squares),
-        np.asarray(observations.mass @ np.abs(fit.residual)),
-        question.function,
-        cells,
-        fit.residual,
+        is_joint=True,
+        mean_absolute=np.asarray(observations.mass @ np.abs(fit.residual)),
     )

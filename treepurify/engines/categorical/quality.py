@@ -5,18 +5,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.certificate import Certificate
 from treepurify.engines.categorical.observations import Observations
 from treepurify.engines.categorical.solution import Fit
-from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import Subset
-from treepurify.purification.purity import measure_purity
 
-__all__ = ["Quality", "certify", "measure_fit", "variance_inflation"]
+__all__ = ["Quality", "measure_fit", "variance_inflation"]
 
 Array = npt.NDArray[np.float64]
-
-_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,55 +79,4 @@ def measure_fit(observations: Observations, fit: Fit) -> Quality:
         np.asarray(error),
         np.asarray(error / np.where(square > 0, square, 1.0)),
         covariances,
-    )
-
-
-def certify(
-    observations: Observations,
-    fit: Fit,
-    mass: dict[Subset, Array],
-    unidentified: int,
-    note: str,
-    explained: Array,
-) -> Certificate:
-    """Return the certificate: errors relative to the largest value of the function.
-
-    Parameters
-    ----------
-    observations : Observations
-        The support.
-    fit : Fit
-        The effects.
-    mass : dict
-        Mass of each cell of their subsets.
-    unidentified : int
-        Functions that the rows do not tell from others.
-    note : str
-        What that means, in words.
-    explained : ndarray of float64, shape (n_outputs,)
-        Share of the variance that the effects explain.
-    """
-    scale = float(np.abs(observations.values).max(initial=0.0))
-    axes = {
-        subset: tuple(FeatureAxis("", None, tuple(range(n))) for n in table.shape[:-1])
-        for subset, table in fit.effects.items()
-    }
-    purity = measure_purity(fit.effects, mass, axes, scale)
-    is_whole = bool(np.all(explained >= 1 - _ROUNDING))
-    return Certificate(
-        scale=scale,
-        additivity_cells=None,
-        additivity_rows=None,
-        margin_error=None,
-        checked_rows=observations.n_points,
-        conditional_mean=purity.conditional_mean,
-        inner_product=purity.inner_product,
-        cosine=purity.cosine,
-        unidentified=unidentified,
-        uncounted=0,
-        empty_slices=0,
-        solver_error=float(fit.error),
-        converged=bool(fit.error < 1e-10),
-        note=note,
-        fitted_share=() if is_whole else tuple(explained.tolist()),
     )

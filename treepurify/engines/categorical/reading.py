@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from treepurify.arguments import check_whole
 from treepurify.columns import check_known_categories
+from treepurify.components import ModelInputs
 from treepurify.effects.accumulate import ensemble_cuts
 from treepurify.engines.categorical.levels import columns_of_levels, read_levels
 from treepurify.engines.common.called_function import (
@@ -61,6 +62,11 @@ class Question:
     output_names: tuple[str, ...]
     link: Link
     source: str
+
+    @property
+    def inputs(self) -> ModelInputs:
+        """How the columns of a table are read."""
+        return ModelInputs(self.grid.features, self.grid.match_names)
 
 
 def read_question(model: Any, X: Any, bins: int, feature_names: Sequence[str] | None) -> Question:

@@ -15,6 +15,7 @@ from treepurify.components import ModelInputs
 from treepurify.engines.common.table_form import TableForm, read_table
 from treepurify.errors import InvalidInputError
 from treepurify.features import FeatureSpec
+from treepurify.grids.grid import Subset
 from treepurify.links import Link
 from treepurify.saving import MissingFunction, earlier_kind, savable
 
@@ -80,6 +81,11 @@ class CalledFunction:
     def inputs(self) -> ModelInputs:
         """How the columns of a table are read."""
         return ModelInputs(self.features, match_names=self.form.is_frame)
+
+    @property
+    def used_features(self) -> Subset:
+        """Positions of all features."""
+        return tuple(range(len(self.features)))
 
     @property
     def output_names(self) -> tuple[str, ...]:

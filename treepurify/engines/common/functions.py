@@ -1,6 +1,6 @@
 """One way to read a function: a parsed model, or anything that is called with rows, checked."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from treepurify.arguments import check_table
 from treepurify.columns import Columns, check_known_categories
-from treepurify.components import Component, ModelInputs, evaluate_each
+from treepurify.components import ModelInputs
 from treepurify.engines.common.called_function import UNIT_ROUNDOFF, CalledFunction, read_called
 from treepurify.engines.common.model_check import check_against_library
 from treepurify.errors import InvalidInputError, UnsupportedModelError
@@ -21,7 +21,6 @@ from treepurify.models.parse import Model, read_model
 from treepurify.saving import savable
 
 __all__ = [
-    "FunctionRemainder",
     "ParsedFunction",
     "RowFunction",
     "is_function",
@@ -43,6 +42,10 @@ class RowFunction(Protocol):
     @property
     def inputs(self) -> ModelInputs:
         """How the columns of a table are read."""
+
+    @property
+    def used_features(self) -> Subset:
+        """Positions of the features that the values may depend on, increasing."""
 
     @property
     def n_outputs(self) -> int:
@@ -86,6 +89,11 @@ class ParsedFunction:
     def inputs(self) -> ModelInputs:
         """How the columns of a table are read."""
         return ModelInputs(self.model.features, self.model.has_feature_names)
+
+    @property
+    def used_features(self) -> Subset:
+        """Positions of the features that the model uses."""
+        return self.model.used_features
 
     @property
     def n_outputs(self) -> int:
@@ -191,54 +199,3 @@ def splice(points: Columns, background: Columns, given: Subset) -> Columns:
         for j, (point, rest) in enumerate(zip(points.values, background.values, strict=True))
     )
     return Columns(points.features, values, points.n_rows * background.n_rows)
-
-
-@savable("function minus components", left_out=("find",))
-@dataclass(frozen=True, eq=False, repr=False)
-class FunctionRemainder:
-    """The function minus the intercept and the components, so that nothing is hidden.
-
-    Parameters
-    ----------
-    box : RowFunction
-        The function.
-    intercept : ndarray of float64, shape (n_outputs,)
-        Intercept of the decomposition.
-    components : tuple of Component
-        Its components.
-    variance : ndarray of float64, shape (n_outputs,)
-        Variance over the rows of the decomposition.
-    find : callable, optional
-        Returns the component of a subset that is part of the remainder, or None.
-    """
-
-    box: RowFunction
-    intercept: Array
-    components: tuple[Component, ...]
-    variance: Array
-    find: Callable[[Subset], Component | None] | None = None
-
-    def __repr__(self) -> str:
-        """Return what it is the remainder of."""
-        return f"FunctionRemainder(the function minus {len(self.components)} components)"
-
-    @property
-    def features(self) -> Subset:
-        """Positions of the features that the function is given."""
-        return tuple(range(len(self.box.features)))
-
-    def evaluate(self, X: Any) -> Array:
-        """Return the values on the rows of `X`, shape (n_rows, n_outputs)."""
-        columns = self.box.inputs.columns(X)
-        explained = np.zeros((columns.n_rows, len(self.intercept)))
-        for values in evaluate_each(self.components, columns):
-            explained += values
-        return self.beyond(columns, explained)
-
-    def beyond(self, columns: Columns, explained: Array) -> Array:
-        """Return the same where the sum of the components on the rows is known."""
-        return self.box(columns) - self.intercept - explained
-
-    def component(self, subset: Subset) -> Component | None:
-        """Return the component of a subset that is part of the remainder, where it is known."""
-        return None if self.find is None else self.find(subset)

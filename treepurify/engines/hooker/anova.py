@@ -12,21 +12,28 @@ import numpy.typing as npt
 from treepurify.arguments import check_whole
 from treepurify.budget import DEFAULT_BUDGET, check_budget, check_memory_budget
 from treepurify.columns import Columns
-from treepurify.components import Component, TensorComponent, values_on_rows
+from treepurify.components import values_on_rows
 from treepurify.decomposition import Decomposition
 from treepurify.effects.accumulate import ensemble_cuts
 from treepurify.effects.table_effects import table_cuts
 from treepurify.effects.tensor import EffectTensor, EffectTensors
-from treepurify.engines.common.assemble import Setting, assemble, check_order_fits
+from treepurify.engines.common.finish import (
+    Evidence,
+    Rest,
+    Result,
+    finish,
+    largest_effect,
+    measure_explained,
+    table_components,
+)
 from treepurify.engines.common.functions import (
-    FunctionRemainder,
     ParsedFunction,
     RowFunction,
     read_function,
 )
 from treepurify.engines.common.inputs import Interactions, named_subsets, row_weights
 from treepurify.engines.common.layout import check_memory
-from treepurify.engines.common.options import check_interactions
+from treepurify.engines.common.options import check_interactions, check_order_fits
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Cuts, Grid, MissingCells, Subset, make_grid
 from treepurify.models.ensemble import TreeEnsemble
@@ -159,25 +166,37 @@ def hooker_anova(
     fit = _fit(points, values, grid, fitted)
     mass = weighting.tables(grid, rows, subsets)
     purified = purify_effects(fit.effects, mass, axes, method="exact", progress=report)
-    d = assemble(
-        purified,
-        Setting(
-            effects=fit.effects,
-            mass=mass,
-            axes=axes,
-            inputs=f.inputs,
-            output_names=f.output_names,
-            link=f.link,
-            measure=weighting.describe(),
-            is_product=weighting.is_product,
-            rows=None,
-            order=None,
-            has_raw=False,
+    tables = table_components(purified, mass, axes, f.inputs)
+    on_points = dict.fromkeys(range(1, _MOST_ORDER + 1), points.encoded)
+    parts = ((subset, values_on_rows(table, on_points)) for subset, table in tables.items())
+    explained = measure_explained(values, points.shares, purified.intercept, parts)
+    note = f"The fit used {points.drawn} points drawn from the measure (seed {seed})."
+    result = Result(
+        purified.intercept,
+        tables,
+        Evidence(
+            largest_effect(purified.intercept, fit.effects.tensors.values()),
+            purified,
+            fitted_share=explained.share,
+            fit_error=fit.gradient,
+            converged=fit.converged,
+            note=note if points.drawn else "",
         ),
-        None,
-        {"rows": columns.n_rows},
+        Rest(f, explained.rest_variance),
+        explained.covariances,
+        {
+            "rows": columns.n_rows,
+            "fit": {
+                "points": len(points.shares),
+                "drawn": points.drawn,
+                "seed": seed,
+                "steps": fit.steps,
+                "gradient": fit.gradient,
+                "r_squared": explained.share.tolist(),
+            },
+        },
     )
-    return _finish(d, f, points, values, fit, seed)
+    return finish(f, result, engine="hooker", measure=weighting.describe())
 
 
 def _function_cuts(f: RowFunction, columns: Columns, bins: int) -> Cuts:
@@ -299,59 +318,3 @@ def _fit(points: MeasurePoints, values: Array, grid: Grid, fitted: list[Subset])
         own = table.reshape(*shape, -1)
         tensors[subset] = EffectTensor(subset, grid.subset_axes(subset), own)
     return _Fit(EffectTensors(mean, tensors), steps, gradient, converged)
-
-
-def _finish(
-    d: Decomposition,
-    f: RowFunction,
-    points: MeasurePoints,
-    values: Array,
-    fit: _Fit,
-    seed: int,
-) -> Decomposition:
-    """Add the remainder, the quality of the fit, and covariances with the function."""
-    shares = points.shares
-    centred = values - shares @ values
-    rest = values - d.intercept
-    covariances: dict[Subset, Array] = {}
-    on_points = dict.fromkeys(range(1, _MOST_ORDER + 1), points.encoded)
-    components: tuple[Component, ...] = tuple(d.components.values())
-    for subset, component in d.components.items():
-        if isinstance(component, TensorComponent):
-            own = values_on_rows(component, on_points)
-            rest = rest - own
-            covariances[subset] = shares @ (own * centred)
-    covariances[()] = shares @ (rest * centred)
-    total = shares @ centred**2
-    explained = 1.0 - (shares @ rest**2) / np.where(total > 0, total, 1.0)
-    variance = np.asarray(shares @ (rest - shares @ rest) ** 2)
-    certificate = d.certificate
-    if certificate is not None:
-        note = ""
-        if points.drawn:
-            note = f"The fit used {points.drawn} points drawn from the measure (seed {seed})."
-        certificate = replace(
-            certificate,
-            fitted_share=tuple(explained.tolist()),
-            fit_error=fit.gradient,
-            converged=certificate.converged and fit.converged,
-            note=note,
-        )
-    return replace(
-        d,
-        engine="hooker",
-        certificate=certificate,
-        remainder=FunctionRemainder(f, d.intercept, components, variance),
-        stored_covariances=covariances,
-        diagnostics={
-            **d.diagnostics,
-            "fit": {
-                "points": len(shares),
-                "drawn": points.drawn,
-                "seed": seed,
-                "steps": fit.steps,
-                "gradient": fit.gradient,
-                "r_squared": explained.tolist(),
-            },
-        },
-    )

@@ -2,22 +2,20 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.components import Component, ModelInputs
+from treepurify.components import ModelInputs
 from treepurify.engines.legendre.densities import Density, contract
 from treepurify.engines.legendre.scaling import Axis, LevelAxis
-from treepurify.errors import InvalidInputError
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.drawing import cells_between
 from treepurify.grids.grid import Subset
 from treepurify.saving import savable
 
-__all__ = ["LegendreComponent", "LegendreTerm", "ValuesRemainder", "evaluate_terms"]
+__all__ = ["LegendreComponent", "LegendreTerm", "evaluate_terms"]
 
 Array = npt.NDArray[np.float64]
 
@@ -135,70 +133,3 @@ def evaluate_terms(
                 contract(tables, term.coefficients) / density[:, None]
             )
     return total
-
-
-@savable("remainder of given values")
-@dataclass(frozen=True, eq=False, repr=False)
-class ValuesRemainder:
-    """What components leave of a function that was given by its values on rows.
-
-    Parameters
-    ----------
-    inputs : ModelInputs
-        How the columns of a table are read.
-    rows : ndarray of float64, shape (n_rows, n_features)
-        The rows of the decomposition.
-    values : ndarray of float64, shape (n_rows, n_outputs)
-        The remainder on each of them.
-    variance : ndarray of float64, shape (n_outputs,)
-        Its variance.
-    """
-
-    inputs: ModelInputs
-    rows: Array
-    values: Array
-    variance: Array
-
-    def __repr__(self) -> str:
-        """Return what it is the remainder of."""
-        return f"ValuesRemainder(given values minus components, {len(self.rows)} rows)"
-
-    @property
-    def features(self) -> Subset:
-        """Positions of all features."""
-        return tuple(range(self.rows.shape[1]))
-
-    @cached_property
-    def _by_row(self) -> dict[bytes, Array]:
-        sums: dict[bytes, Array] = {}
-        counts: dict[bytes, int] = {}
-        for key, value in zip(_keys(self.rows), self.values, strict=True):
-            sums[key] = sums.get(key, 0.0) + value
-            counts[key] = counts.get(key, 0) + 1
-        return {key: total / counts[key] for key, total in sums.items()}
-
-    def evaluate(self, X: Any) -> Array:
-        """Return the remainder on the rows of `X`, the mean where rows were repeated.
-
-        Raises
-        ------
-        InvalidInputError
-            If a row is none of those of the decomposition.
-        """
-        values = [self._by_row.get(key) for key in _keys(self.inputs.columns(X).matrix())]
-        unknown = sum(value is None for value in values)
-        if unknown:
-            raise InvalidInputError(
-                f"{unknown} of {len(values)} rows are new, and the function was given by its "
-                "values alone: pass the function itself, or evaluate the components"
-            )
-        return np.array(values).reshape(len(values), -1)
-
-    def component(self, subset: Subset) -> Component | None:
-        """Return None: the remainder has no known parts."""
-        return None
-
-
-def _keys(rows: Array) -> list[bytes]:
-    # Adding zero takes the sign off -0.0.
-    return [row.tobytes() for row in np.ascontiguousarray(rows) + 0.0]

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.certificate import Certificate
+from treepurify.engines.common.finish import Evidence
 from treepurify.engines.legendre.design import centred_values
+from treepurify.purification.purity import Purity
 
-__all__ = ["Quality", "certify", "measure_quality"]
+__all__ = ["Quality", "evidence_of", "measure_quality"]
 
 Array = npt.NDArray[np.float64]
 Subset = tuple[int, ...]
@@ -87,27 +88,26 @@ def measure_quality(
     return Quality(np.asarray(explained), worst, cosines, means, residual, covariances)
 
 
-def certify(values: Array, quality: Quality, solver_error: float, unidentified: int) -> Certificate:
-    """Return the certificate, errors relative to the largest value of the function."""
+def evidence_of(
+    values: Array, quality: Quality, solver_error: float, unidentified: int
+) -> Evidence:
+    """Return what the certificate is made of, relative to the largest value of the function."""
     scale = float(np.abs(values).max(initial=0.0))
     safe = scale or 1.0
     nested = [abs(entry["cosine"]) for entry in quality.cosines if entry["inside"]]
     products = [entry["inner_product"] for entry in quality.cosines if entry["inside"]]
-    return Certificate(
-        scale=scale,
-        additivity_cells=None,
-        additivity_rows=None,
-        margin_error=None,
+    return Evidence(
+        scale,
+        purity=Purity(
+            quality.conditional_mean / safe,
+            max(products, default=0.0) / safe**2,
+            max(nested, default=0.0),
+        ),
         checked_rows=len(values),
-        conditional_mean=quality.conditional_mean / safe,
-        inner_product=max(products, default=0.0) / safe**2,
-        cosine=max(nested, default=0.0),
         unidentified=unidentified,
-        uncounted=0,
-        empty_slices=0,
         solver_error=solver_error,
+        fitted_share=quality.r_squared,
         converged=solver_error < 1e-8,
-        fitted_share=tuple(quality.r_squared.tolist()),
         note=(
             "Inner products are means over the rows. Conditional means are those in "
             f"{_BINS} quantile bins of one feature: a component is orthogonal to the functions "

@@ -9,17 +9,16 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify.columns import Columns
-from treepurify.components import Component, Remainder
 from treepurify.decomposition import Decomposition
-from treepurify.engines.common.functions import FunctionRemainder
+from treepurify.engines.common.finish import Rest, Result, finish
+from treepurify.engines.common.known_values import KnownValues
 from treepurify.engines.legendre.components import (
     LegendreComponent,
     LegendreTerm,
-    ValuesRemainder,
     evaluate_terms,
 )
 from treepurify.engines.legendre.design import Basis, Moments, ScaledRows
-from treepurify.engines.legendre.quality import Quality, certify, measure_quality
+from treepurify.engines.legendre.quality import Quality, evidence_of, measure_quality
 from treepurify.engines.legendre.reading import Question
 from treepurify.engines.legendre.scaling import Axis, LevelAxis
 from treepurify.engines.legendre.selection import Selected
@@ -27,6 +26,7 @@ from treepurify.engines.legendre.solution import Coefficients, Split, remove_res
 from treepurify.errors import SupportWarning
 from treepurify.features import FeatureSpec
 from treepurify.grids.drawing import mass_between, quantile_nodes
+from treepurify.remainder import Function
 
 __all__ = ["Fit", "assemble", "axis_words"]
 
@@ -93,23 +93,14 @@ def assemble(question: Question, fit: Fit, facts: dict[str, Any]) -> Decompositi
     clipped = _clipped_shares(fit)
     _warn_of_clipping(fit.basis, clipped)
     gradient = _gradient(fit, quality)
-    ordered = tuple(components.values())
-    return Decomposition(
-        intercept=fit.moments.value_means,
-        components=components,
-        output_names=question.output_names,
-        measure=f"empirical ({fit.rows.n_rows} rows)",
-        engine="Legendre closed form",
-        inputs=question.inputs,
-        link=question.link,
-        certificate=certify(
-            question.values,
-            quality,
-            gradient,
-            sum(own.dropped for own in fit.selected),
-        ),
-        remainder=_remainder(question, fit, ordered, quality),
-        diagnostics={
+    dropped = sum(own.dropped for own in fit.selected)
+    result = Result(
+        fit.moments.value_means,
+        components,
+        evidence_of(question.values, quality, gradient, dropped),
+        _rest(question, fit, quality),
+        quality.covariances,
+        {
             **facts,
             "fit": _fit_table(question, fit, quality),
             "cosines": _cosines(question, quality),
@@ -117,7 +108,12 @@ def assemble(question: Question, fit: Fit, facts: dict[str, Any]) -> Decompositi
                 _name(fit.basis.axes, s): share for s, share in clipped.items() if share > 0
             },
         },
-        stored_covariances=quality.covariances,
+    )
+    return finish(
+        question,
+        result,
+        engine="Legendre closed form",
+        measure=f"empirical ({fit.rows.n_rows} rows)",
     )
 
 
@@ -182,15 +178,11 @@ def _drawing_nodes(
     return tuple(nodes), mass_between(rows, every, nodes, fit.rows.weights[counted])
 
 
-def _remainder(
-    question: Question, fit: Fit, components: tuple[Component, ...], quality: Quality
-) -> Remainder:
-    variance = np.asarray(fit.rows.weights @ quality.residual**2)
-    if question.function is not None:
-        intercept = fit.moments.value_means
-        return FunctionRemainder(question.function, intercept, components, variance)
-    rows = question.columns.matrix()
-    return ValuesRemainder(question.inputs, rows, quality.residual, variance)
+def _rest(question: Question, fit: Fit, quality: Quality) -> Rest:
+    function: Function = question.function or KnownValues(
+        question.inputs, question.columns.matrix(), question.values
+    )
+    return Rest(function, np.asarray(fit.rows.weights @ quality.residual**2))
 
 
 def _gradient(fit: Fit, quality: Quality) -> float:

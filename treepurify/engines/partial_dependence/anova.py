@@ -8,11 +8,10 @@ import numpy.typing as npt
 from treepurify.arguments import check_choice, check_table, check_whole
 from treepurify.budget import DEFAULT_BUDGET, check_memory_budget
 from treepurify.decomposition import Decomposition
-from treepurify.engines.common.assemble import check_order, check_order_fits
 from treepurify.engines.common.compiling import announce_compilation
 from treepurify.engines.common.functions import parsed_or_none
 from treepurify.engines.common.inputs import Interactions
-from treepurify.engines.common.options import check_interactions
+from treepurify.engines.common.options import check_interactions, check_order, check_order_fits
 from treepurify.engines.partial_dependence.sampled import sampled_anova
 from treepurify.engines.partial_dependence.table_models import tables_anova
 from treepurify.engines.partial_dependence.trees import trees_anova

@@ -14,11 +14,18 @@ from treepurify.budget import check_budget
 from treepurify.columns import Columns
 from treepurify.components import Component
 from treepurify.decomposition import Decomposition
-from treepurify.engines.common.assemble import check_order_fits
 from treepurify.engines.common.called_function import CalledFunction, read_called
 from treepurify.engines.common.counted_rows import counted_rows, mean_square, sample_rows
-from treepurify.engines.common.functions import FunctionRemainder, splice
+from treepurify.engines.common.finish import (
+    Explained,
+    Rest,
+    Result,
+    finish,
+    measure_explained,
+)
+from treepurify.engines.common.functions import splice
 from treepurify.engines.common.inputs import Interactions, named_subsets
+from treepurify.engines.common.options import check_order_fits
 from treepurify.engines.partial_dependence.support import outside_support
 from treepurify.errors import InvalidInputError
 from treepurify.grids.axis import FeatureAxis
@@ -192,28 +199,13 @@ def sampled_anova(
         explained, own, used, seed, weights=weights, point_weights=point_weights
     )
     complete = most == len(box.features) and interactions is None
-    remainder = FunctionRemainder(
-        box,
+    told = terms.explained
+    rest = Rest(box, told.rest_variance, partial(_find, given, intercept))
+    result = Result(
         intercept,
-        tuple(terms.components.values()),
-        terms.rest_variance,
-        partial(_find, given, intercept),
-    )
-    return Decomposition(
-        intercept=intercept,
-        components=terms.components,
-        output_names=box.output_names,
-        measure=(
-            f"interventional (partial dependence over {given.rows.n_rows} of {own.n_rows} "
-            f"background rows, {extrapolation['share']:.0%} of its points outside their joint "
-            "support)"
-        ),
-        engine="partial dependence (sampled)",
-        inputs=box.inputs,
-        remainder=None if complete else remainder,
-        stored_covariances={
-            subset: own for subset, own in terms.covariances.items() if subset or not complete
-        },
+        terms.components,
+        rest=None if complete else rest,
+        covariances={s: own for s, own in told.covariances.items() if s or not complete},
         diagnostics={
             "exact": False,
             "background_rows": own.n_rows,
@@ -225,14 +217,23 @@ def sampled_anova(
             "extrapolation": extrapolation,
         },
     )
+    return finish(
+        box,
+        result,
+        engine="partial dependence (sampled)",
+        measure=(
+            f"interventional (partial dependence over {given.rows.n_rows} of {own.n_rows} "
+            f"background rows, {extrapolation['share']:.0%} of its points outside their joint "
+            "support)"
+        ),
+    )
 
 
 @dataclass(frozen=True, eq=False)
 class _Terms:
     components: dict[Subset, Component]
     errors: dict[str, dict[str, float]]
-    covariances: dict[Subset, Array]
-    rest_variance: Array
+    explained: Explained
 
 
 def _measure_terms(
@@ -249,16 +250,12 @@ def _measure_terms(
     known: dict[Subset, Array] = {(): np.broadcast_to(start, (points.n_rows, *start.shape))}
     components: dict[Subset, Component] = {}
     errors = {}
-    covariances: dict[Subset, Array] = {}
-    margin = given.box(points)
-    centred = point_shares[:, None] * (margin - point_shares @ margin)
-    rest = margin - intercept
+    parts: list[tuple[Subset, Array]] = []
     for done, subset in enumerate(subsets):
         report("averaging over the background", done, len(subsets))
         differences = _differences(given, points, subset, known, keep=subset in inside)
         values = np.einsum("z,pzk->pk", given.shares, differences)
-        rest -= values
-        covariances[subset] = np.einsum("pk,pk->k", values, centred)
+        parts.append((subset, values))
         error = given.standard_error(differences)
         errors[" & ".join(given.box.features[j].name for j in subset)] = {
             "root_mean_square": float(np.sqrt(np.mean(point_shares @ error**2))),
@@ -271,8 +268,8 @@ def _measure_terms(
             mean_square(values, point_shares),
             point_shares @ np.abs(values),
         )
-    covariances[()] = np.einsum("pk,pk->k", rest, centred)
-    return _Terms(components, errors, covariances, mean_square(rest, point_shares))
+    explained = measure_explained(given.box(points), point_shares, intercept, parts)
+    return _Terms(components, errors, explained)
 
 
 def _subsets(

@@ -11,7 +11,7 @@ from treepurify.engines.common.counted_rows import row_quantiles, row_shares
 from treepurify.engines.common.inputs import RowWeights
 from treepurify.grids.grid import Subset
 
-__all__ = ["outside_support", "support_sentence"]
+__all__ = ["certificate_note", "outside_support"]
 
 _BINS = 10
 _DRAWS = 2000
@@ -103,9 +103,10 @@ def _occur(
     return [known[own] for own in asked]
 
 
-def support_sentence(facts: dict[str, Any]) -> str:
-    """Return the caveat in words."""
+def certificate_note(facts: dict[str, Any]) -> str:
+    """Return what a reader of partial dependence must know, in words."""
     return (
+        "Terms of partial dependence are not orthogonal where features depend on each other. "
         f"About {facts['share']:.0%} of the points that partial dependence evaluates lie outside "
         "the joint support of the background (cells of deciles of two features without a row): "
         "there the terms say what the model extrapolates."

@@ -1,6 +1,5 @@
 """Partial dependence of additive models of tables (EBMs): exact over the whole background."""
 
-from dataclasses import replace
 from functools import partial
 from itertools import combinations
 from typing import Any
@@ -8,15 +7,22 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.components import ModelInputs
 from treepurify.decomposition import Decomposition
 from treepurify.effects.table_effects import table_cuts, table_effects
 from treepurify.effects.tensor import EffectTensors
-from treepurify.engines.common.assemble import Setting, assemble
+from treepurify.engines.common.finish import (
+    Evidence,
+    Result,
+    finish,
+    largest_effect,
+    table_components,
+)
+from treepurify.engines.common.functions import ParsedFunction
 from treepurify.engines.common.inputs import Interactions, named_subsets
 from treepurify.engines.common.layout import check_memory
 from treepurify.engines.common.model_check import check_against_library
-from treepurify.engines.partial_dependence.support import support_sentence
+from treepurify.engines.common.problem import Wanted
+from treepurify.engines.partial_dependence.support import certificate_note
 from treepurify.engines.partial_dependence.trees import describe_background, read_background
 from treepurify.grids.grid import MissingCells, Subset
 from treepurify.models.additive_tables import AdditiveTables
@@ -58,34 +64,32 @@ def tables_anova(
     intercept, terms = _moebius(raw, mass)
     used = tuple(sorted({j for subset in subsets for j in subset}))
     extrapolation = given.extrapolation(used)
-    setting = Setting(
-        effects=raw,
-        mass=mass,
-        axes=axes,
-        inputs=ModelInputs(parsed.features, parsed.has_feature_names),
-        output_names=parsed.output_names,
-        link=parsed.link,
-        measure=describe_background(given.rows.n_rows, extrapolation),
-        is_product=False,
-        rows=dict.fromkeys(range(1, largest + 1), given.rows),
-        order=order,
-        interactions=kept,
+    function = ParsedFunction(parsed)
+    purified = Purified(intercept, terms, {}, None)
+    result = Result(
+        intercept,
+        table_components(purified, mass, axes, function.inputs, raw),
+        Evidence(
+            largest_effect(intercept, raw.tensors.values()),
+            purified,
+            note=certificate_note(extrapolation),
+        ),
+        diagnostics={
+            "model": parsed.facts(),
+            "exact": True,
+            "background_rows": given.rows.n_rows,
+            "extrapolation": extrapolation,
+        },
     )
-    facts = {
-        "model": parsed.facts(),
-        "exact": True,
-        "background_rows": given.rows.n_rows,
-        "extrapolation": extrapolation,
-    }
-    d = assemble(Purified(intercept, terms, {}, None), setting, check, facts)
-    if d.certificate is None:
-        return replace(d, engine="partial dependence")
-    note = (
-        f"{d.certificate.note} Terms of partial dependence are not orthogonal where features "
-        f"depend on each other. {support_sentence(extrapolation)}"
-    ).strip()
-    certificate = replace(d.certificate, note=note)
-    return replace(d, engine="partial dependence", certificate=certificate)
+    return finish(
+        function,
+        result,
+        engine="partial dependence",
+        measure=describe_background(given.rows.n_rows, extrapolation),
+        wanted=Wanted(order, kept),
+        rows=dict.fromkeys(range(1, largest + 1), given.rows),
+        check=check,
+    )
 
 
 def _moebius(raw: EffectTensors, mass: MassTables) -> tuple[Array, dict[Subset, Array]]:

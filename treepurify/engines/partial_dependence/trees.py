@@ -1,6 +1,6 @@
 """Partial dependence of tree ensembles: exact over the whole background."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -8,19 +8,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.certificate import Certificate
 from treepurify.columns import Columns, check_known_categories, read_columns
-from treepurify.components import (
-    Component,
-    EachTable,
-    ModelInputs,
-    TensorComponent,
-    evaluate_each,
-)
+from treepurify.components import Component, ModelInputs
 from treepurify.decomposition import Decomposition
 from treepurify.effects.accumulate import LeafBoxes, ensemble_cuts, leaf_boxes
 from treepurify.effects.conditional import occurring_subsets
 from treepurify.engines.common.counted_rows import counted_rows, row_shares
+from treepurify.engines.common.finish import Evidence, Rest, Result, finish
+from treepurify.engines.common.functions import ParsedFunction
 from treepurify.engines.common.inputs import Interactions, named_subsets
 from treepurify.engines.common.model_check import ModelCheck, check_against_library
 from treepurify.engines.partial_dependence.moments import (
@@ -30,14 +25,12 @@ from treepurify.engines.partial_dependence.moments import (
 from treepurify.engines.partial_dependence.pattern_component import PatternComponent
 from treepurify.engines.partial_dependence.pattern_shares import PatternShares, pattern_shares
 from treepurify.engines.partial_dependence.pattern_tensor import PatternTensor
-from treepurify.engines.partial_dependence.support import outside_support, support_sentence
+from treepurify.engines.partial_dependence.support import certificate_note, outside_support
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import EncodedRows, Grid, MissingCells, Subset, encode_rows, make_grid
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model
 from treepurify.progress import ProgressReport
-from treepurify.purification.purity import measure_purity
-from treepurify.remainder import ModelRemainder
 
 __all__ = ["Background", "describe_background", "read_background", "trees_anova"]
 
@@ -112,7 +105,7 @@ def trees_anova(
         }
     intercept = parsed.base + _mean(boxes, shares, parsed.n_outputs)
     complete = most == depth and subsets is None
-    return _assemble(
+    return _finish(
         parsed, given, boxes, intercept, components, check, complete=complete, budget=memory_budget
     )
 
@@ -196,7 +189,7 @@ def _find(
     return _term(parsed, shares, given, subset, budget)
 
 
-def _assemble(
+def _finish(
     parsed: TreeEnsemble,
     given: Background,
     boxes: LeafBoxes,
@@ -207,91 +200,39 @@ def _assemble(
     complete: bool,
     budget: int,
 ) -> Decomposition:
-    components = {s: components[s] for s in sorted(components, key=lambda s: (len(s), s))}
-    kept = tuple(components.values())
-    tensors = {s: c for s, c in components.items() if isinstance(c, TensorComponent)}
+    function = ParsedFunction(parsed)
     covariances: Mapping[Subset, Array] = BackgroundCovariances(
         parsed, given.columns, given.rows, intercept, components
     )
-    remainder, facts = None, {}
+    rest, facts = None, {}
     if not complete:
         moments = background_moments(parsed, given.columns, given.rows, intercept, components)
         covariances = moments.covariances
         # The mean over the background, by boxes of leaves and by the model itself.
         facts["intercept_error"] = float(np.max(np.abs(moments.mean - intercept), initial=0.0))
         find = partial(_find, parsed, given, boxes, budget)
-        remainder = ModelRemainder(parsed, intercept, kept, moments.rest_variance, find)
+        rest = Rest(function, moments.rest_variance, find)
     used = tuple(sorted({j for subset in boxes.subsets for j in subset}))
     extrapolation = given.extrapolation(used)
-    scale = max((float(np.max(np.abs(c.values), initial=0.0)) for c in tensors.values()), default=0)
-    scale = max(scale, float(np.max(np.abs(intercept), initial=0.0)))
-    return Decomposition(
-        intercept=intercept,
-        components=components,
-        output_names=parsed.output_names,
-        measure=describe_background(given.rows.n_rows, extrapolation),
-        engine="partial dependence",
-        inputs=ModelInputs(parsed.features, parsed.has_feature_names),
-        link=parsed.link,
-        certificate=_certificate(
-            tensors, kept if complete else (), intercept, check, scale, extrapolation
-        ),
-        remainder=remainder,
-        diagnostics={
+    result = Result(
+        intercept,
+        components,
+        Evidence(note=certificate_note(extrapolation)),
+        rest,
+        covariances,
+        {
             "model": parsed.facts(),
             "exact": True,
             "background_rows": given.rows.n_rows,
             "extrapolation": extrapolation,
             **facts,
         },
+    )
+    return finish(
+        function,
+        result,
+        engine="partial dependence",
+        measure=describe_background(given.rows.n_rows, extrapolation),
         rows={1: given.rows, 2: given.rows},
-        stored_covariances=covariances,
-    )
-
-
-def _certificate(
-    tensors: dict[Subset, TensorComponent],
-    complete: Sequence[Component],
-    intercept: Array,
-    check: ModelCheck | None,
-    scale: float,
-    extrapolation: dict[str, Any],
-) -> Certificate:
-    """State how far the terms are from orthogonal, and how exactly they add up.
-
-    With terms left out, the remainder is what is missing: nothing is left to check.
-    """
-    divisor = scale if scale > 0 else 1.0
-    values = EachTable(tensors, lambda component: component.values)
-    mass = EachTable(tensors, lambda component: component.mass)
-    purity = measure_purity(values, mass, {s: c.axes for s, c in tensors.items()}, scale)
-    additivity, margin_error = None, None
-    if check is not None:
-        margin_error = None if check.error is None else check.error / divisor
-        if complete:
-            total = np.tile(intercept, (check.columns.n_rows, 1))
-            for part in evaluate_each(complete, check.columns):
-                total += part
-            additivity = float(np.max(np.abs(total - check.margin), initial=0.0)) / divisor
-    note = (
-        "Terms of partial dependence are not orthogonal where features depend on each other. "
-        + support_sentence(extrapolation)
-    )
-    if check is not None and check.note:
-        note = f"{check.note} {note}"
-    return Certificate(
-        scale=scale,
-        additivity_cells=None,
-        additivity_rows=additivity,
-        margin_error=margin_error,
-        checked_rows=0 if check is None else check.columns.n_rows,
-        conditional_mean=purity.conditional_mean,
-        inner_product=purity.inner_product,
-        cosine=purity.cosine,
-        unidentified=0,
-        uncounted=0,
-        empty_slices=0,
-        solver_error=0.0,
-        converged=True,
-        note=note,
+        check=check,
     )

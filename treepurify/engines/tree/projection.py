@@ -1,22 +1,22 @@
 """The projection as a route: trees projected, their sum purified, the rest as remainder."""
 
-from dataclasses import replace
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.certificate import Certificate
-from treepurify.components import Component, TensorComponent, values_on_rows
-from treepurify.decomposition import Decomposition
-from treepurify.engines.common.assemble import assemble
+from treepurify.components import values_on_rows
+from treepurify.engines.common.finish import (
+    Evidence,
+    Rest,
+    Result,
+    largest_effect,
+    measure_explained,
+    table_components,
+)
 from treepurify.engines.common.layout import check_memory
-from treepurify.engines.tree.deep_model import DeepModel
+from treepurify.engines.common.problem import Problem
 from treepurify.engines.tree.projected_trees import ProjectionInputs, project_trees, row_matrix
 from treepurify.errors import InvalidInputError
-from treepurify.grids.grid import Subset
 from treepurify.purification.cascade import downward_closure, purify_effects
-from treepurify.remainder import ModelRemainder
 
 __all__ = ["purify_by_projection"]
 
@@ -25,74 +25,80 @@ Array = npt.NDArray[np.float64]
 _MOST_ORDER = 3
 
 
-def purify_by_projection(given: DeepModel, tolerance: float) -> Decomposition:
+def purify_by_projection(problem: Problem, tolerance: float) -> Result:
     """Return the components of low order of a deep ensemble under dependent features.
 
     See `project_trees`. The remainder is the model minus the components; on the rows,
     ``diagnostics["projection"]["r_squared"]`` is the share of the model's variance that the
     components explain.
     """
-    share = 1.0 - (given.weighting.share_of_rows or 0.0)
-    order = _checked_order(given.order, 2 if share > 0 else _MOST_ORDER)
-    if given.rows is None or given.columns is None:
+    share = 1.0 - (problem.weighting.share_of_rows or 0.0)
+    order = _checked_order(problem.wanted.order, 2 if share > 0 else _MOST_ORDER)
+    if problem.rows is None or problem.columns is None:
         raise InvalidInputError("the projection route needs rows: pass X")
-    matrix = row_matrix(given.columns, given.memory_budget)
+    matrix = row_matrix(problem.columns, problem.memory_budget)
     projection = project_trees(
         ProjectionInputs(
-            ensemble=given.model,
-            boxes=given.boxes,
-            grid=given.grid,
-            rows=given.rows,
+            ensemble=problem.ensemble,
+            boxes=problem.boxes,
+            grid=problem.grid,
+            rows=problem.rows,
             matrix=matrix,
-            weights=(1.0 - share) * given.row_shares(),
-            margins=_margins_beside_rows(given) if share > 0 else {},
+            weights=(1.0 - share) * problem.row_shares(),
+            margins=_margins_beside_rows(problem) if share > 0 else {},
             share=share,
             order=order,
             tolerance=tolerance,
         ),
-        given.memory_budget,
-        given.report,
+        problem.memory_budget,
+        problem.report,
     )
     subsets = downward_closure(projection.effects.tensors)
-    axes = {subset: given.grid.subset_axes(subset) for subset in subsets}
-    check_memory(axes.values(), given.model.n_outputs, given.memory_budget)
-    given.report("weighing cells", 0, 0)
-    mass = given.weighting.tables(given.grid, given.rows, subsets)
-    purified = purify_effects(projection.effects, mass, axes, method="exact", progress=given.report)
-    setting = replace(
-        given.setting,
-        effects=projection.effects,
-        mass=mass,
-        axes=axes,
-        order=None,
-        has_raw=False,
-        adds_up=False,
+    axes = {subset: problem.grid.subset_axes(subset) for subset in subsets}
+    check_memory(axes.values(), problem.model.n_outputs, problem.memory_budget)
+    problem.report("weighing cells", 0, 0)
+    mass = problem.weighting.tables(problem.grid, problem.rows, subsets)
+    purified = purify_effects(
+        projection.effects, mass, axes, method="exact", progress=problem.report
     )
-    d = assemble(purified, setting, given.check, given.facts)
-    facts: dict[str, Any] = {
-        "trees": given.model.n_trees,
+    inputs = problem.function.inputs
+    tables = table_components(purified, mass, axes, inputs)
+    problem.report("evaluating the rows", 0, 0)
+    on_grid = dict.fromkeys(range(1, problem.depth + 1), problem.rows)
+    parts = (
+        (subset, values_on_rows(table, on_grid))
+        for subset, table in tables.items()
+        if problem.wanted.keeps(subset)
+    )
+    explained = measure_explained(
+        projection.margin, problem.row_shares(), purified.intercept, parts
+    )
+    scale = largest_effect(purified.intercept, projection.effects.tensors.values())
+    error = projection.error.tolist()
+    facts = {
+        "trees": problem.ensemble.n_trees,
         "solved_directly": projection.n_direct,
         "steps": projection.steps,
         "undetermined": projection.undetermined,
         "converged": projection.converged,
-        "error": projection.error.tolist(),
+        "error": error,
         "tolerance": tolerance,
+        "r_squared": explained.share.tolist(),
     }
-    return _with_remainder(d, given, projection.margin, facts, rows_only=share == 0)
-
-
-def _certificate(
-    certificate: Certificate | None, facts: dict[str, Any], r_squared: Array
-) -> Certificate | None:
-    """Say in the certificate of the purified sum that it was fitted, and how well."""
-    if certificate is None:
-        return None
-    return replace(
-        certificate,
-        fitted_share=tuple(r_squared.tolist()),
-        fit_error=max(facts["error"]) / (certificate.scale or 1.0),
-        fit_unidentified=facts["undetermined"],
-        converged=certificate.converged and facts["converged"],
+    return Result(
+        purified.intercept,
+        tables,
+        Evidence(
+            scale,
+            purified,
+            fitted_share=explained.share,
+            fit_error=max(error) / (scale or 1.0),
+            fit_unidentified=projection.undetermined,
+            converged=projection.converged,
+        ),
+        Rest(problem.function, explained.rest_variance),
+        explained.covariances if share == 0 else None,
+        {"projection": facts},
     )
 
 
@@ -107,53 +113,8 @@ def _checked_order(order: int | None, most: int) -> int:
     )
 
 
-def _margins_beside_rows(given: DeepModel) -> dict[int, Array]:
-    used = sorted({j for subset in given.boxes.subsets for j in subset})
-    tables = given.weighting.beside_rows.tables(given.grid, given.rows, [(j,) for j in used])
+def _margins_beside_rows(problem: Problem) -> dict[int, Array]:
+    used = sorted({j for subset in problem.boxes.subsets for j in subset})
+    weighting = problem.weighting.beside_rows
+    tables = weighting.tables(problem.grid, problem.rows, [(j,) for j in used])
     return {j: tables[(j,)] for j in used}
-
-
-def _with_remainder(
-    d: Decomposition, given: DeepModel, margin: Array, facts: dict[str, Any], *, rows_only: bool
-) -> Decomposition:
-    """Add the remainder, the variance explained on the rows, and covariances with the model."""
-    kept: dict[Subset, Component] = {
-        subset: component
-        for subset, component in d.components.items()
-        if given.interactions is None or len(subset) == 1 or subset in given.interactions
-    }
-    if given.rows is None:
-        raise InvalidInputError("the projection route needs rows: pass X")
-    given.report("evaluating the rows", 0, 0)
-    # Sums over rows, not products of matrices: for one column threads of BLAS only wait.
-    shares = given.row_shares()[:, None]
-    centred = margin - (shares * margin).sum(axis=0)
-    weighted = shares * centred
-    explained = np.zeros_like(margin)
-    covariances: dict[Subset, Array] = {}
-    on_grid = dict.fromkeys(range(1, given.depth + 1), given.rows)
-    for subset, component in kept.items():
-        if isinstance(component, TensorComponent):
-            values = values_on_rows(component, on_grid)
-            explained += values
-            covariances[subset] = (weighted * values).sum(axis=0)
-    rest = margin - d.intercept - explained
-    variance = (shares * (rest - (shares * rest).sum(axis=0)) ** 2).sum(axis=0)
-    covariances[()] = (weighted * rest).sum(axis=0)
-    total = (weighted * centred).sum(axis=0)
-    r_squared = 1.0 - (shares * rest**2).sum(axis=0) / np.where(total > 0, total, 1.0)
-    remainder = ModelRemainder(
-        given.model,
-        d.intercept,
-        tuple(kept.values()),
-        np.asarray(variance),
-    )
-    return replace(
-        d,
-        components=kept,
-        remainder=remainder,
-        certificate=_certificate(d.certificate, facts, r_squared),
-        rows=None,
-        stored_covariances=covariances if rows_only else None,
-        diagnostics={**d.diagnostics, "projection": {**facts, "r_squared": r_squared.tolist()}},
-    )

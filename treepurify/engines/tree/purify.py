@@ -8,12 +8,16 @@ import numpy.typing as npt
 
 from treepurify.arguments import check_choice
 from treepurify.budget import DEFAULT_BUDGET, check_memory_budget
-from treepurify.components import ModelInputs
 from treepurify.decomposition import Decomposition
 from treepurify.effects.accumulate import accumulate
-from treepurify.effects.tensor import EffectTensors
-from treepurify.engines.common.assemble import Setting, assemble, check_order, check_order_fits
 from treepurify.engines.common.compiling import announce_compilation
+from treepurify.engines.common.finish import (
+    Evidence,
+    Result,
+    finish,
+    largest_effect,
+    table_components,
+)
 from treepurify.engines.common.inputs import (
     Interactions,
     read_rows,
@@ -26,8 +30,9 @@ from treepurify.engines.common.layout import (
     lay_out,
 )
 from treepurify.engines.common.model_check import check_against_library
+from treepurify.engines.common.options import check_order, check_order_fits
+from treepurify.engines.common.problem import Problem, Wanted
 from treepurify.engines.tree.closed_form import purify_by_closed_form
-from treepurify.engines.tree.deep_model import DeepModel
 from treepurify.engines.tree.projection import purify_by_projection
 from treepurify.engines.tree.route_choice import (
     Method,
@@ -38,9 +43,8 @@ from treepurify.engines.tree.route_choice import (
 )
 from treepurify.engines.tree.second_moments import kept_interactions
 from treepurify.grids.grid import MissingCells
-from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model, read_model
-from treepurify.progress import ProgressReport, progress_report
+from treepurify.progress import progress_report
 from treepurify.purification.cascade import SolveMethod, downward_closure, purify_effects
 from treepurify.weights import Weighting, as_weighting
 
@@ -164,69 +168,49 @@ def purify(
     subsets, chosen = kept_interactions(
         parsed, interactions, order, columns, own_weights, weighting, report, memory_budget
     )
+    wanted = Wanted(order, subsets)
+    problem = Problem(parsed, layout, columns, weighting, wanted, memory_budget, report)
+    if route == "closed-form":
+        result = purify_by_closed_form(problem)
+    elif route == "projection":
+        chosen_method = method if isinstance(method, TreeProjection) else TreeProjection()
+        result = purify_by_projection(problem, chosen_method.tolerance)
+    else:
+        result = _purify_on_grid(problem, "mass-moving" if route == "mass-moving" else "exact")
     facts = _facts(parsed, layout, route) | chosen
-    setting = Setting(
-        effects=EffectTensors(parsed.base, {}),
-        mass={},
-        axes={},
-        inputs=ModelInputs(parsed.features, parsed.has_feature_names),
-        output_names=parsed.output_names,
-        link=parsed.link,
+    return finish(
+        problem.function,
+        replace(result, diagnostics=facts | result.diagnostics),
+        engine="tree",
         measure=layout.measure,
+        wanted=wanted,
         is_product=weighting.is_product,
-        rows=layout.measure_rows(weighting),
-        order=order,
-        interactions=subsets,
+        # The cells of rows do not tell what components leave of the model.
+        rows=layout.measure_rows(weighting) if result.rest is None else None,
+        check=check,
     )
-    if route in ("closed-form", "projection") and isinstance(parsed, TreeEnsemble):
-        given = DeepModel(
-            model=parsed,
-            grid=layout.union_grid,
-            boxes=layout.leaf_boxes,
-            rows=layout.rows.get(1),
-            columns=columns,
-            weighting=weighting,
-            order=order,
-            interactions=subsets,
-            memory_budget=memory_budget,
-            report=report,
-            setting=setting,
-            check=check,
-            facts=facts,
-        )
-        if route == "closed-form":
-            return purify_by_closed_form(given)
-        own = method if isinstance(method, TreeProjection) else TreeProjection()
-        return purify_by_projection(given, own.tolerance)
-    solve: SolveMethod = "mass-moving" if route == "mass-moving" else "exact"
-    setting = _on_union_grid(parsed, layout, weighting, setting, memory_budget, report)
-    purified = purify_effects(
-        setting.effects, setting.mass, setting.axes, method=solve, progress=report
-    )
-    return assemble(purified, setting, check, facts)
 
 
-def _on_union_grid(
-    parsed: Model,
-    layout: Layout,
-    weighting: Weighting,
-    setting: Setting,
-    memory_budget: int,
-    report: ProgressReport,
-) -> Setting:
-    """Fill in the model's tensors with their masses and axes, after checking that they fit."""
+def _purify_on_grid(problem: Problem, method: SolveMethod) -> Result:
+    """Purify the model's tensors on their grids, after checking that all tables fit."""
+    layout, model = problem.layout, problem.model
     effects = layout.effects
     if effects is not None:
         subsets = downward_closure(effects.tensors)
     else:
         paths = layout.leaf_boxes.subsets
-        subsets = closed_subsets(paths, layout.union_grid, parsed.n_outputs, memory_budget)
+        subsets = closed_subsets(paths, problem.grid, model.n_outputs, problem.memory_budget)
     axes = {subset: layout.grids[len(subset)].subset_axes(subset) for subset in subsets}
-    if effects is None and isinstance(parsed, TreeEnsemble):
-        effects = accumulate(parsed, layout.union_grid, layout.leaf_boxes, memory_budget)
-    report("weighing cells", 0, 0)
-    mass = layout.mass(weighting, subsets)
-    return replace(setting, effects=effects or setting.effects, mass=mass, axes=axes)
+    if effects is None:
+        effects = accumulate(problem.ensemble, problem.grid, problem.boxes, problem.memory_budget)
+    problem.report("weighing cells", 0, 0)
+    mass = layout.mass(problem.weighting, subsets)
+    purified = purify_effects(effects, mass, axes, method=method, progress=problem.report)
+    return Result(
+        purified.intercept,
+        table_components(purified, mass, axes, problem.function.inputs, effects),
+        Evidence(largest_effect(purified.intercept, effects.tensors.values()), purified),
+    )
 
 
 def _facts(model: Model, layout: Layout, route: Route) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Purify raw effect tensors from any source."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, get_args
 
 import numpy as np
@@ -11,8 +12,16 @@ from treepurify.budget import DEFAULT_BUDGET
 from treepurify.components import ModelInputs
 from treepurify.decomposition import Decomposition
 from treepurify.effects.tensor import EffectTensor, EffectTensors
-from treepurify.engines.common.assemble import Setting, assemble, check_order, check_order_fits
+from treepurify.engines.common.finish import (
+    Evidence,
+    Result,
+    finish,
+    largest_effect,
+    table_components,
+)
 from treepurify.engines.common.layout import check_memory
+from treepurify.engines.common.options import check_order, check_order_fits
+from treepurify.engines.common.problem import Wanted
 from treepurify.errors import InvalidInputError
 from treepurify.features import FeatureSpec
 from treepurify.grids.axis import FeatureAxis
@@ -117,19 +126,29 @@ def purify_tensors(
     names: tuple[str, ...] = ("margin",)
     if output_names is not None:
         names = tuple(read_names("output_names", output_names, n_outputs))
-    setting = Setting(
-        effects=effects,
-        mass=mass,
-        axes=axes,
-        inputs=ModelInputs(grid.features, match_names=feature_names is not None),
-        output_names=names,
-        link=Link(),
+    inputs = ModelInputs(grid.features, match_names=feature_names is not None)
+    return finish(
+        _Tensors(inputs, names),
+        Result(
+            purified.intercept,
+            table_components(purified, mass, axes, inputs, effects),
+            Evidence(largest_effect(purified.intercept, effects.tensors.values()), purified),
+            diagnostics={"model": None, "method": method},
+        ),
+        engine="tree",
         measure=measure,
+        wanted=Wanted(order),
         is_product=isinstance(weights, str),
-        rows=None,
-        order=order,
     )
-    return assemble(purified, setting, None, {"model": None, "method": method})
+
+
+@dataclass(frozen=True)
+class _Tensors:
+    """Tensors that belong to no model, as `finish` tells of them."""
+
+    inputs: ModelInputs
+    output_names: tuple[str, ...]
+    link: Link = field(default_factory=Link)
 
 
 def _read_tensors(tensors: Tensors, *, multiple: bool) -> dict[Subset, npt.NDArray[np.float64]]:

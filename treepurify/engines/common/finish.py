@@ -1,0 +1,414 @@
+"""Make the decomposition of what an engine found: the only place that builds one."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify.certificate import Certificate
+from treepurify.components import (
+    Component,
+    EachTable,
+    ModelInputs,
+    TensorComponent,
+    evaluate_each,
+    values_on_rows,
+)
+from treepurify.decomposition import Decomposition
+from treepurify.effects.tensor import EffectTensor, EffectTensors
+from treepurify.engines.common.counted_rows import mean_square
+from treepurify.engines.common.model_check import ModelCheck
+from treepurify.engines.common.problem import Wanted
+from treepurify.grids.axis import FeatureAxis
+from treepurify.grids.grid import EncodedRows, Subset
+from treepurify.links import Link
+from treepurify.purification.cascade import Purified, refine
+from treepurify.purification.purity import Purity, measure_purity
+from treepurify.remainder import Difference, Function, Remainder, SumOfParts
+from treepurify.weights.weighting import MassTables
+
+__all__ = [
+    "Evidence",
+    "Explained",
+    "Rest",
+    "Result",
+    "Subject",
+    "finish",
+    "largest_effect",
+    "measure_explained",
+    "table_components",
+]
+
+Array = npt.NDArray[np.float64]
+
+_EVERYTHING = Wanted()
+
+
+class Subject(Protocol):
+    """What was decomposed, as far as every decomposition tells it."""
+
+    @property
+    def inputs(self) -> ModelInputs:
+        """How the columns of a table are read."""
+
+    @property
+    def output_names(self) -> tuple[str, ...]:
+        """One name per output."""
+
+    @property
+    def link(self) -> Link:
+        """From the margin to the response."""
+
+
+@dataclass(frozen=True, eq=False)
+class Rest:
+    """What the components leave of a function; see `Difference`."""
+
+    function: Function
+    variance: Array
+    find: Callable[[Subset], Component | None] | None = None
+    is_joint: bool = False
+    mean_absolute: Array | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """What an engine knows of how right its components are; see `Certificate`.
+
+    Parameters
+    ----------
+    scale : float, optional
+        The largest effect before purification; by default that of the tables.
+    purified : Purified, optional
+        How tables were purified, where they were.
+    purity : Purity, optional
+        How orthogonal the components are; by default measured on the tables.
+    checked_rows : int
+        Rows behind the figures, where no model was compared with its library.
+    unidentified : int
+        Directions that the data do not determine, beside those in `purified`.
+    solver_error : float
+        Error of the components relative to `scale`, beside that in `purified`.
+    fitted_share : ndarray of float64, shape (n_outputs,), optional
+        Share of the variance that components explain, where they were fitted.
+    fit_error : float
+        Error of the fit relative to `scale`.
+    fit_unidentified : int
+        Directions of the fit that the rows do not determine.
+    converged : bool
+        Whether every solve that is not in `purified` met its tolerance.
+    note : str
+        What else a reader must know.
+    """
+
+    scale: float | None = None
+    purified: Purified | None = None
+    purity: Purity | None = None
+    checked_rows: int = 0
+    unidentified: int = 0
+    solver_error: float = 0.0
+    fitted_share: Array | None = None
+    fit_error: float = 0.0
+    fit_unidentified: int = 0
+    converged: bool = True
+    note: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """What an engine found.
+
+    Parameters
+    ----------
+    intercept : ndarray of float64, shape (n_outputs,)
+        Mean under the measure.
+    components : mapping of tuple of int to Component
+        The effects with their masses, those included that are not kept apart.
+    evidence : Evidence, optional
+        What the certificate is made of; there is none without.
+    rest : Rest, optional
+        What the components leave of the function. Without it they are all that there is, and
+        those that are not kept apart are the parts of the remainder.
+    covariances : mapping of tuple of int to ndarray of float64, optional
+        Covariances with the function, where they are known; see `Decomposition.covariances`.
+    diagnostics : mapping of str to object
+        Facts about how they were found.
+    """
+
+    intercept: Array
+    components: Mapping[Subset, Component]
+    evidence: Evidence | None = None
+    rest: Rest | None = None
+    covariances: Mapping[Subset, Array] | None = None
+    diagnostics: dict[str, Any] = field(default_factory=dict)
+
+
+def finish(
+    subject: Subject,
+    result: Result,
+    *,
+    engine: str,
+    measure: str,
+    wanted: Wanted = _EVERYTHING,
+    is_product: bool = False,
+    rows: Mapping[int, EncodedRows] | None = None,
+    check: ModelCheck | None = None,
+) -> Decomposition:
+    """Return the decomposition with its remainder, covariances, certificate and diagnostics.
+
+    Parameters
+    ----------
+    subject : Subject
+        What was decomposed.
+    result : Result
+        What the engine found.
+    engine, measure : str
+        The engine, and the distribution that the effects refer to, in words.
+    wanted : Wanted
+        Which effects are kept apart; all by default.
+    is_product : bool
+        Whether features are independent under the measure.
+    rows : mapping of int to EncodedRows, optional
+        The rows on the grid of each order, where they are the measure.
+    check : ModelCheck, optional
+        The parsed model beside its library.
+    """
+    names = [spec.name for spec in subject.inputs.features]
+    ordered = sorted(result.components, key=lambda subset: (len(subset), subset))
+    every = {subset: result.components[subset] for subset in ordered}
+    kept = {subset: component for subset, component in every.items() if wanted.keeps(subset)}
+    remainder: Remainder | None = None
+    if result.rest is not None:
+        remainder = _difference(result.rest, result.intercept, kept)
+    elif len(kept) < len(every):
+        parts = tuple(
+            component
+            for subset, component in every.items()
+            if subset not in kept and isinstance(component, TensorComponent)
+        )
+        remainder = SumOfParts(parts, _variance_of_sum(parts, is_product=is_product, rows=rows))
+    covariances = result.covariances
+    if covariances is None and is_product:
+        # Under independence components are uncorrelated: their variances are the covariances.
+        apart = kept if remainder is None else {**kept, (): remainder}
+        covariances = {subset: component.variance for subset, component in apart.items()}
+    evidence, certificate, solves = result.evidence, None, {}
+    if evidence is not None:
+        certificate = _certificate(result, evidence, every, check, names)
+        solves = _solves(evidence.purified, names)
+    return Decomposition(
+        intercept=result.intercept,
+        components=kept,
+        output_names=subject.output_names,
+        measure=measure,
+        engine=engine,
+        inputs=subject.inputs,
+        link=subject.link,
+        certificate=certificate,
+        remainder=remainder,
+        diagnostics={**result.diagnostics, **solves},
+        rows=rows,
+        stored_covariances=covariances,
+    )
+
+
+def table_components(
+    purified: Purified,
+    mass: MassTables,
+    axes: Mapping[Subset, tuple[FeatureAxis, ...]],
+    inputs: ModelInputs,
+    raw: EffectTensors | None = None,
+) -> dict[Subset, TensorComponent]:
+    """Return purified tables as components, beside the model's own tensors where it has them."""
+    before = {} if raw is None else raw.tensors
+    return {
+        subset: TensorComponent(
+            subset,
+            axes[subset],
+            values,
+            mass[subset],
+            inputs,
+            refine(before[subset].values, before[subset].axes, axes[subset])
+            if subset in before
+            else None,
+        )
+        for subset, values in purified.effects.items()
+    }
+
+
+def largest_effect(intercept: Array, tables: Iterable[EffectTensor | TensorComponent]) -> float:
+    """Return the largest absolute value of the intercept and of all tables."""
+    largest = float(np.max(np.abs(intercept), initial=0.0))
+    for table in tables:
+        largest = max(largest, float(np.max(np.abs(table.values), initial=0.0)))
+    return largest
+
+
+@dataclass(frozen=True, eq=False)
+class Explained:
+    """How much of a function its components explain on rows.
+
+    Parameters
+    ----------
+    covariances : dict of tuple of int to ndarray of float64, shape (n_outputs,)
+        Covariance of each component with the function; of what they leave under ().
+    rest_variance : ndarray of float64, shape (n_outputs,)
+        Variance of what they leave.
+    share : ndarray of float64, shape (n_outputs,)
+        Share of the variance of the function that they explain.
+    """
+
+    covariances: dict[Subset, Array]
+    rest_variance: Array
+    share: Array
+
+
+def measure_explained(
+    values: Array, shares: Array, intercept: Array, parts: Iterable[tuple[Subset, Array]]
+) -> Explained:
+    """Return how much of a function its components explain on rows.
+
+    Parameters
+    ----------
+    values : ndarray of float64, shape (n_rows, n_outputs)
+        The function.
+    shares : ndarray of float64, shape (n_rows,)
+        Share of each row in the measure.
+    intercept : ndarray of float64, shape (n_outputs,)
+        Intercept of the decomposition.
+    parts : iterable of (tuple of int, ndarray of float64 of shape (n_rows, n_outputs))
+        The components.
+    """
+    # Sums over rows, not products of matrices: for one column threads of BLAS only wait.
+    weight = shares[:, None]
+    centred = values - (weight * values).sum(axis=0)
+    weighted = weight * centred
+    rest = values - intercept
+    covariances: dict[Subset, Array] = {}
+    for subset, part in parts:
+        rest -= part
+        covariances[subset] = (weighted * part).sum(axis=0)
+    covariances[()] = (weighted * rest).sum(axis=0)
+    total = (weighted * centred).sum(axis=0)
+    left = (weight * rest**2).sum(axis=0) / np.where(total > 0, total, 1.0)
+    return Explained(covariances, mean_square(rest, shares), np.asarray(1.0 - left))
+
+
+def _difference(rest: Rest, intercept: Array, kept: Mapping[Subset, Component]) -> Difference:
+    return Difference(
+        rest.function,
+        intercept,
+        tuple(kept.values()),
+        rest.variance,
+        rest.find,
+        rest.is_joint,
+        rest.mean_absolute,
+    )
+
+
+def _variance_of_sum(
+    parts: tuple[TensorComponent, ...],
+    *,
+    is_product: bool,
+    rows: Mapping[int, EncodedRows] | None,
+) -> Array:
+    """Return the variance of a sum of components; NaN where the measure does not give it."""
+    if is_product:
+        return np.asarray(np.sum([part.variance for part in parts], axis=0))
+    if rows is None:
+        return np.full(parts[0].values.shape[-1], np.nan)
+    # In place: the values of all parts on all rows can take far more than their tables.
+    total = values_on_rows(parts[0], rows)
+    for part in parts[1:]:
+        total += values_on_rows(part, rows)
+    weights = next(iter(rows.values())).weights
+    total -= np.average(total, axis=0, weights=weights)
+    total *= total
+    return np.asarray(np.average(total, axis=0, weights=weights))
+
+
+def _certificate(
+    result: Result,
+    evidence: Evidence,
+    every: Mapping[Subset, Component],
+    check: ModelCheck | None,
+    names: list[str],
+) -> Certificate:
+    tables = {s: c for s, c in every.items() if isinstance(c, TensorComponent)}
+    values = EachTable(tables, lambda component: component.values)
+    scale, purity = evidence.scale, evidence.purity
+    if scale is None:
+        scale = largest_effect(result.intercept, tables.values())
+    if purity is None:
+        mass = EachTable(tables, lambda component: component.mass)
+        purity = measure_purity(values, mass, {s: c.axes for s, c in tables.items()}, scale)
+    divisor = scale if scale > 0 else 1.0
+    additivity_rows, margin_error = None, None
+    if check is not None:
+        margin_error = None if check.error is None else check.error / divisor
+    if check is not None and result.rest is None:
+        total = np.tile(result.intercept, (check.columns.n_rows, 1))
+        for part in evaluate_each(every.values(), check.columns):
+            total += part
+        additivity_rows = float(np.max(np.abs(total - check.margin), initial=0.0)) / divisor
+    purified = evidence.purified or Purified(result.intercept, {}, {}, None)
+    solutions = purified.solutions.values()
+    solved = float(max(purified.errors.values(), default=0.0)) / divisor
+    share = evidence.fitted_share
+    notes = ("" if check is None else check.note, evidence.note)
+    return Certificate(
+        scale=scale,
+        additivity_cells=None if purified.additivity is None else purified.additivity / divisor,
+        additivity_rows=additivity_rows,
+        margin_error=margin_error,
+        checked_rows=evidence.checked_rows if check is None else check.columns.n_rows,
+        conditional_mean=purity.conditional_mean,
+        inner_product=purity.inner_product,
+        cosine=purity.cosine,
+        unidentified=evidence.unidentified + sum(own.unidentified or 0 for own in solutions),
+        uncounted=sum(solution.unidentified is None for solution in solutions),
+        empty_slices=sum(solution.empty_slices for solution in solutions),
+        solver_error=max(solved, evidence.solver_error),
+        converged=evidence.converged and all(solution.converged for solution in solutions),
+        note=" ".join(note for note in notes if note),
+        estimated=sum(not solution.is_bound for solution in solutions),
+        unidentified_terms=tuple(
+            _term_name(names, subset)
+            for subset, solution in purified.solutions.items()
+            if solution.unidentified
+        ),
+        fitted_share=() if share is None else tuple(share.tolist()),
+        fit_error=evidence.fit_error,
+        fit_unidentified=evidence.fit_unidentified,
+    )
+
+
+def _term_name(names: list[str], subset: Subset) -> str:
+    return " & ".join(names[j] for j in subset)
+
+
+def _solves(purified: Purified | None, names: list[str]) -> dict[str, list[dict[str, Any]]]:
+    """Return how each table was solved and its error, as diagnostics have it."""
+    if purified is None:
+        return {}
+    solves = [
+        {
+            "term": _term_name(names, subset),
+            "features": list(subset),
+            "method": solution.method,
+            "iterations": solution.iterations,
+            "converged": solution.converged,
+            "unidentified": solution.unidentified,
+            "empty_slices": solution.empty_slices,
+            "error": solution.error,
+            "history": list(solution.history),
+        }
+        for subset, solution in purified.solutions.items()
+    ]
+    errors = [
+        {"term": _term_name(names, subset), "features": list(subset), "error": error}
+        for subset, error in purified.errors.items()
+    ]
+    return {"solves": solves, "errors": errors}
