@@ -56,22 +56,27 @@ def add_gram(listed, n_listed, weights, number, first_of_block, blocks, border, 
     that of the first unknown of its block.
     """
     n_pivot = len(border)
+    columns = np.empty(listed.shape[1], dtype=np.int64)
     for row in range(len(listed)):
         weight = weights[row]
         n_inside, n = n_listed[row]
-        own = listed[row]
-        if n_inside > 0:
-            first = first_of_block[own[0]]
-            for i in range(n_inside):
-                position = number[own[i]]
-                for k in range(i, n_inside):
-                    blocks[position, number[own[k]] - first] += weight
-                for k in range(n_inside, n):
-                    border[position, number[own[k]] - n_pivot] += weight
         for i in range(n_inside, n):
-            upper = rest[number[own[i]] - n_pivot]
+            columns[i] = number[listed[row, i]] - n_pivot
+        for i in range(n_inside, n):
+            upper = rest[columns[i]]
             for k in range(i, n):
-                upper[number[own[k]] - n_pivot] += weight
+                upper[columns[k]] += weight
+        if n_inside == 0:
+            continue
+        first = first_of_block[listed[row, 0]]
+        for i in range(n_inside):
+            columns[i] = number[listed[row, i]] - first
+        for i in range(n_inside):
+            upper, beside = blocks[first + columns[i]], border[first + columns[i]]
+            for k in range(i, n_inside):
+                upper[columns[k]] += weight
+            for k in range(n_inside, n):
+                beside[columns[k]] += weight
 
 
 @njit(cache=True, nogil=True)
