@@ -23,10 +23,13 @@ PATHS = tuple(sorted(path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*
 
 # What each part may import beside itself. One direction, no way back. A part is a folder or a
 # file of the top level; a file that is not named here belongs to the base.
-GROUND = {"base", "_kernels"}
+FLOOR = {"base", "_kernels"}
+# Everything reads rows: models and grids too, so rows know neither.
+GROUND = FLOOR | {"rows"}
 MAY_IMPORT = {
     "_kernels": set(),
     "base": {"_kernels"},
+    "rows": FLOOR,
     "models": GROUND,
     "grids": GROUND,
     "weights": GROUND | {"grids"},

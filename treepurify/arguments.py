@@ -18,19 +18,14 @@ __all__ = [
     "brief",
     "check_choice",
     "check_flag",
-    "check_labels",
     "check_number",
     "check_result",
-    "check_table",
     "check_whole",
     "read_features",
-    "read_matrix",
     "read_names",
     "read_numbers",
     "read_output",
     "read_path",
-    "read_row_weights",
-    "read_weights",
 ]
 
 _MOST_WHOLE = np.iinfo(np.int64).max
@@ -254,103 +249,6 @@ def read_path(name: str, value: Any) -> Path:
             f"{name} cannot be used as the path of a file: {reason}; got {brief(text)}"
         ) from error
     return path
-
-
-def read_weights(weights: Any, name: str = "sample_weight") -> npt.NDArray[np.float64]:
-    """Return weights as numbers; whether they fit the rows is for `read_row_weights` to say.
-
-    Raises
-    ------
-    InvalidInputError
-        If they are no numbers.
-    """
-    return read_numbers(name, weights, "have one number a row, finite and not negative")
-
-
-def read_row_weights(
-    weights: Any, n_rows: int, name: str = "sample_weight"
-) -> npt.NDArray[np.float64]:
-    """Return one weight for each row, finite, not negative and not all zero.
-
-    Raises
-    ------
-    InvalidInputError
-        If they are not that.
-    """
-    values = read_weights(weights, name)
-    if values.shape != (n_rows,):
-        raise InvalidInputError(
-            f"{name} must have one number a row ({n_rows}), got shape {values.shape}"
-        )
-    if not np.all(np.isfinite(values)) or np.any(values < 0):
-        raise InvalidInputError(
-            f"{name} must be finite and not negative; got values from {np.min(values):g} to "
-            f"{np.max(values):g}"
-        )
-    if not np.any(values > 0):
-        raise InvalidInputError(f"{name} is zero for every row; one must be positive")
-    return values
-
-
-def check_table(X: Any, name: str = "X") -> None:
-    """Raise `InvalidInputError` for what is neither a table nor an array of rows."""
-    expected = f"{name} must be a table or a two-dimensional array (rows, features)"
-    if isinstance(X, type):
-        raise InvalidInputError(f"{expected}, got the class {X.__qualname__}")
-    if hasattr(X, "iloc") or hasattr(X, "get_column") or hasattr(X, "column_names"):
-        if getattr(X, "ndim", 2) != 2:
-            raise InvalidInputError(
-                f"expected a table with rows and columns, got a single column; pass {name} with "
-                "all columns of the model"
-            )
-        return
-    if hasattr(X, "toarray"):
-        raise InvalidInputError("sparse matrices are not read; pass X.toarray() or a table")
-    kind = type(X).__name__
-    if kind == "LazyFrame":
-        raise InvalidInputError(f"{expected}; a polars LazyFrame has no rows yet: pass X.collect()")
-    if "GroupBy" in kind:
-        raise InvalidInputError(
-            f"{expected}, got a {kind}: pass the table itself, or one group at a time"
-        )
-    is_rows = isinstance(X, list | tuple) or hasattr(X, "__array__")
-    if not (is_rows or hasattr(X, "n_rows")):
-        raise InvalidInputError(f"{expected}, got {brief(X)}")
-
-
-def read_matrix(X: Any, name: str = "X") -> npt.NDArray[Any]:
-    """Return rows that are no table as an array of two dimensions, of any type but complex.
-
-    Raises
-    ------
-    InvalidInputError
-        If they are ragged, or have another number of dimensions.
-    """
-    check_table(X, name)
-    expected = "expected a two-dimensional array (rows, features)"
-    try:
-        array = np.asarray(X)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise InvalidInputError(
-            f"{expected}, with as many values in each row; got {brief(X)}, which is no such array "
-            f"({error})"
-        ) from error
-    if array.ndim != 2:
-        raise InvalidInputError(f"{expected}, got shape {array.shape}")
-    if array.dtype.kind == "c":
-        raise InvalidInputError(f"{expected} of real numbers or labels, got {array.dtype}")
-    return array
-
-
-def check_labels(column: Any) -> None:
-    """Raise `InvalidInputError` for a column of dates or complex numbers, which are no labels."""
-    if getattr(column.dtype, "kind", "O") in "cmM":
-        name = getattr(column, "name", None)
-        where = "a column of X" if name is None else f"column {name!r}"
-        raise InvalidInputError(
-            f"{where} has the type {column.dtype}; columns must be real numbers or labels. Convert "
-            "it to numbers the way it was done for training."
-        )
 
 
 def read_output(output: Any, output_names: Sequence[str]) -> int:

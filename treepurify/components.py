@@ -9,11 +9,11 @@ from typing import Any, Protocol, TypeGuard
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.columns import Columns, read_columns
-from treepurify.features import FeatureSpec
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.drawing import cell_values
 from treepurify.grids.grid import EncodedRows, Subset, check_special_cells, encode_rows
+from treepurify.rows.columns import Columns, FeatureSpec
+from treepurify.rows.table_reader import read_columns
 
 __all__ = [
     "CellFunction",

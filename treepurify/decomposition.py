@@ -12,7 +12,6 @@ import numpy.typing as npt
 from treepurify.arguments import brief, check_choice, read_features
 from treepurify.budget import DEFAULT_BUDGET, check_budget
 from treepurify.certificate import Certificate
-from treepurify.columns import Columns
 from treepurify.components import (
     Component,
     ModelInputs,
@@ -20,11 +19,13 @@ from treepurify.components import (
     covariances_on_rows,
     evaluate_each,
 )
-from treepurify.errors import InvalidInputError, UnknownComponentError
+from treepurify.errors import UnknownComponentError
 from treepurify.frozen import FrozenMapping
 from treepurify.grids.grid import EncodedRows, Subset
 from treepurify.links import Link
 from treepurify.remainder import Difference, Remainder, SumOfParts
+from treepurify.rows.columns import Columns
+from treepurify.rows.tables import check_any_rows
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -316,8 +317,7 @@ class Decomposition:
             where there is no remainder.
         """
         columns = self.inputs.columns(X)
-        if columns.n_rows == 0:
-            raise InvalidInputError("X has no rows; pass the rows whose variance is explained")
+        check_any_rows(columns.n_rows, "the rows whose variance is explained")
         if self.remainder is None:
             return np.ones(self.n_outputs)
         total = np.tile(self.intercept, (columns.n_rows, 1))

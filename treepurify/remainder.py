@@ -7,9 +7,9 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.columns import Columns
 from treepurify.components import Component, ModelInputs, TensorComponent, evaluate_each
 from treepurify.grids.grid import Subset
+from treepurify.rows.columns import Columns
 
 __all__ = ["Difference", "Function", "Remainder", "SumOfParts"]
 

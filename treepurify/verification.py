@@ -10,6 +10,7 @@ from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
 from treepurify.models.library_child import FileRefusedError
 from treepurify.models.parse import parse_model, raw_margin
+from treepurify.rows.tables import check_any_rows
 
 __all__ = ["Verification", "verify"]
 
@@ -41,8 +42,7 @@ class Verification:
 def verify(decomposition: Decomposition, model: Any, X: Any) -> Verification:
     """Compare the sum of the components with the model on every row; see `Decomposition.verify`."""
     columns = decomposition.inputs.columns(X)
-    if columns.n_rows == 0:
-        raise InvalidInputError("X has no rows; pass the rows on which to compare")
+    check_any_rows(columns.n_rows, "the rows on which to compare")
     try:
         margin = raw_margin(model, X)
     except FileRefusedError:

@@ -9,8 +9,8 @@ from tests.reference.ensembles import random_ensemble, spread_out, values_in_cel
 from treepurify.budget import DEFAULT_BUDGET
 from treepurify.effects.accumulate import accumulate, ensemble_cuts, leaf_boxes
 from treepurify.errors import MemoryBudgetError
-from treepurify.features import FeatureSpec
 from treepurify.grids.grid import make_grid
+from treepurify.rows.columns import FeatureSpec
 
 
 def lay_out(ensemble, missing_cells="always"):

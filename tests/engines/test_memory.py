@@ -10,7 +10,6 @@ import pytest
 
 import treepurify as tp
 from tests.reference.ensembles import complete_ensemble, random_ensemble
-from treepurify.columns import Columns
 from treepurify.components import ModelInputs, TensorComponent
 from treepurify.effects.accumulate import ensemble_cuts, leaf_boxes
 from treepurify.effects.conditional import occurring_subsets
@@ -23,10 +22,10 @@ from treepurify.engines.partial_dependence.pattern_shares import _check_shares, 
 from treepurify.engines.partial_dependence.support import _occur, outside_support
 from treepurify.engines.partial_dependence.trees import read_background
 from treepurify.engines.tree import second_moments
-from treepurify.features import FeatureSpec
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import EncodedRows
 from treepurify.interactions.h_statistics import h_statistics
+from treepurify.rows.columns import Columns, FeatureSpec
 
 
 def peak_of(work):

@@ -4,10 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from treepurify.columns import read_columns
 from treepurify.errors import InvalidInputError
-from treepurify.features import FeatureSpec
 from treepurify.grids.grid import make_grid
+from treepurify.rows.columns import FeatureSpec
+from treepurify.rows.table_reader import read_columns
 
 FEATURES = (
     FeatureSpec("age"),

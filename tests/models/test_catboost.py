@@ -8,7 +8,6 @@ import pytest
 
 import treepurify as tp
 from tests.cases import rows_beside_cuts
-from treepurify.category_hash import category_hash
 from treepurify.errors import InvalidInputError, UnsupportedModelError
 from treepurify.models import catboost as reader
 from treepurify.models.catboost_trees import (
@@ -18,6 +17,7 @@ from treepurify.models.catboost_trees import (
 )
 from treepurify.models.cuts import cut_at_most_single
 from treepurify.models.parse import read_model
+from treepurify.rows.category_hash import category_hash
 
 catboost = pytest.importorskip("catboost")
 

@@ -8,11 +8,11 @@ import pytest
 
 import treepurify as tp
 from treepurify.errors import InvalidInputError, UnsupportedModelError
-from treepurify.features import FeatureSpec
 from treepurify.links import Link
 from treepurify.models import families
 from treepurify.models.additive_tables import AdditiveTables, TableTerm
 from treepurify.models.ensemble import ModelSource
+from treepurify.rows.columns import FeatureSpec
 
 
 class Product:

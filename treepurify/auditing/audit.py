@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.arguments import check_number, check_whole, read_names, read_weights
+from treepurify.arguments import check_number, check_whole, read_names
 from treepurify.auditing.ranked_findings import Audit, Evidence, audit_decompositions
 from treepurify.budget import DEFAULT_BUDGET
 from treepurify.decomposition import Decomposition
@@ -16,6 +16,7 @@ from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
 from treepurify.models.parse import parse_model
 from treepurify.progress import progress_report
+from treepurify.rows.row_weights import read_weights
 from treepurify.weights import as_weighting
 
 __all__ = ["audit"]

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.columns import check_known_categories
 from treepurify.errors import InvalidInputError, MissingDependencyError
-from treepurify.features import FeatureSpec
 from treepurify.models.parse import Model
+from treepurify.rows.columns import FeatureSpec
+from treepurify.rows.table_reader import check_known_categories, matched_names
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -146,9 +146,8 @@ def _specs_of_columns(names: list[str], model: Model) -> dict[str, FeatureSpec]:
     if not model.has_feature_names:
         return dict(zip(names, model.features, strict=False))
     known = {spec.name: spec for spec in model.features}
-    # LightGBM keeps blanks in names as underscores.
-    specs = {name: known.get(name, known.get(name.replace(" ", "_"))) for name in names}
-    return {name: spec for name, spec in specs.items() if spec is not None}
+    matched = zip(names, matched_names(names, model.features), strict=True)
+    return {name: known[match] for name, match in matched if match in known}
 
 
 def _holds_text(spec: FeatureSpec) -> bool:

@@ -2,13 +2,12 @@
 
 import numpy as np
 
-from treepurify.columns import ZERO_THRESHOLD
 from treepurify.effects.accumulate import ensemble_cuts, leaf_boxes
 from treepurify.effects.table_effects import table_cuts
-from treepurify.features import FeatureSpec
 from treepurify.grids.grid import make_grid
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model
+from treepurify.rows.columns import ZERO_THRESHOLD, FeatureSpec
 
 __all__ = ["feature_rows", "model_facts"]
 

@@ -7,8 +7,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.arguments import read_row_weights
-from treepurify.columns import Columns
 from treepurify.components import (
     Component,
     TensorComponent,
@@ -21,6 +19,9 @@ from treepurify.errors import InvalidInputError
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import EncodedRows, Subset
 from treepurify.remainder import Difference, SumOfParts
+from treepurify.rows.columns import Columns
+from treepurify.rows.row_weights import read_row_weights, row_shares
+from treepurify.rows.tables import check_any_rows
 
 __all__ = ["SideBySide", "Sides", "side_by_side"]
 
@@ -123,9 +124,8 @@ def _points(
     if X is not None:
         columns = (a.inputs.columns(X), b.inputs.columns(X))
         n_rows = columns[0].n_rows
-        if n_rows == 0:
-            raise InvalidInputError("X has no rows; pass the rows on which to compare")
-        weights = _row_weights(sample_weight, n_rows)
+        check_any_rows(n_rows, "the rows on which to compare")
+        weights = row_shares(n_rows, read_row_weights(sample_weight, n_rows))
         return _Points(columns, None, weights, f"the {n_rows} given rows")
     if sample_weight is not None:
         raise InvalidInputError("sample_weight is given without rows: pass X")
@@ -136,18 +136,10 @@ def _points(
     for d, which in ((a, "first"), (b, "second")):
         if d.rows:
             any_rows = next(iter(d.rows.values()))
-            weights = _row_weights(any_rows.weights, any_rows.n_rows)
+            weights = row_shares(any_rows.n_rows, any_rows.weights)
             words = f"the {any_rows.n_rows} rows of the {which} ({d.measure})"
             return _Points(None, dict(d.rows), weights, words)
     return _Points(None, None, None, f"the measure of the first ({a.measure}), cell by cell")
-
-
-def _row_weights(weights: Any, n_rows: int) -> Array:
-    if weights is None:
-        return np.full(n_rows, 1.0 / n_rows)
-    row_weights = read_row_weights(weights, n_rows)
-    scaled = row_weights / row_weights.max()
-    return np.asarray(scaled / scaled.sum())
 
 
 def _same_cells(a: Decomposition, b: Decomposition, renumber: list[int]) -> bool:

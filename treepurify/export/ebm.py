@@ -7,11 +7,11 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify.arguments import brief, check_result
-from treepurify.columns import label_text
 from treepurify.components import TensorComponent
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError, MissingDependencyError, UnsupportedModelError
 from treepurify.grids.axis import FeatureAxis
+from treepurify.rows.table_reader import label_text
 
 __all__ = ["to_ebm"]
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.columns import ZERO_THRESHOLD
+from treepurify.rows.columns import ZERO_THRESHOLD
 
 __all__ = ["FeatureAxis"]
 

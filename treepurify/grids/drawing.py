@@ -6,9 +6,8 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.columns import Columns
-from treepurify.features import FeatureSpec
 from treepurify.grids.axis import FeatureAxis
+from treepurify.rows.columns import Columns, FeatureSpec
 
 __all__ = ["cell_values", "cells_between", "mass_between", "middle_values", "quantile_nodes"]
 

@@ -7,10 +7,11 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify._kernels.locate import locate
-from treepurify.columns import Columns, read_columns
 from treepurify.errors import InvalidInputError
-from treepurify.features import FeatureSpec
 from treepurify.grids.axis import FeatureAxis
+from treepurify.rows.columns import Columns, FeatureSpec
+from treepurify.rows.row_weights import row_shares
+from treepurify.rows.table_reader import read_columns
 from treepurify.threads import map_threads
 
 __all__ = [
@@ -50,6 +51,11 @@ class EncodedRows:
     def n_rows(self) -> int:
         """Number of rows."""
         return int(self.codes.shape[1])
+
+    @property
+    def shares(self) -> npt.NDArray[np.float64]:
+        """Share of each row in all of them, shape (n_rows,)."""
+        return row_shares(self.n_rows, self.weights)
 
 
 @dataclass(frozen=True, eq=False)

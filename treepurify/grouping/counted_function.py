@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.columns import Columns
 from treepurify.engines.common.called_function import CalledFunction
 from treepurify.engines.common.functions import ParsedFunction, read_function
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model
+from treepurify.rows.columns import Columns
 
 __all__ = ["CountedFunction", "as_function"]
 

@@ -6,12 +6,12 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify._kernels.mixed_differences import mixed_corners
-from treepurify.columns import Columns
 from treepurify.effects.accumulate import LeafBoxes, ensemble_cuts, leaf_boxes
 from treepurify.errors import UnsupportedModelError
 from treepurify.grids.grid import Grid, Subset, make_grid
 from treepurify.grouping.connected import connected_groups
 from treepurify.models.ensemble import TreeEnsemble
+from treepurify.rows.columns import Columns
 
 __all__ = ["group_by_structure"]
 

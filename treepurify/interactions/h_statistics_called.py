@@ -8,14 +8,15 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify.budget import check_budget
-from treepurify.columns import Columns
 from treepurify.engines.common.called_function import CalledFunction, read_called
-from treepurify.engines.common.counted_rows import counted_rows, sample_rows
 from treepurify.engines.common.functions import splice
 from treepurify.engines.partial_dependence.support import outside_support
 from treepurify.grids.grid import Subset
 from treepurify.interactions.h_statistics_effects import HEffects, Moments, moments_of_terms
 from treepurify.progress import ProgressReport
+from treepurify.rows.columns import Columns
+from treepurify.rows.row_weights import counted_rows
+from treepurify.rows.samples import sample_rows
 
 __all__ = ["called_effects"]
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.engines.common.counted_rows import mean_square
 from treepurify.grids.grid import Subset
+from treepurify.rows.row_weights import mean_square
 
 __all__ = ["HEffects", "Moments", "moments_of_terms"]
 

@@ -10,7 +10,6 @@ import numpy.typing as npt
 
 from treepurify.effects.accumulate import ensemble_cuts, leaf_boxes
 from treepurify.effects.conditional import conditional_tensors, entry_probabilities
-from treepurify.engines.common.inputs import row_weights
 from treepurify.engines.tree.closed_form_mean import centred
 from treepurify.engines.tree.independent_leaves import IndependentLeaves
 from treepurify.engines.tree.purify import purify
@@ -20,6 +19,7 @@ from treepurify.models.additive_tables import AdditiveTables
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model
 from treepurify.progress import ProgressReport
+from treepurify.rows.row_weights import read_row_weights
 from treepurify.weights import Independent
 from treepurify.weights.weighting import outer_product
 
@@ -104,7 +104,7 @@ def _of_ensemble(
     grid, rows = make_grid(
         columns, parsed.features, ensemble_cuts(parsed), match_names=parsed.has_feature_names
     )
-    weights = row_weights(columns, Independent(), sample_weight)
+    weights = read_row_weights(sample_weight, columns.n_rows)
     rows = None if rows is None else replace(rows, weights=weights)
     boxes = leaf_boxes(parsed, grid)
     used = sorted({j for subset in boxes.subsets for j in subset})

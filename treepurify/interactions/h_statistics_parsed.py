@@ -14,7 +14,6 @@ from treepurify.components import evaluate_each
 from treepurify.decomposition import Decomposition
 from treepurify.effects.accumulate import LeafBoxes, ensemble_cuts, leaf_boxes
 from treepurify.effects.conditional import entry_probabilities, occurring_subsets
-from treepurify.engines.common.counted_rows import counted_rows, row_shares
 from treepurify.engines.common.model_check import check_against_library
 from treepurify.engines.partial_dependence.pattern_component import PatternComponent
 from treepurify.engines.partial_dependence.pattern_shares import pattern_shares, term_table
@@ -31,6 +30,7 @@ from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model
 from treepurify.progress import ProgressReport
 from treepurify.purification.cascade import downward_closure
+from treepurify.rows.row_weights import counted_rows, row_shares
 from treepurify.threads import map_threads
 from treepurify.weights import Empirical
 

@@ -6,9 +6,9 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.features import FeatureSpec
 from treepurify.links import Link
 from treepurify.models.parsed import ModelSource, ParsedModel
+from treepurify.rows.columns import FeatureSpec
 
 __all__ = ["AdditiveTables", "TableTerm"]
 

@@ -84,7 +84,7 @@ def parse(model: Any) -> TreeEnsemble:
     """Read a trained CatBoost model.
 
     One-hot splits are read exactly without the training data: the model keeps a hash of
-    each label, and labels are hashed when rows are read. Until `label_categories` has named
+    each label, and labels are hashed when rows are read. Until `read_model` has named
     them, such categories are shown as ``"#"`` and the hash.
 
     Parameters

@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify.errors import UnsupportedModelError
-from treepurify.features import FeatureSpec
 from treepurify.models.catboost_trees import NodeTable, Split
 from treepurify.models.ensemble import LEAF, NUMERIC_NODE
 from treepurify.models.limits import check_category_tables, check_features
+from treepurify.rows.columns import FeatureSpec
 
 __all__ = ["TRAIN_ONE_HOT", "FeatureTable", "category_tables", "read_features", "read_split"]
 

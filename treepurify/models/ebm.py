@@ -18,13 +18,13 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify.errors import InvalidInputError, TreepurifyError, UnsupportedModelError
-from treepurify.features import FeatureSpec
 from treepurify.links import Link, LinkName
 from treepurify.models.additive_tables import AdditiveTables, TableTerm
 from treepurify.models.ensemble import ModelSource
 from treepurify.models.files import ModelFile
 from treepurify.models.json_text import DAMAGE
 from treepurify.models.limits import check_cells
+from treepurify.rows.columns import FeatureSpec
 
 __all__ = ["load_file", "parse", "parse_document", "parse_file", "raw_margin"]
 

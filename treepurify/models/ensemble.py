@@ -8,9 +8,9 @@ import numpy.typing as npt
 
 from treepurify._kernels.traverse import add_leaf_values
 from treepurify.errors import UnsupportedModelError
-from treepurify.features import FeatureSpec
 from treepurify.links import Link
 from treepurify.models.parsed import ModelSource, ParsedModel
+from treepurify.rows.columns import FeatureSpec
 from treepurify.threads import map_threads
 
 __all__ = ["ModelSource", "TreeEnsemble"]

@@ -14,9 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.columns import ZERO_THRESHOLD, column_order, table_names
 from treepurify.errors import InvalidInputError, MemoryBudgetError, UnsupportedModelError
-from treepurify.features import FeatureSpec
 from treepurify.links import Link
 from treepurify.models.ensemble import LEAF, NUMERIC_NODE, ModelSource, TreeEnsemble
 from treepurify.models.files import ModelFile
@@ -36,6 +34,9 @@ from treepurify.models.lightgbm_text import (
     read_model_text,
     single_integer,
 )
+from treepurify.rows.columns import ZERO_THRESHOLD, FeatureSpec
+from treepurify.rows.table_reader import column_order
+from treepurify.rows.tables import table_names
 
 __all__ = ["load_file", "parse", "parse_file", "parse_text", "raw_margin"]
 

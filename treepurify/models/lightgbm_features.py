@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify.errors import InvalidInputError, UnsupportedModelError
-from treepurify.features import FeatureSpec
 from treepurify.models.lightgbm_text import ModelText, TreeFields, integers, single_integer
+from treepurify.rows.columns import FeatureSpec
 
 __all__ = [
     "CATEGORICAL",

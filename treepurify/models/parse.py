@@ -12,14 +12,16 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify.arguments import read_names, read_path
-from treepurify.category_hash import category_hash
-from treepurify.columns import Columns, is_missing, label_text, table_names
 from treepurify.errors import InvalidInputError, UnsupportedModelError
 from treepurify.models.additive_tables import AdditiveTables
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.families import family_module, family_of, known_models
 from treepurify.models.files import parse_file
 from treepurify.models.parsed import ModelSource
+from treepurify.rows.category_hash import category_hash
+from treepurify.rows.columns import Columns
+from treepurify.rows.table_reader import is_missing, label_text
+from treepurify.rows.tables import table_column, table_names
 
 __all__ = ["Model", "parse_model", "raw_margin", "read_model"]
 
@@ -125,13 +127,9 @@ def _with_labels(model: Model, X: Any) -> Model:
     for position, spec in enumerate(model.features):
         if not spec.label_hashes:
             continue
-        if names is None:
-            column = np.asarray(X)[:, position]
-        else:
-            labels = list(X.column_names if hasattr(X, "column_names") else X.columns)
-            by_name = model.has_feature_names
-            column = X[labels[names.index(spec.name) if by_name else position]]
-        values = np.asarray(column, dtype=object)
+        by_name = names is not None and model.has_feature_names
+        place = names.index(spec.name) if names is not None and by_name else position
+        values = np.asarray(table_column(X, place), dtype=object)
         texts = {label_text(value) for value in set(values[~is_missing(values)])}
         known = {category_hash(text): text for text in texts}
         categories = tuple(known.get(code, f"#{code}") for code in spec.label_hashes)

@@ -7,9 +7,9 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.columns import Columns, read_columns
-from treepurify.features import FeatureSpec
 from treepurify.links import Link
+from treepurify.rows.columns import Columns, FeatureSpec
+from treepurify.rows.table_reader import read_columns
 
 __all__ = ["ModelSource", "ParsedModel"]
 

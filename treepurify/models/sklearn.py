@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify.errors import InvalidInputError, UnsupportedModelError
-from treepurify.features import FeatureSpec
 from treepurify.links import Link
 from treepurify.models.cuts import cut_at_most_single
 from treepurify.models.ensemble import NUMERIC_NODE, VECTOR_LEAF, ModelSource, TreeEnsemble
@@ -21,6 +20,7 @@ from treepurify.models.sklearn_nodes import (
     check_fields,
     flat_nodes,
 )
+from treepurify.rows.columns import FeatureSpec
 
 __all__ = ["parse", "raw_margin"]
 

@@ -7,9 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.columns import is_missing
 from treepurify.errors import InvalidInputError, UnsupportedModelError
-from treepurify.features import FeatureSpec
 from treepurify.links import Link, LinkName
 from treepurify.models.cuts import cut_at_most_double
 from treepurify.models.ensemble import NUMERIC_NODE, ModelSource, TreeEnsemble
@@ -18,6 +16,8 @@ from treepurify.models.sklearn_nodes import (
     check_fields,
     flat_nodes,
 )
+from treepurify.rows.columns import FeatureSpec
+from treepurify.rows.table_reader import is_missing
 
 __all__ = ["parse_histogram_boosting"]
 

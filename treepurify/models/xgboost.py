@@ -8,7 +8,6 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify.errors import InvalidInputError, UnsupportedModelError
-from treepurify.features import FeatureSpec
 from treepurify.models.ensemble import VECTOR_LEAF, ModelSource, TreeEnsemble
 from treepurify.models.files import ModelFile
 from treepurify.models.limits import check_features, check_outputs
@@ -25,6 +24,7 @@ from treepurify.models.xgboost_fields import (
 from treepurify.models.xgboost_library import load_file, raw_margin
 from treepurify.models.xgboost_nodes import TREE_KEYS, TREE_NUMBERS, XgboostNodes, read_nodes
 from treepurify.models.xgboost_objectives import Objective, base_margin, find_objective
+from treepurify.rows.columns import FeatureSpec
 
 __all__ = ["load_file", "parse", "parse_bytes", "parse_document", "parse_file", "raw_margin"]
 

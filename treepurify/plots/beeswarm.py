@@ -6,9 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify.arguments import check_result, check_whole
-from treepurify.columns import take_rows
 from treepurify.decomposition import Decomposition
-from treepurify.errors import InvalidInputError
 from treepurify.plots.axis_ticks import name_rows
 from treepurify.plots.labels import fold
 from treepurify.plots.rows import Parts, row_effects
@@ -26,6 +24,8 @@ from treepurify.plots.style import (
     style_axes,
 )
 from treepurify.plots.terms import output_position
+from treepurify.rows.samples import sample_rows
+from treepurify.rows.tables import check_any_rows
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -99,11 +99,9 @@ def beeswarm(
     check_whole("top", top, 1)
     check_whole("seed", seed, 0)
     columns = d.inputs.columns(X)
-    if columns.n_rows == 0:
-        raise InvalidInputError("X has no rows; pass the rows to draw")
+    check_any_rows(columns.n_rows, "the rows to draw")
     if columns.n_rows > _MOST_ROWS:
-        chosen = np.random.default_rng(seed).choice(columns.n_rows, _MOST_ROWS, replace=False)
-        columns = take_rows(columns, np.sort(chosen))
+        columns = columns.take(sample_rows(columns.n_rows, None, _MOST_ROWS, seed).picked)
     position = output_position(d, output)
     names, subsets, table = row_effects(d, columns, parts)
     values = table[:, :, position]

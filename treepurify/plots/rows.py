@@ -6,7 +6,6 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify.arguments import check_choice, check_result, check_whole
-from treepurify.columns import Columns
 from treepurify.components import Component, evaluate_each
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
@@ -28,6 +27,7 @@ from treepurify.plots.style import (
 )
 from treepurify.plots.terms import output_position
 from treepurify.remainder import Difference, SumOfParts
+from treepurify.rows.columns import Columns
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

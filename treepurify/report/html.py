@@ -11,15 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.arguments import (
-    brief,
-    check_result,
-    check_whole,
-    read_matrix,
-    read_path,
-)
+from treepurify.arguments import brief, check_result, check_whole, read_path
 from treepurify.auditing.ranked_findings import Audit
-from treepurify.columns import table_names, take_rows
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
 from treepurify.models.families import display_name
@@ -49,6 +42,7 @@ from treepurify.report.pictures import (
     pair_pictures,
 )
 from treepurify.report.same_model import check_same_model
+from treepurify.rows.tables import read_matrix, table_names, take_rows
 from treepurify.storage import write_atomically
 
 __all__ = ["write_html"]

@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from treepurify.columns import Columns
 from treepurify.components import TensorComponent
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
 from treepurify.grids.drawing import cell_values
 from treepurify.grids.grid import Subset
+from treepurify.rows.columns import Columns
 
 __all__ = ["check_same_model"]
 

@@ -8,13 +8,14 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify._kernels.shapley_twigs import add_leaf_pairs, add_tables, count_states
-from treepurify.arguments import read_row_weights
 from treepurify.budget import DEFAULT_BUDGET, check_budget, check_memory_budget
-from treepurify.columns import Columns, check_known_categories
-from treepurify.errors import InvalidInputError, UnsupportedModelError
+from treepurify.errors import UnsupportedModelError
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import read_model
 from treepurify.progress import progress_report
+from treepurify.rows.columns import Columns
+from treepurify.rows.row_weights import read_row_weights, row_shares
+from treepurify.rows.table_reader import check_distribution
 from treepurify.shapley.twigs import TABLE_BITS, Twigs, lay_out_twigs, states_of, tables_of_twig
 from treepurify.shapley.values import ShapleyValues
 from treepurify.threads import available_threads, map_threads
@@ -114,8 +115,9 @@ def interventional_shapley_values(
         )
     columns = ensemble.columns(X)
     reference = columns if background is None else ensemble.columns(background)
-    check_known_categories(reference)
-    weights = _weights(reference.n_rows, sample_weight)
+    check_distribution(reference, "rows that stand for the data", "the background")
+    n_background = reference.n_rows
+    weights = row_shares(n_background, read_row_weights(sample_weight, n_background))
     report = progress_report(progress)
     twigs = lay_out_twigs(ensemble)
     room = _room(ensemble, twigs, columns, reference, memory_budget)
@@ -137,16 +139,6 @@ def interventional_shapley_values(
         f"interventional, {reference.n_rows} background rows",
         getattr(X, "index", None) if hasattr(X, "iloc") else None,
     )
-
-
-def _weights(n_rows: int, sample_weight: npt.ArrayLike | None) -> Array:
-    if n_rows == 0:
-        raise InvalidInputError("the background has no rows; pass rows that stand for the data")
-    if sample_weight is None:
-        return np.full(n_rows, 1.0 / n_rows)
-    weights = read_row_weights(sample_weight, n_rows)
-    scaled = weights / weights.max()
-    return np.asarray(scaled / scaled.sum())
 
 
 def _room(

@@ -24,11 +24,11 @@ import numpy.typing as npt
 
 from treepurify.arguments import read_path
 from treepurify.certificate import Certificate
-from treepurify.columns import Columns
 from treepurify.components import Component, evaluate_each
 from treepurify.decomposition import Decomposition
 from treepurify.engines.common.called_function import called_function
 from treepurify.errors import InvalidInputError, SavedFileError
+from treepurify.rows.columns import Columns
 from treepurify.storage.encoding import Decoder, Encoder
 from treepurify.storage.field_types import check_types
 from treepurify.storage.files import write_atomically

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.columns import Columns
 from treepurify.components import Component, ModelInputs, TensorComponent
 from treepurify.effects.accumulate import LeafBoxes
 from treepurify.engines.ale.components import AccumulatedComponent, AccumulationAxis
@@ -25,7 +24,6 @@ from treepurify.engines.partial_dependence.pattern_component import PatternCompo
 from treepurify.engines.partial_dependence.pattern_shares import PatternShares
 from treepurify.engines.tree.box_component import BoxComponent
 from treepurify.errors import SavedFileError
-from treepurify.features import FeatureSpec
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import EncodedRows, Grid
 from treepurify.links import Link
@@ -33,6 +31,7 @@ from treepurify.models.additive_tables import AdditiveTables, TableTerm
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parsed import ModelSource
 from treepurify.remainder import Difference, SumOfParts
+from treepurify.rows.columns import Columns, FeatureSpec
 from treepurify.saving import earlier_kind, savable
 
 __all__ = ["announce_kinds"]

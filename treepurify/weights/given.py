@@ -7,16 +7,11 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.arguments import (
-    brief,
-    check_result,
-    check_table,
-    check_whole,
-    read_numbers,
-    read_weights,
-)
+from treepurify.arguments import brief, check_result, check_whole, read_numbers
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import EncodedRows, Grid, Subset
+from treepurify.rows.row_weights import read_weights
+from treepurify.rows.tables import check_table
 from treepurify.weights.empirical import Empirical
 from treepurify.weights.weighting import MassTables, Weighting, normalised
 

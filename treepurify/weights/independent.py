@@ -6,9 +6,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from treepurify.columns import Columns
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import EncodedRows, Grid, Subset
+from treepurify.rows.columns import Columns
 from treepurify.weights.empirical import count_rows
 from treepurify.weights.points import MeasurePoints, drawn_points
 from treepurify.weights.weighting import MassTables, Weighting, normalised, outer_product

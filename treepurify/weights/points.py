@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.columns import Columns
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import EncodedRows, Grid, encode_rows
+from treepurify.rows.columns import Columns
 
 __all__ = ["MeasurePoints", "drawn_points", "mixed_points", "points_in_cells", "row_points"]
 
@@ -39,15 +39,13 @@ class MeasurePoints:
 
 def row_points(columns: Columns, rows: EncodedRows) -> MeasurePoints:
     """Return the rows themselves as points, with their weights."""
-    weights = np.ones(columns.n_rows) if rows.weights is None else rows.weights
-    return MeasurePoints(columns, rows, weights / weights.sum(), 0)
+    return MeasurePoints(columns, rows, rows.shares, 0)
 
 
 def drawn_points(columns: Columns, grid: Grid) -> MeasurePoints:
     """Return rows that were drawn at random as points of equal weight."""
     encoded, _ = encode_rows(columns, grid.axes)
-    shares = np.full(columns.n_rows, 1.0 / columns.n_rows)
-    return MeasurePoints(columns, encoded, shares, columns.n_rows)
+    return MeasurePoints(columns, encoded, encoded.shares, columns.n_rows)
 
 
 def mixed_points(first: MeasurePoints, second: MeasurePoints, share: float) -> MeasurePoints:

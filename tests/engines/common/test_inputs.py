@@ -9,10 +9,10 @@ import pytest
 
 import treepurify as tp
 from tests.reference.ensembles import random_ensemble
-from treepurify.features import FeatureSpec
 from treepurify.links import Link
 from treepurify.models.additive_tables import AdditiveTables, TableTerm
 from treepurify.models.ensemble import ModelSource
+from treepurify.rows.columns import FeatureSpec
 
 ROWS = np.random.default_rng(0).normal(size=(60, 4))
 ENSEMBLE = random_ensemble(np.random.default_rng(1), n_features=4, n_trees=30, depth=4)

@@ -10,10 +10,10 @@ from sklearn.ensemble import GradientBoostingRegressor
 import treepurify as tp
 from tests.reference.dense import functional_anova
 from tests.reference.ensembles import random_ensemble, rows_in_all_cells, values_in_cells
-from treepurify.columns import read_columns
 from treepurify.effects.accumulate import ensemble_cuts
 from treepurify.grids.grid import make_grid
 from treepurify.models.ensemble import TreeEnsemble
+from treepurify.rows.table_reader import read_columns
 
 WEIGHTINGS = {
     "empirical": tp.Empirical(),

@@ -9,14 +9,12 @@ import numpy.typing as npt
 
 from treepurify.arguments import check_whole
 from treepurify.budget import DEFAULT_BUDGET
-from treepurify.columns import Columns
 from treepurify.components import Component, TensorComponent
 from treepurify.decomposition import Decomposition
 from treepurify.engines.ale.axes import accumulation_axis
 from treepurify.engines.ale.components import AccumulatedComponent, AccumulationAxis, interpolate
 from treepurify.engines.ale.local_effects import Accumulated, main_effect, pair_effect
 from treepurify.engines.ale.trees import tree_main_effect
-from treepurify.engines.common.counted_rows import counted_rows, row_shares
 from treepurify.engines.common.finish import Rest, Result, finish, measure_explained
 from treepurify.engines.common.functions import (
     ParsedFunction,
@@ -29,6 +27,8 @@ from treepurify.grids.drawing import mass_between
 from treepurify.grids.grid import Subset
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.progress import progress_report
+from treepurify.rows.columns import Columns
+from treepurify.rows.row_weights import counted_rows, row_shares
 
 __all__ = ["ale_anova"]
 

@@ -4,10 +4,9 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify.budget import DEFAULT_BUDGET, check_budget
-from treepurify.columns import Columns
 from treepurify.engines.ale.components import AccumulationAxis
-from treepurify.engines.common.counted_rows import row_quantiles, row_shares
-from treepurify.engines.common.inputs import RowWeights
+from treepurify.rows.columns import Columns
+from treepurify.rows.row_weights import RowWeights, row_quantiles, row_shares
 
 __all__ = ["accumulation_axis", "intervals_of_rows", "node_weights", "similarity_order"]
 

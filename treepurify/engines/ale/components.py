@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.columns import Columns, read_columns
-from treepurify.features import FeatureSpec
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.drawing import cells_between
 from treepurify.grids.grid import Subset
+from treepurify.rows.columns import Columns, FeatureSpec
+from treepurify.rows.table_reader import read_columns
 
 __all__ = ["AccumulatedComponent", "AccumulationAxis"]
 

@@ -6,10 +6,10 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify.budget import DEFAULT_BUDGET, check_budget
-from treepurify.columns import Columns
 from treepurify.engines.ale.axes import intervals_of_rows, node_weights
 from treepurify.engines.ale.components import AccumulationAxis
 from treepurify.engines.common.functions import RowFunction
+from treepurify.rows.columns import Columns
 
 __all__ = ["Accumulated", "main_effect", "pair_effect"]
 

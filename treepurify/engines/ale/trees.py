@@ -3,7 +3,6 @@
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.columns import Columns
 from treepurify.components import TensorComponent
 from treepurify.engines.ale.axes import intervals_of_rows
 from treepurify.engines.ale.components import AccumulationAxis
@@ -12,6 +11,7 @@ from treepurify.errors import InvalidInputError
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import encode_rows
 from treepurify.models.ensemble import TreeEnsemble
+from treepurify.rows.columns import Columns
 
 __all__ = ["tree_main_effect"]
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify._kernels.categorical import renumber_levels
-from treepurify.arguments import check_choice, check_whole, read_row_weights
+from treepurify.arguments import check_choice, check_whole
 from treepurify.budget import DEFAULT_BUDGET, check_budget, check_memory_budget
 from treepurify.components import Component, TensorComponent
 from treepurify.decomposition import Decomposition
@@ -41,6 +41,7 @@ from treepurify.engines.common.options import check_order, check_order_fits
 from treepurify.errors import ConvergenceWarning, InvalidInputError, SupportWarning
 from treepurify.grids.grid import EncodedRows, Subset
 from treepurify.progress import progress_report
+from treepurify.rows.row_weights import effective_rows, read_row_weights
 
 __all__ = ["categorical_anova"]
 
@@ -168,7 +169,7 @@ def categorical_anova(
     n_features, n_rows = question.codes.shape
     check_order_fits(order, n_features)
     near = check_neighbours(neighbours, n_features)
-    row_weights = _row_weights(sample_weight, n_rows)
+    row_weights = read_row_weights(sample_weight, n_rows)
     observations = observe(
         question.codes,
         question.values,
@@ -181,7 +182,7 @@ def categorical_anova(
     subsets = partial(candidate_subsets, ranked, most, near)
     route = Route(observations, subsets, names, rank, memory_budget, report)
     if selection == "lars":
-        solved = solve_by_least_angle(route, _effective_rows(row_weights, n_rows))
+        solved = solve_by_least_angle(route, effective_rows(n_rows, row_weights))
     elif rank is None and near is None and is_independent(observations):
         solved = solve_independent(route, most)
     else:
@@ -208,19 +209,6 @@ def _check_options(order: int | None, rank: int | None, selection: str, ranking:
         raise InvalidInputError(
             'selection="least-norm" takes all functions: leave out rank, or pass "greedy"'
         )
-
-
-def _row_weights(sample_weight: npt.ArrayLike | None, n_rows: int) -> Array | None:
-    if sample_weight is None:
-        return None
-    return read_row_weights(sample_weight, n_rows)
-
-
-def _effective_rows(row_weights: Array | None, n_rows: int) -> float:
-    """Return how many rows of equal weight tell as much as the weighted ones (Kish 1965)."""
-    if row_weights is None:
-        return float(n_rows)
-    return float(row_weights.sum() ** 2 / np.sum(row_weights**2))
 
 
 def _check_tables(question: Question, solved: Solved, memory_budget: int) -> None:

@@ -7,13 +7,13 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify._kernels.categorical import mark_levels, renumber_levels
-from treepurify.arguments import check_labels
-from treepurify.columns import Columns, read_columns
 from treepurify.engines.common.table_form import TableForm, read_form
 from treepurify.errors import InvalidInputError
-from treepurify.features import FeatureSpec
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import Grid, code_type
+from treepurify.rows.columns import Columns, FeatureSpec
+from treepurify.rows.table_reader import read_columns
+from treepurify.rows.tables import check_labels, table_column
 
 __all__ = ["columns_of_levels", "read_levels"]
 
@@ -51,7 +51,7 @@ def read_levels(
     table, names, form = read_form(X, feature_names)
     specs, axes, codes = [], [], []
     for position, name in enumerate(names):
-        column = table.iloc[:, position] if form.is_frame else table[:, position]
+        column = table_column(table, position)
         check_labels(column)
         spec, axis, column_codes = _read_column(name, column, bins)
         specs.append(spec)

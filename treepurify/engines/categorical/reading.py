@@ -8,7 +8,6 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify.arguments import check_whole
-from treepurify.columns import check_known_categories
 from treepurify.components import ModelInputs
 from treepurify.effects.accumulate import ensemble_cuts
 from treepurify.engines.categorical.levels import columns_of_levels, read_levels
@@ -27,6 +26,7 @@ from treepurify.engines.common.model_check import check_against_library
 from treepurify.grids.grid import Grid, make_grid
 from treepurify.links import Link
 from treepurify.models.ensemble import TreeEnsemble
+from treepurify.rows.table_reader import check_distribution
 
 __all__ = ["Question", "read_question"]
 
@@ -99,7 +99,7 @@ def read_question(model: Any, X: Any, bins: int, feature_names: Sequence[str] | 
 
 def _of_ensemble(model: Any, ensemble: TreeEnsemble, X: Any) -> Question:
     columns = ensemble.columns(X)
-    check_known_categories(columns)
+    check_distribution(columns, "the rows to decompose over")
     check_against_library(model, ensemble, X)
     grid, rows = make_grid(
         columns,

@@ -10,13 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify.arguments import brief, read_numbers
-from treepurify.columns import Columns, take_rows
 from treepurify.components import ModelInputs
 from treepurify.engines.common.table_form import TableForm, read_table
 from treepurify.errors import InvalidInputError
-from treepurify.features import FeatureSpec
 from treepurify.grids.grid import Subset
 from treepurify.links import Link
+from treepurify.rows.columns import Columns, FeatureSpec
+from treepurify.rows.tables import take_rows
 from treepurify.saving import MissingFunction, earlier_kind, savable
 
 __all__ = [

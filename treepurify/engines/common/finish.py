@@ -18,7 +18,6 @@ from treepurify.components import (
 )
 from treepurify.decomposition import Decomposition
 from treepurify.effects.tensor import EffectTensor, EffectTensors
-from treepurify.engines.common.counted_rows import mean_square
 from treepurify.engines.common.model_check import ModelCheck
 from treepurify.engines.common.problem import Wanted
 from treepurify.grids.axis import FeatureAxis
@@ -27,6 +26,7 @@ from treepurify.links import Link
 from treepurify.purification.cascade import Purified, refine
 from treepurify.purification.purity import Purity, measure_purity
 from treepurify.remainder import Difference, Function, Remainder, SumOfParts
+from treepurify.rows.row_weights import mean_square
 from treepurify.weights.weighting import MassTables
 
 __all__ = [

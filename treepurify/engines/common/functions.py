@@ -8,16 +8,16 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.arguments import check_table
-from treepurify.columns import Columns, check_known_categories
 from treepurify.components import ModelInputs
 from treepurify.engines.common.called_function import UNIT_ROUNDOFF, CalledFunction, read_called
 from treepurify.engines.common.model_check import check_against_library
-from treepurify.errors import InvalidInputError, UnsupportedModelError
-from treepurify.features import FeatureSpec
+from treepurify.errors import UnsupportedModelError
 from treepurify.grids.grid import Subset
 from treepurify.links import Link
 from treepurify.models.parse import Model, read_model
+from treepurify.rows.columns import Columns, FeatureSpec
+from treepurify.rows.table_reader import check_distribution
+from treepurify.rows.tables import check_any_rows, check_table
 from treepurify.saving import savable
 
 __all__ = [
@@ -162,7 +162,7 @@ def read_function(
         return read_called(model, X, feature_names)
     function = ParsedFunction(parsed)
     columns = function.inputs.columns(X)
-    check_known_categories(columns)
+    check_distribution(columns)
     check_against_library(model, parsed, X)
     return function, columns
 
@@ -179,8 +179,7 @@ def parsed_or_none(model: Any, feature_names: Sequence[str] | None, X: Any) -> M
     """
     if X is not None:
         check_table(X)
-    if X is None or (hasattr(X, "__len__") and len(X) == 0):
-        raise InvalidInputError("X has no rows; pass the rows that stand for the distribution")
+    check_any_rows(0 if X is None else len(X) if hasattr(X, "__len__") else 1)
     try:
         return read_model(model, X, feature_names)
     except UnsupportedModelError:

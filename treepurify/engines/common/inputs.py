@@ -6,24 +6,22 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.arguments import read_row_weights
-from treepurify.columns import Columns, check_known_categories, read_columns
 from treepurify.errors import InvalidInputError
-from treepurify.features import FeatureSpec
 from treepurify.grids.grid import Subset
 from treepurify.models.additive_tables import AdditiveTables
 from treepurify.models.parse import Model
+from treepurify.rows.columns import Columns, FeatureSpec
+from treepurify.rows.row_weights import RowWeights, read_row_weights
+from treepurify.rows.table_reader import check_distribution, read_columns
 from treepurify.weights import Empirical, Weighting
 
 __all__ = [
     "Interactions",
-    "RowWeights",
     "named_subsets",
     "read_rows",
     "row_weights",
 ]
 
-RowWeights = npt.NDArray[np.float64] | None
 Interactions = Sequence[Sequence[str | int]]
 
 _INTERACTIONS = (
@@ -104,9 +102,7 @@ def read_rows(model: Model, X: Any, weighting: Weighting) -> Columns | None:
             )
         return None
     columns = read_columns(table, model.features, match_names=model.has_feature_names)
-    if columns.n_rows == 0:
-        raise InvalidInputError("X has no rows; pass the rows that stand for the distribution")
-    check_known_categories(columns)
+    check_distribution(columns)
     return columns
 
 
@@ -127,9 +123,7 @@ def row_weights(
             'Leave sample_weight out, or use weights="empirical", "laplace" or "independent"; '
             "weights of counted rows go to count_cells(..., sample_weights=...)"
         )
-    given = weighting.row_weights_for(sample_weight)
-    if given is None:
-        return None
-    if columns is None:
+    weights = weighting.row_weights_for(sample_weight)
+    if columns is None and weights is not None:
         raise InvalidInputError("sample_weight is given without rows: pass X")
-    return read_row_weights(given, columns.n_rows)
+    return None if columns is None else read_row_weights(weights, columns.n_rows)

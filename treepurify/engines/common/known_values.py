@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.columns import Columns
 from treepurify.components import ModelInputs, locate_cells
 from treepurify.errors import InvalidInputError
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import Subset
+from treepurify.rows.columns import Columns
 from treepurify.saving import savable
 
 __all__ = ["KnownValues"]

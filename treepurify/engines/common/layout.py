@@ -9,11 +9,9 @@ import numpy as np
 
 from treepurify._kernels.leaf_boxes import parents_of, path_lengths
 from treepurify.budget import check_budget
-from treepurify.columns import Columns
 from treepurify.effects.accumulate import LeafBoxes, ensemble_cuts, leaf_boxes
 from treepurify.effects.table_effects import table_cuts, table_effects, term_mass
 from treepurify.effects.tensor import EffectTensors
-from treepurify.engines.common.inputs import RowWeights
 from treepurify.errors import InvalidInputError
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import EncodedRows, Grid, MissingCells, Subset, make_grid
@@ -21,6 +19,8 @@ from treepurify.models.additive_tables import AdditiveTables
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model
 from treepurify.purification.cascade import downward_closure
+from treepurify.rows.columns import Columns
+from treepurify.rows.row_weights import RowWeights
 from treepurify.weights import Weighting
 from treepurify.weights.weighting import MassTables
 

@@ -6,10 +6,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.columns import Columns, take_rows
 from treepurify.errors import ModelMismatchError
 from treepurify.models.library_child import FileRefusedError
 from treepurify.models.parse import Model, raw_margin
+from treepurify.rows.columns import Columns
+from treepurify.rows.tables import take_rows
 
 __all__ = ["ModelCheck", "check_against_library"]
 

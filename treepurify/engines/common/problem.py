@@ -6,15 +6,14 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.columns import Columns
 from treepurify.effects.accumulate import LeafBoxes
-from treepurify.engines.common.counted_rows import row_shares
 from treepurify.engines.common.functions import ParsedFunction
 from treepurify.engines.common.layout import Layout
 from treepurify.grids.grid import EncodedRows, Grid, Subset
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model
 from treepurify.progress import ProgressReport
+from treepurify.rows.columns import Columns
 from treepurify.weights import Weighting
 
 __all__ = ["Problem", "Wanted"]
@@ -116,4 +115,4 @@ class Problem:
     def row_shares(self) -> npt.NDArray[np.float64]:
         """Return the share of each row in the empirical measure."""
         rows = self.rows
-        return np.zeros(0) if rows is None else row_shares(rows.n_rows, rows.weights)
+        return np.zeros(0) if rows is None else rows.shares

@@ -7,10 +7,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.arguments import check_labels, check_table, read_matrix, read_names, read_numbers
-from treepurify.columns import Columns, is_missing, read_columns
+from treepurify.arguments import read_names, read_numbers
 from treepurify.errors import InvalidInputError
-from treepurify.features import FeatureSpec
+from treepurify.rows.columns import Columns, FeatureSpec
+from treepurify.rows.table_reader import is_missing, read_columns
+from treepurify.rows.tables import (
+    check_labels,
+    frame_or_matrix,
+    table_column,
+    table_names,
+)
 from treepurify.saving import savable
 
 __all__ = ["TableForm", "read_form", "read_table"]
@@ -72,28 +78,25 @@ def read_form(X: Any, feature_names: Sequence[str] | None) -> tuple[Any, list[st
         If `X` is no table, has no rows or columns, two columns of one name, or columns of
         other names than `feature_names`.
     """
-    check_table(X)
-    if hasattr(X, "to_pandas") and not hasattr(X, "iloc"):
-        X = X.to_pandas()
-    is_frame = hasattr(X, "iloc")
-    table = X if is_frame else read_matrix(X)
+    table = frame_or_matrix(X)
+    labels = table_names(table)
     if 0 in table.shape:
         raise InvalidInputError(
             f"X has no {'rows' if table.shape[1] else 'columns'}; pass the rows that stand for "
             "the distribution"
         )
     names = [f"x{j}" for j in range(table.shape[1])]
-    if is_frame:
-        names = read_names("the columns of X", [*map(str, X.columns)], table.shape[1])
+    if labels is not None:
+        names = read_names("the columns of X", labels, table.shape[1])
     if feature_names is not None:
         asked = read_names("feature_names", feature_names, table.shape[1])
-        if is_frame and asked != names:
+        if labels is not None and asked != names:
             raise InvalidInputError(
                 "X has column names: rename its columns instead of passing other feature_names"
             )
         names = asked
-    if is_frame:
-        return X, names, TableForm(tuple(X.columns), tuple(X.dtypes))
+    if labels is not None:
+        return table, names, TableForm(tuple(table.columns), tuple(table.dtypes))
     return table, names, TableForm(None, (table.dtype,) * table.shape[1])
 
 
@@ -106,10 +109,7 @@ def read_table(X: Any, feature_names: Sequence[str] | None) -> tuple[Any, Column
         If it cannot be used, or a column holds dates or complex numbers, or an array no numbers.
     """
     table, names, form = read_form(X, feature_names)
-    features = tuple(
-        _feature(name, table.iloc[:, j] if form.is_frame else table[:, j])
-        for j, name in enumerate(names)
-    )
+    features = tuple(_feature(name, table_column(table, j)) for j, name in enumerate(names))
     return table, read_columns(table, features, match_names=form.is_frame), form
 
 

@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 from treepurify.arguments import check_whole
 from treepurify.budget import DEFAULT_BUDGET, check_budget, check_memory_budget
-from treepurify.columns import Columns
 from treepurify.components import values_on_rows
 from treepurify.decomposition import Decomposition
 from treepurify.effects.accumulate import ensemble_cuts
@@ -39,6 +38,7 @@ from treepurify.grids.grid import Cuts, Grid, MissingCells, Subset, make_grid
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.progress import progress_report
 from treepurify.purification.cascade import downward_closure, purify_effects
+from treepurify.rows.columns import Columns
 from treepurify.weights import Weighting, as_weighting
 from treepurify.weights.points import MeasurePoints, row_points
 

@@ -8,9 +8,9 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.columns import Columns
 from treepurify.engines.legendre.densities import Density
 from treepurify.engines.legendre.scaling import Axis
+from treepurify.rows.columns import Columns
 
 __all__ = [
     "Basis",

@@ -7,14 +7,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.columns import Columns
 from treepurify.components import ModelInputs
 from treepurify.engines.common.called_function import read_values
 from treepurify.engines.common.functions import RowFunction, is_function, read_function
-from treepurify.engines.common.inputs import row_weights
 from treepurify.engines.common.table_form import read_table
 from treepurify.links import Link
-from treepurify.weights import Empirical
+from treepurify.rows.columns import Columns
+from treepurify.rows.row_weights import effective_rows, read_row_weights, row_shares
 
 __all__ = ["Question", "read_question"]
 
@@ -54,7 +53,7 @@ class Question:
     @property
     def effective_rows(self) -> float:
         """Number of rows of equal weight that would carry as much: the number of rows if even."""
-        return 1.0 / float(self.weights @ self.weights)
+        return effective_rows(len(self.weights), self.weights)
 
 
 def read_question(
@@ -72,19 +71,16 @@ def read_question(
     """
     if is_function(model):
         function, columns = read_function(model, X, feature_names)
-        weights = _shares(columns, sample_weight)
+        weights = _shares(columns.n_rows, sample_weight)
         values, names = function(columns), function.output_names
         return Question(columns, values, weights, function, function.inputs, names, function.link)
     _, columns, form = read_table(X, feature_names)
     values = read_values(model, columns.n_rows)
     names = ("f",) if values.shape[1] == 1 else tuple(f"output {k}" for k in range(values.shape[1]))
-    weights = _shares(columns, sample_weight)
+    weights = _shares(columns.n_rows, sample_weight)
     inputs = ModelInputs(columns.features, form.is_frame)
     return Question(columns, values, weights, None, inputs, names, Link())
 
 
-def _shares(columns: Columns, sample_weight: npt.ArrayLike | None) -> Array:
-    weights = row_weights(columns, Empirical(), sample_weight)
-    if weights is None:
-        return np.full(columns.n_rows, 1.0 / columns.n_rows)
-    return np.asarray(weights / weights.sum())
+def _shares(n_rows: int, sample_weight: npt.ArrayLike | None) -> Array:
+    return row_shares(n_rows, read_row_weights(sample_weight, n_rows))

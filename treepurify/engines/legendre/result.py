@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.columns import Columns
 from treepurify.decomposition import Decomposition
 from treepurify.engines.common.finish import Rest, Result, finish
 from treepurify.engines.common.known_values import KnownValues
@@ -24,9 +23,9 @@ from treepurify.engines.legendre.scaling import Axis, LevelAxis
 from treepurify.engines.legendre.selection import Selected
 from treepurify.engines.legendre.solution import Coefficients, Split, remove_rest
 from treepurify.errors import SupportWarning
-from treepurify.features import FeatureSpec
 from treepurify.grids.drawing import mass_between, quantile_nodes
 from treepurify.remainder import Function
+from treepurify.rows.columns import Columns, FeatureSpec
 
 __all__ = ["Fit", "assemble", "axis_words"]
 

@@ -8,10 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify.arguments import check_choice
-from treepurify.columns import Columns
 from treepurify.errors import InvalidInputError
-from treepurify.features import FeatureSpec
 from treepurify.grids.axis import FeatureAxis
+from treepurify.rows.columns import Columns, FeatureSpec
 from treepurify.saving import savable
 
 __all__ = ["Axis", "ContinuousAxis", "LevelAxis", "Scaling", "fit_axes", "legendre_table"]

@@ -5,7 +5,7 @@ from typing import Any, get_args
 
 import numpy.typing as npt
 
-from treepurify.arguments import check_choice, check_table, check_whole
+from treepurify.arguments import check_choice, check_whole
 from treepurify.budget import DEFAULT_BUDGET, check_memory_budget
 from treepurify.decomposition import Decomposition
 from treepurify.engines.common.compiling import announce_compilation
@@ -18,6 +18,7 @@ from treepurify.engines.partial_dependence.trees import trees_anova
 from treepurify.grids.grid import MissingCells
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.progress import progress_report
+from treepurify.rows.tables import check_table
 
 __all__ = ["partial_dependence_anova"]
 

@@ -7,11 +7,11 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.columns import Columns
 from treepurify.components import Component, TensorComponent, values_on_rows
 from treepurify.engines.partial_dependence.pattern_component import PatternComponent
 from treepurify.grids.grid import EncodedRows, Subset
 from treepurify.models.ensemble import TreeEnsemble
+from treepurify.rows.columns import Columns
 from treepurify.threads import map_threads
 
 __all__ = ["BackgroundCovariances", "Moments", "background_moments"]

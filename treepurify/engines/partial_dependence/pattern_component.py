@@ -9,10 +9,11 @@ import numpy.typing as npt
 
 from treepurify._kernels.partial_dependence_terms import add_terms, term_factors
 from treepurify.budget import DEFAULT_BUDGET, check_budget
-from treepurify.columns import Columns, read_columns
 from treepurify.engines.partial_dependence.pattern_shares import PatternShares
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import EncodedRows, Grid, Subset, check_special_cells, encode_rows
+from treepurify.rows.columns import Columns
+from treepurify.rows.table_reader import read_columns
 from treepurify.threads import map_threads
 
 __all__ = ["PatternComponent"]

@@ -11,11 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify.budget import check_budget
-from treepurify.columns import Columns
 from treepurify.components import Component
 from treepurify.decomposition import Decomposition
 from treepurify.engines.common.called_function import CalledFunction, read_called
-from treepurify.engines.common.counted_rows import counted_rows, mean_square, sample_rows
 from treepurify.engines.common.finish import (
     Explained,
     Rest,
@@ -27,12 +25,15 @@ from treepurify.engines.common.functions import splice
 from treepurify.engines.common.inputs import Interactions, named_subsets
 from treepurify.engines.common.options import check_order_fits
 from treepurify.engines.partial_dependence.support import outside_support
-from treepurify.errors import InvalidInputError
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.drawing import cells_between, mass_between, quantile_nodes
 from treepurify.grids.grid import Subset
 from treepurify.progress import ProgressReport
 from treepurify.purification.cascade import downward_closure
+from treepurify.rows.columns import Columns
+from treepurify.rows.row_weights import counted_rows, mean_square
+from treepurify.rows.samples import sample_rows
+from treepurify.rows.table_reader import check_distribution
 from treepurify.saving import savable
 
 __all__ = ["SampledBackground", "SampledComponent", "partial_dependence", "sampled_anova"]
@@ -178,8 +179,7 @@ def sampled_anova(
     own = columns
     if background is not None:
         own = box.inputs.columns(background)
-    if own.n_rows == 0:
-        raise InvalidInputError("background has no rows; pass the rows to average over")
+    check_distribution(own, "the rows to average over", "background")
     own, weights = counted_rows(own, sample_weight)
     explained, point_weights = (own, weights) if background is None else (columns, None)
     sample = sample_rows(own.n_rows, weights, background_size, seed)

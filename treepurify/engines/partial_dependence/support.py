@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.columns import Columns
-from treepurify.engines.common.counted_rows import row_quantiles, row_shares
-from treepurify.engines.common.inputs import RowWeights
 from treepurify.grids.grid import Subset
+from treepurify.rows.columns import Columns
+from treepurify.rows.row_weights import RowWeights, row_quantiles, row_shares
+from treepurify.rows.samples import sample_rows
 
 __all__ = ["certificate_note", "outside_support"]
 
@@ -56,7 +56,7 @@ def outside_support(
     rng = np.random.default_rng(seed)
     rest = background
     if background.n_rows > _MOST_ROWS:
-        some = np.sort(rng.choice(background.n_rows, size=_MOST_ROWS, replace=False))
+        some = sample_rows(background.n_rows, None, _MOST_ROWS, rng).picked
         rest = background.take(some)
         weights = None if weights is None else weights[some]
     draws = int(min(_DRAWS, max(_MOST_LOOKUPS / max(len(used), 1) ** 2, 50)))

@@ -8,12 +8,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.columns import Columns, check_known_categories, read_columns
 from treepurify.components import Component, ModelInputs
 from treepurify.decomposition import Decomposition
 from treepurify.effects.accumulate import LeafBoxes, ensemble_cuts, leaf_boxes
 from treepurify.effects.conditional import occurring_subsets
-from treepurify.engines.common.counted_rows import counted_rows, row_shares
 from treepurify.engines.common.finish import Evidence, Rest, Result, finish
 from treepurify.engines.common.functions import ParsedFunction
 from treepurify.engines.common.inputs import Interactions, named_subsets
@@ -31,6 +29,9 @@ from treepurify.grids.grid import EncodedRows, Grid, MissingCells, Subset, encod
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model
 from treepurify.progress import ProgressReport
+from treepurify.rows.columns import Columns
+from treepurify.rows.row_weights import counted_rows
+from treepurify.rows.table_reader import check_distribution, read_columns
 
 __all__ = ["Background", "describe_background", "read_background", "trees_anova"]
 
@@ -63,7 +64,7 @@ class Background:
     @property
     def shares(self) -> Array:
         """Share of each background row, shape (n_rows,)."""
-        return row_shares(self.rows.n_rows, self.rows.weights)
+        return self.rows.shares
 
     def extrapolation(self, used: Subset) -> dict[str, Any]:
         """Return how many evaluated points lie where there are no data; see `outside_support`."""
@@ -129,9 +130,7 @@ def read_background(
     own = points
     if background is not None:
         own = read_columns(background, parsed.features, match_names=names)
-    if own.n_rows == 0:
-        raise InvalidInputError("background has no rows; pass the rows to average over")
-    check_known_categories(own)
+    check_distribution(own, "the rows to average over", "background")
     counted, weights = counted_rows(own, sample_weight)
     grid, rows = make_grid(
         points, parsed.features, cuts, match_names=names, missing_cells=missing_cells

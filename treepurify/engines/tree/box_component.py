@@ -7,9 +7,10 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify._kernels.conditional import evaluate_boxes
-from treepurify.columns import Columns, read_columns
 from treepurify.effects.accumulate import LeafBoxes
 from treepurify.grids.grid import Grid, Subset, check_special_cells, encode_rows
+from treepurify.rows.columns import Columns
+from treepurify.rows.table_reader import read_columns
 
 __all__ = ["BoxComponent"]
 

@@ -8,7 +8,6 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify._kernels.leaf_pairs import component_variance
-from treepurify.columns import Columns
 from treepurify.components import Component, TensorComponent
 from treepurify.effects.conditional import (
     conditional_tensors,
@@ -28,6 +27,7 @@ from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import Subset
 from treepurify.progress import progress_report
 from treepurify.purification.cascade import Purified
+from treepurify.rows.columns import Columns
 from treepurify.weights.weighting import outer_product
 
 __all__ = ["purify_by_closed_form"]

@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.arguments import brief, read_weights
+from treepurify.arguments import brief
 from treepurify.budget import DEFAULT_BUDGET, check_memory_budget
-from treepurify.engines.common.inputs import row_weights
 from treepurify.engines.common.layout import closed_subsets, lay_out
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import encode_rows
 from treepurify.models.additive_tables import AdditiveTables
 from treepurify.models.parse import parse_model
-from treepurify.weights import CountedCells, Rows, Uniform
+from treepurify.rows.row_weights import read_row_weights, read_weights
+from treepurify.weights import CountedCells, Uniform
 from treepurify.weights.empirical import count_rows
 
 __all__ = ["count_cells"]
@@ -91,9 +91,9 @@ def count_cells(
         if given is not None and given.shape == (columns.n_rows,) and not given.any():
             # Of all batches together some weight is needed, not of each.
             continue
-        own = row_weights(columns, Rows(batch, given), None)
+        row_weights = read_row_weights(given, columns.n_rows)
         rows, _ = encode_rows(columns, grid.axes)
-        counts = count_rows(grid, replace(rows, weights=own), subsets)
+        counts = count_rows(grid, replace(rows, weights=row_weights), subsets)
         total = total.merge(CountedCells(grid, counts))
     return total
 

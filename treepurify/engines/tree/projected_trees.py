@@ -10,7 +10,6 @@ import numpy.typing as npt
 
 from treepurify._kernels.traverse import add_leaf_values
 from treepurify.budget import check_budget
-from treepurify.columns import Columns
 from treepurify.effects.accumulate import LeafBoxes
 from treepurify.effects.tensor import EffectTensor, EffectTensors
 from treepurify.engines.common.layout import check_memory
@@ -28,6 +27,7 @@ from treepurify.engines.tree.tree_terms import (
 from treepurify.grids.grid import EncodedRows, Grid, Subset
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.purification.cascade import downward_closure
+from treepurify.rows.columns import Columns
 from treepurify.threads import available_threads, iterate_threads, one_blas_thread
 
 __all__ = ["Projection", "project_trees"]

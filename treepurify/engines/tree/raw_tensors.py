@@ -23,12 +23,12 @@ from treepurify.engines.common.layout import check_memory
 from treepurify.engines.common.options import check_order, check_order_fits
 from treepurify.engines.common.problem import Wanted
 from treepurify.errors import InvalidInputError
-from treepurify.features import FeatureSpec
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import Grid, Subset
 from treepurify.links import Link
 from treepurify.progress import progress_report
 from treepurify.purification.cascade import SolveMethod, downward_closure, purify_effects
+from treepurify.rows.columns import FeatureSpec
 from treepurify.weights import JointTable, Uniform, Weighting
 from treepurify.weights.weighting import MassTables, normalised
 

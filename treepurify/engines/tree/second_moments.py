@@ -8,13 +8,8 @@ import numpy.typing as npt
 
 from treepurify.arguments import read_output
 from treepurify.budget import DEFAULT_BUDGET, check_budget
-from treepurify.columns import Columns
 from treepurify.effects.accumulate import ensemble_cuts, leaf_boxes
-from treepurify.engines.common.inputs import (
-    Interactions,
-    RowWeights,
-    named_subsets,
-)
+from treepurify.engines.common.inputs import Interactions, named_subsets
 from treepurify.engines.tree.independent_leaves import (
     IndependentLeaves,
     OutputLeaves,
@@ -28,6 +23,8 @@ from treepurify.grids.grid import Subset, make_grid
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model
 from treepurify.progress import ProgressReport
+from treepurify.rows.columns import Columns
+from treepurify.rows.row_weights import RowWeights
 from treepurify.threads import available_threads
 from treepurify.weights import Independent, Uniform, Weighting
 

@@ -1,11 +1,17 @@
-"""What a model knows about each of its input features."""
+"""The columns of a table as arrays of floats, and what a model knows about each of them."""
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
-__all__ = ["FeatureSpec"]
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["ZERO_THRESHOLD", "Columns", "FeatureSpec"]
+
+# LightGBM's kZeroThreshold: the double value of 1e-35 stored as float32.
+ZERO_THRESHOLD = float(np.float32(1e-35))
 
 
 @dataclass(frozen=True)
@@ -63,3 +69,36 @@ class FeatureSpec:
         hashed: Sequence[Hashable] | None = self.label_hashes
         known = (self.categories or ()) if hashed is None else hashed
         return {known[code]: code for code in reversed(range(len(known)))}
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """The columns of a table, one float array a feature, in the order of the model.
+
+    Parameters
+    ----------
+    features : tuple of FeatureSpec
+        What the model knows about the columns.
+    values : tuple of ndarray of shape (n_rows,)
+        float32 or float64, possibly strided views of the caller's array. Missing is NaN.
+        Categorical columns hold codes; the code ``n_codes`` stands for every value the
+        model does not know.
+    n_rows : int
+        Number of rows.
+    """
+
+    features: tuple[FeatureSpec, ...]
+    values: tuple[npt.NDArray[np.floating[Any]], ...]
+    n_rows: int
+
+    def matrix(self, start: int = 0, stop: int | None = None) -> npt.NDArray[np.float64]:
+        """Rows ``start:stop`` as one C-ordered float64 matrix of shape (rows, n_features)."""
+        stop = self.n_rows if stop is None else min(stop, self.n_rows)
+        matrix = np.empty((max(stop - start, 0), len(self.values)))
+        for j, column in enumerate(self.values):
+            matrix[:, j] = column[start:stop]
+        return matrix
+
+    def take(self, rows: npt.NDArray[np.intp]) -> "Columns":
+        """Return the given rows only."""
+        return Columns(self.features, tuple(column[rows] for column in self.values), len(rows))

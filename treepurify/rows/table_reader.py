@@ -1,64 +1,28 @@
 """Read user tables (NumPy, pandas, polars, Arrow) into one numeric column a feature."""
 
-from collections.abc import Callable, Collection, Hashable, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Collection, Sequence
 from numbers import Number
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.arguments import check_table, read_matrix, read_numbers
-from treepurify.category_hash import category_hash
+from treepurify.arguments import read_numbers
 from treepurify.errors import InvalidInputError
-from treepurify.features import FeatureSpec
+from treepurify.rows.category_hash import category_hash
+from treepurify.rows.columns import ZERO_THRESHOLD, Columns, FeatureSpec
+from treepurify.rows.tables import check_any_rows, read_matrix, table_column, table_names
 
 __all__ = [
-    "Columns",
+    "check_distribution",
     "check_known_categories",
     "column_order",
     "is_missing",
     "label_text",
+    "matched_names",
     "read_columns",
-    "table_names",
-    "take_rows",
 ]
-
-# LightGBM's kZeroThreshold: the double value of 1e-35 stored as float32.
-ZERO_THRESHOLD = float(np.float32(1e-35))
-
-
-@dataclass(frozen=True, eq=False)
-class Columns:
-    """The columns of a table, one float array a feature, in the order of the model.
-
-    Parameters
-    ----------
-    features : tuple of FeatureSpec
-        What the model knows about the columns.
-    values : tuple of ndarray of shape (n_rows,)
-        float32 or float64, possibly strided views of the caller's array. Missing is NaN.
-        Categorical columns hold codes; the code ``n_codes`` stands for every value the
-        model does not know.
-    n_rows : int
-        Number of rows.
-    """
-
-    features: tuple[FeatureSpec, ...]
-    values: tuple[npt.NDArray[np.floating[Any]], ...]
-    n_rows: int
-
-    def matrix(self, start: int = 0, stop: int | None = None) -> npt.NDArray[np.float64]:
-        """Rows ``start:stop`` as one C-ordered float64 matrix of shape (rows, n_features)."""
-        stop = self.n_rows if stop is None else min(stop, self.n_rows)
-        matrix = np.empty((max(stop - start, 0), len(self.values)))
-        for j, column in enumerate(self.values):
-            matrix[:, j] = column[start:stop]
-        return matrix
-
-    def take(self, rows: npt.NDArray[np.intp]) -> "Columns":
-        """Return the given rows only."""
-        return Columns(self.features, tuple(column[rows] for column in self.values), len(rows))
 
 
 def read_columns(
@@ -94,23 +58,24 @@ def read_columns(
     specs = tuple(features)
     if isinstance(X, Columns):
         return X
-    check_table(X)
-    if isinstance(X, np.ndarray) or not _is_table(X):
-        return _read_array(X, specs, only)
-    names = table_names(X) or []
-    if match_names:
+    names = table_names(X)
+    table = X if names is not None else read_matrix(X)
+    if names is not None and match_names:
         order = column_order(names, specs)
     else:
-        _check_count(len(names), specs)
+        _check_count(int(table.shape[1]), specs)
         order = list(range(len(specs)))
-    return _read_each(specs, int(X.shape[0]), lambda j: _table_column(X, order[j]), only)
+    n_rows = int(table.shape[0])
+    missing = np.broadcast_to(np.float64(np.nan), n_rows)
+    values = tuple(
+        _read_column(table_column(table, order[j]), spec) if only is None or j in only else missing
+        for j, spec in enumerate(specs)
+    )
+    return Columns(specs, values, n_rows)
 
 
 def column_order(names: Sequence[str], features: Sequence[FeatureSpec]) -> list[int]:
     """Return the position in a table of each feature's column, matched by name.
-
-    A name with blanks also matches a feature whose name has underscores in their place,
-    because LightGBM keeps names in that form only.
 
     Parameters
     ----------
@@ -128,61 +93,29 @@ def column_order(names: Sequence[str], features: Sequence[FeatureSpec]) -> list[
     InvalidInputError
         If columns are missing, extra or repeated; the message names them.
     """
-    wanted = {spec.name for spec in features}.difference(names)
-    matched = [joined if (joined := name.replace(" ", "_")) in wanted else name for name in names]
-    _check_names(matched, tuple(features))
+    matched = matched_names(names, features)
+    _check_names(matched, features)
     position = {name: i for i, name in enumerate(matched)}
     return [position[spec.name] for spec in features]
 
 
-def table_names(X: Any) -> list[str] | None:
-    """Return the column names of a table, or None for an array."""
-    if isinstance(X, Columns):
-        return [spec.name for spec in X.features]
-    check_table(X)
-    if isinstance(X, np.ndarray) or not _is_table(X):
-        return None
-    return [str(label) for label in _table_labels(X)]
+def matched_names(names: Sequence[str], features: Sequence[FeatureSpec]) -> list[str]:
+    """Return the names of columns, as the features have them where they have them.
+
+    A name with blanks also matches a feature whose name has underscores in their place,
+    because LightGBM keeps names in that form only.
+    """
+    wanted = {spec.name for spec in features}.difference(names)
+    return [joined if (joined := name.replace(" ", "_")) in wanted else name for name in names]
 
 
-def take_rows(X: Any, rows: npt.NDArray[np.intp]) -> Any:
-    """Return the given rows of a table, in the table's own type."""
-    if isinstance(X, Columns):
-        return X.take(rows)
-    if hasattr(X, "iloc"):
-        return X.iloc[rows]
-    if hasattr(X, "column_names") and hasattr(X, "take"):
-        return X.take(rows)
-    if hasattr(X, "get_column"):
-        return X[rows]
-    return np.asarray(X)[rows]
-
-
-def _is_table(X: Any) -> bool:
-    return hasattr(X, "iloc") or hasattr(X, "get_column") or hasattr(X, "column_names")
-
-
-def _table_labels(X: Any) -> list[Any]:
-    if hasattr(X, "column_names"):
-        return list(X.column_names)
-    return list(X.columns)
-
-
-def _table_column(X: Any, position: int) -> Any:
-    """Return one column as a pandas Series (pandas, Arrow) or a NumPy array (polars)."""
-    if hasattr(X, "iloc"):
-        return X.iloc[:, position]
-    if hasattr(X, "column_names"):
-        return X.column(position).to_pandas()
-    return X.get_column(X.columns[position]).to_numpy()
-
-
-def _check_names(given: list[str], specs: tuple[FeatureSpec, ...]) -> None:
-    expected = [spec.name for spec in specs]
-    missing = [name for name in expected if name not in given]
-    extra = [name for name in given if name not in expected]
-    if len(set(given)) != len(given):
-        repeated = sorted({name for name in given if given.count(name) > 1})
+def _check_names(names: Sequence[str], specs: Sequence[FeatureSpec]) -> None:
+    expected = {spec.name: None for spec in specs}
+    count = Counter(names)
+    missing = [name for name in expected if name not in count]
+    extra = [name for name in names if name not in expected]
+    if len(count) != len(names):
+        repeated = sorted(name for name, times in count.items() if times > 1)
         raise InvalidInputError(f"columns appear more than once: {_listed(repeated)}")
     if missing or extra:
         parts = []
@@ -207,26 +140,6 @@ def _check_count(count: int, specs: tuple[FeatureSpec, ...]) -> None:
 def _listed(names: Sequence[str], most: int = 10) -> str:
     shown = ", ".join(repr(name) for name in names[:most])
     return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
-
-
-def _read_each(
-    specs: tuple[FeatureSpec, ...],
-    n_rows: int,
-    column: Callable[[int], Any],
-    only: Collection[int] | None,
-) -> Columns:
-    missing = np.broadcast_to(np.float64(np.nan), n_rows)
-    values = tuple(
-        _read_column(column(j), spec) if only is None or j in only else missing
-        for j, spec in enumerate(specs)
-    )
-    return Columns(specs, values, n_rows)
-
-
-def _read_array(X: Any, specs: tuple[FeatureSpec, ...], only: Collection[int] | None) -> Columns:
-    array = read_matrix(X)
-    _check_count(array.shape[1], specs)
-    return _read_each(specs, array.shape[0], lambda j: array[:, j], only)
 
 
 def _read_column(column: Any, spec: FeatureSpec) -> npt.NDArray[np.floating[Any]]:
@@ -343,6 +256,20 @@ def known_codes(codes: npt.NDArray[np.float64], spec: FeatureSpec) -> npt.NDArra
     return np.asarray(np.where(unknown, float(spec.n_codes), truncated))
 
 
+def check_distribution(
+    columns: Columns, purpose: str = "the rows that stand for the distribution", name: str = "X"
+) -> None:
+    """Refuse rows that stand for no distribution: none, or labels of another training.
+
+    Raises
+    ------
+    InvalidInputError
+        If there are no rows, or the model knows no value of a categorical column.
+    """
+    check_any_rows(columns.n_rows, purpose, name)
+    check_known_categories(columns)
+
+
 def check_known_categories(columns: Columns) -> None:
     """Refuse a column of which no value is known: labels of another training, most likely.
 
@@ -375,8 +302,8 @@ def _codes_of_categories(
         own_codes = _without_missing_value(used.astype(np.float64), spec)
         table[used] = known_codes(own_codes.astype(np.float64), spec)
     else:
-        found = np.array([_lookup(label, spec) for label in labels[used]], dtype=np.float64)
-        table[used] = _without_missing_value(found, spec)
+        model_codes = np.array([_lookup(label, spec) for label in labels[used]], dtype=np.float64)
+        table[used] = _without_missing_value(model_codes, spec)
     return np.asarray(table[codes])
 
 
@@ -393,14 +320,10 @@ def _codes_of_objects(
             "column has text. Pass a pandas column of dtype 'category' with the categories of "
             "the training data, or the integer codes."
         )
-    known: dict[Hashable, float] = {}
-    values = np.empty(len(column))
-    for row, value in enumerate(column):
-        code = np.nan if _is_missing_value(value) else known.get(value)
-        if code is None:
-            code = known[value] = _lookup(value, spec)
-        values[row] = code
-    return values
+    import pandas as pd
+
+    codes, labels = pd.factorize(column)
+    return _codes_of_categories(codes, labels, spec)
 
 
 def _lookup(label: Any, spec: FeatureSpec) -> float:

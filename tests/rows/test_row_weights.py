@@ -6,11 +6,11 @@ import pytest
 
 import treepurify as tp
 from tests.reference.ensembles import random_ensemble
-from treepurify.columns import Columns
-from treepurify.engines.common.counted_rows import row_quantiles, sample_rows
 from treepurify.engines.partial_dependence.support import outside_support
-from treepurify.features import FeatureSpec
 from treepurify.interactions.h_statistics_parsed import parsed_effects
+from treepurify.rows.columns import Columns, FeatureSpec
+from treepurify.rows.row_weights import row_quantiles
+from treepurify.rows.samples import sample_rows
 
 
 def bent(rows):

@@ -4,9 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from treepurify.columns import read_columns, table_names, take_rows
 from treepurify.errors import InvalidInputError
-from treepurify.features import FeatureSpec
+from treepurify.rows.columns import FeatureSpec
+from treepurify.rows.table_reader import read_columns
+from treepurify.rows.tables import table_names, take_rows
 
 AB = (FeatureSpec("a"), FeatureSpec("b"))
 
