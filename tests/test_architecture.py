@@ -3,6 +3,8 @@
 import ast
 import inspect
 import json
+import re
+import runpy
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -20,6 +22,7 @@ from treepurify.models.families import FAMILIES
 
 ROOT = Path(treepurify.__file__).resolve().parent
 PATHS = tuple(sorted(path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.py")))
+DOCS = ROOT.parent / "docs"
 
 # What each part may import beside itself. One direction, no way back. A part is a folder or a
 # file of the top level; a file that is not named here belongs to the base.
@@ -202,6 +205,35 @@ def test_the_package_has_files():
 def test_the_import_law_has_no_way_back():
     order = list(TopologicalSorter(MAY_IMPORT).static_order())
     assert set(order) == set(MAY_IMPORT)
+
+
+def test_every_part_is_on_the_page_and_in_the_picture():
+    page = (DOCS / "architecture.md").read_text(encoding="utf-8")
+    drawn = set(runpy.run_path(str(DOCS / "architecture_picture.py"))["reading_order"]())
+    for part in MAY_IMPORT:
+        assert re.search(rf"^\| `?{part}`? \|", page, flags=re.MULTILINE), part
+        assert part in drawn
+    assert ENTRANCES - {"__main__"} <= drawn
+
+
+def test_the_picture_shows_the_import_law():
+    drawing = runpy.run_path(str(DOCS / "architecture_picture.py"))
+    order = drawing["reading_order"]()
+    for part, imported in MAY_IMPORT.items():
+        assert {order.index(other) < order.index(part) for other in imported} <= {True}, part
+    for name, picture in drawing["pictures"]().items():
+        drawn = (DOCS / "_static" / name).read_text(encoding="utf-8")
+        assert drawn == picture, "run python docs/architecture_picture.py"
+
+
+def test_the_steps_on_the_page_are_where_it_says():
+    page = (DOCS / "architecture.md").read_text(encoding="utf-8")
+    steps = re.findall(r"^\| (`\w+`.*?) \| (`[\w/]+\.py`.*?) \|", page, flags=re.MULTILINE)
+    assert len(steps) >= 10
+    for names, paths in steps:
+        pairs = zip(re.findall(r"\w+(?=`)", names), re.findall(r"[\w/]+\.py", paths), strict=True)
+        for name, path in pairs:
+            assert name in _bound_names(tree_of(path)), f"{name} is not in {path}"
 
 
 @pytest.mark.parametrize("path", PATHS)

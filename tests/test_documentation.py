@@ -45,3 +45,17 @@ def test_pages_link_to_what_is_there():
             if "://" not in target and not (page.parent / target).exists():
                 missing.append(f"{page.relative_to(ROOT)} links to {target}")
     assert not missing, "\n".join(missing)
+
+
+def test_files_that_pages_name_are_there():
+    missing = []
+    for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md")]:
+        text = page.read_text(encoding="utf-8")
+        names = re.findall(r"\b((?:treepurify|tests|benchmarks|examples|docs)/[\w/]+\.\w+)\b", text)
+        missing += [f"{page.name} names {name}" for name in names if not (ROOT / name).exists()]
+    # The page on architecture leaves out the folder of the package.
+    page = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+    for name in re.findall(r"`((?!treepurify|tests|docs)[\w/]+\.(?:py|js))`", page):
+        if not (ROOT / "treepurify" / name).exists():
+            missing.append(f"architecture.md names {name}")
+    assert not missing, "\n".join(missing)
