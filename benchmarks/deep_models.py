@@ -175,13 +175,13 @@ neither the model nor the measure saw. The page is the output of
 
 {table(outcomes)}
 
-* An order that is missing did not fit {BUDGET >> 30} GiB: `purify` says so at once, with the
+* A missing order did not fit into {BUDGET >> 30} GiB: `purify` says so at once, with the
   estimate. A random forest without limits has nearly as many cuts as rows, so that one table of
-  two features has up to billions of cells; limit its leaves, or keep main effects.
-* Read the column of new rows. Trees that are grown until a leaf holds one row have cells with one
-  row, and what is fitted there is noise: the unlimited forest of bike_sharing_hour at order 2.
+  two features has up to billions of cells; limit its leaves, or keep to main effects.
+* Look at the column of new rows. Trees that are grown until each leaf has one row have cells with
+  one row, and what is fitted there is noise: the unlimited forest of bike_sharing_hour at order 2.
 * CatBoost is trained with `one_hot_max_size=255`: by default it replaces larger sets of labels by
-  statistics of the target, which no function of the column's own values can follow.
+  statistics of the target, which are not a function of the column's own values.
 * Forests read categories as codes.
 * Method `exact` solves on the union grid; `projection` projects each tree: see
   [deep ensembles](deep.md).

@@ -2,7 +2,7 @@
 
 Trains XGBoost, LightGBM, HistGradientBoosting, CatBoost and EBM models with main effects and
 pairs on five public data sets, each with the library's own handling of categories and missing
-values, purifies them under the training rows, and prints one row a model.
+values, purifies them under the training rows, and prints one row per model.
 Run: ``python benchmarks/real_models.py [--data NAME] [--library NAME] [--write]``;
 ``--write`` puts the tables into ``docs/real_models.md``.
 """
@@ -248,31 +248,31 @@ them against the library's own raw prediction. The page is the output of
 
 {exactness_table(rows)}
 
-* **sum of terms against raw prediction**: largest difference on any row, over the largest raw
-  prediction (`d.verify`). The largest is {worst.sum_error:.1e} ({worst.library}, {worst.data}).
-  XGBoost adds its leaves up in single precision, treepurify in double precision; that is the
-  whole difference, as the next column shows. Everywhere else the largest is {double:.1e}.
-* **parsed model against raw prediction**: the same for the parsed model when its leaves are added
-  up in the library's own precision and order. Zero means bit for bit.
+* **sum of terms against raw prediction**: largest difference on any row, relative to the largest
+  raw prediction (`d.verify`). The largest is {worst.sum_error:.1e} ({worst.library}, {worst.data}).
+  XGBoost sums its leaves in single precision, treepurify in double precision; that is the
+  whole difference, as the next column shows. For the other libraries the largest is {double:.1e}.
+* **parsed model against raw prediction**: the same for the parsed model when its leaves are summed
+  in the library's own precision and order. Zero means equal to the last bit.
 * **additivity in cells**: largest difference, in any cell of any table, between the model and the
-  sum of its terms, over the largest effect. Cells that no row falls into are included.
-* **conditional mean**, **cosine**: largest mean of a pair given one of its features, over the
-  largest effect, and largest cosine between a pair and one of its main effects. Both are zero for
-  a pure interaction. The cosine is relative to the term's own norm, so it is larger where the
-  term itself is small.
+  sum of its terms, relative to the largest effect. Cells without rows are included.
+* **conditional mean**, **cosine**: largest mean of a pair given one of its features, relative
+  to the largest effect, and largest cosine between a pair and one of its main effects. Both are
+  zero for a pure interaction. The cosine is relative to the term's own norm, so it is larger where
+  the term itself is small.
 * **unidentified**: directions of main effects that the rows do not determine, because the cells
-  they fill fall into separate blocks.
-* **empty slices**: levels of a table that no row has; what is moved out of them is a convention.
+  with rows fall into several connected components.
+* **empty slices**: slices of a table without rows; what is moved out of them is a convention.
 
 ## Where the variance is
 
 {share_table(rows)}
 
-* **seconds**: `tp.purify(model, X)`, from the trained model to the certificate, least of three,
+* **seconds**: `tp.purify(model, X)`, from the trained model to the certificate, shortest of three,
   two cores.
 * **variance**: share of the sum of the terms' own variances.
 * **covariance**: share of the variance of the model, `Cov(term, model) / Var(model)`. Unlike the
-  former it accounts for features that go together.
+  former it accounts for features that depend on each other.
 """
 
 

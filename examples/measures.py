@@ -3,7 +3,7 @@ Which measure answers which question
 ====================================
 
 Six ways to draw "the effect of a feature" that agree for independent features, on one model of
-two correlated ones. Each is right about its own question, and each is drawn beside its formula.
+two correlated ones. Each answers its own question, and each is drawn beside its formula.
 """
 
 # %%
@@ -22,14 +22,14 @@ model = xgboost.XGBRegressor(n_estimators=200, max_depth=4, learning_rate=0.1, n
 
 # %%
 # **Partial dependence** sets ``x0`` by hand and leaves ``x1`` as it is in the data. It asks the
-# model about pairs of values that do not occur together; how often is part of the answer.
+# model about pairs of values that do not occur together; the result says how often.
 interventional = tp.partial_dependence_anova(model, X)
 print(interventional.certificate.note)
 
 # %%
 # **Independent features** are the same idea for all components at once: the functional ANOVA as
-# if ``x0`` and ``x1`` had nothing to do with each other. Main effects are those of partial
-# dependence but for a constant: partial dependence starts from the mean of the data as they are.
+# if ``x0`` and ``x1`` were independent. Main effects are those of partial
+# dependence except for a constant: partial dependence starts from the mean of the data as they are.
 independent = tp.purify(model, X, weights="independent")
 
 # %%
@@ -42,10 +42,10 @@ purified = tp.purify(model, X)
 local = tp.ale_anova(model, X)
 
 # %%
-# **Shapley values** split the interaction between the features instead of keeping it apart. Those
-# with paths of trees (``tree_path_dependent``) average along the trees' own branches, which is
-# between the other measures and depends on how the trees happen to be built. XGBoost computes
-# them, with the main effects apart on the diagonal.
+# **Shapley values** split the interaction between the features instead of keeping it separate.
+# Those with paths of trees (``tree_path_dependent``) average along the trees' own branches,
+# which is between the other measures and depends on how the trees happen to be built. XGBoost
+# computes them, with the main effects on the diagonal.
 some = X[:1500]
 shapley = interventional.shapley_values(some).values[:, 0, 0]
 booster = model.get_booster()

@@ -40,7 +40,7 @@ TABLE_1 = {
     "X2 & X4": 0.0,
     "X1 & X2 & X4": 0.0,
 }
-# 100 x ISE, one row a class, one column a feature.
+# 100 x ISE, one row per class, one column per feature.
 TABLE_3 = (
     (2.01, 1.30, 0.01, 0.28, 0.03, 0.30),
     (0.16, 0.15, 0.00, 0.04, 0.01, 0.05),

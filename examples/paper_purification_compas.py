@@ -87,7 +87,7 @@ def main_effects(model: Any, X: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        Index: (feature, level). Columns: ``"before"`` and one a weighting, each on the
+        Index: (feature, level). Columns: ``"before"`` and one per weighting, each on the
         margin scale and with mean zero over its own distribution; ``"before"`` over the rows.
     """
     columns: dict[str, pd.Series] = {}

@@ -7,7 +7,7 @@ main effects only. Which one a model seems to contain is an accident of training
 """
 
 # %%
-# Three functions of two switches, as a table each. A switch is on half of the time.
+# Three functions of two switches, each as a table. Each switch is on half of the time.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_diabetes
@@ -29,7 +29,7 @@ for name, table in tables.items():
 
 # %%
 # After purification the pair is the same checkerboard each time, up to its size and sign: 0.25 for
-# *and*, -0.25 for *or*, and -0.5 for *exclusive or*, which alone has no main effects.
+# *and*, -0.25 for *or*, and -0.5 for *exclusive or*, the only one without main effects.
 #
 # A boosted model is full of such tables. This one has trees of depth two on ten measurements.
 X, y = load_diabetes(return_X_y=True, as_frame=True, scaled=False)
@@ -41,7 +41,7 @@ before = tp.apparent(d)
 
 # %%
 # ``tp.apparent`` writes the same function as the sum of the model's own terms: what one sees when
-# trees are sorted by the features they use. They predict the same.
+# trees are sorted by the features that they use. Both give the same predictions.
 float(np.abs(before.predict(X) - d.predict(X)).max())
 
 # %%
@@ -70,5 +70,5 @@ axes[1].set_title("purified")
 plt.show()
 
 # %%
-# The verdict on both, in words that can be quoted.
+# The verdict on both, in sentences that can be quoted.
 tp.compare(before, d)

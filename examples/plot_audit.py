@@ -2,8 +2,8 @@
 Audit a model
 =============
 
-May one read this model term by term? An audit purifies it under several distributions, draws the
-rows again, and ranks what a reader should know.
+Can this model be read term by term? An audit purifies it under several distributions, repeats this
+on resampled rows, and ranks what a reader should know.
 """
 
 # %%
@@ -25,7 +25,7 @@ flats = pd.DataFrame(
         "age": rng.uniform(0, 100, n_flats),
     }
 )
-# High houses have lifts, most of them: floor and lift go together.
+# Most high houses have lifts: floor and lift are correlated.
 has_lift = rng.random(n_flats) < 1 / (1 + np.exp(3 - flats["floor"]))
 flats["lift"] = has_lift.astype(float)
 rent = 12 * flats["area"] + 45 * flats["floor"] * (flats["lift"] - 0.4) - 1.5 * flats["age"]
@@ -33,12 +33,12 @@ rent += rng.normal(scale=40, size=n_flats)
 model = XGBRegressor(n_estimators=200, max_depth=2, learning_rate=0.1, n_jobs=1).fit(flats, rent)
 
 # %%
-# What is there to know about it?
+# What should a reader know about it?
 found = audit(model, flats)
 found
 
 # %%
-# The first findings, each with its picture.
+# The first findings, each with its figure.
 for rank in range(min(3, len(found.findings))):
     plots.finding(found, rank)
     plt.show()
@@ -56,7 +56,7 @@ plots.network(d)
 plt.show()
 
 # %%
-# How the rent of one flat comes about.
+# How the effects add up to the rent of one flat.
 plots.waterfall(d, flats.iloc[[0]])
 plt.show()
 
@@ -67,7 +67,7 @@ plt.show()
 
 # %%
 # The same model as an explainable boosting machine of the interpret package, with the purified
-# effects as its terms: it predicts the same, and explains itself.
+# effects as its terms: its predictions are the same, and it shows its own explanation.
 from treepurify.export import to_ebm  # noqa: E402
 
 ebm = to_ebm(d)

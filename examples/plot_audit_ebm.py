@@ -2,9 +2,9 @@
 Audit my explainable boosting machine
 =====================================
 
-An explainable boosting machine (EBM) shows its terms, and people read them. But a constant
-number of scores may be moved between a main effect and a pair without changing one prediction.
-Here that is done on purpose, and found.
+An explainable boosting machine (EBM) shows its terms, and people read them. But a function of one
+feature can be moved between a main effect and a pair without changing one prediction.
+Here this is done on purpose, and the audit finds it.
 """
 
 # %%
@@ -33,13 +33,13 @@ ebm = ExplainableBoostingRegressor(
 
 # %%
 # interpret purifies its own pairs, under its own bin weights. So there is little to find, and the
-# audit says so: hardly any of the variance changes its place.
+# audit says so: hardly any of the variance moves to another term.
 honest = tp.audit(ebm, X, progress=False)
 honest
 
 # %%
-# Now the story is turned around by hand. Twice the effect of the body mass index is taken out of
-# its own term, and put into the pair with the blood pressure, equally in every row of the table.
+# Now the terms are changed by hand. Twice the effect of the body mass index is taken out of
+# its own term, and added to the pair with the blood pressure, the same at every blood pressure.
 told = copy.deepcopy(ebm)
 bmi, pair = (ebm.term_names_.index(name) for name in ("bmi", "bmi & bp"))
 moved = 2 * ebm.term_scores_[bmi]
@@ -60,12 +60,12 @@ plots.finding(found, kinds.index("contradiction"))
 plt.show()
 
 # %%
-# Both machines have one and the same purified form, since they are one and the same function.
+# Both machines have the same purified form, since they are the same function.
 tp.compare(honest.decomposition, found.decomposition)
 
 # %%
-# It can be written back as an EBM. This one predicts the same as the one that told the story, and
-# its terms mean what they say.
+# It can be converted back to an EBM. Its predictions are those of the changed one, and its
+# terms can be read as effects.
 mended = to_ebm(found.decomposition)
 print(f"largest change of a prediction: {np.abs(mended.predict(X) - told.predict(X)).max():.1e}")
 position = mended.term_names_.index("bmi")

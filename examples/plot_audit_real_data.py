@@ -3,10 +3,10 @@ Audits of real models
 =====================
 
 What does an audit find in models that people could really have trained? Recidivism (COMPAS),
-income (adult) and bicycles by the hour, each with 200 trees of depth two, and what a careful
-analyst would quote of the findings.
+income (adult) and bicycle rentals by hour, each with 200 trees of depth two, and what a careful
+analyst would quote from the findings.
 
-The data are read as the paper examples read them. Where one of the three is not on the machine
+The data are read as in the paper examples. If one of the three is not on the machine
 that runs this page, its part says so and is left out.
 """
 
@@ -71,9 +71,10 @@ if recidivism is not None:
     draw(recidivism, "contradiction", ("priors_count",))
 
 # %%
-# Of the effect of race little can be said that does not depend on the measure: over the people as
-# they are it is small, over all combinations equally it is another one. Groups with few members
-# decide it. That is a finding, too: *do not quote the effect of race without its measure.*
+# Little can be said about the effect of race that does not depend on the measure: over the
+# people in the data it is small, with equal weight for all combinations it is a different one.
+# Groups with few members decide it. That is a finding, too: *do not quote the effect of race
+# without its measure.*
 if recidivism is not None:
     draw(recidivism, "measure", ("race",))
 
@@ -86,21 +87,22 @@ income
 
 # %%
 # To quote: *the trees have no term of their own at all for marital status. It is among the three
-# strongest main effects.* Whoever lists the terms of the trees does not see it.
+# strongest main effects.* A list of the terms of the trees does not show it.
 if income is not None:
     draw(income, "hidden effect", ("marital_status",))
 
 # %%
-# *The interaction of age and capital gain is hardly one: 2.7 % of the variance before, 0.07 %
-# after.* The picture of the term changes from bottom to top, with the capital gain, and hardly from
-# left to right: it shows a main effect.
+# *The interaction of age and capital gain is hardly an interaction: 2.7 % of the variance
+# before, 0.07 % after.* The figure of the term changes from bottom to top, with the capital
+# gain, and hardly from left to right: it shows a main effect.
 if income is not None:
     draw(income, "spurious interaction", ("age", "capital_gain"))
 
 # %%
-# *Nobody has both a capital gain and a capital loss. What the model says about such people, up to
-# 1.3 on the log-odds, no data support.* And whoever has no work class has no occupation either: how
-# the two share what is missing is not determined, which the audit says instead of choosing.
+# *Nobody has both a capital gain and a capital loss. What the model predicts for such people,
+# up to 1.3 on the log-odds scale, is not supported by data.* And people without a work class
+# have no occupation either: how the effect of missing values is split between the two is not
+# determined, and the audit says so instead of choosing.
 if income is not None:
     draw(income, "extrapolation", ("capital_gain", "capital_loss"))
 
@@ -112,8 +114,8 @@ bicycles = audited(bike_sharing_hour)
 bicycles
 
 # %%
-# To quote: *the hour of the day is three quarters of the variance, and the year a tenth, for which
-# the trees have no term of their own at all.*
+# To quote: *the hour of the day has three quarters of the variance, and the year, for which the
+# trees have no term of their own at all, a tenth.*
 if bicycles is not None:
     draw(bicycles, "hidden effect", ("hr",))
 
@@ -125,8 +127,8 @@ if bicycles is not None:
     plt.show()
 
 # %%
-# Temperature and felt temperature go together so closely that their cells fall into two blocks.
-# *Their effects should be quoted as one.* Who interacts with whom:
+# Temperature and felt temperature are so closely correlated that their cells fall into two
+# connected components. *Their effects should be quoted as one.* Which features interact:
 if bicycles is not None:
     plots.network(bicycles.decomposition, top=8, pairs=12)
     plt.show()

@@ -3,7 +3,7 @@ Tree against closed form
 ========================
 
 Two ways to the same decomposition. One reads the trees, and solves for each pair on its own. The
-other never looks inside: it asks the model for predictions on rows, and solves one large system
+other does not look inside: it uses predictions of the model on rows, and solves one large system
 for functions that are orthogonal by construction. If both are right, they agree.
 """
 
@@ -39,7 +39,7 @@ closed = tp.categorical_anova(model.predict, X, order=2, progress=False)
 closed
 
 # %%
-# What do they say about each other?
+# How far do they agree?
 print(tp.compare(from_trees, closed, X))
 
 # %%
@@ -52,7 +52,7 @@ worst = max(
 print(f"{worst:.1e}")
 
 # %%
-# The pair that was put in, from the trees and from the closed form.
+# The pair in the data, from the trees and from the closed form.
 figure, axes = plt.subplots(1, 2, figsize=(10, 3.6), layout="constrained")
 for ax, (name, own) in zip(axes, {"trees": from_trees, "closed form": closed}.items(), strict=True):
     plots.pair(own, ("soil", "water"), ax=ax)
@@ -61,5 +61,5 @@ plt.show()
 
 # %%
 # Which to use? Trees allow exact answers for hundreds of features, missing values and numeric
-# thresholds. The closed form needs nothing but predictions: a neural network would do. Used
-# together, they check each other, because they share no step.
+# thresholds. The closed form needs nothing but predictions, so it also works for a neural network.
+# Used together, they check each other, because they have no step in common.

@@ -2,8 +2,8 @@
 Which measure?
 ==============
 
-An effect is an average over the other features, so it depends on the distribution that is
-averaged over. Here the same model is purified under four distributions, and compared.
+An effect is an average over the other features, so it depends on the distribution over which it is
+averaged. Here the same model is purified under four distributions, and compared.
 """
 
 # %%
@@ -18,14 +18,14 @@ X, y = load_diabetes(return_X_y=True, as_frame=True, scaled=False)
 model = XGBRegressor(n_estimators=150, max_depth=2, learning_rate=0.05, n_jobs=1).fit(X, y)
 
 # %%
-# The same predictions, four ways to share them among effects.
+# The same predictions, split into effects in four ways.
 measures = ["empirical", "laplace", "uniform", "independent"]
 by_measure = {name: tp.purify(model, X, weights=name) for name in measures}
 plots.variance_by_order(by_measure)
 plt.show()
 
 # %%
-# The effect of the body mass index, under each. Shifted to the same zero, so that only the
+# The effect of the body mass index under each measure, shifted to mean zero, so that only the
 # shapes differ.
 plots.overlay(by_measure, "bmi")
 plt.show()
@@ -41,14 +41,14 @@ plots.comparison(compared, top=10)
 plt.show()
 
 # %%
-# The effect that differs most, and where main effects change their sign.
+# The effects that differ most, and where main effects have opposite signs.
 compared.terms.head(5).round(3)
 
 # %%
 compared.places.head(5).round(3)
 
 # %%
-# Far more than the measure, purification itself changes the picture: before it, the trees
-# hold nearly everything in interactions.
+# Purification itself changes far more than the measure: before it, the trees
+# have nearly everything in interactions.
 d = by_measure["empirical"]
 tp.compare(tp.apparent(d), d)

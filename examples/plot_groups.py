@@ -3,13 +3,13 @@ Which features belong together?
 ===============================
 
 A function may fall into parts that have no feature in common, ``f(x) = g(x_A) + h(x_B) + ...``.
-Then its features need not be explained one by one: each group has one worth of its own, and no
-interaction is left to be shared. Shapley Sets finds the groups.
+Then its features need not be explained one by one: each group has one value, and no
+interaction has to be divided. Shapley Sets finds the groups.
 """
 
 # %%
-# A model of nine features. By construction, two triples and a pair work together, and the last
-# feature stands alone; the model only knows the data.
+# A model of nine features. By construction, the features of two triples and of a pair interact, and
+# the last feature has only a main effect; the model only knows the data.
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -32,8 +32,8 @@ y = (
 model = XGBRegressor(n_estimators=400, max_depth=3, learning_rate=0.1, n_jobs=1).fit(X, y)
 
 # %%
-# The groups, and what each is worth for the first rows. The remainder is what stands between
-# the groups: weak interactions that boosting leaves behind where there are none.
+# The groups, and the value of each for the first rows. The remainder is the interaction between
+# groups: weak interactions that boosting adds where the data have none.
 found = tp.shapley_sets(model, X, X.iloc[:4], method="index", progress=False)
 found
 
@@ -41,13 +41,14 @@ found
 found.to_frame().round(3)
 
 # %%
-# Because of these there is a threshold. The figure shows what another one would have given: from
-# left to right it falls, and groups join. The gap around it says how safe the groups are.
+# This is why there is a threshold. The figure shows the groups at other thresholds: from left
+# to right the threshold falls, and groups join. The gap around it shows how stable the groups
+# are.
 plots.dendrogram(found)
 plt.show()
 
 # %%
-# Who interacts with whom, one pair at a time: Friedman's H-statistics. The ratio of a pair with
+# Which features interact, one pair at a time: Friedman's H-statistics. The ratio of a pair with
 # hardly any effect says little, and is grey.
 statistics = tp.h_statistics(model, X.iloc[:500], progress=False)
 plots.h_statistics(statistics, top=12)

@@ -4,12 +4,12 @@ Legendre components converge to purified ones
 
 Two engines that share no code, on one model: `treepurify.purify` works with the cells between
 the cuts of the trees, `legendre_anova` with the values of the model only. Under independent
-uniform features both aim at the same components, and as the degree of the polynomials grows the
+uniform features both estimate the same components, and as the degree of the polynomials grows the
 second comes closer to the first.
 """
 
 # %%
-# A model of trees of depth 2 has main effects and pairs, steps all of them.
+# A model of trees of depth 2 has main effects and pairs, all of them step functions.
 import matplotlib.pyplot as plt
 import numpy as np
 import xgboost
@@ -23,11 +23,11 @@ model = xgboost.XGBRegressor(n_estimators=150, max_depth=2, learning_rate=0.1, n
 purified = tp.purify(model, X, weights=tp.Uniform(by="length"), progress=False)
 
 # %%
-# The densities are known here to be constant, which a series of degree 0 says; then the functions
-# are orthogonal under the uniform distribution itself, and no projection on the rows is asked
-# for. All columns are kept: the question is what polynomials of a degree can do, not which are
-# worth their while. Steps have jumps, so no degree reproduces them; the error of a truncated
-# series of a function with jumps falls as one over the square root of the degree.
+# The densities are known here to be constant, which a series of degree 0 represents; then the
+# functions are orthogonal under the uniform distribution itself, and no projection on the rows
+# is needed. All columns are kept: the question is what polynomials of a degree can do, not
+# which of them to select. Steps have jumps, so no degree reproduces them; the error of a
+# truncated series of a function with jumps falls as one over the square root of the degree.
 DEGREES = [1, 2, 3, 4, 6, 8, 12, 16, 20]
 many = rng.uniform(-1, 1, size=(30_000, 3))
 fits = {
@@ -69,8 +69,8 @@ for degree, row in distances.items():
     print(f"{degree:>6}  " + " ".join(f"{e:9.4f}" for e in row) + f" {fit['r_squared']:9.5f}")
 
 # %%
-# All distances fall. That of ``x1`` falls slowly: the model should not have this effect, and what
-# it has is many small steps, which only high degrees can follow.
+# All distances fall. That of ``x1`` falls slowly: the data have no such effect, and that of the
+# model is many small steps, which only high degrees can follow.
 figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
 x = np.linspace(-1, 1, 800)
 at = np.zeros((len(x), 3))

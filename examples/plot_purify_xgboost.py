@@ -3,7 +3,7 @@ Purify an XGBoost model
 =======================
 
 Boosted trees of depth two are sums of main effects and interactions, but the trees do not say
-which part belongs to which. Purifying gives every effect its one place.
+which part belongs to which effect. Purification does.
 """
 
 # %%
@@ -31,7 +31,7 @@ d.verify(model, X)
 # %%
 # How much of the prediction's variance is due to each effect? The first share compares the
 # effects' own variances; the second, their covariance with the whole prediction, also counts
-# what goes together because the features do.
+# what effects have in common because features are correlated.
 d.importance().head(8).round(4)
 
 # %%
@@ -46,7 +46,7 @@ plt.show()
 
 # %%
 # Here is one of them. Before purification it mostly shows the two main effects; afterwards only
-# what they cannot explain. Hatched cells hold no patient.
+# what they cannot explain. Hatched cells have no patients.
 pairs = d.importance().query("order == 2")["term"]
 key = tuple(pairs.iloc[0].split(" & "))
 figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
