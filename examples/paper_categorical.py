@@ -4,8 +4,8 @@ The categorical closed form, number by number
 
 Ferrere, Bousquet, Gamboa, Loubes and Mure (2026), "Exact Functional ANOVA Decomposition for
 Categorical Inputs Models" (arXiv:2603.02673). Prints the paper's tables beside what treepurify
-computes. Forests and multi-layer perceptrons of scikit-learn stand for the paper's PyTorch
-networks, so figures about a model's fit compare like with like only in kind.
+computes. Forests and multi-layer perceptrons of scikit-learn replace the paper's PyTorch
+networks, so figures that depend on the fit of a model are similar to the paper's, not equal.
 Run: ``python examples/paper_categorical.py [--large] [--selection]``; ``--large`` adds tables 6 and
 7, ``--selection`` the selection by LARS.
 """

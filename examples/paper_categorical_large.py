@@ -63,7 +63,7 @@ def connect4() -> Case:
 
 
 def poker() -> Case:
-    """Probability of anything better than nothing in hand."""
+    """Probability of a poker hand of any rank above the lowest."""
     table = read_table("poker_hand_train")
     X = table.drop(columns="CLASS")
     one_hot = pd.get_dummies(X.astype(str)).to_numpy(np.float32)

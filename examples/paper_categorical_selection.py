@@ -3,8 +3,8 @@ Selection by LARS beside the greedy one
 =======================================
 
 The paper names sparsity-promoting selection as future work (section 6). Here the LASSO path
-over all functions up to order 2 stops where the BIC is least, and the greedy selection of
-algorithm 1 gets as many functions. The explained functions are like those of tables 3, 4 and 6.
+over all functions up to order 2 stops at the smallest BIC, and the greedy selection of
+algorithm 1 selects as many functions. The explained functions are like those of tables 3, 4 and 6.
 """
 
 import time
@@ -38,7 +38,7 @@ def nursery() -> tuple[str, pd.DataFrame, np.ndarray]:
 
 
 def poker_hand() -> tuple[str, pd.DataFrame, np.ndarray]:
-    """Probability of anything better than nothing in hand."""
+    """Probability of a poker hand of any rank above the lowest."""
     case = poker()
     return "Poker Hand", case.X, case.values
 

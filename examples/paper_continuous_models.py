@@ -4,7 +4,7 @@ The data sets and models of the continuous closed form
 
 Section D.2 of Ferrere et al.: XGBoost, a multi-layer perceptron and an Explainable Boosting
 Machine with the paper's settings, seed 42 and an 80/20 split. Two things differ: scikit-learn's
-perceptron stands for the paper's PyTorch network (so no dropout, and its own validation rows for
+perceptron replaces the paper's PyTorch network (so no dropout, and its own validation rows for
 early stopping), and boosting machines have one outer bag instead of 14, which smooths less.
 """
 

@@ -4,7 +4,7 @@ The purification paper, number by number
 
 Lengerich, Tan, Chang, Hooker and Caruana (2020), "Purifying Interaction Effects with the
 Functional ANOVA". Prints the paper's figures and tables beside what treepurify computes, and says
-where the printed ones slip. Run: ``python examples/paper_purification.py [--out DIR]``.
+where the printed ones have errors. Run: ``python examples/paper_purification.py [--out DIR]``.
 """
 
 import argparse

@@ -32,7 +32,7 @@ GROUPS = {
     "juv_misd_count": ([1], ["0", "1 or more"]),
     "juv_other_count": ([1], ["0", "1 or more"]),
 }
-# Smaller than this share of a model's largest main effect, a sign means nothing.
+# Below this share of a model's largest main effect, the sign of an effect means nothing.
 NEGLIGIBLE = 0.01
 
 
@@ -233,7 +233,7 @@ def _draw(found: dict[str, dict[str, pd.DataFrame]], path: Path) -> None:
             ax.axvline(0.0, color="black", linewidth=0.8)
             ax.set_title(f"{title}: {name}")
             ax.set_yticks(at, [f"{feature} = {level}" for feature, level in order], size=8)
-    # One axis for all panels: turned once, it is turned everywhere.
+    # The panels share one axis, so turning it once turns it in all of them.
     panels[0, 0].invert_yaxis()
     panels[0, 1].legend(loc="lower right")
     figure.savefig(path, dpi=110)

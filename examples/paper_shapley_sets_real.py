@@ -84,7 +84,7 @@ def compare(name: str, X: np.ndarray, y: np.ndarray, n_rows: int) -> tuple[list,
 
 
 def show_tables_3_and_4(n_rows: int = 100) -> None:
-    """Print both tables; small is good in both."""
+    """Print both tables; smaller is better in both."""
     found = {name: compare(name, X, y, n_rows) for name, (X, y) in data_sets().items()}
     for number, title in enumerate(("Table 3: deletion", "Table 4: sensitivity")):
         print(f"\n== {title}, mean +- std over {n_rows} rows (paper) ==")
