@@ -19,8 +19,7 @@ import numpy.typing as npt
 import xgboost
 from partial_dependence_vs_woodelf import N_FEATURES, make
 
-from treepurify.interactions.h_statistics import h_statistics
-from treepurify.interactions.h_statistics_table import HStatistics
+from treepurify.interactions.h_statistics import HStatistics, h_statistics
 from treepurify.models.parse import parse_model
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))

@@ -41,8 +41,7 @@ from treepurify.errors import (
 )
 from treepurify.grouping.partition import shapley_sets
 from treepurify.grouping.sets import Sampling, ShapleySets
-from treepurify.interactions.h_statistics import h_statistics
-from treepurify.interactions.h_statistics_table import HStatistics
+from treepurify.interactions.h_statistics import HStatistics, h_statistics
 from treepurify.interactions.indices import interaction_indices
 from treepurify.models.parse import parse_model
 from treepurify.shapley.interactions import ShapleyInteractions

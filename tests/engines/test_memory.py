@@ -18,9 +18,12 @@ from treepurify.engines.ale.components import AccumulationAxis
 from treepurify.engines.ale.local_effects import _filled, pair_effect
 from treepurify.engines.ale.trees import _cuts
 from treepurify.engines.common.finish import _variance_of_sum
+from treepurify.engines.partial_dependence.background import (
+    _occur,
+    outside_support,
+    read_background,
+)
 from treepurify.engines.partial_dependence.pattern_shares import _check_shares, pattern_shares
-from treepurify.engines.partial_dependence.support import _occur, outside_support
-from treepurify.engines.partial_dependence.trees import read_background
 from treepurify.engines.tree import second_moments
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import EncodedRows
@@ -229,7 +232,7 @@ def test_values_of_triples_are_counted():
     rng = np.random.default_rng(6)
     ensemble = complete_ensemble(rng, n_features=8, depth=4, n_trees=6)
     X = rng.normal(size=(2000, 8))
-    grid = read_background(ensemble, X, None, None, ensemble_cuts(ensemble), "auto").grid
+    grid = read_background(ensemble, X, None, None, "auto").grid
     boxes = leaf_boxes(ensemble, grid)
     pairs = len(occurring_subsets(boxes, 2, 8))
     triples = len(occurring_subsets(boxes, 3, 8))
@@ -265,7 +268,7 @@ def test_support_of_many_codes_is_looked_up():
 
 @pytest.mark.parametrize("least", [0, 1 << 16])
 def test_cells_are_found_by_marks_and_by_look_up(least, monkeypatch):
-    monkeypatch.setattr("treepurify.engines.partial_dependence.support._LEAST_MARKS", least)
+    monkeypatch.setattr("treepurify.engines.partial_dependence.background._LEAST_MARKS", least)
     rng = np.random.default_rng(8)
     cells, first, second = rng.integers(0, 3000, size=(3, 200))
     found = _occur(cells, 3000, first, second)
@@ -325,7 +328,7 @@ def test_the_shares_of_long_paths_are_counted_exactly():
     X = np.random.default_rng(0).normal(size=(9, 8))
     needed = 8 * (2**8 + sum(2**k for k in range(1, 9)))
     ensemble = chain(8)
-    given = read_background(ensemble, X, None, None, ensemble_cuts(ensemble), "auto")
+    given = read_background(ensemble, X, None, None, "auto")
     boxes = leaf_boxes(ensemble, given.grid)
     ask = partial(pattern_shares, boxes, given.grid, given.rows, 8, report=lambda *_: None)
     assert 8 * len(ask(memory_budget=needed).share) == needed

@@ -6,7 +6,8 @@ import pytest
 
 import treepurify as tp
 from tests.reference.ensembles import random_ensemble
-from treepurify.engines.partial_dependence.support import outside_support
+from treepurify.engines.partial_dependence.background import outside_support
+from treepurify.interactions.h_statistics_effects import HProblem
 from treepurify.interactions.h_statistics_parsed import parsed_effects
 from treepurify.rows.columns import Columns, FeatureSpec
 from treepurify.rows.row_weights import row_quantiles
@@ -108,7 +109,8 @@ def test_the_interval_of_one_heavy_row_contains_the_estimate(ensemble, rows):
 
 def test_effects_say_how_many_rows_count(ensemble, rows):
     more, weights = weightless(rows)
-    effects = parsed_effects(ensemble, ensemble, more, 2, weights, 1 << 30, lambda *_: None)
+    problem = HProblem(ensemble, more, 2, None, weights, 500, 0, 0, 1 << 30, lambda *_: None)
+    effects = parsed_effects(problem, ensemble)
     assert effects.n_rows == 60
     assert "over 60 background rows" in effects.measure
 

@@ -11,11 +11,13 @@ from treepurify._kernels.accumulate import add_box_corners
 from treepurify._kernels.leaf_boxes import leaf_runs, parents_of
 from treepurify.budget import check_budget
 from treepurify.effects.difference_tables import difference_tables, table_sizes
+from treepurify.effects.table_effects import table_cuts
 from treepurify.effects.tensor import EffectTensor, EffectTensors
 from treepurify.grids.grid import Cuts, Grid, Subset
 from treepurify.models.ensemble import TreeEnsemble
+from treepurify.models.parse import Model
 
-__all__ = ["LeafBoxes", "accumulate", "ensemble_cuts", "leaf_boxes"]
+__all__ = ["LeafBoxes", "accumulate", "ensemble_cuts", "leaf_boxes", "model_cuts"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,6 +90,11 @@ def ensemble_cuts(ensemble: TreeEnsemble) -> Cuts:
         None if spec.is_categorical else np.unique(cut[bounds[j] : bounds[j + 1]])
         for j, spec in enumerate(ensemble.features)
     )
+
+
+def model_cuts(model: Model) -> Cuts:
+    """Return the cuts of each feature: those of all trees, or of all tables."""
+    return ensemble_cuts(model) if isinstance(model, TreeEnsemble) else table_cuts(model)
 
 
 def leaf_boxes(ensemble: TreeEnsemble, grid: Grid) -> LeafBoxes:

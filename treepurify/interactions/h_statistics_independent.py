@@ -15,10 +15,10 @@ from treepurify.engines.tree.independent_leaves import IndependentLeaves
 from treepurify.engines.tree.purify import purify
 from treepurify.engines.tree.second_moments import MOST_PAIRS, leaf_indices
 from treepurify.grids.grid import Subset, make_grid
+from treepurify.interactions.h_statistics_effects import HProblem
 from treepurify.models.additive_tables import AdditiveTables
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model
-from treepurify.progress import ProgressReport
 from treepurify.rows.row_weights import read_row_weights
 from treepurify.weights import Independent
 from treepurify.weights.weighting import outer_product
@@ -31,12 +31,7 @@ _Variances = tuple[dict[Subset, Array], Array, list[Array], dict[str, Any]]
 
 
 def independent_shares(
-    parsed: Model,
-    X: Any,
-    order: int,
-    sample_weight: npt.ArrayLike | None,
-    memory_budget: int,
-    report: ProgressReport,
+    problem: HProblem, parsed: Model
 ) -> tuple[Mapping[Subset, Array], dict[str, Any]]:
     """Return the share of variance of each interaction when features are independent.
 
@@ -50,11 +45,11 @@ def independent_shares(
     facts : dict
         How the variances that the shares are parts of were computed, and their errors.
     """
-    report("purifying under independent features", 0, 0)
+    problem.report("purifying under independent features", 0, 0)
     if isinstance(parsed, TreeEnsemble):
-        variances = _of_ensemble(parsed, X, order, sample_weight, memory_budget, report)
+        variances = _of_ensemble(problem, parsed)
     else:
-        variances = _of_tables(parsed, X, sample_weight, memory_budget)
+        variances = _of_tables(problem, parsed)
     variance, whole, containing, facts = variances
     n_features = parsed.n_features
     zero = np.zeros(parsed.n_outputs)
@@ -70,17 +65,15 @@ def independent_shares(
     return shares, facts
 
 
-def _of_tables(
-    parsed: AdditiveTables, X: Any, sample_weight: npt.ArrayLike | None, memory_budget: int
-) -> _Variances:
+def _of_tables(problem: HProblem, parsed: AdditiveTables) -> _Variances:
     """Return the variance of each component, of the model, and of all that contain a feature."""
     d = purify(
         parsed,
-        X,
+        problem.X,
         weights="independent",
         order=None,
-        sample_weight=sample_weight,
-        memory_budget=memory_budget,
+        sample_weight=problem.sample_weight,
+        memory_budget=problem.memory_budget,
         progress=False,
     )
     variance = {subset: component.variance for subset, component in d.components.items()}
@@ -91,20 +84,13 @@ def _of_tables(
     return variance, sum(variance.values(), zero), containing, {"method": "components"}
 
 
-def _of_ensemble(
-    parsed: TreeEnsemble,
-    X: Any,
-    order: int,
-    sample_weight: npt.ArrayLike | None,
-    memory_budget: int,
-    report: ProgressReport,
-) -> _Variances:
+def _of_ensemble(problem: HProblem, parsed: TreeEnsemble) -> _Variances:
     """Return the same for an ensemble: components of low order, and its interaction indices."""
-    columns = parsed.columns(X)
+    columns = parsed.columns(problem.X)
     grid, rows = make_grid(
         columns, parsed.features, ensemble_cuts(parsed), match_names=parsed.has_feature_names
     )
-    weights = read_row_weights(sample_weight, columns.n_rows)
+    weights = read_row_weights(problem.sample_weight, columns.n_rows)
     rows = None if rows is None else replace(rows, weights=weights)
     boxes = leaf_boxes(parsed, grid)
     used = sorted({j for subset in boxes.subsets for j in subset})
@@ -112,9 +98,9 @@ def _of_ensemble(
     margins = {j: tables[(j,)] for j in used}
     probability = entry_probabilities(boxes, margins, grid)
     variance = {}
-    for size in range(1, order + 1):
+    for size in range(1, problem.order + 1):
         tensors = conditional_tensors(
-            boxes, probability, grid, size, parsed.n_outputs, memory_budget
+            boxes, probability, grid, size, parsed.n_outputs, problem.memory_budget
         )
         for subset, values in tensors.items():
             subset_margins = [margins[j] for j in subset]
@@ -127,8 +113,8 @@ def _of_ensemble(
         "independent",
         most_pairs=MOST_PAIRS,
         seed=0,
-        report=report,
-        memory_budget=memory_budget,
+        report=problem.report,
+        memory_budget=problem.memory_budget,
     )
     facts = {
         "method": indices.method,

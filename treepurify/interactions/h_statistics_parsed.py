@@ -1,9 +1,8 @@
 """Interaction effects of tree ensembles and EBMs on all rows, exactly."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,24 +10,27 @@ import numpy.typing as npt
 from treepurify._kernels.partial_dependence_terms import leave_one_out
 from treepurify.budget import check_budget
 from treepurify.components import evaluate_each
-from treepurify.decomposition import Decomposition
-from treepurify.effects.accumulate import LeafBoxes, ensemble_cuts, leaf_boxes
+from treepurify.effects.accumulate import LeafBoxes, leaf_boxes
 from treepurify.effects.conditional import entry_probabilities, occurring_subsets
 from treepurify.engines.common.model_check import check_against_library
-from treepurify.engines.partial_dependence.pattern_component import PatternComponent
-from treepurify.engines.partial_dependence.pattern_shares import pattern_shares, term_table
-from treepurify.engines.partial_dependence.table_models import tables_anova
-from treepurify.engines.partial_dependence.trees import (
+from treepurify.engines.partial_dependence.background import (
     Background,
     describe_background,
     read_background,
 )
+from treepurify.engines.partial_dependence.pattern_component import PatternComponent
+from treepurify.engines.partial_dependence.pattern_shares import pattern_shares, term_table
+from treepurify.engines.partial_dependence.table_models import table_terms
 from treepurify.grids.grid import EncodedRows, Subset
-from treepurify.interactions.h_statistics_effects import HEffects, Moments, moments_of_terms
+from treepurify.interactions.h_statistics_effects import (
+    HEffects,
+    HProblem,
+    Moments,
+    moments_of_terms,
+)
 from treepurify.models.additive_tables import AdditiveTables
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model
-from treepurify.progress import ProgressReport
 from treepurify.purification.cascade import downward_closure
 from treepurify.rows.row_weights import counted_rows, row_shares
 from treepurify.threads import map_threads
@@ -43,16 +45,8 @@ _ROWS_A_BLOCK = 4096
 _MORE_ARRAYS = 6
 
 
-def parsed_effects(
-    model: Any,
-    parsed: Model,
-    X: Any,
-    order: int,
-    sample_weight: npt.ArrayLike | None,
-    memory_budget: int,
-    report: ProgressReport,
-) -> HEffects:
-    """Return the effects of a parsed model on the rows of `X`.
+def parsed_effects(problem: HProblem, parsed: Model) -> HEffects:
+    """Return the effects of a parsed model on the rows.
 
     Raises
     ------
@@ -62,15 +56,15 @@ def parsed_effects(
         If the parsed model does not reproduce the library's raw prediction.
     """
     if isinstance(parsed, AdditiveTables):
-        effects = _of_tables(parsed, X, sample_weight, memory_budget, report)
+        effects = _of_tables(problem, parsed)
     else:
-        effects = _of_trees(parsed, X, order, sample_weight, memory_budget, report)
-    check = check_against_library(model, parsed, X)
+        effects = _of_trees(problem, parsed)
+    check = check_against_library(problem.model, parsed, problem.X)
     if check is None:
         return effects
     facts = {"margin_error": check.error, "note": check.note}
     measure = effects.measure
-    if check.note and not isinstance(model, TreeEnsemble | AdditiveTables):
+    if check.note and not isinstance(problem.model, TreeEnsemble | AdditiveTables):
         measure = f"{measure}; {check.note.removesuffix('.')}"
     return replace(effects, measure=measure, diagnostics={**effects.diagnostics, **facts})
 
@@ -89,50 +83,45 @@ def _check_values(
     )
 
 
-def _of_trees(
-    parsed: TreeEnsemble,
-    X: Any,
-    order: int,
-    sample_weight: npt.ArrayLike | None,
-    memory_budget: int,
-    report: ProgressReport,
-) -> HEffects:
+def _of_trees(problem: HProblem, parsed: TreeEnsemble) -> HEffects:
     """Return the effects of an ensemble."""
-    background = read_background(parsed, X, None, sample_weight, ensemble_cuts(parsed), "auto")
+    background = read_background(parsed, problem.X, None, problem.sample_weight, "auto")
     boxes = leaf_boxes(parsed, background.grid)
-    sizes = range(1, order + 1)
+    sizes = range(1, problem.order + 1)
     n_effects = sum(len(occurring_subsets(boxes, k, parsed.n_features)) for k in sizes)
-    _check_values(parsed, background.rows.n_rows, n_effects, order, memory_budget)
-    ensemble = _Ensemble(
-        parsed,
-        background,
-        boxes,
-        parsed.margin(background.columns, precision="float64"),
-        order,
-        memory_budget,
-        report,
-    )
+    n_rows = background.rows.n_rows
+    _check_values(parsed, n_rows, n_effects, problem.order, problem.memory_budget)
+    margin = parsed.margin(background.columns, precision="float64")
+    ensemble = _Ensemble(problem, parsed, background, boxes, margin)
     used = tuple(sorted({j for subset in boxes.subsets for j in subset}))
+    return _on_background(parsed, background, ensemble.moments, used)
+
+
+def _on_background(
+    parsed: Model,
+    background: Background,
+    moments: Callable[[npt.NDArray[np.intp] | None], Moments],
+    used: Subset,
+) -> HEffects:
     extrapolation = background.extrapolation(used)
+    n_rows = background.rows.n_rows
     return HEffects(
-        ensemble.moments,
-        background.rows.n_rows,
+        moments,
+        n_rows,
         parsed.feature_names,
         parsed.output_names,
-        describe_background(background.rows.n_rows, extrapolation),
-        {"exact": True, "rows": background.rows.n_rows, "extrapolation": extrapolation},
+        describe_background(n_rows, extrapolation),
+        {"exact": True, "rows": n_rows, "extrapolation": extrapolation},
     )
 
 
 @dataclass(frozen=True, eq=False)
 class _Ensemble:
+    problem: HProblem
     parsed: TreeEnsemble
     background: Background
     boxes: LeafBoxes
     margin: Array
-    order: int
-    memory_budget: int
-    report: ProgressReport
 
     def moments(self, drawn: npt.NDArray[np.intp] | None) -> Moments:
         """Return numerators and denominators on the rows, or on a resample of them."""
@@ -154,13 +143,14 @@ class _Ensemble:
 
     def _terms(self, rows: EncodedRows) -> Mapping[Subset, Array]:
         grid, n_outputs = self.background.grid, self.parsed.n_outputs
-        shares = pattern_shares(self.boxes, grid, rows, self.order, self.memory_budget, self.report)
+        order, budget = self.problem.order, self.problem.memory_budget
+        shares = pattern_shares(self.boxes, grid, rows, order, budget, self.problem.report)
         terms: dict[Subset, Array] = {}
         for size in (1, 2):
             for subset in occurring_subsets(self.boxes, size, grid.n_features):
-                table = term_table(shares, grid, subset, n_outputs, self.memory_budget)
+                table = term_table(shares, grid, subset, n_outputs, budget)
                 terms[subset] = table[tuple(rows.codes[j] for j in subset)]
-        if self.order > 2:
+        if order > 2:
             for subset in occurring_subsets(self.boxes, 3, grid.n_features):
                 term = PatternComponent(subset, grid, shares, rows, n_outputs)
                 terms[subset] = term.on_background()
@@ -197,61 +187,34 @@ def _changes(boxes: LeafBoxes, background: Background, rows: EncodedRows, n_outp
     return change
 
 
-def _of_tables(
-    parsed: AdditiveTables,
-    X: Any,
-    sample_weight: npt.ArrayLike | None,
-    memory_budget: int,
-    report: ProgressReport,
-) -> HEffects:
+def _of_tables(problem: HProblem, parsed: AdditiveTables) -> HEffects:
     """Return the effects of an EBM, whose terms are all known.
 
     Resamples of the rows move the terms too; they are decomposed again.
     """
-    columns, row_weights = counted_rows(parsed.columns(X), sample_weight)
+    columns, row_weights = counted_rows(parsed.columns(problem.X), problem.sample_weight)
     subsets = downward_closure(term.features for term in parsed.terms)
     most = max((len(subset) for subset in subsets), default=1)
-    _check_values(parsed, columns.n_rows, len(subsets), most, memory_budget)
+    _check_values(parsed, columns.n_rows, len(subsets), most, problem.memory_budget)
 
-    def decompose(drawn: npt.NDArray[np.intp] | None) -> tuple[Moments, Decomposition]:
-        drawn_columns, weights = columns, row_weights
+    def moments(drawn: npt.NDArray[np.intp] | None) -> Moments:
+        rows, weights = columns, row_weights
         if drawn is not None:
-            drawn_columns = columns.take(drawn)
+            rows = columns.take(drawn)
             weights = None if weights is None else weights[drawn]
-        d = tables_anova(
-            parsed,
-            parsed,
-            drawn_columns,
-            None,
-            order=None,
-            interactions=None,
-            sample_weight=weights,
-            missing_cells="auto",
-            memory_budget=memory_budget,
-            report=report,
-        )
-        values = evaluate_each(d.components.values(), drawn_columns)
-        terms = dict(zip(d.components, values, strict=True))
-        shares = row_shares(drawn_columns.n_rows, weights)
-        zero = np.zeros((drawn_columns.n_rows, parsed.n_outputs))
-        margin = d.intercept + sum(terms.values(), zero)
+        background = read_background(parsed, rows, None, weights, "auto")
+        result = table_terms(parsed, background, problem.memory_budget, problem.report)
+        ordered = [result.components[subset] for subset in subsets]
+        terms = dict(zip(subsets, evaluate_each(ordered, rows), strict=True))
+        zero = np.zeros((rows.n_rows, parsed.n_outputs))
+        margin = result.intercept + sum(terms.values(), zero)
         without = {
             j: sum((v for s, v in terms.items() if j in s and len(s) > 1), zero)
             for j in range(parsed.n_features)
         }
         pairs = combinations(range(parsed.n_features), 2)
-        return moments_of_terms(terms, without, margin, shares, pairs), d
+        return moments_of_terms(terms, without, margin, row_shares(rows.n_rows, weights), pairs)
 
-    first, d = decompose(None)
-    return HEffects(
-        lambda drawn: first if drawn is None else decompose(drawn)[0],
-        columns.n_rows,
-        parsed.feature_names,
-        parsed.output_names,
-        d.measure,
-        {
-            "exact": True,
-            "rows": columns.n_rows,
-            "extrapolation": d.diagnostics["extrapolation"],
-        },
-    )
+    background = read_background(parsed, columns, None, row_weights, "auto")
+    used = tuple(sorted({j for subset in subsets for j in subset}))
+    return _on_background(parsed, background, moments, used)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-    from treepurify.interactions.h_statistics_table import HStatistics
+    from treepurify.interactions.h_statistics import HStatistics
 
 __all__ = ["h_statistics"]
 
@@ -96,7 +96,7 @@ def h_statistics(
     >>> [text.get_text() for text in ax.get_yticklabels()]
     ['x0 & x1']
     """
-    from treepurify.interactions.h_statistics_table import HStatistics
+    from treepurify.interactions.h_statistics import HStatistics
 
     check_result("statistics", statistics, HStatistics, "treepurify.h_statistics")
     check_choice("of", of, get_args(Of))

@@ -1,6 +1,7 @@
 """The interventional functional ANOVA: the Moebius inverse of partial dependence."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, get_args
 
 import numpy.typing as npt
@@ -9,14 +10,24 @@ from treepurify.arguments import check_choice, check_whole
 from treepurify.budget import DEFAULT_BUDGET, check_memory_budget
 from treepurify.decomposition import Decomposition
 from treepurify.engines.common.compiling import announce_compilation
-from treepurify.engines.common.functions import parsed_or_none
-from treepurify.engines.common.inputs import Interactions
+from treepurify.engines.common.finish import Evidence, Result, finish
+from treepurify.engines.common.functions import ParsedFunction, parsed_or_none
+from treepurify.engines.common.inputs import Interactions, named_subsets
+from treepurify.engines.common.model_check import ModelCheck, check_against_library
 from treepurify.engines.common.options import check_interactions, check_order, check_order_fits
+from treepurify.engines.common.problem import Wanted
+from treepurify.engines.partial_dependence.background import (
+    Background,
+    certificate_note,
+    describe_background,
+    read_background,
+)
 from treepurify.engines.partial_dependence.sampled import sampled_anova
-from treepurify.engines.partial_dependence.table_models import tables_anova
-from treepurify.engines.partial_dependence.trees import trees_anova
+from treepurify.engines.partial_dependence.table_models import table_terms
+from treepurify.engines.partial_dependence.trees import TABLE_ORDER, tree_terms
 from treepurify.grids.grid import MissingCells
 from treepurify.models.ensemble import TreeEnsemble
+from treepurify.models.parse import Model
 from treepurify.progress import progress_report
 from treepurify.rows.tables import check_table
 
@@ -138,16 +149,48 @@ def partial_dependence_anova(
         )
     check_order_fits(order, parsed.n_features)
     announce_compilation(show=progress)
-    anova = trees_anova if isinstance(parsed, TreeEnsemble) else tables_anova
-    return anova(
-        model,
-        parsed,  # type: ignore[arg-type]
-        X,
-        background,
-        order=order,
-        interactions=interactions,
-        sample_weight=sample_weight,
-        missing_cells=missing_cells,
-        memory_budget=memory_budget,
-        report=report,
+    wanted = Wanted(order, named_subsets(parsed.features, interactions, order))
+    averaged = read_background(parsed, X, background, sample_weight, missing_cells)
+    check = check_against_library(model, parsed, X)
+    if isinstance(parsed, TreeEnsemble):
+        result = tree_terms(parsed, averaged, wanted, memory_budget, report)
+    else:
+        result = table_terms(parsed, averaged, memory_budget, report)
+    return _finish(parsed, averaged, wanted, result, check)
+
+
+def _finish(
+    parsed: Model,
+    background: Background,
+    wanted: Wanted,
+    result: Result,
+    check: ModelCheck | None,
+) -> Decomposition:
+    """Return the terms of a parsed model with what a reader must know of the background."""
+    rows = background.rows
+    used = tuple(sorted(subset[0] for subset in result.components if len(subset) == 1))
+    extrapolation = background.extrapolation(used)
+    evidence = replace(result.evidence or Evidence(), note=certificate_note(extrapolation))
+    facts = {
+        "model": parsed.facts(),
+        "exact": True,
+        "background_rows": rows.n_rows,
+        "extrapolation": extrapolation,
+        **result.diagnostics,
+    }
+    return finish(
+        ParsedFunction(parsed),
+        replace(result, evidence=evidence, diagnostics=facts),
+        engine="partial dependence",
+        measure=describe_background(rows.n_rows, extrapolation),
+        wanted=wanted,
+        rows=dict.fromkeys(range(1, _largest_table(parsed) + 1), rows),
+        check=check,
     )
+
+
+def _largest_table(parsed: Model) -> int:
+    """Return how many features the largest tables have that terms can be."""
+    if isinstance(parsed, TreeEnsemble):
+        return TABLE_ORDER
+    return max((len(term.features) for term in parsed.terms), default=1)

@@ -1,4 +1,4 @@
-"""A term of partial dependence of any order, evaluated from leaf boxes."""
+"""Terms of partial dependence of an ensemble, from its leaves: at any order, or as tables."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,14 +9,17 @@ import numpy.typing as npt
 
 from treepurify._kernels.partial_dependence_terms import add_terms, term_factors
 from treepurify.budget import DEFAULT_BUDGET, check_budget
-from treepurify.engines.partial_dependence.pattern_shares import PatternShares
+from treepurify.components import ModelInputs, TensorComponent, evaluate_each
+from treepurify.engines.partial_dependence.pattern_shares import PatternShares, term_table
+from treepurify.errors import SavedFileError
 from treepurify.grids.axis import FeatureAxis
-from treepurify.grids.grid import EncodedRows, Grid, Subset, check_special_cells, encode_rows
-from treepurify.rows.columns import Columns
+from treepurify.grids.grid import EncodedRows, Grid, Subset
 from treepurify.rows.table_reader import read_columns
+from treepurify.saving import savable
 from treepurify.threads import map_threads
+from treepurify.weights import Empirical
 
-__all__ = ["PatternComponent"]
+__all__ = ["PatternComponent", "PatternTensor"]
 
 Array = npt.NDArray[np.float64]
 
@@ -94,19 +97,11 @@ class PatternComponent:
         columns = read_columns(
             X, self.grid.features, match_names=self.grid.match_names, only=self.features
         )
-        own = Columns(
-            tuple(columns.features[j] for j in self.features),
-            tuple(columns.values[j] for j in self.features),
-            columns.n_rows,
-        )
-        rows, reached = encode_rows(own, self.axes)
-        for axis, wider in zip(self.axes, reached, strict=True):
-            check_special_cells(axis, wider)
-        return self.on_cells(rows.codes)
+        return next(iter(evaluate_each([self], columns)))
 
     @property
     def axes(self) -> tuple[FeatureAxis, ...]:
-        """One axis a feature."""
+        """One axis per feature."""
         return self.grid.subset_axes(self.features)
 
     def on_cells(self, cells: npt.NDArray[Any]) -> Array:
@@ -135,9 +130,9 @@ class PatternComponent:
 
         def add_block(start: int) -> None:
             block = slice(start, start + _ROWS_A_BLOCK)
-            own = np.ascontiguousarray(cells[:, block])
+            block_cells = np.ascontiguousarray(cells[:, block])
             add_terms(
-                own,
+                block_cells,
                 leaves,
                 entries,
                 factor,
@@ -146,7 +141,7 @@ class PatternComponent:
                 boxes.run_stop,
                 boxes.values,
                 boxes.output,
-                np.empty(own.shape[1], dtype=kind),
+                np.empty(block_cells.shape[1], dtype=kind),
                 total[block],
             )
 
@@ -157,3 +152,72 @@ class PatternComponent:
         else:
             map_threads(add_block, starts)
         return total
+
+
+def _check(loaded: "PatternTensor") -> None:
+    """Refuse background rows outside the grid, which compiled code would count elsewhere."""
+    rows, grid = loaded.term.background, loaded.term.grid
+    fits = (
+        rows.codes.ndim == 2
+        and rows.codes.dtype.kind == "u"
+        and len(rows.codes) == grid.n_features
+        and all(rows.codes[j].max(initial=0) < grid.axes[j].n_cells for j in loaded.features)
+        and (rows.weights is None or rows.weights.shape == (rows.n_rows,))
+    )
+    if not fits:
+        raise SavedFileError("the background rows in the file do not fit its grid: it is damaged")
+
+
+@savable("table of leaves", arguments=("term", "inputs"), check=_check)
+class PatternTensor(TensorComponent):
+    """A term of partial dependence as a table that its leaves are added up to when it is read.
+
+    All tables of a deep ensemble together can take more memory than its leaves and the values
+    of its terms on the rows, so none is kept. `stored` keeps those of one term that are read
+    often.
+
+    Parameters
+    ----------
+    term : PatternComponent
+        The leaves and the background.
+    inputs : ModelInputs
+        How the columns of a table are read.
+    memory_budget : int
+        Bytes that a table may take.
+    """
+
+    term: PatternComponent
+    memory_budget: int
+
+    def __init__(
+        self, term: PatternComponent, inputs: ModelInputs, memory_budget: int = DEFAULT_BUDGET
+    ) -> None:
+        inherited = {"features": term.features, "axes": term.axes, "inputs": inputs, "raw": None}
+        self.__dict__.update(inherited, term=term, memory_budget=memory_budget)
+
+    @property
+    def values(self) -> Array:
+        """Effect on the margin scale, shape (cells..., n_outputs); a new array every time."""
+        term = self.term
+        return term_table(term.shares, term.grid, term.features, term.n_outputs, self.memory_budget)
+
+    @property
+    def mass(self) -> Array:
+        """Share of the background rows in each cell, shape (cells...); a new array every time."""
+        term = self.term
+        tables = Empirical().tables(term.grid, term.background, [term.features])
+        return tables[term.features]
+
+    def stored(self) -> TensorComponent:
+        """Return the same term with its tables in memory."""
+        return TensorComponent(self.features, self.axes, self.values, self.mass, self.inputs)
+
+    def on_cells(self, cells: npt.NDArray[Any]) -> Array:
+        """Return the values in cells (n_features, n_rows), shape (n_rows, n_outputs).
+
+        A few rows are less work for the leaves than the table is.
+        """
+        n_leaves = len(self.term.shares.boxes.leaves_with(self.features))
+        if n_leaves * cells.shape[1] < self.n_cells:
+            return self.term.on_cells(cells)
+        return super().on_cells(cells)

@@ -2,94 +2,45 @@
 
 from functools import partial
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.decomposition import Decomposition
-from treepurify.effects.table_effects import table_cuts, table_effects
+from treepurify.components import ModelInputs
+from treepurify.effects.table_effects import table_effects
 from treepurify.effects.tensor import EffectTensors
-from treepurify.engines.common.finish import (
-    Evidence,
-    Result,
-    finish,
-    largest_effect,
-    table_components,
-)
-from treepurify.engines.common.functions import ParsedFunction
-from treepurify.engines.common.inputs import Interactions, named_subsets
+from treepurify.engines.common.finish import Evidence, Result, largest_effect, table_components
 from treepurify.engines.common.layout import check_memory
-from treepurify.engines.common.model_check import check_against_library
-from treepurify.engines.common.problem import Wanted
-from treepurify.engines.partial_dependence.support import certificate_note
-from treepurify.engines.partial_dependence.trees import describe_background, read_background
-from treepurify.grids.grid import MissingCells, Subset
+from treepurify.engines.partial_dependence.background import Background
+from treepurify.grids.grid import Subset
 from treepurify.models.additive_tables import AdditiveTables
 from treepurify.progress import ProgressReport
 from treepurify.purification.cascade import Purified, downward_closure
 from treepurify.weights import Empirical
 from treepurify.weights.weighting import MassTables
 
-__all__ = ["tables_anova"]
+__all__ = ["table_terms"]
 
 Array = npt.NDArray[np.float64]
 
 
-def tables_anova(
-    model: Any,
-    parsed: AdditiveTables,
-    X: Any,
-    background: Any,
-    *,
-    order: int | None,
-    interactions: Interactions | None,
-    sample_weight: npt.ArrayLike | None,
-    missing_cells: MissingCells,
-    memory_budget: int,
-    report: ProgressReport,
-) -> Decomposition:
-    """Return the terms of a model of tables; see `partial_dependence_anova`."""
-    kept = named_subsets(parsed.features, interactions, order)
-    cuts = table_cuts(parsed)
-    given = read_background(parsed, X, background, sample_weight, cuts, missing_cells)
-    check = check_against_library(model, parsed, X)
-    subsets = downward_closure(term.features for term in parsed.terms)
-    axes = {subset: given.grid.subset_axes(subset) for subset in subsets}
-    check_memory(axes.values(), parsed.n_outputs, memory_budget)
+def table_terms(
+    model: AdditiveTables, background: Background, memory_budget: int, report: ProgressReport
+) -> Result:
+    """Return all terms of a model of tables; see `partial_dependence_anova`."""
+    subsets = downward_closure(term.features for term in model.terms)
+    axes = {subset: background.grid.subset_axes(subset) for subset in subsets}
+    check_memory(axes.values(), model.n_outputs, memory_budget)
     largest = max((len(subset) for subset in subsets), default=1)
-    raw = table_effects(parsed, dict.fromkeys(range(1, largest + 1), given.grid))
+    raw = table_effects(model, dict.fromkeys(range(1, largest + 1), background.grid))
     report("averaging tables", 0, 0)
-    mass = Empirical().tables(given.grid, given.rows, subsets)
+    mass = Empirical().tables(background.grid, background.rows, subsets)
     intercept, terms = _moebius(raw, mass)
-    used = tuple(sorted({j for subset in subsets for j in subset}))
-    extrapolation = given.extrapolation(used)
-    function = ParsedFunction(parsed)
     purified = Purified(intercept, terms, {}, None)
-    result = Result(
-        intercept,
-        table_components(purified, mass, axes, function.inputs, raw),
-        Evidence(
-            largest_effect(intercept, raw.tensors.values()),
-            purified,
-            note=certificate_note(extrapolation),
-        ),
-        diagnostics={
-            "model": parsed.facts(),
-            "exact": True,
-            "background_rows": given.rows.n_rows,
-            "extrapolation": extrapolation,
-        },
-    )
-    return finish(
-        function,
-        result,
-        engine="partial dependence",
-        measure=describe_background(given.rows.n_rows, extrapolation),
-        wanted=Wanted(order, kept),
-        rows=dict.fromkeys(range(1, largest + 1), given.rows),
-        check=check,
-    )
+    inputs = ModelInputs(model.features, model.has_feature_names)
+    components = table_components(purified, mass, axes, inputs, raw)
+    scale = largest_effect(intercept, raw.tensors.values())
+    return Result(intercept, components, Evidence(scale, purified))
 
 
 def _moebius(raw: EffectTensors, mass: MassTables) -> tuple[Array, dict[Subset, Array]]:
@@ -103,15 +54,15 @@ def _moebius(raw: EffectTensors, mass: MassTables) -> tuple[Array, dict[Subset, 
         subset: np.zeros((*table.shape, len(intercept))) for subset, table in mass.items() if subset
     }
     for u, tensor in raw.tensors.items():
-        given = {
+        averages = {
             kept: _mean_outside(tensor.values, u, kept, mass)
             for size in range(len(u) + 1)
             for kept in combinations(u, size)
         }
-        intercept = intercept + given[()]
-        for subset in given:
+        intercept = intercept + averages[()]
+        for subset in averages:
             if subset:
-                terms[subset] += sum(map(partial(_signed, given, subset), _parts(subset)))
+                terms[subset] += sum(map(partial(_signed, averages, subset), _parts(subset)))
     return intercept, terms
 
 
@@ -119,8 +70,8 @@ def _parts(subset: Subset) -> list[Subset]:
     return [part for size in range(len(subset) + 1) for part in combinations(subset, size)]
 
 
-def _signed(given: dict[Subset, Array], subset: Subset, part: Subset) -> Array:
-    table = given[part]
+def _signed(averages: dict[Subset, Array], subset: Subset, part: Subset) -> Array:
+    table = averages[part]
     shape = iter(table.shape[:-1])
     spread = [next(shape) if j in part else 1 for j in subset]
     sign = -1.0 if (len(subset) - len(part)) % 2 else 1.0

@@ -1,165 +1,84 @@
 """Partial dependence of tree ensembles: exact over the whole background."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property, partial
 
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.components import Component, ModelInputs
-from treepurify.decomposition import Decomposition
-from treepurify.effects.accumulate import LeafBoxes, ensemble_cuts, leaf_boxes
+from treepurify.components import Component, ModelInputs, TensorComponent, values_on_rows
+from treepurify.effects.accumulate import LeafBoxes, leaf_boxes
 from treepurify.effects.conditional import occurring_subsets
-from treepurify.engines.common.finish import Evidence, Rest, Result, finish
+from treepurify.engines.common.finish import Evidence, Rest, Result
 from treepurify.engines.common.functions import ParsedFunction
-from treepurify.engines.common.inputs import Interactions, named_subsets
-from treepurify.engines.common.model_check import ModelCheck, check_against_library
-from treepurify.engines.partial_dependence.moments import (
-    BackgroundCovariances,
-    background_moments,
-)
-from treepurify.engines.partial_dependence.pattern_component import PatternComponent
+from treepurify.engines.common.problem import Wanted
+from treepurify.engines.partial_dependence.background import Background
+from treepurify.engines.partial_dependence.pattern_component import PatternComponent, PatternTensor
 from treepurify.engines.partial_dependence.pattern_shares import PatternShares, pattern_shares
-from treepurify.engines.partial_dependence.pattern_tensor import PatternTensor
-from treepurify.engines.partial_dependence.support import certificate_note, outside_support
-from treepurify.errors import InvalidInputError
-from treepurify.grids.grid import EncodedRows, Grid, MissingCells, Subset, encode_rows, make_grid
+from treepurify.grids.grid import EncodedRows, Subset
 from treepurify.models.ensemble import TreeEnsemble
-from treepurify.models.parse import Model
 from treepurify.progress import ProgressReport
 from treepurify.rows.columns import Columns
-from treepurify.rows.row_weights import counted_rows
-from treepurify.rows.table_reader import check_distribution, read_columns
+from treepurify.threads import map_threads
 
-__all__ = ["Background", "describe_background", "read_background", "trees_anova"]
+__all__ = ["TABLE_ORDER", "BackgroundCovariances", "tree_terms"]
 
 Array = npt.NDArray[np.float64]
 
-_TABLE_ORDER = 2
+# Terms of so many features can be tables; larger ones are evaluated from the leaves.
+TABLE_ORDER = 2
+# Few enough that the values of a term on them stay small, whatever the size of the background.
+_ROWS_A_BLOCK = 1 << 16
 
 
-@dataclass(frozen=True, eq=False)
-class Background:
-    """The rows that partial dependence averages over, on the union grid.
-
-    Parameters
-    ----------
-    grid : Grid
-        The cells.
-    rows : EncodedRows
-        The background rows with their weights.
-    columns : Columns
-        The same rows as the model reads them.
-    points : Columns
-        The rows that are explained; `columns` itself where they are the background too.
-    """
-
-    grid: Grid
-    rows: EncodedRows
-    columns: Columns
-    points: Columns
-
-    @property
-    def shares(self) -> Array:
-        """Share of each background row, shape (n_rows,)."""
-        return self.rows.shares
-
-    def extrapolation(self, used: Subset) -> dict[str, Any]:
-        """Return how many evaluated points lie where there are no data; see `outside_support`."""
-        weights = self.rows.weights
-        own = weights if self.points is self.columns else None
-        return outside_support(self.points, self.columns, used, weights=weights, point_weights=own)
-
-
-def trees_anova(
-    model: Any,
-    parsed: TreeEnsemble,
-    X: Any,
-    background: Any,
-    *,
-    order: int | None,
-    interactions: Interactions | None,
-    sample_weight: npt.ArrayLike | None,
-    missing_cells: MissingCells,
+def tree_terms(
+    ensemble: TreeEnsemble,
+    background: Background,
+    wanted: Wanted,
     memory_budget: int,
     report: ProgressReport,
-) -> Decomposition:
-    """Return the terms of an ensemble; see `partial_dependence_anova`."""
-    subsets = named_subsets(parsed.features, interactions, order)
-    given = read_background(
-        parsed, X, background, sample_weight, ensemble_cuts(parsed), missing_cells
-    )
-    check = check_against_library(model, parsed, X)
-    boxes = leaf_boxes(parsed, given.grid)
+) -> Result:
+    """Return the wanted terms of an ensemble; see `partial_dependence_anova`."""
+    boxes = leaf_boxes(ensemble, background.grid)
     depth = max((len(subset) for subset in boxes.subsets), default=0)
-    most = depth if order is None else min(order, depth)
-    shares = pattern_shares(boxes, given.grid, given.rows, most, memory_budget, report)
+    most = depth if wanted.order is None else min(wanted.order, depth)
+    shares = pattern_shares(boxes, background.grid, background.rows, most, memory_budget, report)
     components: dict[Subset, Component] = {}
     for size in range(1, most + 1):
         report("terms of order", size, most)
         components |= {
-            subset: _term(parsed, shares, given, subset, memory_budget)
-            for subset in occurring_subsets(boxes, size, given.grid.n_features)
-            if subsets is None or size == 1 or subset in subsets
+            subset: _term(ensemble, background, shares, subset, memory_budget)
+            for subset in occurring_subsets(boxes, size, ensemble.n_features)
+            if wanted.keeps(subset)
         }
-    intercept = parsed.base + _mean(boxes, shares, parsed.n_outputs)
-    complete = most == depth and subsets is None
-    return _finish(
-        parsed, given, boxes, intercept, components, check, complete=complete, budget=memory_budget
-    )
-
-
-def read_background(
-    parsed: Model,
-    X: Any,
-    background: Any,
-    sample_weight: npt.ArrayLike | None,
-    cuts: tuple[npt.NDArray[np.float64] | None, ...],
-    missing_cells: MissingCells,
-) -> Background:
-    """Return the background on a grid with the cells that it and the rows of `X` need.
-
-    Rows without weight are no part of it.
-    """
-    if missing_cells not in ("auto", "always"):
-        raise InvalidInputError(f'missing_cells must be "auto" or "always", got {missing_cells!r}')
-    names = parsed.has_feature_names
-    points = read_columns(X, parsed.features, match_names=names)
-    own = points
-    if background is not None:
-        own = read_columns(background, parsed.features, match_names=names)
-    check_distribution(own, "the rows to average over", "background")
-    counted, weights = counted_rows(own, sample_weight)
-    grid, rows = make_grid(
-        points, parsed.features, cuts, match_names=names, missing_cells=missing_cells
-    )
-    if counted is not points or rows is None:
-        # Twice: the cells that the background needs can move those of the points.
-        rows, axes = encode_rows(counted, grid.axes)
-        grid = replace(grid, axes=axes)
-    explained = counted if background is None else points
-    return Background(grid, replace(rows, weights=weights), counted, explained)
-
-
-def describe_background(n_rows: int, facts: dict[str, Any]) -> str:
-    """Return the measure in words, with the caveat that a reader must see."""
-    return (
-        f"interventional (partial dependence over {n_rows} background rows, "
-        f"{facts['share']:.0%} of its points outside their joint support)"
-    )
+    intercept = ensemble.base + _mean(boxes, shares, ensemble.n_outputs)
+    if most == depth and wanted.interactions is None:
+        covariances = BackgroundCovariances(ensemble, background, intercept, components)
+        return Result(intercept, components, Evidence(), covariances=covariances)
+    moments = _background_moments(ensemble, background, intercept, components)
+    find = partial(_find, ensemble, background, boxes, memory_budget)
+    rest = Rest(ParsedFunction(ensemble), moments.rest_variance, find)
+    # The mean over the background, by boxes of leaves and by the model itself.
+    error = float(np.max(np.abs(moments.mean - intercept), initial=0.0))
+    facts = {"intercept_error": error}
+    return Result(intercept, components, Evidence(), rest, moments.covariances, facts)
 
 
 def _term(
-    parsed: TreeEnsemble, shares: PatternShares, given: Background, subset: Subset, budget: int
+    ensemble: TreeEnsemble,
+    background: Background,
+    shares: PatternShares,
+    subset: Subset,
+    memory_budget: int,
 ) -> Component:
     """Return one term: a table for one feature, a table on demand for two, else leaves."""
-    term = PatternComponent(subset, given.grid, shares, given.rows, parsed.n_outputs)
-    if len(subset) > _TABLE_ORDER:
+    rows, n_outputs = background.rows, ensemble.n_outputs
+    term = PatternComponent(subset, background.grid, shares, rows, n_outputs)
+    if len(subset) > TABLE_ORDER:
         return term
-    inputs = ModelInputs(parsed.features, parsed.has_feature_names)
-    table = PatternTensor(term, inputs, budget)
+    inputs = ModelInputs(ensemble.features, ensemble.has_feature_names)
+    table = PatternTensor(term, inputs, memory_budget)
     return table.stored() if len(subset) == 1 else table
 
 
@@ -175,7 +94,11 @@ def _mean(boxes: LeafBoxes, shares: PatternShares, n_outputs: int) -> Array:
 
 
 def _find(
-    parsed: TreeEnsemble, given: Background, boxes: LeafBoxes, budget: int, subset: Subset
+    ensemble: TreeEnsemble,
+    background: Background,
+    boxes: LeafBoxes,
+    memory_budget: int,
+    subset: Subset,
 ) -> Component | None:
     """Return the term of a subset that was not kept apart, if it occurs."""
     if not subset or not any(set(subset) <= set(path) for path in boxes.subsets):
@@ -184,54 +107,140 @@ def _find(
     def silent(what: str, done: int, total: int) -> None:
         del what, done, total
 
-    shares = pattern_shares(boxes, given.grid, given.rows, len(subset), budget, silent)
-    return _term(parsed, shares, given, subset, budget)
+    grid, rows = background.grid, background.rows
+    shares = pattern_shares(boxes, grid, rows, len(subset), memory_budget, silent)
+    return _term(ensemble, background, shares, subset, memory_budget)
 
 
-def _finish(
-    parsed: TreeEnsemble,
-    given: Background,
-    boxes: LeafBoxes,
+@dataclass(frozen=True, eq=False)
+class _Moments:
+    """Second moments over the background.
+
+    Parameters
+    ----------
+    covariances : mapping of tuple of int to ndarray of float64, shape (n_outputs,)
+        Covariance of each term with the model; that of the rest stands under ().
+    rest_variance : ndarray of float64, shape (n_outputs,)
+        Variance of the model minus all terms.
+    mean : ndarray of float64, shape (n_outputs,)
+        Mean of the model.
+    """
+
+    covariances: Mapping[Subset, Array]
+    rest_variance: Array
+    mean: Array
+
+
+def _background_moments(
+    ensemble: TreeEnsemble,
+    background: Background,
     intercept: Array,
-    components: dict[Subset, Component],
-    check: ModelCheck | None,
-    *,
-    complete: bool,
-    budget: int,
-) -> Decomposition:
-    function = ParsedFunction(parsed)
-    covariances: Mapping[Subset, Array] = BackgroundCovariances(
-        parsed, given.columns, given.rows, intercept, components
-    )
-    rest, facts = None, {}
-    if not complete:
-        moments = background_moments(parsed, given.columns, given.rows, intercept, components)
-        covariances = moments.covariances
-        # The mean over the background, by boxes of leaves and by the model itself.
-        facts["intercept_error"] = float(np.max(np.abs(moments.mean - intercept), initial=0.0))
-        find = partial(_find, parsed, given, boxes, budget)
-        rest = Rest(function, moments.rest_variance, find)
-    used = tuple(sorted({j for subset in boxes.subsets for j in subset}))
-    extrapolation = given.extrapolation(used)
-    result = Result(
-        intercept,
-        components,
-        Evidence(note=certificate_note(extrapolation)),
-        rest,
-        covariances,
-        {
-            "model": parsed.facts(),
-            "exact": True,
-            "background_rows": given.rows.n_rows,
-            "extrapolation": extrapolation,
-            **facts,
-        },
-    )
-    return finish(
-        function,
-        result,
-        engine="partial dependence",
-        measure=describe_background(given.rows.n_rows, extrapolation),
-        rows={1: given.rows, 2: given.rows},
-        check=check,
-    )
+    components: Mapping[Subset, Component],
+) -> _Moments:
+    """Return the moments over the background, which is read block by block.
+
+    Sums are taken around the intercept, which is the mean of the model up to rounding.
+    """
+    n_rows, weights = background.rows.n_rows, background.rows.weights
+
+    def sums_of_block(start: int) -> tuple[Array, Array, Array, Array]:
+        block = slice(start, min(start + _ROWS_A_BLOCK, n_rows))
+        return _block_sums(ensemble, background, block, intercept, components)
+
+    starts = range(0, n_rows, _ROWS_A_BLOCK)
+    total = float(n_rows) if weights is None else float(weights.sum())
+    sums = [
+        np.sum(parts, axis=0) / total
+        for parts in zip(*map_threads(sums_of_block, starts), strict=True)
+    ]
+    products, values, squares, mean = sums
+    covariance = products - values * mean
+    covariances = dict(zip((*components, ()), covariance, strict=True))
+    return _Moments(covariances, squares - values[-1] ** 2, intercept + mean)
+
+
+def _block_sums(
+    ensemble: TreeEnsemble,
+    background: Background,
+    block: slice,
+    intercept: Array,
+    components: Mapping[Subset, Component],
+) -> tuple[Array, Array, Array, Array]:
+    """Return weighted sums: terms times model, terms, squares of the rest, and the model.
+
+    The rest is the last term. They are no matrix products: waking the threads of BLAS takes
+    longer than these sums.
+    """
+    columns, rows = background.columns, background.rows
+    values_in_block = tuple(values[block] for values in columns.values)
+    block_columns = Columns(columns.features, values_in_block, block.stop - block.start)
+    weights = None if rows.weights is None else rows.weights[block]
+    encoded = {1: EncodedRows(rows.codes[:, block])}
+    centred = ensemble.margin(block_columns, precision="float64") - intercept
+    weighted = centred if weights is None else centred * weights[:, None]
+    rest = centred.copy()
+    products, sums = [], []
+    for component in components.values():
+        if isinstance(component, TensorComponent):
+            values = values_on_rows(component, encoded)
+        elif isinstance(component, PatternComponent):
+            values = component.on_background(block)
+        else:
+            raise TypeError(f"{type(component).__name__} is no term of an ensemble")
+        products.append(np.einsum("ik,ik->k", values, weighted))
+        sums.append(_weighted_sum(values, weights))
+        rest -= values
+    products.append(np.einsum("ik,ik->k", rest, weighted))
+    sums.append(_weighted_sum(rest, weights))
+    squares = _weighted_sum(rest**2, weights)
+    return np.array(products), np.array(sums), squares, _weighted_sum(centred, weights)
+
+
+def _weighted_sum(values: Array, weights: Array | None) -> Array:
+    if weights is None:
+        return np.asarray(values.sum(axis=0))
+    return np.asarray(np.einsum("i,ik->k", weights, values))
+
+
+@dataclass(frozen=True, eq=False)
+class BackgroundCovariances(Mapping[Subset, Array]):
+    """The covariances of a complete decomposition, computed when they are first asked for.
+
+    Terms of three and more features are evaluated on every background row for them, which
+    takes as long as evaluating the decomposition does.
+
+    Parameters
+    ----------
+    ensemble : TreeEnsemble
+        The model.
+    background : Background
+        The background rows.
+    intercept : ndarray of float64, shape (n_outputs,)
+        Intercept of the decomposition.
+    components : mapping of tuple of int to Component
+        Its terms.
+    """
+
+    ensemble: TreeEnsemble
+    background: Background
+    intercept: Array
+    components: Mapping[Subset, Component]
+
+    @cached_property
+    def _covariances(self) -> dict[Subset, Array]:
+        moments = _background_moments(
+            self.ensemble, self.background, self.intercept, self.components
+        )
+        return {subset: values for subset, values in moments.covariances.items() if subset}
+
+    def __getitem__(self, subset: Subset) -> Array:
+        """Return the covariance of one term with the model, shape (n_outputs,)."""
+        return self._covariances[subset]
+
+    def __iter__(self) -> Iterator[Subset]:
+        """Iterate over the subsets."""
+        return iter(self.components)
+
+    def __len__(self) -> int:
+        """Return the number of terms."""
+        return len(self.components)

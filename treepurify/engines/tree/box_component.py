@@ -7,9 +7,9 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify._kernels.conditional import evaluate_boxes
+from treepurify.components import locate_cells
 from treepurify.effects.accumulate import LeafBoxes
-from treepurify.grids.grid import Grid, Subset, check_special_cells, encode_rows
-from treepurify.rows.columns import Columns
+from treepurify.grids.grid import Grid, Subset
 from treepurify.rows.table_reader import read_columns
 
 __all__ = ["BoxComponent"]
@@ -54,7 +54,9 @@ class BoxComponent:
         columns = read_columns(
             X, self.grid.features, match_names=self.grid.match_names, only=self.features
         )
-        cells = np.stack([self._cells(columns, j) for j in self.features], axis=1)
+        cells = np.stack(
+            [locate_cells(columns, j, self.grid.axes[j]) for j in self.features], axis=1
+        )
         total = np.zeros((columns.n_rows, len(self.variance)))
         boxes = self.boxes
         evaluate_boxes(
@@ -72,10 +74,3 @@ class BoxComponent:
             total,
         )
         return total
-
-    def _cells(self, columns: Columns, feature: int) -> npt.NDArray[np.int64]:
-        axis = self.grid.axes[feature]
-        alone = Columns((columns.features[feature],), (columns.values[feature],), columns.n_rows)
-        rows, (reached,) = encode_rows(alone, (axis,))
-        check_special_cells(axis, reached)
-        return np.asarray(rows.codes[0], dtype=np.int64)
