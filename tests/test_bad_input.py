@@ -129,9 +129,9 @@ def test_new_missing_values_at_predict_time(model, rows):
 
 
 def test_weights_of_the_wrong_length(model, rows):
-    with refused(r"one number a row \(200\), got shape \(199,\)"):
+    with refused(r"one number per row \(200\), got shape \(199,\)"):
         purify(model, rows, sample_weight=np.ones(199))
-    with refused(r"one number a row \(200\), got shape \(200, 1\)"):
+    with refused(r"one number per row \(200\), got shape \(200, 1\)"):
         purify(model, rows, sample_weight=np.ones((200, 1)))
 
 
@@ -146,7 +146,7 @@ def test_weights_that_are_no_weights(model, rows, value):
 
 
 def test_weights_that_are_words(model, rows):
-    with refused("sample_weight must have one number a row, finite and not negative"):
+    with refused("sample_weight must have one number per row, finite and not negative"):
         purify(model, rows, sample_weight=["heavy"] * len(rows))
 
 
@@ -195,7 +195,7 @@ def test_weights_that_would_be_ignored(model, rows):
 def test_batches_without_weights(model, rows):
     with refused("sample_weights ended before batch 2; give one array a batch"):
         tp.count_cells(model, [rows[:100], rows[100:]], sample_weights=[np.ones(100)])
-    with refused("sample_weight must have one number a row"):
+    with refused("sample_weight must have one number per row"):
         tp.count_cells(model, [rows[:2]], sample_weights=[["one", "two"]])
     nothing = tp.count_cells(model, [])
     with refused("the counted weights sum to zero"):

@@ -88,7 +88,7 @@ class CellFunction(Component, Protocol):
 
     @property
     def axes(self) -> tuple[FeatureAxis, ...]:
-        """One axis a feature."""
+        """One axis per feature."""
 
     def on_cells(self, cells: npt.NDArray[Any]) -> Array:
         """Return the values in cells (n_features, n_rows), shape (n_rows, n_outputs)."""
@@ -115,7 +115,7 @@ class TensorComponent:
     features : tuple of int
         Positions of the features it depends on, increasing.
     axes : tuple of FeatureAxis
-        One axis a feature.
+        One axis per feature.
     values : ndarray of float64, shape (cells..., n_outputs)
         Effect on the margin scale.
     mass : ndarray of float64, shape (cells...)

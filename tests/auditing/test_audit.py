@@ -294,7 +294,7 @@ def test_options_that_cannot_be(X):
         audit(model, X, n_bootstrap=2.5)
     with pytest.raises(tp.InvalidInputError, match="seed must be a whole number of at least 0"):
         audit(model, X, seed=-1)
-    with pytest.raises(tp.InvalidInputError, match="sample_weight must have one number a row"):
+    with pytest.raises(tp.InvalidInputError, match="sample_weight must have one number per row"):
         audit(model, X, sample_weight=["one"] * len(X))
     with pytest.raises(tp.InvalidInputError, match="pass X"):
         audit(model, None)

@@ -245,7 +245,7 @@ def test_what_cannot_be_compared(measures, data):
         compare(a, other)
     with pytest.raises(tp.InvalidInputError, match="pass X"):
         compare(a, b, sample_weight=np.ones(len(X)))
-    with pytest.raises(tp.InvalidInputError, match="sample_weight must have one number a row"):
+    with pytest.raises(tp.InvalidInputError, match="sample_weight must have one number per row"):
         compare(a, b, X, sample_weight=np.ones(3))
     for wrong in (np.inf, np.nan, -1.0):
         with pytest.raises(tp.InvalidInputError, match="must be finite and not negative"):

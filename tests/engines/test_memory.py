@@ -15,8 +15,7 @@ from treepurify.effects.accumulate import ensemble_cuts, leaf_boxes
 from treepurify.effects.conditional import occurring_subsets
 from treepurify.engines.ale.axes import accumulation_axis, similarity_order
 from treepurify.engines.ale.components import AccumulationAxis
-from treepurify.engines.ale.local_effects import _filled, pair_effect
-from treepurify.engines.ale.trees import _cuts
+from treepurify.engines.ale.local_effects import _cuts, _filled, pair_effect
 from treepurify.engines.common.finish import _variance_of_sum
 from treepurify.engines.partial_dependence.background import (
     _occur,

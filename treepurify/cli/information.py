@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from treepurify.effects.accumulate import ensemble_cuts, leaf_boxes
-from treepurify.effects.table_effects import table_cuts
+from treepurify.effects.accumulate import leaf_boxes, model_cuts
 from treepurify.grids.grid import make_grid
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model
@@ -38,10 +37,9 @@ def model_facts(model: Model) -> list[tuple[str, str]]:
 
 def feature_rows(model: Model) -> list[list[str]]:
     """Return name, kind, number of cells and the first of them for each feature."""
-    cuts = ensemble_cuts(model) if isinstance(model, TreeEnsemble) else table_cuts(model)
     return [
         _feature_row(spec, feature_cuts)
-        for spec, feature_cuts in zip(model.features, cuts, strict=True)
+        for spec, feature_cuts in zip(model.features, model_cuts(model), strict=True)
     ]
 
 
@@ -61,7 +59,7 @@ def _feature_row(
 def _orders(model: Model) -> str:
     if isinstance(model, TreeEnsemble):
         grid, _ = make_grid(
-            None, model.features, ensemble_cuts(model), match_names=model.has_feature_names
+            None, model.features, model_cuts(model), match_names=model.has_feature_names
         )
         sizes = [len(subset) for subset in leaf_boxes(model, grid).subsets if subset]
     else:

@@ -200,8 +200,7 @@ def h_statistics(
     order : {2, 3}
         Whether triples are computed too.
     sample_weight : array_like of shape (n_rows,), optional
-        Weight of each row, finite and not negative. Rows of weight zero change
-        nothing.
+        Weight of each row, finite and not negative. Rows of weight zero change nothing.
     feature_names : sequence of str, optional
         Names of the features, in the order of the model.
     sample_size : int

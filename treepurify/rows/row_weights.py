@@ -33,7 +33,7 @@ def read_weights(weights: Any, name: str = "sample_weight") -> Array:
     InvalidInputError
         If they are no numbers.
     """
-    return read_numbers(name, weights, "have one number a row, finite and not negative")
+    return read_numbers(name, weights, "have one number per row, finite and not negative")
 
 
 def read_row_weights(
@@ -51,7 +51,7 @@ def read_row_weights(
     values = read_weights(weights, name)
     if values.shape != (n_rows,):
         raise InvalidInputError(
-            f"{name} must have one number a row ({n_rows}), got shape {values.shape}"
+            f"{name} must have one number per row ({n_rows}), got shape {values.shape}"
         )
     if not np.all(np.isfinite(values)) or np.any(values < 0):
         raise InvalidInputError(

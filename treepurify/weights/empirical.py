@@ -54,14 +54,14 @@ def count_rows(grid: Grid, rows: EncodedRows, subsets: Sequence[Subset]) -> Mass
     Counts are sums over rows: those of two batches add up to those of both together.
     """
     pairs = [subset for subset in subsets if len(subset) == 2]
-    found: MassTables = {}
+    tables: MassTables = {}
     pieces = [pairs[i : i + _PAIRS_A_PIECE] for i in range(0, len(pairs), _PAIRS_A_PIECE)]
     for piece in map_threads(lambda piece: _count_pair_tables(grid, rows, piece), pieces):
-        found.update(piece)
+        tables.update(piece)
     for subset in subsets:
         if len(subset) != 2:
-            found[subset] = _count_table(grid, rows, subset)
-    return {subset: found[subset] for subset in subsets}
+            tables[subset] = _count_table(grid, rows, subset)
+    return {subset: tables[subset] for subset in subsets}
 
 
 def _count_pair_tables(grid: Grid, rows: EncodedRows, pairs: Sequence[Subset]) -> MassTables:

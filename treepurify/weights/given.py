@@ -17,7 +17,7 @@ from treepurify.weights.weighting import MassTables, Weighting, normalised
 
 __all__ = ["CountedCells", "JointTable", "Rows"]
 
-_MASSES = "be an array of masses, one axis a feature"
+_MASSES = "be an array of masses, one axis per feature"
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,7 +27,7 @@ class JointTable(Weighting):
     Parameters
     ----------
     table : array_like, shape (cells...)
-        Mass of each cell, one axis a feature of `features`; any positive scale.
+        Mass of each cell, one axis per feature of `features`; any positive scale.
     features : sequence of int, optional
         Positions of the features along the axes of `table`; all features by default. They
         must include every feature that the model uses.

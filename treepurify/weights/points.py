@@ -110,5 +110,5 @@ def _within(
     else:
         between = np.zeros(len(cell))
     picked = ends[cell] + (rng.random(len(cell)) * count).astype(np.intp)
-    own = known[order[np.minimum(picked, len(order) - 1)]].astype(np.float64)
-    return np.where(count > 0, own, between)
+    in_cell = known[order[np.minimum(picked, len(order) - 1)]].astype(np.float64)
+    return np.where(count > 0, in_cell, between)

@@ -236,7 +236,7 @@ def test_bad_input(gaussians):
     for wrong in (0, 2.5, "x", True):
         with pytest.raises(InvalidInputError, match="bins must be a whole number of at least 1"):
             ale_anova(smooth, gaussians, bins=wrong)
-    with pytest.raises(InvalidInputError, match="sample_weight must have one number a row"):
+    with pytest.raises(InvalidInputError, match="sample_weight must have one number per row"):
         ale_anova(smooth, gaussians, sample_weight=["one"] * 300)
     with pytest.raises(InvalidInputError, match=r"sparse matrices.*pass X.toarray\(\)"):
         ale_anova(smooth, csr_array(gaussians))

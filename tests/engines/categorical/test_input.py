@@ -118,7 +118,7 @@ def test_neighbours_and_ranking_limit_the_search():
             {"neighbours": {0: [9]}},
             "a neighbour of feature 0 must be a whole number from 0 to 1, got 9",
         ),
-        ({"sample_weight": [1.0]}, "one number a row"),
+        ({"sample_weight": [1.0]}, "one number per row"),
         ({"sample_weight": [-1.0, 1.0, 1.0]}, "not negative"),
         ({"feature_names": ["a"]}, "different names"),
     ],

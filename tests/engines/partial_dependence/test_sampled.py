@@ -173,7 +173,7 @@ def test_other_bad_input(rows):
     for wrong in (-1, 0.5, "a"):
         with pytest.raises(InvalidInputError, match="seed must be a whole number of at least 0"):
             partial_dependence_anova(product, rows, seed=wrong)
-    with pytest.raises(InvalidInputError, match="sample_weight must have one number a row"):
+    with pytest.raises(InvalidInputError, match="sample_weight must have one number per row"):
         partial_dependence_anova(product, rows, sample_weight=["one"] * 150)
     for asked in ({}, {"background": csr_array(rows)}):
         X = rows if asked else csr_array(rows)

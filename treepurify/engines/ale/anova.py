@@ -13,8 +13,12 @@ from treepurify.components import Component, TensorComponent
 from treepurify.decomposition import Decomposition
 from treepurify.engines.ale.axes import accumulation_axis
 from treepurify.engines.ale.components import AccumulatedComponent, AccumulationAxis, interpolate
-from treepurify.engines.ale.local_effects import Accumulated, main_effect, pair_effect
-from treepurify.engines.ale.trees import tree_main_effect
+from treepurify.engines.ale.local_effects import (
+    Accumulated,
+    main_effect,
+    pair_effect,
+    tree_main_effect,
+)
 from treepurify.engines.common.finish import Rest, Result, finish, measure_explained
 from treepurify.engines.common.functions import (
     ParsedFunction,
@@ -68,8 +72,7 @@ def ale_anova(
         Number of quantile bins of a numeric feature, of equal weight; fewer where values
         repeat.
     sample_weight : array_like of shape (n_rows,), optional
-        Weight of each row, finite and not negative. Rows of weight zero change
-        nothing.
+        Weight of each row, finite and not negative. Rows of weight zero change nothing.
     interactions : sequence of tuple of (str or int), optional
         The pairs that are computed; all by default.
     feature_names : sequence of str, optional
@@ -92,7 +95,7 @@ def ale_anova(
     Raises
     ------
     InvalidInputError
-        If the rows or an option cannot be used, or the function returns nonsense.
+        If the rows, the function's values or an option cannot be used.
     MemoryBudgetError
         If the tables would not fit.
 
@@ -114,10 +117,10 @@ def ale_anova(
     f, columns = read_function(model, X, feature_names)
     columns, weights = counted_rows(columns, sample_weight)
     shares = row_shares(columns.n_rows, weights)
-    found = [
+    axis_of_each = [
         accumulation_axis(columns, weights, j, bins, memory_budget) for j in range(len(f.features))
     ]
-    axes = {axis.feature: axis for axis in found if axis is not None}
+    axes = {axis.feature: axis for axis in axis_of_each if axis is not None}
     pairs = _pairs(f, axes, order, interactions)
     components: dict[Subset, Component] = {}
     empty: dict[str, int] = {}
@@ -132,9 +135,9 @@ def ale_anova(
         components[subset] = _component(f, (axis,), effect, columns, shares)
     for done, (j, k) in enumerate(pairs):
         report("local effects of pairs", done, len(pairs))
-        own = (axes[j], axes[k])
-        effect = pair_effect(f, columns, shares, own, memory_budget)
-        components[j, k] = _component(f, own, effect, columns, shares)
+        pair_axes = (axes[j], axes[k])
+        effect = pair_effect(f, columns, shares, pair_axes, memory_budget)
+        components[j, k] = _component(f, pair_axes, effect, columns, shares)
         if effect.empty:
             empty[f"{f.features[j].name} & {f.features[k].name}"] = effect.empty
     return _finish(f, columns, shares, components, bins, empty)

@@ -44,7 +44,7 @@ def accumulation_axis(
         return AccumulationAxis(feature, ordered.astype(np.float64), is_categorical=True)
     if not present.any():
         return None
-    own = None if weights is None else weights[present]
+    present_weights = None if weights is None else weights[present]
     check_budget(
         8 * _TABLES_OF_QUANTILES * (bins + 1),
         memory_budget,
@@ -52,10 +52,10 @@ def accumulation_axis(
         "Pass fewer bins.",
     )
     levels = np.linspace(0, 1, bins + 1)
-    found = np.unique(row_quantiles(values[present], own, levels, between=False))
-    if len(found) < 2:
+    nodes = np.unique(row_quantiles(values[present], present_weights, levels, between=False))
+    if len(nodes) < 2:
         return None
-    return AccumulationAxis(feature, found.astype(np.float64), is_categorical=False)
+    return AccumulationAxis(feature, nodes.astype(np.float64), is_categorical=False)
 
 
 def similarity_order(
@@ -80,10 +80,10 @@ def similarity_order(
         f"ordering the {len(codes)} categories of {columns.features[feature].name!r}",
         "Join rare categories before training.",
     )
-    own = columns.values[feature]
-    rank = np.minimum(np.searchsorted(codes, own), len(codes) - 1)
+    code = columns.values[feature]
+    rank = np.minimum(np.searchsorted(codes, code), len(codes) - 1)
     # Rows of other codes belong to no category.
-    present = np.flatnonzero(codes[rank] == own)
+    present = np.flatnonzero(codes[rank] == code)
     rank, weight = rank[present], row_shares(columns.n_rows, weights)[present]
     weight = weight / np.bincount(rank, weights=weight, minlength=len(codes))[rank]
     distance = np.zeros((len(codes), len(codes)))
@@ -108,9 +108,10 @@ def _quantiles(values: npt.NDArray[np.floating], weights: RowWeights) -> Array:
     finite = np.isfinite(values)
     if not finite.any():
         return np.zeros(0)
-    own = None if weights is None else weights[finite]
+    finite_weights = None if weights is None else weights[finite]
     levels = np.arange(_QUANTILES) / _QUANTILES
-    return np.unique(row_quantiles(values[finite], own, levels, between=True)).astype(np.float64)
+    quantiles = row_quantiles(values[finite], finite_weights, levels, between=True)
+    return np.unique(quantiles).astype(np.float64)
 
 
 def _distribution_distance(
@@ -144,9 +145,9 @@ def _share_distance(
     # A few categories of the other feature at a time, so that no table of both is needed.
     width = max(n_codes, _QUANTILES)
     for start in range(0, len(other), width):
-        own = slice(*np.searchsorted(place, [start, start + width]))
-        at = rank[own] * width + place[own] - start
-        counts = np.bincount(at, weights=weight[own], minlength=n_codes * width)
+        block = slice(*np.searchsorted(place, [start, start + width]))
+        at = rank[block] * width + place[block] - start
+        counts = np.bincount(at, weights=weight[block], minlength=n_codes * width)
         shares = counts.reshape(n_codes, width)
         distance += cdist(shares, shares, "cityblock")
     return distance / 2
@@ -163,15 +164,15 @@ def intervals_of_rows(
     values = columns.values[axis.feature][rows]
     if not axis.is_categorical:
         known = np.isfinite(values)
-        found = np.searchsorted(axis.nodes, values[known], side="left") - 1
-        return rows[known], np.clip(found, 0, axis.n_intervals - 1)
+        node_before = np.searchsorted(axis.nodes, values[known], side="left") - 1
+        return rows[known], np.clip(node_before, 0, axis.n_intervals - 1)
     rank = axis.place(values)
     above = np.isfinite(rank) & (rank < axis.n_intervals)
     below = np.isfinite(rank) & (rank > 0)
-    own = np.concatenate([rows[above], rows[below]])
+    moved = np.concatenate([rows[above], rows[below]])
     interval = np.concatenate([rank[above], rank[below] - 1]).astype(np.intp)
-    order = np.argsort(own, kind="stable")
-    return own[order], interval[order]
+    order = np.argsort(moved, kind="stable")
+    return moved[order], interval[order]
 
 
 def node_weights(
@@ -188,7 +189,7 @@ def node_weights(
         known = np.isfinite(rank)
         return [(np.where(known, rank, 0).astype(np.intp), known.astype(np.float64))]
     known = np.isfinite(values)
-    found = np.searchsorted(axis.nodes, np.where(known, values, axis.nodes[0]), side="left") - 1
-    first = np.clip(found, 0, axis.n_intervals - 1)
+    placed = np.where(known, values, axis.nodes[0])
+    first = np.clip(np.searchsorted(axis.nodes, placed, side="left") - 1, 0, axis.n_intervals - 1)
     half = 0.5 * known
     return [(first, half), (first + 1, half)]

@@ -139,10 +139,10 @@ def interpolate(values: Array, axes: tuple[AccumulationAxis, ...], columns: Colu
     total = np.zeros((columns.n_rows, values.shape[-1]))
     lower, share = [], []
     for axis, position in zip(axes, placed, strict=True):
-        own = position[known]
-        first = np.clip(np.floor(own), 0, max(axis.n_intervals - 1, 0)).astype(np.intp)
+        at = position[known]
+        first = np.clip(np.floor(at), 0, max(axis.n_intervals - 1, 0)).astype(np.intp)
         lower.append(first)
-        share.append(own - first)
+        share.append(at - first)
     for corner in product((0, 1), repeat=len(axes)):
         weight = np.ones(int(known.sum()))
         node = []

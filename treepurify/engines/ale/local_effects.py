@@ -1,17 +1,27 @@
-"""Local differences between nodes, accumulated and centred (Apley and Zhu 2020)."""
+"""Local differences of a model, accumulated and centred (Apley and Zhu 2020).
 
+They are taken between nodes; along one feature of a tree ensemble at the model's own cuts.
+"""
+
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from treepurify.budget import DEFAULT_BUDGET, check_budget
+from treepurify.components import TensorComponent
 from treepurify.engines.ale.axes import intervals_of_rows, node_weights
 from treepurify.engines.ale.components import AccumulationAxis
-from treepurify.engines.common.functions import RowFunction
+from treepurify.engines.common.functions import ParsedFunction, RowFunction
+from treepurify.errors import InvalidInputError
+from treepurify.grids.axis import FeatureAxis
+from treepurify.grids.grid import encode_rows
+from treepurify.models.ensemble import TreeEnsemble
 from treepurify.rows.columns import Columns
 
-__all__ = ["Accumulated", "main_effect", "pair_effect"]
+__all__ = ["Accumulated", "main_effect", "pair_effect", "tree_main_effect"]
 
 Array = npt.NDArray[np.float64]
 Positions = npt.NDArray[np.intp]
@@ -49,9 +59,9 @@ def main_effect(
     """
     everything = np.arange(columns.n_rows)
     rows, interval = intervals_of_rows(axis, columns, everything)
-    own = columns.take(rows)
-    upper = f(_moved(own, [(axis, interval + 1)]))
-    difference = upper - f(_moved(own, [(axis, interval)]))
+    in_intervals = columns.take(rows)
+    upper = f(_moved(in_intervals, [(axis, interval + 1)]))
+    difference = upper - f(_moved(in_intervals, [(axis, interval)]))
     weight = shares[rows]
     mass = np.bincount(interval, weights=weight, minlength=axis.n_intervals)
     mean = _sums(interval, weight[:, None] * difference, axis.n_intervals)
@@ -99,10 +109,10 @@ def pair_effect(
     place = np.arange(len(rows))
     picked, right = intervals_of_rows(second, columns.take(rows), place)
     rows, left = rows[picked], left[picked]
-    own = columns.take(rows)
+    in_cells = columns.take(rows)
     difference = np.zeros((len(rows), f.n_outputs))
     for up, across in ((1, 1), (0, 1), (1, 0), (0, 0)):
-        moved = _moved(own, [(first, left + up), (second, right + across)])
+        moved = _moved(in_cells, [(first, left + up), (second, right + across)])
         difference += (1.0 if up == across else -1.0) * f(moved)
     cell = left * shape[1] + right
     weight = shares[rows]
@@ -119,6 +129,66 @@ def pair_effect(
     standing = _node_mass([first, second], columns, shares, everything)
     total = total - np.einsum("ab,abk->k", standing, total)
     return Accumulated(total, np.full_like(total, np.nan), int(np.sum(mass == 0)))
+
+
+def tree_main_effect(
+    f: RowFunction, columns: Columns, shares: Array, axis: AccumulationAxis
+) -> TensorComponent:
+    """Accumulate the model's jumps at its cuts, each over the rows of its quantile bin.
+
+    The difference of a tree ensemble across a bin is the sum of its jumps at the cuts within
+    the bin, so at the quantiles the result is that of `main_effect`; in between it is the
+    step function that belongs to the model. Rows with a missing value have effect zero.
+    """
+    if not isinstance(f, ParsedFunction) or not isinstance(f.model, TreeEnsemble):
+        raise InvalidInputError("only tree ensembles have cuts")
+    j = axis.feature
+    if f.features[j].is_categorical:
+        raise InvalidInputError(f"feature {f.features[j].name!r} is categorical")
+    cuts = _cuts(f.model, j)
+    blank = FeatureAxis(f.features[j].name, cuts, has_missing=f.features[j].has_missing)
+    alone = Columns((f.features[j],), (columns.values[j],), columns.n_rows)
+    encoded, (cells,) = encode_rows(alone, (blank,))
+    points = np.concatenate([[-np.inf], cuts])
+    # The cells that lie, at least in part, between the ends of each interval.
+    lowest = np.searchsorted(cuts, axis.nodes[:-1], side="right")
+    highest = np.searchsorted(cuts, axis.nodes[1:], side="right")
+    rows, interval = intervals_of_rows(axis, columns, np.arange(columns.n_rows))
+    in_intervals = columns.take(rows)
+    jump = np.zeros((cells.n_cells, f.n_outputs))
+    weight = shares[rows]
+    mass = np.bincount(interval, weights=weight, minlength=axis.n_intervals)
+    for step in range(int(np.max(highest - lowest, initial=0))):
+        at = lowest[interval] + step
+        crossing = np.flatnonzero((at < highest[interval]) & (weight > 0))
+        if not len(crossing):
+            continue
+        crossed = in_intervals.take(crossing)
+        cell = at[crossing]
+        beyond, before = points[cell + 1], _inside(points, cell)
+        difference = f(_replaced(crossed, {j: beyond})) - f(_replaced(crossed, {j: before}))
+        share = weight[crossing] / mass[interval[crossing]]
+        np.add.at(jump, cell + 1, share[:, None] * difference)
+    values = jump.cumsum(axis=0)
+    probability: Array = np.zeros(cells.n_cells)
+    np.add.at(probability, encoded.codes[0], shares)
+    known = np.arange(cells.n_cells) < cells.n_regular
+    values[~known] = 0.0
+    standing = probability * known
+    values[known] -= standing @ values / max(float(standing.sum()), 1e-300)
+    return TensorComponent((j,), (cells,), values, probability, f.inputs)
+
+
+def _cuts(ensemble: TreeEnsemble, feature: int) -> Array:
+    """Return the cuts of one feature, sorted; see `ensemble_cuts` for those of all."""
+    cuts = ensemble.cut[(ensemble.feature == feature) & (ensemble.category_ptr < 0)]
+    return np.unique(cuts[cuts > -np.inf])
+
+
+def _inside(points: Array, cell: npt.NDArray[np.intp]) -> Array:
+    """Return a value in each cell: its lower end, or just below the first cut."""
+    below = np.nextafter(points[1], -np.inf)
+    return np.where(cell == 0, below, points[cell])
 
 
 def _own_main_effect(
@@ -145,10 +215,13 @@ def _own_main_effect(
 
 def _moved(rows: Columns, places: list[tuple[AccumulationAxis, Positions]]) -> Columns:
     """Return the rows with features set to the given nodes."""
-    values = list(rows.values)
-    for axis, node in places:
-        values[axis.feature] = axis.nodes[node]
-    return Columns(rows.features, tuple(values), rows.n_rows)
+    return _replaced(rows, {axis.feature: axis.nodes[node] for axis, node in places})
+
+
+def _replaced(rows: Columns, values: Mapping[int, npt.NDArray[Any]]) -> Columns:
+    """Return the rows with other values of some features."""
+    columns = tuple(values.get(j, column) for j, column in enumerate(rows.values))
+    return Columns(rows.features, columns, rows.n_rows)
 
 
 def _sums(group: Positions, values: Array, n_groups: int) -> Array:

@@ -20,9 +20,8 @@ from treepurify.engines.categorical.candidates import (
     check_neighbours,
     ranked_features,
 )
-from treepurify.engines.categorical.independent import is_independent
+from treepurify.engines.categorical.full_grid import is_independent
 from treepurify.engines.categorical.observations import Observations, observe
-from treepurify.engines.categorical.quality import measure_fit
 from treepurify.engines.categorical.reading import Question, read_question
 from treepurify.engines.categorical.routes import (
     Route,
@@ -34,7 +33,7 @@ from treepurify.engines.categorical.routes import (
     solve_in_order,
     solve_independent,
 )
-from treepurify.engines.categorical.solution import Fit
+from treepurify.engines.categorical.solution import Fit, measure_fit
 from treepurify.engines.common.finish import Evidence, Rest, Result, finish
 from treepurify.engines.common.known_values import KnownValues
 from treepurify.engines.common.options import check_order, check_order_fits
@@ -93,7 +92,7 @@ def categorical_anova(
         a function X -> (n_rows,) or (n_rows, n_outputs); or its values on the rows.
     X : array_like or table of shape (n_rows, n_features)
         Labels, codes or numbers. For a tree ensemble the levels are the cells of its grid;
-        else text and numeric columns of at most `bins` values have one level a value, and
+        else text and numeric columns of at most `bins` values have one level per value, and
         other numeric columns are cut at quantiles.
     order : int, optional
         Largest number of features of a component; all by default.
@@ -189,14 +188,14 @@ def categorical_anova(
         solved = _IN_ORDER[selection](route)
     rows = EncodedRows(question.codes, row_weights)
     _check_tables(question, solved, memory_budget)
-    found = _finish(question, observations, solved, rows)
+    d = _finish(question, observations, solved, rows)
     if solved.warning:
         warnings.warn(solved.warning, SupportWarning, stacklevel=2)
-    if found.certificate is not None and not found.certificate.converged:
+    if d.certificate is not None and not d.certificate.converged:
         warnings.warn(
             _NOT_CONVERGED.format(error=solved.fit.error), ConvergenceWarning, stacklevel=2
         )
-    return found
+    return d
 
 
 def _check_options(order: int | None, rank: int | None, selection: str, ranking: str) -> None:
@@ -235,8 +234,8 @@ def _finish(
         mass[cells] = solved.mass[subset]
         axes = grid.subset_axes(subset)
         components[subset] = TensorComponent(subset, axes, values, mass, question.inputs)
-    quality = measure_fit(observations, fit)
-    is_whole = bool(np.all(quality.r_squared >= 1 - _WHOLE))
+    errors = measure_fit(observations, fit)
+    is_whole = bool(np.all(errors.r_squared >= 1 - _WHOLE))
     result = Result(
         fit.intercept,
         components,
@@ -245,17 +244,17 @@ def _finish(
             checked_rows=observations.n_points,
             unidentified=solved.unidentified,
             solver_error=float(fit.error),
-            fitted_share=None if is_whole else quality.r_squared,
+            fitted_share=None if is_whole else errors.r_squared,
             converged=bool(fit.error < _CONVERGED),
             note=solved.note,
         ),
         _rest(question, observations, fit),
-        quality.covariances,
+        errors.covariances,
         {
             "method": solved.method,
             "function": question.source,
             "rows": int(question.codes.shape[1]),
-            "fit": quality.table(question.output_names),
+            "fit": errors.table(question.output_names),
             **solved.diagnostics,
         },
     )

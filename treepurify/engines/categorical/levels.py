@@ -68,8 +68,8 @@ def columns_of_levels(table: Any, grid: Grid, codes: npt.NDArray[Any]) -> Column
     binned = [j for j, spec in enumerate(grid.features) if not spec.is_categorical]
     read = read_columns(table, grid.features, match_names=False, only=binned)
     values = tuple(
-        np.where(own < spec.n_codes, own, np.nan) if spec.is_categorical else numbers
-        for spec, own, numbers in zip(grid.features, codes, read.values, strict=True)
+        np.where(levels < spec.n_codes, levels, np.nan) if spec.is_categorical else numbers
+        for spec, levels, numbers in zip(grid.features, codes, read.values, strict=True)
     )
     return Columns(grid.features, values, read.n_rows)
 

@@ -15,6 +15,7 @@ from treepurify.engines.common.called_function import (
     called_function,
     check_function,
     read_values,
+    value_names,
 )
 from treepurify.engines.common.functions import (
     ParsedFunction,
@@ -82,7 +83,8 @@ def read_question(model: Any, X: Any, bins: int, feature_names: Sequence[str] | 
     table, grid, codes, form = read_levels(X, bins, feature_names)
     if not is_function(model):
         values = read_values(model, codes.shape[1])
-        return Question(grid, codes, values, None, _names(values), Link(), "given values")
+        names = value_names(values.shape[1])
+        return Question(grid, codes, values, None, names, Link(), "given values")
     if parsed is None:
         asked, link = called_function(model), Link()
         source = "predict" if hasattr(model, "predict") else "function"
@@ -93,7 +95,7 @@ def read_question(model: Any, X: Any, bins: int, feature_names: Sequence[str] | 
     columns = columns_of_levels(table, grid, codes)
     function = check_function(asked, table, columns, form)
     values = function(columns)
-    names = _names(values) if parsed is None else parsed.output_names
+    names = value_names(values.shape[1]) if parsed is None else parsed.output_names
     return Question(grid, codes, values, function, names, link, source)
 
 
@@ -118,8 +120,3 @@ def _of_ensemble(model: Any, ensemble: TreeEnsemble, X: Any) -> Question:
         ensemble.link,
         f"margin of the {ensemble.source.library} model",
     )
-
-
-def _names(values: Array) -> tuple[str, ...]:
-    n_outputs = values.shape[1]
-    return ("f",) if n_outputs == 1 else tuple(f"output {k}" for k in range(n_outputs))

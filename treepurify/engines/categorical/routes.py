@@ -8,19 +8,18 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from treepurify.engines.categorical.full_grid import independent_effects
 from treepurify.engines.categorical.identifiability import (
     describe_identifiability,
     describe_independent,
     describe_least_norm,
     describe_sparse,
 )
-from treepurify.engines.categorical.independent import independent_effects
 from treepurify.engines.categorical.least_angle_fit import fit_by_least_angle
 from treepurify.engines.categorical.least_norm import fit_of_least_norm, operations
 from treepurify.engines.categorical.observations import Observations
-from treepurify.engines.categorical.quality import variance_inflation
 from treepurify.engines.categorical.selection import Basis, select_in_order
-from treepurify.engines.categorical.solution import Fit, solve
+from treepurify.engines.categorical.solution import Fit, solve, variance_inflation
 from treepurify.errors import MemoryBudgetError
 from treepurify.grids.grid import Subset
 from treepurify.progress import ProgressReport

@@ -1,4 +1,4 @@
-"""Solve for the coefficients of the selected functions and sum them to components."""
+"""Coefficients of the selected functions, the components they add up to, and their errors."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ from treepurify.engines.categorical.selection import Basis, solve_triangle
 from treepurify.grids.grid import Subset
 from treepurify.progress import ProgressReport
 
-__all__ = ["Fit", "solve"]
+__all__ = ["Fit", "FitErrors", "measure_fit", "solve", "variance_inflation"]
 
 Array = npt.NDArray[np.float64]
 
@@ -191,3 +191,71 @@ def _solve_blocks(
         rest[: chosen.first] -= coordinates[: chosen.first, first:last] @ coefficients[subset]
         last = first
     return coefficients
+
+
+@dataclass(frozen=True, eq=False)
+class FitErrors:
+    """Errors of the reproduced function and covariances of its parts.
+
+    Parameters
+    ----------
+    r_squared, mean_squared_error, relative_error : ndarray of float64, shape (n_outputs,)
+        ``1 - MSE / Var f``, the mean square of the residual, and the latter over the mean
+        square of the function, as the paper's tables 6 and 7 have it.
+    covariances : dict of tuple of int to ndarray of float64, shape (n_outputs,)
+        Covariance of each component with the function; of the residual under ``()``.
+    """
+
+    r_squared: Array
+    mean_squared_error: Array
+    relative_error: Array
+    covariances: dict[Subset, Array]
+
+    def table(self, output_names: tuple[str, ...]) -> dict[str, dict[str, float]]:
+        """Return the errors by output."""
+        return {
+            name: {
+                "r_squared": float(self.r_squared[k]),
+                "mean_squared_error": float(self.mean_squared_error[k]),
+                "relative_error": float(self.relative_error[k]),
+            }
+            for k, name in enumerate(output_names)
+        }
+
+
+def variance_inflation(observations: Observations, fit: Fit, mass: dict[Subset, Array]) -> float:
+    """Return the sum of the components' variances over the variance of the function.
+
+    One under independence; far above one where components cancel each other. The largest
+    over the outputs.
+    """
+    centred = observations.values - observations.mass @ observations.values
+    variance = observations.mass @ centred**2
+    total = np.zeros(observations.n_outputs)
+    for subset, table in fit.effects.items():
+        total += np.tensordot(mass[subset], table**2, axes=len(subset))
+    return float(np.max(total / np.where(variance > 0, variance, np.inf)))
+
+
+def measure_fit(observations: Observations, fit: Fit) -> FitErrors:
+    """Return errors and covariances over the rows, variance within bins included."""
+    mass, values = observations.mass, observations.values
+    centred = values - mass @ values
+    variance = mass @ centred**2 + observations.within
+    square = mass @ values**2 + observations.within
+    error = mass @ fit.residual**2 + observations.within
+    weighted = mass[:, None] * centred
+
+    covariances = {
+        subset: np.asarray((sums * fit.effects[subset]).reshape(-1, sums.shape[-1]).sum(axis=0))
+        for subset, sums in zip(
+            fit.effects, observations.sums_each(fit.effects, weighted), strict=True
+        )
+    }
+    covariances[()] = (weighted * fit.residual).sum(axis=0) + observations.within
+    return FitErrors(
+        np.asarray(1.0 - error / np.where(variance > 0, variance, 1.0)),
+        np.asarray(error),
+        np.asarray(error / np.where(square > 0, square, 1.0)),
+        covariances,
+    )

@@ -90,9 +90,7 @@ class CalledFunction:
     @property
     def output_names(self) -> tuple[str, ...]:
         """One name per output."""
-        if self.n_outputs == 1:
-            return ("prediction",)
-        return tuple(f"output {k}" for k in range(self.n_outputs))
+        return value_names(self.n_outputs, "prediction")
 
     @property
     def link(self) -> Link:
@@ -294,6 +292,11 @@ def read_values(returned: Any, n_rows: int) -> Array:
             "function must be finite also where features are combined from different rows"
         )
     return values
+
+
+def value_names(n_outputs: int, alone: str = "f") -> tuple[str, ...]:
+    """Return names for values that have none: `alone` for one output, else their numbers."""
+    return (alone,) if n_outputs == 1 else tuple(f"output {k}" for k in range(n_outputs))
 
 
 def _alike(values: Array, others: Array | None) -> bool:

@@ -13,8 +13,7 @@ from treepurify.arguments import check_whole
 from treepurify.budget import DEFAULT_BUDGET, check_budget, check_memory_budget
 from treepurify.components import values_on_rows
 from treepurify.decomposition import Decomposition
-from treepurify.effects.accumulate import ensemble_cuts
-from treepurify.effects.table_effects import table_cuts
+from treepurify.effects.accumulate import model_cuts
 from treepurify.effects.tensor import EffectTensor, EffectTensors
 from treepurify.engines.common.finish import (
     Evidence,
@@ -34,8 +33,7 @@ from treepurify.engines.common.inputs import Interactions, named_subsets, row_we
 from treepurify.engines.common.layout import check_memory
 from treepurify.engines.common.options import check_interactions, check_order_fits
 from treepurify.errors import InvalidInputError
-from treepurify.grids.grid import Cuts, Grid, MissingCells, Subset, make_grid
-from treepurify.models.ensemble import TreeEnsemble
+from treepurify.grids.grid import Cuts, Grid, Subset, make_grid
 from treepurify.progress import progress_report
 from treepurify.purification.cascade import downward_closure, purify_effects
 from treepurify.rows.columns import Columns
@@ -85,14 +83,14 @@ def hooker_anova(
     X : array_like or table of shape (n_rows, n_features)
         The rows.
     weights : {"empirical", "laplace", "uniform", "independent"} or Weighting
-        The density.
+        The distribution of the features; see `purify`.
     order : {1, 2, 3}
         Largest number of features of a component.
     bins : int
         Cells of a numeric feature of a function: quantiles of the rows. Models that are
         parsed keep their own cuts.
     interactions : sequence of tuple of (str or int), optional
-        The interactions that are fitted, of two to `order` features; all by default.
+        The interactions that are fitted; all up to `order` by default.
     sample_weight : array_like of shape (n_rows,), optional
         Weight of each row, finite and not negative.
     feature_names : sequence of str, optional
@@ -116,7 +114,7 @@ def hooker_anova(
     Raises
     ------
     InvalidInputError
-        If the rows or an option cannot be used, or the function returns nonsense.
+        If the rows, the function's values or an option cannot be used.
     MemoryBudgetError
         If the tables would not fit.
 
@@ -139,18 +137,16 @@ def hooker_anova(
     weighting = as_weighting(weights)
     f, columns = read_function(model, weighting.rows_for(X), feature_names)
     check_order_fits(order, len(f.features))
-    own_weights = row_weights(columns, weighting, sample_weight)
-    special: MissingCells = "auto"
+    weights_of_rows = row_weights(columns, weighting, sample_weight)
     grid, rows = make_grid(
         columns,
         f.features,
         _function_cuts(f, columns, bins),
         match_names=f.inputs.match_names,
-        missing_cells=special,
     )
     if rows is None:
         raise InvalidInputError("X has no rows; pass the rows that stand for the distribution")
-    rows = replace(rows, weights=own_weights)
+    rows = replace(rows, weights=weights_of_rows)
     fitted = _fitted_subsets(f, grid, order, interactions, memory_budget)
     subsets = downward_closure(fitted)
     axes = {subset: grid.subset_axes(subset) for subset in subsets}
@@ -205,8 +201,7 @@ def _function_cuts(f: RowFunction, columns: Columns, bins: int) -> Cuts:
     A feature with at most `bins` different values is cut between them.
     """
     if isinstance(f, ParsedFunction):
-        model = f.model
-        return ensemble_cuts(model) if isinstance(model, TreeEnsemble) else table_cuts(model)
+        return model_cuts(f.model)
     return tuple(
         None if spec.is_categorical else _quantile_cuts(values, bins)
         for spec, values in zip(f.features, columns.values, strict=True)
@@ -273,7 +268,7 @@ def _check_fit(n_tables: int, n_points: int, memory_budget: int) -> None:
 
 
 def _fit(points: MeasurePoints, values: Array, grid: Grid, fitted: list[Subset]) -> _Fit:
-    """Fit tables by least squares: an indicator a cell with points, scaled by its mass.
+    """Fit tables by least squares: one indicator per cell with points, scaled by its mass.
 
     The solution is the one of least norm in L2 of the masses, which does not depend on the
     order of features or rows.
@@ -303,18 +298,20 @@ def _fit(points: MeasurePoints, values: Array, grid: Grid, fitted: list[Subset])
     steps, gradient, converged = 0, 0.0, True
     for k in range(values.shape[1] if start else 0):
         target = root * (values[kept, k] - mean[k])
-        found = lsmr(design, target, atol=_TOLERANCE, btol=_TOLERANCE, conlim=0, maxiter=_STEPS)
-        solution[:, k] = found[0] / scale
-        steps = max(steps, int(found[2]))
+        coefficients, _, n_steps, _, norm, *_ = lsmr(
+            design, target, atol=_TOLERANCE, btol=_TOLERANCE, conlim=0, maxiter=_STEPS
+        )
+        solution[:, k] = coefficients / scale
+        steps = max(steps, int(n_steps))
         size = max(float(np.linalg.norm(target)), 1e-300)
-        gradient = max(gradient, float(found[4]) / size)
-        converged &= int(found[2]) < _STEPS
+        gradient = max(gradient, float(norm) / size)
+        converged &= int(n_steps) < _STEPS
     tensors = {}
     ends = np.concatenate([[0], np.cumsum([len(used) for used in cells])]).astype(np.intp)
     for i, subset in enumerate(fitted):
         shape = grid.shape(subset)
         table = np.zeros((int(np.prod(shape)), values.shape[1]))
         table[cells[i]] = solution[ends[i] : ends[i + 1]]
-        own = table.reshape(*shape, -1)
-        tensors[subset] = EffectTensor(subset, grid.subset_axes(subset), own)
+        axes = grid.subset_axes(subset)
+        tensors[subset] = EffectTensor(subset, axes, table.reshape(*shape, -1))
     return _Fit(EffectTensors(mean, tensors), steps, gradient, converged)

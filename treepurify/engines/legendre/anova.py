@@ -1,8 +1,7 @@
 """The closed-form functional ANOVA of any function of dependent continuous features."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from itertools import combinations
 from math import comb
 from typing import Any, Literal, get_args
 
@@ -18,31 +17,27 @@ from treepurify.engines.legendre.densities import (
     series_densities,
 )
 from treepurify.engines.legendre.design import (
-    Basis,
     ScaledRows,
-    count_columns,
     measure_moments,
     scaled_rows,
 )
-from treepurify.engines.legendre.reading import Question, read_question
-from treepurify.engines.legendre.result import Fit, assemble, axis_words
-from treepurify.engines.legendre.scaling import Axis, fit_axes
-from treepurify.engines.legendre.screening import screen
-from treepurify.engines.legendre.selection import TermSelection, as_selection, select_terms
-from treepurify.engines.legendre.solution import (
+from treepurify.engines.legendre.least_squares import (
     least_squares,
     split_as_fitted,
     split_orthogonally,
 )
-from treepurify.progress import ProgressReport, progress_report
+from treepurify.engines.legendre.reading import read_question
+from treepurify.engines.legendre.result import Fit, assemble, axis_words
+from treepurify.engines.legendre.scaling import Axis, fit_axes
+from treepurify.engines.legendre.screening import candidate_columns
+from treepurify.engines.legendre.selection import TermSelection, as_selection, select_terms
+from treepurify.progress import progress_report
 
 __all__ = ["legendre_anova"]
 
 Subset = tuple[int, ...]
 
 _MOST_ORDER = 3
-# What a tuple of features takes in the list of all of them.
-_BYTES_A_SUBSET = 400
 
 
 def legendre_anova(  # noqa: PLR0913 - what all engines take, and how functions are fitted
@@ -156,8 +151,8 @@ def legendre_anova(  # noqa: PLR0913 - what all engines take, and how functions 
     make = partial(_densities, density, axes, rows, density_degree, density_clip)
     if density == "legendre":
         _check_densities(axes, rows, order, density_degree, memory_budget)
-    basis, left_out = _candidates(
-        axes, rows, question, make, order, degree, chosen, report, memory_budget
+    basis, left_out = candidate_columns(
+        axes, rows, question.values, make, order, degree, chosen, report, memory_budget
     )
     report("inner products of columns", 0, 0)
     moments = measure_moments(basis, rows, question.values)
@@ -205,42 +200,6 @@ def _check_densities(
         f"densities of degree {degree} on {rows.n_rows} rows",
         "Lower density_degree or the order, use fewer rows, or raise memory_budget.",
     )
-
-
-def _candidates(
-    axes: Mapping[int, Axis],
-    rows: ScaledRows,
-    question: Question,
-    make: Callable[[Sequence[Subset]], dict[Subset, Density]],
-    order: int,
-    degree: int,
-    selection: TermSelection,
-    report: ProgressReport,
-    memory_budget: int,
-) -> tuple[Basis, int]:
-    """Return the columns to choose from, and how many were left out before."""
-    total = count_columns(axes, order, degree)
-    n_mains = count_columns(axes, 1, degree)
-    n_subsets = sum(comb(len(axes), size) for size in range(1, order + 1))
-    n_columns = min(total, max(selection.max_candidates, n_mains))
-    # A component has a column or more.
-    n_values = question.values.shape[1] * min(n_subsets, n_columns)
-    check_budget(
-        8 * (4 * n_columns**2 + rows.n_rows * (n_values + 2 * len(axes)))
-        + _BYTES_A_SUBSET * n_subsets,
-        memory_budget,
-        f"inner products of {n_columns} columns and components on {rows.n_rows} rows",
-        "Lower the degree, the order or max_candidates of TermSelection, use fewer rows, or raise "
-        "memory_budget.",
-    )
-    others = [s for size in range(2, order + 1) for s in combinations(axes, size)]
-    basis = Basis(axes, make([(j,) for j in axes]), degree)
-    if total > selection.max_candidates:
-        others = screen(
-            basis, others, rows, question.values, make, selection.max_candidates, report
-        )
-    basis = Basis(axes, {**basis.densities, **make(others)}, degree)
-    return basis, total - basis.n_columns
 
 
 def _check_options(

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify.components import ModelInputs
-from treepurify.engines.common.called_function import read_values
+from treepurify.engines.common.called_function import read_values, value_names
 from treepurify.engines.common.functions import RowFunction, is_function, read_function
 from treepurify.engines.common.table_form import read_table
 from treepurify.links import Link
@@ -37,7 +37,7 @@ class Question:
     inputs : ModelInputs
         How the columns of a table are read.
     output_names : tuple of str
-        One name an output.
+        One name per output.
     link : Link
         From the values to the response, for a parsed model.
     """
@@ -76,7 +76,7 @@ def read_question(
         return Question(columns, values, weights, function, function.inputs, names, function.link)
     _, columns, form = read_table(X, feature_names)
     values = read_values(model, columns.n_rows)
-    names = ("f",) if values.shape[1] == 1 else tuple(f"output {k}" for k in range(values.shape[1]))
+    names = value_names(values.shape[1])
     weights = _shares(columns.n_rows, sample_weight)
     inputs = ModelInputs(columns.features, form.is_frame)
     return Question(columns, values, weights, None, inputs, names, Link())

@@ -17,11 +17,11 @@ from treepurify.engines.legendre.components import (
     evaluate_terms,
 )
 from treepurify.engines.legendre.design import Basis, Moments, ScaledRows
+from treepurify.engines.legendre.least_squares import Coefficients, Split, remove_rest
 from treepurify.engines.legendre.quality import Quality, evidence_of, measure_quality
 from treepurify.engines.legendre.reading import Question
 from treepurify.engines.legendre.scaling import Axis, LevelAxis
 from treepurify.engines.legendre.selection import Selected
-from treepurify.engines.legendre.solution import Coefficients, Split, remove_rest
 from treepurify.errors import SupportWarning
 from treepurify.grids.drawing import mass_between, quantile_nodes
 from treepurify.remainder import Function
@@ -92,7 +92,7 @@ def assemble(question: Question, fit: Fit, facts: dict[str, Any]) -> Decompositi
     clipped = _clipped_shares(fit)
     _warn_of_clipping(fit.basis, clipped)
     gradient = _gradient(fit, quality)
-    dropped = sum(own.dropped for own in fit.selected)
+    dropped = sum(selected.dropped for selected in fit.selected)
     result = Result(
         fit.moments.value_means,
         components,
@@ -119,20 +119,21 @@ def assemble(question: Question, fit: Fit, facts: dict[str, Any]) -> Decompositi
 def _values(fit: Fit, split: Split) -> tuple[dict[Subset, Array], dict[Subset, Array]]:
     """Return each component on the rows, centred, and what was subtracted."""
     parts, shifts = {}, {}
-    for subset, own in split.items():
+    for subset, coefficients in split.items():
+        terms = _terms(fit, coefficients)
         coordinates = {j: fit.rows.coordinates[j] for j in subset}
-        values = evaluate_terms(_terms(fit, own), fit.basis.axes, fit.basis.degree, coordinates)
+        values = evaluate_terms(terms, fit.basis.axes, fit.basis.degree, coordinates)
         shifts[subset] = np.asarray(fit.rows.weights @ values)
         parts[subset] = values - shifts[subset]
     return parts, shifts
 
 
-def _terms(fit: Fit, own: Mapping[Subset, Array]) -> tuple[LegendreTerm, ...]:
-    found = []
-    for part, coefficients in own.items():
-        shape = (*fit.basis.shape(part), coefficients.shape[1])
-        found.append(LegendreTerm(fit.basis.densities[part], coefficients.reshape(shape)))
-    return tuple(found)
+def _terms(fit: Fit, coefficients: Mapping[Subset, Array]) -> tuple[LegendreTerm, ...]:
+    terms = []
+    for part, of_part in coefficients.items():
+        shape = (*fit.basis.shape(part), of_part.shape[1])
+        terms.append(LegendreTerm(fit.basis.densities[part], of_part.reshape(shape)))
+    return tuple(terms)
 
 
 def _component(
@@ -235,7 +236,7 @@ def _cosines(question: Question, quality: Quality) -> dict[str, Any]:
 def _clipped_shares(fit: Fit) -> dict[Subset, float]:
     """Return the share of the rows on which each density in use is raised to its floor."""
     shares = {}
-    for subset in {part: None for own in fit.split.values() for part in own}:
+    for subset in {part: None for parts in fit.split.values() for part in parts}:
         density = fit.basis.densities[subset]
         raw = density.raw(fit.basis.axes, {j: fit.rows.coordinates[j] for j in subset})
         shares[subset] = float(fit.rows.weights @ (raw < density.floor))

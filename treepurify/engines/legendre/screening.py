@@ -1,32 +1,98 @@
-"""Choose the interactions that a regression can hold, where there are too many."""
+"""The columns that a regression chooses from: all, or the best where they are too many."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import combinations
+from math import comb
 
 import numpy as np
 import numpy.typing as npt
 
+from treepurify.budget import check_budget
 from treepurify.engines.legendre.densities import Density
 from treepurify.engines.legendre.design import (
     Basis,
     Moments,
     ScaledRows,
+    count_columns,
     design_blocks,
     measure_moments,
 )
-from treepurify.engines.legendre.selection import Selected
-from treepurify.engines.legendre.solution import least_squares
+from treepurify.engines.legendre.least_squares import least_squares
+from treepurify.engines.legendre.scaling import Axis
+from treepurify.engines.legendre.selection import Selected, TermSelection
 from treepurify.progress import ProgressReport
 
-__all__ = ["screen"]
+__all__ = ["candidate_columns"]
 
 Array = npt.NDArray[np.float64]
 Subset = tuple[int, ...]
 Densities = Callable[[Sequence[Subset]], dict[Subset, Density]]
 
 _SCREENING_DEGREE = 4
+# What a tuple of features takes in the list of all of them.
+_BYTES_A_SUBSET = 400
 
 
-def screen(
+def candidate_columns(
+    axes: Mapping[int, Axis],
+    rows: ScaledRows,
+    values: Array,
+    make: Densities,
+    order: int,
+    degree: int,
+    selection: TermSelection,
+    report: ProgressReport,
+    memory_budget: int,
+) -> tuple[Basis, int]:
+    """Return the columns to choose from, and how many were left out before.
+
+    Parameters
+    ----------
+    axes : mapping of int to Axis
+        The scaled features.
+    rows : ScaledRows
+        The rows.
+    values : ndarray of float64, shape (n_rows, n_outputs)
+        Values of the function.
+    make : callable
+        Returns the densities of some subsets.
+    order, degree : int
+        Most features of a column, and the largest degree of a polynomial.
+    selection : TermSelection
+        How many columns there may be.
+    report : callable
+        Progress.
+    memory_budget : int
+        Bytes that the regression may take.
+
+    Raises
+    ------
+    MemoryBudgetError
+        If the regression would not fit.
+    """
+    total = count_columns(axes, order, degree)
+    n_mains = count_columns(axes, 1, degree)
+    n_subsets = sum(comb(len(axes), size) for size in range(1, order + 1))
+    n_columns = min(total, max(selection.max_candidates, n_mains))
+    # A component has a column or more.
+    n_values = values.shape[1] * min(n_subsets, n_columns)
+    check_budget(
+        8 * (4 * n_columns**2 + rows.n_rows * (n_values + 2 * len(axes)))
+        + _BYTES_A_SUBSET * n_subsets,
+        memory_budget,
+        f"inner products of {n_columns} columns and components on {rows.n_rows} rows",
+        "Lower the degree, the order or max_candidates of TermSelection, use fewer rows, or raise "
+        "memory_budget.",
+    )
+    others = [s for size in range(2, order + 1) for s in combinations(axes, size)]
+    basis = Basis(axes, make([(j,) for j in axes]), degree)
+    if total > selection.max_candidates:
+        others = _screened(basis, others, rows, values, make, selection.max_candidates, report)
+    basis = Basis(axes, {**basis.densities, **make(others)}, degree)
+    return basis, total - basis.n_columns
+
+
+def _screened(
     basis: Basis,
     subsets: Sequence[Subset],
     rows: ScaledRows,
@@ -40,23 +106,6 @@ def screen(
     Each interaction is fitted on its own, with polynomials of degree up to 4, to the residual
     of all main effects; those with the largest explained share in any output are taken as
     long as their columns at the full degree fit into `max_candidates`.
-
-    Parameters
-    ----------
-    basis : Basis
-        Axes and degree; its densities are those of the main effects.
-    subsets : sequence of tuple of int
-        All interactions.
-    rows : ScaledRows
-        The rows.
-    values : ndarray of float64, shape (n_rows, n_outputs)
-        Values of the function.
-    make : callable
-        Returns the densities of some subsets.
-    max_candidates : int
-        Most columns.
-    report : callable
-        Is told of progress.
     """
     residual = values - _fitted(basis, rows, values)
     gains = np.zeros(len(subsets))

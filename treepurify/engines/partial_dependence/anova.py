@@ -77,8 +77,8 @@ def partial_dependence_anova(
     background : array_like or table, optional
         The rows that partial dependence averages over.
     sample_weight : array_like of shape (n_background_rows,), optional
-        Weight of each background row, finite and not negative. Rows of weight zero are no part
-        of the background.
+        Weight of each background row, finite and not negative. Rows of weight zero change
+        nothing.
     interactions : sequence of tuple of (str or int), optional
         The interactions that are kept apart; all up to `order` by default.
     feature_names : sequence of str, optional
@@ -107,8 +107,7 @@ def partial_dependence_anova(
     Raises
     ------
     InvalidInputError
-        If the rows or an option cannot be used, or the function returns NaN, a wrong number
-        of values, or other values for the same rows.
+        If the rows, the function's values or an option cannot be used.
     MemoryBudgetError
         If the tables would not fit.
 

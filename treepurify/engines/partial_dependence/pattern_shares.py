@@ -71,7 +71,7 @@ def pattern_shares(
 
     Partial dependence given the features T is, for one leaf, its value times the indicator of
     its box along T times the share of rows inside the box along all other features of the
-    path. Rows are held as bit sets, one a boundary between cells, so a condition is a word
+    path. Rows are held as bit sets, one per boundary between cells, so a condition is a word
     operation for 64 rows; counts are sums over rows, so they are taken block by block.
 
     Raises
@@ -98,9 +98,9 @@ def pattern_shares(
 def _check_shares(lengths: npt.NDArray[np.int64], limit: int, memory_budget: int) -> None:
     """Refuse more shares than fit, counted in whole numbers of any size."""
     total = 0
-    found, n_leaves = np.unique(lengths, return_counts=True)
+    of_length, n_leaves = np.unique(lengths, return_counts=True)
     # The longest paths first: their count alone may have more digits than are worth adding up.
-    for length, count in zip(found[::-1].tolist(), n_leaves[::-1].tolist(), strict=True):
+    for length, count in zip(of_length[::-1].tolist(), n_leaves[::-1].tolist(), strict=True):
         n_subsets = 1 << length
         if limit < length:
             n_subsets = sum(comb(length, size) for size in range(limit + 1))

@@ -129,8 +129,10 @@ class SampledComponent:
         total = np.tile((-1.0) ** size * self.intercept, (columns.n_rows, 1))
         for count in range(1, size + 1):
             for part in combinations(self.features, count):
-                own = np.stack([columns.values[j] for j in part], axis=1)
-                _, first, inverse = np.unique(own, axis=0, return_index=True, return_inverse=True)
+                points = np.stack([columns.values[j] for j in part], axis=1)
+                _, first, inverse = np.unique(
+                    points, axis=0, return_index=True, return_inverse=True
+                )
                 values = partial_dependence(self.given, columns.take(first), part)
                 total += (-1.0) ** (size - count) * values[inverse.reshape(-1)]
         return total
@@ -144,20 +146,20 @@ class SampledComponent:
         return cells_between([rows.features[j] for j in self.features], nodes, mass)
 
 
-def partial_dependence(given: SampledBackground, points: Columns, features: Subset) -> Array:
+def partial_dependence(background: SampledBackground, points: Columns, features: Subset) -> Array:
     """Return the partial dependence at the points, shape (n_points, n_outputs)."""
-    total = np.empty((points.n_rows, given.box.n_outputs))
+    total = np.empty((points.n_rows, background.box.n_outputs))
     for start in range(0, points.n_rows, _POINTS_A_BLOCK):
         block = np.arange(start, min(start + _POINTS_A_BLOCK, points.n_rows))
-        values = spliced_values(given, points.take(block), features)
-        total[block] = np.einsum("z,pzk->pk", given.shares, values)
+        values = spliced_values(background, points.take(block), features)
+        total[block] = np.einsum("z,pzk->pk", background.shares, values)
     return total
 
 
-def spliced_values(given: SampledBackground, points: Columns, features: Subset) -> Array:
+def spliced_values(background: SampledBackground, points: Columns, features: Subset) -> Array:
     """Return the function for every point and background row, (n_points, n_rows, n_outputs)."""
-    values = given.box(splice(points, given.rows, features))
-    return values.reshape(points.n_rows, given.rows.n_rows, -1)
+    values = background.box(splice(points, background.rows, features))
+    return values.reshape(points.n_rows, background.rows.n_rows, -1)
 
 
 def sampled_anova(
@@ -176,44 +178,48 @@ def sampled_anova(
 ) -> Decomposition:
     """Return the terms of a function; see `partial_dependence_anova`."""
     box, columns = read_called(f, X, feature_names)
-    own = columns
+    averaged = columns
     if background is not None:
-        own = box.inputs.columns(background)
-    check_distribution(own, "the rows to average over", "background")
-    own, weights = counted_rows(own, sample_weight)
-    explained, point_weights = (own, weights) if background is None else (columns, None)
-    sample = sample_rows(own.n_rows, weights, background_size, seed)
-    given = SampledBackground(box, own.take(sample.picked), sample.shares, sample.unseen)
+        averaged = box.inputs.columns(background)
+    check_distribution(averaged, "the rows to average over", "background")
+    averaged, weights = counted_rows(averaged, sample_weight)
+    explained, point_weights = (averaged, weights) if background is None else (columns, None)
+    sample = sample_rows(averaged.n_rows, weights, background_size, seed)
+    sampled = SampledBackground(box, averaged.take(sample.picked), sample.shares, sample.unseen)
     points = sample_rows(explained.n_rows, point_weights, _POINTS, seed + 1)
     check_order_fits(order, len(box.features))
     most = len(box.features) if order is None else min(order, len(box.features))
     wanted = named_subsets(box.features, interactions, order)
-    check = partial(_check_terms, given, len(points.picked), memory_budget)
+    check = partial(_check_terms, sampled, len(points.picked), memory_budget)
     subsets, inside = _subsets(len(box.features), most, wanted, check)
-    start = box(given.rows)
-    intercept = given.shares @ start
+    start = box(sampled.rows)
+    intercept = sampled.shares @ start
     at = explained.take(points.picked)
-    terms = _measure_terms(given, at, points.shares, subsets, inside, intercept, start, report)
+    terms = _measure_terms(sampled, at, points.shares, subsets, inside, intercept, start, report)
     used = tuple(range(len(box.features)))
     extrapolation = outside_support(
-        explained, own, used, seed, weights=weights, point_weights=point_weights
+        explained, averaged, used, seed, weights=weights, point_weights=point_weights
     )
     complete = most == len(box.features) and interactions is None
-    told = terms.explained
-    rest = Rest(box, told.rest_variance, partial(_find, given, intercept))
+    measured = terms.explained
+    rest = Rest(box, measured.rest_variance, partial(_find, sampled, intercept))
     result = Result(
         intercept,
         terms.components,
         rest=None if complete else rest,
-        covariances={s: own for s, own in told.covariances.items() if s or not complete},
+        covariances={
+            subset: covariance
+            for subset, covariance in measured.covariances.items()
+            if subset or not complete
+        },
         diagnostics={
             "exact": False,
-            "background_rows": own.n_rows,
-            "sampled_rows": given.rows.n_rows,
+            "background_rows": averaged.n_rows,
+            "sampled_rows": sampled.rows.n_rows,
             "seed": seed,
             "points": at.n_rows,
             "standard_error": terms.errors,
-            "intercept_standard_error": given.standard_error(start[None])[0].tolist(),
+            "intercept_standard_error": sampled.standard_error(start[None])[0].tolist(),
             "extrapolation": extrapolation,
         },
     )
@@ -222,7 +228,7 @@ def sampled_anova(
         result,
         engine="partial dependence (sampled)",
         measure=(
-            f"interventional (partial dependence over {given.rows.n_rows} of {own.n_rows} "
+            f"interventional (partial dependence over {sampled.rows.n_rows} of {averaged.n_rows} "
             f"background rows, {extrapolation['share']:.0%} of its points outside their joint "
             "support)"
         ),
@@ -237,7 +243,7 @@ class _Terms:
 
 
 def _measure_terms(
-    given: SampledBackground,
+    background: SampledBackground,
     points: Columns,
     point_shares: Array,
     subsets: Sequence[Subset],
@@ -253,22 +259,22 @@ def _measure_terms(
     parts: list[tuple[Subset, Array]] = []
     for done, subset in enumerate(subsets):
         report("averaging over the background", done, len(subsets))
-        differences = _differences(given, points, subset, known, keep=subset in inside)
-        values = np.einsum("z,pzk->pk", given.shares, differences)
+        differences = _differences(background, points, subset, known, keep=subset in inside)
+        values = np.einsum("z,pzk->pk", background.shares, differences)
         parts.append((subset, values))
-        error = given.standard_error(differences)
-        errors[" & ".join(given.box.features[j].name for j in subset)] = {
+        error = background.standard_error(differences)
+        errors[" & ".join(background.box.features[j].name for j in subset)] = {
             "root_mean_square": float(np.sqrt(np.mean(point_shares @ error**2))),
             "largest": float(np.max(error)),
         }
         components[subset] = SampledComponent(
             subset,
-            given,
+            background,
             intercept,
             mean_square(values, point_shares),
             point_shares @ np.abs(values),
         )
-    explained = measure_explained(given.box(points), point_shares, intercept, parts)
+    explained = measure_explained(background.box(points), point_shares, intercept, parts)
     return _Terms(components, errors, explained)
 
 
@@ -288,7 +294,7 @@ def _subsets(
     largest = max(map(len, terms))
     check(len(terms), _count(largest, range(1, largest)))
     parts = {part for subset in wanted for part in combinations(subset, len(subset) - 1)}
-    inside = downward_closure(parts, lambda found: check(len(terms), found))
+    inside = downward_closure(parts, lambda n_kept: check(len(terms), n_kept))
     return terms, set(inside)
 
 
@@ -298,12 +304,12 @@ def _count(n_features: int, sizes: Iterable[int]) -> int:
 
 
 def _check_terms(
-    given: SampledBackground, n_points: int, memory_budget: int, n_terms: int, n_kept: int
+    background: SampledBackground, n_points: int, memory_budget: int, n_terms: int, n_kept: int
 ) -> None:
     """Refuse the values of more terms than fit."""
-    n_rows = given.rows.n_rows
+    n_rows = background.rows.n_rows
     check_budget(
-        8 * n_points * n_rows * given.box.n_outputs * (n_kept + 4)
+        8 * n_points * n_rows * background.box.n_outputs * (n_kept + 4)
         + _BYTES_A_TERM * (n_terms + n_kept),
         memory_budget,
         f"the values of at least {n_terms} terms at {n_points} points and {n_rows} background rows",
@@ -313,7 +319,7 @@ def _check_terms(
 
 
 def _differences(
-    given: SampledBackground,
+    background: SampledBackground,
     points: Columns,
     subset: Subset,
     known: dict[Subset, Array],
@@ -323,21 +329,21 @@ def _differences(
     """Return the term's differences for every point and background row, and keep its values."""
     values = known.get(subset)
     if values is None:
-        values = spliced_values(given, points, subset)
+        values = spliced_values(background, points, subset)
     if keep:
         known[subset] = values
     total = values.copy()
     for size in range(len(subset)):
         for part in combinations(subset, size):
             if part not in known:
-                known[part] = spliced_values(given, points, part)
+                known[part] = spliced_values(background, points, part)
             total += (-1.0) ** (len(subset) - size) * known[part]
     return total
 
 
-def _find(given: SampledBackground, intercept: Array, subset: Subset) -> Component | None:
+def _find(background: SampledBackground, intercept: Array, subset: Subset) -> Component | None:
     """Return the term of any subset, which is evaluated when it is asked for."""
     if not subset:
         return None
     unknown = np.full(len(intercept), np.nan)
-    return SampledComponent(subset, given, intercept, unknown, unknown)
+    return SampledComponent(subset, background, intercept, unknown, unknown)

@@ -63,7 +63,7 @@ def purify_tensors(
         Effect of each subset of features, shape (cells...) or, where `output_names` are
         given, (cells..., n_outputs). Axes follow the features of the key in order.
     weights : array_like, mapping, or "uniform"
-        The joint mass, one axis a feature, of any positive scale; or a table for each
+        The joint mass, one axis per feature, of any positive scale; or a table for each
         subset, which must be margins of one joint mass (those of smaller subsets are summed
         from larger ones where they are left out); or equal mass for every cell.
     intercept : array_like of shape () or (n_outputs,)
