@@ -1,6 +1,6 @@
 """Read what a caller passes: one check for each kind of argument, used by every public call.
 
-Each check says what was expected, what came, and, where that is not plain, what to do.
+Each check says what was expected, what was passed and, where it is not obvious, what to do.
 """
 
 import os
@@ -46,7 +46,7 @@ def brief(value: Any) -> str:
 
 
 def _begin(value: Any, words: str) -> str:
-    """Return the type of a value, and how its words begin where they are one line."""
+    """Return the type of a value, and the beginning of its text where that is one line."""
     first = words.partition("\n")[0][: _LONGEST_WORDS // 2]
     return f"{type(value).__name__} {first}...".replace(" ...", "")
 
@@ -76,7 +76,7 @@ def check_number(
     name : str
         Name of the option.
     value : object
-        What came.
+        Its value.
     least, most : float
         The ends, which belong to the range unless `open_ends`.
     open_ends : bool
@@ -119,7 +119,7 @@ def check_choice(name: str, value: Any, known: Iterable[str], *, advice: str = "
     name : str
         Name of the option.
     value : object
-        What came.
+        Its value.
     known : iterable of str
         The words.
     advice : str
@@ -140,14 +140,14 @@ def read_names(name: str, value: Any, count: int | None = None) -> list[str]:
     name : str
         Name of the argument.
     value : sequence of str
-        What came. A string is refused: its letters are hardly what is meant.
+        Its value. A string is refused: it would be read as a list of its letters.
     count : int, optional
         How many there must be.
 
     Raises
     ------
     InvalidInputError
-        If they are no sequence of text, are not so many, or one stands there twice.
+        If they are not a sequence of text, are too few or too many, or one occurs twice.
     """
     wanted = f"{'' if count is None else f'{count} '}different names"
     is_listed = isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping | set)
@@ -168,14 +168,14 @@ def read_names(name: str, value: Any, count: int | None = None) -> list[str]:
 def check_result(
     name: str, value: Any, kind: type | tuple[type, ...], maker: str = "treepurify.purify"
 ) -> None:
-    """Raise `InvalidInputError` unless an argument is a result of ours.
+    """Raise `InvalidInputError` unless an argument is a result of treepurify.
 
     Parameters
     ----------
     name : str
         Name of the argument.
     value : object
-        What came.
+        Its value.
     kind : type or tuple of type
         What it must be.
     maker : str
@@ -210,7 +210,7 @@ def read_numbers(what: str, values: Any, expected: str = "be numbers") -> npt.ND
     try:
         array = np.asarray(values)
         if array.dtype.kind == "O":
-            # One by one: NumPy drops the imaginary part of numbers that are objects in silence.
+            # One by one: NumPy silently drops the imaginary parts in an array of objects.
             _check_real(array)
         elif array.dtype.kind not in "biuf":
             raise TypeError(f"{array.dtype} is no type of real numbers")
@@ -231,7 +231,8 @@ def read_path(name: str, value: Any) -> Path:
     Raises
     ------
     InvalidInputError
-        If it is no text or path, is empty, or has a character or a length that no file can have.
+        If it is neither text nor a path, is empty, or has a character or a length that no
+        file name can have.
     """
     if not isinstance(value, str | os.PathLike) or isinstance(value, type):
         raise InvalidInputError(f"{name} must be the path of a file, got {brief(value)}")

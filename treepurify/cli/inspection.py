@@ -153,7 +153,7 @@ def audit(  # noqa: PLR0913, PLR0917 - one argument per option of the command li
     examples: ExamplesOption = 0,
     quiet: QuietOption = False,
 ) -> None:
-    """Audit a model: what its effects hide, feign or rest on; write a report with the findings."""
+    """Audit a model: find effects that mislead or rest on little data; write a report."""
     folder = out or Path(f"{model.stem}-audit")
     with refusals():
         parsed = parse_model(model)

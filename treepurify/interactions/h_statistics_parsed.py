@@ -20,7 +20,7 @@ from treepurify.engines.partial_dependence.background import (
 )
 from treepurify.engines.partial_dependence.pattern_component import PatternComponent
 from treepurify.engines.partial_dependence.pattern_shares import pattern_shares, term_table
-from treepurify.engines.partial_dependence.table_models import table_terms
+from treepurify.engines.partial_dependence.tables import table_terms
 from treepurify.grids.grid import EncodedRows, Subset
 from treepurify.interactions.h_statistics_effects import (
     HEffects,

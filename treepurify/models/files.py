@@ -68,7 +68,7 @@ def parse_file(path: Path) -> TreeEnsemble | AdditiveTables:
     Raises
     ------
     InvalidInputError
-        If the file does not exist, is damaged, or is no model file; names the path.
+        If the file does not exist, is damaged, or is not a model file; names the path.
     UnsupportedModelError
         If the model in it cannot be decomposed exactly, or has to be unpickled.
     """

@@ -181,7 +181,7 @@ def _file_margin(path: Path, source: ModelSource, X: Any) -> npt.NDArray[np.floa
         return margin
     try:
         model = module.load_file(path)
-    except Exception:  # noqa: BLE001 - the file is parsed already, the library is a second opinion
+    except Exception:  # noqa: BLE001 - the file is parsed already, the library is only a second opinion
         return None
     margin = module.raw_margin(model, X)
     return margin
@@ -193,7 +193,7 @@ def _can_read(source: ModelSource) -> bool:
         library = import_module(source.library)
     except Exception:  # noqa: BLE001 - a broken installation is as good as none
         return False
-    # An older library overlooks what it does not know, such as tree weights in a new place.
+    # An older library ignores what it does not know, such as tree weights in a new field.
     return _release(source.version) <= _release(library.__version__)
 
 

@@ -31,7 +31,7 @@ def read_weights(weights: Any, name: str = "sample_weight") -> Array:
     Raises
     ------
     InvalidInputError
-        If they are no numbers.
+        If they are not numbers.
     """
     return read_numbers(name, weights, "have one number per row, finite and not negative")
 

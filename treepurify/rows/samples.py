@@ -23,7 +23,7 @@ class RowSample:
     shares : ndarray of float64, shape (n_sampled,)
         What each of them counts in a mean; they sum to one.
     unseen : ndarray of float64, shape (n_sampled,)
-        The chance that each of them had not to be drawn.
+        The probability that each of them was not drawn.
     """
 
     picked: npt.NDArray[np.intp]

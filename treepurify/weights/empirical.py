@@ -35,7 +35,7 @@ class Empirical(Weighting):
 
     @property
     def share_of_rows(self) -> float:
-        """All of it."""
+        """One: the rows are the whole measure."""
         return 1.0
 
     def tables(self, grid: Grid, rows: EncodedRows | None, subsets: Sequence[Subset]) -> MassTables:

@@ -1,4 +1,4 @@
-"""Weightings that the caller brings: a joint table, other rows, or counts."""
+"""Weightings that the caller supplies: a joint table, other rows, or counts."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -129,7 +129,7 @@ class Rows(Weighting):
 
     @property
     def share_of_rows(self) -> float:
-        """All of it."""
+        """One: the rows are the whole measure."""
         return 1.0
 
     def rows_for(self, X: Any) -> Any:

@@ -42,7 +42,7 @@ class Independent(Weighting):
     def sample_points(
         self, rows: MeasurePoints, grid: Grid, n_points: int, rng: np.random.Generator
     ) -> MeasurePoints:
-        """Return values drawn from the rows, for each feature apart."""
+        """Return values drawn from the rows, separately for each feature."""
         columns = rows.columns
         values = tuple(
             column[rng.choice(columns.n_rows, size=n_points, p=rows.shares)]

@@ -30,7 +30,7 @@ class Laplace(Weighting):
         distributions mixed, so every table is a margin of one joint mass.
         ``"plus-one"``: one added to the count of every cell of every table, as in the code
         the paper's authors published; `smoothing` has no part in it. These tables are NOT
-        margins of one joint mass (the pair table's margin has as many added counts a cell
+        margins of one joint mass (the pair table's margin has as many added counts per cell
         as the other axis has cells), so the result is no functional ANOVA of any
         distribution. It is here for comparison with published figures only.
 
@@ -68,7 +68,7 @@ class Laplace(Weighting):
 
     @property
     def share_of_rows(self) -> float | None:
-        """What the uniform part leaves; None for the variant ``"plus-one"``."""
+        """One minus the share of the uniform part; None for the variant ``"plus-one"``."""
         return None if self.variant == "plus-one" else 1.0 - self.smoothing
 
     @property

@@ -1,4 +1,4 @@
-"""Uniform weighting: equal mass a cell, or mass by length."""
+"""Uniform weighting: equal mass per cell, or mass by length."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

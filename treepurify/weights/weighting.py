@@ -1,4 +1,4 @@
-"""What a weighting is asked: the mass of any marginal table, and what may be done with it."""
+"""What every weighting offers: the mass of any marginal table, and how it can be used."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
@@ -34,7 +34,7 @@ class Weighting(ABC):
     needs_rows : bool
         Whether there is no distribution without rows.
     is_product : bool
-        Whether features are independent, which opens the closed form for deep trees.
+        Whether features are independent, which allows the closed form for deep trees.
     """
 
     name: ClassVar[str]
@@ -74,7 +74,7 @@ class Weighting(ABC):
 
     @property
     def beside_rows(self) -> "Weighting":
-        """The product measure that has what `share_of_rows` leaves."""
+        """The product measure that has the rest of the mass."""
         raise NotImplementedError(
             f"{type(self).__name__} has a share_of_rows, so it must say what is beside_rows"
         )

@@ -27,7 +27,7 @@ Places = tuple[npt.NDArray[np.intp], ...]
 _BYTES_HELD_A_CELL = 16
 _BYTES_MEANWHILE_A_CELL = 24
 _POINTS_A_BLOCK = 8192
-# Counting a row by its bit costs about this much less than multiplying numbers.
+# Counting a row by its bit is about this many times cheaper than multiplying numbers.
 _ROWS_FOR_ONE_POINT = 40
 _LARGEST_EXACT_COUNT = 1 << 24
 _COLUMNS_A_PIECE = 64

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from treepurify._kernels.categorical import determines
+from treepurify.engines.categorical.greedy_selection import Basis
 from treepurify.engines.categorical.least_angle_fit import Sparse
 from treepurify.engines.categorical.least_norm import LeastNorm
 from treepurify.engines.categorical.observations import Observations
-from treepurify.engines.categorical.selection import Basis
 from treepurify.grids.grid import Subset
 
 __all__ = [

@@ -16,9 +16,9 @@ import numpy.typing as npt
 
 from treepurify.budget import check_budget
 from treepurify.engines.categorical.cells import NumberedCells, start_numbering
-from treepurify.engines.categorical.functions import SubsetFunctions, selected_functions
 from treepurify.engines.categorical.indicators import SparseRows
 from treepurify.engines.categorical.observations import Observations
+from treepurify.engines.categorical.selected_functions import SubsetFunctions, selected_functions
 from treepurify.engines.categorical.solution import Fit
 from treepurify.engines.common.least_angle import FullFit, TooFewRowsError, full_fit, lars_path
 from treepurify.grids.grid import Subset
@@ -103,7 +103,7 @@ def fit_by_least_angle(
     memory_budget : int
         Bytes that tables may take.
     progress : callable
-        Called with a word, and how far it is.
+        Called with a word, and how far the work is.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Share a function out among pure components of least norm, where the rows leave a choice.
+"""Divide a function among pure components of least norm, where the rows leave a choice.
 
 The first independent functions in canonical order may nearly depend on each other: on a few
 hundred rows the pairs tried first take up all directions that are left, also those in which
@@ -8,7 +8,7 @@ orthogonal to functions of fewer features. As much as possible is explained by f
 as in the canonical order; among components of one size those with the least sum of variances
 are taken. They are one function of the rows, projected on each subset: if `P_u` projects on
 the pure functions of u, they are `P_u l` with `sum_u P_u l` equal to what is to be explained.
-Where the rows determine the components, these are they.
+Where the rows determine the components, these are the ones.
 """
 
 import math
@@ -20,9 +20,9 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify.budget import check_budget
-from treepurify.engines.categorical.functions import lower_functions
+from treepurify.engines.categorical.greedy_selection import Basis
 from treepurify.engines.categorical.observations import Observations
-from treepurify.engines.categorical.selection import Basis
+from treepurify.engines.categorical.selected_functions import lower_functions
 from treepurify.engines.categorical.solution import Fit
 from treepurify.grids.grid import Subset
 from treepurify.progress import ProgressReport
@@ -151,7 +151,7 @@ def fit_of_least_norm(
     memory_budget : int
         Bytes that tables may take.
     progress : callable
-        Called with a word, and how far it is.
+        Called with a word, and how far the work is.
 
     Raises
     ------

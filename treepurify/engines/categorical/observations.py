@@ -31,7 +31,7 @@ _SUBSETS_A_PIECE = 32
 class Observations:
     """The support of the empirical distribution.
 
-    Levels of a feature that no row has are left out: the others are numbered anew.
+    Levels of a feature that no row has are left out: the others are renumbered.
 
     Parameters
     ----------
@@ -141,7 +141,7 @@ def observe(
     values : ndarray of float64, shape (n_rows, n_outputs)
         Values of the function.
     row_weights : ndarray of float64, shape (n_rows,), optional
-        Weight of each row; rows without weight are left out.
+        Weight of each row; rows of weight zero are left out.
     n_cells : tuple of int
         Number of cells of each axis.
     """
@@ -181,7 +181,7 @@ def _distinct(
     codes: npt.NDArray[Any], n_levels: tuple[int, ...]
 ) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
     """Return the first row of each distinct combination and the combination of each row."""
-    # Levels are the digits of whole numbers in mixed radix, as many to a number as 64 bits hold.
+    # Levels are the digits of whole numbers in mixed radix, as many per number as 64 bits hold.
     numbers = [np.zeros(codes.shape[1], dtype=np.uint64)]
     largest = 1
     for column, size in zip(codes, n_levels, strict=True):

@@ -53,7 +53,7 @@ class Question:
     link : Link
         From the values to the response, for a parsed model.
     source : str
-        What was asked for the values, in words.
+        Where the values came from, in words.
     """
 
     grid: Grid

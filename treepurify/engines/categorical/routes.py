@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify.engines.categorical.full_grid import independent_effects
+from treepurify.engines.categorical.greedy_selection import Basis, select_in_order
 from treepurify.engines.categorical.identifiability import (
     describe_identifiability,
     describe_independent,
@@ -18,7 +19,6 @@ from treepurify.engines.categorical.identifiability import (
 from treepurify.engines.categorical.least_angle_fit import fit_by_least_angle
 from treepurify.engines.categorical.least_norm import fit_of_least_norm, operations
 from treepurify.engines.categorical.observations import Observations
-from treepurify.engines.categorical.selection import Basis, select_in_order
 from treepurify.engines.categorical.solution import Fit, solve, variance_inflation
 from treepurify.errors import MemoryBudgetError
 from treepurify.grids.grid import Subset
@@ -44,7 +44,7 @@ TOLERANCE = 1e-4
 _CANCELLING = 10.0
 # Components of first functions that can be larger than the function by this factor mean little.
 _LARGEST_AMPLIFICATION = 1e4
-# Beyond so many multiplications the components of least norm are not sought unasked.
+# Beyond so many multiplications the components of least norm are computed only if asked for.
 _MOST_OPERATIONS = 2e12
 
 
@@ -57,7 +57,7 @@ class Route:
     observations : Observations
         The support, its mass and the values.
     subsets : callable
-        Gives the candidates in order, each time anew: there may be very many.
+        Yields the candidates in order, from the start at each call: they can be very many.
     names : tuple of str
         Names of the features.
     rank : int, optional
@@ -93,9 +93,9 @@ class Solved:
     unidentified : int
         Functions that the rows do not tell from others.
     note : str
-        What that means, for the certificate.
+        What that means, as the certificate says it.
     warning : str
-        What the caller must be told; empty where all is well.
+        The text of a warning to the caller; empty where nothing is wrong.
     """
 
     fit: Fit

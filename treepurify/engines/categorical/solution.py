@@ -5,10 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.engines.categorical.functions import SubsetFunctions, selected_functions
+from treepurify.engines.categorical.greedy_selection import Basis, solve_triangle
 from treepurify.engines.categorical.indicators import SparseRows
 from treepurify.engines.categorical.observations import Observations
-from treepurify.engines.categorical.selection import Basis, solve_triangle
+from treepurify.engines.categorical.selected_functions import SubsetFunctions, selected_functions
 from treepurify.grids.grid import Subset
 from treepurify.progress import ProgressReport
 

@@ -28,7 +28,7 @@ DensityName = Literal["legendre", "kernel"]
 _POINTS_BY_ORDER = {1: 257, 2: 65, 3: 33}
 _BANDWIDTH = 0.5
 _CORRECTIONS = 2
-# Rows where the estimate is almost nothing may not take over when it is corrected.
+# Rows where the estimate is almost zero must not dominate its correction.
 _FLOOR_SHARE = 0.1
 
 

@@ -23,7 +23,7 @@ from treepurify.engines.partial_dependence.background import (
     read_background,
 )
 from treepurify.engines.partial_dependence.sampled import sampled_anova
-from treepurify.engines.partial_dependence.table_models import table_terms
+from treepurify.engines.partial_dependence.tables import table_terms
 from treepurify.engines.partial_dependence.trees import TABLE_ORDER, tree_terms
 from treepurify.grids.grid import MissingCells
 from treepurify.models.ensemble import TreeEnsemble

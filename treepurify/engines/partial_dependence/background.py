@@ -1,4 +1,4 @@
-"""The rows that partial dependence averages over, and how many evaluated points lie beyond them."""
+"""The rows that partial dependence averages over, and which points lie outside their support."""
 
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -76,7 +76,7 @@ def read_background(
 ) -> Background:
     """Return the background on the model's grid, with the cells that it and the rows of `X` need.
 
-    Rows without weight are no part of it.
+    Rows of weight zero are left out.
     """
     names = model.has_feature_names
     points = read_columns(X, model.features, match_names=names)
@@ -89,7 +89,7 @@ def read_background(
         points, model.features, model_cuts(model), match_names=names, missing_cells=missing_cells
     )
     if counted is not points or rows is None:
-        # Twice: the cells that the background needs can move those of the points.
+        # Encoded again: cells that only the background needs can shift the numbers of others.
         rows, axes = encode_rows(counted, grid.axes)
         grid = replace(grid, axes=axes)
     explained = counted if background is None else points

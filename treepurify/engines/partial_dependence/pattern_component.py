@@ -170,7 +170,7 @@ def _check(loaded: "PatternTensor") -> None:
 
 @savable("table of leaves", arguments=("term", "inputs"), check=_check)
 class PatternTensor(TensorComponent):
-    """A term of partial dependence as a table that its leaves are added up to when it is read.
+    """A term of partial dependence as a table, summed from the leaves each time it is read.
 
     All tables of a deep ensemble together can take more memory than its leaves and the values
     of its terms on the rows, so none is kept. `stored` keeps those of one term that are read

@@ -28,7 +28,7 @@ _LEAVES_A_PIECE = 256
 _MOST_ROWS_A_BLOCK = 1 << 15
 _LEAST_ROWS_A_BLOCK = 1 << 10
 _MARKS_BYTES = 1 << 25
-# As many as a message can put in words.
+# Counts beyond this are not worth spelling out in a message.
 _MOST_SHARES = 1 << 200
 
 
@@ -67,7 +67,7 @@ def pattern_shares(
     memory_budget: int,
     report: ProgressReport,
 ) -> PatternShares:
-    """Count the background rows of each leaf by the conditions of its path that they break.
+    """Count the background rows of each leaf by which conditions of its path they break.
 
     Partial dependence given the features T is, for one leaf, its value times the indicator of
     its box along T times the share of rows inside the box along all other features of the

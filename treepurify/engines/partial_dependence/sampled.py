@@ -42,7 +42,7 @@ Array = npt.NDArray[np.float64]
 
 _POINTS = 100
 _POINTS_A_BLOCK = 512
-# What a term takes beside its values: the component and its errors, or its place among those kept.
+# What a term takes beside its values: the component and its errors, or its entry in a dict.
 _BYTES_A_TERM = 1024
 _COUNTED = 10**15
 # Quantiles of a few hundred rows between which their mass is known well enough to draw.
@@ -64,7 +64,7 @@ class SampledBackground:
     shares : ndarray of float64, shape (n_rows,)
         Their weights, which sum to one.
     unseen : ndarray of float64, shape (n_rows,)
-        The chance that each of them had not to be in the sample.
+        The probability that each of them was not drawn.
     """
 
     box: CalledFunction
@@ -299,7 +299,7 @@ def _subsets(
 
 
 def _count(n_features: int, sizes: Iterable[int]) -> int:
-    """Return the number of subsets of these sizes, as far as anyone has memory for them."""
+    """Return the number of subsets of these sizes, at most a number that no memory holds."""
     return min(sum(comb(n_features, size) for size in sizes), _COUNTED)
 
 
