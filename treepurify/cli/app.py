@@ -7,7 +7,6 @@ from typing import Annotated
 import typer
 
 from treepurify.cli import inspection
-from treepurify.cli.command_line import command_line
 from treepurify.cli.console import (
     largest_move,
     method_facts,
@@ -30,6 +29,7 @@ from treepurify.cli.options import (
     WeightColumnOption,
     Weights,
     WeightsOption,
+    command_line,
 )
 from treepurify.cli.results import summary_as_json, write_results
 from treepurify.decomposition import Decomposition

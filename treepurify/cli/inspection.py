@@ -6,7 +6,6 @@ from typing import Annotated, Any
 import typer
 
 from treepurify.auditing.audit import audit as audit_model
-from treepurify.cli.command_line import command_line
 from treepurify.cli.console import note, print_table, refusals
 from treepurify.cli.cross_check import (
     cross_check,
@@ -28,6 +27,7 @@ from treepurify.cli.options import (
     TopOption,
     WeightColumnOption,
     Weights,
+    command_line,
 )
 from treepurify.comparing.compare import compare as compare_decompositions
 from treepurify.engines.tree.purify import purify as purify_model

@@ -1,5 +1,6 @@
-"""Arguments and options that several commands share."""
+"""Arguments and options that several commands share, and the command as it was typed."""
 
+import shlex
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -22,6 +23,7 @@ __all__ = [
     "WeightColumnOption",
     "Weights",
     "WeightsOption",
+    "command_line",
 ]
 
 
@@ -85,3 +87,18 @@ ExamplesOption = Annotated[
         "part of the file.",
     ),
 ]
+
+
+def command_line(context: typer.Context) -> str:
+    """Return the command with the parameters that were given, for the report."""
+    words = ["treepurify", context.info_name or ""]
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        source = context.get_parameter_source(name)
+        if source is None or source.name != "COMMANDLINE":
+            continue
+        value = context.params[name]
+        for one in value if isinstance(value, list | tuple) else [value]:
+            words += [parameter.opts[0]] * (parameter.param_type_name == "option")
+            words += [str(one)] * (one is not True)
+    return shlex.join(words)
