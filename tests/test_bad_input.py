@@ -193,7 +193,7 @@ def test_weights_that_would_be_ignored(model, rows):
 
 
 def test_batches_without_weights(model, rows):
-    with refused("sample_weights ended before batch 2; give one array a batch"):
+    with refused("sample_weights ended before batch 2; give one array per batch"):
         tp.count_cells(model, [rows[:100], rows[100:]], sample_weights=[np.ones(100)])
     with refused("sample_weight must have one number per row"):
         tp.count_cells(model, [rows[:2]], sample_weights=[["one", "two"]])

@@ -23,9 +23,8 @@ from treepurify.engines.hooker.anova import hooker_anova
 from treepurify.engines.legendre import TermSelection, legendre_anova
 from treepurify.engines.partial_dependence.anova import partial_dependence_anova
 from treepurify.engines.tree.counting import count_cells
-from treepurify.engines.tree.purify import purify
+from treepurify.engines.tree.purify import TreeProjection, purify
 from treepurify.engines.tree.raw_tensors import purify_tensors
-from treepurify.engines.tree.route_choice import TreeProjection
 from treepurify.engines.tree.second_moments import InteractionIndices
 from treepurify.errors import (
     ConvergenceWarning,

@@ -6,9 +6,9 @@ __all__ = ["Certificate"]
 
 _MOST_NAMES = 6
 _LARGEST_DIFFERENCE = 1e-10
-# Conditional means do not see what lies along a direction that hangs on little mass.
+# Conditional means do not see errors along a direction that little mass determines.
 _LARGEST_ERROR = 1e-8
-# It is summed over all trees of a model, each with an estimate on the safe side.
+# It is summed over all trees of a model, each estimated on the safe side.
 _LARGEST_FIT_ERROR = 1e-6
 
 
@@ -114,13 +114,13 @@ class Certificate:
             self.conditional_mean,
             self.additivity_rows or 0.0,
         ]
-        # One by one: the largest of numbers with NaN among them depends on their order.
+        # One by one: with NaN among them, the largest number depends on the order.
         is_pure = all(error <= _LARGEST_DIFFERENCE for error in errors)
         is_solved = self.solver_error <= _LARGEST_ERROR and self.fit_error <= _LARGEST_FIT_ERROR
         return bool(self.converged and is_pure and is_solved)
 
     def __str__(self) -> str:
-        """Return the certificate in plain words, one line a fact."""
+        """Return the certificate in plain words, one line per fact."""
         return "\n".join(self.sentences())
 
     def _fit_sentences(self) -> list[str]:
@@ -152,7 +152,7 @@ class Certificate:
         return f", in {', '.join(names[:_MOST_NAMES])}{more}" if names else ""
 
     def sentences(self) -> list[str]:
-        """Return the certificate in plain words, one sentence a fact."""
+        """Return the certificate in plain words, one sentence per fact."""
         lines = []
         if self.additivity_cells is not None:
             lines.append(

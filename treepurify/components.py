@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.drawing import cell_values
-from treepurify.grids.grid import EncodedRows, Subset, check_special_cells, encode_rows
+from treepurify.grids.grid import EncodedRows, Grid, Subset, check_special_cells, encode_rows
 from treepurify.rows.columns import Columns, FeatureSpec
 from treepurify.rows.table_reader import read_columns
 
@@ -26,6 +26,8 @@ __all__ = [
     "evaluate_each",
     "is_cell_function",
     "is_drawable",
+    "locate_cells",
+    "locate_on_grid",
     "tabulate",
     "values_on_cells",
     "values_on_rows",
@@ -33,8 +35,8 @@ __all__ = [
 
 Array = npt.NDArray[np.float64]
 
-# Their positions in a table stay in the cache of a core.
-_ROWS_A_BLOCK = 1 << 13
+# The positions of so many rows in a table stay in the cache of a core.
+_ROWS_PER_BLOCK = 1 << 13
 
 
 @dataclass(frozen=True)
@@ -174,15 +176,15 @@ class TensorComponent:
         """Return the values in cells (n_features, n_rows), shape (n_rows, n_outputs)."""
         values = self.values
         values = values.reshape(-1, values.shape[-1])
-        found = np.empty((cells.shape[1], values.shape[1]))
-        for start in range(0, len(found), _ROWS_A_BLOCK):
-            block = slice(start, start + _ROWS_A_BLOCK)
-            flat = np.zeros(len(found[block]), dtype=np.intp)
-            for axis, own in zip(self.axes, cells, strict=True):
+        on_rows = np.empty((cells.shape[1], values.shape[1]))
+        for start in range(0, len(on_rows), _ROWS_PER_BLOCK):
+            block = slice(start, start + _ROWS_PER_BLOCK)
+            flat = np.zeros(len(on_rows[block]), dtype=np.intp)
+            for axis, along_axis in zip(self.axes, cells, strict=True):
                 flat *= axis.n_cells
-                flat += own[block]
-            found[block] = values.take(flat, axis=0)
-        return found
+                flat += along_axis[block]
+            on_rows[block] = values.take(flat, axis=0)
+        return on_rows
 
 
 def _mean(mass: Array, table: Array) -> Array:
@@ -247,15 +249,15 @@ def values_on_cells(
     Numeric axes must have bounds, between which the outer cells end.
     """
     specs = [inputs.features[j] for j in component.features]
-    own = [cell_values(axis, spec) for axis, spec in zip(axes, specs, strict=True)]
-    middles = np.meshgrid(*own, indexing="ij")
+    along_axes = [cell_values(axis, spec) for axis, spec in zip(axes, specs, strict=True)]
+    middles = np.meshgrid(*along_axes, indexing="ij")
     n_cells = middles[0].size
-    # Columns that the component does not depend on hold a value that every reader knows.
+    # Columns that the component does not depend on hold a value that every reader accepts.
     columns = [np.zeros(n_cells)] * len(inputs.features)
     for j, values in zip(component.features, middles, strict=True):
         columns[j] = values.ravel()
-    found = component.evaluate(Columns(inputs.features, tuple(columns), n_cells))
-    return np.asarray(found.reshape(*middles[0].shape, -1))
+    on_cells = component.evaluate(Columns(inputs.features, tuple(columns), n_cells))
+    return np.asarray(on_cells.reshape(*middles[0].shape, -1))
 
 
 def evaluate_each(components: Iterable[Component], columns: Columns) -> Iterable[Array]:
@@ -288,16 +290,28 @@ def locate_cells(columns: Columns, feature: int, axis: FeatureAxis) -> npt.NDArr
     return np.asarray(cells, dtype=np.intp)
 
 
+def locate_on_grid(X: Any, grid: Grid, features: Subset) -> npt.NDArray[Any]:
+    """Return the cells of the rows of `X` along some features, shape (n_features, n_rows).
+
+    Raises
+    ------
+    InvalidInputError
+        If a value is missing or unknown and the grid has no cell for it.
+    """
+    columns = read_columns(X, grid.features, match_names=grid.match_names, only=features)
+    return _locate(columns, features, grid.subset_axes(features))
+
+
 def _locate(
     columns: Columns, positions: Sequence[int], axes: Sequence[FeatureAxis]
 ) -> npt.NDArray[Any]:
     """Return the cell of each row along each axis, in the narrowest type."""
-    own = Columns(
+    located = Columns(
         tuple(columns.features[j] for j in positions),
         tuple(columns.values[j] for j in positions),
         columns.n_rows,
     )
-    rows, reached = encode_rows(own, tuple(axes))
+    rows, reached = encode_rows(located, tuple(axes))
     for axis, wider in zip(axes, reached, strict=True):
         check_special_cells(axis, wider)
     return rows.codes
@@ -313,8 +327,8 @@ def values_on_rows(component: TensorComponent, rows: Mapping[int, EncodedRows]) 
     rows : mapping of int to EncodedRows
         The rows on the grid of each order; larger orders share the grid of the largest.
     """
-    own = rows.get(len(component.features), rows[max(rows)])
-    return component.on_cells(own.codes[list(component.features)])
+    of_order = rows.get(len(component.features), rows[max(rows)])
+    return component.on_cells(of_order.codes[list(component.features)])
 
 
 def covariances_on_rows(
@@ -325,7 +339,7 @@ def covariances_on_rows(
 ) -> dict[Subset, Array]:
     """Return the covariance of each component with the model over the rows.
 
-    The remainder's stands under the empty subset.
+    That of the remainder is under the empty subset.
     """
     total = np.tile(intercept, (next(iter(rows.values())).n_rows, 1))
     for component in (*components.values(), *parts):
@@ -337,7 +351,7 @@ def covariances_on_rows(
         product = values_on_rows(component, rows) * centred
         return np.asarray(np.average(product, axis=0, weights=weights))
 
-    found = {subset: covariance(component) for subset, component in components.items()}
+    covariances = {subset: covariance(component) for subset, component in components.items()}
     if parts:
-        found[()] = np.sum([covariance(part) for part in parts], axis=0)
-    return found
+        covariances[()] = np.sum([covariance(part) for part in parts], axis=0)
+    return covariances

@@ -43,7 +43,7 @@ Array = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Decomposition:
-    """A model as an intercept plus one component a subset of features.
+    """A model as an intercept plus one component per subset of features.
 
     The sum of the intercept, the components and the remainder is the model's margin.
 
@@ -54,7 +54,7 @@ class Decomposition:
     components : mapping of tuple of int to Component
         Components by subset, ordered by size, then by feature.
     output_names : tuple of str
-        One name an output.
+        One name per output.
     measure : str
         The distribution that the components refer to, in words.
     engine : str
@@ -120,7 +120,7 @@ class Decomposition:
     def covariances(self) -> Mapping[Subset, Array] | None:
         """Covariance of each component with the model under the measure, shape (n_outputs,).
 
-        That of the remainder stands under the empty subset. None where the measure gives no
+        That of the remainder is under the empty subset. None where the measure gives no
         joint distribution of all features to compute it from.
         """
         tensors = self.tensor_components()
@@ -140,7 +140,7 @@ class Decomposition:
         return " & ".join(features[j].name for j in subset)
 
     def __getitem__(self, key: str | int | tuple[str | int, ...]) -> Component:
-        """Return the component of one feature or of several, by name or position."""
+        """Return the component of one or more features, by name or position."""
         subset = read_features(key, self.feature_names)
         if subset not in self.components:
             part = None if self.remainder is None else self.remainder.component(subset)
@@ -212,7 +212,7 @@ class Decomposition:
         Returns
         -------
         DataFrame of shape (n_rows, 1 + n_components [+ 1])
-            Columns ``"intercept"``, one a component, and ``"remainder"`` where there is one;
+            Columns ``"intercept"``, one per component, and ``"remainder"`` where there is one;
             for several outputs the columns are ``(output, term)`` pairs. Rows sum to the
             margin. The index is that of `X` where it has one. A feature that is called
             ``"intercept"`` or ``"remainder"`` has `` (feature)`` appended.
@@ -255,7 +255,7 @@ class Decomposition:
         Returns
         -------
         DataFrame
-            One row a component and output. ``variance`` is under the measure;
+            One row per component and output. ``variance`` is under the measure;
             ``variance_share`` divides it by the sum over components, ``mean_absolute`` is the
             mean of ``|f_S|``; ``covariance_share`` is ``Cov(f_S, f) / Var f``, which sums to
             one also where features depend on each other (there it can be negative). NaN
@@ -266,7 +266,7 @@ class Decomposition:
         return importance_table(self)
 
     def orthogonality(self) -> "pd.DataFrame":
-        """Return every component beside every component on a subset of its features.
+        """Return every component paired with every component on a subset of its features.
 
         Returns
         -------
@@ -289,7 +289,7 @@ class Decomposition:
         Returns
         -------
         DataFrame
-            One row a cell and output: the cell of each feature in words with its bounds, the
+            One row per cell and output: the cell of each feature in words with its bounds, the
             effect, the effect before purification where known, and the mass. Columns are called
             after the feature: its name, and its name with ``" (from)"`` and ``" (to)"``. Where
             one of these is already the name of another column (``"output"``, ``"effect"``,
@@ -417,13 +417,13 @@ class Decomposition:
         return html_summary(self)
 
     def _evaluate_all(self, columns: Columns) -> Iterator[Array]:
-        rest = self.remainder
-        own = tuple(self.components.values())
+        rest, components = self.remainder, tuple(self.components.values())
         explained = np.zeros((columns.n_rows, self.n_outputs))
-        for values in evaluate_each(own, columns):
+        for values in evaluate_each(components, columns):
             explained += values
             yield values
-        if isinstance(rest, Difference) and list(map(id, rest.components)) == list(map(id, own)):
+        identities = [id(component) for component in components]
+        if isinstance(rest, Difference) and [id(c) for c in rest.components] == identities:
             yield rest.beyond(columns, explained)
         elif rest is not None:
             yield rest.evaluate(columns)

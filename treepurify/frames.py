@@ -55,12 +55,12 @@ def _terms(d: Decomposition) -> list[_Term]:
 
 
 def importance_table(d: Decomposition) -> "pd.DataFrame":
-    """Return one row a component and output; see `Decomposition.importance`."""
+    """Return one row per component and output; see `Decomposition.importance`."""
     terms = _terms(d)
     unknown = np.full(d.n_outputs, np.nan)
     absolute = [getattr(term.component, "mean_absolute", None) for term in terms]
     more = {
-        "mean_absolute": _rows_of(d, [unknown if own is None else own for own in absolute]),
+        "mean_absolute": _rows_of(d, [unknown if mean is None else mean for mean in absolute]),
         "covariance_share": _shares(_covariances(d, terms)),
     }
     return _variance_table(d, terms, more)
@@ -105,7 +105,7 @@ def _shares(parts: Array) -> Array:
 
 
 def orthogonality_table(d: Decomposition) -> "pd.DataFrame":
-    """Return one row a pair of nested components; see `Decomposition.orthogonality`."""
+    """Return one row per pair of nested components; see `Decomposition.orthogonality`."""
     import pandas as pd
 
     tensors = d.tensor_components()
@@ -138,7 +138,7 @@ def decomposition_frame(d: Decomposition) -> "pd.DataFrame":
         stored = component.stored()
         has_raw = has_raw or stored.raw is not None
         labels = [cells.labels for cells in locate_each_cell(stored)]
-        words = [", ".join(own) for own in zip(*labels, strict=True)]
+        words = [", ".join(cell) for cell in zip(*labels, strict=True)]
         frames.append(effect_rows(d, stored, {"term": d.term_name(subset), "cell": words}))
     if not frames:
         return pd.DataFrame()
@@ -146,7 +146,7 @@ def decomposition_frame(d: Decomposition) -> "pd.DataFrame":
 
 
 def component_frame(d: Decomposition, subset: Subset) -> "pd.DataFrame":
-    """Return one row a cell and output of one component; see `Decomposition.to_frame`."""
+    """Return one row per cell and output of one component; see `Decomposition.to_frame`."""
     component = d.components.get(subset)
     if not isinstance(component, TensorComponent):
         raise InvalidInputError(f"{d.term_name(subset)!r} is not a table of cells")
@@ -163,16 +163,16 @@ def component_frame(d: Decomposition, subset: Subset) -> "pd.DataFrame":
 
 
 def _column_names(features: Sequence[str]) -> list[tuple[str, str, str]]:
-    """Return what the label and the bounds of each feature are called, no name twice."""
+    """Return the column names of the label and the bounds of each feature, all different."""
     taken = set(_FIXED_COLUMNS)
-    found = []
+    columns = []
     for feature in features:
-        own = _label_and_bounds(feature)
-        while not taken.isdisjoint(own):
-            own = _label_and_bounds(f"{own[0]} (feature)")
-        taken.update(own)
-        found.append(own)
-    return found
+        names = _label_and_bounds(feature)
+        while not taken.isdisjoint(names):
+            names = _label_and_bounds(f"{names[0]} (feature)")
+        taken.update(names)
+        columns.append(names)
+    return columns
 
 
 def _label_and_bounds(label: str) -> tuple[str, str, str]:
@@ -187,7 +187,7 @@ def _without_empty(d: Decomposition, rows: "pd.DataFrame", *, has_raw: bool) -> 
 def effect_rows(
     d: Decomposition, component: TensorComponent, columns: Mapping[str, Any]
 ) -> "pd.DataFrame":
-    """Return one row a cell and output of one component.
+    """Return one row per cell and output of one component.
 
     Parameters
     ----------
@@ -196,7 +196,7 @@ def effect_rows(
     component : TensorComponent
         One of its components.
     columns : mapping of str to object
-        What stands before the effects: an entry a cell in the order of the table, or one for
+        The columns before the effects: one entry per cell in the order of the table, or one for
         all of them.
 
     Returns

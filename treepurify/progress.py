@@ -1,12 +1,14 @@
-"""Progress on standard error for work that takes longer than a second."""
+"""What a caller who waits reads on standard error: progress, and that kernels are compiled."""
 
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 
+from treepurify._kernels.leaf_boxes import leaf_runs
 from treepurify.arguments import check_flag
 
-__all__ = ["ProgressReport", "progress_report"]
+__all__ = ["ProgressReport", "announce_compilation", "progress_report"]
 
 ProgressReport = Callable[[str, int, int], None]
 
@@ -38,4 +40,14 @@ class _Reporter:
         self._last = now
         count = f" {done} of {total}" if total else ""
         sys.stderr.write(f"treepurify: {what}{count} ({now - self._start:.0f} s)\n")
+        sys.stderr.flush()
+
+
+def announce_compilation(*, show: bool) -> None:
+    """Write one line to standard error if the kernels are neither loaded nor cached."""
+    if not show or leaf_runs.signatures:
+        return
+    folder = Path(leaf_runs.stats.cache_path or "")
+    if not any(folder.glob("leaf_boxes.leaf_runs-*.nbi")):
+        sys.stderr.write("treepurify: compiling kernels, once for this installation (about 10 s)\n")
         sys.stderr.flush()

@@ -1,4 +1,4 @@
-"""What a decomposition keeps beside its components: a difference, or a sum of further parts."""
+"""What a decomposition keeps besides its components: a difference, or a sum of further parts."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ Array = npt.NDArray[np.float64]
 
 
 class Function(Protocol):
-    """A function that was decomposed, as far as its remainder asks it."""
+    """What a remainder needs of the function that was decomposed."""
 
     @property
     def inputs(self) -> ModelInputs:
@@ -33,7 +33,7 @@ class Function(Protocol):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Difference:
-    """The function minus the intercept and the components, so that nothing is hidden.
+    """The function minus the intercept and the components.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
-"""Which classes a saved decomposition may hold: the only ones that loading will build.
+"""The classes that a saved decomposition may hold: loading builds no others.
 
 A frozen dataclass is saved field by field: arrays, numbers, text, tuples, mappings, and other
-classes of this register. Classes below `treepurify.storage` are listed there; an engine, which
-storage may not import, announces its own with `savable`, and so can code outside treepurify.
+registered classes. `treepurify.storage` lists those of the rooms that know nothing of saving;
+engines register theirs with `savable`, and so can code outside treepurify.
 """
 
 from collections.abc import Callable

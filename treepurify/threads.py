@@ -40,7 +40,7 @@ def available_threads() -> int:
 def one_blas_thread() -> AbstractContextManager[object]:
     """Return a context in which BLAS works on one thread.
 
-    Where several threads factor matrices side by side, threads of BLAS only wait for each
+    Where several threads factor matrices at the same time, threads of BLAS only wait for each
     other.
     """
     from threadpoolctl import threadpool_limits

@@ -17,7 +17,7 @@ __all__ = ["Verification", "verify"]
 
 @dataclass(frozen=True)
 class Verification:
-    """A decomposition beside its model on every given row.
+    """How far a decomposition is from its model on the rows that were passed.
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ class Verification:
         Largest absolute difference on the margin scale.
     relative_difference : float
         The same over the largest absolute margin. XGBoost adds leaves in single precision,
-        which alone explains about 1e-7 a hundred trees.
+        which alone explains about 1e-7 per hundred trees.
     """
 
     n_rows: int
@@ -50,15 +50,15 @@ def verify(decomposition: Decomposition, model: Any, X: Any) -> Verification:
     source = "raw prediction of the library"
     if margin is None:
         margin, source = parse_model(model).margin(X), "parsed model"
-    own = decomposition.evaluate(columns)
-    if margin.shape != own.shape:
+    total = decomposition.evaluate(columns)
+    if margin.shape != total.shape:
         raise InvalidInputError(
-            f"the model gives margins of shape {margin.shape}, the decomposition {own.shape}: is "
+            f"the model gives margins of shape {margin.shape}, the decomposition {total.shape}: is "
             "this the model that was decomposed?"
         )
-    largest = largest_difference(margin, own)
+    largest = largest_difference(margin, total)
     scale = float(np.max(np.abs(margin), initial=0.0))
-    return Verification(len(own), source, largest, largest / scale if scale > 0 else 0.0)
+    return Verification(len(total), source, largest, largest / scale if scale > 0 else 0.0)
 
 
 def largest_difference(first: npt.NDArray[np.float64], second: npt.NDArray[np.float64]) -> float:

@@ -4,7 +4,7 @@ import numpy as np
 
 from treepurify.effects.accumulate import ensemble_cuts, leaf_boxes
 from treepurify.effects.tensor import EffectTensor, EffectTensors
-from treepurify.engines.tree.tree_terms import term_subsets, tree_terms
+from treepurify.engines.tree.tree_problem import term_subsets, tree_terms
 from treepurify.grids.grid import make_grid
 from treepurify.purification.cascade import downward_closure, purify_effects
 from treepurify.weights import Empirical

@@ -74,7 +74,7 @@ def eliminate_in_order(residual, threshold, kept, left):
 def first_independent(rows, wanted, threshold, directions, kept):
     """Keep the first rows that do not depend on those before them, at most `wanted`.
 
-    Gram-Schmidt, twice a row. `rows` must have norm one; `directions` gets the orthonormal
+    Gram-Schmidt, twice for each row. `rows` must have norm one; `directions` gets the orthonormal
     directions found.
     """
     count = 0
@@ -123,7 +123,7 @@ def renumber_levels(codes, number, renumbered):
 
 @njit(cache=True, nogil=True)
 def append_digit(codes, n_levels, numbers):
-    """Extend a number in mixed radix by one digit a row."""
+    """Extend a number in mixed radix by one digit per row."""
     base = np.uint64(n_levels)
     for row in range(len(codes)):
         numbers[row] = numbers[row] * base + np.uint64(codes[row])
@@ -131,7 +131,7 @@ def append_digit(codes, n_levels, numbers):
 
 @njit(cache=True, nogil=True)
 def pack_levels(codes, bits):
-    """Set bit ``row`` of ``bits[level]`` where the row has the level; `bits` comes as zeros."""
+    """Set bit ``row`` of ``bits[level]`` where the row has the level; `bits` is zero at first."""
     for row in range(len(codes)):
         bits[codes[row], row >> 6] |= np.uint64(1) << np.uint64(row & 63)
 
@@ -140,7 +140,7 @@ def pack_levels(codes, bits):
 def determines(first, second, partner):
     """Whether each level of `first` occurs with one level of `second` alone.
 
-    `partner` has one entry a level of `first` and comes as -1.
+    `partner` has one entry per level of `first`, -1 at first.
     """
     for row in range(len(first)):
         known = partner[first[row]]
@@ -174,7 +174,7 @@ def add_table(cells, table, total):
 def sum_in_cells(cells, values, table):
     """Add each row's values to the table entry of the row's cell.
 
-    Where few cells get many rows, rows take turns on four sums a cell: additions to one
+    Where few cells get many rows, rows take turns on four sums per cell: additions to one
     number would wait for each other.
     """
     mask = 3 if 4 * len(table) <= len(cells) else 0

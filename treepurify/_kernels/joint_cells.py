@@ -1,4 +1,4 @@
-"""Second moments of an ensemble under independent features, from all cells of its features."""
+"""Second moments of an ensemble under independent features, from its joint cells."""
 
 import numpy as np
 from numba import njit
@@ -19,9 +19,9 @@ def add_joint_corners(
     values,
     table,
 ):
-    """Add the corners of each leaf's box to the difference table of all axes together.
+    """Add the corners of each leaf's box to the difference table over all axes.
 
-    Features without an axis are passed over; ``extents`` ends with 1, the number of outputs.
+    Features without an axis are skipped; ``extents`` ends with 1, the number of outputs.
     """
     order = len(extents) - 1
     entries = np.zeros(order, dtype=np.int64)

@@ -70,8 +70,8 @@ def _next_join(
 ):
     """Return the step to the next column that joins, and that column (-1 for none).
 
-    Columns that are combinations of the active ones follow their correlations and never
-    part from them: they are excluded for good. A column that just left, `resting`, can come
+    Columns that are combinations of the active ones keep the same correlations as these: they
+    are excluded for good. A column that just left, `resting`, can come
     back with the other sign only.
     """
     best = level

@@ -180,7 +180,7 @@ def leaf_runs(
     Returns
     -------
     entry_ptr : (n_leaves + 1,)
-        The entries of leaf i are ``entry_ptr[i]:entry_ptr[i + 1]``, one a feature.
+        The entries of leaf i are ``entry_ptr[i]:entry_ptr[i + 1]``, one per feature.
     entry_feature : (n_entries,)
         Features, increasing within a leaf.
     run_ptr : (n_entries + 1,)

@@ -6,7 +6,7 @@ from numba import njit
 
 @njit(cache=True, nogil=True)
 def _shared_mass(first, second, run_ptr, low, high):
-    """Return the probability that a value lies in the runs of both intervals."""
+    """Return the probability that a value lies in both intervals."""
     total = 0.0
     a = run_ptr[first]
     b = run_ptr[second]
@@ -117,7 +117,7 @@ def leaf_pair_moments(
     pair_total,
     main_total,
 ):
-    """Add the pairs of each leaf of `lefts` with those up to itself, both ways round.
+    """Add the pairs of each leaf of `lefts` with the leaves up to itself, in both orders.
 
     The expectation of the product of two leaves' boxes factors over features: along one that
     both test it is the product of their probabilities times ``1 + ratio``, where the ratio is

@@ -33,7 +33,7 @@ def gather(entries, scores, weights, size):
 
 @njit(cache=True, nogil=True)
 def rows_image(entries, table, weights):
-    """Return, for each entry, the weighted sum over its rows of what all terms say of the row.
+    """Return, for each entry, the weighted sum over its rows of the values of all terms.
 
     One pass over the entries; eight sums run side by side since one would wait for itself.
     """

@@ -12,8 +12,8 @@ def add_slice_sums(slice_of, weight, values, parts, total):
     """Add the weighted values, less the parts of their slices, to the sum of every slice.
 
     ``slice_of[i, c]`` is the slice of cell c along axis i, among the slices of all axes. One
-    output: `values` has an entry a cell, or none, which stands for zeros; `parts` and
-    `total` have one a slice.
+    output: `values` has one entry per cell, or none, which stands for zeros; `parts` and
+    `total` have one per slice.
     """
     n_axes, n_cells = slice_of.shape
     rest = np.empty(_CELLS_A_BLOCK)

@@ -1,8 +1,8 @@
-"""Normal equations of one tree's projection, over the cells that its own splits tell apart.
+"""Normal equations of one tree's projection, over the cells of its own splits.
 
 An unknown belongs to a set of up to three features and one cell of each: it multiplies the
-indicator of these cells. Unknowns that ask for different cells of the pivot feature are never
-one on the same row. So the equations come in three parts: `blocks` among the unknowns of one
+indicator of these cells. Unknowns of different cells of the pivot feature are never one on
+the same row. So the equations come in three parts: `blocks` among the unknowns of one
 cell of the pivot, `border` between these and the unknowns that leave the pivot out, and `rest`
 among the latter.
 """

@@ -52,6 +52,11 @@ class LeafBoxes:
     values: npt.NDArray[np.float64]
     output: npt.NDArray[np.int32]
 
+    @property
+    def features(self) -> Subset:
+        """The features that restrict a leaf, increasing."""
+        return tuple(sorted({j for subset in self.subsets for j in subset}))
+
     def leaves_with(self, features: Subset) -> npt.NDArray[np.intp]:
         """Return the reachable leaves whose path tests all of the features, in order."""
         ends, leaves = self._leaves_of_features
@@ -65,6 +70,17 @@ class LeafBoxes:
             holds[other] = True
             of_all = of_all[holds[of_all]]
         return of_all.astype(np.intp)
+
+    def weighted_sum(
+        self, weight: npt.NDArray[np.float64], n_outputs: int
+    ) -> npt.NDArray[np.float64]:
+        """Return the sum over leaves of a weight times the value, shape (n_outputs,)."""
+        total = np.zeros(n_outputs)
+        scalar = self.output >= 0
+        np.add.at(total, self.output[scalar], weight[scalar] * self.values[scalar, 0])
+        if not scalar.all():
+            total += weight[~scalar] @ self.values[~scalar]
+        return total
 
     @cached_property
     def _leaves_of_features(self) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.int32]]:

@@ -14,17 +14,27 @@ from treepurify.budget import check_budget
 from treepurify.effects.accumulate import LeafBoxes
 from treepurify.effects.difference_tables import difference_tables, table_sizes
 from treepurify.errors import MemoryBudgetError
-from treepurify.grids.grid import Grid, Subset
+from treepurify.grids.grid import EncodedRows, Grid, Subset
+from treepurify.weights import Weighting
 
 __all__ = [
     "conditional_tensors",
     "entry_probabilities",
+    "feature_margins",
     "margin_tables",
     "occurring_subsets",
     "run_masses",
 ]
 
 Array = npt.NDArray[np.float64]
+
+
+def feature_margins(
+    boxes: LeafBoxes, weighting: Weighting, grid: Grid, rows: EncodedRows | None
+) -> dict[int, Array]:
+    """Return the mass of the cells of each feature that restricts a leaf."""
+    tables = weighting.tables(grid, rows, [(j,) for j in boxes.features])
+    return {j: tables[(j,)] for j in boxes.features}
 
 
 def margin_tables(margins: Mapping[int, Array], grid: Grid) -> tuple[npt.NDArray[np.int64], Array]:

@@ -9,14 +9,13 @@ import numpy.typing as npt
 
 from treepurify.arguments import check_flag, check_whole
 from treepurify.budget import DEFAULT_BUDGET, check_memory_budget
-from treepurify.engines.common.compiling import announce_compilation
 from treepurify.engines.common.functions import parsed_or_none
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
 from treepurify.interactions.h_statistics_effects import HEffects, HProblem, called_effects
 from treepurify.interactions.h_statistics_independent import independent_shares
 from treepurify.interactions.h_statistics_parsed import parsed_effects
-from treepurify.progress import progress_report
+from treepurify.progress import announce_compilation, progress_report
 
 if TYPE_CHECKING:
     import pandas as pd

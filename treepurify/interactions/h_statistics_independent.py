@@ -1,20 +1,18 @@
 """The purified counterpart of H-statistics: shares of variance under independent features."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.effects.accumulate import ensemble_cuts, leaf_boxes
 from treepurify.effects.conditional import conditional_tensors, entry_probabilities
-from treepurify.engines.tree.closed_form_mean import centred
-from treepurify.engines.tree.independent_leaves import IndependentLeaves
+from treepurify.engines.tree.closed_form import centred
+from treepurify.engines.tree.independent_leaves import independent_leaves
 from treepurify.engines.tree.purify import purify
 from treepurify.engines.tree.second_moments import MOST_PAIRS, leaf_indices
-from treepurify.grids.grid import Subset, make_grid
+from treepurify.grids.grid import Subset
 from treepurify.interactions.h_statistics_effects import HProblem
 from treepurify.models.additive_tables import AdditiveTables
 from treepurify.models.ensemble import TreeEnsemble
@@ -87,15 +85,9 @@ def _of_tables(problem: HProblem, parsed: AdditiveTables) -> _Variances:
 def _of_ensemble(problem: HProblem, parsed: TreeEnsemble) -> _Variances:
     """Return the same for an ensemble: components of low order, and its interaction indices."""
     columns = parsed.columns(problem.X)
-    grid, rows = make_grid(
-        columns, parsed.features, ensemble_cuts(parsed), match_names=parsed.has_feature_names
-    )
     weights = read_row_weights(problem.sample_weight, columns.n_rows)
-    rows = None if rows is None else replace(rows, weights=weights)
-    boxes = leaf_boxes(parsed, grid)
-    used = sorted({j for subset in boxes.subsets for j in subset})
-    tables = Independent().tables(grid, rows, [(j,) for j in used])
-    margins = {j: tables[(j,)] for j in used}
+    leaves = independent_leaves(parsed, columns, weights, Independent())
+    boxes, grid, margins = leaves.boxes, leaves.grid, leaves.margins
     probability = entry_probabilities(boxes, margins, grid)
     variance = {}
     for size in range(1, problem.order + 1):
@@ -109,7 +101,7 @@ def _of_ensemble(problem: HProblem, parsed: TreeEnsemble) -> _Variances:
                 outer_product(subset_margins), pure**2, axes=len(subset)
             )
     indices = leaf_indices(
-        IndependentLeaves(boxes, grid, margins, parsed.n_outputs),
+        leaves,
         "independent",
         most_pairs=MOST_PAIRS,
         seed=0,

@@ -11,7 +11,7 @@ from treepurify._kernels.partial_dependence_terms import leave_one_out
 from treepurify.budget import check_budget
 from treepurify.components import evaluate_each
 from treepurify.effects.accumulate import LeafBoxes, leaf_boxes
-from treepurify.effects.conditional import entry_probabilities, occurring_subsets
+from treepurify.effects.conditional import entry_probabilities, feature_margins, occurring_subsets
 from treepurify.engines.common.model_check import check_against_library
 from treepurify.engines.partial_dependence.background import (
     Background,
@@ -159,9 +159,8 @@ class _Ensemble:
 
 def _changes(boxes: LeafBoxes, background: Background, rows: EncodedRows, n_outputs: int) -> Array:
     """Return ``PD_(without j) - f`` on every row, shape (n_rows, n_features, n_outputs)."""
-    used = sorted({j for subset in boxes.subsets for j in subset})
-    tables = Empirical().tables(background.grid, rows, [(j,) for j in used])
-    probability = entry_probabilities(boxes, {j: tables[(j,)] for j in used}, background.grid)
+    margins = feature_margins(boxes, Empirical(), background.grid, rows)
+    probability = entry_probabilities(boxes, margins, background.grid)
     leaves = np.flatnonzero(boxes.leaf_subset >= 0)
     change = np.zeros((rows.n_rows, background.grid.n_features, n_outputs))
 

@@ -122,11 +122,11 @@ def row_quantiles(
     levels : ndarray of float64, shape (n_levels,)
         The levels.
     between : bool
-        Whether to interpolate between neighbouring values where weights are equal. How far
-        one goes between them depends on the number of rows, and weights do not tell it: a
-        multiple of the weights is the same distribution. So with unequal weights, as without
-        `between`, quantiles are those of the inverse distribution function: the first value
-        at which the rows so far reach the level.
+        Whether to interpolate between neighbouring values where weights are equal.
+        Interpolation depends on the number of rows, but quantiles must not change when all
+        weights are multiplied by a number. So with unequal weights, as without `between`,
+        quantiles are those of the inverse distribution function: the first value at which
+        the cumulative weight reaches the level.
     """
     if weights is None and between:
         return np.asarray(np.quantile(values, levels))

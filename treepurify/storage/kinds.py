@@ -22,7 +22,7 @@ from treepurify.engines.common.functions import ParsedFunction, RowFunction
 from treepurify.engines.common.known_values import KnownValues
 from treepurify.engines.partial_dependence.pattern_component import PatternComponent
 from treepurify.engines.partial_dependence.pattern_shares import PatternShares
-from treepurify.engines.tree.box_component import BoxComponent
+from treepurify.engines.tree.closed_form import BoxComponent
 from treepurify.errors import SavedFileError
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import EncodedRows, Grid

@@ -131,7 +131,7 @@ def test_options_are_checked(options, message):
 @pytest.mark.parametrize(
     ("f", "message"),
     [
-        ([1.0, 2.0], "one value a row"),
+        ([1.0, 2.0], "one value per row"),
         ([1.0, np.nan, 2.0], "NaN or infinite"),
         (lambda x: np.array(["a", "b", "c"]), "predict_proba"),
     ],

@@ -82,8 +82,8 @@ def test_every_engine_says_the_same_of_a_fault(engine):
     noise = np.random.default_rng(0)
     faults = {
         lambda X: np.full(len(X), np.nan): r"not finite \(NaN or infinite\)",
-        lambda X: np.zeros((len(X), 2, 2)): "expected one value a row, or one row of outputs",
-        lambda X: np.zeros((len(X), 0)): "expected one value a row, or one row of outputs",
+        lambda X: np.zeros((len(X), 2, 2)): "expected one value per row, or one row of outputs",
+        lambda X: np.zeros((len(X), 0)): "expected one value per row, or one row of outputs",
         lambda X: X[:, 0] + noise.normal(size=len(X)): "different values for the same rows",
         lambda X: X[:, 0] - X[0, 0]: "different values for the same rows",
         lambda X: np.repeat("label", len(X)): "the function must return numbers",

@@ -431,7 +431,7 @@ def test_wrong_data_are_refused():
     d = legendre_anova(X[:, 0], X, degree=2, progress=False)
     with pytest.raises(InvalidInputError, match="x0"):
         d[0].evaluate(np.array([[np.nan, 0.0]]))
-    with pytest.raises(InvalidInputError, match="one value a row"):
+    with pytest.raises(InvalidInputError, match="one value per row"):
         legendre_anova(X[:20, 0], X, progress=False)
     with pytest.raises(InvalidInputError, match="NaN"):
         legendre_anova(np.full(50, np.nan), X, progress=False)

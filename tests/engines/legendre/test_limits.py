@@ -97,7 +97,7 @@ def test_options_of_another_type_are_named(X, option, value):
 
 
 def test_a_function_without_outputs_is_refused(X):
-    with pytest.raises(tp.InvalidInputError, match="one value a row"):
+    with pytest.raises(tp.InvalidInputError, match="one value per row"):
         tp.legendre_anova(np.zeros((len(X), 0)), X, **QUIET)
 
 

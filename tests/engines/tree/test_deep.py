@@ -9,8 +9,8 @@ import treepurify as tp
 from tests.engines.tree.test_purify import WEIGHTINGS, assert_equal_components, scene, truth
 from tests.reference.ensembles import complete_ensemble, values_in_cells
 from treepurify.effects.accumulate import ensemble_cuts
-from treepurify.engines.tree import route_choice
-from treepurify.engines.tree.box_component import BoxComponent
+from treepurify.engines.tree import purify as purify_module
+from treepurify.engines.tree.closed_form import BoxComponent
 from treepurify.grids.grid import make_grid
 
 PRODUCTS = ("independent", "uniform", "uniform by length", "uniform with missing")
@@ -287,7 +287,7 @@ def test_routes_are_chosen_and_said(monkeypatch):
     def refuse(*_):
         raise tp.MemoryBudgetError("too large for this test")
 
-    monkeypatch.setattr(route_choice, "closed_subsets", refuse)
+    monkeypatch.setattr(purify_module, "closed_subsets", refuse)
     assert purify(ensemble, np.tile(X, (8, 1))).diagnostics["method"] == "projection"
 
 

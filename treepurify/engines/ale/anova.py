@@ -25,8 +25,7 @@ from treepurify.engines.common.functions import (
     RowFunction,
     read_function,
 )
-from treepurify.engines.common.inputs import Interactions, named_subsets
-from treepurify.engines.common.options import check_interactions
+from treepurify.engines.common.inputs import Interactions, check_interactions, named_subsets
 from treepurify.grids.drawing import mass_between
 from treepurify.grids.grid import Subset
 from treepurify.models.ensemble import TreeEnsemble

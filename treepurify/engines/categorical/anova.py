@@ -35,8 +35,8 @@ from treepurify.engines.categorical.routes import (
 )
 from treepurify.engines.categorical.solution import Fit, measure_fit
 from treepurify.engines.common.finish import Evidence, Rest, Result, finish
+from treepurify.engines.common.inputs import check_order, check_order_fits
 from treepurify.engines.common.known_values import KnownValues
-from treepurify.engines.common.options import check_order, check_order_fits
 from treepurify.errors import ConvergenceWarning, InvalidInputError, SupportWarning
 from treepurify.grids.grid import EncodedRows, Subset
 from treepurify.progress import progress_report

@@ -32,7 +32,7 @@ Array = npt.NDArray[np.float64]
 
 # What numbers of double precision are rounded by, relative to their size.
 UNIT_ROUNDOFF = 2.0**-53
-_ROWS_A_CALL = 1 << 16
+_ROWS_PER_CALL = 1 << 16
 _ROWS_CHECKED = 64
 _SAME = 1e-6
 _RETURNED = (
@@ -113,8 +113,8 @@ class CalledFunction:
         if columns.n_rows == 0:
             return np.empty((0, self.n_outputs))
         batches = []
-        for start in range(0, columns.n_rows, _ROWS_A_CALL):
-            stop = min(start + _ROWS_A_CALL, columns.n_rows)
+        for start in range(0, columns.n_rows, _ROWS_PER_CALL):
+            stop = min(start + _ROWS_PER_CALL, columns.n_rows)
             values = self._call(columns.take(np.arange(start, stop)))
             if values.shape[1] != (self.n_outputs or values.shape[1]):
                 raise InvalidInputError(
@@ -124,7 +124,7 @@ class CalledFunction:
         return np.concatenate(batches) if len(batches) > 1 else batches[0]
 
     def check(self) -> None:
-        """Raise unless the function gives the values that it gave when it was read.
+        """Raise unless the function returns the values that it returned when it was read.
 
         Raises
         ------
@@ -216,7 +216,7 @@ def check_function(
         values,
         float(np.finfo(dtype).eps) / 2 if dtype in (np.float32, np.float16) else UNIT_ROUNDOFF,
     )
-    # Backwards: a function that looks at the other rows of a batch gives itself away too.
+    # Backwards: a function that looks at the other rows of a batch is caught too.
     if not _alike(called(sample.take(first[::-1]))[::-1], values):
         raise InvalidInputError(
             "the function gives different values for the same rows when it is called again with "
@@ -281,7 +281,7 @@ def read_values(returned: Any, n_rows: int) -> Array:
     values = read_numbers("the function", returned, _RETURNED)
     if values.ndim not in (1, 2) or len(values) != n_rows or 0 in values.shape[1:]:
         raise InvalidInputError(
-            "expected one value a row, or one row of outputs, from the function or in its place: "
+            "expected one value per row, or one row of outputs, from the function or in its place: "
             f"shape ({n_rows},) or ({n_rows}, n_outputs); got shape {values.shape}"
         )
     values = values.reshape(n_rows, -1)

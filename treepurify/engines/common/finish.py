@@ -1,4 +1,4 @@
-"""Make the decomposition of what an engine found: the only place that builds one."""
+"""Make the decomposition from the result of an engine: the only place that builds one."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -47,7 +47,7 @@ _EVERYTHING = Wanted()
 
 
 class Subject(Protocol):
-    """What was decomposed, as far as every decomposition tells it."""
+    """What a decomposition says about the model or function that was decomposed."""
 
     @property
     def inputs(self) -> ModelInputs:
@@ -75,7 +75,7 @@ class Rest:
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """What an engine knows of how right its components are; see `Certificate`.
+    """What an engine knows about the errors of its components; see `Certificate`.
 
     Parameters
     ----------
@@ -88,9 +88,9 @@ class Evidence:
     checked_rows : int
         Rows behind the figures, where no model was compared with its library.
     unidentified : int
-        Directions that the data do not determine, beside those in `purified`.
+        Directions that the data do not determine, besides those in `purified`.
     solver_error : float
-        Error of the components relative to `scale`, beside that in `purified`.
+        Error of the components relative to `scale`, besides that in `purified`.
     fitted_share : ndarray of float64, shape (n_outputs,), optional
         Share of the variance that components explain, where they were fitted.
     fit_error : float
@@ -118,7 +118,7 @@ class Evidence:
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """What an engine found.
+    """What an engine computed.
 
     Parameters
     ----------
@@ -127,7 +127,7 @@ class Result:
     components : mapping of tuple of int to Component
         The effects with their masses, those included that are not kept apart.
     evidence : Evidence, optional
-        What the certificate is made of; there is none without.
+        What the certificate is made from; without it there is no certificate.
     rest : Rest, optional
         What the components leave of the function. Without it they are all that there is, and
         those that are not kept apart are the parts of the remainder.
@@ -163,7 +163,7 @@ def finish(
     subject : Subject
         What was decomposed.
     result : Result
-        What the engine found.
+        What the engine computed.
     engine, measure : str
         The engine, and the distribution that the effects refer to, in words.
     wanted : Wanted
@@ -173,7 +173,7 @@ def finish(
     rows : mapping of int to EncodedRows, optional
         The rows on the grid of each order, where they are the measure.
     check : ModelCheck, optional
-        The parsed model beside its library.
+        The parsed model compared with its library.
     """
     names = [spec.name for spec in subject.inputs.features]
     ordered = sorted(result.components, key=lambda subset: (len(subset), subset))
@@ -221,7 +221,7 @@ def table_components(
     inputs: ModelInputs,
     raw: EffectTensors | None = None,
 ) -> dict[Subset, TensorComponent]:
-    """Return purified tables as components, beside the model's own tensors where it has them."""
+    """Return purified tables as components, with the model's own tensors where it has them."""
     before = {} if raw is None else raw.tensors
     return {
         subset: TensorComponent(
@@ -281,7 +281,7 @@ def measure_explained(
     parts : iterable of (tuple of int, ndarray of float64 of shape (n_rows, n_outputs))
         The components.
     """
-    # Sums over rows, not products of matrices: for one column threads of BLAS only wait.
+    # Sums rather than matrix products: for one column the threads of a BLAS only wait.
     weight = shares[:, None]
     centred = values - (weight * values).sum(axis=0)
     weighted = weight * centred
@@ -367,7 +367,8 @@ def _certificate(
         conditional_mean=purity.conditional_mean,
         inner_product=purity.inner_product,
         cosine=purity.cosine,
-        unidentified=evidence.unidentified + sum(own.unidentified or 0 for own in solutions),
+        unidentified=evidence.unidentified
+        + sum(solution.unidentified or 0 for solution in solutions),
         uncounted=sum(solution.unidentified is None for solution in solutions),
         empty_slices=sum(solution.empty_slices for solution in solutions),
         solver_error=max(solved, evidence.solver_error),

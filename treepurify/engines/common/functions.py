@@ -188,13 +188,13 @@ def parsed_or_none(model: Any, feature_names: Sequence[str] | None, X: Any) -> M
         raise
 
 
-def splice(points: Columns, background: Columns, given: Subset) -> Columns:
+def splice(points: Columns, background: Columns, from_points: Subset) -> Columns:
     """Pair every point with every background row, points first.
 
-    The columns in `given` come from the points, all others from the background.
+    The columns in `from_points` come from the points, all others from the background.
     """
     values = tuple(
-        np.repeat(point, background.n_rows) if j in given else np.tile(rest, points.n_rows)
+        np.repeat(point, background.n_rows) if j in from_points else np.tile(rest, points.n_rows)
         for j, (point, rest) in enumerate(zip(points.values, background.values, strict=True))
     )
     return Columns(points.features, values, points.n_rows * background.n_rows)

@@ -1,4 +1,4 @@
-"""Read what the caller passes to an engine: rows, their weights, feature names."""
+"""Read what the caller passes to an engine: order and interactions, rows and their weights."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from treepurify.arguments import check_whole
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
 from treepurify.models.additive_tables import AdditiveTables
@@ -17,6 +18,9 @@ from treepurify.weights import Empirical, Weighting
 
 __all__ = [
     "Interactions",
+    "check_interactions",
+    "check_order",
+    "check_order_fits",
     "named_subsets",
     "read_rows",
     "row_weights",
@@ -24,15 +28,44 @@ __all__ = [
 
 Interactions = Sequence[Sequence[str | int]]
 
+# The order of most engines by default.
+_PAIR = 2
 _INTERACTIONS = (
     'interactions take tuples of two or more different features, such as [("age", "hours")]'
 )
 
 
+def check_order(order: int | None) -> None:
+    """Raise `InvalidInputError` unless `order` is a positive whole number or None."""
+    if order is not None:
+        check_whole("order", order, 1)
+
+
+def check_order_fits(order: int | None, n_features: int) -> None:
+    """Raise `InvalidInputError` if `order` is above the number of features.
+
+    Two, the default of most engines, also stands for "all" where there is one feature only.
+    """
+    if order is not None and order > max(n_features, _PAIR):
+        raise InvalidInputError(
+            f"order={order} asks for effects of {order} features, and the model has {n_features}: "
+            f"pass at most {max(n_features, _PAIR)}, or None for all effects"
+        )
+
+
+def check_interactions(interactions: Any) -> None:
+    """Raise `InvalidInputError` for a number of interactions, which only `purify` can choose."""
+    if isinstance(interactions, int | np.integer):
+        raise InvalidInputError(
+            f"interactions={interactions!r}: a number of the strongest pairs is for purify; name "
+            'the interactions here, such as [("age", "hours")]'
+        )
+
+
 def named_subsets(
     features: Sequence[FeatureSpec], interactions: Interactions | None, order: int | None
 ) -> set[Subset] | None:
-    """Return the asked interactions as positions of features; None for all.
+    """Return the interactions that were asked for, as positions of features; None for all.
 
     Parameters
     ----------
@@ -54,7 +87,7 @@ def named_subsets(
     if isinstance(interactions, str) or not isinstance(interactions, Iterable):
         raise InvalidInputError(f"{_INTERACTIONS}; got {interactions!r}")
     positions = {spec.name: j for j, spec in enumerate(features)}
-    found: set[Subset] = set()
+    subsets: set[Subset] = set()
     for number, entry in enumerate(interactions):
         here = f"interactions[{number}] is {entry!r}"
         if isinstance(entry, str) or not isinstance(entry, Iterable):
@@ -67,8 +100,8 @@ def named_subsets(
                 f"{here}, but order={order} keeps no component of {len(subset)} features apart; "
                 "raise order, or leave this interaction out"
             )
-        found.add(subset)
-    return found
+        subsets.add(subset)
+    return subsets
 
 
 def _position(positions: dict[str, int], part: Any, here: str) -> int:
@@ -94,8 +127,8 @@ def read_rows(model: Model, X: Any, weighting: Weighting) -> Columns | None:
     """
     table = weighting.rows_for(X)
     if table is None:
-        has_own_mass = isinstance(model, AdditiveTables) and weighting == Empirical()
-        if weighting.needs_rows and not has_own_mass:
+        has_bin_weights = isinstance(model, AdditiveTables) and weighting == Empirical()
+        if weighting.needs_rows and not has_bin_weights:
             raise InvalidInputError(
                 f"weights={weighting.name!r} need the rows that stand for the distribution: pass "
                 'X, or use weights="uniform", which needs none'

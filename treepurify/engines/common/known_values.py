@@ -1,4 +1,4 @@
-"""A function of which the values at some points are known, and perhaps nothing else."""
+"""A function that is known by its values at some points, and perhaps by nothing else."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ Array = npt.NDArray[np.float64]
 @savable("known values")
 @dataclass(frozen=True, eq=False, repr=False)
 class KnownValues:
-    """A function by its values on rows or in cells, or asked itself where it is at hand.
+    """A function by its values on rows or in cells; it is called itself where it is available.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class KnownValues:
         Raises
         ------
         InvalidInputError
-            If the function is not at hand, and a row is none of the points.
+            If the function is not available, and a row is none of the points.
         """
         if self.function is not None:
             return self.function(columns)
@@ -102,5 +102,5 @@ class KnownValues:
 
 
 def _keys(points: npt.NDArray[Any]) -> list[bytes]:
-    # Adding zero takes the sign off -0.0.
+    # Adding zero turns -0.0 into 0.0.
     return [point.tobytes() for point in np.ascontiguousarray(points) + points.dtype.type(0)]

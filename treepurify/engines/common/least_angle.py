@@ -228,7 +228,7 @@ def lars_path(
         name, n_rows, full = stop
         penalty, noise = _penalty(name, n_rows), full.noise_variance
         floor = full.sum_of_squares
-    found = least_angle_path(
+    levels, squares, ends, columns, values, state = least_angle_path(
         matrix,
         right,
         float(total),
@@ -241,7 +241,6 @@ def lars_path(
         floor,
         _TIE,
     )
-    levels, squares, ends, columns, values, state = found
     n_terms = np.diff(ends, prepend=0)
     dropped = np.flatnonzero(state == 2)
     return LarsPath(levels, squares, n_terms, dropped, n_columns, ends, columns, values)
@@ -256,7 +255,7 @@ def _penalty(name: str, n_rows: float) -> float:
 def _check(matrix: Array, right: Array, total: float, method: Any) -> None:
     if matrix.ndim != 2 or right.ndim != 1 or matrix.shape != (len(right), len(right)):
         raise InvalidInputError(
-            "gram must be square with one row an entry of correlations; got shapes "
+            "gram must be square with one row per entry of correlations; got shapes "
             f"{matrix.shape} and {right.shape}"
         )
     finite = np.all(np.isfinite(right)) and np.all(np.isfinite(matrix)) and np.isfinite(total)

@@ -58,11 +58,13 @@ class TableForm:
             matrix = columns.matrix()
             return _cast(matrix, self.dtypes[0]) if self.dtypes else matrix
         values = [
-            _numbers(own, dtype) if spec.categories is None else _labels(own, spec, dtype)
-            for own, spec, dtype in zip(columns.values, columns.features, self.dtypes, strict=True)
+            _numbers(column, dtype) if spec.categories is None else _labels(column, spec, dtype)
+            for column, spec, dtype in zip(
+                columns.values, columns.features, self.dtypes, strict=True
+            )
         ]
         if self.names is None:
-            objects = np.stack([np.asarray(own, dtype=object) for own in values], axis=1)
+            objects = np.stack([np.asarray(column, dtype=object) for column in values], axis=1)
             return _cast_labels(objects, self.dtypes[0])
         import pandas as pd
 

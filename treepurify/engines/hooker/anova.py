@@ -29,9 +29,14 @@ from treepurify.engines.common.functions import (
     RowFunction,
     read_function,
 )
-from treepurify.engines.common.inputs import Interactions, named_subsets, row_weights
-from treepurify.engines.common.layout import check_memory
-from treepurify.engines.common.options import check_interactions, check_order_fits
+from treepurify.engines.common.inputs import (
+    Interactions,
+    check_interactions,
+    check_order_fits,
+    named_subsets,
+    row_weights,
+)
+from treepurify.engines.common.problem import check_memory
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Cuts, Grid, Subset, make_grid
 from treepurify.progress import progress_report

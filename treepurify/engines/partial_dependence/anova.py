@@ -9,12 +9,16 @@ import numpy.typing as npt
 from treepurify.arguments import check_choice, check_whole
 from treepurify.budget import DEFAULT_BUDGET, check_memory_budget
 from treepurify.decomposition import Decomposition
-from treepurify.engines.common.compiling import announce_compilation
 from treepurify.engines.common.finish import Evidence, Result, finish
 from treepurify.engines.common.functions import ParsedFunction, parsed_or_none
-from treepurify.engines.common.inputs import Interactions, named_subsets
+from treepurify.engines.common.inputs import (
+    Interactions,
+    check_interactions,
+    check_order,
+    check_order_fits,
+    named_subsets,
+)
 from treepurify.engines.common.model_check import ModelCheck, check_against_library
-from treepurify.engines.common.options import check_interactions, check_order, check_order_fits
 from treepurify.engines.common.problem import Wanted
 from treepurify.engines.partial_dependence.background import (
     Background,
@@ -28,7 +32,7 @@ from treepurify.engines.partial_dependence.trees import TABLE_ORDER, tree_terms
 from treepurify.grids.grid import MissingCells
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model
-from treepurify.progress import progress_report
+from treepurify.progress import announce_compilation, progress_report
 from treepurify.rows.tables import check_table
 
 __all__ = ["partial_dependence_anova"]

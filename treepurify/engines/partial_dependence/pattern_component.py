@@ -9,12 +9,11 @@ import numpy.typing as npt
 
 from treepurify._kernels.partial_dependence_terms import add_terms, term_factors
 from treepurify.budget import DEFAULT_BUDGET, check_budget
-from treepurify.components import ModelInputs, TensorComponent, evaluate_each
+from treepurify.components import ModelInputs, TensorComponent, locate_on_grid
 from treepurify.engines.partial_dependence.pattern_shares import PatternShares, term_table
 from treepurify.errors import SavedFileError
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import EncodedRows, Grid, Subset
-from treepurify.rows.table_reader import read_columns
 from treepurify.saving import savable
 from treepurify.threads import map_threads
 from treepurify.weights import Empirical
@@ -94,10 +93,7 @@ class PatternComponent:
         InvalidInputError
             If a value is missing or unknown and the grid has no cell for it.
         """
-        columns = read_columns(
-            X, self.grid.features, match_names=self.grid.match_names, only=self.features
-        )
-        return next(iter(evaluate_each([self], columns)))
+        return self.on_cells(locate_on_grid(X, self.grid, self.features))
 
     @property
     def axes(self) -> tuple[FeatureAxis, ...]:

@@ -22,8 +22,7 @@ from treepurify.engines.common.finish import (
     measure_explained,
 )
 from treepurify.engines.common.functions import splice
-from treepurify.engines.common.inputs import Interactions, named_subsets
-from treepurify.engines.common.options import check_order_fits
+from treepurify.engines.common.inputs import Interactions, check_order_fits, named_subsets
 from treepurify.engines.partial_dependence.background import outside_support
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.drawing import cells_between, mass_between, quantile_nodes

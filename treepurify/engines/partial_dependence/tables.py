@@ -10,7 +10,7 @@ from treepurify.components import ModelInputs
 from treepurify.effects.table_effects import table_effects
 from treepurify.effects.tensor import EffectTensors
 from treepurify.engines.common.finish import Evidence, Result, largest_effect, table_components
-from treepurify.engines.common.layout import check_memory
+from treepurify.engines.common.problem import check_memory
 from treepurify.engines.partial_dependence.background import Background
 from treepurify.grids.grid import Subset
 from treepurify.models.additive_tables import AdditiveTables

@@ -85,12 +85,7 @@ def _term(
 def _mean(boxes: LeafBoxes, shares: PatternShares, n_outputs: int) -> Array:
     """Return the mean of the trees over the background: values times shares of whole boxes."""
     weight = np.where(boxes.leaf_subset >= 0, shares.share[shares.slot_ptr[:-1]], 0.0)
-    mean = np.zeros(n_outputs)
-    scalar = boxes.output >= 0
-    np.add.at(mean, boxes.output[scalar], weight[scalar] * boxes.values[scalar, 0])
-    if not scalar.all():
-        mean += weight[~scalar] @ boxes.values[~scalar]
-    return mean
+    return boxes.weighted_sum(weight, n_outputs)
 
 
 def _find(

@@ -1,7 +1,7 @@
-"""Symmetric equations of blocks along the diagonal that only a common border ties together.
+"""Symmetric equations of blocks on the diagonal that are coupled by a common border only.
 
-Eliminating the blocks takes one product of the border with itself, for which processors are
-made, and leaves equations as large as the border is wide to be factored. On trees of depth 6
+Eliminating the blocks takes one product of the border with itself, which processors do
+fast, and leaves equations of the width of the border to be factored. On trees of depth 6
 with eight features that is two thirds of the multiplications of one factorisation of all.
 """
 
@@ -30,7 +30,7 @@ class Arrowhead:
     blocks : ndarray of float64, shape (n_inside, most rows of a block)
         The rows of the blocks, from the first column of each; read from the diagonal on.
     border : ndarray of float64, shape (n_inside, n_rest)
-        What ties them to the other unknowns.
+        What couples them with the other unknowns.
     rest : ndarray of float64, shape (n_rest, n_rest)
         The upper triangle among these.
     """

@@ -19,7 +19,7 @@ Integers = npt.NDArray[np.int64]
 Positions = npt.NDArray[np.intp]
 
 
-# So few that blocks would cost more calls than they save multiplications.
+# Below this number, blocks cost more in calls than they save in multiplications.
 _FEW_UNKNOWNS = 128
 _NO_UNKNOWN = -(1 << 48)
 
@@ -42,12 +42,12 @@ class SetArrays(NamedTuple):
         How many sets of features hold the pivot; they come first.
     place : ndarray of int64
         Position of each cell of each feature among those with unknowns; for the others so far
-        below zero that the sum of a set's places with their strides is negative.
+        below zero that the sum of a set's places times their strides is negative.
     start : ndarray of int64, shape (n_features + 1,)
         First entry of each feature in `place`.
     features, strides : ndarray of int64, shape (n_sets, most features of a set)
         Positions of the features of each set, -1 behind the last, and by how much the number
-        of an unknown grows with the place along each.
+        of an unknown grows with the place along each feature.
     base : ndarray of int64, shape (n_sets,)
         Unknown of each set whose places are all zero.
     """

@@ -1,36 +1,36 @@
-"""The closed form as a route: components, their variances, and what lies above."""
+"""The closed form as a route: the functional ANOVA of leaf boxes under independent features."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from treepurify._kernels.conditional import evaluate_boxes
 from treepurify._kernels.leaf_pairs import component_variance
-from treepurify.components import Component, TensorComponent
+from treepurify.components import Component, TensorComponent, locate_on_grid
+from treepurify.effects.accumulate import LeafBoxes
 from treepurify.effects.conditional import (
     conditional_tensors,
     entry_probabilities,
+    feature_margins,
     occurring_subsets,
     run_masses,
 )
 from treepurify.engines.common.finish import Evidence, Rest, Result, table_components
-from treepurify.engines.common.layout import check_memory
-from treepurify.engines.common.problem import Problem, Wanted
-from treepurify.engines.tree.box_component import BoxComponent
-from treepurify.engines.tree.closed_form_mean import centred, closed_form_mean
+from treepurify.engines.common.problem import Problem, Wanted, check_memory
 from treepurify.engines.tree.independent_leaves import IndependentLeaves, output_values
 from treepurify.engines.tree.second_moments import exact_work, leaf_indices
 from treepurify.errors import MemoryBudgetError
 from treepurify.grids.axis import FeatureAxis
-from treepurify.grids.grid import Subset
+from treepurify.grids.grid import Grid, Subset
 from treepurify.progress import progress_report
 from treepurify.purification.cascade import Purified
 from treepurify.rows.columns import Columns
 from treepurify.weights.weighting import outer_product
 
-__all__ = ["purify_by_closed_form"]
+__all__ = ["BoxComponent", "centred", "purify_by_closed_form"]
 
 Array = npt.NDArray[np.float64]
 
@@ -38,6 +38,60 @@ _TABLE_ORDER = 2
 # Pairs of leaves whose second moments are summed within a purification: about a second.
 _MOST_PAIRS = 200_000_000
 _DRAWS = 20_000
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class BoxComponent:
+    """The sum over leaves of ``v * prod_{i in S} (1_i - p_i) * prod_{j not in S} p_j``.
+
+    It needs no table over the cells of its features, so there is one for every subset that
+    occurs on a path, at any order.
+
+    Parameters
+    ----------
+    features : tuple of int
+        Positions of the features S, increasing.
+    grid : Grid
+        The union grid.
+    boxes : LeafBoxes
+        The leaves of the ensemble.
+    probability : ndarray of float64
+        Probability of each entry of `boxes`.
+    variance : ndarray of float64, shape (n_outputs,)
+        Variance under the measure.
+    """
+
+    features: Subset
+    grid: Grid
+    boxes: LeafBoxes
+    probability: Array
+    variance: Array
+
+    def __repr__(self) -> str:
+        """Return the features."""
+        names = " & ".join(self.grid.axes[j].name for j in self.features)
+        return f"BoxComponent({names})"
+
+    def evaluate(self, X: Any) -> Array:
+        """Return the values on the rows of `X`, shape (n_rows, n_outputs)."""
+        cells = locate_on_grid(X, self.grid, self.features)
+        total = np.zeros((cells.shape[1], len(self.variance)))
+        boxes = self.boxes
+        evaluate_boxes(
+            np.ascontiguousarray(cells.T, dtype=np.int64),
+            np.array(self.features, dtype=np.int64),
+            boxes.leaves_with(self.features),
+            boxes.entry_ptr,
+            boxes.entry_feature,
+            self.probability,
+            boxes.run_ptr,
+            boxes.run_start,
+            boxes.run_stop,
+            boxes.values,
+            boxes.output,
+            total,
+        )
+        return total
 
 
 def purify_by_closed_form(problem: Problem) -> Result:
@@ -48,11 +102,9 @@ def purify_by_closed_form(problem: Problem) -> Result:
     are evaluated row by row. What is not kept apart is the remainder, the model minus the
     components; `Decomposition.__getitem__` finds any component in it.
     """
-    used = sorted({j for subset in problem.boxes.subsets for j in subset})
-    tables = problem.weighting.tables(problem.grid, problem.rows, [(j,) for j in used])
-    margins = {j: tables[(j,)] for j in used}
+    margins = feature_margins(problem.boxes, problem.weighting, problem.grid, problem.rows)
     probability = entry_probabilities(problem.boxes, margins, problem.grid)
-    intercept = problem.model.base + closed_form_mean(
+    intercept = problem.model.base + _mean_of_trees(
         problem.boxes, probability, problem.model.n_outputs
     )
     effects: dict[Subset, Array] = {}
@@ -77,7 +129,7 @@ def purify_by_closed_form(problem: Problem) -> Result:
     if problem.leaves_something_above:
         total, facts = _total_variance(problem, margins)
         known = np.sum([c.variance for c in components.values()], axis=0) if components else 0.0
-        # What outlives the call reports nothing more.
+        # The remainder outlives this call, and must not report progress later.
         silent = replace(problem, report=progress_report(False))
         find = partial(_find, silent, margins, probability)
         rest = Rest(problem.function, np.maximum(total - known, 0.0), find)
@@ -112,19 +164,51 @@ def _tables(
     }
 
 
+def centred(values: Array, margins: list[Array]) -> Array:
+    """Subtract the conditional means from a tensor along every axis.
+
+    Under independence the component of S of a leaf with value v and box probabilities p is
+    ``v * prod_{i in S} (1_i - p_i) * prod_{j not in S} p_j``: no solve, at any depth. Leaves
+    are summed before the products are multiplied out, as conditional expectations given S,
+    and centring the sum along each axis multiplies them out for all leaves at once.
+
+    Parameters
+    ----------
+    values : ndarray of shape (cells..., n_outputs)
+        Conditional expectation given the features of the axes.
+    margins : list of ndarray
+        Mass of the cells along each axis.
+    """
+    for axis, margin in enumerate(margins):
+        # Twice: the second pass removes what rounding left in the first.
+        for _ in range(2):
+            mean = np.tensordot(values, margin, axes=(axis, 0))
+            values = values - np.expand_dims(mean, axis)
+    return values
+
+
+def _mean_of_trees(boxes: LeafBoxes, probability: Array, n_outputs: int) -> Array:
+    """Return the expectation of the trees: each leaf's value times its box's probability."""
+    weight = np.ones(len(boxes.values))
+    leaf = np.repeat(np.arange(len(weight)), np.diff(boxes.entry_ptr))
+    np.multiply.at(weight, leaf, probability)
+    weight[boxes.leaf_subset < 0] = 0.0
+    return boxes.weighted_sum(weight, n_outputs)
+
+
 def _box_components(
     problem: Problem, margins: dict[int, Array], probability: Array, size: int
 ) -> dict[Subset, Component]:
     only = _wanted(problem, size)
     subsets = occurring_subsets(problem.boxes, size, problem.grid.n_features)
     return {
-        subset: box_component(problem, margins, probability, subset)
+        subset: _box_component(problem, margins, probability, subset)
         for subset in subsets
         if only is None or subset in only
     }
 
 
-def box_component(
+def _box_component(
     problem: Problem, margins: dict[int, Array], probability: Array, subset: Subset
 ) -> BoxComponent:
     """Return the component of a subset as a sum over leaf boxes, with its exact variance."""
@@ -159,7 +243,7 @@ def _find(
         single = replace(problem, wanted=Wanted(None, {subset}))
         effects = _tables(single, margins, probability, len(subset))
     except MemoryBudgetError:
-        return box_component(problem, margins, probability, subset)
+        return _box_component(problem, margins, probability, subset)
     return TensorComponent(
         subset,
         problem.grid.subset_axes(subset),
@@ -204,7 +288,7 @@ def _draws(problem: Problem, margins: dict[int, Array]) -> Columns:
     rng = np.random.default_rng(0)
     values = []
     for j, axis in enumerate(problem.grid.axes):
-        points = representatives(axis)
+        points = _representatives(axis)
         if j in margins:
             values.append(points[rng.choice(len(points), size=_DRAWS, p=margins[j])])
         else:
@@ -212,7 +296,7 @@ def _draws(problem: Problem, margins: dict[int, Array]) -> Columns:
     return Columns(problem.model.features, tuple(values), _DRAWS)
 
 
-def representatives(axis: FeatureAxis) -> Array:
+def _representatives(axis: FeatureAxis) -> Array:
     """Return one value from each cell of an axis; codes for categories, NaN for missing."""
     if axis.cuts is None:
         regular = np.arange(axis.n_regular + int(axis.has_other), dtype=np.float64)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from treepurify.arguments import brief
 from treepurify.budget import DEFAULT_BUDGET, check_memory_budget
-from treepurify.engines.common.layout import closed_subsets, lay_out
+from treepurify.engines.common.problem import closed_subsets, lay_out
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import encode_rows
 from treepurify.models.additive_tables import AdditiveTables
@@ -81,19 +81,19 @@ def count_cells(
     for number, batch in enumerate(batches, start=1):
         columns = parsed.columns(batch)
         try:
-            given = next(weights)
+            batch_weights = next(weights)
         except StopIteration:
             raise InvalidInputError(
-                f"sample_weights ended before batch {number}; give one array a batch"
+                f"sample_weights ended before batch {number}; give one array per batch"
             ) from None
-        if given is not None:
-            given = read_weights(given)
-        if given is not None and given.shape == (columns.n_rows,) and not given.any():
-            # Of all batches together some weight is needed, not of each.
-            continue
-        row_weights = read_row_weights(given, columns.n_rows)
+        if batch_weights is not None:
+            batch_weights = read_weights(batch_weights)
+            if batch_weights.shape == (columns.n_rows,) and not batch_weights.any():
+                # A single batch may have no weight; only all batches together must have some.
+                continue
+        weights_of_rows = read_row_weights(batch_weights, columns.n_rows)
         rows, _ = encode_rows(columns, grid.axes)
-        counts = count_rows(grid, replace(rows, weights=row_weights), subsets)
+        counts = count_rows(grid, replace(rows, weights=weights_of_rows), subsets)
         total = total.merge(CountedCells(grid, counts))
     return total
 

@@ -24,9 +24,8 @@ Positions = npt.NDArray[np.intp]
 # square where features are independent. On real data the two sides are far apart: rounding is
 # near 1e-14, and what rows determine at all lies above 1e-7.
 RANK_TOLERANCE = 1e-10
-# Keep the factorisation of singular equations going; refinement and the choice of the
-# solution of least norm take out what they change. The first is enough but where rounding of
-# thousands of equations is larger.
+# Let singular equations be factored; refinement and the choice of the solution of least norm
+# undo what they change. The first is enough unless rounding of thousands of equations is larger.
 _RIDGES = (1e-12, 1e-10, 1e-8)
 # Pivots of equations scaled to a unit diagonal. Those of undetermined directions come out
 # near the ridge; the candidates are then judged by the rank tolerance.
@@ -51,7 +50,7 @@ def solve_directly(problem: TreeProblem) -> TreeFit:
 
 
 def count_unknowns(problem: TreeProblem) -> tuple[int, float]:
-    """Return the number of unknowns, and the mean number that is one on a row."""
+    """Return the number of unknowns, and how many of them are one on a row on average."""
     features = problem.terms.features
     sizes = {j: float(np.sum(m > 0)) - 1 for j, m in zip(features, problem.margins, strict=True)}
     beside = {j: 1 - float(m.max()) for j, m in zip(features, problem.margins, strict=True)}
@@ -172,7 +171,7 @@ def _solve_factored(
 ) -> _Solved:
     """Solve equations of unit diagonal, which may be singular, with the factor with the ridge.
 
-    Right sides that run along give a basis of the directions that may be undetermined, and the
+    Further right sides give a basis of the directions that may be undetermined, and the
     least eigenvalue of the others, both by inverse iteration: the residual over that eigenvalue
     bounds the error.
     """

@@ -1,17 +1,21 @@
 """The leaves of one output of an ensemble, with the intervals that their paths test."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.effects.accumulate import LeafBoxes
-from treepurify.effects.conditional import entry_probabilities, run_masses
-from treepurify.grids.grid import Grid
+from treepurify.effects.accumulate import LeafBoxes, ensemble_cuts, leaf_boxes
+from treepurify.effects.conditional import entry_probabilities, feature_margins, run_masses
+from treepurify.grids.grid import Grid, make_grid
+from treepurify.models.ensemble import TreeEnsemble
+from treepurify.rows.columns import Columns
+from treepurify.rows.row_weights import RowWeights
+from treepurify.weights import Weighting
 
-__all__ = ["IndependentLeaves", "OutputLeaves", "SecondMoments", "exact_moments", "output_values"]
+__all__ = ["IndependentLeaves", "OutputLeaves", "independent_leaves", "output_values"]
 
 Array = npt.NDArray[np.float64]
 Numbers = npt.NDArray[np.int64]
@@ -45,19 +49,22 @@ class IndependentLeaves:
 
     @cached_property
     def outputs(self) -> list["OutputLeaves"]:
-        """The leaves of each output that change it somewhere with mass."""
-        given = _Conditions(
+        """The leaves of each output that contribute where there is mass."""
+        conditions = _Conditions(
             self.grid.n_features,
             entry_probabilities(self.boxes, self.margins, self.grid),
             *run_masses(self.boxes, self.margins, self.grid),
         )
         values = output_values(self.boxes, self.n_outputs)
-        return [_output_leaves(self.boxes, given, values[:, k]) for k in range(self.n_outputs)]
+        return [_output_leaves(self.boxes, conditions, values[:, k]) for k in range(self.n_outputs)]
 
 
 @dataclass(frozen=True, eq=False)
 class _Conditions:
-    """The probability of each entry of leaf boxes, and of each run from where to where it lies."""
+    """The probability of each entry of leaf boxes.
+
+    `low` and `high` are the cumulative probabilities of a feature where each run starts and stops.
+    """
 
     n_features: int
     probability: Array
@@ -112,48 +119,48 @@ class OutputLeaves:
         return np.flatnonzero(np.diff(self.feature_ptr))
 
 
-@dataclass(frozen=True, eq=False)
-class SecondMoments:
-    """Variances of one output by order, and of all components with a feature.
+def independent_leaves(
+    ensemble: TreeEnsemble, columns: Columns | None, weights: RowWeights, weighting: Weighting
+) -> IndependentLeaves:
+    """Return the leaves of an ensemble on the grid of its own cuts.
 
     Parameters
     ----------
-    orders, order_errors : ndarray of float64, shape (depth,)
-        Variance of the components of 1, 2, ... features, and standard errors.
-    mains, main_errors : ndarray of float64, shape (n_features,)
-        Variance of the components that contain the feature, and standard errors.
-    variance_error : float
-        Standard error of the sum of `orders`.
+    ensemble : TreeEnsemble
+        The ensemble.
+    columns : Columns, optional
+        The rows that stand for the distribution.
+    weights : ndarray of float64, shape (n_rows,), optional
+        Weights of the rows; None for equal weights.
+    weighting : Weighting
+        The measure, under which features are independent.
     """
-
-    orders: Array
-    order_errors: Array
-    mains: Array
-    main_errors: Array
-    variance_error: float
-
-
-def exact_moments(orders: Array, mains: Array) -> SecondMoments:
-    """Return second moments without errors."""
-    return SecondMoments(orders, np.zeros_like(orders), mains, np.zeros_like(mains), 0.0)
+    grid, rows = make_grid(
+        columns, ensemble.features, ensemble_cuts(ensemble), match_names=ensemble.has_feature_names
+    )
+    rows = None if rows is None else replace(rows, weights=weights)
+    boxes = leaf_boxes(ensemble, grid)
+    return IndependentLeaves(
+        boxes, grid, feature_margins(boxes, weighting, grid, rows), ensemble.n_outputs
+    )
 
 
-def _output_leaves(boxes: LeafBoxes, given: "_Conditions", values: Array) -> OutputLeaves:
+def _output_leaves(boxes: LeafBoxes, conditions: _Conditions, values: Array) -> OutputLeaves:
     """Return the leaves of an output whose value and probability are not zero."""
     sizes = np.diff(boxes.entry_ptr)
     tests = np.flatnonzero(sizes > 0)
     product = np.ones(len(sizes))
     if len(tests):
-        product[tests] = np.multiply.reduceat(given.probability, boxes.entry_ptr[tests])
+        product[tests] = np.multiply.reduceat(conditions.probability, boxes.entry_ptr[tests])
     amplitude = values * product
     leaves = tests[(amplitude[tests] != 0) & (boxes.leaf_subset[tests] >= 0)]
     entries, leaf_ptr = _spread(boxes.entry_ptr, leaves)
     feature = boxes.entry_feature[entries].astype(np.int64)
-    first, interval = _intervals(boxes, given, entries, feature)
+    first, interval = _intervals(boxes, conditions, entries, feature)
     leaf = np.repeat(np.arange(len(leaves)), np.diff(leaf_ptr))
     runs, run_ptr = _spread(boxes.run_ptr, entries[first])
     by_feature = np.argsort(feature, kind="stable")
-    numbers = np.arange(given.n_features + 1)
+    numbers = np.arange(conditions.n_features + 1)
     return OutputLeaves(
         leaves=leaves.astype(np.int64),
         values=np.ascontiguousarray(values[leaves]),
@@ -166,22 +173,22 @@ def _output_leaves(boxes: LeafBoxes, given: "_Conditions", values: Array) -> Out
         feature_interval=interval[by_feature],
         interval_ptr=np.searchsorted(feature[first], numbers).astype(np.int64),
         interval_leaf=leaf[first],
-        interval_probability=given.probability[entries[first]],
+        interval_probability=conditions.probability[entries[first]],
         run_ptr=run_ptr,
-        low=given.low[runs],
-        high=given.high[runs],
+        low=conditions.low[runs],
+        high=conditions.high[runs],
     )
 
 
 def _spread(ptr: Numbers, chosen: Numbers) -> tuple[Numbers, Numbers]:
-    """Return the members of the chosen groups, one group after the other, and their starts."""
+    """Return the members of the chosen groups, one group after the other, and where each starts."""
     sizes = ptr[chosen + 1] - ptr[chosen]
     starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     return np.repeat(ptr[chosen] - starts[:-1], sizes) + np.arange(starts[-1]), starts
 
 
 def _intervals(
-    boxes: LeafBoxes, given: "_Conditions", entries: Numbers, feature: Numbers
+    boxes: LeafBoxes, conditions: _Conditions, entries: Numbers, feature: Numbers
 ) -> tuple[Numbers, Numbers]:
     """Number equal intervals; those of several runs have a number each.
 
@@ -194,8 +201,8 @@ def _intervals(
     """
     run = boxes.run_ptr[entries]
     single = boxes.run_ptr[entries + 1] - run == 1
-    low = np.where(single, given.low[run], -1.0)
-    high = np.where(single, given.high[run], np.arange(len(entries)))
+    low = np.where(single, conditions.low[run], -1.0)
+    high = np.where(single, conditions.high[run], np.arange(len(entries)))
     order = np.lexsort((high, low, feature))
     keys = np.stack([feature[order], low[order], high[order]])
     is_new = np.append(True, np.any(keys[:, 1:] != keys[:, :-1], axis=0))[: len(order)]

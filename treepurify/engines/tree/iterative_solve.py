@@ -7,8 +7,13 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify._kernels.project_tree import gather, rows_image, term_entries
-from treepurify.engines.tree.tree_problem import TreeFit, TreeProblem, along_axes, independent_anova
-from treepurify.engines.tree.tree_terms import TreeTerms
+from treepurify.engines.tree.tree_problem import (
+    TreeFit,
+    TreeProblem,
+    TreeTerms,
+    along_axes,
+    independent_anova,
+)
 from treepurify.grids.grid import Subset
 from treepurify.purification.general import smallest_ritz_value
 
@@ -17,10 +22,10 @@ __all__ = ["solve_by_steps"]
 Array = npt.NDArray[np.float64]
 
 _MOST_STEPS = 1000
-# The least eigenvalue met comes down to the least there is in the last steps only.
+# The estimate of the least eigenvalue reaches the true one in the last steps only.
 _CAUTION = 10.0
-# It is looked at once in so many steps.
-_STEPS_A_LOOK = 8
+# It is estimated once in so many steps.
+_STEPS_PER_CHECK = 8
 
 
 def solve_by_steps(problem: TreeProblem, tolerance: float) -> TreeFit:
@@ -86,7 +91,7 @@ def _conjugate_gradients(
         turns.append(renewed / energy)
         direction = preconditioned + turns[-1] * direction
         energy = renewed
-        if len(lengths) % _STEPS_A_LOOK == 0:
+        if len(lengths) % _STEPS_PER_CHECK == 0:
             least = min(least, smallest_ritz_value(lengths, turns))
     return _Run(solution, len(lengths), _CAUTION * float(np.sqrt(max(energy, 0.0))) / least)
 

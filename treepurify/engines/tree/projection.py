@@ -1,9 +1,19 @@
-"""The projection as a route: trees projected, their sum purified, the rest as remainder."""
+"""The projection as a route: each tree projected, their sum purified, the rest as remainder.
+
+It is for deep ensembles under dependent features.
+"""
+
+from dataclasses import dataclass
+from math import prod
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from treepurify.budget import check_budget
 from treepurify.components import values_on_rows
+from treepurify.effects.conditional import feature_margins
+from treepurify.effects.tensor import EffectTensor, EffectTensors
 from treepurify.engines.common.finish import (
     Evidence,
     Rest,
@@ -12,67 +22,113 @@ from treepurify.engines.common.finish import (
     measure_explained,
     table_components,
 )
-from treepurify.engines.common.layout import check_memory
-from treepurify.engines.common.problem import Problem
-from treepurify.engines.tree.projected_trees import ProjectionInputs, project_trees, row_matrix
+from treepurify.engines.common.problem import Problem, check_memory
+from treepurify.engines.tree.direct_solve import count_unknowns, solve_directly
+from treepurify.engines.tree.iterative_solve import solve_by_steps
+from treepurify.engines.tree.tree_problem import (
+    TreeFit,
+    TreeProblem,
+    TreeTerms,
+    add_differences,
+    integrate,
+    leaf_term_expectations,
+    term_subsets,
+    tree_scores,
+    tree_terms,
+)
 from treepurify.errors import InvalidInputError
+from treepurify.grids.grid import EncodedRows, Grid, Subset
 from treepurify.purification.cascade import downward_closure, purify_effects
+from treepurify.rows.columns import Columns
+from treepurify.threads import available_threads, iterate_threads, one_blas_thread
 
 __all__ = ["purify_by_projection"]
 
 Array = npt.NDArray[np.float64]
 
 _MOST_ORDER = 3
+_TREES_PER_REPORT = 16
+_SMALL_TABLES = 256
+# Steps that conjugate gradients take on ordinary trees, for comparing the work of both solves.
+_USUAL_STEPS = 500
+
+
+@dataclass(frozen=True, eq=False)
+class _Task:
+    """What the projection of every tree reads besides the problem.
+
+    `matrix` holds the rows as trees read them, and `weights` their mass. The uniform distribution
+    has the rest, `share`, with its `margins`; they are empty where it has none.
+    """
+
+    problem: Problem
+    rows: EncodedRows
+    matrix: Array
+    weights: Array
+    margins: dict[int, Array]
+    share: float
+    order: int
+    tolerance: float
+
+
+@dataclass(frozen=True, eq=False)
+class _Projection:
+    """An ensemble projected tree by tree on functions of a few features.
+
+    Parameters
+    ----------
+    effects : EffectTensors
+        The sum of the projections, on the union grid; not yet pure.
+    margin : ndarray of float64, shape (n_rows, n_outputs)
+        Margin of the rows.
+    error : ndarray of float64, shape (n_outputs,)
+        Estimated norm of the error of the tables, summed over the trees.
+    n_direct : int
+        Trees whose equations were factored.
+    steps : int
+        Conjugate-gradient steps over all other trees.
+    undetermined : int
+        Directions that the rows leave undetermined, summed over the trees that were factored.
+    converged : bool
+        Whether every solve met its tolerance.
+    """
+
+    effects: EffectTensors
+    margin: Array
+    error: Array
+    n_direct: int
+    steps: int
+    undetermined: int
+    converged: bool
 
 
 def purify_by_projection(problem: Problem, tolerance: float) -> Result:
     """Return the components of low order of a deep ensemble under dependent features.
 
-    See `project_trees`. The remainder is the model minus the components; on the rows,
+    See `_project_trees`. The remainder is the model minus the components; on the rows,
     ``diagnostics["projection"]["r_squared"]`` is the share of the model's variance that the
     components explain.
     """
-    share = 1.0 - (problem.weighting.share_of_rows or 0.0)
-    order = _checked_order(problem.wanted.order, 2 if share > 0 else _MOST_ORDER)
-    if problem.rows is None or problem.columns is None:
-        raise InvalidInputError("the projection route needs rows: pass X")
-    matrix = row_matrix(problem.columns, problem.memory_budget)
-    projection = project_trees(
-        ProjectionInputs(
-            ensemble=problem.ensemble,
-            boxes=problem.boxes,
-            grid=problem.grid,
-            rows=problem.rows,
-            matrix=matrix,
-            weights=(1.0 - share) * problem.row_shares(),
-            margins=_margins_beside_rows(problem) if share > 0 else {},
-            share=share,
-            order=order,
-            tolerance=tolerance,
-        ),
-        problem.memory_budget,
-        problem.report,
-    )
+    task = _read_task(problem, tolerance)
+    projection = _project_trees(task)
     subsets = downward_closure(projection.effects.tensors)
     axes = {subset: problem.grid.subset_axes(subset) for subset in subsets}
     check_memory(axes.values(), problem.model.n_outputs, problem.memory_budget)
     problem.report("weighing cells", 0, 0)
-    mass = problem.weighting.tables(problem.grid, problem.rows, subsets)
+    mass = problem.weighting.tables(problem.grid, task.rows, subsets)
     purified = purify_effects(
         projection.effects, mass, axes, method="exact", progress=problem.report
     )
     inputs = problem.function.inputs
     tables = table_components(purified, mass, axes, inputs)
     problem.report("evaluating the rows", 0, 0)
-    on_grid = dict.fromkeys(range(1, problem.depth + 1), problem.rows)
+    on_grid = dict.fromkeys(range(1, problem.depth + 1), task.rows)
     parts = (
         (subset, values_on_rows(table, on_grid))
         for subset, table in tables.items()
         if problem.wanted.keeps(subset)
     )
-    explained = measure_explained(
-        projection.margin, problem.row_shares(), purified.intercept, parts
-    )
+    explained = measure_explained(projection.margin, task.rows.shares, purified.intercept, parts)
     scale = largest_effect(purified.intercept, projection.effects.tensors.values())
     error = projection.error.tolist()
     facts = {
@@ -97,8 +153,30 @@ def purify_by_projection(problem: Problem, tolerance: float) -> Result:
             converged=projection.converged,
         ),
         Rest(problem.function, explained.rest_variance),
-        explained.covariances if share == 0 else None,
+        explained.covariances if task.share == 0 else None,
         {"projection": facts},
+    )
+
+
+def _read_task(problem: Problem, tolerance: float) -> _Task:
+    """Return the task of a problem, if there are rows, and the order is not too large."""
+    weighting, rows = problem.weighting, problem.rows
+    share = 1.0 - (weighting.share_of_rows or 0.0)
+    order = _checked_order(problem.wanted.order, 2 if share > 0 else _MOST_ORDER)
+    if rows is None or problem.columns is None:
+        raise InvalidInputError("the projection route needs rows: pass X")
+    margins: dict[int, Array] = {}
+    if share > 0:
+        margins = feature_margins(problem.boxes, weighting.beside_rows, problem.grid, rows)
+    return _Task(
+        problem,
+        rows,
+        matrix=_row_matrix(problem.columns, problem.memory_budget),
+        weights=(1.0 - share) * rows.shares,
+        margins=margins,
+        share=share,
+        order=order,
+        tolerance=tolerance,
     )
 
 
@@ -113,8 +191,234 @@ def _checked_order(order: int | None, most: int) -> int:
     )
 
 
-def _margins_beside_rows(problem: Problem) -> dict[int, Array]:
-    used = sorted({j for subset in problem.boxes.subsets for j in subset})
-    weighting = problem.weighting.beside_rows
-    tables = weighting.tables(problem.grid, problem.rows, [(j,) for j in used])
-    return {j: tables[(j,)] for j in used}
+def _row_matrix(columns: Columns, memory_budget: int) -> Array:
+    """Return the rows as one matrix, if it fits the budget."""
+    check_budget(
+        8 * columns.n_rows * len(columns.values),
+        memory_budget,
+        f"{columns.n_rows} rows of {len(columns.values)} features",
+        "Raise memory_budget, or pass fewer rows.",
+    )
+    return columns.matrix()
+
+
+def _project_trees(task: _Task) -> _Projection:
+    """Project every tree on sums of functions of at most `order` features, and add them up.
+
+    On the union grid of a deep ensemble, the cells of three or more features outnumber the
+    rows, and components fitted there describe noise. A tree alone has few cells: it is
+    projected in weighted least squares on the tables, over its own splits, of the features
+    that occur together on its paths. The projections add up on the union grid, where the sum
+    is purified exactly afterwards, so that orthogonality holds for the sum and not only
+    within a tree. Each tree is solved until its tables no longer change: by a factorisation
+    where its equations are small enough, else by conjugate gradients. Of all solutions the one
+    of least norm is taken (see `TreeProblem`).
+    """
+    ensemble = task.problem.ensemble
+    leaves = np.flatnonzero(ensemble.feature < 0)
+    bounds = np.searchsorted(leaves, ensemble.tree_ptr)
+    all_terms, totals = _lay_out_terms(task, bounds)
+    intercept = ensemble.base.copy()
+    margin = np.tile(ensemble.base, (len(task.matrix), 1))
+    error = np.zeros(ensemble.n_outputs)
+    steps, n_direct, undetermined, converged = 0, 0, 0, True
+
+    def project(tree: int) -> _Projected:
+        leaves_of_tree = np.arange(bounds[tree], bounds[tree + 1])
+        return _project_tree(task, tree, all_terms[tree], leaves_of_tree)
+
+    # Threads that solve small problems only wait for the interpreter.
+    is_small = all(terms is None or terms.base[-1] < _SMALL_TABLES for terms in all_terms)
+    trees = range(ensemble.n_trees)
+    solved = map(project, trees) if is_small else iterate_threads(project, trees)
+    with one_blas_thread():
+        for tree, projected in enumerate(solved):
+            if tree % _TREES_PER_REPORT == 0:
+                task.problem.report("projecting trees", tree, ensemble.n_trees)
+            outputs, fit, terms = projected.outputs, projected.fit, all_terms[tree]
+            intercept[outputs] += projected.mean
+            margin[:, outputs] += projected.scores
+            error[outputs] += fit.error
+            steps += fit.steps
+            n_direct += int(fit.steps == 0)
+            undetermined += fit.undetermined
+            converged = converged and fit.converged
+            for subset, table in fit.tables.items():
+                if terms is None or not subset:
+                    intercept[outputs] += table
+                    continue
+                for i, output in enumerate(outputs):
+                    total = totals[subset][..., output]
+                    add_differences(table[..., i], subset, terms, task.problem.grid, total)
+    tensors = {}
+    for subset, total in totals.items():
+        integrate(total, subset, task.problem.grid)
+        tensors[subset] = EffectTensor(subset, task.problem.grid.subset_axes(subset), total)
+    effects = EffectTensors(intercept, tensors)
+    return _Projection(effects, margin, error, n_direct, steps, undetermined, converged)
+
+
+def _lay_out_terms(
+    task: _Task, bounds: npt.NDArray[np.intp]
+) -> tuple[list[TreeTerms | None], dict[Subset, Array]]:
+    """Return the terms of each tree, and tensors of zeros for their sums.
+
+    Memory is checked after each tree, since deep trees on many features have more terms
+    than could be listed.
+    """
+    problem = task.problem
+    all_terms, cells = [], 0
+    known: set[Subset] = set()
+    n_trees, n_rows = problem.ensemble.n_trees, len(task.matrix)
+    for tree in range(n_trees):
+        if tree % _TREES_PER_REPORT == 0:
+            problem.report("listing terms of trees", tree, n_trees)
+        subsets = term_subsets(problem.boxes, np.arange(bounds[tree], bounds[tree + 1]), task.order)
+        check_budget(
+            2 * n_rows * len(subsets),
+            problem.memory_budget,
+            f"the projection of tree {tree} on {len(subsets)} tables for {n_rows} rows",
+            "Raise memory_budget, ask for a smaller order, or pass fewer rows.",
+        )
+        terms = tree_terms(problem.ensemble, tree, problem.grid, subsets)
+        new = [] if terms is None else [s for s in terms.family if s and s not in known]
+        known.update(new)
+        cells += _count_cells(new, problem.grid)
+        more = " or more" if tree < n_trees - 1 else ""
+        check_budget(
+            8 * cells * problem.ensemble.n_outputs,
+            problem.memory_budget,
+            f"the tensors of {len(known)}{more} sets of features on the union grid",
+            "Raise memory_budget, or ask for a smaller order.",
+        )
+        all_terms.append(terms)
+    # Those of pairs also need their masses, and what purifying them takes.
+    axes = (problem.grid.subset_axes(subset) for subset in downward_closure(known))
+    check_memory(axes, problem.ensemble.n_outputs, problem.memory_budget)
+    ordered = sorted(known, key=lambda subset: (len(subset), subset))
+    n_outputs = problem.ensemble.n_outputs
+    return all_terms, {s: np.zeros((*problem.grid.shape(s), n_outputs)) for s in ordered}
+
+
+def _count_cells(subsets: list[Subset], grid: Grid) -> int:
+    """Return the number of cells of all subsets together."""
+    sizes = np.array([axis.n_cells for axis in grid.axes], dtype=np.int64)
+    total = 0
+    for size in {len(subset) for subset in subsets}:
+        of_size = np.array([subset for subset in subsets if len(subset) == size])
+        total += int(sizes[of_size].prod(axis=1).sum())
+    return total
+
+
+@dataclass(frozen=True, eq=False)
+class _Projected:
+    """The outputs that one tree feeds: its values on the rows, their means and the fit."""
+
+    outputs: list[int]
+    scores: Array
+    mean: Array
+    fit: TreeFit
+
+
+def _project_tree(
+    task: _Task,
+    tree: int,
+    terms: TreeTerms | None,
+    leaves: npt.NDArray[np.intp],
+) -> _Projected:
+    ensemble = task.problem.ensemble
+    output = int(ensemble.tree_output[tree])
+    outputs = [output] if output >= 0 else list(range(ensemble.n_outputs))
+    if terms is None:
+        scores = tree_scores(ensemble, tree, task.matrix)
+        return _Projected(outputs, scores, scores[0], TreeFit({}, 0, 0.0))
+    rows = _distinct_rows(terms, task, tree)
+    # No product of vectors: threads of BLAS would busy-wait and hold up those of the trees.
+    mean = (rows.weights[:, None] * rows.scores).sum(axis=0) / (1.0 - task.share)
+    problem = _tree_problem(task, terms, rows, mean, leaves)
+    if _is_direct(problem, task.problem.memory_budget):
+        fit = solve_directly(problem)
+    else:
+        fit = solve_by_steps(problem, task.tolerance)
+    scores = rows.scores if rows.cell is None else rows.scores[rows.cell]
+    return _Projected(outputs, scores, mean, fit)
+
+
+def _tree_problem(
+    task: _Task,
+    terms: TreeTerms,
+    rows: "_DistinctRows",
+    mean: Array,
+    leaves: npt.NDArray[np.intp],
+) -> TreeProblem:
+    """Return the least-squares problem of one tree."""
+    cells = terms.row_cells(rows.codes)
+    margins = _margins(terms, cells, rows.weights)
+    uniform: tuple[Array, ...] = ()
+    products = np.zeros((0, len(mean)))
+    if task.share > 0:
+        uniform = terms.margins(task.margins)
+        margins = tuple(
+            of_rows + task.share * even for of_rows, even in zip(margins, uniform, strict=True)
+        )
+        products = task.share * leaf_term_expectations(
+            terms, task.problem.boxes, leaves, task.problem.boxes.values[leaves] - mean, uniform
+        )
+    return TreeProblem(
+        terms, cells, rows.scores - mean, rows.weights, margins, task.share, uniform, products
+    )
+
+
+def _margins(terms: TreeTerms, cells: npt.NDArray[Any], weights: Array) -> tuple[Array, ...]:
+    sizes = terms.shape(terms.features)
+    margins = [np.bincount(cells[:, i], weights, sizes[i]) for i in range(len(sizes))]
+    return tuple(np.asarray(margin, dtype=np.float64) for margin in margins)
+
+
+def _is_direct(problem: TreeProblem, memory_budget: int) -> bool:
+    """Return whether the normal equations fit the memory and are the cheaper way.
+
+    Work is in nanoseconds of one core, as measured: a factorisation does some 30
+    multiplications in one, a row some three for each pair of unknowns that are one on it.
+    """
+    unknowns, active = count_unknowns(problem)
+    # The equations, their factor, and the norm of a few undetermined directions.
+    if 32 * unknowns**2 * available_threads() > memory_budget:
+        return False
+    n_rows, terms = len(problem.cells), problem.terms
+    direct = unknowns**3 / 90 + n_rows * (len(terms.family) + 1.5 * active**2)
+    a_step = 2 * n_rows * len(terms.subsets) + 20 * int(terms.base[-1])
+    return direct <= _USUAL_STEPS * a_step
+
+
+@dataclass(frozen=True, eq=False)
+class _DistinctRows:
+    """One row for each occupied cell of a tree: cells on the union grid, scores and weights.
+
+    `cell` is the position among them of each original row, None where all rows are kept.
+    """
+
+    codes: npt.NDArray[Any]
+    scores: Array
+    weights: Array
+    cell: npt.NDArray[np.intp] | None
+
+
+def _distinct_rows(terms: TreeTerms, task: _Task, tree: int) -> _DistinctRows:
+    """Join the rows in each cell of a tree: a shallow tree has far fewer cells than rows."""
+    codes, matrix, weights = task.rows.codes, task.matrix, task.weights
+    cell = None
+    sizes = terms.shape(terms.features)
+    if prod(sizes) < len(matrix):
+        flat = np.zeros(len(matrix), dtype=np.intp)
+        for j, size in zip(terms.features, sizes, strict=True):
+            flat *= size
+            flat += terms.local_cells[j][codes[j]]
+        present = np.bincount(flat) > 0
+        representative = np.zeros(len(present), dtype=np.intp)
+        representative[flat] = np.arange(len(flat))
+        kept = representative[present]
+        cell = (np.cumsum(present) - 1)[flat]
+        codes, matrix = codes[:, kept], matrix[kept]
+        weights = np.asarray(np.bincount(cell, weights=weights), dtype=np.float64)
+    return _DistinctRows(codes, tree_scores(task.problem.ensemble, tree, matrix), weights, cell)

@@ -19,9 +19,8 @@ from treepurify.engines.common.finish import (
     largest_effect,
     table_components,
 )
-from treepurify.engines.common.layout import check_memory
-from treepurify.engines.common.options import check_order, check_order_fits
-from treepurify.engines.common.problem import Wanted
+from treepurify.engines.common.inputs import check_order, check_order_fits
+from treepurify.engines.common.problem import Wanted, check_memory
 from treepurify.errors import InvalidInputError
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import Grid, Subset
@@ -38,7 +37,7 @@ Tensors = Mapping[Subset | int, npt.ArrayLike]
 
 # Relative to the largest mass: what sums in another order leave, and much less than a real change.
 _SAME_MASS = 1e-9
-# Every feature up to the last one gets an axis, also those without a tensor.
+# Every feature up to the last one gets an axis, even without a tensor.
 _MOST_FEATURES = 1 << 16
 _MASSES = 'be "uniform", a joint table of masses, or tables by subset'
 
@@ -63,7 +62,7 @@ def purify_tensors(
         Effect of each subset of features, shape (cells...) or, where `output_names` are
         given, (cells..., n_outputs). Axes follow the features of the key in order.
     weights : array_like, mapping, or "uniform"
-        The joint mass, one axis per feature, of any positive scale; or a table for each
+        The joint mass, one axis per feature, on any positive scale; or a table for each
         subset, which must be margins of one joint mass (those of smaller subsets are summed
         from larger ones where they are left out); or equal mass for every cell.
     intercept : array_like of shape () or (n_outputs,)
@@ -144,7 +143,7 @@ def purify_tensors(
 
 @dataclass(frozen=True)
 class _Tensors:
-    """Tensors that belong to no model, as `finish` tells of them."""
+    """Tensors that belong to no model, described for `finish`."""
 
     inputs: ModelInputs
     output_names: tuple[str, ...]
@@ -256,20 +255,20 @@ def _mass(weights: Any, grid: Grid, subsets: list[Subset]) -> tuple[MassTables, 
 
 
 def _margins(weights: Tensors, grid: Grid, subsets: list[Subset]) -> MassTables:
-    """Return the margins on the subsets of the given tables, which must agree on them."""
-    given = _read_masses(weights, grid)
+    """Return the margins of the tables on the subsets; the tables must agree on them."""
+    masses = _read_masses(weights, grid)
     holders: dict[int, set[Subset]] = {j: set() for j in range(grid.n_features)}
-    for source in given:
+    for source in masses:
         for j in source:
             holders[j].add(source)
     tables: MassTables = {}
-    for subset in _by_size({*subsets, *given}):
+    for subset in _by_size({*subsets, *masses}):
         around = _by_size(set.intersection(*(holders[j] for j in subset)))
         if not around:
             raise InvalidInputError(f"no weights for the features {subset}")
-        tables[subset] = _margin(given, around[0], subset)
+        tables[subset] = _margin(masses, around[0], subset)
         for source in around[1:]:
-            difference = np.max(np.abs(_margin(given, source, subset) - tables[subset]))
+            difference = np.max(np.abs(_margin(masses, source, subset) - tables[subset]))
             if difference > _SAME_MASS * np.max(tables[subset]):
                 raise InvalidInputError(
                     f"the weights of {around[0]} and of {source} are no margins of one joint mass: "
@@ -285,14 +284,14 @@ def _by_size(subsets: set[Subset]) -> list[Subset]:
 
 
 def _read_masses(weights: Tensors, grid: Grid) -> MassTables:
-    given: MassTables = {}
+    masses: MassTables = {}
     for key, table in weights.items():
         subset = _read_key("weights", key)
         turn = np.argsort(subset)
         ordered = tuple(int(subset[i]) for i in turn)
         features = set(ordered)
         is_set = bool(features) and len(features) == len(ordered)
-        if not is_set or ordered in given or not features <= set(range(grid.n_features)):
+        if not is_set or ordered in masses or not features <= set(range(grid.n_features)):
             raise InvalidInputError(
                 "weights take one table for each set of features of the tensors, 0 to "
                 f"{grid.n_features - 1}; got {[*weights]}"
@@ -303,10 +302,10 @@ def _read_masses(weights: Tensors, grid: Grid) -> MassTables:
                 f"the weights of {key!r} have shape {array.shape}; the cells of these features "
                 f"have shape {grid.shape(ordered)}"
             )
-        given[ordered] = normalised(array.transpose(turn), f"the weights of {key!r}")
-    return given
+        masses[ordered] = normalised(array.transpose(turn), f"the weights of {key!r}")
+    return masses
 
 
-def _margin(given: MassTables, source: Subset, subset: Subset) -> npt.NDArray[np.float64]:
+def _margin(masses: MassTables, source: Subset, subset: Subset) -> npt.NDArray[np.float64]:
     dropped = tuple(i for i, j in enumerate(source) if j not in subset)
-    return np.asarray(given[source].sum(axis=dropped))
+    return np.asarray(masses[source].sum(axis=dropped))

@@ -8,18 +8,23 @@ import numpy.typing as npt
 
 from treepurify.arguments import read_output
 from treepurify.budget import DEFAULT_BUDGET, check_budget
-from treepurify.effects.accumulate import ensemble_cuts, leaf_boxes
 from treepurify.engines.common.inputs import Interactions, named_subsets
 from treepurify.engines.tree.independent_leaves import (
     IndependentLeaves,
     OutputLeaves,
-    SecondMoments,
+    independent_leaves,
 )
-from treepurify.engines.tree.second_moments_cells import cell_bytes, cell_steps, moments_of_cells
-from treepurify.engines.tree.second_moments_pairs import moments_of_pairs, pair_work
-from treepurify.engines.tree.second_moments_sampled import moments_of_rows
+from treepurify.engines.tree.output_moments import (
+    SecondMoments,
+    cell_bytes,
+    cell_steps,
+    moments_of_cells,
+    moments_of_pairs,
+    moments_of_rows,
+    pair_work,
+)
 from treepurify.errors import InvalidInputError
-from treepurify.grids.grid import Subset, make_grid
+from treepurify.grids.grid import Subset
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model
 from treepurify.progress import ProgressReport
@@ -43,7 +48,7 @@ Array = npt.NDArray[np.float64]
 Way = Literal["cells", "pairs", "rows"]
 
 MOST_PAIRS = 2_000_000_000
-"""Work up to which sums are exact by default: some ten seconds of one core."""
+"""Sums are exact by default up to this much work, some ten seconds on one core."""
 # How many steps of the table of all cells take the time of one pair of leaves, and how many
 # pairs that of one leaf on one sampled row.
 _STEPS_OF_A_PAIR = 4
@@ -73,7 +78,7 @@ class InteractionIndices:
     variance_standard_error : ndarray of float64, shape (n_outputs,)
         Standard error of `variance`.
     method : str
-        ``"cells"``: exact, from the values in all cells of the tested features together;
+        ``"cells"``: exact, from the values in all joint cells of the tested features;
         ``"pairs"``: exact, from all pairs of leaves; ``"rows"``: estimated on sampled rows.
         Joined by "and" where outputs differ.
     sampled_rows : int
@@ -127,7 +132,7 @@ class InteractionIndices:
 
 
 def ensemble_indices(
-    parsed: TreeEnsemble,
+    ensemble: TreeEnsemble,
     columns: Columns | None,
     weight_of_rows: RowWeights,
     weighting: Weighting,
@@ -138,17 +143,8 @@ def ensemble_indices(
     report: ProgressReport,
 ) -> InteractionIndices:
     """Return the second moments of an ensemble on the grid of its own cuts."""
-    grid, rows = make_grid(
-        columns, parsed.features, ensemble_cuts(parsed), match_names=parsed.has_feature_names
-    )
-    if rows is not None and weight_of_rows is not None:
-        rows = type(rows)(rows.codes, weight_of_rows)
-    boxes = leaf_boxes(parsed, grid)
-    used = sorted({j for subset in boxes.subsets for j in subset})
-    tables = weighting.tables(grid, rows, [(j,) for j in used])
-    margins = {j: tables[(j,)] for j in used}
     return leaf_indices(
-        IndependentLeaves(boxes, grid, margins, parsed.n_outputs),
+        independent_leaves(ensemble, columns, weight_of_rows, weighting),
         weighting.describe(),
         most_pairs=most_pairs,
         seed=seed,
@@ -227,35 +223,37 @@ def leaf_indices(
     n_features, n_outputs = leaves.grid.n_features, leaves.n_outputs
     n_strips = _strips(n_features, n_outputs, memory_budget)
     room = _room(leaves, memory_budget)
-    ways = [_way(leaves, own, most_pairs, room) for own in leaves.outputs]
+    ways = [_way(leaves, output, most_pairs, room) for output in leaves.outputs]
     pair_total = np.zeros((n_outputs, n_features, n_features))
     pair_error = _zeros(pair_total.shape)
     if "rows" in ways:
         pair_error = _error_table(pair_total, memory_budget)
-    found: list[SecondMoments] = []
+    moments: list[SecondMoments] = []
     sampled_rows = 0
-    for k, own in enumerate(leaves.outputs):
+    for k, output in enumerate(leaves.outputs):
         report("second moments of output", k, n_outputs)
         if ways[k] == "cells":
-            moments = moments_of_cells(leaves, own, pair_total[k])
+            of_output = moments_of_cells(leaves, output, pair_total[k])
         elif ways[k] == "pairs":
-            moments = moments_of_pairs(leaves, own, n_strips, pair_total[k])
+            of_output = moments_of_pairs(leaves, output, n_strips, pair_total[k])
         else:
-            count = _n_rows(own, most_pairs)
+            count = _n_rows(output, most_pairs)
             drawn = np.random.default_rng(seed).random((n_features, count))
             sampled_rows = max(sampled_rows, count)
-            moments = moments_of_rows(leaves.depth, own, drawn, pair_total[k], pair_error[k], room)
-        found.append(moments)
+            of_output = moments_of_rows(
+                leaves.depth, output, drawn, pair_total[k], pair_error[k], room
+            )
+        moments.append(of_output)
     return InteractionIndices(
         feature_names=tuple(axis.name for axis in leaves.grid.axes),
-        variance_by_order=np.array([moments.orders for moments in found]),
+        variance_by_order=np.array([each.orders for each in moments]),
         pair_total=pair_total,
-        feature_total=np.array([moments.mains for moments in found]),
-        standard_error=np.array([moments.order_errors for moments in found]),
+        feature_total=np.array([each.mains for each in moments]),
+        standard_error=np.array([each.order_errors for each in moments]),
         measure=measure,
         pair_standard_error=pair_error,
-        feature_standard_error=np.array([moments.main_errors for moments in found]),
-        variance_standard_error=np.array([moments.variance_error for moments in found]),
+        feature_standard_error=np.array([each.main_errors for each in moments]),
+        variance_standard_error=np.array([each.variance_error for each in moments]),
         sampled_rows=sampled_rows,
         method=" and ".join(sorted(set(ways))),
     )
@@ -264,33 +262,33 @@ def leaf_indices(
 def exact_work(leaves: IndependentLeaves, memory_budget: int) -> int:
     """Return the work of exact second moments, as a number of pairs of leaves."""
     room = _room(leaves, memory_budget)
-    return sum(min(_work(leaves, own, room).values()) for own in leaves.outputs)
+    return sum(min(_work(leaves, output, room).values()) for output in leaves.outputs)
 
 
 def _room(leaves: IndependentLeaves, memory_budget: int) -> int:
-    """Return the bytes that are left beside the results."""
+    """Return the bytes that the results leave."""
     return memory_budget - 8 * leaves.grid.n_features**2 * (leaves.n_outputs + 1)
 
 
-def _work(leaves: IndependentLeaves, own: OutputLeaves, room: int) -> dict[Way, int]:
+def _work(leaves: IndependentLeaves, output: OutputLeaves, room: int) -> dict[Way, int]:
     """Return the work of each exact way that fits, as a number of pairs of leaves."""
-    work: dict[Way, int] = {"pairs": pair_work(own)}
-    if cell_bytes(own, leaves.margins) <= room:
-        work["cells"] = cell_steps(own, leaves.margins) // _STEPS_OF_A_PAIR
+    work: dict[Way, int] = {"pairs": pair_work(output)}
+    if cell_bytes(output, leaves.margins) <= room:
+        work["cells"] = cell_steps(output, leaves.margins) // _STEPS_OF_A_PAIR
     return work
 
 
-def _way(leaves: IndependentLeaves, own: OutputLeaves, most_pairs: int, room: int) -> Way:
+def _way(leaves: IndependentLeaves, output: OutputLeaves, most_pairs: int, room: int) -> Way:
     """Return the exact way of least work, or "rows" where that is too much."""
-    work = _work(leaves, own, room)
+    work = _work(leaves, output, room)
     way = min(work, key=work.__getitem__)
     return way if work[way] <= most_pairs else "rows"
 
 
-def _n_rows(own: OutputLeaves, most_pairs: int) -> int:
+def _n_rows(output: OutputLeaves, most_pairs: int) -> int:
     """Return as many rows as are about as much work as pairs would be allowed."""
     visits = most_pairs // _PAIRS_OF_A_VISIT
-    return min(max(visits // max(len(own.leaves), 1), _FEWEST_ROWS), _MOST_ROWS)
+    return min(max(visits // max(len(output.leaves), 1), _FEWEST_ROWS), _MOST_ROWS)
 
 
 def _zeros(shape: tuple[int, ...]) -> Array:
@@ -309,7 +307,7 @@ def _error_table(pair_total: Array, memory_budget: int) -> Array:
 
 
 def _strips(n_features: int, n_outputs: int, memory_budget: int) -> int:
-    """Return how many tables of pairs may be filled at a time, beside the results."""
+    """Return how many tables of pairs may be filled at a time, besides the results."""
     table = 8 * n_features**2
     # One more than the results: what is added to its own transpose is copied first.
     check_budget(

@@ -1,17 +1,117 @@
-"""One tree's projection as a least-squares problem, and what solves of it return."""
+"""One tree's projection as least squares: terms on the grid of its own splits, and the problem."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+from math import prod
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.engines.tree.tree_terms import TreeTerms
-from treepurify.grids.grid import Subset
+from treepurify._kernels.traverse import add_leaf_values
+from treepurify.effects.accumulate import LeafBoxes
+from treepurify.grids.grid import Grid, Subset
+from treepurify.models.ensemble import TreeEnsemble
 
-__all__ = ["TreeFit", "TreeProblem", "along_axes", "independent_anova"]
+__all__ = [
+    "TreeFit",
+    "TreeProblem",
+    "TreeTerms",
+    "add_differences",
+    "along_axes",
+    "independent_anova",
+    "integrate",
+    "leaf_term_expectations",
+    "term_subsets",
+    "tree_scores",
+    "tree_terms",
+]
 
 Array = npt.NDArray[np.float64]
+Cells = npt.NDArray[np.integer[Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class TreeTerms:
+    """Tables over the cells that one tree distinguishes.
+
+    Parameters
+    ----------
+    subsets : tuple of tuple of int
+        Features of each term, none contained in another.
+    family : tuple of tuple of int
+        These sets and all their subsets, the empty one included, by size, then by feature.
+    local_cells : dict of int to ndarray of int
+        For each feature, in increasing order, the tree's cell of each cell of the union grid.
+    base : ndarray of int64, shape (n_terms + 1,)
+        Start of each term's table in one array that holds all tables, and its end.
+    """
+
+    subsets: tuple[Subset, ...]
+    family: tuple[Subset, ...]
+    local_cells: dict[int, npt.NDArray[np.intp]]
+    base: npt.NDArray[np.int64]
+
+    @property
+    def features(self) -> tuple[int, ...]:
+        """The features, in increasing order."""
+        return tuple(self.local_cells)
+
+    @cached_property
+    def position(self) -> dict[int, int]:
+        """The position of each feature among them."""
+        return {j: i for i, j in enumerate(self.local_cells)}
+
+    @cached_property
+    def _sizes(self) -> dict[int, int]:
+        return {j: int(cells.max()) + 1 for j, cells in self.local_cells.items()}
+
+    @cached_property
+    def first_cells(self) -> dict[int, npt.NDArray[np.intp]]:
+        """For each feature, the first cell of the union grid in each of the tree's."""
+        return {
+            j: np.searchsorted(local, np.arange(self._sizes[j]))
+            for j, local in self.local_cells.items()
+        }
+
+    def shape(self, subset: Subset) -> tuple[int, ...]:
+        """Return the number of the tree's cells along each feature of a subset."""
+        return tuple(self._sizes[j] for j in subset)
+
+    def row_cells(self, codes: Cells) -> Cells:
+        """Return the tree's cell of each row along each feature, shape (n_rows, n_features)."""
+        largest = max(self.shape(self.features))
+        dtype = np.uint8 if largest <= 256 else np.uint16 if largest <= 65536 else np.uint32
+        cells = np.empty((codes.shape[1], len(self.features)), dtype=dtype)
+        for position, j in enumerate(self.features):
+            cells[:, position] = self.local_cells[j].astype(dtype)[codes[j]]
+        return cells
+
+    def margins(self, margins: dict[int, Array]) -> tuple[Array, ...]:
+        """Return the margin of each feature over the tree's cells."""
+        return tuple(
+            np.asarray(np.bincount(local, weights=margins[j]), dtype=np.float64)
+            for j, local in self.local_cells.items()
+        )
+
+    def tables(self, flat: Array) -> Iterator[tuple[Subset, Array]]:
+        """Yield each term with its table, a view of shape (cells..., n_outputs)."""
+        for term, subset in enumerate(self.subsets):
+            entries = flat[self.base[term] : self.base[term + 1]]
+            yield subset, entries.reshape(*self.shape(subset), flat.shape[-1])
+
+    @cached_property
+    def holders(self) -> dict[Subset, tuple[int, tuple[int, ...]]]:
+        """For each set of the family a term that holds it, and the term's other axes."""
+        holders: dict[Subset, tuple[int, tuple[int, ...]]] = {}
+        for term, subset in enumerate(self.subsets):
+            for size in range(len(subset) + 1):
+                for part in combinations(subset, size):
+                    rest = tuple(i for i, j in enumerate(subset) if j not in part)
+                    holders.setdefault(part, (term, rest))
+        return holders
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,14 +165,14 @@ class TreeProblem:
 
 @dataclass(frozen=True, eq=False)
 class TreeFit:
-    """The projection of one tree.
+    """The projection of one tree on its terms.
 
     Parameters
     ----------
     tables : dict of tuple of int to ndarray of float64, shape (cells..., n_outputs)
         Tables whose sum is the projection, less the mean of the tree.
     undetermined : int
-        Directions, beside cells without rows, in which the rows do not determine the tables.
+        Directions, apart from cells without rows, in which the rows do not determine the tables.
     error : float
         Estimated norm of the error of the tables.
     steps : int
@@ -115,3 +215,176 @@ def independent_anova(problem: TreeProblem, tables: dict[Subset, Array]) -> dict
             pure[subset] -= mean
             pure[subset[:axis] + subset[axis + 1 :]] += mean.squeeze(axis)
     return pure
+
+
+def term_subsets(boxes: LeafBoxes, leaves: npt.NDArray[np.intp], order: int) -> list[Subset]:
+    """Return the sets of at most `order` features that occur together on a path of a tree.
+
+    Sets contained in others are left out, since their functions are among those of the
+    larger one.
+    """
+    full: set[Subset] = set()
+    short = set()
+    for group in np.unique(boxes.leaf_subset[leaves]):
+        path = boxes.subsets[group] if group >= 0 else ()
+        if len(path) >= order:
+            full.update(combinations(path, order))
+        elif path:
+            short.add(path)
+    wider = full | short
+    alone = {part for part in short if not any(set(part) < set(other) for other in wider)}
+    return sorted(full | alone, key=lambda subset: (len(subset), subset))
+
+
+def tree_terms(
+    ensemble: TreeEnsemble, tree: int, grid: Grid, subsets: Sequence[Subset]
+) -> TreeTerms | None:
+    """Return the terms of a tree on these sets of features; None for a tree without splits."""
+    if not subsets:
+        return None
+    local = {
+        j: _local_cells(ensemble, tree, grid, j)
+        for j in sorted({j for subset in subsets for j in subset})
+    }
+    sizes = [prod(int(local[j].max()) + 1 for j in subset) for subset in subsets]
+    base = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    family = {part for s in subsets for size in range(len(s) + 1) for part in combinations(s, size)}
+    ordered = tuple(sorted(family, key=lambda subset: (len(subset), subset)))
+    return TreeTerms(tuple(subsets), ordered, local, base)
+
+
+def _local_cells(
+    ensemble: TreeEnsemble, tree: int, grid: Grid, feature: int
+) -> npt.NDArray[np.intp]:
+    """Number the cells of one axis by the tree's own splits.
+
+    Intervals between two of the tree's cuts are one cell; categories that every split
+    treats alike are one; the missing cell, where there is one, is a cell of its own.
+    """
+    nodes = np.arange(ensemble.tree_ptr[tree], ensemble.tree_ptr[tree + 1])
+    nodes = nodes[ensemble.feature[nodes] == feature]
+    axis = grid.axes[feature]
+    if axis.cuts is not None:
+        cuts = np.unique(ensemble.cut[nodes])
+        left = np.concatenate([[-np.inf], axis.cuts])
+        cells = np.searchsorted(cuts[cuts > -np.inf], left, side="right")
+    else:
+        n_known = axis.n_cells - int(axis.has_missing)
+        tables = [
+            ensemble.category_left[p : p + n_known] for p in ensemble.category_ptr[nodes].tolist()
+        ]
+        _, cells = np.unique(np.stack(tables), axis=1, return_inverse=True)
+        cells = cells.reshape(-1)
+    if axis.has_missing:
+        cells = np.append(cells, cells.max() + 1)
+    return np.asarray(cells, dtype=np.intp)
+
+
+def leaf_term_expectations(
+    terms: TreeTerms,
+    boxes: LeafBoxes,
+    leaves: npt.NDArray[np.intp],
+    values: Array,
+    margins: tuple[Array, ...],
+) -> Array:
+    """Return the inner products of a tree with the cells of each term under independent features.
+
+    Parameters
+    ----------
+    terms : TreeTerms
+        The terms.
+    boxes : LeafBoxes
+        All leaves.
+    leaves : ndarray of int
+        The tree's leaves.
+    values : ndarray of shape (n_leaves, n_outputs)
+        Their values.
+    margins : tuple of ndarray
+        See `TreeTerms.margins`.
+
+    Returns
+    -------
+    ndarray of shape (entries of all terms, n_outputs)
+    """
+    result = np.zeros((terms.base[-1], values.shape[1]))
+    margin_of = dict(zip(terms.features, margins, strict=True))
+    for leaf, value in zip(leaves, values, strict=True):
+        if boxes.leaf_subset[leaf] < 0:
+            continue
+        inside = _leaf_masks(terms, boxes, leaf)
+        held = {j: margin_of[j] * mask for j, mask in inside.items()}
+        share = {j: float(part.sum()) for j, part in held.items()}
+        for term, subset in enumerate(terms.subsets):
+            rest = float(np.prod([s for j, s in share.items() if j not in subset]))
+            if rest == 0.0:
+                continue
+            product = np.array(rest)
+            for j in subset:
+                product = np.multiply.outer(product, held.get(j, margin_of[j]))
+            result[terms.base[term] : terms.base[term + 1]] += product.ravel()[:, None] * value
+    return result
+
+
+def _leaf_masks(terms: TreeTerms, boxes: LeafBoxes, leaf: int) -> dict[int, npt.NDArray[np.bool_]]:
+    masks = {}
+    for entry in range(boxes.entry_ptr[leaf], boxes.entry_ptr[leaf + 1]):
+        j = int(boxes.entry_feature[entry])
+        local = terms.local_cells[j]
+        mask = np.zeros(local.max() + 1, dtype=bool)
+        for run in range(boxes.run_ptr[entry], boxes.run_ptr[entry + 1]):
+            mask[local[boxes.run_start[run] : boxes.run_stop[run]]] = True
+        masks[j] = mask
+    return masks
+
+
+def tree_scores(ensemble: TreeEnsemble, tree: int, matrix: Array) -> Array:
+    """Return the leaf value of each row, one column per output that the tree feeds."""
+    n_columns = 1 if ensemble.tree_output[tree] >= 0 else ensemble.n_outputs
+    scores = np.zeros((len(matrix), n_columns))
+    add_leaf_values(
+        matrix,
+        ensemble.tree_ptr[tree : tree + 2],
+        ensemble.feature,
+        ensemble.cut,
+        ensemble.left,
+        ensemble.right,
+        ensemble.missing_left,
+        ensemble.category_ptr,
+        ensemble.category_left,
+        ensemble.value,
+        np.minimum(ensemble.tree_output[tree : tree + 1], 0),
+        scores,
+    )
+    return scores
+
+
+def add_differences(
+    table: Array, subset: Subset, terms: TreeTerms, grid: Grid, total: Array
+) -> None:
+    """Add a term's table to a tensor on the union grid, as differences along numeric axes.
+
+    A table of a few cells then costs a few additions, not one for each cell of the union
+    grid; `integrate` sums the differences up once, after all trees.
+    """
+    places = []
+    for axis, j in enumerate(subset):
+        local, first = terms.local_cells[j], terms.first_cells[j]
+        if grid.axes[j].is_categorical:
+            table = np.take(table, local, axis=axis)
+            first = np.arange(len(local))
+        else:
+            before = (slice(None),) * axis
+            differences = table.copy()
+            differences[*before, 1:] -= table[*before, :-1]
+            table = differences
+        shape = [1] * len(subset)
+        shape[axis] = -1
+        places.append(first.reshape(shape))
+    total[tuple(places)] += table
+
+
+def integrate(total: Array, subset: Subset, grid: Grid) -> None:
+    """Turn differences along numeric axes into values, in place."""
+    for position, j in enumerate(subset):
+        if not grid.axes[j].is_categorical:
+            np.cumsum(total, axis=position, out=total)
