@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify.errors import InvalidInputError, UnknownComponentError
+from treepurify.typing import Array
 
 __all__ = [
     "brief",
@@ -189,7 +190,7 @@ def check_result(
         )
 
 
-def read_numbers(what: str, values: Any, expected: str = "be numbers") -> npt.NDArray[np.float64]:
+def read_numbers(what: str, values: Any, expected: str = "be numbers") -> Array:
     """Return values as an array of double precision.
 
     Parameters

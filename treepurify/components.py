@@ -14,6 +14,7 @@ from treepurify.grids.drawing import cell_values
 from treepurify.grids.grid import EncodedRows, Grid, Subset, check_special_cells, encode_rows
 from treepurify.rows.columns import Columns, FeatureSpec
 from treepurify.rows.table_reader import read_columns
+from treepurify.typing import Array, Indices
 
 __all__ = [
     "CellFunction",
@@ -32,8 +33,6 @@ __all__ = [
     "values_on_cells",
     "values_on_rows",
 ]
-
-Array = npt.NDArray[np.float64]
 
 # The positions of so many rows in a table stay in the cache of a core.
 _ROWS_PER_BLOCK = 1 << 13
@@ -278,7 +277,7 @@ def evaluate_each(components: Iterable[Component], columns: Columns) -> Iterable
             yield component.evaluate(columns)
 
 
-def locate_cells(columns: Columns, feature: int, axis: FeatureAxis) -> npt.NDArray[np.intp]:
+def locate_cells(columns: Columns, feature: int, axis: FeatureAxis) -> Indices:
     """Return the cell of each row along one axis.
 
     Raises

@@ -7,7 +7,6 @@ from math import prod
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from treepurify.arguments import brief, check_choice, read_features
 from treepurify.budget import DEFAULT_BUDGET, check_budget
@@ -26,6 +25,7 @@ from treepurify.links import Link
 from treepurify.remainder import Difference, Remainder, SumOfParts
 from treepurify.rows.columns import Columns
 from treepurify.rows.tables import check_any_rows
+from treepurify.typing import Array
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from treepurify.verification import Verification
 
 __all__ = ["Decomposition"]
-
-Array = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -14,6 +14,7 @@ from treepurify.errors import InvalidInputError
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import Subset
 from treepurify.purification.purity import subset_pairs
+from treepurify.typing import Array
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,8 +30,6 @@ __all__ = [
     "orthogonality_table",
     "text_summary",
 ]
-
-Array = npt.NDArray[np.float64]
 
 # The columns of a component that no feature gives its name to.
 _FIXED_COLUMNS = ("output", "effect", "raw_effect", "mass")

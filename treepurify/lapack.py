@@ -10,7 +10,8 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+
+from treepurify.typing import Array
 
 __all__ = [
     "factor_in_place",
@@ -18,8 +19,6 @@ __all__ = [
     "subtract_gram",
     "whiten",
 ]
-
-Array = npt.NDArray[np.float64]
 
 _MODULES = {
     "dpotrf": "cython_lapack",

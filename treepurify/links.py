@@ -5,13 +5,11 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
-import numpy.typing as npt
 
 from treepurify.errors import InvalidInputError
+from treepurify.typing import Array
 
 __all__ = ["Link", "LinkName"]
-
-Array = npt.NDArray[np.float64]
 
 LinkName = Literal[
     "identity",
@@ -70,7 +68,7 @@ class Link:
                 f"unknown link {self.name!r}; expected one of {', '.join(get_args(LinkName))}"
             )
 
-    def inverse(self, margin: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    def inverse(self, margin: Array) -> Array:
         """Return the response; the last axis of `margin` is the output axis.
 
         Raises

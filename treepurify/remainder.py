@@ -10,10 +10,9 @@ import numpy.typing as npt
 from treepurify.components import Component, ModelInputs, TensorComponent, evaluate_each
 from treepurify.grids.grid import Subset
 from treepurify.rows.columns import Columns
+from treepurify.typing import Array
 
 __all__ = ["Difference", "Function", "Remainder", "SumOfParts"]
-
-Array = npt.NDArray[np.float64]
 
 
 class Function(Protocol):

@@ -4,13 +4,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
 from treepurify.models.library_child import FileRefusedError
 from treepurify.models.parse import parse_model, raw_margin
 from treepurify.rows.tables import check_any_rows
+from treepurify.typing import Array
 
 __all__ = ["Verification", "verify"]
 
@@ -61,6 +61,6 @@ def verify(decomposition: Decomposition, model: Any, X: Any) -> Verification:
     return Verification(len(total), source, largest, largest / scale if scale > 0 else 0.0)
 
 
-def largest_difference(first: npt.NDArray[np.float64], second: npt.NDArray[np.float64]) -> float:
+def largest_difference(first: Array, second: Array) -> float:
     """Return the largest absolute difference of two arrays."""
     return float(np.max(np.abs(first - second), initial=0.0))

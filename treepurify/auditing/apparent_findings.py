@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 
 import numpy as np
-import numpy.typing as npt
 
 from treepurify.auditing.findings import Finding, output_words
 from treepurify.comparing.apparent import apparent_values, model_variance
@@ -11,10 +10,9 @@ from treepurify.comparing.regions import cells_in_words, runs_of_cells
 from treepurify.components import TensorComponent
 from treepurify.decomposition import Decomposition
 from treepurify.grids.grid import Subset
+from treepurify.typing import Array
 
 __all__ = ["contradictions", "hidden_effects", "spurious_interactions"]
-
-Array = npt.NDArray[np.float64]
 
 _LEAST_MASS = 0.01
 # Of the variance in question: what a contradiction must move, and what a pair may keep.

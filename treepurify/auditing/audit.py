@@ -17,11 +17,10 @@ from treepurify.grids.grid import Subset
 from treepurify.models.parse import parse_model
 from treepurify.progress import progress_report
 from treepurify.rows.row_weights import read_weights
+from treepurify.typing import Array
 from treepurify.weights import as_weighting
 
 __all__ = ["audit"]
-
-Array = npt.NDArray[np.float64]
 
 _OTHER_MEASURES = ("laplace", "uniform", "independent")
 

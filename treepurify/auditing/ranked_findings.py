@@ -4,9 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-import numpy.typing as npt
-
 from treepurify.arguments import check_whole
 from treepurify.auditing.apparent_findings import (
     contradictions,
@@ -26,13 +23,12 @@ from treepurify.comparing.comparison import Comparison
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
+from treepurify.typing import Array
 
 if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["Audit", "Evidence", "audit_decompositions"]
-
-Array = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,17 +3,15 @@
 from collections.abc import Mapping
 
 import numpy as np
-import numpy.typing as npt
 
 from treepurify.auditing.findings import Finding, output_words
 from treepurify.comparing.apparent import model_variance
 from treepurify.comparing.comparison import Comparison
 from treepurify.decomposition import Decomposition
 from treepurify.grids.grid import Subset
+from treepurify.typing import Array
 
 __all__ = ["extrapolations", "instabilities", "measure_findings", "unidentified_effects"]
-
-Array = npt.NDArray[np.float64]
 
 # An effect depends on the measure, or on the rows, from this part of its own size.
 _NOTABLE_PART = 0.3

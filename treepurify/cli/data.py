@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from treepurify.errors import InvalidInputError, MissingDependencyError
 from treepurify.models.parse import Model
 from treepurify.rows.columns import FeatureSpec
 from treepurify.rows.table_reader import check_known_categories, matched_names
+from treepurify.typing import Array
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,7 +40,7 @@ class DataFile:
     """
 
     X: "pd.DataFrame | None" = None
-    sample_weight: npt.NDArray[np.float64] | None = None
+    sample_weight: Array | None = None
 
 
 def read_data(
@@ -80,7 +80,7 @@ def read_data(
     return DataFile(X, weights)
 
 
-def _numbers(column: "pd.Series[Any]", name: str) -> npt.NDArray[np.float64]:
+def _numbers(column: "pd.Series[Any]", name: str) -> Array:
     try:
         return column.to_numpy(dtype=np.float64)
     except (TypeError, ValueError) as error:

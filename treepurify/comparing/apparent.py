@@ -3,17 +3,15 @@
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
 from treepurify.arguments import check_result
 from treepurify.components import Component, TensorComponent
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
+from treepurify.typing import Array
 
 __all__ = ["apparent", "apparent_values", "model_variance"]
-
-Array = npt.NDArray[np.float64]
 
 
 def apparent(d: Decomposition) -> Decomposition:

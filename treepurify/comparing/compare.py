@@ -13,13 +13,12 @@ from treepurify.comparing.regions import cells_in_words, runs_of_cells
 from treepurify.comparing.shared_cells import SideBySide, side_by_side
 from treepurify.decomposition import Decomposition
 from treepurify.grids.grid import Subset
+from treepurify.typing import Array
 
 if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["compare"]
-
-Array = npt.NDArray[np.float64]
 
 # Effects smaller than this part of the prediction's deviation have no sign worth the name.
 _SIGN_THRESHOLD = 0.02

@@ -3,18 +3,16 @@
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from treepurify.grids.axis import FeatureAxis
+from treepurify.typing import Array, Mask
 
 __all__ = ["cells_in_words", "runs_of_cells"]
 
 _MOST_CATEGORIES = 6
 
 
-def runs_of_cells(
-    axis: FeatureAxis, chosen: npt.NDArray[np.bool_], effect: npt.NDArray[np.float64]
-) -> list[list[int]]:
+def runs_of_cells(axis: FeatureAxis, chosen: Mask, effect: Array) -> list[list[int]]:
     """Return the chosen cells in runs that stand next to each other and have one sign.
 
     All chosen categories of one sign form a run; a special cell forms one of its own.

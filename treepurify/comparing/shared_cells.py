@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from treepurify.components import (
     Component,
@@ -22,11 +21,11 @@ from treepurify.remainder import Difference, SumOfParts
 from treepurify.rows.columns import Columns
 from treepurify.rows.row_weights import read_row_weights, row_shares
 from treepurify.rows.tables import check_any_rows
+from treepurify.typing import Array, Indices
 
 __all__ = ["SideBySide", "Sides", "side_by_side"]
 
-Array = npt.NDArray[np.float64]
-_Located = dict[tuple[int, int], npt.NDArray[np.intp]]
+_Located = dict[tuple[int, int], Indices]
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +51,7 @@ class SideBySide:
     first: Array
     second: Array
     weights: Array
-    cells: tuple[npt.NDArray[np.intp], ...]
+    cells: tuple[Indices, ...]
     axes: tuple[FeatureAxis, ...]
 
 
@@ -276,9 +275,7 @@ def _centred(values: Array, weights: Array) -> Array:
     return np.asarray(values - weights @ values)
 
 
-def _cells(
-    component: TensorComponent, points: _Points, located: _Located
-) -> tuple[npt.NDArray[np.intp], ...]:
+def _cells(component: TensorComponent, points: _Points, located: _Located) -> tuple[Indices, ...]:
     if points.columns is not None:
         for j, axis in zip(component.features, component.axes, strict=True):
             if (j, id(axis)) not in located:

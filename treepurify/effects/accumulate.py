@@ -16,6 +16,7 @@ from treepurify.effects.tensor import EffectTensor, EffectTensors
 from treepurify.grids.grid import Cuts, Grid, Subset
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model
+from treepurify.typing import Array, Indices, Integers
 
 __all__ = ["LeafBoxes", "accumulate", "ensemble_cuts", "leaf_boxes", "model_cuts"]
 
@@ -43,13 +44,13 @@ class LeafBoxes:
     """
 
     subsets: tuple[Subset, ...]
-    leaf_subset: npt.NDArray[np.int64]
-    entry_ptr: npt.NDArray[np.int64]
+    leaf_subset: Integers
+    entry_ptr: Integers
     entry_feature: npt.NDArray[np.int32]
-    run_ptr: npt.NDArray[np.int64]
+    run_ptr: Integers
     run_start: npt.NDArray[np.int32]
     run_stop: npt.NDArray[np.int32]
-    values: npt.NDArray[np.float64]
+    values: Array
     output: npt.NDArray[np.int32]
 
     @property
@@ -57,7 +58,7 @@ class LeafBoxes:
         """The features that restrict a leaf, increasing."""
         return tuple(sorted({j for subset in self.subsets for j in subset}))
 
-    def leaves_with(self, features: Subset) -> npt.NDArray[np.intp]:
+    def leaves_with(self, features: Subset) -> Indices:
         """Return the reachable leaves whose path tests all of the features, in order."""
         ends, leaves = self._leaves_of_features
         of_each = [
@@ -71,9 +72,7 @@ class LeafBoxes:
             of_all = of_all[holds[of_all]]
         return of_all.astype(np.intp)
 
-    def weighted_sum(
-        self, weight: npt.NDArray[np.float64], n_outputs: int
-    ) -> npt.NDArray[np.float64]:
+    def weighted_sum(self, weight: Array, n_outputs: int) -> Array:
         """Return the sum over leaves of a weight times the value, shape (n_outputs,)."""
         total = np.zeros(n_outputs)
         scalar = self.output >= 0
@@ -83,7 +82,7 @@ class LeafBoxes:
         return total
 
     @cached_property
-    def _leaves_of_features(self) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.int32]]:
+    def _leaves_of_features(self) -> tuple[Indices, npt.NDArray[np.int32]]:
         """The reachable leaves that test each feature, one after the other, and their ends."""
         owner = np.repeat(np.arange(len(self.leaf_subset)), np.diff(self.entry_ptr))
         used = self.leaf_subset[owner] >= 0
@@ -146,7 +145,7 @@ def leaf_boxes(ensemble: TreeEnsemble, grid: Grid) -> LeafBoxes:
     )
 
 
-def _first_cell_right(ensemble: TreeEnsemble, grid: Grid) -> npt.NDArray[np.int64]:
+def _first_cell_right(ensemble: TreeEnsemble, grid: Grid) -> Integers:
     """Return, for each numeric node, the first interval that goes right."""
     first = np.zeros(len(ensemble.feature), dtype=np.int64)
     numeric = (ensemble.feature >= 0) & (ensemble.category_ptr < 0)
@@ -161,8 +160,8 @@ def _first_cell_right(ensemble: TreeEnsemble, grid: Grid) -> npt.NDArray[np.int6
 
 
 def _group(
-    entry_ptr: npt.NDArray[np.int64], entry_feature: npt.NDArray[np.int32], n_features: int
-) -> tuple[tuple[Subset, ...], npt.NDArray[np.int64]]:
+    entry_ptr: Integers, entry_feature: npt.NDArray[np.int32], n_features: int
+) -> tuple[tuple[Subset, ...], Integers]:
     """Number the distinct subsets, by size and then by feature."""
     sizes = np.diff(entry_ptr)
     widest = int(sizes.max(initial=0))

@@ -3,7 +3,6 @@
 from collections.abc import Collection, Mapping
 
 import numpy as np
-import numpy.typing as npt
 
 from treepurify._kernels.conditional import (
     add_conditional_corners,
@@ -15,6 +14,7 @@ from treepurify.effects.accumulate import LeafBoxes
 from treepurify.effects.difference_tables import difference_tables, table_sizes
 from treepurify.errors import MemoryBudgetError
 from treepurify.grids.grid import EncodedRows, Grid, Subset
+from treepurify.typing import Array, Integers
 from treepurify.weights import Weighting
 
 __all__ = [
@@ -26,8 +26,6 @@ __all__ = [
     "run_masses",
 ]
 
-Array = npt.NDArray[np.float64]
-
 
 def feature_margins(
     boxes: LeafBoxes, weighting: Weighting, grid: Grid, rows: EncodedRows | None
@@ -37,7 +35,7 @@ def feature_margins(
     return {j: tables[(j,)] for j in boxes.features}
 
 
-def margin_tables(margins: Mapping[int, Array], grid: Grid) -> tuple[npt.NDArray[np.int64], Array]:
+def margin_tables(margins: Mapping[int, Array], grid: Grid) -> tuple[Integers, Array]:
     """Return the cumulative margins of all features, one after the other, and their starts."""
     sizes = [len(margins[j]) + 1 if j in margins else 1 for j in range(grid.n_features)]
     starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
@@ -76,7 +74,7 @@ def occurring_subsets(boxes: LeafBoxes, size: int, n_features: int) -> list[Subs
 
 def _numbered_subsets(
     boxes: LeafBoxes, size: int, n_features: int, only: Collection[Subset] | None = None
-) -> tuple[npt.NDArray[np.int64], list[Subset]]:
+) -> tuple[Integers, list[Subset]]:
     """Return the keys by which kernels find these subsets, or those in `only`, and the subsets."""
     keys = _keys(boxes, size, n_features)
     subsets = [_subset(key, size, n_features) for key in keys]
@@ -137,7 +135,7 @@ def conditional_tensors(
     return dict(zip(subsets, tables.summed(), strict=True))
 
 
-def _keys(boxes: LeafBoxes, size: int, n_features: int) -> npt.NDArray[np.int64]:
+def _keys(boxes: LeafBoxes, size: int, n_features: int) -> Integers:
     base = n_features + 1
     if base**size >= 2**62:
         raise MemoryBudgetError(

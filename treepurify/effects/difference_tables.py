@@ -4,13 +4,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from treepurify._kernels.accumulate import cumulate
+from treepurify.typing import Array, Integers
 
 __all__ = ["DifferenceTables", "difference_tables", "table_sizes"]
-
-Array = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,8 +31,8 @@ class DifferenceTables:
 
     shapes: Sequence[tuple[int, ...]]
     n_outputs: int
-    offsets: npt.NDArray[np.int64]
-    extents: npt.NDArray[np.int64]
+    offsets: Integers
+    extents: Integers
     values: Array
 
     def summed(self) -> Iterator[Array]:

@@ -3,18 +3,16 @@
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from treepurify.effects.tensor import EffectTensor, EffectTensors
 from treepurify.errors import InvalidInputError
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import Cuts, Grid, Subset
 from treepurify.models.additive_tables import AdditiveTables, TableTerm
+from treepurify.typing import Array, Indices
 from treepurify.weights.weighting import MassTables, normalised
 
 __all__ = ["table_cuts", "table_effects", "term_mass"]
-
-Array = npt.NDArray[np.float64]
 
 
 def table_cuts(model: AdditiveTables, least_order: int = 1) -> Cuts:
@@ -92,7 +90,7 @@ def _on_axes(term: TableTerm, table: Array, axes: tuple[FeatureAxis, ...]) -> Ar
     return table
 
 
-def _term_cells_of(axis: FeatureAxis, cuts: Array | None) -> npt.NDArray[np.intp]:
+def _term_cells_of(axis: FeatureAxis, cuts: Array | None) -> Indices:
     """Return, for each cell of `axis`, the cell of a term with these cuts."""
     if cuts is None:
         regular = np.arange(axis.n_regular)

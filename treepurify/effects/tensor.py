@@ -2,11 +2,9 @@
 
 from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
-
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import Subset
+from treepurify.typing import Array
 
 __all__ = ["EffectTensor", "EffectTensors"]
 
@@ -27,7 +25,7 @@ class EffectTensor:
 
     subset: Subset
     axes: tuple[FeatureAxis, ...]
-    values: npt.NDArray[np.float64]
+    values: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +40,7 @@ class EffectTensors:
         Ordered by size of the subset, then by feature.
     """
 
-    intercept: npt.NDArray[np.float64]
+    intercept: Array
     tensors: dict[Subset, EffectTensor]
 
     @property

@@ -12,10 +12,9 @@ from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError, MissingDependencyError, UnsupportedModelError
 from treepurify.grids.axis import FeatureAxis
 from treepurify.rows.table_reader import label_text
+from treepurify.typing import Array, Indices
 
 __all__ = ["to_ebm"]
-
-Array = npt.NDArray[np.float64]
 
 _LINKS = {"identity": "identity", "logit": "logit", "log": "log", "softmax": "mlogit"}
 
@@ -249,6 +248,6 @@ def _interpret_layout(table: Array, axes: Sequence[FeatureAxis]) -> Array:
     return target
 
 
-def _positions(axis: FeatureAxis) -> npt.NDArray[np.intp]:
+def _positions(axis: FeatureAxis) -> Indices:
     special = [axis.n_regular + 1] * axis.has_other + [0] * axis.has_missing
     return np.concatenate([np.arange(1, axis.n_regular + 1), special]).astype(np.intp)

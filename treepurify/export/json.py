@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from treepurify.arguments import check_result
 from treepurify.components import TensorComponent
@@ -14,6 +13,7 @@ from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
 from treepurify.grids.axis import FeatureAxis
 from treepurify.storage import write_atomically
+from treepurify.typing import Array
 
 __all__ = ["to_json"]
 
@@ -94,7 +94,7 @@ def _axis(axis: FeatureAxis) -> dict[str, Any]:
     return {"categories": [str(label) for label in axis.categories], "labels": axis.labels()}
 
 
-def _numbers(values: npt.NDArray[np.float64]) -> list[float | str]:
+def _numbers(values: Array) -> list[float | str]:
     return [float(value) if np.isfinite(value) else str(value) for value in values]
 
 

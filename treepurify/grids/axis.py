@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 
 from treepurify.rows.columns import ZERO_THRESHOLD
+from treepurify.typing import Array, Indices
 
 __all__ = ["FeatureAxis"]
 
@@ -37,7 +37,7 @@ class FeatureAxis:
     """
 
     name: str
-    cuts: npt.NDArray[np.float64] | None
+    cuts: Array | None
     categories: tuple[Hashable, ...] = ()
     has_other: bool = False
     has_missing: bool = False
@@ -97,7 +97,7 @@ class FeatureAxis:
             return self.cuts is other.cuts and self.categories == other.categories
         return np.array_equal(self.cuts, other.cuts)
 
-    def cells_in(self, coarse: "FeatureAxis") -> npt.NDArray[np.intp]:
+    def cells_in(self, coarse: "FeatureAxis") -> Indices:
         """Return, for each cell of this axis, the cell of `coarse` that contains it.
 
         The cuts of `coarse` must be among the cuts of this axis. A special cell that
@@ -116,7 +116,7 @@ class FeatureAxis:
             special.append(last if coarse.missing_cell is None else coarse.missing_cell)
         return np.concatenate([regular, np.array(special, dtype=np.intp)]).astype(np.intp)
 
-    def lengths(self) -> npt.NDArray[np.float64]:
+    def lengths(self) -> Array:
         """Return the length of each cell in the units of the feature.
 
         The outer intervals end at `bounds`, or, where the data do not reach beyond the
@@ -130,7 +130,7 @@ class FeatureAxis:
         return np.concatenate([np.diff(edges), special])
 
 
-def _interval_labels(cuts: npt.NDArray[np.float64]) -> list[str]:
+def _interval_labels(cuts: Array) -> list[str]:
     if len(cuts) == 0:
         return ["all"]
     ends = [_ends(cuts, i) for i in range(len(cuts))]
@@ -146,7 +146,7 @@ def _interval_labels(cuts: npt.NDArray[np.float64]) -> list[str]:
 _FROM_ZERO, _TO_ZERO = "[0", "0]"
 
 
-def _ends(cuts: npt.NDArray[np.float64], i: int) -> tuple[str, str]:
+def _ends(cuts: Array, i: int) -> tuple[str, str]:
     """Return how the cell below a cut ends, and how the cell above it starts.
 
     LightGBM cuts beside zero at 1e-35, which it takes for zero: that cell ends with zero.
@@ -157,7 +157,7 @@ def _ends(cuts: npt.NDArray[np.float64], i: int) -> tuple[str, str]:
     return f"{text})", f"[{text}"
 
 
-def _shortest(cuts: npt.NDArray[np.float64], i: int) -> str:
+def _shortest(cuts: Array, i: int) -> str:
     """Format a cut with as few digits as keep it apart from its neighbours."""
     for digits in (4, 6, 9):
         text = f"{cuts[i]:.{digits}g}"

@@ -4,14 +4,13 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 
 from treepurify.grids.axis import FeatureAxis
 from treepurify.rows.columns import Columns, FeatureSpec
+from treepurify.typing import Array
 
 __all__ = ["cell_values", "cells_between", "mass_between", "middle_values", "quantile_nodes"]
 
-Array = npt.NDArray[np.float64]
 Nodes = Sequence[Array | None]
 
 # Cells along an axis beside the nodes, for one feature and for several.

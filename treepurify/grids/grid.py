@@ -13,6 +13,7 @@ from treepurify.rows.columns import Columns, FeatureSpec
 from treepurify.rows.row_weights import row_shares
 from treepurify.rows.table_reader import read_columns
 from treepurify.threads import map_threads
+from treepurify.typing import Array
 
 __all__ = [
     "EncodedRows",
@@ -27,7 +28,7 @@ __all__ = [
 
 Subset = tuple[int, ...]
 MissingCells = Literal["auto", "always"]
-Cuts = tuple[npt.NDArray[np.float64] | None, ...]
+Cuts = tuple[Array | None, ...]
 
 _ROWS_A_BLOCK = 16384
 
@@ -45,7 +46,7 @@ class EncodedRows:
     """
 
     codes: npt.NDArray[Any]
-    weights: npt.NDArray[np.float64] | None = None
+    weights: Array | None = None
 
     @property
     def n_rows(self) -> int:
@@ -53,7 +54,7 @@ class EncodedRows:
         return int(self.codes.shape[1])
 
     @property
-    def shares(self) -> npt.NDArray[np.float64]:
+    def shares(self) -> Array:
         """Share of each row in all of them, shape (n_rows,)."""
         return row_shares(self.n_rows, self.weights)
 
@@ -228,7 +229,7 @@ def _widen_categorical(axis: FeatureAxis, column: npt.NDArray[Any]) -> FeatureAx
     )
 
 
-def _category_cells(axis: FeatureAxis, column: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+def _category_cells(axis: FeatureAxis, column: npt.NDArray[Any]) -> Array:
     return np.where(np.isnan(column), float(axis.n_cells - 1), column)
 
 

@@ -4,17 +4,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from treepurify.engines.common.called_function import CalledFunction
 from treepurify.engines.common.functions import ParsedFunction, read_function
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model
 from treepurify.rows.columns import Columns
+from treepurify.typing import Array
 
 __all__ = ["CountedFunction", "as_function"]
-
-Array = npt.NDArray[np.float64]
 
 # Terms that a function without known structure is taken to add up.
 _TERMS = 1000

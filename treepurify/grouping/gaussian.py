@@ -4,16 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from treepurify.grids.grid import Subset
 from treepurify.grouping.connected import connected_groups
 from treepurify.grouping.counted_function import CountedFunction
 from treepurify.grouping.value_functions import ROWS_AT_ONCE
+from treepurify.typing import Array
 
 __all__ = ["GaussianValue", "gaussian_value"]
-
-Array = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

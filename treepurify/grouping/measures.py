@@ -8,10 +8,9 @@ import numpy.typing as npt
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
 from treepurify.grouping.value_functions import ValueFunction
+from treepurify.typing import Array
 
 __all__ = ["attribution_error", "deletion", "sensitivity"]
-
-Array = npt.NDArray[np.float64]
 
 
 def attribution_error(attributions: npt.ArrayLike, truth: npt.ArrayLike) -> Array:

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import numpy as np
-import numpy.typing as npt
 
 from treepurify.arguments import check_choice, check_number, check_result, check_whole, read_numbers
 from treepurify.budget import DEFAULT_BUDGET, check_budget
@@ -22,10 +21,10 @@ from treepurify.grouping.value_functions import EmpiricalValue, ValueFunction, r
 from treepurify.interactions.indices import interaction_indices
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.progress import ProgressReport, progress_report
+from treepurify.typing import Array, Integers
 
 __all__ = ["shapley_sets"]
 
-Array = npt.NDArray[np.float64]
 Value = Literal["marginal", "mean", "baseline", "conditional", "conditional-empirical"]
 Method = Literal["auto", "recursive", "structure", "index"]
 
@@ -309,7 +308,7 @@ class _Search:
                     stability[np.ix_(group, group)] += 1 / self.sampling.bootstrap
         return _Groups(groups, "index", strengths, stability, tolerance=share)
 
-    def _strengths(self, drawn: npt.NDArray[np.int64] | None) -> InteractionStrengths:
+    def _strengths(self, drawn: Integers | None) -> InteractionStrengths:
         if not isinstance(self.function.model, TreeEnsemble):
             rows = self.rows if drawn is None else self.rows[drawn]
             return sampled_strengths(

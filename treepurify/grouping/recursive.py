@@ -4,15 +4,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from treepurify.grids.grid import Subset
 from treepurify.grouping.counted_function import CountedFunction
 from treepurify.grouping.value_functions import ValueFunction
+from treepurify.typing import Array
 
 __all__ = ["Grouping", "GroupingTest", "group_recursively", "mixing_test", "value_test"]
-
-Array = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from treepurify.arguments import brief, check_whole, read_features, read_output
 from treepurify.errors import InvalidInputError
@@ -13,14 +12,12 @@ from treepurify.frozen import FrozenMapping
 from treepurify.grids.grid import Subset
 from treepurify.grouping.strengths import InteractionStrengths
 from treepurify.grouping.value_functions import ValueFunction
+from treepurify.typing import Array
 
 if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["Sampling", "ShapleySets", "read_groups"]
-
-Array = npt.NDArray[np.float64]
-
 
 _GROUPS = 'groups must be a list of groups of features, such as [["age", "hours"], [2]]'
 

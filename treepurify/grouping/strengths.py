@@ -6,19 +6,17 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
 from treepurify.grouping.connected import connected_groups
 from treepurify.grouping.counted_function import CountedFunction
+from treepurify.typing import Array
 
 if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["InteractionStrengths", "Merge", "sampled_strengths"]
-
-Array = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 
 from treepurify._kernels.mixed_differences import mixed_corners
 from treepurify.effects.accumulate import LeafBoxes, ensemble_cuts, leaf_boxes
@@ -12,6 +11,7 @@ from treepurify.grids.grid import Grid, Subset, make_grid
 from treepurify.grouping.connected import connected_groups
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.rows.columns import Columns
+from treepurify.typing import Array, Integers
 
 __all__ = ["group_by_structure"]
 
@@ -84,7 +84,7 @@ def _interacting(
     boxes: LeafBoxes,
     grid: Grid,
     size: int,
-    label: npt.NDArray[np.int64],
+    label: Integers,
     tolerance: float | None,
 ) -> list[tuple[int, int]]:
     """Return pairs of features that a component of `size` features joins."""
@@ -130,7 +130,7 @@ def _interacting(
     return sorted(edges)
 
 
-def _values(boxes: LeafBoxes, leaf: npt.NDArray[np.int64], output: int) -> npt.NDArray[np.float64]:
+def _values(boxes: LeafBoxes, leaf: Integers, output: int) -> Array:
     leaf_output = boxes.output[leaf]
     column = np.where(leaf_output < 0, output, 0)
     values = boxes.values[leaf, np.minimum(column, boxes.values.shape[1] - 1)]

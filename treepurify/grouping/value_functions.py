@@ -5,15 +5,13 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from treepurify._kernels.mixed_means import add_mixed_means
 from treepurify.grouping.counted_function import CountedFunction
 from treepurify.models.ensemble import TreeEnsemble
+from treepurify.typing import Array
 
 __all__ = ["EmpiricalValue", "ReferenceValue", "ValueFunction", "reference_value"]
-
-Array = npt.NDArray[np.float64]
 
 ROWS_AT_ONCE = 1 << 16
 # Aas, Jullum and Loland (2021), section 3.3: the bandwidth they found to do well.

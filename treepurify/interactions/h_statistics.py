@@ -16,13 +16,12 @@ from treepurify.interactions.h_statistics_effects import HEffects, HProblem, cal
 from treepurify.interactions.h_statistics_independent import independent_shares
 from treepurify.interactions.h_statistics_parsed import parsed_effects
 from treepurify.progress import announce_compilation, progress_report
+from treepurify.typing import Array
 
 if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["HStatistics", "Interaction", "h_statistics"]
-
-Array = npt.NDArray[np.float64]
 
 _INTERVAL = (2.5, 97.5)
 _ROWS_OF_A_FUNCTION = 500

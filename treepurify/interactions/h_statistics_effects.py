@@ -20,10 +20,10 @@ from treepurify.progress import ProgressReport
 from treepurify.rows.columns import Columns
 from treepurify.rows.row_weights import counted_rows, mean_square
 from treepurify.rows.samples import sample_rows
+from treepurify.typing import Array, Indices
 
 __all__ = ["HEffects", "HProblem", "Moments", "called_effects", "moments_of_terms"]
 
-Array = npt.NDArray[np.float64]
 Moments = dict[Subset, tuple[Array, Array]]
 
 _ROWS_A_BLOCK = 128
@@ -67,7 +67,7 @@ class HEffects:
         How it is computed.
     """
 
-    moments: Callable[[npt.NDArray[np.intp] | None], Moments]
+    moments: Callable[[Indices | None], Moments]
     n_rows: int
     feature_names: tuple[str, ...]
     output_names: tuple[str, ...]
@@ -144,7 +144,7 @@ def called_effects(problem: HProblem) -> HEffects:
         values[subset] = _values(box, rows, subset, None if resampled else shares)
     margin = box(rows)
 
-    def moments(drawn: npt.NDArray[np.intp] | None) -> Moments:
+    def moments(drawn: Indices | None) -> Moments:
         weight = shares
         if drawn is not None:
             weight = np.bincount(drawn, minlength=rows.n_rows) * shares

@@ -5,7 +5,6 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from treepurify.effects.conditional import conditional_tensors, entry_probabilities
 from treepurify.engines.tree.closed_form import centred
@@ -18,12 +17,12 @@ from treepurify.models.additive_tables import AdditiveTables
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model
 from treepurify.rows.row_weights import read_row_weights
+from treepurify.typing import Array
 from treepurify.weights import Independent
 from treepurify.weights.weighting import outer_product
 
 __all__ = ["independent_shares"]
 
-Array = npt.NDArray[np.float64]
 # The variance of each component, of the model, and of all components with a feature; facts.
 _Variances = tuple[dict[Subset, Array], Array, list[Array], dict[str, Any]]
 

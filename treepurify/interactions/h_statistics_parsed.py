@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
-import numpy.typing as npt
 
 from treepurify._kernels.partial_dependence_terms import leave_one_out
 from treepurify.budget import check_budget
@@ -34,11 +33,10 @@ from treepurify.models.parse import Model
 from treepurify.purification.cascade import downward_closure
 from treepurify.rows.row_weights import counted_rows, row_shares
 from treepurify.threads import map_threads
+from treepurify.typing import Array, Indices
 from treepurify.weights import Empirical
 
 __all__ = ["parsed_effects"]
-
-Array = npt.NDArray[np.float64]
 
 _ROWS_A_BLOCK = 4096
 # The margin, its interactions alone, and what a sum or a square of them takes.
@@ -93,14 +91,13 @@ def _of_trees(problem: HProblem, parsed: TreeEnsemble) -> HEffects:
     _check_values(parsed, n_rows, n_effects, problem.order, problem.memory_budget)
     margin = parsed.margin(background.columns, precision="float64")
     ensemble = _Ensemble(problem, parsed, background, boxes, margin)
-    used = tuple(sorted({j for subset in boxes.subsets for j in subset}))
-    return _on_background(parsed, background, ensemble.moments, used)
+    return _on_background(parsed, background, ensemble.moments, boxes.features)
 
 
 def _on_background(
     parsed: Model,
     background: Background,
-    moments: Callable[[npt.NDArray[np.intp] | None], Moments],
+    moments: Callable[[Indices | None], Moments],
     used: Subset,
 ) -> HEffects:
     extrapolation = background.extrapolation(used)
@@ -123,7 +120,7 @@ class _Ensemble:
     boxes: LeafBoxes
     margin: Array
 
-    def moments(self, drawn: npt.NDArray[np.intp] | None) -> Moments:
+    def moments(self, drawn: Indices | None) -> Moments:
         """Return numerators and denominators on the rows, or on a resample of them."""
         rows, margin, shares = self.background.rows, self.margin, self.background.shares
         if drawn is not None:
@@ -196,7 +193,7 @@ def _of_tables(problem: HProblem, parsed: AdditiveTables) -> HEffects:
     most = max((len(subset) for subset in subsets), default=1)
     _check_values(parsed, columns.n_rows, len(subsets), most, problem.memory_budget)
 
-    def moments(drawn: npt.NDArray[np.intp] | None) -> Moments:
+    def moments(drawn: Indices | None) -> Moments:
         rows, weights = columns, row_weights
         if drawn is not None:
             rows = columns.take(drawn)

@@ -9,6 +9,7 @@ import numpy.typing as npt
 from treepurify.links import Link
 from treepurify.models.parsed import ModelSource, ParsedModel
 from treepurify.rows.columns import FeatureSpec
+from treepurify.typing import Array, Indices
 
 __all__ = ["AdditiveTables", "TableTerm"]
 
@@ -35,9 +36,9 @@ class TableTerm:
     """
 
     features: tuple[int, ...]
-    cuts: tuple[npt.NDArray[np.float64] | None, ...]
-    scores: npt.NDArray[np.float64]
-    weights: npt.NDArray[np.float64] | None = None
+    cuts: tuple[Array | None, ...]
+    scores: Array
+    weights: Array | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +64,7 @@ class AdditiveTables(ParsedModel):
     """
 
     terms: tuple[TableTerm, ...]
-    base: npt.NDArray[np.float64]
+    base: Array
     features: tuple[FeatureSpec, ...]
     output_names: tuple[str, ...]
     link: Link
@@ -80,9 +81,7 @@ class AdditiveTables(ParsedModel):
         """Return library, version, kind, notes, and the number of terms."""
         return self.source.facts() | {"trees": None, "terms": len(self.terms)}
 
-    def margin(
-        self, X: Any, *, precision: Literal["library", "float64"] = "library"
-    ) -> npt.NDArray[np.float64]:
+    def margin(self, X: Any, *, precision: Literal["library", "float64"] = "library") -> Array:
         """Return the raw prediction, before the inverse link.
 
         Parameters
@@ -114,8 +113,8 @@ class AdditiveTables(ParsedModel):
 
 
 def term_cells(
-    column: npt.NDArray[np.floating[Any]], spec: FeatureSpec, cuts: npt.NDArray[np.float64] | None
-) -> npt.NDArray[np.intp]:
+    column: npt.NDArray[np.floating[Any]], spec: FeatureSpec, cuts: Array | None
+) -> Indices:
     """Return the cell of each value along one axis of a term."""
     missing = np.isnan(column)
     if cuts is None:

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from treepurify.errors import (
     InvalidInputError,
@@ -38,6 +37,7 @@ from treepurify.models.cuts import cut_at_most_single
 from treepurify.models.ensemble import VECTOR_LEAF, ModelSource, TreeEnsemble
 from treepurify.models.files import ModelFile
 from treepurify.models.json_text import DAMAGE, read_json
+from treepurify.typing import Array
 
 __all__ = [
     "file_margin",
@@ -261,7 +261,7 @@ def _ensemble(document: dict[str, Any]) -> TreeEnsemble:
     )
 
 
-def _scale_and_bias(document: dict[str, Any]) -> tuple[float, npt.NDArray[np.float64]]:
+def _scale_and_bias(document: dict[str, Any]) -> tuple[float, Array]:
     scale, bias = document.get("scale_and_bias", (1.0, 0.0))
     numbers = np.atleast_1d(np.asarray(bias))
     are_numbers = np.asarray(scale).dtype.kind in "if" and numbers.dtype.kind in "if"

@@ -5,13 +5,13 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from treepurify.errors import UnsupportedModelError
 from treepurify.models.catboost_trees import NodeTable, Split
 from treepurify.models.ensemble import LEAF, NUMERIC_NODE
 from treepurify.models.limits import check_category_tables, check_features
 from treepurify.rows.columns import FeatureSpec
+from treepurify.typing import Integers, Mask
 
 __all__ = ["TRAIN_ONE_HOT", "FeatureTable", "category_tables", "read_features", "read_split"]
 
@@ -44,7 +44,7 @@ class FeatureTable:
 
     specs: tuple[FeatureSpec, ...]
     named: bool
-    missing_left: npt.NDArray[np.bool_]
+    missing_left: Mask
     numeric: dict[int, int]
     categorical: dict[int, int]
     tests: tuple[Split, ...]
@@ -141,9 +141,7 @@ def read_split(table: FeatureTable, split: dict[str, Any]) -> Split:
     return test
 
 
-def category_tables(
-    nodes: NodeTable, features: tuple[FeatureSpec, ...]
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+def category_tables(nodes: NodeTable, features: tuple[FeatureSpec, ...]) -> tuple[Integers, Mask]:
     """Return the offset of each node's table, and one table for each code that is tested.
 
     Parameters

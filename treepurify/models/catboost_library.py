@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from treepurify.errors import InvalidInputError, UnsupportedModelError
 from treepurify.models.catboost_features import TRAIN_ONE_HOT
 from treepurify.models.library_child import call_in_child
+from treepurify.typing import Array
 
 __all__ = ["cbm_as_json", "export_json", "file_margin", "load_file", "raw_margin"]
 
@@ -76,7 +76,7 @@ def _write_json(path: Path, target: Path) -> None:
     target.write_text(export_json(load_file(path)), encoding="utf-8")
 
 
-def file_margin(path: Path, X: Any) -> npt.NDArray[np.float64]:
+def file_margin(path: Path, X: Any) -> Array:
     """Return CatBoost's own raw prediction by a model file, which a process of its own reads.
 
     Parameters
@@ -98,7 +98,7 @@ def file_margin(path: Path, X: Any) -> npt.NDArray[np.float64]:
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / "margin.npy"
         call_in_child(_write_margin, "catboost", path, target, X)
-        margin: npt.NDArray[np.float64] = np.load(target, allow_pickle=False)
+        margin: Array = np.load(target, allow_pickle=False)
         return margin
 
 
@@ -129,7 +129,7 @@ def load_file(path: Path) -> Any:
     return model
 
 
-def raw_margin(model: Any, X: Any, *, n_threads: int = -1) -> npt.NDArray[np.float64]:
+def raw_margin(model: Any, X: Any, *, n_threads: int = -1) -> Array:
     """Return CatBoost's own raw prediction (``RawFormulaVal``).
 
     Parameters

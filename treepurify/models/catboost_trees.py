@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from treepurify.errors import UnsupportedModelError
 from treepurify.models.ensemble import LEAF
+from treepurify.typing import Array, Indices, Integers, Mask
 
 __all__ = ["NodeTable", "Split", "nested_nodes", "oblivious_nodes"]
 
@@ -49,13 +50,13 @@ class NodeTable:
         Leaf values; 0 at inner nodes.
     """
 
-    tree_ptr: npt.NDArray[np.int64]
+    tree_ptr: Integers
     feature: npt.NDArray[np.int32]
-    border: npt.NDArray[np.float64]
+    border: Array
     code: npt.NDArray[np.int32]
     left: npt.NDArray[np.int32]
     right: npt.NDArray[np.int32]
-    value: npt.NDArray[np.float64]
+    value: Array
 
 
 def oblivious_nodes(
@@ -98,9 +99,7 @@ def oblivious_nodes(
     return _interleave(groups, sizes, n_outputs)
 
 
-def _leaf_values(
-    values: Sequence[Sequence[float]], depth: int, n_outputs: int
-) -> npt.NDArray[np.float64]:
+def _leaf_values(values: Sequence[Sequence[float]], depth: int, n_outputs: int) -> Array:
     if any(len(tree) >> depth != n_outputs or len(tree) != n_outputs << depth for tree in values):
         raise UnsupportedModelError(
             f"a CatBoost tree of depth {depth} with {n_outputs} outputs must have "
@@ -109,7 +108,7 @@ def _leaf_values(
     return _numbers(values).reshape(len(values), 1 << depth, n_outputs)
 
 
-def _numbers(values: Sequence[Sequence[float]]) -> npt.NDArray[np.float64]:
+def _numbers(values: Sequence[Sequence[float]]) -> Array:
     leaves = np.array(values)
     # Among other numbers, NumPy takes a truth value for one.
     holds_bool = any(bool in set(map(type, row)) for row in values)
@@ -120,7 +119,7 @@ def _numbers(values: Sequence[Sequence[float]]) -> npt.NDArray[np.float64]:
 
 class _Tests(NamedTuple):
     feature: npt.NDArray[np.int32]
-    border: npt.NDArray[np.float64]
+    border: Array
     code: npt.NDArray[np.int32]
 
 
@@ -132,7 +131,7 @@ def _columns(tests: Sequence[Split], shape: tuple[int, ...]) -> _Tests:
     )
 
 
-def _expand(tests: _Tests, leaves: npt.NDArray[np.float64]) -> NodeTable:
+def _expand(tests: _Tests, leaves: Array) -> NodeTable:
     """Expand oblivious trees of one depth; `tests` of shape (n_trees, depth), root first."""
     n_trees, depth = tests.feature.shape
     open_ways = [_open_ways(tests, level) for level in range(depth)]
@@ -194,7 +193,7 @@ def _open_ways(tests: _Tests, level: int) -> npt.NDArray[np.int8]:
 
 def _surviving(
     open_ways: list[npt.NDArray[np.int8]], n_trees: int, depth: int
-) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.intp]]:
+) -> tuple[Mask, Indices]:
     """Return which heap nodes stay, and the node that replaces each of the others."""
     n_nodes = (2 << depth) - 1
     kept = np.ones((n_trees, n_nodes), dtype=np.bool_)
@@ -217,8 +216,8 @@ def _surviving(
 
 
 def _interleave(
-    groups: Sequence[tuple[npt.NDArray[np.intp], NodeTable]],
-    sizes: npt.NDArray[np.int64],
+    groups: Sequence[tuple[Indices, NodeTable]],
+    sizes: Integers,
     n_outputs: int,
 ) -> NodeTable:
     """Put the trees of all groups back into the order of the model."""

@@ -5,10 +5,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from treepurify.typing import Array
+
 __all__ = ["cut_at_most_double", "cut_at_most_single", "cut_below_single"]
 
 
-def cut_below_single(threshold: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
+def cut_below_single(threshold: npt.NDArray[np.float32]) -> Array:
     """Return the cuts for which ``float64(x) < cut`` iff ``float32(x) < threshold``.
 
     Parameters
@@ -41,7 +43,7 @@ def cut_below_single(threshold: npt.NDArray[np.float32]) -> npt.NDArray[np.float
     return np.where(rounds_up, middle, np.nextafter(middle, np.inf))
 
 
-def cut_at_most_single(threshold: npt.NDArray[np.floating[Any]]) -> npt.NDArray[np.float64]:
+def cut_at_most_single(threshold: npt.NDArray[np.floating[Any]]) -> Array:
     """Return the cuts for which ``float64(x) < cut`` iff ``float32(x) <= threshold``.
 
     Parameters
@@ -71,7 +73,7 @@ def cut_at_most_single(threshold: npt.NDArray[np.floating[Any]]) -> npt.NDArray[
     return np.where(np.isposinf(threshold), np.inf, cut_below_single(above))
 
 
-def cut_at_most_double(threshold: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def cut_at_most_double(threshold: Array) -> Array:
     """Return the cuts for which ``x < cut`` iff ``x <= threshold``, in double precision.
 
     No value is at most NaN, which is a threshold of histograms over infinite values.

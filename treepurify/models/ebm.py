@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from treepurify.errors import InvalidInputError, TreepurifyError, UnsupportedModelError
 from treepurify.links import Link, LinkName
@@ -25,6 +24,7 @@ from treepurify.models.files import ModelFile
 from treepurify.models.json_text import DAMAGE
 from treepurify.models.limits import check_cells
 from treepurify.rows.columns import FeatureSpec
+from treepurify.typing import Array, Indices
 
 __all__ = ["load_file", "parse", "parse_document", "parse_file", "raw_margin"]
 
@@ -39,7 +39,7 @@ _LINKS: dict[str, LinkName] = {
 _CATEGORICAL_TYPES = frozenset({"nominal", "ordinal"})
 
 # One level of bins of a feature: sorted cuts, or the bin of each label (1, 2, ...).
-_Bins = npt.NDArray[np.float64] | dict[str, int]
+_Bins = Array | dict[str, int]
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,8 +47,8 @@ class _Term:
     """One term in interpret's layout: along each axis missing, bins..., unknown."""
 
     features: tuple[int, ...]
-    scores: npt.NDArray[np.float64]
-    weights: npt.NDArray[np.float64] | None
+    scores: Array
+    weights: Array | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +59,7 @@ class _Content:
     types: Sequence[str]
     bins: Sequence[Sequence[_Bins]]
     terms: Sequence[_Term]
-    intercept: npt.NDArray[np.float64]
+    intercept: Array
     link: str
     classes: tuple[str, ...]
     source: ModelSource
@@ -72,9 +72,9 @@ class _Axis:
     `share` is the part of the bin's mass that a cell gets: 1, less where labels share a bin.
     """
 
-    take: npt.NDArray[np.intp]
-    share: npt.NDArray[np.float64]
-    cuts: npt.NDArray[np.float64] | None = None
+    take: Indices
+    share: Array
+    cuts: Array | None = None
 
 
 def parse(model: Any) -> AdditiveTables:
@@ -185,7 +185,7 @@ def load_file(path: Path) -> Any:
         return model._from_jsonable(document)
 
 
-def raw_margin(model: Any, X: Any) -> npt.NDArray[np.float64]:
+def raw_margin(model: Any, X: Any) -> Array:
     """Return the EBM's own prediction before the inverse link.
 
     Parameters
@@ -243,7 +243,7 @@ def _document_content(document: dict[str, Any]) -> _Content:
     )
 
 
-def _numbers(values: Any) -> npt.NDArray[np.float64]:
+def _numbers(values: Any) -> Array:
     stored = np.asarray(values)
     # Interpret writes "nan", "+inf" and "-inf" as text.
     if stored.size and stored.dtype.kind not in "ifU":
@@ -328,7 +328,7 @@ def _check_content(content: _Content) -> None:
         raise UnsupportedModelError("a term of the EBM has no features, or one of them twice")
 
 
-def _increase(cuts: npt.NDArray[np.float64]) -> bool:
+def _increase(cuts: Array) -> bool:
     # A single NaN increases nowhere either.
     return cuts.ndim == 1 and not np.isnan(cuts).any() and bool(np.all(np.diff(cuts) > 0))
 
@@ -390,7 +390,7 @@ def _table_term(term: _Term, axes: Sequence[_Axis], n_outputs: int) -> TableTerm
     )
 
 
-def _is_finite(weights: npt.NDArray[np.float64] | None) -> bool:
+def _is_finite(weights: Array | None) -> bool:
     return weights is None or bool(np.all(np.isfinite(weights)))
 
 

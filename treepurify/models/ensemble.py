@@ -12,6 +12,7 @@ from treepurify.links import Link
 from treepurify.models.parsed import ModelSource, ParsedModel
 from treepurify.rows.columns import FeatureSpec
 from treepurify.threads import map_threads
+from treepurify.typing import Array, Indices, Integers, Mask
 
 __all__ = ["ModelSource", "TreeEnsemble"]
 
@@ -67,17 +68,17 @@ class TreeEnsemble(ParsedModel):
         Whether the names come from the user's training table.
     """
 
-    tree_ptr: npt.NDArray[np.int64]
+    tree_ptr: Integers
     feature: npt.NDArray[np.int32]
-    cut: npt.NDArray[np.float64]
+    cut: Array
     left: npt.NDArray[np.int32]
     right: npt.NDArray[np.int32]
-    missing_left: npt.NDArray[np.bool_]
-    category_ptr: npt.NDArray[np.int64]
-    category_left: npt.NDArray[np.bool_]
-    value: npt.NDArray[np.float64]
+    missing_left: Mask
+    category_ptr: Integers
+    category_left: Mask
+    value: Array
     tree_output: npt.NDArray[np.int32]
-    base: npt.NDArray[np.float64]
+    base: Array
     features: tuple[FeatureSpec, ...]
     output_names: tuple[str, ...]
     link: Link
@@ -119,14 +120,12 @@ class TreeEnsemble(ParsedModel):
         """Return library, version, kind, notes, and the number of trees."""
         return self.source.facts() | {"trees": self.n_trees, "terms": None}
 
-    def leaves_in_trees(self) -> npt.NDArray[np.intp]:
+    def leaves_in_trees(self) -> Indices:
         """Return the number of leaves of each tree."""
         leaves_before = np.concatenate([[0], np.cumsum(self.feature < 0)])
         return np.diff(leaves_before[self.tree_ptr])
 
-    def margin(
-        self, X: Any, *, precision: Literal["library", "float64"] = "library"
-    ) -> npt.NDArray[np.float64]:
+    def margin(self, X: Any, *, precision: Literal["library", "float64"] = "library") -> Array:
         """Return the raw prediction, before the inverse link.
 
         Parameters

@@ -37,6 +37,7 @@ from treepurify.models.lightgbm_text import (
 from treepurify.rows.columns import ZERO_THRESHOLD, FeatureSpec
 from treepurify.rows.table_reader import column_order
 from treepurify.rows.tables import table_names
+from treepurify.typing import Array, Integers, Mask
 
 __all__ = ["load_file", "parse", "parse_file", "parse_text", "raw_margin"]
 
@@ -150,7 +151,7 @@ def load_file(path: Path) -> Any:
     return lightgbm.Booster(model_file=str(path))
 
 
-def raw_margin(model: Any, X: Any) -> npt.NDArray[np.float64]:
+def raw_margin(model: Any, X: Any) -> Array:
     """Return the library's own raw score.
 
     Parameters
@@ -277,7 +278,7 @@ def _ensemble(text: ModelText, class_names: tuple[str, ...] | None) -> TreeEnsem
 
 def _layout(
     trees: TreeFields,
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+) -> tuple[Integers, Integers, Integers]:
     """Return the first node of each tree, and the places of all inner nodes and leaves.
 
     The inner nodes of a tree come first, in LightGBM's order, then its leaves.
@@ -290,14 +291,12 @@ def _layout(
     return tree_ptr, inner, leaves
 
 
-def _within_trees(counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+def _within_trees(counts: Integers) -> Integers:
     """Return 0, 1, ..., counts[0] - 1, 0, 1, ..., counts[1] - 1, ..."""
     return np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
 
 
-def _children(
-    trees: TreeFields, tree_ptr: npt.NDArray[np.int64]
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def _children(trees: TreeFields, tree_ptr: Integers) -> tuple[Integers, Integers]:
     """Return the children of each inner node in our numbering, each node having one parent."""
     n_inner = trees.n_leaves - 1
     first = np.repeat(tree_ptr[:-1], n_inner)
@@ -320,7 +319,7 @@ def _children(
 
 def _cuts(
     trees: TreeFields,
-) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+) -> tuple[Array, Mask, Mask]:
     """Return cut, direction of missing values, and whether children swap, of each inner node.
 
     LightGBM goes left iff ``x <= threshold`` where every ``|x| <= ZERO_THRESHOLD`` is read as 0. A
@@ -346,7 +345,7 @@ def _cuts(
     return cut, (missing_left ^ swapped) & numeric, swapped
 
 
-def _split_of_node(trees: TreeFields) -> npt.NDArray[np.int64]:
+def _split_of_node(trees: TreeFields) -> Integers:
     """Return the categorical split, counted over all trees, of each categorical node."""
     categorical = (trees.decision_type & CATEGORICAL) > 0
     first = np.cumsum(trees.n_category_splits) - trees.n_category_splits
@@ -367,8 +366,8 @@ def _split_of_node(trees: TreeFields) -> npt.NDArray[np.int64]:
 
 
 def _category_tables(
-    trees: TreeFields, split_of_node: npt.NDArray[np.int64], features: tuple[FeatureSpec, ...]
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    trees: TreeFields, split_of_node: Integers, features: tuple[FeatureSpec, ...]
+) -> tuple[Integers, Mask]:
     """Return each inner node's offset, and the tables: members go left, all others right."""
     categorical = (trees.decision_type & CATEGORICAL) > 0
     n_codes = np.array([spec.n_codes for spec in features], dtype=np.int64)
@@ -392,7 +391,7 @@ def _category_tables(
 
 
 def _spread(
-    n_nodes: int, inner: npt.NDArray[np.int64], of_inner: Any, of_leaves: Any, dtype: Any
+    n_nodes: int, inner: Integers, of_inner: Any, of_leaves: Any, dtype: Any
 ) -> npt.NDArray[Any]:
     spread = np.full(n_nodes, of_leaves, dtype=dtype)
     spread[inner] = of_inner

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from treepurify.errors import InvalidInputError, UnsupportedModelError
 from treepurify.models.lightgbm_text import ModelText, TreeFields, integers, single_integer
 from treepurify.rows.columns import FeatureSpec
+from treepurify.typing import Integers, Mask
 
 __all__ = [
     "CATEGORICAL",
@@ -40,14 +41,14 @@ class _Range(NamedTuple):
     highest: float
 
 
-def missing_types(trees: TreeFields) -> npt.NDArray[np.int64]:
+def missing_types(trees: TreeFields) -> Integers:
     """Return how each inner node treats missing values: `MISSING_NONE` and so on."""
     return (trees.decision_type >> 2) & 3
 
 
 def category_members(
     trees: TreeFields,
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+) -> tuple[Integers, Integers]:
     """Return (categorical split, code) for every code that goes left."""
     # Sets of large codes are long and mostly empty.
     used = np.flatnonzero(trees.words)
@@ -63,9 +64,7 @@ def has_generated_names(names: Sequence[str]) -> bool:
     return all(name == f"Column_{j}" for j, name in enumerate(names))
 
 
-def feature_specs(
-    model: ModelText, split_of_node: npt.NDArray[np.int64]
-) -> tuple[FeatureSpec, ...]:
+def feature_specs(model: ModelText, split_of_node: Integers) -> tuple[FeatureSpec, ...]:
     """Describe the features of a model.
 
     Parameters
@@ -151,16 +150,14 @@ def _read_range(info: str) -> _Range:
         ) from None
 
 
-def _node_facts(
-    trees: TreeFields, ranges: Sequence[_Range]
-) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+def _node_facts(trees: TreeFields, ranges: Sequence[_Range]) -> tuple[Mask, Mask, Mask]:
     """Return, a feature: tested by category, zero is missing, missing values were seen."""
     n_features = len(ranges)
     feature = trees.split_feature
     by_category = (trees.decision_type & CATEGORICAL) > 0
     missing = missing_types(trees)
 
-    def used(nodes: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    def used(nodes: Mask) -> Mask:
         return np.bincount(feature[nodes], minlength=n_features) > 0
 
     is_categorical = used(by_category) | np.array([r.is_categorical for r in ranges], dtype=bool)
@@ -181,9 +178,7 @@ def _node_facts(
     return is_categorical, zero, used(missing != MISSING_NONE)
 
 
-def _count_codes(
-    trees: TreeFields, split_of_node: npt.NDArray[np.int64], ranges: Sequence[_Range]
-) -> npt.NDArray[np.int64]:
+def _count_codes(trees: TreeFields, split_of_node: Integers, ranges: Sequence[_Range]) -> Integers:
     seen = [int(r.highest) + 1 if r.is_categorical else 0 for r in ranges]
     n_codes = np.array(seen, dtype=np.int64)
     nodes = (trees.decision_type & CATEGORICAL) > 0
@@ -251,16 +246,14 @@ def _fits(values: _Range, categorical: bool, n_labels: int, strict: bool) -> boo
     return values.lowest == 0.0 and values.highest == n_labels - 1.0
 
 
-def _usable_matches(
-    fits: npt.NDArray[np.bool_], required: npt.NDArray[np.bool_]
-) -> npt.NDArray[np.bool_]:
+def _usable_matches(fits: Mask, required: Mask) -> Mask:
     """Return which (column, feature) pairs occur in an order-preserving complete matching."""
     before = _reachable(fits, required)
     after = _reachable(fits[::-1, ::-1], required[::-1])[::-1, ::-1]
     return np.asarray(fits & before[:-1, :-1] & after[1:, 1:])
 
 
-def _reachable(fits: npt.NDArray[Any], required: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+def _reachable(fits: npt.NDArray[Any], required: npt.NDArray[Any]) -> Mask:
     """Entry (i, j): the first i columns match among the first j features, none required left."""
     n_columns, n_features = fits.shape
     reachable = np.zeros((n_columns + 1, n_features + 1), dtype=bool)

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify.errors import InvalidInputError, UnsupportedModelError
+from treepurify.typing import Array, Integers
 
 __all__ = ["ModelText", "TreeFields", "is_as_written", "read_model_text"]
 
@@ -92,8 +93,8 @@ _TAIL = re.compile(
     rf"(?:\nparameters:\n(?:\[\w+: {_LABELS}\]\n)*\nend of parameters\n)?"
     rf"(?:\npandas_categorical:{_LABELS}\n)?"
 )
-_IntArray = npt.NDArray[np.int64]
-_FloatArray = npt.NDArray[np.float64]
+_IntArray = Integers
+_FloatArray = Array
 _Block = dict[str, str]
 
 

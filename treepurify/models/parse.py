@@ -9,7 +9,6 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from treepurify.arguments import read_names, read_path
 from treepurify.errors import InvalidInputError, UnsupportedModelError
@@ -22,6 +21,7 @@ from treepurify.rows.category_hash import category_hash
 from treepurify.rows.columns import Columns
 from treepurify.rows.table_reader import is_missing, label_text
 from treepurify.rows.tables import table_column, table_names
+from treepurify.typing import Array
 
 __all__ = ["Model", "parse_model", "raw_margin", "read_model"]
 
@@ -137,7 +137,7 @@ def _with_labels(model: Model, X: Any) -> Model:
     return replace(model, features=tuple(features))
 
 
-def raw_margin(model: Any, X: Any, parsed: Model | None = None) -> npt.NDArray[np.float64] | None:
+def raw_margin(model: Any, X: Any, parsed: Model | None = None) -> Array | None:
     """Return the library's own raw prediction of shape (n_rows, n_outputs).
 
     Parameters
@@ -167,15 +167,15 @@ def raw_margin(model: Any, X: Any, parsed: Model | None = None) -> npt.NDArray[n
     if isinstance(model, str | Path):
         source = parse_model(model).source if parsed is None else parsed.source
         return _file_margin(Path(model), source, X)
-    margin: npt.NDArray[np.float64] = _family_of(model).raw_margin(model, X)
+    margin: Array = _family_of(model).raw_margin(model, X)
     return margin
 
 
-def _file_margin(path: Path, source: ModelSource, X: Any) -> npt.NDArray[np.float64] | None:
+def _file_margin(path: Path, source: ModelSource, X: Any) -> Array | None:
     if source.unasked or not _can_read(source):
         return None
     module = family_module(source.library)
-    margin: npt.NDArray[np.float64]
+    margin: Array
     if hasattr(module, "file_margin"):
         margin = module.file_margin(path, X)
         return margin

@@ -4,12 +4,10 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import numpy as np
-import numpy.typing as npt
-
 from treepurify.links import Link
 from treepurify.rows.columns import Columns, FeatureSpec
 from treepurify.rows.table_reader import read_columns
+from treepurify.typing import Array
 
 __all__ = ["ModelSource", "ParsedModel"]
 
@@ -52,7 +50,7 @@ class ParsedModel(ABC):
     """A model free of its library: features, outputs, facts and a margin."""
 
     features: tuple[FeatureSpec, ...]
-    base: npt.NDArray[np.float64]
+    base: Array
     output_names: tuple[str, ...]
     link: Link
     source: ModelSource
@@ -87,7 +85,5 @@ class ParsedModel(ABC):
         """Return library, version, kind, notes, and the number of trees or terms."""
 
     @abstractmethod
-    def margin(
-        self, X: Any, *, precision: Literal["library", "float64"] = "library"
-    ) -> npt.NDArray[np.float64]:
+    def margin(self, X: Any, *, precision: Literal["library", "float64"] = "library") -> Array:
         """Return the raw prediction, shape (n_rows, n_outputs)."""

@@ -8,7 +8,6 @@ import warnings
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from treepurify.errors import InvalidInputError, UnsupportedModelError
 from treepurify.links import Link
@@ -21,6 +20,7 @@ from treepurify.models.sklearn_nodes import (
     flat_nodes,
 )
 from treepurify.rows.columns import FeatureSpec
+from treepurify.typing import Array
 
 __all__ = ["parse", "raw_margin"]
 
@@ -170,7 +170,7 @@ def parse(model: Any) -> TreeEnsemble:
     )
 
 
-def raw_margin(model: Any, X: Any) -> npt.NDArray[np.float64]:
+def raw_margin(model: Any, X: Any) -> Array:
     """Return scikit-learn's own raw prediction.
 
     Parameters
@@ -300,7 +300,7 @@ def _notes(kind: str, allows_missing: bool) -> tuple[str, ...]:
 
 def _read_leaves(
     model: Any, kind: str, trees: list[Any]
-) -> tuple[npt.NDArray[np.float64], tuple[str, ...], npt.NDArray[np.float64], Link]:
+) -> tuple[Array, tuple[str, ...], Array, Link]:
     """Return the values of all nodes, the names of the outputs, the base and the link."""
     value = np.concatenate([tree.value for tree in trees])
     if kind in _BOOSTING:
@@ -317,9 +317,7 @@ def _read_leaves(
     return value / len(trees), outputs, np.zeros(len(outputs)), Link()
 
 
-def _class_probabilities(
-    model: Any, value: npt.NDArray[np.float64]
-) -> tuple[npt.NDArray[np.float64], tuple[str, ...]]:
+def _class_probabilities(model: Any, value: Array) -> tuple[Array, tuple[str, ...]]:
     """Return probabilities from node values of shape (n_nodes, n_targets, most classes)."""
     total = value.sum(axis=-1, keepdims=True)
     # Before version 1.3 the values are weighted counts. Fractions are left as they are:
@@ -338,7 +336,7 @@ def _class_probabilities(
     )
 
 
-def _probabilities(probabilities: Any) -> npt.NDArray[np.float64]:
+def _probabilities(probabilities: Any) -> Array:
     """Bring the result of ``predict_proba`` to the outputs of the ensemble."""
     if isinstance(probabilities, list):
         return np.concatenate(probabilities, axis=1)
@@ -352,7 +350,7 @@ def _boosting_output_names(model: Any) -> tuple[str, ...]:
     return names[1:] if len(names) == 2 else names
 
 
-def _boosting_base(model: Any, n_outputs: int) -> npt.NDArray[np.float64]:
+def _boosting_base(model: Any, n_outputs: int) -> Array:
     start = model.init_
     if isinstance(start, str) and start == "zero":
         return np.zeros(n_outputs)

@@ -18,6 +18,7 @@ from treepurify.models.sklearn_nodes import (
 )
 from treepurify.rows.columns import FeatureSpec
 from treepurify.rows.table_reader import is_missing
+from treepurify.typing import Indices, Integers, Mask
 
 __all__ = ["parse_histogram_boosting"]
 
@@ -54,14 +55,14 @@ class _CategoryLayout:
         Whether the encoder saw missing values.
     """
 
-    is_categorical: npt.NDArray[np.bool_]
-    column_feature: npt.NDArray[np.intp]
-    known: npt.NDArray[np.bool_]
+    is_categorical: Mask
+    column_feature: Indices
+    known: Mask
     labels: tuple[tuple[Hashable, ...] | None, ...]
-    saw_missing: npt.NDArray[np.bool_]
+    saw_missing: Mask
 
     @property
-    def n_codes(self) -> npt.NDArray[np.intp]:
+    def n_codes(self) -> Indices:
         """One more than the largest code of each feature; 0 for numeric features."""
         highest = _CODES - np.argmax(self.known[:, ::-1], axis=1)
         return np.where(self.known.any(axis=1), highest, 0)
@@ -159,7 +160,7 @@ def _link(model: Any) -> Link:
 
 
 def _feature_specs(
-    names: tuple[str, ...], layout: _CategoryLayout, saw_missing: npt.NDArray[np.bool_]
+    names: tuple[str, ...], layout: _CategoryLayout, saw_missing: Mask
 ) -> tuple[FeatureSpec, ...]:
     return tuple(
         FeatureSpec(
@@ -191,7 +192,7 @@ def _category_layout(model: Any, n_features: int) -> _CategoryLayout:
     return _layout_of_encoder(model._preprocessor, mask)
 
 
-def _layout_of_codes(model: Any, mask: npt.NDArray[np.bool_]) -> _CategoryLayout:
+def _layout_of_codes(model: Any, mask: Mask) -> _CategoryLayout:
     """Before version 1.4 the categories are the whole numbers in the data."""
     known = np.zeros((len(mask), _CODES), dtype=np.bool_)
     for feature in np.flatnonzero(mask):
@@ -200,7 +201,7 @@ def _layout_of_codes(model: Any, mask: npt.NDArray[np.bool_]) -> _CategoryLayout
     return _CategoryLayout(mask, np.arange(len(mask)), known, labels, saw_missing)
 
 
-def _layout_of_encoder(preprocessor: Any, mask: npt.NDArray[np.bool_]) -> _CategoryLayout:
+def _layout_of_encoder(preprocessor: Any, mask: Mask) -> _CategoryLayout:
     """An encoder numbers the categories, and its columns are moved to the front."""
     encoder = preprocessor.named_transformers_["encoder"]
     known = np.zeros((len(mask), _CODES), dtype=np.bool_)
@@ -219,12 +220,12 @@ def _layout_of_encoder(preprocessor: Any, mask: npt.NDArray[np.bool_]) -> _Categ
 
 def _category_tables(
     flat: FlatNodes,
-    categorical: npt.NDArray[np.bool_],
+    categorical: Mask,
     bitset_idx: npt.NDArray[Any],
-    sizes: npt.NDArray[np.int64],
+    sizes: Integers,
     bitsets: list[npt.NDArray[np.uint32]],
     layout: _CategoryLayout,
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+) -> tuple[Integers, Mask]:
     """Return the offset of each node's table, and the tables one after the other."""
     category_ptr = np.full(len(categorical), NUMERIC_NODE, dtype=np.int64)
     position = np.flatnonzero(categorical)

@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from treepurify.errors import UnsupportedModelError
 from treepurify.models.ensemble import LEAF
+from treepurify.typing import Array, Integers, Mask
 
 __all__ = [
     "FlatNodes",
@@ -28,13 +29,13 @@ class FlatNodes:
         Whether a split on the feature proves that training rows lacked its value.
     """
 
-    tree_ptr: npt.NDArray[np.int64]
+    tree_ptr: Integers
     feature: npt.NDArray[np.int32]
-    cut: npt.NDArray[np.float64]
+    cut: Array
     left: npt.NDArray[np.int32]
     right: npt.NDArray[np.int32]
-    missing_left: npt.NDArray[np.bool_]
-    saw_missing: npt.NDArray[np.bool_]
+    missing_left: Mask
+    saw_missing: Mask
 
 
 def check_fields(
@@ -59,11 +60,11 @@ def check_fields(
 
 
 def flat_nodes(
-    sizes: npt.NDArray[np.int64],
+    sizes: Integers,
     feature: npt.NDArray[Any],
-    cut: npt.NDArray[np.float64],
+    cut: Array,
     children: tuple[npt.NDArray[Any], npt.NDArray[Any]],
-    missing_left: npt.NDArray[np.bool_],
+    missing_left: Mask,
     count: npt.NDArray[Any],
     n_features: int,
 ) -> FlatNodes:

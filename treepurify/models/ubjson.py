@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from treepurify._kernels.ubjson import gather_bytes, typed_array_spans
 from treepurify.errors import InvalidInputError
+from treepurify.typing import Integers
 
 __all__ = ["ABSENT", "ArrayTable", "join_arrays", "read_ubjson"]
 
@@ -54,8 +55,8 @@ class ArrayTable:
 
     n_objects: int
     values: dict[str, npt.NDArray[Any]]
-    counts: dict[str, npt.NDArray[np.int64]]
-    numbers: dict[str, npt.NDArray[np.int64]]
+    counts: dict[str, Integers]
+    numbers: dict[str, Integers]
 
 
 @dataclass(frozen=True)
@@ -155,7 +156,7 @@ def join_arrays(
     )
 
 
-def _counts(objects: Sequence[Any], name: str) -> npt.NDArray[np.int64]:
+def _counts(objects: Sequence[Any], name: str) -> Integers:
     return np.array([_count_in(entry, name) for entry in objects], dtype=np.int64)
 
 
@@ -284,7 +285,7 @@ def _read_table(
     return ArrayTable(n_objects, values, counts, by_name), after
 
 
-def _packed(names: Sequence[str]) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+def _packed(names: Sequence[str]) -> tuple[npt.NDArray[np.uint8], Integers]:
     """Return the bytes of all names and where each begins."""
     encoded = [name.encode() for name in names]
     content = np.frombuffer(b"".join(encoded), dtype=np.uint8)

@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from treepurify.errors import UnsupportedModelError
 from treepurify.models.xgboost_objectives import depends_on_version, find_objective
+from treepurify.typing import Array
 
 __all__ = ["load_file", "raw_margin"]
 
@@ -47,7 +47,7 @@ def load_file(path: Path) -> Any:
     return booster
 
 
-def raw_margin(model: Any, X: Any) -> npt.NDArray[np.float64]:
+def raw_margin(model: Any, X: Any) -> Array:
     """Return XGBoost's own margin.
 
     Parameters

@@ -13,6 +13,7 @@ from treepurify.models.ensemble import LEAF, NUMERIC_NODE
 from treepurify.models.limits import check_category_tables
 from treepurify.models.ubjson import ABSENT, ArrayTable
 from treepurify.models.xgboost_fields import singles
+from treepurify.typing import Array, Integers, Mask
 
 __all__ = ["TREE_KEYS", "TREE_NUMBERS", "XgboostNodes", "read_nodes"]
 
@@ -54,16 +55,16 @@ class XgboostNodes:
         Number of codes each categorical feature distinguishes; -1 for a numeric feature.
     """
 
-    tree_ptr: npt.NDArray[np.int64]
+    tree_ptr: Integers
     feature: npt.NDArray[np.int32]
-    cut: npt.NDArray[np.float64]
+    cut: Array
     left: npt.NDArray[np.int32]
     right: npt.NDArray[np.int32]
-    missing_left: npt.NDArray[np.bool_]
-    category_ptr: npt.NDArray[np.int64]
-    category_left: npt.NDArray[np.bool_]
+    missing_left: Mask
+    category_ptr: Integers
+    category_left: Mask
     value: npt.NDArray[np.float32]
-    n_codes: npt.NDArray[np.int64]
+    n_codes: Integers
 
     @property
     def has_vector_leaves(self) -> bool:
@@ -75,19 +76,19 @@ class XgboostNodes:
 class _StoredNodes:
     """The nodes as stored, deleted ones included; children are global positions."""
 
-    tree: npt.NDArray[np.int64]
-    root: npt.NDArray[np.int64]
-    left: npt.NDArray[np.int64]
-    right: npt.NDArray[np.int64]
-    is_leaf: npt.NDArray[np.bool_]
+    tree: Integers
+    root: Integers
+    left: Integers
+    right: Integers
+    is_leaf: Mask
 
 
 @dataclass(frozen=True, eq=False)
 class _CategorySets:
     """The members of the category sets: the node that owns the set, and the code."""
 
-    node: npt.NDArray[np.int64]
-    code: npt.NDArray[np.int64]
+    node: Integers
+    code: Integers
 
 
 def read_nodes(
@@ -216,7 +217,7 @@ def _stored_nodes(table: ArrayTable) -> _StoredNodes:
     return _StoredNodes(tree, start, left, right, is_leaf)
 
 
-def _reachable(stored: _StoredNodes) -> npt.NDArray[np.int64]:
+def _reachable(stored: _StoredNodes) -> Integers:
     """Positions of the nodes that the roots lead to, tree by tree, parents first."""
     n_stored = len(stored.tree)
     frontier = stored.root
@@ -236,7 +237,7 @@ def _reachable(stored: _StoredNodes) -> npt.NDArray[np.int64]:
     return reached[np.argsort(stored.tree[reached], kind="stable")]
 
 
-def _check_parents(table: ArrayTable, stored: _StoredNodes, order: npt.NDArray[np.int64]) -> None:
+def _check_parents(table: ArrayTable, stored: _StoredNodes, order: Integers) -> None:
     """Refuse nodes whose parent is another one: XGBoost walks down and up again."""
     parent = _integers(table, "parents")
     if parent.size == 0:
@@ -250,14 +251,14 @@ def _check_parents(table: ArrayTable, stored: _StoredNodes, order: npt.NDArray[n
         raise InvalidInputError("'parents' do not fit the children; the model is damaged")
 
 
-def _default_left(table: ArrayTable) -> npt.NDArray[np.bool_]:
+def _default_left(table: ArrayTable) -> Mask:
     default_left = _integers(table, "default_left")
     if np.any((default_left != 0) & (default_left != 1)):
         raise InvalidInputError("'default_left' is neither 0 nor 1; the model is damaged")
     return np.asarray(default_left == 1)
 
 
-def _split_by_code(table: ArrayTable, n_stored: int) -> npt.NDArray[np.bool_]:
+def _split_by_code(table: ArrayTable, n_stored: int) -> Mask:
     split_type = _integers(table, "split_type")
     if split_type.size == 0:
         return np.zeros(n_stored, dtype=bool)
@@ -274,7 +275,7 @@ def _category_sets(
     table: ArrayTable,
     stored: _StoredNodes,
     position: npt.NDArray[np.int32],
-    by_code: npt.NDArray[np.bool_],
+    by_code: Mask,
 ) -> _CategorySets:
     count = table.counts["categories_nodes"]
     node = _integers(table, "categories_nodes").astype(np.int64)
@@ -304,10 +305,10 @@ def _category_sets(
 def _count_codes(
     sets: _CategorySets,
     feature: npt.NDArray[np.int32],
-    numeric: npt.NDArray[np.bool_],
+    numeric: Mask,
     is_categorical: Sequence[bool],
     n_codes: Sequence[int],
-) -> npt.NDArray[np.int64]:
+) -> Integers:
     """Codes a feature distinguishes: labelled ones and those in a set; -1 where numeric."""
     counts = np.where(is_categorical, np.asarray(n_codes, dtype=np.int64), -1)
     np.maximum.at(counts, feature[sets.node], sets.code + 1)
@@ -322,9 +323,9 @@ def _count_codes(
 def _category_tables(
     sets: _CategorySets,
     feature: npt.NDArray[np.int32],
-    by_code: npt.NDArray[np.bool_],
-    n_codes: npt.NDArray[np.int64],
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    by_code: Mask,
+    n_codes: Integers,
+) -> tuple[Integers, Mask]:
     # One entry more than codes: XGBoost sends every code outside the set left.
     width = np.where(by_code, n_codes[feature] + 1, 0)
     check_category_tables(int(width.sum()))
@@ -338,7 +339,7 @@ def _category_tables(
 def _leaf_values(
     table: ArrayTable,
     stored: _StoredNodes,
-    order: npt.NDArray[np.int64],
+    order: Integers,
     condition: npt.NDArray[np.float32],
     n_outputs: int,
 ) -> npt.NDArray[np.float32]:

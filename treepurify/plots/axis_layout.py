@@ -5,15 +5,14 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
-import numpy.typing as npt
 
 from treepurify.arguments import check_choice
 from treepurify.errors import InvalidInputError
 from treepurify.grids.axis import FeatureAxis
+from treepurify.typing import Array, Indices, Mask
 
 __all__ = ["GAP", "AxisLayout", "Scale", "lay_out_axis"]
 
-Array = npt.NDArray[np.float64]
 Scale = Literal["auto", "value", "rank"]
 
 # Stands for a cell in the place between the regular cells and the special ones.
@@ -77,7 +76,7 @@ class AxisLayout:
     """
 
     edges: Array
-    cells: npt.NDArray[np.intp]
+    cells: Indices
     n_regular: int
     special: tuple[tuple[float, str], ...]
     values: Array | None = None
@@ -90,12 +89,12 @@ class AxisLayout:
         return self.edges[: self.n_regular + 1]
 
     @property
-    def has_width(self) -> npt.NDArray[np.bool_]:
+    def has_width(self) -> Mask:
         """Whether each regular cell has a width; those beyond the data have none."""
         return np.diff(self.regular_edges) > 0
 
     @property
-    def special_cells(self) -> npt.NDArray[np.intp]:
+    def special_cells(self) -> Indices:
         """Cell of the axis of each special cell that is drawn."""
         after = self.cells[self.n_regular :]
         return np.asarray(after[after != GAP])
@@ -139,7 +138,7 @@ def lay_out_axis(
     mass: Array | None = None,
     *,
     scale: Scale = "value",
-    order: Sequence[int] | npt.NDArray[np.intp] | None = None,
+    order: Sequence[int] | Indices | None = None,
     is_smooth: bool = False,
     with_empty: bool = False,
 ) -> AxisLayout:
@@ -199,7 +198,7 @@ def _with_special(
     axis: FeatureAxis,
     mass: Array | None,
     numeric: NumericEdges,
-    chosen: npt.NDArray[np.intp],
+    chosen: Indices,
     sizes: tuple[float, float],
     *,
     with_empty: bool,

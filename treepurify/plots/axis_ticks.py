@@ -11,13 +11,12 @@ from treepurify.grids.axis import FeatureAxis
 from treepurify.plots.axis_layout import AxisLayout
 from treepurify.plots.labels import fold, number_words, shorten
 from treepurify.plots.style import import_matplotlib
+from treepurify.typing import Array
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = ["NOT_TO_SCALE", "name_axis", "name_rows", "numeric_ticks", "set_ticks", "tick_steps"]
-
-Array = npt.NDArray[np.float64]
 
 # What stands below an axis whose cells all have the same width.
 NOT_TO_SCALE = "not to scale: equal cells"

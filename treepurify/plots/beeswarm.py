@@ -26,13 +26,12 @@ from treepurify.plots.style import (
 from treepurify.plots.terms import output_position
 from treepurify.rows.samples import sample_rows
 from treepurify.rows.tables import check_any_rows
+from treepurify.typing import Array
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = ["beeswarm"]
-
-Array = npt.NDArray[np.float64]
 
 _MOST_ROWS = 2000
 _BINS = 120

@@ -5,22 +5,21 @@ from collections.abc import Hashable, Sequence
 from typing import Literal, get_args
 
 import numpy as np
-import numpy.typing as npt
 
 from treepurify.arguments import check_choice
 from treepurify.components import tabulate
 from treepurify.decomposition import Decomposition
 from treepurify.grids.axis import FeatureAxis
+from treepurify.typing import Array, Indices
 
 __all__ = ["CategoryOrder", "main_effect_of", "order_categories"]
 
-Array = npt.NDArray[np.float64]
 CategoryOrder = Literal["effect", "mass", "name"]
 
 
 def order_categories(
     axis: FeatureAxis, effects: Array, mass: Array, sort: CategoryOrder, most: int | None = None
-) -> npt.NDArray[np.intp]:
+) -> Indices:
     """Return the cells of the categories of an axis from first to last.
 
     Categories that are numbers keep their order under ``"effect"``. Numbers within names count

@@ -3,7 +3,6 @@
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from treepurify.arguments import check_flag
 from treepurify.components import TensorComponent
@@ -37,13 +36,12 @@ from treepurify.plots.terms import (
     output_position,
     raw_effect,
 )
+from treepurify.typing import Array, Indices
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = ["cells_from_top", "data_density", "main_effect", "main_effect_size"]
-
-Array = npt.NDArray[np.float64]
 
 _MOST_CATEGORIES = 40
 _MOST_VECTOR_CELLS = 2000
@@ -249,7 +247,7 @@ def data_density(layout: AxisLayout, mass: Array) -> tuple[Array, Array]:
 
 def _draw_bars(
     component: TensorComponent,
-    cells: npt.NDArray[np.intp],
+    cells: Indices,
     after: Array,
     before: Array | None,
     label: str,
@@ -296,7 +294,7 @@ def _draw_bars(
 
 def cells_from_top(
     component: TensorComponent, after: Array, sort: CategoryOrder = "effect"
-) -> npt.NDArray[np.intp]:
+) -> Indices:
     """Return the cells of a categorical effect to draw, from top to bottom, special ones last.
 
     Of the special ones those with mass.

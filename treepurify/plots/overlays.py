@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from treepurify.arguments import check_flag
 from treepurify.components import TensorComponent
@@ -35,13 +34,13 @@ from treepurify.plots.terms import (
     is_continuous,
     output_position,
 )
+from treepurify.typing import Array
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = ["overlay"]
 
-Array = npt.NDArray[np.float64]
 _Curve = tuple[str, TensorComponent, Array, bool]
 
 # Names of curves up to this length stand in two columns.

@@ -3,7 +3,6 @@
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from treepurify.arguments import check_flag, check_whole
 from treepurify.components import TensorComponent, values_on_cells
@@ -25,13 +24,12 @@ from treepurify.plots.style import (
     style_axes,
 )
 from treepurify.plots.terms import check_axis_options, find_tensor, is_continuous, output_position
+from treepurify.typing import Array
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = ["line_cells", "line_names", "main_effect_along", "means_along", "pair_lines"]
-
-Array = npt.NDArray[np.float64]
 
 _MOST_LINES = 5
 _SHARES = (0.1, 0.5, 0.9)

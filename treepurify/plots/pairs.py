@@ -3,7 +3,6 @@
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from treepurify.arguments import check_flag, check_number
 from treepurify.decomposition import Decomposition
@@ -31,13 +30,12 @@ from treepurify.plots.terms import (
     output_position,
     raw_effect,
 )
+from treepurify.typing import Array, Mask
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = ["PAIR_SIZE", "color_limit", "pair"]
-
-Array = npt.NDArray[np.float64]
 
 # Width and height in inches that suit the figure.
 PAIR_SIZE = (4.6, 3.7)
@@ -216,9 +214,7 @@ def _draw_cells(
     )
 
 
-def _hatch_cells(
-    ax: "Axes", layouts: tuple[AxisLayout, AxisLayout], chosen: npt.NDArray[np.bool_]
-) -> None:
+def _hatch_cells(ax: "Axes", layouts: tuple[AxisLayout, AxisLayout], chosen: Mask) -> None:
     """Hatch cells as one patch, with a rectangle for each run of them along the second axis."""
     across, up = layouts
     ends = np.diff(np.pad(chosen, ((0, 0), (1, 1))).astype(np.int8), axis=1)

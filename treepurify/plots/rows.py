@@ -3,7 +3,6 @@
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
-import numpy.typing as npt
 
 from treepurify.arguments import check_choice, check_result, check_whole
 from treepurify.components import Component, evaluate_each
@@ -28,13 +27,13 @@ from treepurify.plots.style import (
 from treepurify.plots.terms import output_position
 from treepurify.remainder import Difference, SumOfParts
 from treepurify.rows.columns import Columns
+from treepurify.typing import Array
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = ["Parts", "force", "row_effects", "value_words", "waterfall"]
 
-Array = npt.NDArray[np.float64]
 Parts = Literal["terms", "shapley"]
 
 

@@ -3,9 +3,6 @@
 from collections.abc import Mapping
 from typing import Any, get_args
 
-import numpy as np
-import numpy.typing as npt
-
 from treepurify.arguments import brief, check_choice, check_result, read_output
 from treepurify.comparing.apparent import apparent_values
 from treepurify.components import TensorComponent, tabulate
@@ -13,6 +10,7 @@ from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
 from treepurify.plots.axis_layout import Scale
 from treepurify.plots.category_order import CategoryOrder
+from treepurify.typing import Array
 
 __all__ = [
     "Key",
@@ -25,7 +23,6 @@ __all__ = [
 ]
 
 Key = str | int | tuple[str | int, ...]
-Array = npt.NDArray[np.float64]
 
 
 def find_tensor(d: Decomposition, key: Key, size: int) -> TensorComponent:

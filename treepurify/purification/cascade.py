@@ -9,7 +9,6 @@ from itertools import combinations
 from typing import Literal, get_args
 
 import numpy as np
-import numpy.typing as npt
 
 from treepurify.effects.tensor import EffectTensors
 from treepurify.errors import InvalidInputError
@@ -21,11 +20,11 @@ from treepurify.purification.pair import solve_pair
 from treepurify.purification.refinement import ROUNDING
 from treepurify.purification.solution import Solution, largest_entry
 from treepurify.threads import blas_threads_for
+from treepurify.typing import Array
 from treepurify.weights.weighting import MassTables
 
 __all__ = ["Purified", "SolveMethod", "downward_closure", "purify_effects"]
 
-Array = npt.NDArray[np.float64]
 Axes = dict[Subset, tuple[FeatureAxis, ...]]
 SolveMethod = Literal["exact", "mass-moving"]
 

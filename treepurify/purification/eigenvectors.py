@@ -3,15 +3,13 @@
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from treepurify.purification.refinement import ROUNDING, Refined, refine_parts
 from treepurify.purification.slices import MassSlices
 from treepurify.purification.unidentified import support_rank
+from treepurify.typing import Array, Mask
 
 __all__ = ["Spectrum", "bound_error", "bound_growth", "decompose", "solve_by_eigenvectors"]
-
-Array = npt.NDArray[np.float64]
 
 _LEAST_DIGIT = 0.1
 _MOST_ROUNDS = 50
@@ -39,7 +37,7 @@ class Spectrum:
         What the equations leave of the vectors of the null space, where nothing should be left.
     """
 
-    filled: npt.NDArray[np.bool_]
+    filled: Mask
     root_mass: Array
     shares: Array
     eigenvalues: Array

@@ -3,7 +3,6 @@
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from treepurify.purification.eigenvectors import (
     bound_error,
@@ -15,11 +14,9 @@ from treepurify.purification.refinement import Refined, largest_means
 from treepurify.purification.slices import MassSlices, Slices, mass_slices, product_slices
 from treepurify.purification.solution import Solution, largest_entry, move_out
 from treepurify.purification.unidentified import count_unidentified
+from treepurify.typing import Array, Mask
 
 __all__ = ["smallest_ritz_value", "solve_general"]
-
-Array = npt.NDArray[np.float64]
-Mask = npt.NDArray[np.bool_]
 
 _TOLERANCE = 1e-13
 _MOST_BOUNDED = 300

@@ -3,7 +3,6 @@
 import warnings
 
 import numpy as np
-import numpy.typing as npt
 
 from treepurify.errors import ConvergenceWarning
 from treepurify.purification.general import solve_general
@@ -14,10 +13,9 @@ from treepurify.purification.solution import (
     largest_entry,
     move_out,
 )
+from treepurify.typing import Array
 
 __all__ = ["solve_by_mass_moving"]
-
-Array = npt.NDArray[np.float64]
 
 
 def solve_by_mass_moving(

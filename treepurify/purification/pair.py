@@ -4,7 +4,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from treepurify._kernels.support import support_blocks
 from treepurify.purification.pair_error import (
@@ -16,10 +15,9 @@ from treepurify.purification.pair_error import (
 from treepurify.purification.refinement import refine_parts
 from treepurify.purification.slices import mass_slices
 from treepurify.purification.solution import Solution, inverse_mass, largest_entry, move_out
+from treepurify.typing import Array
 
 __all__ = ["solve_pair"]
-
-Array = npt.NDArray[np.float64]
 
 # Rounding of the totals moves a part along a direction by 2e-16 / eigenvalue of its size, so
 # below this eigenvalue more than 2 % of it would be rounding: not identified.

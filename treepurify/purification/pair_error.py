@@ -4,15 +4,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from treepurify.purification.refinement import ROUNDING, Refined
 from treepurify.purification.solution import inverse_mass, largest_entry
+from treepurify.typing import Array, Integers
 
 __all__ = ["Blocks", "longest_path", "refined_error"]
-
-Array = npt.NDArray[np.float64]
-Labels = npt.NDArray[np.int64]
 
 # Slices times cells: a table of 80 by 80.
 _MOST_MEASURED = 1_000_000
@@ -36,8 +33,8 @@ class Blocks:
 
     row_mass: Array
     column_mass: Array
-    of_rows: Labels
-    of_columns: Labels
+    of_rows: Integers
+    of_columns: Integers
     n_blocks: int
     mass: Array
 

@@ -5,15 +5,14 @@ from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
-import numpy.typing as npt
 
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import Subset
 from treepurify.purification.solution import largest_entry
+from treepurify.typing import Array
 
 __all__ = ["Purity", "SubsetPair", "measure_purity", "subset_pairs"]
 
-Array = npt.NDArray[np.float64]
 Tables = Mapping[Subset, Array]
 Axes = Mapping[Subset, tuple[FeatureAxis, ...]]
 

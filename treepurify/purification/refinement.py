@@ -4,15 +4,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from treepurify._kernels.slice_sums import add_slice_sums_twofold
 from treepurify.purification.slices import MassSlices
 from treepurify.purification.solution import largest_entry
+from treepurify.typing import Array
 
 __all__ = ["ROUNDING", "Refined", "largest_means", "refine_parts"]
-
-Array = npt.NDArray[np.float64]
 
 ROUNDING = float(np.finfo(np.float64).eps)
 _MOST_STEPS = 8

@@ -14,10 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify._kernels.slice_sums import add_slice_sums
+from treepurify.typing import Array
 
 __all__ = ["MassSlices", "ProductSlices", "SliceLayout", "Slices", "mass_slices", "product_slices"]
-
-Array = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,8 @@
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
+
+from treepurify.typing import Array
 
 __all__ = ["Solution", "conditional_means", "inverse_mass", "largest_entry", "move_out"]
 
@@ -47,8 +48,8 @@ class Solution:
         Unpurified mass before each step of the mass-moving algorithm, and at its end.
     """
 
-    pure: npt.NDArray[np.float64]
-    moved: tuple[npt.NDArray[np.float64], ...]
+    pure: Array
+    moved: tuple[Array, ...]
     unidentified: int | None
     empty_slices: int
     error: float
@@ -61,22 +62,22 @@ class Solution:
     history: tuple[float, ...] = field(default=())
 
 
-def largest_entry(values: npt.NDArray[np.float64]) -> float:
+def largest_entry(values: Array) -> float:
     """Return the largest absolute entry of an array; zero for an empty one."""
     return float(np.max(np.abs(values), initial=0.0))
 
 
-def inverse_mass(mass: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def inverse_mass(mass: Array) -> Array:
     """Return one over each mass; zero where there is none."""
     return np.divide(1.0, mass, out=np.zeros_like(mass), where=mass > 0)
 
 
 def conditional_means(
-    values: npt.NDArray[np.float64],
-    mass: npt.NDArray[np.float64],
+    values: Array,
+    mass: Array,
     axis: int,
-    slice_mass: npt.NDArray[np.float64],
-) -> npt.NDArray[np.float64]:
+    slice_mass: Array,
+) -> Array:
     """Return the mean of each slice along `axis` under `mass`; zero for slices without mass.
 
     Equation 10 of Lengerich et al. (2020), divided by the mass of the slice: the paper
@@ -87,9 +88,7 @@ def conditional_means(
     return np.asarray(np.where(slice_mass[..., None] > 0, total / divisor, 0.0))
 
 
-def move_out(
-    values: npt.NDArray[np.float64], moved: tuple[npt.NDArray[np.float64], ...]
-) -> npt.NDArray[np.float64]:
+def move_out(values: Array, moved: tuple[Array, ...]) -> Array:
     """Return the tensor without its moved parts."""
     rest = values
     for axis, part in enumerate(moved):

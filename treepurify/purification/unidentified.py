@@ -3,15 +3,12 @@
 from itertools import accumulate, combinations
 
 import numpy as np
-import numpy.typing as npt
+
+from treepurify.typing import Array, Integers, Mask
 
 __all__ = ["MOST_SLICES", "count_unidentified", "support_rank"]
 
 MOST_SLICES = 1500
-
-Array = npt.NDArray[np.float64]
-Mask = npt.NDArray[np.bool_]
-Numbers = npt.NDArray[np.int64]
 
 
 def count_unidentified(mass: Array) -> int | None:
@@ -94,14 +91,14 @@ def _starts(parts: list[Mask]) -> list[int]:
     return [0, *accumulate(int(part.sum()) for part in parts)]
 
 
-def _numbers(part: Mask, coordinates: tuple[Numbers, ...], axis: int) -> Numbers:
+def _numbers(part: Mask, coordinates: tuple[Integers, ...], axis: int) -> Integers:
     """Return the entry of `part`, counted over those that are set, that each cell lies over."""
     rest = coordinates[:axis] + coordinates[axis + 1 :]
     number = (np.cumsum(part.ravel()) - 1).reshape(part.shape)
     return np.broadcast_to(number[rest], coordinates[axis].shape)
 
 
-def _add_gram(gram: Array, columns: list[Numbers], signs: list[float]) -> None:
+def _add_gram(gram: Array, columns: list[Integers], signs: list[float]) -> None:
     """Add the products of columns that have one entry, a sign, in each row."""
     for first, sign in zip(columns, signs, strict=True):
         for second, other in zip(columns, signs, strict=True):

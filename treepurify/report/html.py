@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from treepurify.arguments import brief, check_result, check_whole, read_path
 from treepurify.auditing.ranked_findings import Audit
@@ -44,6 +43,7 @@ from treepurify.report.pictures import (
 from treepurify.report.same_model import check_same_model
 from treepurify.rows.tables import read_matrix, table_names, take_rows
 from treepurify.storage import write_atomically
+from treepurify.typing import Array
 
 __all__ = ["write_html"]
 
@@ -357,7 +357,7 @@ def _making(d: Decomposition, command: str | None) -> str:
     return _section("making", "How it was made", *parts)
 
 
-def _explained_share(d: Decomposition) -> npt.NDArray[np.float64]:
+def _explained_share(d: Decomposition) -> Array:
     """Return the share of the model's variance that the components explain.
 
     Returns

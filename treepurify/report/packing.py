@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from treepurify.components import TensorComponent
 from treepurify.decomposition import Decomposition
@@ -19,10 +18,9 @@ from treepurify.plots.category_order import main_effect_of, order_categories
 from treepurify.plots.main_effects import data_density
 from treepurify.plots.pair_lines import main_effect_along, means_along
 from treepurify.plots.terms import raw_effect
+from treepurify.typing import Array
 
 __all__ = ["PackedAxes", "effect_versions", "packed_table"]
-
-Array = npt.NDArray[np.float64]
 
 # Stands for infinity, which JSON does not have.
 _LARGEST = 1e300

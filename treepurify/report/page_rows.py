@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from treepurify.components import TensorComponent, evaluate_each
 from treepurify.decomposition import Decomposition
@@ -12,10 +11,10 @@ from treepurify.errors import InvalidInputError
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import Subset
 from treepurify.rows.columns import Columns
+from treepurify.typing import Array
 
 __all__ = ["ExampleRows", "Start", "evaluate_examples", "find_start", "packed_rows"]
 
-Array = npt.NDArray[np.float64]
 Row = list[float | None]
 
 # Stands for infinity, which JSON does not have.

@@ -5,13 +5,13 @@ from functools import reduce
 from math import prod
 
 import numpy as np
-import numpy.typing as npt
 
 from treepurify.components import TensorComponent, is_drawable, tabulate
 from treepurify.decomposition import Decomposition
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import Subset
 from treepurify.plots.axis_layout import lay_out_axis
+from treepurify.typing import Array, Indices
 
 __all__ = [
     "CoarseAxis",
@@ -24,10 +24,7 @@ __all__ = [
     "plan_pairs",
 ]
 
-Array = npt.NDArray[np.float64]
-Cells = npt.NDArray[np.intp]
-
-# Cells along an axis of a pair, for the first ones and where room is scarce. A table is merged
+# Indices along an axis of a pair, for the first ones and where room is scarce. A table is merged
 # where it has more cells than the square of that, and further where the data are few.
 _FINE, _COARSE, _COARSEST = 200, 64, 25
 # More than these, after merging, come from long lists of categories.
@@ -54,7 +51,7 @@ class CoarseAxis:
     """
 
     axis: FeatureAxis
-    first: Cells
+    first: Indices
 
 
 def coarse_axis(axis: FeatureAxis, mass: Array, most: int) -> CoarseAxis:

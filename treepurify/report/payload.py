@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from treepurify.components import TensorComponent
 from treepurify.decomposition import Decomposition
@@ -21,10 +20,9 @@ from treepurify.plots.style import DASHES, sign_colors
 from treepurify.report.packing import PackedAxes, effect_versions, packed_table
 from treepurify.report.page_rows import ExampleRows, evaluate_examples, find_start, packed_rows
 from treepurify.report.page_tables import Merging, PageTable, main_tables, plan_pairs
+from treepurify.typing import Array
 
 __all__ = ["Payload", "make_payload"]
-
-Array = npt.NDArray[np.float64]
 
 # The part of the six megabytes of a report that tables of pairs may take.
 MOST_TABLE_BYTES = 2_600_000

@@ -5,7 +5,6 @@ from html import escape
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from treepurify.components import Component, TensorComponent, is_drawable, tabulate
 from treepurify.decomposition import Decomposition
@@ -17,14 +16,12 @@ from treepurify.plots.pairs import PAIR_SIZE, color_limit
 from treepurify.plots.terms import raw_effect
 from treepurify.report.effects_table import TermRow
 from treepurify.report.svg import inline_svg, new_axes
+from treepurify.typing import Array
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = ["importance_picture", "main_effect_picture", "most_important", "pair_pictures"]
-
-
-Array = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,8 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from treepurify.typing import Array, Indices
+
 __all__ = ["ZERO_THRESHOLD", "Columns", "FeatureSpec"]
 
 # LightGBM's kZeroThreshold: the double value of 1e-35 stored as float32.
@@ -91,7 +93,7 @@ class Columns:
     values: tuple[npt.NDArray[np.floating[Any]], ...]
     n_rows: int
 
-    def matrix(self, start: int = 0, stop: int | None = None) -> npt.NDArray[np.float64]:
+    def matrix(self, start: int = 0, stop: int | None = None) -> Array:
         """Rows ``start:stop`` as one C-ordered float64 matrix of shape (rows, n_features)."""
         stop = self.n_rows if stop is None else min(stop, self.n_rows)
         matrix = np.empty((max(stop - start, 0), len(self.values)))
@@ -99,6 +101,6 @@ class Columns:
             matrix[:, j] = column[start:stop]
         return matrix
 
-    def take(self, rows: npt.NDArray[np.intp]) -> "Columns":
+    def take(self, rows: Indices) -> "Columns":
         """Return the given rows only."""
         return Columns(self.features, tuple(column[rows] for column in self.values), len(rows))

@@ -8,6 +8,7 @@ import numpy.typing as npt
 from treepurify.arguments import read_numbers
 from treepurify.errors import InvalidInputError
 from treepurify.rows.columns import Columns
+from treepurify.typing import Array
 
 __all__ = [
     "RowWeights",
@@ -21,7 +22,6 @@ __all__ = [
     "within_range",
 ]
 
-Array = npt.NDArray[np.float64]
 RowWeights = Array | None
 
 

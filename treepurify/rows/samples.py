@@ -3,13 +3,11 @@
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from treepurify.rows.row_weights import RowWeights, row_shares, within_range
+from treepurify.typing import Array, Indices
 
 __all__ = ["RowSample", "sample_rows"]
-
-Array = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +24,7 @@ class RowSample:
         The probability that each of them was not drawn.
     """
 
-    picked: npt.NDArray[np.intp]
+    picked: Indices
     shares: Array
     unseen: Array
 

@@ -13,6 +13,7 @@ from treepurify.errors import InvalidInputError
 from treepurify.rows.category_hash import category_hash
 from treepurify.rows.columns import ZERO_THRESHOLD, Columns, FeatureSpec
 from treepurify.rows.tables import check_any_rows, read_matrix, table_column, table_names
+from treepurify.typing import Array, Mask
 
 __all__ = [
     "check_distribution",
@@ -188,9 +189,7 @@ def _read_numeric(column: Any, spec: FeatureSpec) -> npt.NDArray[np.floating[Any
     raise _not_numeric(spec, f"dtype {dtype}")
 
 
-def _numbers_of_objects(
-    column: npt.NDArray[np.object_], spec: FeatureSpec
-) -> npt.NDArray[np.float64]:
+def _numbers_of_objects(column: npt.NDArray[np.object_], spec: FeatureSpec) -> Array:
     missing = is_missing(column)
     present = column[~missing]
     for value in present:
@@ -208,7 +207,7 @@ def _not_numeric(spec: FeatureSpec, what: str) -> InvalidInputError:
     )
 
 
-def is_missing(column: npt.NDArray[np.object_]) -> npt.NDArray[np.bool_]:
+def is_missing(column: npt.NDArray[np.object_]) -> Mask:
     """Return where an object column holds None, NaN or pandas' NA."""
     # The missing markers are the only values that differ from themselves or refuse to say.
     return np.array([_is_missing_value(value) for value in column], dtype=bool)
@@ -225,7 +224,7 @@ def _is_missing_value(value: Any) -> bool:
         return type(value).__name__ in ("NAType", "NaTType")
 
 
-def _read_categorical(column: Any, spec: FeatureSpec) -> npt.NDArray[np.float64]:
+def _read_categorical(column: Any, spec: FeatureSpec) -> Array:
     dtype = column.dtype
     if hasattr(dtype, "categories") and hasattr(column, "cat"):
         return _codes_of_categories(column.cat.codes.to_numpy(), dtype.categories, spec)
@@ -247,7 +246,7 @@ def _as_numeric(spec: FeatureSpec) -> FeatureSpec:
     return FeatureSpec(spec.name)
 
 
-def known_codes(codes: npt.NDArray[np.float64], spec: FeatureSpec) -> npt.NDArray[np.float64]:
+def known_codes(codes: Array, spec: FeatureSpec) -> Array:
     """Truncate codes towards zero; unknown ones become `n_codes`; NaN stays."""
     # Adding zero turns the negative zero that truncation leaves into the code 0.
     truncated = np.trunc(codes) + 0.0
@@ -292,9 +291,7 @@ def check_known_categories(columns: Columns) -> None:
             )
 
 
-def _codes_of_categories(
-    codes: npt.NDArray[Any], labels: Any, spec: FeatureSpec
-) -> npt.NDArray[np.float64]:
+def _codes_of_categories(codes: npt.NDArray[Any], labels: Any, spec: FeatureSpec) -> Array:
     """Return the model's codes of a column's own codes, which number the given labels."""
     table = np.full(len(labels) + 1, np.nan)  # code -1, a missing value, stands last
     used = np.unique(codes[codes >= 0])
@@ -307,9 +304,7 @@ def _codes_of_categories(
     return np.asarray(table[codes])
 
 
-def _codes_of_objects(
-    column: npt.NDArray[np.object_], spec: FeatureSpec
-) -> npt.NDArray[np.float64]:
+def _codes_of_objects(column: npt.NDArray[np.object_], spec: FeatureSpec) -> Array:
     if spec.categories is None:
         missing = is_missing(column)
         if all(isinstance(value, Number) for value in column[~missing]):

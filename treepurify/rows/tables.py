@@ -24,6 +24,7 @@ import numpy.typing as npt
 from treepurify.arguments import brief
 from treepurify.errors import InvalidInputError
 from treepurify.rows.columns import Columns
+from treepurify.typing import Indices
 
 __all__ = [
     "check_any_rows",
@@ -135,7 +136,7 @@ def table_column(X: Any, position: int) -> Any:
     return np.asarray(X)[:, position]
 
 
-def take_rows(X: Any, rows: npt.NDArray[np.intp]) -> Any:
+def take_rows(X: Any, rows: Indices) -> Any:
     """Return the given rows of a table, in the table's own type."""
     if isinstance(X, Columns) or hasattr(X, "column_names"):
         return X.take(rows)

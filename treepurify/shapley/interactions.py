@@ -7,7 +7,6 @@ from math import comb
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from treepurify.arguments import check_choice, check_whole, read_output
 from treepurify.budget import DEFAULT_BUDGET, check_budget, check_memory_budget
@@ -15,13 +14,13 @@ from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
 from treepurify.shapley.values import evaluated_components
+from treepurify.typing import Array
 
 if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["InteractionIndex", "ShapleyInteractions", "shapley_interactions"]
 
-Array = npt.NDArray[np.float64]
 InteractionIndex = Literal["k-SII", "SII", "STII", "components"]
 
 _INDICES = ("k-SII", "SII", "STII", "components")

@@ -19,10 +19,9 @@ from treepurify.rows.table_reader import check_distribution
 from treepurify.shapley.twigs import TABLE_BITS, Twigs, lay_out_twigs, states_of, tables_of_twig
 from treepurify.shapley.values import ShapleyValues
 from treepurify.threads import available_threads, map_threads
+from treepurify.typing import Array
 
 __all__ = ["interventional_shapley_values"]
-
-Array = npt.NDArray[np.float64]
 
 _ROWS_A_BLOCK = 2048
 _LEAST_ROWS_A_BLOCK = 64

@@ -10,11 +10,9 @@ import numpy.typing as npt
 from treepurify._kernels.shapley_twigs import find_twigs, path_bits, twig_states, twig_tables
 from treepurify.errors import UnsupportedModelError
 from treepurify.models.ensemble import TreeEnsemble
+from treepurify.typing import Array, Integers
 
 __all__ = ["TABLE_BITS", "Twigs", "lay_out_twigs", "states_of", "tables_of_twig"]
-
-Array = npt.NDArray[np.float64]
-Indices = npt.NDArray[np.int64]
 
 # Measured at depth 6: larger tables leave the cache, smaller ones mean more look-ups.
 _TWIG_BITS = 10
@@ -43,19 +41,19 @@ class Twigs:
         Leaves of each twig, by position in `roots`.
     """
 
-    parent: Indices
-    bit: Indices
-    n_bits: Indices
-    twig: Indices
-    buffer_row: Indices
-    test_ptr: Indices
-    test_node: Indices
-    test_number: Indices
-    roots: Indices
-    leaf_ptr: Indices
-    leaf_node: Indices
+    parent: Integers
+    bit: Integers
+    n_bits: Integers
+    twig: Integers
+    buffer_row: Integers
+    test_ptr: Integers
+    test_node: Integers
+    test_number: Integers
+    roots: Integers
+    leaf_ptr: Integers
+    leaf_node: Integers
 
-    def roots_of(self, first: int, last: int) -> Indices:
+    def roots_of(self, first: int, last: int) -> Integers:
         """Return the twigs of the tree ``first:last``."""
         return self.roots[slice(*np.searchsorted(self.roots, [first, last]))]
 
@@ -67,7 +65,7 @@ class Twigs:
         """Return the number of bits of a twig's state."""
         return int(self.n_bits[root]) + self.n_tests(root)
 
-    def leaves(self, root: int) -> Indices:
+    def leaves(self, root: int) -> Integers:
         """Return the leaves of a twig."""
         position = np.searchsorted(self.roots, root)
         return self.leaf_node[self.leaf_ptr[position] : self.leaf_ptr[position + 1]]

@@ -5,20 +5,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from treepurify.budget import DEFAULT_BUDGET, check_budget
 from treepurify.components import Component, evaluate_each
 from treepurify.decomposition import Decomposition
 from treepurify.grids.grid import Subset
 from treepurify.remainder import Difference, SumOfParts
+from treepurify.typing import Array
 
 if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["ShapleyValues", "evaluated_components", "shapley_values"]
-
-Array = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -33,11 +33,9 @@ from treepurify.models.parsed import ModelSource
 from treepurify.remainder import Difference, SumOfParts
 from treepurify.rows.columns import Columns, FeatureSpec
 from treepurify.saving import earlier_kind, savable
+from treepurify.typing import Array
 
 __all__ = ["announce_kinds"]
-
-Array = npt.NDArray[np.float64]
-
 
 _NAMES = (
     ("inputs", ModelInputs),

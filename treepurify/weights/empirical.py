@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from treepurify._kernels.histogram import count_pairs, weigh_pairs
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import EncodedRows, Grid, Subset
 from treepurify.threads import map_threads
+from treepurify.typing import Array
 from treepurify.weights.weighting import MassTables, Weighting, normalised
 
 __all__ = ["Empirical", "count_rows"]
@@ -83,7 +83,7 @@ def _count_pair_tables(grid: Grid, rows: EncodedRows, pairs: Sequence[Subset]) -
     }
 
 
-def _count_table(grid: Grid, rows: EncodedRows, subset: Subset) -> npt.NDArray[np.float64]:
+def _count_table(grid: Grid, rows: EncodedRows, subset: Subset) -> Array:
     shape = grid.shape(subset)
     cell = np.zeros(rows.n_rows, dtype=np.int64)
     for j, size in zip(subset, shape, strict=True):

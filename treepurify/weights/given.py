@@ -12,6 +12,7 @@ from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import EncodedRows, Grid, Subset
 from treepurify.rows.row_weights import read_weights
 from treepurify.rows.tables import check_table
+from treepurify.typing import Array
 from treepurify.weights.empirical import Empirical
 from treepurify.weights.weighting import MassTables, Weighting, normalised
 
@@ -88,9 +89,7 @@ def _read_features(features: Any) -> tuple[int, ...]:
     return positions
 
 
-def _margin(
-    joint: npt.NDArray[np.float64], features: tuple[int, ...], subset: Subset
-) -> npt.NDArray[np.float64]:
+def _margin(joint: Array, features: tuple[int, ...], subset: Subset) -> Array:
     absent = [j for j in subset if j not in features]
     if absent:
         raise InvalidInputError(f"the joint table leaves out the features {absent}")

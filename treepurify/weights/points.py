@@ -9,10 +9,9 @@ import numpy.typing as npt
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import EncodedRows, Grid, encode_rows
 from treepurify.rows.columns import Columns
+from treepurify.typing import Array, Indices
 
 __all__ = ["MeasurePoints", "drawn_points", "mixed_points", "points_in_cells", "row_points"]
-
-Array = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +63,7 @@ def mixed_points(first: MeasurePoints, second: MeasurePoints, share: float) -> M
 
 
 def points_in_cells(
-    cells: Iterable[npt.NDArray[np.intp]],
+    cells: Iterable[Indices],
     rows: MeasurePoints,
     grid: Grid,
     rng: np.random.Generator,
@@ -93,7 +92,7 @@ def points_in_cells(
 
 def _within(
     axis: FeatureAxis,
-    cell: npt.NDArray[np.intp],
+    cell: Indices,
     known: npt.NDArray[np.floating],
     codes: npt.NDArray[np.unsignedinteger],
     rng: np.random.Generator,

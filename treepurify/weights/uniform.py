@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from treepurify.arguments import check_choice, check_flag
 from treepurify.errors import InvalidInputError
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import EncodedRows, Grid, Subset
+from treepurify.typing import Array
 from treepurify.weights.weighting import MassTables, Weighting, normalised, outer_product
 
 __all__ = ["Uniform"]
@@ -54,7 +54,7 @@ class Uniform(Weighting):
         """Return the measure in words."""
         return self.name + (" by length" if self.by == "length" else "")
 
-    def _margin(self, axis: FeatureAxis) -> npt.NDArray[np.float64]:
+    def _margin(self, axis: FeatureAxis) -> Array:
         margin = np.zeros(axis.n_cells)
         if self.by == "cell":
             margin[: axis.n_regular] = 1.0

@@ -6,15 +6,15 @@ from math import prod
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import EncodedRows, Grid, Subset
+from treepurify.typing import Array, Indices
 from treepurify.weights.points import MeasurePoints, mixed_points, points_in_cells
 
 __all__ = ["MassTables", "Weighting", "normalised", "outer_product"]
 
-MassTables = dict[Subset, npt.NDArray[np.float64]]
+MassTables = dict[Subset, Array]
 
 _SMALLEST = 1e-280
 _MOST_CELLS_DRAWN_FROM = 1 << 22
@@ -127,7 +127,7 @@ class Weighting(ABC):
         if self.is_product:
             margins = self.tables(grid, rows.encoded, [(j,) for j in range(len(sizes))])
             # One feature after the other, as the points within their cells are drawn.
-            cells: Iterable[npt.NDArray[np.intp]] = (
+            cells: Iterable[Indices] = (
                 rng.choice(size, size=n_points, p=margins[(j,)]) for j, size in enumerate(sizes)
             )
             return points_in_cells(cells, rows, grid, rng)
@@ -147,7 +147,7 @@ class Weighting(ABC):
         return points_in_cells(cells, rows, grid, rng)
 
 
-def normalised(table: npt.NDArray[np.float64], what: str) -> npt.NDArray[np.float64]:
+def normalised(table: Array, what: str) -> Array:
     """Return `table` divided by its sum.
 
     Masses below 1e-280 of the largest become zero: their products with effects would lose
@@ -172,7 +172,7 @@ def normalised(table: npt.NDArray[np.float64], what: str) -> npt.NDArray[np.floa
     return np.asarray(scaled / scaled.sum())
 
 
-def outer_product(vectors: Sequence[npt.NDArray[np.float64]]) -> npt.NDArray[np.float64]:
+def outer_product(vectors: Sequence[Array]) -> Array:
     """Return the joint mass of independent features with these margins."""
     table = np.ones(())
     for vector in vectors:

@@ -32,10 +32,9 @@ from treepurify.models.ensemble import TreeEnsemble
 from treepurify.progress import progress_report
 from treepurify.rows.columns import Columns
 from treepurify.rows.row_weights import counted_rows, row_shares
+from treepurify.typing import Array
 
 __all__ = ["ale_anova"]
-
-Array = npt.NDArray[np.float64]
 
 
 def ale_anova(

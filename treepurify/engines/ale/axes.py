@@ -7,11 +7,9 @@ from treepurify.budget import DEFAULT_BUDGET, check_budget
 from treepurify.engines.ale.components import AccumulationAxis
 from treepurify.rows.columns import Columns
 from treepurify.rows.row_weights import RowWeights, row_quantiles, row_shares
+from treepurify.typing import Array, Indices
 
 __all__ = ["accumulation_axis", "intervals_of_rows", "node_weights", "similarity_order"]
-
-Array = npt.NDArray[np.float64]
-Places = npt.NDArray[np.intp]
 
 _QUANTILES = 100
 # Distances, their squares centred from both sides, and what finding eigenvectors takes.
@@ -62,9 +60,9 @@ def similarity_order(
     columns: Columns,
     weights: RowWeights,
     feature: int,
-    codes: npt.NDArray[np.intp],
+    codes: Indices,
     memory_budget: int = DEFAULT_BUDGET,
-) -> npt.NDArray[np.intp]:
+) -> Indices:
     """Order categories so that neighbours have similar values of the other features.
 
     The distance of two categories sums, over the other features, the largest difference of
@@ -115,7 +113,7 @@ def _quantiles(values: npt.NDArray[np.floating], weights: RowWeights) -> Array:
 
 
 def _distribution_distance(
-    rank: Places, weight: Array, values: npt.NDArray[np.floating], points: Array, n_codes: int
+    rank: Indices, weight: Array, values: npt.NDArray[np.floating], points: Array, n_codes: int
 ) -> Array:
     """Return the largest differences of the distribution functions of all pairs of categories."""
     from scipy.spatial.distance import cdist
@@ -131,7 +129,7 @@ def _distribution_distance(
 
 
 def _share_distance(
-    rank: Places, weight: Array, values: npt.NDArray[np.floating], n_codes: int
+    rank: Indices, weight: Array, values: npt.NDArray[np.floating], n_codes: int
 ) -> Array:
     """Return half the sums of the differences of the shares of another feature's categories."""
     from scipy.spatial.distance import cdist
@@ -154,8 +152,8 @@ def _share_distance(
 
 
 def intervals_of_rows(
-    axis: AccumulationAxis, columns: Columns, rows: npt.NDArray[np.intp]
-) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    axis: AccumulationAxis, columns: Columns, rows: Indices
+) -> tuple[Indices, Indices]:
     """Return rows and the interval whose local difference each of them takes part in.
 
     A numeric value lies in one interval; a category takes part in the steps to both of its
@@ -176,8 +174,8 @@ def intervals_of_rows(
 
 
 def node_weights(
-    axis: AccumulationAxis, columns: Columns, rows: npt.NDArray[np.intp]
-) -> list[tuple[npt.NDArray[np.intp], Array]]:
+    axis: AccumulationAxis, columns: Columns, rows: Indices
+) -> list[tuple[Indices, Array]]:
     """Return the nodes that stand for the rows, as pairs of node and share of the row.
 
     A numeric value counts half at each end of its bin, a category at its own node. Rows

@@ -12,10 +12,9 @@ from treepurify.grids.drawing import cells_between
 from treepurify.grids.grid import Subset
 from treepurify.rows.columns import Columns, FeatureSpec
 from treepurify.rows.table_reader import read_columns
+from treepurify.typing import Array
 
 __all__ = ["AccumulatedComponent", "AccumulationAxis"]
-
-Array = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

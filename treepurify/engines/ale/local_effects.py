@@ -20,11 +20,9 @@ from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import encode_rows
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.rows.columns import Columns
+from treepurify.typing import Array, Indices, Mask
 
 __all__ = ["Accumulated", "main_effect", "pair_effect", "tree_main_effect"]
-
-Array = npt.NDArray[np.float64]
-Positions = npt.NDArray[np.intp]
 
 # Masses, and the distances and places of the nearest cells, beside tables of each output.
 _TABLES_OF_CELLS = 8
@@ -185,7 +183,7 @@ def _cuts(ensemble: TreeEnsemble, feature: int) -> Array:
     return np.unique(cuts[cuts > -np.inf])
 
 
-def _inside(points: Array, cell: npt.NDArray[np.intp]) -> Array:
+def _inside(points: Array, cell: Indices) -> Array:
     """Return a value in each cell: its lower end, or just below the first cut."""
     below = np.nextafter(points[1], -np.inf)
     return np.where(cell == 0, below, points[cell])
@@ -213,7 +211,7 @@ def _own_main_effect(
     return effect
 
 
-def _moved(rows: Columns, places: list[tuple[AccumulationAxis, Positions]]) -> Columns:
+def _moved(rows: Columns, places: list[tuple[AccumulationAxis, Indices]]) -> Columns:
     """Return the rows with features set to the given nodes."""
     return _replaced(rows, {axis.feature: axis.nodes[node] for axis, node in places})
 
@@ -224,13 +222,13 @@ def _replaced(rows: Columns, values: Mapping[int, npt.NDArray[Any]]) -> Columns:
     return Columns(rows.features, columns, rows.n_rows)
 
 
-def _sums(group: Positions, values: Array, n_groups: int) -> Array:
+def _sums(group: Indices, values: Array, n_groups: int) -> Array:
     columns = [np.bincount(group, weights=column, minlength=n_groups) for column in values.T]
     return np.stack(columns, axis=1)
 
 
 def _node_mass(
-    axes: list[AccumulationAxis], columns: Columns, shares: Array, rows: Positions
+    axes: list[AccumulationAxis], columns: Columns, shares: Array, rows: Indices
 ) -> Array:
     """Return the share of the rows that each node stands for; they sum to one."""
     mass = np.zeros([len(axis.nodes) for axis in axes])
@@ -271,7 +269,7 @@ def _filled(mean: Array, mass: Array, axes: tuple[AccumulationAxis, Accumulation
     return np.where(known[..., None], mean, mean[tuple(nearest)])
 
 
-def _neighbours(known: npt.NDArray[np.bool_]) -> tuple[Positions, Positions]:
+def _neighbours(known: Mask) -> tuple[Indices, Indices]:
     """Return the last known place up to each one, and the first from it on; -1 for none."""
     places = np.arange(len(known))
     before = np.maximum.accumulate(np.where(known, places, -1))

@@ -44,8 +44,6 @@ from treepurify.rows.row_weights import effective_rows, read_row_weights
 
 __all__ = ["categorical_anova"]
 
-Array = npt.NDArray[np.float64]
-
 _ROUNDING = 1e-9
 # Of the variance: components that leave no more explain all of it.
 _WHOLE = 1e-12

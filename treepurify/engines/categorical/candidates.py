@@ -5,11 +5,11 @@ from itertools import combinations
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from treepurify.arguments import brief, check_whole
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
+from treepurify.typing import Array
 
 __all__ = ["Ranking", "candidate_subsets", "check_neighbours", "ranked_features"]
 
@@ -50,7 +50,7 @@ def check_neighbours(
     return {j: frozenset(others) for j, others in mutual.items()}
 
 
-def ranked_features(margins: Sequence[npt.NDArray[np.float64]], ranking: Ranking) -> list[int]:
+def ranked_features(margins: Sequence[Array], ranking: Ranking) -> list[int]:
     """Return the features with more than one level, in the order in which they are tried.
 
     By position, or by the variance of their indicators, ``1 - sum(p**2)``, the largest first

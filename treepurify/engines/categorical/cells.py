@@ -16,12 +16,12 @@ from treepurify.engines.categorical.indicators import CellNumbers
 from treepurify.engines.categorical.observations import Observations
 from treepurify.grids.grid import Subset
 from treepurify.threads import map_threads
+from treepurify.typing import Array, Indices, Integers
 
 __all__ = ["JointMass", "NumberedCells", "start_numbering"]
 
-Array = npt.NDArray[np.float64]
 Bits = npt.NDArray[np.uint64]
-Places = tuple[npt.NDArray[np.intp], ...]
+Places = tuple[Indices, ...]
 
 # Its mass and its number; and while it is numbered, a sum, a mark and where it stands.
 _BYTES_HELD_A_CELL = 16
@@ -68,7 +68,7 @@ class JointMass:
     n_counted: int = field(default=0)
     known: dict[int, int] = field(default_factory=dict)
 
-    def add(self, cells: Bits) -> npt.NDArray[np.int64]:
+    def add(self, cells: Bits) -> Integers:
         """Return the number of each cell; cells that hold the same rows share one."""
         n_words = cells.shape[1]
         factors = np.arange(1, n_words + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
@@ -95,7 +95,7 @@ class JointMass:
             self._multiply(first, last)
         self.n_counted = last
 
-    def inner_products(self, first: npt.NDArray[np.int64], second: npt.NDArray[np.int64]) -> Array:
+    def inner_products(self, first: Integers, second: Integers) -> Array:
         """Return the joint mass of cells `first` and `second`, shape (first, second)."""
         counts = self.table[first[:, None], second]
         return counts.astype(np.float64) * self.scale
@@ -227,9 +227,7 @@ class NumberedCells:
         """Return the reference level of each feature of a subset."""
         return tuple(self.reference[j] for j in subset)
 
-    def add(
-        self, observations: Observations, subset: Subset
-    ) -> tuple[Places, npt.NDArray[np.int64]]:
+    def add(self, observations: Observations, subset: Subset) -> tuple[Places, Integers]:
         """Number the cells of a subset.
 
         Returns

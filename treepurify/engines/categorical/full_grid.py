@@ -4,15 +4,13 @@ import math
 from itertools import combinations, pairwise
 
 import numpy as np
-import numpy.typing as npt
 
 from treepurify.budget import check_budget
 from treepurify.engines.categorical.observations import Observations
 from treepurify.grids.grid import Subset
+from treepurify.typing import Array
 
 __all__ = ["independent_effects", "is_independent"]
-
-Array = npt.NDArray[np.float64]
 
 _EQUAL = 1e-12
 

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
 from treepurify._kernels.categorical import eliminate_in_order, first_independent
 from treepurify.budget import check_budget
@@ -21,10 +20,9 @@ from treepurify.engines.categorical.indicators import CellNumbers, SparseRows, s
 from treepurify.engines.categorical.observations import Observations
 from treepurify.grids.grid import Subset
 from treepurify.progress import ProgressReport
+from treepurify.typing import Array, Indices, Integers, Mask
 
 __all__ = ["Basis", "Chosen", "select_in_order", "solve_triangle"]
-
-Array = npt.NDArray[np.float64]
 
 _CELLS_A_BLOCK = 256
 # Where candidates bring no new cells, a block would otherwise never be full.
@@ -46,10 +44,10 @@ class Chosen:
         The flat cells of the subset that these directions were made from.
     """
 
-    kept: npt.NDArray[np.bool_]
+    kept: Mask
     first: int
     last: int
-    cells: npt.NDArray[np.intp]
+    cells: Indices
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +82,7 @@ class Basis:
 
     chosen: dict[Subset, Chosen]
     panels: tuple[Array, ...]
-    pivots: npt.NDArray[np.int64]
+    pivots: Integers
     joint: JointMass
     numbers: CellNumbers
     mass: dict[Subset, Array]
@@ -113,7 +111,7 @@ class _Search:
     known: NumberedCells
     tolerance: float
     panels: list[Array] = field(default_factory=lambda: [np.ones((1, 1))])
-    pivots: list[npt.NDArray[np.int64]] = field(default_factory=lambda: [np.zeros(1, np.int64)])
+    pivots: list[Integers] = field(default_factory=lambda: [np.zeros(1, np.int64)])
     scales: list[Array] = field(default_factory=lambda: [np.ones(1)])
     n_directions: int = 1
     smallest_kept: float = 1.0
@@ -125,8 +123,8 @@ class _Piece:
     """Some of the new cells of a subset."""
 
     subset: Subset
-    numbers: npt.NDArray[np.int64]
-    cells: npt.NDArray[np.intp]
+    numbers: Integers
+    cells: Indices
     is_last: bool
 
 
@@ -135,8 +133,8 @@ class _SubsetCells:
     """Directions and coordinates of the cells of one subset, as its pieces come in."""
 
     first: int
-    cells: list[npt.NDArray[np.intp]] = field(default_factory=list)
-    numbers: list[npt.NDArray[np.int64]] = field(default_factory=list)
+    cells: list[Indices] = field(default_factory=list)
+    numbers: list[Integers] = field(default_factory=list)
     coordinates: list[Array] = field(default_factory=list)
 
 
@@ -360,7 +358,7 @@ def _coordinates_of(functions: SparseRows, subset_cells: _SubsetCells, n_new: in
     return weights @ coordinates
 
 
-def _first_functions(rows: Array, wanted: int) -> npt.NDArray[np.bool_]:
+def _first_functions(rows: Array, wanted: int) -> Mask:
     norms = np.sqrt(np.einsum("ij,ij->i", rows, rows))
     scaled = rows / np.where(norms > 0, norms, 1.0)[:, None]
     # Rows that are rounding beside the others are functions of what came before.

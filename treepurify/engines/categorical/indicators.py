@@ -20,11 +20,11 @@ from treepurify.budget import check_budget
 from treepurify.grids.grid import Subset
 from treepurify.purification.solution import inverse_mass
 from treepurify.threads import map_threads
+from treepurify.typing import Array, Indices, Integers
 
 __all__ = ["CellNumbers", "SparseRows", "indicator_rows", "spread", "subset_functions"]
 
-Array = npt.NDArray[np.float64]
-CellNumbers = dict[Subset, npt.NDArray[np.int64]]
+CellNumbers = dict[Subset, Integers]
 
 _DENSE_ENTRIES = 1 << 16
 _ROWS_A_PIECE = 16
@@ -34,8 +34,8 @@ _ROWS_A_PIECE = 16
 class SparseRows:
     """Sparse rows: row i has the entries ``start[i]:start[i + 1]``."""
 
-    start: npt.NDArray[np.int64]
-    column: npt.NDArray[np.int64]
+    start: Integers
+    column: Integers
     factor: Array
 
     @property
@@ -43,7 +43,7 @@ class SparseRows:
         """Number of rows."""
         return len(self.start) - 1
 
-    def take(self, rows: npt.NDArray[np.intp]) -> "SparseRows":
+    def take(self, rows: Indices) -> "SparseRows":
         """Return the given rows."""
         sizes = np.diff(self.start)[rows]
         start = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
@@ -172,7 +172,7 @@ def indicator_rows(
 
 def _numbers_of_cells(
     shape: tuple[int, ...], reference: tuple[int, ...], numbers: CellNumbers, subset: Subset
-) -> npt.NDArray[np.int64]:
+) -> Integers:
     """Return the number of the indicator that stands for each cell, references left out."""
     number_of = np.full(shape, -1, dtype=np.int64)
     for size in range(len(subset) + 1):

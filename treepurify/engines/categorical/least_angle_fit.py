@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
-import numpy.typing as npt
 
 from treepurify.budget import check_budget
 from treepurify.engines.categorical.cells import NumberedCells, start_numbering
@@ -23,10 +22,10 @@ from treepurify.engines.categorical.solution import Fit
 from treepurify.engines.common.least_angle import FullFit, TooFewRowsError, full_fit, lars_path
 from treepurify.grids.grid import Subset
 from treepurify.progress import ProgressReport
+from treepurify.typing import Array, Indices, Mask
 
 __all__ = ["Sparse", "fit_by_least_angle"]
 
-Array = npt.NDArray[np.float64]
 Functions = dict[Subset, SubsetFunctions]
 
 _FUNCTIONS_A_BLOCK = 512
@@ -177,7 +176,7 @@ def _candidates(
 def _functions(
     known: NumberedCells,
     subset: Subset,
-    kept: npt.NDArray[np.bool_],
+    kept: Mask,
     memory_budget: int,
     held: int,
 ) -> SubsetFunctions:
@@ -251,7 +250,7 @@ def _inner_products(
 
 def _best_on_path(
     system: _System, right: Array, total: Array, n_rows: float, progress: ProgressReport
-) -> tuple[npt.NDArray[np.bool_], tuple[float, ...]]:
+) -> tuple[Mask, tuple[float, ...]]:
     """Return the union over outputs of the supports of least BIC, and the noise behind it."""
     kept = np.zeros(len(right), dtype=np.bool_)
     noise = []
@@ -281,7 +280,7 @@ def _full_fit(gram: Array, right: Array, total: float, n_rows: float) -> FullFit
         ) from error
 
 
-def _first_on_path(system: _System, right: Array, total: Array, most: int) -> npt.NDArray[np.bool_]:
+def _first_on_path(system: _System, right: Array, total: Array, most: int) -> Mask:
     """Return the union over outputs of the largest supports that together have `most` columns."""
     kept = np.zeros(len(right), dtype=np.bool_)
     paths = [
@@ -299,9 +298,7 @@ def _first_on_path(system: _System, right: Array, total: Array, most: int) -> np
     return kept
 
 
-def _only(
-    functions: Functions, kept: npt.NDArray[np.bool_], known: NumberedCells, memory_budget: int
-) -> Functions:
+def _only(functions: Functions, kept: Mask, known: NumberedCells, memory_budget: int) -> Functions:
     """Return the kept functions of each subset that has any."""
     chosen: Functions = {}
     first, held = 0, 0
@@ -316,7 +313,7 @@ def _only(
     return chosen
 
 
-def _factor(gram: Array) -> tuple[Array, npt.NDArray[np.intp]]:
+def _factor(gram: Array) -> tuple[Array, Indices]:
     """Return the upper Cholesky factor with pivoting, and the independent columns in its order."""
     from scipy.linalg.lapack import dpstrf
 

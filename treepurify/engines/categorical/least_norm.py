@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from treepurify.budget import check_budget
 from treepurify.engines.categorical.greedy_selection import Basis
@@ -26,10 +25,9 @@ from treepurify.engines.categorical.selected_functions import lower_functions
 from treepurify.engines.categorical.solution import Fit
 from treepurify.grids.grid import Subset
 from treepurify.progress import ProgressReport
+from treepurify.typing import Array, Indices
 
 __all__ = ["LeastNorm", "fit_of_least_norm", "operations"]
-
-Array = npt.NDArray[np.float64]
 
 # Least square of the sine between a direction and what fewer features explain, relative to the
 # norm of the operator: components amplify what is rounding in the function by at most 1e6.
@@ -87,7 +85,7 @@ class _Term:
 
     subset: Subset
     mass: Array
-    cells: tuple[npt.NDArray[np.intp], ...]
+    cells: tuple[Indices, ...]
     root: Array
     means: Any
     lower: Array

@@ -14,6 +14,7 @@ from treepurify.grids.grid import Grid, code_type
 from treepurify.rows.columns import Columns, FeatureSpec
 from treepurify.rows.table_reader import read_columns
 from treepurify.rows.tables import check_labels, table_column
+from treepurify.typing import Integers
 
 __all__ = ["columns_of_levels", "read_levels"]
 
@@ -104,7 +105,7 @@ def _read_column(
 
 def _factorized(
     column: Any,
-) -> tuple[list[Any], npt.NDArray[np.int64], npt.NDArray[Any] | None]:
+) -> tuple[list[Any], Integers, npt.NDArray[Any] | None]:
     """Return the labels in order, the code of each row (-1 for missing), and the numbers."""
     import pandas as pd
 
@@ -134,7 +135,7 @@ def _factorized(
     return list(labels), np.asarray(codes, dtype=np.int64), None
 
 
-def _numbers(numbers: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
+def _numbers(numbers: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], Integers]:
     """Return the distinct numbers and the code of each row; -1 where it is missing."""
     if numbers.dtype.kind != "f":
         return _distinct_numbers(numbers)
@@ -146,7 +147,7 @@ def _numbers(numbers: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[n
 
 def _distinct_numbers(
     numbers: npt.NDArray[Any],
-) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
+) -> tuple[npt.NDArray[Any], Integers]:
     lowest, highest = (float(numbers.min()), float(numbers.max())) if len(numbers) else (0.0, 0.0)
     is_whole = numbers.dtype.kind != "f" or bool(np.all(numbers == np.trunc(numbers)))
     if not is_whole or highest - lowest >= _WIDEST_RANGE:

@@ -18,10 +18,9 @@ from treepurify._kernels.categorical import (
 )
 from treepurify.grids.grid import Subset, code_type
 from treepurify.threads import map_threads
+from treepurify.typing import Array, Indices, Integers
 
 __all__ = ["Observations", "observe"]
-
-Array = npt.NDArray[np.float64]
 
 _LARGEST_NUMBER = 1 << 64
 _SUBSETS_A_PIECE = 32
@@ -56,8 +55,8 @@ class Observations:
     mass: Array
     values: Array
     within: Array
-    point_of_row: npt.NDArray[np.intp]
-    cell_of_level: tuple[npt.NDArray[np.intp], ...]
+    point_of_row: Indices
+    cell_of_level: tuple[Indices, ...]
     equal_weights: bool
 
     @property
@@ -125,7 +124,7 @@ class Observations:
         return self.sums(subset, self.mass[:, None])[..., 0]
 
 
-def _strides(shape: tuple[int, ...]) -> npt.NDArray[np.int64]:
+def _strides(shape: tuple[int, ...]) -> Integers:
     return np.cumprod((1, *shape[:0:-1]), dtype=np.int64)[::-1].copy()
 
 
@@ -177,9 +176,7 @@ def observe(
     )
 
 
-def _distinct(
-    codes: npt.NDArray[Any], n_levels: tuple[int, ...]
-) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+def _distinct(codes: npt.NDArray[Any], n_levels: tuple[int, ...]) -> tuple[Indices, Indices]:
     """Return the first row of each distinct combination and the combination of each row."""
     # Levels are the digits of whole numbers in mixed radix, as many per number as 64 bits hold.
     numbers = [np.zeros(codes.shape[1], dtype=np.uint64)]

@@ -28,10 +28,9 @@ from treepurify.grids.grid import Grid, make_grid
 from treepurify.links import Link
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.rows.table_reader import check_distribution
+from treepurify.typing import Array
 
 __all__ = ["Question", "read_question"]
-
-Array = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

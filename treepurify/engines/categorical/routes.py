@@ -5,9 +5,6 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import Any, Literal
 
-import numpy as np
-import numpy.typing as npt
-
 from treepurify.engines.categorical.full_grid import independent_effects
 from treepurify.engines.categorical.greedy_selection import Basis, select_in_order
 from treepurify.engines.categorical.identifiability import (
@@ -23,6 +20,7 @@ from treepurify.engines.categorical.solution import Fit, solve, variance_inflati
 from treepurify.errors import MemoryBudgetError
 from treepurify.grids.grid import Subset
 from treepurify.progress import ProgressReport
+from treepurify.typing import Array
 
 __all__ = [
     "Route",
@@ -35,7 +33,6 @@ __all__ = [
     "solve_independent",
 ]
 
-Array = npt.NDArray[np.float64]
 Selection = Literal["auto", "greedy", "least-norm", "lars"]
 
 TOLERANCE = 1e-4

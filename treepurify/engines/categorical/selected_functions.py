@@ -11,7 +11,6 @@ selection nor the space, since these come earlier.
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from treepurify.budget import check_budget
 from treepurify.engines.categorical.indicators import (
@@ -24,10 +23,10 @@ from treepurify.engines.categorical.indicators import (
 from treepurify.purification.general import solve_general
 from treepurify.purification.pair import solve_pair
 from treepurify.purification.solution import inverse_mass
+from treepurify.typing import Array, Indices, Mask
 
 __all__ = ["LowerFunctions", "SubsetFunctions", "lower_functions", "selected_functions"]
 
-Array = npt.NDArray[np.float64]
 Subset = tuple[int, ...]
 
 _DENSE_ENTRIES = 1 << 20
@@ -50,7 +49,7 @@ class LowerFunctions:
         The functions times that root.
     """
 
-    cells: tuple[npt.NDArray[np.intp], ...]
+    cells: tuple[Indices, ...]
     root: Array
     span: Array
 
@@ -76,7 +75,7 @@ class SubsetFunctions:
     """
 
     rows: SparseRows
-    kept: npt.NDArray[np.bool_]
+    kept: Mask
     inverse: Array
     tables: Array | None
     mass: Array
@@ -102,7 +101,7 @@ class SubsetFunctions:
 
 def selected_functions(
     mass: Array,
-    kept: npt.NDArray[np.bool_],
+    kept: Mask,
     reference: tuple[int, ...],
     numbers: CellNumbers,
     subset: Subset,
@@ -135,7 +134,7 @@ def selected_functions(
     return SubsetFunctions(rows, kept, inverse, tables, mass, lower)
 
 
-def _whole(filled: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+def _whole(filled: Mask) -> Mask:
     """Whether all cells that a function uses have mass."""
     for axis in range(filled.ndim):
         last = np.take(filled, [-1], axis=axis)
@@ -143,7 +142,7 @@ def _whole(filled: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
     return filled
 
 
-def _tables(kept: npt.NDArray[np.bool_], inverse: Array) -> Array:
+def _tables(kept: Mask, inverse: Array) -> Array:
     count = int(kept.sum())
     ones = np.zeros((*kept.shape, count))
     ones[(*np.nonzero(kept), np.arange(count))] = 1.0
@@ -192,7 +191,7 @@ def _orthogonal(tables: Array, mass: Array, lower: LowerFunctions | None) -> Arr
     return pure
 
 
-def _slices(cells: tuple[npt.NDArray[np.intp], ...], shape: tuple[int, ...], axis: int) -> Array:
+def _slices(cells: tuple[Indices, ...], shape: tuple[int, ...], axis: int) -> Array:
     """Indicators of the slices along one axis, shape (cells, slices)."""
     others = [i for i in range(len(shape)) if i != axis]
     sizes = tuple(shape[i] for i in others)

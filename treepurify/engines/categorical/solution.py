@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from treepurify.engines.categorical.greedy_selection import Basis, solve_triangle
 from treepurify.engines.categorical.indicators import SparseRows
@@ -11,10 +10,9 @@ from treepurify.engines.categorical.observations import Observations
 from treepurify.engines.categorical.selected_functions import SubsetFunctions, selected_functions
 from treepurify.grids.grid import Subset
 from treepurify.progress import ProgressReport
+from treepurify.typing import Array
 
 __all__ = ["Fit", "FitErrors", "measure_fit", "solve", "variance_inflation"]
-
-Array = npt.NDArray[np.float64]
 
 _FUNCTIONS_A_BLOCK = 512
 _MOST_REFINEMENTS = 4

@@ -7,7 +7,6 @@ from operator import methodcaller
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from treepurify.arguments import brief, read_numbers
 from treepurify.components import ModelInputs
@@ -18,6 +17,7 @@ from treepurify.links import Link
 from treepurify.rows.columns import Columns, FeatureSpec
 from treepurify.rows.tables import take_rows
 from treepurify.saving import MissingFunction, earlier_kind, savable
+from treepurify.typing import Array
 
 __all__ = [
     "UNIT_ROUNDOFF",
@@ -27,8 +27,6 @@ __all__ = [
     "read_called",
     "read_values",
 ]
-
-Array = npt.NDArray[np.float64]
 
 # What numbers of double precision are rounded by, relative to their size.
 UNIT_ROUNDOFF = 2.0**-53

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from treepurify.certificate import Certificate
 from treepurify.components import (
@@ -27,6 +26,7 @@ from treepurify.purification.cascade import Purified, refine
 from treepurify.purification.purity import Purity, measure_purity
 from treepurify.remainder import Difference, Function, Remainder, SumOfParts
 from treepurify.rows.row_weights import mean_square
+from treepurify.typing import Array
 from treepurify.weights.weighting import MassTables
 
 __all__ = [
@@ -40,8 +40,6 @@ __all__ = [
     "measure_explained",
     "table_components",
 ]
-
-Array = npt.NDArray[np.float64]
 
 _EVERYTHING = Wanted()
 

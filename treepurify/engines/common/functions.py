@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from treepurify.components import ModelInputs
 from treepurify.engines.common.called_function import UNIT_ROUNDOFF, CalledFunction, read_called
@@ -19,6 +18,7 @@ from treepurify.rows.columns import Columns, FeatureSpec
 from treepurify.rows.table_reader import check_distribution
 from treepurify.rows.tables import check_any_rows, check_table
 from treepurify.saving import savable
+from treepurify.typing import Array
 
 __all__ = [
     "ParsedFunction",
@@ -28,8 +28,6 @@ __all__ = [
     "read_function",
     "splice",
 ]
-
-Array = npt.NDArray[np.float64]
 
 
 class RowFunction(Protocol):

@@ -14,10 +14,9 @@ from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import Subset
 from treepurify.rows.columns import Columns
 from treepurify.saving import savable
+from treepurify.typing import Array
 
 __all__ = ["KnownValues"]
-
-Array = npt.NDArray[np.float64]
 
 
 @savable("known values")

@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from treepurify._kernels.lars import least_angle_path
 from treepurify.errors import InvalidInputError
+from treepurify.typing import Array, Indices
 
 __all__ = [
     "Criterion",
@@ -19,8 +20,6 @@ __all__ = [
     "lars_path",
 ]
 
-Array = npt.NDArray[np.float64]
-Indices = npt.NDArray[np.intp]
 PathMethod = Literal["lasso", "lar"]
 Criterion = Literal["bic", "aic"]
 

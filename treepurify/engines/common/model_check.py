@@ -4,13 +4,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from treepurify.errors import ModelMismatchError
 from treepurify.models.library_child import FileRefusedError
 from treepurify.models.parse import Model, raw_margin
 from treepurify.rows.columns import Columns
 from treepurify.rows.tables import take_rows
+from treepurify.typing import Array
 
 __all__ = ["ModelCheck", "check_against_library"]
 
@@ -36,7 +36,7 @@ class ModelCheck:
     """
 
     columns: Columns
-    margin: npt.NDArray[np.float64]
+    margin: Array
     error: float | None
     note: str
 

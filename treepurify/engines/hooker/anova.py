@@ -42,12 +42,11 @@ from treepurify.grids.grid import Cuts, Grid, Subset, make_grid
 from treepurify.progress import progress_report
 from treepurify.purification.cascade import downward_closure, purify_effects
 from treepurify.rows.columns import Columns
+from treepurify.typing import Array
 from treepurify.weights import Weighting, as_weighting
 from treepurify.weights.points import MeasurePoints, row_points
 
 __all__ = ["hooker_anova"]
-
-Array = npt.NDArray[np.float64]
 
 _MOST_ORDER = 3
 _TOLERANCE = 1e-12

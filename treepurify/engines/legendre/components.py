@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from treepurify.components import ModelInputs
 from treepurify.engines.legendre.densities import Density, contract
@@ -14,10 +13,9 @@ from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.drawing import cells_between
 from treepurify.grids.grid import Subset
 from treepurify.saving import savable
+from treepurify.typing import Array
 
 __all__ = ["LegendreComponent", "LegendreTerm", "evaluate_terms"]
-
-Array = npt.NDArray[np.float64]
 
 _ROWS_AT_A_TIME = 8192
 

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from treepurify.engines.legendre.scaling import Axis, LevelAxis, legendre_table
 from treepurify.saving import savable
+from treepurify.typing import Array
 
 __all__ = [
     "Density",
@@ -21,7 +22,6 @@ __all__ = [
     "series_densities",
 ]
 
-Array = npt.NDArray[np.float64]
 Subset = tuple[int, ...]
 DensityName = Literal["legendre", "kernel"]
 

@@ -6,11 +6,11 @@ from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 
 from treepurify.engines.legendre.densities import Density
 from treepurify.engines.legendre.scaling import Axis
 from treepurify.rows.columns import Columns
+from treepurify.typing import Array
 
 __all__ = [
     "Basis",
@@ -23,8 +23,6 @@ __all__ = [
     "scaled_rows",
 ]
 
-Array = npt.NDArray[np.float64]
-Indices = npt.NDArray[np.intp]
 Subset = tuple[int, ...]
 
 _BLOCK_BYTES = 48 << 20

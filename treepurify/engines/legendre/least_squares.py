@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
-import numpy.typing as npt
 
 from treepurify.engines.legendre.design import Basis, Moments, ScaledRows, design_blocks
 from treepurify.engines.legendre.selection import Selected
+from treepurify.typing import Array, Indices
 
 __all__ = [
     "Coefficients",
@@ -18,8 +18,6 @@ __all__ = [
     "split_orthogonally",
 ]
 
-Array = npt.NDArray[np.float64]
-Indices = npt.NDArray[np.intp]
 Subset = tuple[int, ...]
 Split = dict[Subset, dict[Subset, Array]]
 """For each component the coefficients of the functions of its features and of their subsets."""

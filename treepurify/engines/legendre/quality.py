@@ -6,15 +6,14 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from treepurify.engines.common.finish import Evidence
 from treepurify.engines.legendre.design import centred_values
 from treepurify.purification.purity import Purity
+from treepurify.typing import Array, Indices
 
 __all__ = ["Quality", "evidence_of", "measure_quality"]
 
-Array = npt.NDArray[np.float64]
 Subset = tuple[int, ...]
 
 _SHARE_OF_VARIANCE = 0.01
@@ -134,7 +133,7 @@ def _entry(subset: Subset, inside: Subset, product: Array, size: Array) -> dict[
 def _largest_conditional_mean(
     parts: Mapping[Subset, Array], weights: Array, coordinates: Mapping[int, Array]
 ) -> float:
-    bins: dict[int, npt.NDArray[np.intp]] = {}
+    bins: dict[int, Indices] = {}
     worst = 0.0
     for subset, part in parts.items():
         for j in subset if len(subset) > 1 else ():
@@ -148,7 +147,7 @@ def _largest_conditional_mean(
     return worst
 
 
-def _quantile_bins(coordinates: Array) -> npt.NDArray[np.intp]:
+def _quantile_bins(coordinates: Array) -> Indices:
     """Return the bin of each row; equal values share one."""
     edges = np.unique(np.quantile(coordinates, np.linspace(0, 1, _BINS + 1)[1:-1]))
     return np.searchsorted(edges, coordinates, side="right")

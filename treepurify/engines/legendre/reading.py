@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from treepurify.components import ModelInputs
@@ -14,10 +13,9 @@ from treepurify.engines.common.table_form import read_table
 from treepurify.links import Link
 from treepurify.rows.columns import Columns
 from treepurify.rows.row_weights import effective_rows, read_row_weights, row_shares
+from treepurify.typing import Array
 
 __all__ = ["Question", "read_question"]
-
-Array = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

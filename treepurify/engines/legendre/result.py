@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from treepurify.decomposition import Decomposition
 from treepurify.engines.common.finish import Rest, Result, finish
@@ -26,10 +25,10 @@ from treepurify.errors import SupportWarning
 from treepurify.grids.drawing import mass_between, quantile_nodes
 from treepurify.remainder import Function
 from treepurify.rows.columns import Columns, FeatureSpec
+from treepurify.typing import Array
 
 __all__ = ["Fit", "assemble", "axis_words"]
 
-Array = npt.NDArray[np.float64]
 Subset = tuple[int, ...]
 
 _CLIPPED_SHARE = 0.05

@@ -12,10 +12,10 @@ from treepurify.errors import InvalidInputError
 from treepurify.grids.axis import FeatureAxis
 from treepurify.rows.columns import Columns, FeatureSpec
 from treepurify.saving import savable
+from treepurify.typing import Array
 
 __all__ = ["Axis", "ContinuousAxis", "LevelAxis", "Scaling", "fit_axes", "legendre_table"]
 
-Array = npt.NDArray[np.float64]
 Scaling = Literal["auto", "tanh", "minmax", "rank", "levels"]
 
 _MOST_KNOTS = 129

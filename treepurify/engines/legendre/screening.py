@@ -5,7 +5,6 @@ from itertools import combinations
 from math import comb
 
 import numpy as np
-import numpy.typing as npt
 
 from treepurify.budget import check_budget
 from treepurify.engines.legendre.densities import Density
@@ -21,10 +20,10 @@ from treepurify.engines.legendre.least_squares import least_squares
 from treepurify.engines.legendre.scaling import Axis
 from treepurify.engines.legendre.selection import Selected, TermSelection
 from treepurify.progress import ProgressReport
+from treepurify.typing import Array
 
 __all__ = ["candidate_columns"]
 
-Array = npt.NDArray[np.float64]
 Subset = tuple[int, ...]
 Densities = Callable[[Sequence[Subset]], dict[Subset, Density]]
 

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
-import numpy.typing as npt
 
 from treepurify.arguments import check_choice, check_whole
 from treepurify.engines.common.least_angle import (
@@ -15,12 +14,11 @@ from treepurify.engines.common.least_angle import (
     lars_path,
 )
 from treepurify.engines.legendre.design import Basis, Moments, count_columns
+from treepurify.typing import Array, Indices
 from treepurify.weights.weighting import outer_product
 
 __all__ = ["ColumnScale", "Selected", "TermSelection", "as_selection", "select_terms"]
 
-Array = npt.NDArray[np.float64]
-Indices = npt.NDArray[np.intp]
 ColumnScale = Literal["unit", "density", "polynomial", "equation 7"]
 
 _EMPTY_COLUMN = 1e-24

@@ -14,6 +14,7 @@ from treepurify.rows.columns import Columns
 from treepurify.rows.row_weights import RowWeights, counted_rows, row_quantiles, row_shares
 from treepurify.rows.samples import sample_rows
 from treepurify.rows.table_reader import check_distribution, read_columns
+from treepurify.typing import Array, Indices, Mask
 
 __all__ = [
     "Background",
@@ -22,8 +23,6 @@ __all__ = [
     "outside_support",
     "read_background",
 ]
-
-Array = npt.NDArray[np.float64]
 
 _BINS = 10
 _DRAWS = 2000
@@ -185,9 +184,7 @@ def outside_support(
     }
 
 
-def _occur(
-    cells: npt.NDArray[np.intp], n_cells: int, *asked: npt.NDArray[np.intp]
-) -> list[npt.NDArray[np.bool_]]:
+def _occur(cells: Indices, n_cells: int, *asked: Indices) -> list[Mask]:
     """Return which of the asked cells, as many each time, are among `cells`."""
     # A table of marks, one byte per cell, unless that takes more than the cells of the rows do.
     if n_cells > max(cells.nbytes, _LEAST_MARKS):
@@ -197,9 +194,7 @@ def _occur(
     return [known[cells_asked] for cells_asked in asked]
 
 
-def _drawn(
-    rng: np.random.Generator, n_rows: int, weights: RowWeights, draws: int
-) -> npt.NDArray[np.intp]:
+def _drawn(rng: np.random.Generator, n_rows: int, weights: RowWeights, draws: int) -> Indices:
     if weights is None:
         return rng.integers(0, n_rows, size=draws)
     return rng.choice(n_rows, size=draws, p=row_shares(n_rows, weights))
@@ -215,7 +210,7 @@ def _edges(columns: Columns, weights: RowWeights, j: int) -> npt.NDArray[Any]:
     return np.unique(row_quantiles(values[finite], finite_weights, levels, between=True))
 
 
-def _bins(columns: Columns, j: int, edges: npt.NDArray[Any]) -> npt.NDArray[np.intp]:
+def _bins(columns: Columns, j: int, edges: npt.NDArray[Any]) -> Indices:
     values = columns.values[j]
     missing = np.isnan(values)
     if columns.features[j].is_categorical:

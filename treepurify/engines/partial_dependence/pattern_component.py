@@ -16,11 +16,10 @@ from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import EncodedRows, Grid, Subset
 from treepurify.saving import savable
 from treepurify.threads import map_threads
+from treepurify.typing import Array
 from treepurify.weights import Empirical
 
 __all__ = ["PatternComponent", "PatternTensor"]
-
-Array = npt.NDArray[np.float64]
 
 _ROWS_A_BLOCK = 2048
 # Fewer comparisons than this take less time than starting threads does.

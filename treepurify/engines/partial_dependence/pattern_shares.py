@@ -5,7 +5,6 @@ from functools import partial
 from math import comb
 
 import numpy as np
-import numpy.typing as npt
 
 from treepurify._kernels.partial_dependence import (
     add_smaller_patterns,
@@ -19,10 +18,9 @@ from treepurify.effects.difference_tables import difference_tables, table_sizes
 from treepurify.grids.grid import EncodedRows, Grid, Subset
 from treepurify.progress import ProgressReport
 from treepurify.threads import map_threads
+from treepurify.typing import Array, Indices, Integers
 
 __all__ = ["PatternShares", "pattern_shares", "term_table"]
-
-Array = npt.NDArray[np.float64]
 
 _LEAVES_A_PIECE = 256
 _MOST_ROWS_A_BLOCK = 1 << 15
@@ -54,8 +52,8 @@ class PatternShares:
 
     boxes: LeafBoxes
     limit: int
-    choose: npt.NDArray[np.int64]
-    slot_ptr: npt.NDArray[np.int64]
+    choose: Integers
+    slot_ptr: Integers
     share: Array
 
 
@@ -95,7 +93,7 @@ def pattern_shares(
     return PatternShares(boxes, limit, choose, slot_ptr, counts / total)
 
 
-def _check_shares(lengths: npt.NDArray[np.int64], limit: int, memory_budget: int) -> None:
+def _check_shares(lengths: Integers, limit: int, memory_budget: int) -> None:
     """Refuse more shares than fit, counted in whole numbers of any size."""
     total = 0
     of_length, n_leaves = np.unique(lengths, return_counts=True)
@@ -118,10 +116,10 @@ def _count(
     boxes: LeafBoxes,
     grid: Grid,
     rows: EncodedRows,
-    leaves: npt.NDArray[np.intp],
+    leaves: Indices,
     limit: int,
-    choose: npt.NDArray[np.int64],
-    slot_ptr: npt.NDArray[np.int64],
+    choose: Integers,
+    slot_ptr: Integers,
     counts: Array,
     report: ProgressReport,
 ) -> None:

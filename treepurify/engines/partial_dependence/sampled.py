@@ -34,10 +34,9 @@ from treepurify.rows.row_weights import counted_rows, mean_square
 from treepurify.rows.samples import sample_rows
 from treepurify.rows.table_reader import check_distribution
 from treepurify.saving import savable
+from treepurify.typing import Array
 
 __all__ = ["SampledBackground", "SampledComponent", "partial_dependence", "sampled_anova"]
-
-Array = npt.NDArray[np.float64]
 
 _POINTS = 100
 _POINTS_A_BLOCK = 512

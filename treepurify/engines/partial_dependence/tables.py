@@ -4,7 +4,6 @@ from functools import partial
 from itertools import combinations
 
 import numpy as np
-import numpy.typing as npt
 
 from treepurify.components import ModelInputs
 from treepurify.effects.table_effects import table_effects
@@ -16,12 +15,11 @@ from treepurify.grids.grid import Subset
 from treepurify.models.additive_tables import AdditiveTables
 from treepurify.progress import ProgressReport
 from treepurify.purification.cascade import Purified, downward_closure
+from treepurify.typing import Array
 from treepurify.weights import Empirical
 from treepurify.weights.weighting import MassTables
 
 __all__ = ["table_terms"]
-
-Array = npt.NDArray[np.float64]
 
 
 def table_terms(

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 
 import numpy as np
-import numpy.typing as npt
 
 from treepurify.components import Component, ModelInputs, TensorComponent, values_on_rows
 from treepurify.effects.accumulate import LeafBoxes, leaf_boxes
@@ -21,10 +20,9 @@ from treepurify.models.ensemble import TreeEnsemble
 from treepurify.progress import ProgressReport
 from treepurify.rows.columns import Columns
 from treepurify.threads import map_threads
+from treepurify.typing import Array
 
 __all__ = ["TABLE_ORDER", "BackgroundCovariances", "tree_terms"]
-
-Array = npt.NDArray[np.float64]
 
 # Terms of so many features can be tables; larger ones are evaluated from the leaves.
 TABLE_ORDER = 2

@@ -9,14 +9,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 
 from treepurify._kernels.arrowhead import multiply, solve
 from treepurify.lapack import factor_in_place, subtract_gram, whiten
+from treepurify.typing import Array, Integers
 
 __all__ = ["Arrowhead", "ArrowheadFactor"]
-
-Array = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +33,7 @@ class Arrowhead:
         The upper triangle among these.
     """
 
-    bounds: npt.NDArray[np.int64]
+    bounds: Integers
     blocks: Array
     border: Array
     rest: Array

@@ -6,18 +6,13 @@ from math import prod
 from typing import NamedTuple, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from treepurify._kernels.tree_gram import add_product_gram
 from treepurify.engines.tree.tree_problem import TreeProblem, along_axes
 from treepurify.grids.grid import Subset
+from treepurify.typing import Array, Indices, Integers
 
 __all__ = ["CellCoding", "SetArrays", "code_cells"]
-
-Array = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
-Positions = npt.NDArray[np.intp]
-
 
 # Below this number, blocks cost more in calls than they save in multiplications.
 _FEW_UNKNOWNS = 128
@@ -28,7 +23,7 @@ class ProductAdder(Protocol):
     """See `CellCoding.product_adder`."""
 
     def __call__(
-        self, rows: Positions, columns: Positions, gram: Array, *, is_upper: bool = False
+        self, rows: Indices, columns: Indices, gram: Array, *, is_upper: bool = False
     ) -> None:
         """Add to the matrix."""
 
@@ -46,7 +41,7 @@ class SetArrays(NamedTuple):
     start : ndarray of int64, shape (n_features + 1,)
         First entry of each feature in `place`.
     features, strides : ndarray of int64, shape (n_sets, most features of a set)
-        Positions of the features of each set, -1 behind the last, and by how much the number
+        Indices of the features of each set, -1 behind the last, and by how much the number
         of an unknown grows with the place along each feature.
     base : ndarray of int64, shape (n_sets,)
         Unknown of each set whose places are all zero.
@@ -90,9 +85,9 @@ class CellCoding:
     """
 
     sets: tuple[Subset, ...]
-    coded: tuple[Positions, ...]
-    numbers: tuple[Positions, ...]
-    entries: Positions
+    coded: tuple[Indices, ...]
+    numbers: tuple[Indices, ...]
+    entries: Indices
     pivot: int
     bounds: Integers
     size: int
@@ -127,9 +122,7 @@ class CellCoding:
                 cells[numbers, slot] = self.coded[f].reshape(shape)
         mass, margin = self.product_mass(margins), np.concatenate(margins)
 
-        def add(
-            rows: Positions, columns: Positions, gram: Array, *, is_upper: bool = False
-        ) -> None:
+        def add(rows: Indices, columns: Indices, gram: Array, *, is_upper: bool = False) -> None:
             add_product_gram(
                 share, self.arrays, owner, cells, rows, columns, mass, margin, is_upper, gram
             )
@@ -202,13 +195,13 @@ def code_cells(problem: TreeProblem) -> CellCoding:
     return CellCoding(sets, coded, tuple(numbers), entry_of, pivot, bounds, size, arrays)
 
 
-def _coded_cells(margin: Array) -> Positions:
+def _coded_cells(margin: Array) -> Indices:
     has_unknowns = margin > 0
     has_unknowns[np.argmax(margin)] = False
     return np.flatnonzero(has_unknowns)
 
 
-def _places(coded: Positions, n_cells: int) -> Integers:
+def _places(coded: Indices, n_cells: int) -> Integers:
     places = np.full(n_cells, _NO_UNKNOWN, dtype=np.int64)
     places[coded] = np.arange(len(coded))
     return places

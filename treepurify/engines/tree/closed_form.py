@@ -5,7 +5,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from treepurify._kernels.conditional import evaluate_boxes
 from treepurify._kernels.leaf_pairs import component_variance
@@ -28,11 +27,10 @@ from treepurify.grids.grid import Grid, Subset
 from treepurify.progress import progress_report
 from treepurify.purification.cascade import Purified
 from treepurify.rows.columns import Columns
+from treepurify.typing import Array
 from treepurify.weights.weighting import outer_product
 
 __all__ = ["BoxComponent", "centred", "purify_by_closed_form"]
-
-Array = npt.NDArray[np.float64]
 
 _TABLE_ORDER = 2
 # Pairs of leaves whose second moments are summed within a purification: about a second.

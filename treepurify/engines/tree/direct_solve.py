@@ -14,11 +14,9 @@ from treepurify.engines.tree.cell_coding import CellCoding, code_cells
 from treepurify.engines.tree.tree_problem import TreeFit, TreeProblem, independent_anova
 from treepurify.grids.grid import Subset
 from treepurify.lapack import factor_in_place, solve_factored
+from treepurify.typing import Array, Indices
 
 __all__ = ["count_unknowns", "solve_directly"]
-
-Array = npt.NDArray[np.float64]
-Positions = npt.NDArray[np.intp]
 
 # A direction is undetermined where its mean square on the rows is below this share of its mean
 # square where features are independent. On real data the two sides are far apart: rounding is
@@ -67,8 +65,8 @@ class _Equations:
     former was multiplied with. `right` is not scaled.
     """
 
-    kept: Positions
-    empty: Positions
+    kept: Indices
+    empty: Indices
     scaling: Array
     matrix: Arrowhead
     right: Array
@@ -120,7 +118,7 @@ def _normal_equations(problem: TreeProblem, coding: CellCoding) -> _Equations:
     return _Equations(kept, empty, scaling, matrix, right[kept])
 
 
-def _zeros(bounds: npt.NDArray[np.intp], size: int, dtype: npt.DTypeLike) -> Arrowhead:
+def _zeros(bounds: Indices, size: int, dtype: npt.DTypeLike) -> Arrowhead:
     n_inside = int(bounds[-1])
     n_rest, widest = size - n_inside, int(np.diff(bounds).max(initial=0))
     return Arrowhead(
@@ -140,7 +138,7 @@ def _add_uniform_right_side(problem: TreeProblem, coding: CellCoding, right: Arr
 
 
 def _add_uniform_gram(
-    problem: TreeProblem, coding: CellCoding, kept: Positions, matrix: Arrowhead
+    problem: TreeProblem, coding: CellCoding, kept: Indices, matrix: Arrowhead
 ) -> None:
     inside, outside = kept[: len(matrix.border)], kept[len(matrix.border) :]
     add = coding.product_adder(problem.uniform, problem.share)
@@ -264,7 +262,7 @@ def _extended_anova(
 
 
 def _sums_at(
-    problem: TreeProblem, coding: CellCoding, tables: dict[Subset, Array], unknowns: Positions
+    problem: TreeProblem, coding: CellCoding, tables: dict[Subset, Array], unknowns: Indices
 ) -> Array:
     """Return, for the cells of some unknowns, the sum of the tables of their features."""
     is_wanted = np.zeros(coding.size, dtype=bool)

@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
 from treepurify.effects.accumulate import LeafBoxes, ensemble_cuts, leaf_boxes
 from treepurify.effects.conditional import entry_probabilities, feature_margins, run_masses
@@ -13,12 +12,10 @@ from treepurify.grids.grid import Grid, make_grid
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.rows.columns import Columns
 from treepurify.rows.row_weights import RowWeights
+from treepurify.typing import Array, Integers
 from treepurify.weights import Weighting
 
 __all__ = ["IndependentLeaves", "OutputLeaves", "independent_leaves", "output_values"]
-
-Array = npt.NDArray[np.float64]
-Numbers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,24 +94,24 @@ class OutputLeaves:
         Runs of each interval, between two cumulative probabilities of the feature.
     """
 
-    leaves: Numbers
+    leaves: Integers
     values: Array
     amplitude: Array
-    leaf_ptr: Numbers
-    leaf_feature: Numbers
-    leaf_interval: Numbers
-    feature_ptr: Numbers
-    feature_leaf: Numbers
-    feature_interval: Numbers
-    interval_ptr: Numbers
-    interval_leaf: Numbers
+    leaf_ptr: Integers
+    leaf_feature: Integers
+    leaf_interval: Integers
+    feature_ptr: Integers
+    feature_leaf: Integers
+    feature_interval: Integers
+    interval_ptr: Integers
+    interval_leaf: Integers
     interval_probability: Array
-    run_ptr: Numbers
+    run_ptr: Integers
     low: Array
     high: Array
 
     @property
-    def features(self) -> Numbers:
+    def features(self) -> Integers:
         """The features that the leaves test."""
         return np.flatnonzero(np.diff(self.feature_ptr))
 
@@ -180,7 +177,7 @@ def _output_leaves(boxes: LeafBoxes, conditions: _Conditions, values: Array) -> 
     )
 
 
-def _spread(ptr: Numbers, chosen: Numbers) -> tuple[Numbers, Numbers]:
+def _spread(ptr: Integers, chosen: Integers) -> tuple[Integers, Integers]:
     """Return the members of the chosen groups, one group after the other, and where each starts."""
     sizes = ptr[chosen + 1] - ptr[chosen]
     starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
@@ -188,8 +185,8 @@ def _spread(ptr: Numbers, chosen: Numbers) -> tuple[Numbers, Numbers]:
 
 
 def _intervals(
-    boxes: LeafBoxes, conditions: _Conditions, entries: Numbers, feature: Numbers
-) -> tuple[Numbers, Numbers]:
+    boxes: LeafBoxes, conditions: _Conditions, entries: Integers, feature: Integers
+) -> tuple[Integers, Integers]:
     """Number equal intervals; those of several runs have a number each.
 
     Returns

@@ -16,10 +16,9 @@ from treepurify.engines.tree.tree_problem import (
 )
 from treepurify.grids.grid import Subset
 from treepurify.purification.general import smallest_ritz_value
+from treepurify.typing import Array
 
 __all__ = ["solve_by_steps"]
-
-Array = npt.NDArray[np.float64]
 
 _MOST_STEPS = 1000
 # The estimate of the least eigenvalue reaches the true one in the last steps only.

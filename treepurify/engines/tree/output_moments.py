@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from math import prod
 
 import numpy as np
-import numpy.typing as npt
 
 from treepurify._kernels.accumulate import cumulate
 from treepurify._kernels.conditional import subset_keys
@@ -16,6 +15,7 @@ from treepurify.budget import check_budget
 from treepurify.effects.accumulate import LeafBoxes
 from treepurify.engines.tree.independent_leaves import IndependentLeaves, OutputLeaves
 from treepurify.threads import available_threads, iterate_threads, map_threads
+from treepurify.typing import Array, Indices, Integers
 
 __all__ = [
     "SecondMoments",
@@ -26,9 +26,6 @@ __all__ = [
     "moments_of_rows",
     "pair_work",
 ]
-
-Array = npt.NDArray[np.float64]
-Positions = npt.NDArray[np.intp]
 
 _LEAVES_IN_A_PIECE = 64
 _ROWS_IN_A_BLOCK = 256
@@ -156,9 +153,7 @@ def _coordinates(boxes: LeafBoxes, output: OutputLeaves, margins: Mapping[int, A
     return table.reshape(shape)
 
 
-def _runs_with_mass(
-    boxes: LeafBoxes, margins: Mapping[int, Array]
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def _runs_with_mass(boxes: LeafBoxes, margins: Mapping[int, Array]) -> tuple[Integers, Integers]:
     """Return starts and stops of all runs, counting cells with mass only."""
     start, stop = (np.zeros(len(boxes.run_start), dtype=np.int64) for _ in range(2))
     entry = np.repeat(np.arange(len(boxes.entry_feature)), np.diff(boxes.run_ptr))
@@ -176,7 +171,7 @@ class _Part:
     """What some leaves add: by order, at pairs of features (flat), and by feature."""
 
     orders: Array
-    places: Positions
+    places: Indices
     pairs: Array
     mains: Array
 
@@ -212,7 +207,7 @@ def moments_of_pairs(
     lefts = np.arange(len(output.leaves))
     pieces = [lefts[i : i + _LEAVES_IN_A_PIECE] for i in range(0, len(lefts), _LEAVES_IN_A_PIECE)]
 
-    def parts(strip: list[Positions]) -> list[_Part]:
+    def parts(strip: list[Indices]) -> list[_Part]:
         table = np.zeros_like(pairs)
         return [_part(output, leaves.depth, piece, table) for piece in strip]
 
@@ -228,7 +223,7 @@ def moments_of_pairs(
     return _exact_moments(orders[1:], mains)
 
 
-def _part(output: OutputLeaves, depth: int, lefts: Positions, table: Array) -> _Part:
+def _part(output: OutputLeaves, depth: int, lefts: Indices, table: Array) -> _Part:
     """Return what some leaves add; `table` is room for pairs, full of zeros before and after."""
     orders, mains = np.zeros(depth + 1), np.zeros(len(table))
     leaf_pair_moments(

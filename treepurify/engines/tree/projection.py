@@ -41,10 +41,9 @@ from treepurify.grids.grid import EncodedRows, Grid, Subset
 from treepurify.purification.cascade import downward_closure, purify_effects
 from treepurify.rows.columns import Columns
 from treepurify.threads import available_threads, iterate_threads, one_blas_thread
+from treepurify.typing import Array, Indices
 
 __all__ = ["purify_by_projection"]
-
-Array = npt.NDArray[np.float64]
 
 _MOST_ORDER = 3
 _TREES_PER_REPORT = 16
@@ -259,7 +258,7 @@ def _project_trees(task: _Task) -> _Projection:
 
 
 def _lay_out_terms(
-    task: _Task, bounds: npt.NDArray[np.intp]
+    task: _Task, bounds: Indices
 ) -> tuple[list[TreeTerms | None], dict[Subset, Array]]:
     """Return the terms of each tree, and tensors of zeros for their sums.
 
@@ -324,7 +323,7 @@ def _project_tree(
     task: _Task,
     tree: int,
     terms: TreeTerms | None,
-    leaves: npt.NDArray[np.intp],
+    leaves: Indices,
 ) -> _Projected:
     ensemble = task.problem.ensemble
     output = int(ensemble.tree_output[tree])
@@ -349,7 +348,7 @@ def _tree_problem(
     terms: TreeTerms,
     rows: "_DistinctRows",
     mean: Array,
-    leaves: npt.NDArray[np.intp],
+    leaves: Indices,
 ) -> TreeProblem:
     """Return the least-squares problem of one tree."""
     cells = terms.row_cells(rows.codes)
@@ -401,7 +400,7 @@ class _DistinctRows:
     codes: npt.NDArray[Any]
     scores: Array
     weights: Array
-    cell: npt.NDArray[np.intp] | None
+    cell: Indices | None
 
 
 def _distinct_rows(terms: TreeTerms, task: _Task, tree: int) -> _DistinctRows:

@@ -45,6 +45,7 @@ from treepurify.models.parse import Model, read_model
 from treepurify.progress import announce_compilation, progress_report
 from treepurify.purification.cascade import SolveMethod, downward_closure, purify_effects
 from treepurify.purification.unidentified import MOST_SLICES
+from treepurify.typing import Indices
 from treepurify.weights import Weighting, as_weighting
 
 __all__ = ["Method", "TreeProjection", "purify"]
@@ -328,7 +329,7 @@ def _union_grid_work(tables: list[Subset], grid: Grid, n_outputs: int) -> float:
     return work
 
 
-def _projection_work(leaves_in_trees: npt.NDArray[np.intp], n_rows: int) -> float:
+def _projection_work(leaves_in_trees: Indices, n_rows: int) -> float:
     """Return about how many nanoseconds of one core projecting the trees takes.
 
     A tree with `n` leaves has some n^2 / 2 unknowns in its pairs, whose equations are factored.

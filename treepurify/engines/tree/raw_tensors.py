@@ -28,6 +28,7 @@ from treepurify.links import Link
 from treepurify.progress import progress_report
 from treepurify.purification.cascade import SolveMethod, downward_closure, purify_effects
 from treepurify.rows.columns import FeatureSpec
+from treepurify.typing import Array
 from treepurify.weights import JointTable, Uniform, Weighting
 from treepurify.weights.weighting import MassTables, normalised
 
@@ -150,7 +151,7 @@ class _Tensors:
     link: Link = field(default_factory=Link)
 
 
-def _read_tensors(tensors: Tensors, *, multiple: bool) -> dict[Subset, npt.NDArray[np.float64]]:
+def _read_tensors(tensors: Tensors, *, multiple: bool) -> dict[Subset, Array]:
     if not isinstance(tensors, Mapping):
         raise InvalidInputError(
             "tensors must be a mapping from features to tables, such as "
@@ -158,7 +159,7 @@ def _read_tensors(tensors: Tensors, *, multiple: bool) -> dict[Subset, npt.NDArr
         )
     if not tensors:
         raise InvalidInputError("tensors is empty; pass at least one effect tensor")
-    arrays: dict[Subset, npt.NDArray[np.float64]] = {}
+    arrays: dict[Subset, Array] = {}
     outputs = set()
     for key, values in tensors.items():
         subset = _read_key("tensors", key)
@@ -197,7 +198,7 @@ def _read_key(what: str, key: Any) -> Subset:
     return tuple(int(j) for j in subset)
 
 
-def _read_intercept(intercept: Any, n_outputs: int) -> npt.NDArray[np.float64]:
+def _read_intercept(intercept: Any, n_outputs: int) -> Array:
     values = read_numbers("intercept", intercept)
     if values.shape not in ((), (1,), (n_outputs,)) or not np.all(np.isfinite(values)):
         raise InvalidInputError(
@@ -207,9 +208,7 @@ def _read_intercept(intercept: Any, n_outputs: int) -> npt.NDArray[np.float64]:
     return np.broadcast_to(values, (n_outputs,)).copy()
 
 
-def _grid(
-    arrays: dict[Subset, npt.NDArray[np.float64]], weights: Any, feature_names: Sequence[str] | None
-) -> Grid:
+def _grid(arrays: dict[Subset, Array], weights: Any, feature_names: Sequence[str] | None) -> Grid:
     sizes: dict[int, int] = {}
     for subset, array in arrays.items():
         for j, size in zip(subset, array.shape[:-1], strict=True):
@@ -306,6 +305,6 @@ def _read_masses(weights: Tensors, grid: Grid) -> MassTables:
     return masses
 
 
-def _margin(masses: MassTables, source: Subset, subset: Subset) -> npt.NDArray[np.float64]:
+def _margin(masses: MassTables, source: Subset, subset: Subset) -> Array:
     dropped = tuple(i for i, j in enumerate(source) if j not in subset)
     return np.asarray(masses[source].sum(axis=dropped))

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from treepurify.arguments import read_output
 from treepurify.budget import DEFAULT_BUDGET, check_budget
@@ -31,6 +30,7 @@ from treepurify.progress import ProgressReport
 from treepurify.rows.columns import Columns
 from treepurify.rows.row_weights import RowWeights
 from treepurify.threads import available_threads
+from treepurify.typing import Array
 from treepurify.weights import Independent, Uniform, Weighting
 
 if TYPE_CHECKING:
@@ -44,7 +44,6 @@ __all__ = [
     "leaf_indices",
 ]
 
-Array = npt.NDArray[np.float64]
 Way = Literal["cells", "pairs", "rows"]
 
 MOST_PAIRS = 2_000_000_000

@@ -14,6 +14,7 @@ from treepurify._kernels.traverse import add_leaf_values
 from treepurify.effects.accumulate import LeafBoxes
 from treepurify.grids.grid import Grid, Subset
 from treepurify.models.ensemble import TreeEnsemble
+from treepurify.typing import Array, Indices, Integers, Mask
 
 __all__ = [
     "TreeFit",
@@ -29,7 +30,6 @@ __all__ = [
     "tree_terms",
 ]
 
-Array = npt.NDArray[np.float64]
 Cells = npt.NDArray[np.integer[Any]]
 
 
@@ -51,8 +51,8 @@ class TreeTerms:
 
     subsets: tuple[Subset, ...]
     family: tuple[Subset, ...]
-    local_cells: dict[int, npt.NDArray[np.intp]]
-    base: npt.NDArray[np.int64]
+    local_cells: dict[int, Indices]
+    base: Integers
 
     @property
     def features(self) -> tuple[int, ...]:
@@ -69,7 +69,7 @@ class TreeTerms:
         return {j: int(cells.max()) + 1 for j, cells in self.local_cells.items()}
 
     @cached_property
-    def first_cells(self) -> dict[int, npt.NDArray[np.intp]]:
+    def first_cells(self) -> dict[int, Indices]:
         """For each feature, the first cell of the union grid in each of the tree's."""
         return {
             j: np.searchsorted(local, np.arange(self._sizes[j]))
@@ -217,7 +217,7 @@ def independent_anova(problem: TreeProblem, tables: dict[Subset, Array]) -> dict
     return pure
 
 
-def term_subsets(boxes: LeafBoxes, leaves: npt.NDArray[np.intp], order: int) -> list[Subset]:
+def term_subsets(boxes: LeafBoxes, leaves: Indices, order: int) -> list[Subset]:
     """Return the sets of at most `order` features that occur together on a path of a tree.
 
     Sets contained in others are left out, since their functions are among those of the
@@ -253,9 +253,7 @@ def tree_terms(
     return TreeTerms(tuple(subsets), ordered, local, base)
 
 
-def _local_cells(
-    ensemble: TreeEnsemble, tree: int, grid: Grid, feature: int
-) -> npt.NDArray[np.intp]:
+def _local_cells(ensemble: TreeEnsemble, tree: int, grid: Grid, feature: int) -> Indices:
     """Number the cells of one axis by the tree's own splits.
 
     Intervals between two of the tree's cuts are one cell; categories that every split
@@ -283,7 +281,7 @@ def _local_cells(
 def leaf_term_expectations(
     terms: TreeTerms,
     boxes: LeafBoxes,
-    leaves: npt.NDArray[np.intp],
+    leaves: Indices,
     values: Array,
     margins: tuple[Array, ...],
 ) -> Array:
@@ -325,7 +323,7 @@ def leaf_term_expectations(
     return result
 
 
-def _leaf_masks(terms: TreeTerms, boxes: LeafBoxes, leaf: int) -> dict[int, npt.NDArray[np.bool_]]:
+def _leaf_masks(terms: TreeTerms, boxes: LeafBoxes, leaf: int) -> dict[int, Mask]:
     masks = {}
     for entry in range(boxes.entry_ptr[leaf], boxes.entry_ptr[leaf + 1]):
         j = int(boxes.entry_feature[entry])
