@@ -281,7 +281,7 @@ MADE_BY_ENGINES = {
     "TensorComponent", "Weighting",
 }  # fmt: skip
 # Methods by which parts of the package speak to each other.
-INTERNAL = {"tables", "on_cells", "stored"}
+INTERNAL = {"tables", "on_cells", "stored", "rows_for", "row_weights_for", "sample_points"}
 
 
 def public_callables() -> set[str]:
