@@ -34,7 +34,7 @@ class Certificate:
         Largest difference on the checked rows between the parsed model, summed in the
         library's own precision, and the library's raw prediction; None where it was not asked.
     checked_rows : int
-        Number of rows behind the two figures above.
+        Number of rows behind the two figures above, where they are numbers.
     conditional_mean : float
         Largest mean of a component given the features of a smaller subset, over all slices
         with mass; zero for a pure effect (Lengerich et al. 2020, equation 5c).

@@ -194,7 +194,7 @@ def _can_read(source: ModelSource) -> bool:
     except Exception:  # noqa: BLE001 - a broken installation is as good as none
         return False
     # An older library ignores what it does not know, such as tree weights in a new field.
-    return _release(source.version) <= _release(library.__version__)
+    return _release(source.version) <= _release(getattr(library, "__version__", ""))
 
 
 def _release(version: str) -> tuple[int, ...]:

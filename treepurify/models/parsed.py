@@ -19,7 +19,8 @@ class ModelSource:
     Parameters
     ----------
     library : str
-        Name of the library, for example ``"xgboost"``.
+        Name of the library, for example ``"xgboost"``. Where the family reads files, the name
+        under which the library is imported: it is asked for its version and to predict.
     version : str
         Version that wrote the model, or ``"unknown"``.
     kind : str

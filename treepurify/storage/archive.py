@@ -206,8 +206,11 @@ def _plain(value: Any) -> Any:
 
 
 def _certificate(saved: dict[str, Any]) -> Certificate:
-    lists = {name: tuple(saved.get(name, ())) for name in ("unidentified_terms", "fitted_share")}
-    return Certificate(**saved | lists)
+    # JSON has no tuples.
+    fields: dict[str, Any] = {
+        name: tuple(v) if isinstance(v, list) else v for name, v in saved.items()
+    }
+    return Certificate(**fields)
 
 
 def _checksum(content: bytes) -> str:

@@ -1,5 +1,7 @@
 """Weightings: the distribution under which effects are purified."""
 
+from collections.abc import Callable
+
 from treepurify.errors import InvalidInputError
 from treepurify.weights.empirical import Empirical
 from treepurify.weights.given import CountedCells, JointTable, Rows
@@ -21,7 +23,7 @@ __all__ = [
     "as_weighting",
 ]
 
-_BY_NAME: dict[str, type[Empirical] | type[Laplace] | type[Uniform] | type[Independent]] = {
+_BY_NAME: dict[str, Callable[[], Weighting]] = {
     "empirical": Empirical,
     "laplace": Laplace,
     "uniform": Uniform,
