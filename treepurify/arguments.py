@@ -214,7 +214,7 @@ def read_numbers(what: str, values: Any, expected: str = "be numbers") -> Array:
             # One by one: NumPy silently drops the imaginary parts in an array of objects.
             _check_real(array)
         elif array.dtype.kind not in "biuf":
-            raise TypeError(f"{array.dtype} is no type of real numbers")
+            raise TypeError(f"{array.dtype} is not a type of real numbers")
         return array.astype(np.float64)
     except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInputError(f"{what} must {expected}; got {brief(values)} ({error})") from error
@@ -223,7 +223,7 @@ def read_numbers(what: str, values: Any, expected: str = "be numbers") -> Array:
 def _check_real(array: npt.NDArray[Any]) -> None:
     for entry in array.ravel():
         if entry is None or isinstance(entry, str | bytes | complex | np.complexfloating):
-            raise TypeError(f"{brief(entry)} is no real number")
+            raise TypeError(f"{brief(entry)} is not a real number")
 
 
 def read_path(name: str, value: Any) -> Path:

@@ -116,7 +116,7 @@ def savable(
     Raises
     ------
     TreepurifyError
-        If the class is no dataclass, or the name is taken.
+        If the class is not a dataclass, or the name is taken.
 
     Examples
     --------

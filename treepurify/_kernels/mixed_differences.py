@@ -46,7 +46,7 @@ def _corners_of_choice(
 ):
     """Count the corners of one choice of entries, and write them from `n_found` if `write`.
 
-    The first cell of an axis is no corner: differences start at the second.
+    The first cell of an axis is not a corner: differences start at the second.
     """
     for k in range(size):
         corner[k] = 2 * run_ptr[first + chosen[k]]

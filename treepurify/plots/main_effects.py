@@ -62,7 +62,7 @@ def main_effect(
 
     A numeric feature gives a step curve over its own units, with the missing values as a
     marker of their own and the data below: the area of a bar there is its share of the rows.
-    An effect that is no table of cells (ALE, Legendre, sampled partial dependence) gives a
+    An effect that is not a table of cells (ALE, Legendre, sampled partial dependence) gives a
     curve through points. A categorical feature gives one bar per category, with the share of the
     rows of each as the length of a grey bar beside it. Only the 40 categories of largest mass
     are drawn, and cells for missing and unknown values only where they have mass.

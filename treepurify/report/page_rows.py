@@ -99,7 +99,7 @@ class Start:
     example : int
         Position among the examples, or -1.
     row : list of (float or None), optional
-        The values, where it is no example.
+        The values, where it is not an example.
     """
 
     words: str
@@ -108,7 +108,7 @@ class Start:
 
 
 def find_start(d: Decomposition, columns: Columns | None) -> Start:
-    """Return a row that exists and is no exception, where one is known.
+    """Return a row that exists and is not an exception, where one is known.
 
     Parameters
     ----------

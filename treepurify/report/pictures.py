@@ -139,7 +139,7 @@ def _scale_in_words(values: Array, mass: Array) -> str:
 
 
 def _cells_in_words(d: Decomposition, table: TensorComponent) -> str:
-    """Return where an effect that is no table was evaluated; nothing for levels alone."""
+    """Return where an effect that is not a table was evaluated; nothing for levels alone."""
     numeric = [axis.n_regular for axis in table.axes if not axis.is_categorical]
     if isinstance(d.components[table.features], TensorComponent) or not numeric:
         return ""

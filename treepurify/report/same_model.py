@@ -74,8 +74,8 @@ def _check_cells(d: Decomposition, other: Decomposition, name: str, subset: Subs
     ours, theirs = d.components[subset], other.components[subset]
     if not isinstance(ours, TensorComponent) or not isinstance(theirs, TensorComponent):
         raise InvalidInputError(
-            f"the effect {name!r} of a decomposition in measures, or of the report, is no table of "
-            f"cells, so the two cannot be laid over each other. {_ADVICE}"
+            f"the effect {name!r} of a decomposition in measures, or of the report, is not a table "
+            f"of cells, so the two cannot be laid over each other. {_ADVICE}"
         )
     for axis, second in zip(ours.axes, theirs.axes, strict=True):
         if not axis.same_regular(second):

@@ -1,4 +1,4 @@
-"""Read user tables (NumPy, pandas, polars, Arrow) into one numeric column a feature."""
+"""Read user tables (NumPy, pandas, polars, Arrow) into one numeric column per feature."""
 
 from collections import Counter
 from collections.abc import Collection, Sequence

@@ -86,8 +86,8 @@ def read_matrix(X: Any, name: str = "X") -> npt.NDArray[Any]:
         array = np.asarray(X)
     except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInputError(
-            f"{expected}, with as many values in each row; got {brief(X)}, which is no such array "
-            f"({error})"
+            f"{expected}, with as many values in each row; got {brief(X)}, which is not such an "
+            f"array ({error})"
         ) from error
     if array.ndim != 2:
         raise InvalidInputError(f"{expected}, got shape {array.shape}")

@@ -31,7 +31,7 @@ class Laplace(Weighting):
         ``"plus-one"``: one added to the count of every cell of every table, as in the code
         the paper's authors published; `smoothing` has no part in it. These tables are NOT
         margins of one joint mass (the pair table's margin has as many added counts per cell
-        as the other axis has cells), so the result is no functional ANOVA of any
+        as the other axis has cells), so the result is not a functional ANOVA of any
         distribution. It is here for comparison with published figures only.
 
     Examples

@@ -68,7 +68,7 @@ class Weighting(ABC):
     def share_of_rows(self) -> float | None:
         """Share of the joint mass that the rows themselves have; the rest is `beside_rows`.
 
-        None where the measure is no such mixture. Deep trees can be projected under one.
+        None where the measure is not such a mixture. Deep trees can be projected under one.
         """
         return None
 

@@ -214,7 +214,7 @@ def _check_tables(question: Question, solved: Solved, memory_budget: int) -> Non
     check_budget(
         8 * cells * (1 + solved.fit.intercept.size),
         memory_budget,
-        f"{len(solved.fit.effects)} components with {cells} cells together",
+        f"{len(solved.fit.effects)} components with {cells} cells in all",
         "Pass a smaller rank or order, or fewer bins.",
     )
 

@@ -77,7 +77,7 @@ def read_form(X: Any, feature_names: Sequence[str] | None) -> tuple[Any, list[st
     Raises
     ------
     InvalidInputError
-        If `X` is no table, has no rows or columns, two columns of one name, or columns of
+        If `X` is not a table, has no rows or columns, two columns of one name, or columns of
         other names than `feature_names`.
     """
     table = frame_or_matrix(X)

@@ -179,7 +179,7 @@ def _block_sums(
         elif isinstance(component, PatternComponent):
             values = component.on_background(block)
         else:
-            raise TypeError(f"{type(component).__name__} is no term of an ensemble")
+            raise TypeError(f"{type(component).__name__} is not a term of an ensemble")
         products.append(np.einsum("ik,ik->k", values, weighted))
         sums.append(_weighted_sum(values, weights))
         rest -= values

@@ -51,7 +51,7 @@ def count_cells(
     Raises
     ------
     InvalidInputError
-        If the model is no ensemble, or rows or weights cannot be used.
+        If the model is not an ensemble, or rows or weights cannot be used.
     MemoryBudgetError
         If the tables would not fit.
 
