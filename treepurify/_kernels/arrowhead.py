@@ -1,7 +1,7 @@
 """Products and solves with an arrowhead matrix and a few vectors, a row of the matrix at a time.
 
-Each vector is a row of an array. Libraries pack their operands for large products, which takes
-several times as long as what there is to multiply here.
+Each vector is a row of an array. A library needs a call for every block, and packs its operands for
+large products, which takes a little longer where vectors are few.
 """
 
 from numba import njit
