@@ -16,12 +16,18 @@ from tests.cases import needs_stored_labels
 from treepurify import demo
 from treepurify.cli.app import app
 from treepurify.cli.data import read_data
+from treepurify.cli.options import Weights
 from treepurify.export.flat_table import effects_frame
 from treepurify.storage import load
+from treepurify.weights import _BY_NAME as weights_by_name
 
 
 def run(*words):
     return CliRunner().invoke(app, [str(word) for word in words], prog_name="treepurify")
+
+
+def test_every_weighting_that_has_a_name_is_an_option():
+    assert [weights.value for weights in Weights] == list(weights_by_name)
 
 
 def words_of(result):
