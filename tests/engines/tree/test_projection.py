@@ -10,7 +10,8 @@ from examples.data import read_table
 from tests.cases import data_path
 from tests.engines.tree.test_purify import scene
 from tests.reference.projection import purified_projection
-from treepurify.engines.tree import iterative_solve, projection
+from treepurify.engines.tree import direct_solve, iterative_solve, projection
+from treepurify.engines.tree.arrowhead import Arrowhead
 from treepurify.engines.tree.direct_solve import solve_directly
 from treepurify.engines.tree.iterative_solve import solve_by_steps
 
@@ -91,6 +92,43 @@ def test_steps_and_factorisations_have_the_same_limit(weights, monkeypatch):
     for subset, component in factored.components.items():
         other = stepped.components[subset].values
         np.testing.assert_allclose(other, component.values, atol=1e-8)
+
+
+def test_rows_without_any_mass_leave_the_effects_under_the_uniform_distribution():
+    model, X = deep_booster()
+    projected = purify(model, X, weights=tp.Laplace(1.0))
+    exact = tp.purify(model, X, weights="uniform", order=2, progress=False)
+    assert set(projected.components) == set(exact.components)
+    np.testing.assert_allclose(projected.intercept, exact.intercept, atol=1e-6)
+    for subset, component in exact.components.items():
+        values = projected.components[subset].values
+        np.testing.assert_allclose(values, component.values, atol=1e-6)
+
+
+@pytest.mark.parametrize("fault", ["equations", "norm of empty cells"])
+def test_trees_that_rounding_keeps_from_being_factored_are_solved_by_steps(fault, monkeypatch):
+    ensemble, X = scene(5, n_trees=10, n_features=5, depth=6)
+    X = X[:40]
+    factored = purify(ensemble, X)
+    if fault == "equations":
+        monkeypatch.setattr(Arrowhead, "factor", lambda *_: None)
+    else:
+        monkeypatch.setattr(direct_solve, "factor_in_place", lambda _: False)
+    stepped = tp.purify(ensemble, X, progress=False, method=tp.TreeProjection(1e-12))
+    assert stepped.diagnostics["projection"]["solved_directly"] < 10
+    for subset, component in factored.components.items():
+        other = stepped.components[subset].values
+        np.testing.assert_allclose(other, component.values, atol=1e-8)
+
+
+def test_memory_is_checked_before_trees_are_solved(monkeypatch):
+    def never(*_):
+        raise AssertionError("solved before the tables were known to fit")
+
+    monkeypatch.setattr(projection, "_project_tree", never)
+    model, X = deep_booster()
+    with pytest.raises(tp.MemoryBudgetError, match="purifying 15 tables"):
+        purify(model, X, memory_budget=1_500_000)
 
 
 def test_the_estimated_error_covers_the_true_one(monkeypatch):

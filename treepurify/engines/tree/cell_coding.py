@@ -1,9 +1,10 @@
 """Number the unknowns of one tree's projection so that its equations fall into blocks."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
 from math import prod
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from treepurify._kernels.tree_gram import add_product_gram
 from treepurify.engines.tree.tree_problem import TreeProblem, along_axes
 from treepurify.grids.grid import Subset
 from treepurify.typing import Array, Indices, Integers
+from treepurify.weights.weighting import outer_product
 
 __all__ = ["CellCoding", "SetArrays", "code_cells"]
 
@@ -19,13 +21,9 @@ _FEW_UNKNOWNS = 128
 _NO_UNKNOWN = -(1 << 48)
 
 
-class ProductAdder(Protocol):
-    """See `CellCoding.product_adder`."""
-
-    def __call__(
-        self, rows: Indices, columns: Indices, gram: Array, *, is_upper: bool = False
-    ) -> None:
-        """Add to the matrix."""
+# Called with the unknowns of the rows of a matrix and of its columns, and the matrix. Without
+# columns they are those of the rows, and only the upper triangle is added to.
+ProductAdder = Callable[[Indices, Indices | None, Array], None]
 
 
 class SetArrays(NamedTuple):
@@ -97,20 +95,23 @@ class CellCoding:
         """Return the positions of the features of a set."""
         return [int(f) for f in self.arrays.features[index] if f >= 0]
 
+    def cells_of(self, index: int) -> tuple[Indices, ...]:
+        """Return the index of the cells of a set that have unknowns in its table of all cells."""
+        return np.ix_(*(self.coded[f] for f in self.set_features(index)))
+
     def product_mass(self, margins: tuple[Array, ...]) -> Array:
         """Return the probability of each unknown's cells where features are independent."""
         mass = np.empty(self.size)
         for index, numbers in enumerate(self.numbers):
-            parts = [margins[f][self.coded[f]] for f in self.set_features(index)]
-            mass[numbers] = reduce(np.multiply.outer, parts, np.ones(()))
+            mass[numbers] = outer_product(
+                [margins[f][self.coded[f]] for f in self.set_features(index)]
+            )
         return mass
 
     def product_adder(self, margins: tuple[Array, ...], share: float) -> ProductAdder:
         """Return a function that adds inner products of unknowns where features are independent.
 
-        It is called with the unknowns of the rows and of the columns of a matrix, and the
-        matrix; `share` times their inner products are added to it, with ``is_upper=True`` only
-        those on and above the diagonal.
+        It adds `share` times the inner products to a matrix; see `ProductAdder`.
         """
         owner = np.empty(self.size, dtype=np.int64)
         cells = np.zeros((self.size, self.arrays.features.shape[1]), dtype=np.int64)
@@ -122,9 +123,11 @@ class CellCoding:
                 cells[numbers, slot] = self.coded[f].reshape(shape)
         mass, margin = self.product_mass(margins), np.concatenate(margins)
 
-        def add(rows: Indices, columns: Indices, gram: Array, *, is_upper: bool = False) -> None:
+        def add(rows: Indices, columns: Indices | None, gram: Array) -> None:
+            others = rows if columns is None else columns
+            is_upper = columns is None
             add_product_gram(
-                share, self.arrays, owner, cells, rows, columns, mass, margin, is_upper, gram
+                share, self.arrays, owner, cells, rows, others, mass, margin, is_upper, gram
             )
 
         return add

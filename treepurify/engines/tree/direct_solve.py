@@ -1,7 +1,6 @@
 """Project one tree by factoring its normal equations, with the solution of least norm."""
 
 from dataclasses import dataclass
-from functools import reduce
 from itertools import combinations
 from math import prod
 
@@ -15,6 +14,7 @@ from treepurify.engines.tree.tree_problem import TreeFit, TreeProblem, independe
 from treepurify.grids.grid import Subset
 from treepurify.lapack import factor_in_place, solve_factored
 from treepurify.typing import Array, Indices
+from treepurify.weights.weighting import outer_product
 
 __all__ = ["count_unknowns", "solve_directly"]
 
@@ -37,10 +37,17 @@ def solve_directly(problem: TreeProblem) -> TreeFit:
     set of features in the family of the terms. Cells without mass leave the equations. The
     rest is factored; where rows leave directions undetermined, their basis comes from inverse
     iteration, and the least norm picks the solution, with the cells without mass.
+
+    Raises
+    ------
+    LinAlgError
+        If rounding leaves the equations without a factorisation.
     """
     coding = code_cells(problem)
     equations = _normal_equations(problem, coding)
-    factor = next(filter(None, map(equations.matrix.factor, _RIDGES)))
+    factor = next(filter(None, map(equations.matrix.factor, _RIDGES)), None)
+    if factor is None:
+        raise np.linalg.LinAlgError("the normal equations are not positive definite")
     sides = equations.scaling[:, None] * equations.right
     solved = _solve_factored(equations.matrix, factor, sides, len(coding.sets))
     tables, undetermined = _least_norm(problem, coding, equations, solved)
@@ -134,7 +141,7 @@ def _add_uniform_right_side(problem: TreeProblem, coding: CellCoding, right: Arr
     for index, (subset, numbers) in enumerate(zip(coding.sets, coding.numbers, strict=True)):
         term, rest = problem.terms.holders[subset]
         products = tables[problem.terms.subsets[term]].sum(axis=rest)
-        right[numbers] += products[np.ix_(*(coding.coded[f] for f in coding.set_features(index)))]
+        right[numbers] += products[coding.cells_of(index)]
 
 
 def _add_uniform_gram(
@@ -143,10 +150,9 @@ def _add_uniform_gram(
     inside, outside = kept[: len(matrix.border)], kept[len(matrix.border) :]
     add = coding.product_adder(problem.uniform, problem.share)
     for first, last in matrix.spans():
-        block = matrix.blocks[first:last]
-        add(inside[first:last], inside[first:last], block, is_upper=True)
+        add(inside[first:last], None, matrix.blocks[first:last])
     add(inside, outside, matrix.border)
-    add(outside, outside, matrix.rest, is_upper=True)
+    add(outside, None, matrix.rest)
 
 
 @dataclass(frozen=True, eq=False)
@@ -249,9 +255,10 @@ def _extended_anova(
     products = mass[:, None] * _sums_at(problem, coding, tables, empty)
     scaling = 1 / np.sqrt(mass)
     norm = np.zeros((len(empty), len(empty)))
-    coding.product_adder(problem.margins, 1.0)(empty, empty, norm, is_upper=True)
+    coding.product_adder(problem.margins, 1.0)(empty, None, norm)
     norm *= scaling[:, None] * scaling
-    factor_in_place(norm)
+    if not factor_in_place(norm):
+        raise np.linalg.LinAlgError("the norm of empty cells is not positive definite")
     sides = np.asfortranarray(scaling[:, None] * products)
     solve_factored(norm, sides)
     values[:] = 0.0
@@ -276,7 +283,7 @@ def _sums_at(
             for part in combinations(subset, size):
                 shape = [n if j in part else 1 for j, n in zip(subset, total.shape, strict=False)]
                 total += tables[part].reshape(*shape, -1)
-        sums[numbers] = total[np.ix_(*(coding.coded[f] for f in coding.set_features(index)))]
+        sums[numbers] = total[coding.cells_of(index)]
     return sums[unknowns]
 
 
@@ -284,7 +291,7 @@ def _inner_products(problem: TreeProblem, tables: dict[Subset, Array]) -> Array:
     """Return the mean products of functions, given by their functional ANOVA."""
     products = []
     for subset, table in tables.items():
-        mass = reduce(np.multiply.outer, problem.margins_of(subset), np.ones(()))
+        mass = outer_product(problem.margins_of(subset))
         flat = table.reshape(-1, table.shape[-1])
         products.append(flat.T @ (mass.reshape(-1, 1) * flat))
     return np.asarray(sum(products))

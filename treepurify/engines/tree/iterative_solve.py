@@ -17,6 +17,7 @@ from treepurify.engines.tree.tree_problem import (
 from treepurify.grids.grid import Subset
 from treepurify.purification.general import smallest_ritz_value
 from treepurify.typing import Array
+from treepurify.weights.weighting import outer_product
 
 __all__ = ["solve_by_steps"]
 
@@ -97,13 +98,12 @@ def _conjugate_gradients(
 
 def _row_entries(terms: TreeTerms, cells: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return the entry of each term's table that each row falls into."""
-    position = {j: i for i, j in enumerate(terms.features)}
     slots = max(len(subset) for subset in terms.subsets)
     features = np.full((len(terms.subsets), slots), -1, dtype=np.int64)
     strides = np.zeros((len(terms.subsets), slots), dtype=np.int64)
     for term, subset in enumerate(terms.subsets):
         sizes = terms.shape(subset)
-        features[term, : len(subset)] = [position[j] for j in subset]
+        features[term, : len(subset)] = [terms.position[j] for j in subset]
         strides[term, : len(subset)] = [int(np.prod(sizes[i + 1 :])) for i in range(len(subset))]
     dtype = np.uint16 if terms.base[-1] <= 1 << 16 else np.uint32
     entries = np.empty((len(cells), len(terms.subsets)), dtype=dtype)
@@ -121,19 +121,13 @@ def _independent_solution(problem: TreeProblem, products: Array) -> Array:
         holder = terms.subsets[term]
         table = tables[holder].sum(axis=rest)
         margins = problem.margins_of(subset)
-        table = table / _positive_product(margins)[..., None]
+        mass = outer_product([np.where(margin > 0, margin, 1.0) for margin in margins])
+        table = table / mass[..., None]
         for axis, margin in enumerate(margins):
             table = table - along_axes(table, margins, axis)
             table[(slice(None),) * axis + (margin == 0,)] = 0.0
         folded[holder] += np.expand_dims(table, rest)
     return solution
-
-
-def _positive_product(margins: list[Array]) -> Array:
-    product = np.ones(())
-    for margin in margins:
-        product = np.multiply.outer(product, np.where(margin > 0, margin, 1.0))
-    return product
 
 
 def _product_image(problem: TreeProblem, flat: Array) -> Array:

@@ -38,7 +38,7 @@ from treepurify.engines.tree.tree_problem import (
 )
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import EncodedRows, Grid, Subset
-from treepurify.purification.cascade import downward_closure, purify_effects
+from treepurify.purification.cascade import purify_effects
 from treepurify.rows.columns import Columns
 from treepurify.threads import available_threads, iterate_threads, one_blas_thread
 from treepurify.typing import Array, Indices
@@ -110,9 +110,8 @@ def purify_by_projection(problem: Problem, tolerance: float) -> Result:
     """
     task = _read_task(problem, tolerance)
     projection = _project_trees(task)
-    subsets = downward_closure(projection.effects.tensors)
+    subsets = list(projection.effects.tensors)
     axes = {subset: problem.grid.subset_axes(subset) for subset in subsets}
-    check_memory(axes.values(), problem.model.n_outputs, problem.memory_budget)
     problem.report("weighing cells", 0, 0)
     mass = problem.weighting.tables(problem.grid, task.rows, subsets)
     purified = purify_effects(
@@ -291,11 +290,11 @@ def _lay_out_terms(
             "Raise memory_budget, or ask for a smaller order.",
         )
         all_terms.append(terms)
-    # Those of pairs also need their masses, and what purifying them takes.
-    axes = (problem.grid.subset_axes(subset) for subset in downward_closure(known))
-    check_memory(axes, problem.ensemble.n_outputs, problem.memory_budget)
+    # The family of each tree holds all subsets of its sets, so these are all that is purified.
     ordered = sorted(known, key=lambda subset: (len(subset), subset))
     n_outputs = problem.ensemble.n_outputs
+    axes = [problem.grid.subset_axes(subset) for subset in ordered]
+    check_memory(axes, n_outputs, problem.memory_budget)
     return all_terms, {s: np.zeros((*problem.grid.shape(s), n_outputs)) for s in ordered}
 
 
@@ -332,15 +331,21 @@ def _project_tree(
         scores = tree_scores(ensemble, tree, task.matrix)
         return _Projected(outputs, scores, scores[0], TreeFit({}, 0, 0.0))
     rows = _distinct_rows(terms, task, tree)
-    # No product of vectors: threads of BLAS would busy-wait and hold up those of the trees.
-    mean = (rows.weights[:, None] * rows.scores).sum(axis=0) / (1.0 - task.share)
+    mean = np.average(rows.scores, axis=0, weights=rows.weights if task.share < 1 else None)
     problem = _tree_problem(task, terms, rows, mean, leaves)
-    if _is_direct(problem, task.problem.memory_budget):
-        fit = solve_directly(problem)
-    else:
-        fit = solve_by_steps(problem, task.tolerance)
+    fit = _solve(problem, task)
     scores = rows.scores if rows.cell is None else rows.scores[rows.cell]
     return _Projected(outputs, scores, mean, fit)
+
+
+def _solve(problem: TreeProblem, task: _Task) -> TreeFit:
+    if _is_direct(problem, task.problem.memory_budget):
+        try:
+            return solve_directly(problem)
+        except np.linalg.LinAlgError:
+            # Steps need no factorisation, and tell where they do not converge.
+            pass
+    return solve_by_steps(problem, task.tolerance)
 
 
 def _tree_problem(
@@ -381,10 +386,11 @@ def _is_direct(problem: TreeProblem, memory_budget: int) -> bool:
     multiplications in one, a row some three for each pair of unknowns that are one on it.
     """
     unknowns, active = count_unknowns(problem)
-    # The equations, their factor, and the norm of a few undetermined directions.
-    if 32 * unknowns**2 * available_threads() > memory_budget:
-        return False
     n_rows, terms = len(problem.cells), problem.terms
+    # The equations, their factor, the norm of empty cells, and the unknowns of each row.
+    in_bytes = 32 * unknowns**2 + 2 * n_rows * len(terms.family)
+    if in_bytes * available_threads() > memory_budget:
+        return False
     direct = unknowns**3 / 90 + n_rows * (len(terms.family) + 1.5 * active**2)
     a_step = 2 * n_rows * len(terms.subsets) + 20 * int(terms.base[-1])
     return direct <= _USUAL_STEPS * a_step
