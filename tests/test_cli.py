@@ -19,7 +19,7 @@ from treepurify.cli.data import read_data
 from treepurify.cli.options import Weights
 from treepurify.export.flat_table import effects_frame
 from treepurify.storage import load
-from treepurify.weights import _BY_NAME as weights_by_name
+from treepurify.weights import _BY_NAME
 
 
 def run(*words):
@@ -27,7 +27,7 @@ def run(*words):
 
 
 def test_every_weighting_that_has_a_name_is_an_option():
-    assert [weights.value for weights in Weights] == list(weights_by_name)
+    assert [weights.value for weights in Weights] == list(_BY_NAME)
 
 
 def words_of(result):
