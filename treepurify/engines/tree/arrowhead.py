@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
+import numpy.typing as npt
 
 from treepurify._kernels.arrowhead import multiply, solve
 from treepurify.lapack import factor_in_place, subtract_gram, whiten
@@ -38,6 +39,14 @@ class Arrowhead:
     border: Array
     rest: Array
 
+    @classmethod
+    def zeros(cls, bounds: Integers, size: int, dtype: npt.DTypeLike) -> "Arrowhead":
+        """Return a matrix of zeros of `size` rows."""
+        n_inside, widest = int(bounds[-1]), int(np.diff(bounds).max(initial=0))
+        n_rest = size - n_inside
+        shapes = (n_inside, widest), (n_inside, n_rest), (n_rest, n_rest)
+        return cls(bounds, *(np.zeros(shape, dtype) for shape in shapes))
+
     def parts(self) -> tuple[Array, Array, Array]:
         """Return the blocks, the border and the rest."""
         return self.blocks, self.border, self.rest
@@ -45,6 +54,13 @@ class Arrowhead:
     def spans(self) -> list[tuple[int, int]]:
         """Return the first and last rows of each block."""
         return list(pairwise(self.bounds.tolist()))
+
+    def diagonal(self) -> Array:
+        """Return the diagonal."""
+        inside = [
+            self.blocks[first:last, : last - first].diagonal() for first, last in self.spans()
+        ]
+        return np.concatenate([*inside, self.rest.diagonal()])
 
     def image(self, vectors: Array) -> Array:
         """Return the matrix times vectors, shape (n, n_vectors)."""
@@ -74,11 +90,7 @@ class ArrowheadFactor:
 
     def diagonal(self) -> Array:
         """Return the diagonal of R."""
-        blocks = self.parts.blocks
-        inside = [
-            blocks[first:last, : last - first].diagonal() for first, last in self.parts.spans()
-        ]
-        return np.concatenate([*inside, self.parts.rest.diagonal()])
+        return self.parts.diagonal()
 
     def solve(self, sides: Array) -> Array:
         """Return the solutions for right sides of shape (n, n_sides)."""

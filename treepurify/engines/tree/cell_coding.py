@@ -18,8 +18,6 @@ __all__ = ["CellCoding", "SetArrays", "code_cells"]
 
 # Below this number, blocks cost more in calls than they save in multiplications.
 _FEW_UNKNOWNS = 128
-_NO_UNKNOWN = -(1 << 48)
-
 
 # Called with the unknowns of the rows of a matrix and of its columns, and the matrix. Without
 # columns they are those of the rows, and only the upper triangle is added to.
@@ -29,28 +27,41 @@ ProductAdder = Callable[[Indices, Indices | None, Array], None]
 class SetArrays(NamedTuple):
     """The numbering as kernels read it.
 
+    Sets that hold the pivot are told by their other features: the first of two entries is about
+    them, the second about the sets without the pivot. Numbers count from the first unknown of
+    the block, or of the sets without the pivot, and are -1 for what is no set.
+
     Parameters
     ----------
-    n_pivot_sets : int
-        How many sets of features hold the pivot; they come first.
+    pivot : int
+        Position of the pivot; -1 for none.
     place : ndarray of int64
-        Position of each cell of each feature among those with unknowns; for the others so far
-        below zero that the sum of a set's places times their strides is negative.
+        Position of each cell of each feature among those with unknowns, -1 for the others.
     start : ndarray of int64, shape (n_features + 1,)
         First entry of each feature in `place`.
-    features, strides : ndarray of int64, shape (n_sets, most features of a set)
-        Indices of the features of each set, -1 behind the last, and by how much the number
-        of an unknown grows with the place along each feature.
-    base : ndarray of int64, shape (n_sets,)
-        Unknown of each set whose places are all zero.
+    n_places : ndarray of int64, shape (n_features,)
+        How many cells with unknowns each feature has.
+    features : ndarray of int64, shape (n_sets, most features of a set)
+        Positions of the features of each set, -1 behind the last.
+    of_one : ndarray of int64, shape (2, n_features)
+        First number of the sets of each feature.
+    of_two : ndarray of int64, shape (2, n_features, n_features)
+        That of the sets of each two.
+    threes : ndarray of int64, shape (n_threes, 3)
+        The sets of three without the pivot.
+    of_three : ndarray of int64, shape (n_threes,)
+        Their first numbers.
     """
 
-    n_pivot_sets: int
+    pivot: int
     place: Integers
     start: Integers
+    n_places: Integers
     features: Integers
-    strides: Integers
-    base: Integers
+    of_one: Integers
+    of_two: Integers
+    threes: Integers
+    of_three: Integers
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,8 +83,6 @@ class CellCoding:
         The unknowns of each set.
     entries : ndarray of int, shape (size,)
         Where each is in the tables of all sets, one after the other.
-    pivot : int
-        Position of the pivot.
     bounds : ndarray of int64, shape (n_blocks + 1,)
         First unknown of each block; the last is the first without the pivot.
     size : int
@@ -86,7 +95,6 @@ class CellCoding:
     coded: tuple[Indices, ...]
     numbers: tuple[Indices, ...]
     entries: Indices
-    pivot: int
     bounds: Integers
     size: int
     arrays: SetArrays
@@ -161,41 +169,71 @@ def code_cells(problem: TreeProblem) -> CellCoding:
     """Number the unknowns of a problem."""
     coded = tuple(_coded_cells(margin) for margin in problem.margins)
     sizes, lengths = [len(cells) for cells in coded], [len(m) for m in problem.margins]
-    held = [tuple(problem.terms.position[j] for j in subset) for subset in problem.terms.family]
-    pivot, width = _choose_pivot(held, sizes)
-    order = sorted(range(len(held)), key=lambda index: pivot not in held[index])
-    n_pivot_sets = sum(pivot in positions for positions in held)
-    # Kernels read two at least.
-    n_slots = max(2, *(len(positions) for positions in held))
-    features = np.full((len(held), n_slots), -1, dtype=np.int64)
-    strides = np.zeros((len(held), n_slots), dtype=np.int64)
-    base = np.zeros(len(held), dtype=np.int64)
-    bounds = width * np.arange(sizes[pivot] + 1 if n_pivot_sets else 1)
-    numbers, entries = [], []
-    in_block, size, n_entries = 0, int(bounds[-1]), 0
-    for index, positions in enumerate(held[i] for i in order):
+    family = [tuple(problem.terms.position[j] for j in subset) for subset in problem.terms.family]
+    pivot, width = _choose_pivot(family, sizes)
+    order = sorted(range(len(family)), key=lambda index: pivot not in family[index])
+    held = [family[index] for index in order]
+    bounds = width * np.arange(sizes[pivot] + 1 if width else 1)
+    numbers, entries, bases = [], [], []
+    n_listed, n_entries = [0, 0], 0
+    for positions in held:
+        part = int(pivot not in positions)
+        bases.append(n_listed[part])
         along, n = _strides(positions, sizes, pivot, width)
-        features[index, : len(positions)], strides[index, : len(positions)] = positions, along
-        if index < n_pivot_sets:
-            base[index], in_block = in_block, in_block + n
-        else:
-            base[index], size = size, size + n
-        places = [step * np.arange(sizes[f]) for step, f in zip(along, positions, strict=True)]
-        numbers.append(reduce(np.add.outer, places, np.array(base[index])))
+        places = [step * np.arange(sizes[f]) for step, f in along]
+        numbers.append(_sums(places, bases[-1] + part * int(bounds[-1])))
+        n_listed[part] += n
         along, n = _strides(positions, lengths)
-        places = [step * coded[f] for step, f in zip(along, positions, strict=True)]
-        entries.append(reduce(np.add.outer, places, np.array(n_entries)))
+        entries.append(_sums([step * coded[f] for step, f in along], n_entries))
         n_entries += n
+    size = int(bounds[-1]) + n_listed[1]
     entry_of = np.empty(size, dtype=np.intp)
     for unknowns, cells in zip(numbers, entries, strict=True):
         entry_of[unknowns] = cells
-    start = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    place = np.concatenate(
-        [_places(cells, n) for cells, n in zip(coded, lengths, strict=True)], dtype=np.int64
-    )
-    arrays = SetArrays(n_pivot_sets, place, start, features, strides, base)
     sets = tuple(problem.terms.family[index] for index in order)
-    return CellCoding(sets, coded, tuple(numbers), entry_of, pivot, bounds, size, arrays)
+    arrays = _set_arrays(held, bases, pivot, coded, lengths)
+    return CellCoding(sets, coded, tuple(numbers), entry_of, bounds, size, arrays)
+
+
+def _set_arrays(
+    held: list[tuple[int, ...]],
+    bases: list[int],
+    pivot: int,
+    coded: tuple[Indices, ...],
+    lengths: list[int],
+) -> SetArrays:
+    n = len(coded)
+    features = np.full((len(held), max(len(positions) for positions in held)), -1, dtype=np.int64)
+    of_one = np.full((2, n), -1, dtype=np.int64)
+    of_two = np.full((2, n, n), -1, dtype=np.int64)
+    threes, of_three = [], []
+    for index, (positions, base) in enumerate(zip(held, bases, strict=True)):
+        features[index, : len(positions)] = positions
+        part = int(pivot not in positions)
+        others = tuple(f for f in positions if f != pivot)
+        if len(others) == 1:
+            of_one[part, others[0]] = base
+        elif len(others) == 2:
+            of_two[part, others[0], others[1]] = base
+        elif len(others) == 3:
+            threes.append(others)
+            of_three.append(base)
+    return SetArrays(
+        pivot,
+        np.concatenate([_places(*pair) for pair in zip(coded, lengths, strict=True)]),
+        np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+        np.array([len(cells) for cells in coded], dtype=np.int64),
+        features,
+        of_one,
+        of_two,
+        np.array(threes, dtype=np.int64).reshape(-1, 3),
+        np.array(of_three, dtype=np.int64),
+    )
+
+
+def _sums(parts: list[Indices], first: int) -> Indices:
+    """Return `first` plus an element of each part, for all choices of elements."""
+    return np.asarray(reduce(np.add.outer, parts, np.array(first)))
 
 
 def _coded_cells(margin: Array) -> Indices:
@@ -205,7 +243,7 @@ def _coded_cells(margin: Array) -> Indices:
 
 
 def _places(coded: Indices, n_cells: int) -> Integers:
-    places = np.full(n_cells, _NO_UNKNOWN, dtype=np.int64)
+    places = np.full(n_cells, -1, dtype=np.int64)
     places[coded] = np.arange(len(coded))
     return places
 
@@ -224,10 +262,13 @@ def _choose_pivot(held: list[tuple[int, ...]], sizes: list[int]) -> tuple[int, i
 
 def _strides(
     positions: tuple[int, ...], sizes: list[int], pivot: int = -1, width: int = 0
-) -> tuple[list[int], int]:
-    """Return the strides of a table in C order, and its size; the pivot has that of a block."""
+) -> tuple[list[tuple[int, int]], int]:
+    """Return the stride along each feature in C order, and how many numbers there are.
+
+    The pivot has the stride of a block, and is not counted.
+    """
     strides, step = [], 1
     for f in reversed(positions):
-        strides.append(width if f == pivot else step)
+        strides.append((width if f == pivot else step, f))
         step *= 1 if f == pivot else sizes[f]
     return strides[::-1], step
