@@ -1,10 +1,14 @@
-"""Products and solves with an arrowhead matrix and a few vectors, a row of the matrix at a time.
+"""Products and solves with an arrowhead matrix and a few vectors, four rows of it at a time.
 
-Each vector is a row of an array. A library needs a call for every block, and packs its operands for
-large products, which takes a little longer where vectors are few.
+Each vector is a row of an array. A row of the matrix is read once for all vectors, and entries of
+a vector once for four rows; a library needs a call for every block, and packs its operands for
+large products.
 """
 
 from numba import njit
+
+# Sums in the order that fills the registers; the same in every run.
+_REGISTERS = {"reassoc", "contract"}
 
 
 @njit(cache=True, nogil=True)
@@ -14,23 +18,11 @@ def multiply(bounds, blocks, border, rest, vectors, image):
     `blocks` and `rest` are read on and above their diagonals.
     """
     n_inside = len(border)
-    for v in range(len(vectors)):
-        vector, product = vectors[v], image[v]
-        for block in range(len(bounds) - 1):
-            first, last = bounds[block], bounds[block + 1]
-            for i in range(first, last):
-                row = blocks[i, i - first : last - first]
-                product[i] += _dot(row, vector[i:last])
-                _add(vector[i], row[1:], product[i + 1 : last])
-    for i in range(n_inside):
-        for v in range(len(vectors)):
-            image[v, i] += _dot(border[i], vectors[v, n_inside:])
-            _add(vectors[v, i], border[i], image[v, n_inside:])
-    for i in range(len(rest)):
-        row = rest[i, i:]
-        for v in range(len(vectors)):
-            image[v, n_inside + i] += _dot(row, vectors[v, n_inside + i :])
-            _add(vectors[v, n_inside + i], row[1:], image[v, n_inside + i + 1 :])
+    for block in range(len(bounds) - 1):
+        first, last = bounds[block], bounds[block + 1]
+        _multiply(blocks[first:last, : last - first], True, first, first, vectors, image)
+    _multiply(border, False, 0, n_inside, vectors, image)
+    _multiply(rest, True, n_inside, n_inside, vectors, image)
 
 
 @njit(cache=True, nogil=True)
@@ -39,41 +31,155 @@ def solve(bounds, blocks, border, rest, sides):
 
     R is an upper triangle of the form of an arrowhead.
     """
-    n_inside = len(border)
     for block in range(len(bounds) - 1):
         first, last = bounds[block], bounds[block + 1]
-        for i in range(first, last):
-            for v in range(len(sides)):
-                sides[v, i] /= blocks[i, i - first]
-                _add(-sides[v, i], blocks[i, i - first + 1 : last - first], sides[v, i + 1 : last])
-                _add(-sides[v, i], border[i], sides[v, n_inside:])
-    for i in range(len(rest)):
-        for v in range(len(sides)):
-            sides[v, n_inside + i] /= rest[i, i]
-            _add(-sides[v, n_inside + i], rest[i, i + 1 :], sides[v, n_inside + i + 1 :])
-    for i in range(len(rest) - 1, -1, -1):
-        for v in range(len(sides)):
-            behind = _dot(rest[i, i + 1 :], sides[v, n_inside + i + 1 :])
-            sides[v, n_inside + i] = (sides[v, n_inside + i] - behind) / rest[i, i]
+        _substitute_forward(blocks[first:last], first, sides)
+    _subtract_rows(border, sides)
+    _substitute_forward(rest, len(border), sides)
+    solve_upper(bounds, blocks, border, rest, sides)
+
+
+@njit(cache=True, nogil=True)
+def solve_upper(bounds, blocks, border, rest, sides):
+    """Solve ``R @ x = side`` in place for each of `sides`."""
+    _substitute_back(rest, len(border), sides)
+    _subtract_dots(border, sides)
     for block in range(len(bounds) - 1):
         first, last = bounds[block], bounds[block + 1]
-        for i in range(last - 1, first - 1, -1):
-            for v in range(len(sides)):
-                behind = _dot(border[i], sides[v, n_inside:])
-                behind += _dot(blocks[i, i - first + 1 : last - first], sides[v, i + 1 : last])
-                sides[v, i] = (sides[v, i] - behind) / blocks[i, i - first]
+        _substitute_back(blocks[first:last], first, sides)
 
 
-# Sums in the order that fills the registers; the same in every run.
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
-def _dot(a, b):
-    total = 0.0
-    for k in range(len(a)):
-        total += a[k] * b[k]
-    return total
+@njit(cache=True, nogil=True, fastmath=_REGISTERS)
+def _multiply(matrix, is_upper, first, column, vectors, image):
+    """Add a part of a symmetric matrix, and its transpose, times vectors.
+
+    Its rows stand at `first` and its columns at `column`. Of an upper triangle, only one side is
+    read.
+    """
+    n, width = matrix.shape
+    end = column + width
+    for i in range(0, n - 3, 4):
+        start = i + 4 if is_upper else 0
+        a, b = matrix[i, start:], matrix[i + 1, start:]
+        c, d = matrix[i + 2, start:], matrix[i + 3, start:]
+        for v in range(len(vectors)):
+            x, y = vectors[v, column + start : end], image[v, column + start : end]
+            at, to = vectors[v, first + i : first + i + 4], image[v, first + i : first + i + 4]
+            p = q = r = s = 0.0
+            for k in range(len(x)):
+                p += a[k] * x[k]
+                q += b[k] * x[k]
+                r += c[k] * x[k]
+                s += d[k] * x[k]
+                y[k] += a[k] * at[0] + b[k] * at[1] + c[k] * at[2] + d[k] * at[3]
+            to[0] += p
+            to[1] += q
+            to[2] += r
+            to[3] += s
+            if is_upper:
+                for j in range(4):
+                    to[j] += matrix[i + j, i + j] * at[j]
+                    for k in range(j + 1, 4):
+                        to[j] += matrix[i + j, i + k] * at[k]
+                        to[k] += matrix[i + j, i + k] * at[j]
+    for i in range(n - n % 4, n):
+        for v in range(len(vectors)):
+            if is_upper:
+                image[v, first + i] += matrix[i, i] * vectors[v, first + i]
+            for k in range(i + 1 if is_upper else 0, width):
+                image[v, first + i] += matrix[i, k] * vectors[v, column + k]
+                image[v, column + k] += matrix[i, k] * vectors[v, first + i]
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
-def _add(factor, row, to):
-    for k in range(len(row)):
-        to[k] += factor * row[k]
+@njit(cache=True, nogil=True, fastmath=_REGISTERS)
+def _substitute_forward(upper, first, sides):
+    """Solve ``upper.T @ x = side`` for the part of each of `sides` that begins at `first`."""
+    n = len(upper)
+    end = first + n
+    for i in range(0, n - 3, 4):
+        a, b = upper[i, i:n], upper[i + 1, i:n]
+        c, d = upper[i + 2, i:n], upper[i + 3, i:n]
+        for v in range(len(sides)):
+            x = sides[v, first + i : end]
+            x[0] /= a[0]
+            x[1] = (x[1] - a[1] * x[0]) / b[1]
+            x[2] = (x[2] - a[2] * x[0] - b[2] * x[1]) / c[2]
+            x[3] = (x[3] - a[3] * x[0] - b[3] * x[1] - c[3] * x[2]) / d[3]
+            _subtract(x[0], a[4:], x[1], b[4:], x[2], c[4:], x[3], d[4:], x[4:])
+    for i in range(n - n % 4, n):
+        for v in range(len(sides)):
+            sides[v, first + i] /= upper[i, i]
+            for k in range(i + 1, n):
+                sides[v, first + k] -= sides[v, first + i] * upper[i, k]
+
+
+@njit(cache=True, nogil=True, fastmath=_REGISTERS)
+def _substitute_back(upper, first, sides):
+    """Solve ``upper @ x = side`` for the part of each of `sides` that begins at `first`."""
+    n = len(upper)
+    end = first + n
+    for i in range(n - 1, n - n % 4 - 1, -1):
+        for v in range(len(sides)):
+            for k in range(i + 1, n):
+                sides[v, first + i] -= upper[i, k] * sides[v, first + k]
+            sides[v, first + i] /= upper[i, i]
+    for i in range(n - n % 4 - 4, -1, -4):
+        a, b = upper[i, i:n], upper[i + 1, i:n]
+        c, d = upper[i + 2, i:n], upper[i + 3, i:n]
+        for v in range(len(sides)):
+            x = sides[v, first + i : end]
+            p, q, r, s = _dots(a[4:], b[4:], c[4:], d[4:], x[4:])
+            x[3] = (x[3] - s) / d[3]
+            x[2] = (x[2] - r - c[3] * x[3]) / c[2]
+            x[1] = (x[1] - q - b[2] * x[2] - b[3] * x[3]) / b[1]
+            x[0] = (x[0] - p - a[1] * x[1] - a[2] * x[2] - a[3] * x[3]) / a[0]
+
+
+@njit(cache=True, nogil=True, fastmath=_REGISTERS)
+def _subtract_rows(border, sides):
+    """Subtract the border, times what stands at its rows, from what stands at its columns."""
+    n = len(border)
+    for i in range(0, n - 3, 4):
+        a, b, c, d = border[i], border[i + 1], border[i + 2], border[i + 3]
+        for v in range(len(sides)):
+            x = sides[v, i : i + 4]
+            _subtract(x[0], a, x[1], b, x[2], c, x[3], d, sides[v, n:])
+    for i in range(n - n % 4, n):
+        for v in range(len(sides)):
+            for k in range(border.shape[1]):
+                sides[v, n + k] -= sides[v, i] * border[i, k]
+
+
+@njit(cache=True, nogil=True, fastmath=_REGISTERS)
+def _subtract_dots(border, sides):
+    """Subtract the border, times what stands at its columns, from what stands at its rows."""
+    n = len(border)
+    for i in range(0, n - 3, 4):
+        a, b, c, d = border[i], border[i + 1], border[i + 2], border[i + 3]
+        for v in range(len(sides)):
+            p, q, r, s = _dots(a, b, c, d, sides[v, n:])
+            sides[v, i] -= p
+            sides[v, i + 1] -= q
+            sides[v, i + 2] -= r
+            sides[v, i + 3] -= s
+    for i in range(n - n % 4, n):
+        for v in range(len(sides)):
+            for k in range(border.shape[1]):
+                sides[v, i] -= border[i, k] * sides[v, n + k]
+
+
+@njit(cache=True, nogil=True, fastmath=_REGISTERS, inline="always")
+def _dots(a, b, c, d, x):
+    p = q = r = s = 0.0
+    for k in range(len(x)):
+        p += a[k] * x[k]
+        q += b[k] * x[k]
+        r += c[k] * x[k]
+        s += d[k] * x[k]
+    return p, q, r, s
+
+
+@njit(cache=True, nogil=True, fastmath=_REGISTERS, inline="always")
+def _subtract(p, a, q, b, r, c, s, d, to):
+    for k in range(len(to)):
+        to[k] -= p * a[k] + q * b[k] + r * c[k] + s * d[k]

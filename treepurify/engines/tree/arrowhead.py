@@ -5,13 +5,14 @@ fast, and leaves equations of the width of the border to be factored. On trees o
 with eight features that is two thirds of the multiplications of one factorisation of all.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
-from treepurify._kernels.arrowhead import multiply, solve
+from treepurify._kernels.arrowhead import multiply, solve, solve_upper
 from treepurify.lapack import factor_in_place, subtract_gram, whiten
 from treepurify.typing import Array, Integers
 
@@ -94,6 +95,13 @@ class ArrowheadFactor:
 
     def solve(self, sides: Array) -> Array:
         """Return the solutions for right sides of shape (n, n_sides)."""
+        return self._solved(solve, sides)
+
+    def solve_upper(self, sides: Array) -> Array:
+        """Return the solutions of the equations of R."""
+        return self._solved(solve_upper, sides)
+
+    def _solved(self, kernel: Callable[..., None], sides: Array) -> Array:
         solved = np.array(sides.T, order="C")
-        solve(self.parts.bounds, *self.parts.parts(), solved)
+        kernel(self.parts.bounds, *self.parts.parts(), solved)
         return solved.T

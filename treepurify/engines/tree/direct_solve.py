@@ -178,8 +178,7 @@ def _solve_factored(
     n_outputs, size = right.shape[1], len(right)
     weak = np.flatnonzero(factor.diagonal() ** 2 < _WEAK_PIVOT)
 
-    def solve(sides: Array) -> tuple[Array, Array, Array]:
-        solved = factor.solve(sides)
+    def split(solved: Array) -> tuple[Array, Array, Array]:
         basis = np.linalg.qr(solved[:, n_outputs + 1 :])[0]
         others = solved[:, : n_outputs + 1]
         others -= basis @ (basis.T @ others)
@@ -189,9 +188,12 @@ def _solve_factored(
     start[1::2] *= -1
     units = np.zeros((size, len(weak)))
     units[weak, np.arange(len(weak))] = 1.0
-    solution, slow, null = solve(np.column_stack([right, start, units]))
+    # Half an inverse iteration; the whole one that follows makes them exact.
+    rough = factor.solve_upper(units)
+    solved = factor.solve(np.column_stack([right, start]))
+    solution, slow, null = split(np.column_stack([solved, rough]))
     sides = [right - matrix.image(solution), slow / np.linalg.norm(slow), null]
-    correction, slow, null = solve(np.column_stack(sides))
+    correction, slow, null = split(factor.solve(np.column_stack(sides)))
     solution = solution + correction
     solution -= null @ (null.T @ solution)
     least = 1.0 / float(np.linalg.norm(slow))
