@@ -27,7 +27,7 @@ def add_rows(cells, weights, mass, target, sets, bounds, blocks, border, rest, r
     weighs on the right side. Rows without weight are left out.
     """
     n_features, n_outputs = cells.shape[1], target.shape[1]
-    n_pivot, n_sets = len(border), len(sets.features)
+    n_pivot, n_sets = len(border), sets.n_sets
     places = np.empty(n_features, dtype=np.int64)
     active = np.empty(n_features, dtype=np.int64)
     # Indices without a sign are not tested for counting from the end.
@@ -142,32 +142,3 @@ def scale_equations(
         from_rest, factor = rest[outside[i]], scaling[n_kept_inside + i]
         for k in range(i, len(outside)):
             to_rest[i, k] = from_rest[outside[k]] * factor * scaling[n_kept_inside + k]
-
-
-@njit(cache=True, nogil=True)
-def add_product_gram(share, sets, owner, cells, rows, columns, mass, margin, is_upper, gram):
-    """Add `share` times the inner products of unknowns where features are independent.
-
-    The product of two indicators has the probability of all cells that either asks for, and
-    is zero where they ask for different cells of a feature. ``mass[u]`` is the probability of
-    the cells of unknown u.
-    """
-    n_slots = sets.features.shape[1]
-    for i in range(len(rows)):
-        if mass[rows[i]] == 0.0:
-            continue
-        first = owner[rows[i]]
-        for k in range(i if is_upper else 0, len(columns)):
-            second = owner[columns[k]]
-            shared_mass, agrees = 1.0, True
-            for r in range(n_slots):
-                feature = sets.features[first, r]
-                if feature < 0:
-                    break
-                for s in range(n_slots):
-                    if sets.features[second, s] == feature:
-                        cell = cells[rows[i], r]
-                        agrees = agrees and cell == cells[columns[k], s]
-                        shared_mass *= margin[sets.start[feature] + cell]
-            if agrees:
-                gram[i, k] += share * mass[rows[i]] * mass[columns[k]] / shared_mass

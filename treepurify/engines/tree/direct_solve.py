@@ -1,7 +1,6 @@
 """Project one tree by factoring its normal equations, with the solution of least norm."""
 
 from dataclasses import dataclass
-from itertools import combinations
 from math import prod
 
 import numpy as np
@@ -9,11 +8,10 @@ import numpy as np
 from treepurify._kernels.tree_gram import add_rows, scale_equations
 from treepurify.engines.tree.arrowhead import Arrowhead, ArrowheadFactor
 from treepurify.engines.tree.cell_coding import CellCoding, code_cells
+from treepurify.engines.tree.family_tables import indicators
 from treepurify.engines.tree.tree_problem import TreeFit, TreeProblem, independent_anova
-from treepurify.grids.grid import Subset
 from treepurify.lapack import factor_in_place, solve_factored
 from treepurify.typing import Array, Indices
-from treepurify.weights.weighting import outer_product
 
 __all__ = ["count_unknowns", "solve_directly"]
 
@@ -48,9 +46,9 @@ def solve_directly(problem: TreeProblem) -> TreeFit:
     if factor is None:
         raise np.linalg.LinAlgError("the normal equations are not positive definite")
     sides = equations.scaling[:, None] * equations.right
-    solved = _solve_factored(equations.matrix, factor, sides, len(coding.sets))
+    solved = _solve_factored(equations.matrix, factor, sides, coding.arrays.n_sets)
     tables, undetermined = _least_norm(problem, coding, equations, solved)
-    return TreeFit(tables, undetermined, solved.error)
+    return TreeFit(problem.terms.family_tables(tables), undetermined, solved.error)
 
 
 def count_unknowns(problem: TreeProblem) -> tuple[int, float]:
@@ -91,8 +89,7 @@ def _normal_equations(problem: TreeProblem, coding: CellCoding) -> _Equations:
     unit = problem.weights[0] if is_count else 1.0
     sums = _sum_rows(problem, coding, right, count=is_count)
     if problem.share > 0:
-        _add_uniform_right_side(problem, coding, right)
-        _add_uniform_gram(problem, coding, sums)
+        _add_uniform_part(problem, coding, sums, right)
     mass = unit * sums.diagonal()
     kept, empty = np.flatnonzero(mass > 0), np.flatnonzero(mass == 0)
     bounds = np.searchsorted(kept, coding.bounds)
@@ -133,22 +130,24 @@ def _sum_rows(problem: TreeProblem, coding: CellCoding, right: Array, *, count: 
     return total
 
 
-def _add_uniform_right_side(problem: TreeProblem, coding: CellCoding, right: Array) -> None:
-    tables = dict(problem.terms.tables(problem.uniform_products))
-    for index, (subset, numbers) in enumerate(zip(coding.sets, coding.numbers, strict=True)):
-        term, rest = problem.terms.holders[subset]
-        products = tables[problem.terms.subsets[term]].sum(axis=rest)
-        right[numbers] += products[coding.cells_of(index)]
-
-
-def _add_uniform_gram(problem: TreeProblem, coding: CellCoding, sums: Arrowhead) -> None:
+def _add_uniform_part(
+    problem: TreeProblem, coding: CellCoding, sums: Arrowhead, right: Array
+) -> None:
+    """Add what the uniform share of the measure contributes."""
+    terms = problem.terms
+    tables = dict(terms.tables(problem.uniform_products))
+    products = [
+        tables[terms.subsets[term]].sum(axis=rest).reshape(-1, right.shape[1])
+        for term, rest in map(terms.holders.__getitem__, terms.family)
+    ]
+    right += np.concatenate(products)[coding.entries]
     unknowns = np.arange(coding.size)
     inside, outside = unknowns[: len(sums.border)], unknowns[len(sums.border) :]
-    add = coding.product_adder(problem.uniform, problem.share)
+    uniform = indicators(terms.layout, coding.entries, problem.uniform)
     for first, last in sums.spans():
-        add(inside[first:last], None, sums.blocks[first:last])
-    add(inside, outside, sums.border)
-    add(outside, None, sums.rest)
+        uniform.add_products(inside[first:last], None, sums.blocks[first:last], problem.share)
+    uniform.add_products(inside, outside, sums.border, problem.share)
+    uniform.add_products(outside, None, sums.rest, problem.share)
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,8 +208,8 @@ def _solve_factored(
 
 def _least_norm(
     problem: TreeProblem, coding: CellCoding, equations: _Equations, solved: _Solved
-) -> tuple[dict[Subset, Array], int]:
-    """Return the tables of least norm, and how many directions are free.
+) -> tuple[Array, int]:
+    """Return the tables of least norm, in one array, and how many directions are free.
 
     The norm is the mean square where features are independent. Given the cells with mass, those
     without minimise it; what remains is a small problem along the undetermined directions. It
@@ -224,7 +223,8 @@ def _least_norm(
         return tables, 0
     from scipy.linalg import eigh
 
-    norm = _inner_products(problem, tables)
+    mass = indicators(problem.terms.layout, np.arange(len(tables)), problem.margins).mass
+    norm = tables.T @ (mass[:, None] * tables)
     # The eigenvectors are orthonormal in the norm.
     eigenvalues, directions = eigh(solved.curvature, norm[n_outputs:, n_outputs:])
     is_free = eigenvalues < RANK_TOLERANCE
@@ -232,64 +232,30 @@ def _least_norm(
     shares = fixed @ ((fixed.T @ solved.pull) / eigenvalues[~is_free, None])
     against = norm[n_outputs:, :n_outputs] + norm[n_outputs:, n_outputs:] @ shares
     shares -= along @ (along.T @ against)
-    mixed = {
-        subset: table[..., :n_outputs] + table[..., n_outputs:] @ shares
-        for subset, table in tables.items()
-    }
-    return mixed, int(is_free.sum())
+    return tables[:, :n_outputs] + tables[:, n_outputs:] @ shares, int(is_free.sum())
 
 
 def _extended_anova(
     problem: TreeProblem, coding: CellCoding, equations: _Equations, vectors: Array
-) -> dict[Subset, Array]:
+) -> Array:
     """Return the functional ANOVA of vectors, with the values of empty cells of least norm."""
-    values = np.zeros((coding.size, vectors.shape[1]))
-    values[equations.kept] = vectors
-    tables = independent_anova(problem, coding.tables(problem, values))
-    empty = equations.empty
-    if len(empty) == 0:
+    layout = problem.terms.layout
+    tables = np.zeros((int(layout.base[-1]), vectors.shape[1]))
+    tables[coding.entries[equations.kept]] = vectors
+    independent_anova(problem, tables)
+    empty = indicators(layout, coding.entries[equations.empty], problem.margins)
+    n_empty = len(empty.mass)
+    if n_empty == 0:
         return tables
-    mass = coding.product_mass(problem.margins)[empty]
-    products = mass[:, None] * _sums_at(problem, coding, tables, empty)
-    scaling = 1 / np.sqrt(mass)
-    norm = np.zeros((len(empty), len(empty)))
-    coding.product_adder(problem.margins, 1.0)(empty, None, norm)
+    scaling = 1 / np.sqrt(empty.mass)
+    norm = np.zeros((n_empty, n_empty))
+    empty.add_products(np.arange(n_empty), None, norm)
     norm *= scaling[:, None] * scaling
     if not factor_in_place(norm):
         raise np.linalg.LinAlgError("the norm of empty cells is not positive definite")
-    sides = np.asfortranarray(scaling[:, None] * products)
+    sides = np.asfortranarray((scaling * empty.mass)[:, None] * empty.sums(tables))
     solve_factored(norm, sides)
-    values[:] = 0.0
-    values[empty] = -scaling[:, None] * sides
-    for subset, table in independent_anova(problem, coding.tables(problem, values)).items():
-        tables[subset] += table
-    return tables
-
-
-def _sums_at(
-    problem: TreeProblem, coding: CellCoding, tables: dict[Subset, Array], unknowns: Indices
-) -> Array:
-    """Return, for the cells of some unknowns, the sum of the tables of their features."""
-    is_wanted = np.zeros(coding.size, dtype=bool)
-    is_wanted[unknowns] = True
-    sums = np.zeros((coding.size, next(iter(tables.values())).shape[-1]))
-    for index, (subset, numbers) in enumerate(zip(coding.sets, coding.numbers, strict=True)):
-        if not is_wanted[numbers].any():
-            continue
-        total = tables[subset].copy()
-        for size in range(len(subset)):
-            for part in combinations(subset, size):
-                shape = [n if j in part else 1 for j, n in zip(subset, total.shape, strict=False)]
-                total += tables[part].reshape(*shape, -1)
-        sums[numbers] = total[coding.cells_of(index)]
-    return sums[unknowns]
-
-
-def _inner_products(problem: TreeProblem, tables: dict[Subset, Array]) -> Array:
-    """Return the mean products of functions, given by their functional ANOVA."""
-    products = []
-    for subset, table in tables.items():
-        mass = outer_product(problem.margins_of(subset))
-        flat = table.reshape(-1, table.shape[-1])
-        products.append(flat.T @ (mass.reshape(-1, 1) * flat))
-    return np.asarray(sum(products))
+    correction = np.zeros_like(tables)
+    correction[coding.entries[equations.empty]] = scaling[:, None] * sides
+    independent_anova(problem, correction)
+    return np.asarray(tables - correction)

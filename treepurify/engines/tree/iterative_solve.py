@@ -53,8 +53,12 @@ def solve_by_steps(problem: TreeProblem, tolerance: float) -> TreeFit:
         steps += run.steps
         error = max(error, run.error)
         converged = converged and run.error <= goal
-    tables = independent_anova(problem, dict(terms.tables(flat)))
-    return TreeFit(tables, 0, error, steps, converged)
+    tables = np.zeros((int(terms.layout.base[-1]), flat.shape[1]))
+    family = terms.family_tables(tables)
+    for subset, table in terms.tables(flat):
+        family[subset][...] = table
+    independent_anova(problem, tables)
+    return TreeFit(family, 0, error, steps, converged)
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,15 +3,17 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations
+from itertools import combinations, pairwise
 from math import prod
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from treepurify._kernels.family_tables import anova
 from treepurify._kernels.traverse import add_leaf_values
 from treepurify.effects.accumulate import LeafBoxes
+from treepurify.engines.tree.family_tables import TableLayout, table_layout
 from treepurify.grids.grid import Grid, Subset
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.typing import Array, Indices, Integers, Mask
@@ -79,6 +81,21 @@ class TreeTerms:
     def shape(self, subset: Subset) -> tuple[int, ...]:
         """Return the number of the tree's cells along each feature of a subset."""
         return tuple(self._sizes[j] for j in subset)
+
+    @cached_property
+    def layout(self) -> TableLayout:
+        """Where the tables of the family stand in one array that holds them all."""
+        positions = [tuple(self.position[j] for j in subset) for subset in self.family]
+        return table_layout(positions, self.shape(self.features))
+
+    def family_tables(self, flat: Array) -> dict[Subset, Array]:
+        """Return views of the tables of the family, of shape (cells..., n_outputs)."""
+        return {
+            subset: flat[first:last].reshape(*self.shape(subset), -1)
+            for subset, (first, last) in zip(
+                self.family, pairwise(self.layout.base.tolist()), strict=True
+            )
+        }
 
     def row_cells(self, codes: Cells) -> Cells:
         """Return the tree's cell of each row along each feature, shape (n_rows, n_features)."""
@@ -195,26 +212,21 @@ def along_axes(values: Array, margins: list[Array], position: int) -> Array:
     return np.asarray((values * margins[position].reshape(shape)).sum(axis=position, keepdims=True))
 
 
-def independent_anova(problem: TreeProblem, tables: dict[Subset, Array]) -> dict[Subset, Array]:
-    """Write a sum of tables as its functional ANOVA where features are independent.
+def independent_anova(problem: TreeProblem, tables: Array) -> None:
+    """Write a sum of tables as its functional ANOVA where features are independent, in place.
 
     Many families of tables have the same sum. Where rows leave effects undetermined, what is
-    reported for them depends on the tables, so that these must have one stated form.
+    reported for them depends on the tables, so that these must have one stated form. Cells
+    without mass are zero in it.
+
+    Parameters
+    ----------
+    problem : TreeProblem
+        It has the margins.
+    tables : ndarray of float64, shape (entries of the family, n_vectors)
+        Tables in the order of `TreeTerms.layout`.
     """
-    n_outputs = problem.target.shape[1]
-    pure = {
-        subset: tables[subset].copy()
-        if subset in tables
-        else np.zeros((*problem.terms.shape(subset), n_outputs))
-        for subset in problem.terms.family
-    }
-    for subset in reversed(problem.terms.family):
-        margins = problem.margins_of(subset)
-        for axis in range(len(subset)):
-            mean = along_axes(pure[subset], margins, axis)
-            pure[subset] -= mean
-            pure[subset[:axis] + subset[axis + 1 :]] += mean.squeeze(axis)
-    return pure
+    anova(problem.terms.layout, np.concatenate(problem.margins), tables)
 
 
 def term_subsets(boxes: LeafBoxes, leaves: Indices, order: int) -> list[Subset]:

@@ -1,0 +1,90 @@
+"""Tables of all sets of features of one tree, one after the other, as functions of independence.
+
+`layout` is a `treepurify.engines.tree.family_tables.TableLayout`. A margin is the probability of
+each cell of each feature, where ``layout.start`` says.
+"""
+
+import numpy as np
+from numba import njit
+
+
+@njit(cache=True, nogil=True)
+def anova(layout, margins, tables):
+    """Move the means along each axis of each table, from the largest sets on, to the smaller set.
+
+    Tables have shape (n_entries, n_vectors). Cells without mass are zero afterwards.
+    """
+    width = tables.shape[1]
+    mean = np.empty(width)
+    for index in range(len(layout.features) - 1, -1, -1):
+        inner = layout.base[index + 1] - layout.base[index]
+        outer = 1
+        for slot in range(layout.features.shape[1]):
+            feature = layout.features[index, slot]
+            if feature < 0:
+                break
+            n, margin = layout.sizes[index, slot], margins[layout.start[feature] :]
+            inner //= n
+            to = layout.base[layout.parts[index, slot]]
+            for i in range(outer):
+                for k in range(inner):
+                    first = layout.base[index] + i * n * inner + k
+                    mean[:] = 0.0
+                    for cell in range(n):
+                        for v in range(width):
+                            mean[v] += margin[cell] * tables[first + cell * inner, v]
+                    for cell in range(n):
+                        for v in range(width):
+                            value = tables[first + cell * inner, v] - mean[v]
+                            tables[first + cell * inner, v] = value if margin[cell] > 0 else 0.0
+                    for v in range(width):
+                        tables[to + i * inner + k, v] += mean[v]
+            outer *= n
+
+
+@njit(cache=True, nogil=True)
+def sum_parts(layout, owner, cells, tables, sums):
+    """Sum the tables of a set and all its subsets at some cells, one row of `sums` for each."""
+    for row in range(len(owner)):
+        n = 0
+        while n < layout.features.shape[1] and layout.features[owner[row], n] >= 0:
+            n += 1
+        for kept in range(1 << n):
+            part, entry, stride = owner[row], 0, 1
+            for slot in range(n - 1, -1, -1):
+                if kept >> slot & 1:
+                    entry += stride * cells[row, slot]
+                    stride *= layout.sizes[owner[row], slot]
+                else:
+                    part = layout.parts[part, slot]
+            for v in range(sums.shape[1]):
+                sums[row, v] += tables[layout.base[part] + entry, v]
+
+
+@njit(cache=True, nogil=True)
+def add_products(layout, owner, cells, mass, margins, rows, columns, is_upper, share, gram):
+    """Add `share` times the inner products of indicators of cells to a matrix.
+
+    The product of two indicators has the probability of all cells that either asks for, and
+    is zero where they ask for different cells of a feature. ``mass[u]`` is the probability of
+    the cells of indicator u.
+    """
+    n_slots = layout.features.shape[1]
+    for i in range(len(rows)):
+        if mass[rows[i]] == 0.0:
+            continue
+        first = owner[rows[i]]
+        for k in range(i if is_upper else 0, len(columns)):
+            second = owner[columns[k]]
+            shared_mass, agrees = 1.0, True
+            for r in range(n_slots):
+                feature = layout.features[first, r]
+                if feature < 0:
+                    break
+                for s in range(n_slots):
+                    if layout.features[second, s] == feature:
+                        cell = cells[rows[i], r]
+                        agrees = agrees and cell == cells[columns[k], s]
+                        shared_mass *= margins[layout.start[feature] + cell]
+            if agrees:
+                gram[i, k] += share * mass[rows[i]] * mass[columns[k]] / shared_mass

@@ -1,0 +1,115 @@
+"""Where the tables of all sets of features of one tree stand in one array."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from treepurify._kernels.family_tables import add_products, sum_parts
+from treepurify.typing import Array, Indices, Integers
+
+__all__ = ["Indicators", "TableLayout", "indicators", "table_layout"]
+
+
+class TableLayout(NamedTuple):
+    """The tables of a family of sets of features, each in C order, one after the other.
+
+    With every set the family holds all its subsets. They stand in front of it.
+
+    Parameters
+    ----------
+    base : ndarray of int64, shape (n_sets + 1,)
+        First entry of each table, and the end of the last.
+    features : ndarray of int64, shape (n_sets, most features of a set)
+        Positions of the features of each set, -1 behind the last.
+    sizes : ndarray of int64, shape (n_sets, most features of a set)
+        How many cells each has; 1 behind the last.
+    parts : ndarray of int64, shape (n_sets, most features of a set)
+        The set without each of its features.
+    start : ndarray of int64, shape (n_features + 1,)
+        Where the cells of each feature begin in an array of the cells of all.
+    """
+
+    base: Integers
+    features: Integers
+    sizes: Integers
+    parts: Integers
+    start: Integers
+
+    def cells(self, entries: Indices) -> tuple[Indices, Integers]:
+        """Return the set of each entry, and its cell of each of the set's features."""
+        owner = np.searchsorted(self.base, entries, side="right") - 1
+        rest = entries - self.base[owner]
+        cells = np.zeros((len(entries), self.sizes.shape[1]), dtype=np.int64)
+        for slot in range(cells.shape[1] - 1, -1, -1):
+            rest, cells[:, slot] = np.divmod(rest, self.sizes[owner, slot])
+        return owner, cells
+
+    def mass(self, owner: Indices, cells: Integers, margins: Array) -> Array:
+        """Return the probability of cells where features are independent."""
+        positions = self.features[owner]
+        # Behind the last feature stands the end of the margins, with nothing to ask for.
+        factors = np.append(margins, 1.0)[self.start[positions] + cells]
+        return np.asarray(factors.prod(axis=1))
+
+
+def table_layout(family: list[tuple[int, ...]], n_cells: tuple[int, ...]) -> TableLayout:
+    """Lay out the tables of sets of positions of features, ordered by size."""
+    index = {positions: i for i, positions in enumerate(family)}
+    shape = len(family), max(1, *map(len, family))
+    features, parts = np.full(shape, -1, dtype=np.int64), np.zeros(shape, dtype=np.int64)
+    sizes = np.ones(shape, dtype=np.int64)
+    for i, positions in enumerate(family):
+        features[i, : len(positions)] = positions
+        sizes[i, : len(positions)] = [n_cells[f] for f in positions]
+        parts[i, : len(positions)] = [
+            index[positions[:slot] + positions[slot + 1 :]] for slot in range(len(positions))
+        ]
+    base = np.concatenate([[0], np.cumsum(sizes.prod(axis=1))])
+    return TableLayout(base, features, sizes, parts, np.concatenate([[0], np.cumsum(n_cells)]))
+
+
+class Indicators(NamedTuple):
+    """Functions that are one in one cell of a table and zero elsewhere, for independent features.
+
+    Parameters
+    ----------
+    layout : TableLayout
+        The tables.
+    owner : ndarray of int64, shape (n,)
+        The set of each.
+    cells : ndarray of int64, shape (n, most features of a set)
+        Its cell of each of the set's features.
+    margins : ndarray of float64
+        Probability of each cell of each feature.
+    mass : ndarray of float64, shape (n,)
+        Mean of each.
+    """
+
+    layout: TableLayout
+    owner: Indices
+    cells: Integers
+    margins: Array
+    mass: Array
+
+    def add_products(
+        self, rows: Indices, columns: Indices | None, gram: Array, share: float = 1.0
+    ) -> None:
+        """Add `share` times mean products to a matrix: of `rows` with `columns`.
+
+        Without columns they are those of the rows, and only the upper triangle is added to.
+        """
+        others = rows if columns is None else columns
+        add_products(*self[:3], self.mass, self.margins, rows, others, columns is None, share, gram)
+
+    def sums(self, tables: Array) -> Array:
+        """Return the sum of the tables of the set and all its subsets in the cells of each."""
+        sums = np.zeros((len(self.owner), tables.shape[1]))
+        sum_parts(self.layout, self.owner, self.cells, tables, sums)
+        return sums
+
+
+def indicators(layout: TableLayout, entries: Indices, margins: tuple[Array, ...]) -> Indicators:
+    """Return the indicators of some entries of the tables."""
+    flat = np.concatenate(margins)
+    owner, cells = layout.cells(entries)
+    return Indicators(layout, owner, cells, flat, layout.mass(owner, cells, flat))
