@@ -23,15 +23,17 @@ __all__ = ["Arrowhead", "ArrowheadFactor"]
 class Arrowhead:
     """The matrix of the equations.
 
+    Its entries may be counts; a matrix that is factored has them in double precision.
+
     Parameters
     ----------
     bounds : ndarray of int64, shape (n_blocks + 1,)
         First row of each block, and the end of the last.
-    blocks : ndarray of float64, shape (n_inside, most rows of a block)
+    blocks : ndarray, shape (n_inside, most rows of a block)
         The rows of the blocks, from the first column of each; read from the diagonal on.
-    border : ndarray of float64, shape (n_inside, n_rest)
+    border : ndarray, shape (n_inside, n_rest)
         What couples them with the other unknowns.
-    rest : ndarray of float64, shape (n_rest, n_rest)
+    rest : ndarray, shape (n_rest, n_rest)
         The upper triangle among these.
     """
 
@@ -70,17 +72,19 @@ class Arrowhead:
         return image.T
 
     def factor(self, ridge: float) -> "ArrowheadFactor | None":
-        """Factor the matrix with `ridge` added to its diagonal; None where it is not positive."""
-        factor = Arrowhead(self.bounds, self.blocks.copy(), self.border.copy(), self.rest.copy())
+        """Factor the matrix with `ridge` added to its diagonal; None where it is not positive.
+
+        The factor takes the place of the matrix.
+        """
         for first, last in self.spans():
-            block = factor.blocks[first:last, : last - first]
+            block = self.blocks[first:last, : last - first]
             block.flat[:: last - first + 1] += ridge
             if not factor_in_place(block):
                 return None
-            whiten(block, factor.border[first:last])
-        factor.rest.flat[:: len(factor.rest) + 1] += ridge
-        subtract_gram(factor.border, factor.rest)
-        return ArrowheadFactor(factor) if factor_in_place(factor.rest) else None
+            whiten(block, self.border[first:last])
+        self.rest.flat[:: len(self.rest) + 1] += ridge
+        subtract_gram(self.border, self.rest)
+        return ArrowheadFactor(self) if factor_in_place(self.rest) else None
 
 
 @dataclass(frozen=True, eq=False)

@@ -42,11 +42,11 @@ def solve_directly(problem: TreeProblem) -> TreeFit:
     """
     coding = code_cells(problem)
     equations = _normal_equations(problem, coding)
-    factor = next(filter(None, map(equations.matrix.factor, _RIDGES)), None)
+    factor = next(filter(None, map(equations.factor, _RIDGES)), None)
     if factor is None:
         raise np.linalg.LinAlgError("the normal equations are not positive definite")
     sides = equations.scaling[:, None] * equations.right
-    solved = _solve_factored(equations.matrix, factor, sides, coding.arrays.n_sets)
+    solved = _solve_factored(equations, factor, sides, coding.arrays.n_sets)
     tables, undetermined = _least_norm(problem, coding, equations, solved)
     return TreeFit(problem.terms.family_tables(tables), undetermined, solved.error)
 
@@ -66,14 +66,32 @@ class _Equations:
     """Normal equations of the unknowns with mass, scaled to a unit diagonal.
 
     `kept` and `empty` are the unknowns with and without mass, `scaling` what each of the
-    former was multiplied with. `right` is not scaled.
+    former is multiplied with. `right` is not scaled. Neither is `sums`, the matrix of all
+    unknowns, which is to be multiplied by `unit`.
     """
 
     kept: Indices
     empty: Indices
     scaling: Array
-    matrix: Arrowhead
+    sums: Arrowhead
+    unit: float
     right: Array
+
+    def image(self, vectors: Array) -> Array:
+        """Return the scaled matrix times vectors."""
+        factors = np.sqrt(self.unit) * self.scaling[:, None]
+        unscaled = np.zeros((len(self.kept) + len(self.empty), vectors.shape[1]))
+        unscaled[self.kept] = factors * vectors
+        return np.asarray(factors * self.sums.image(unscaled)[self.kept])
+
+    def factor(self, ridge: float) -> ArrowheadFactor | None:
+        """Factor the scaled matrix with `ridge` added to its diagonal, if it is positive."""
+        bounds = np.searchsorted(self.kept, self.sums.bounds)
+        scaled = Arrowhead.zeros(bounds, len(self.kept), np.float64)
+        factors = np.sqrt(self.unit) * self.scaling
+        parts = *self.sums.parts(), *scaled.parts()
+        scale_equations(self.kept, self.sums.bounds, bounds, factors, *parts)
+        return scaled.factor(ridge)
 
 
 def _normal_equations(problem: TreeProblem, coding: CellCoding) -> _Equations:
@@ -92,13 +110,7 @@ def _normal_equations(problem: TreeProblem, coding: CellCoding) -> _Equations:
         _add_uniform_part(problem, coding, sums, right)
     mass = unit * sums.diagonal()
     kept, empty = np.flatnonzero(mass > 0), np.flatnonzero(mass == 0)
-    bounds = np.searchsorted(kept, coding.bounds)
-    scaling = 1 / np.sqrt(mass[kept])
-    matrix = Arrowhead.zeros(bounds, len(kept), scaling.dtype)
-    scale_equations(
-        kept, coding.bounds, bounds, np.sqrt(unit) * scaling, *sums.parts(), *matrix.parts()
-    )
-    return _Equations(kept, empty, scaling, matrix, right[kept])
+    return _Equations(kept, empty, 1 / np.sqrt(mass[kept]), sums, unit, right[kept])
 
 
 def _sum_rows(problem: TreeProblem, coding: CellCoding, right: Array, *, count: bool) -> Arrowhead:
@@ -166,7 +178,7 @@ class _Solved:
 
 
 def _solve_factored(
-    matrix: Arrowhead, factor: ArrowheadFactor, right: Array, n_sets: int
+    equations: _Equations, factor: ArrowheadFactor, right: Array, n_sets: int
 ) -> _Solved:
     """Solve equations of unit diagonal, which may be singular, with the factor with the ridge.
 
@@ -191,12 +203,12 @@ def _solve_factored(
     rough = factor.solve_upper(units)
     solved = factor.solve(np.column_stack([right, start]))
     solution, slow, null = split(np.column_stack([solved, rough]))
-    sides = [right - matrix.image(solution), slow / np.linalg.norm(slow), null]
+    sides = [right - equations.image(solution), slow / np.linalg.norm(slow), null]
     correction, slow, null = split(factor.solve(np.column_stack(sides)))
     solution = solution + correction
     solution -= null @ (null.T @ solution)
     least = 1.0 / float(np.linalg.norm(slow))
-    images = matrix.image(np.column_stack([solution, null]))
+    images = equations.image(np.column_stack([solution, null]))
     residual = right - images[:, :n_outputs]
     pull = null.T @ residual
     residual -= null @ pull
