@@ -20,7 +20,7 @@ def multiply(bounds, blocks, border, rest, vectors, image):
     n_inside = len(border)
     for block in range(len(bounds) - 1):
         first, last = bounds[block], bounds[block + 1]
-        _multiply(blocks[first:last, : last - first], True, first, first, vectors, image)
+        _multiply(blocks[first:last], True, first, first, vectors, image)
     _multiply(border, False, 0, n_inside, vectors, image)
     _multiply(rest, True, n_inside, n_inside, vectors, image)
 
@@ -56,12 +56,13 @@ def _multiply(matrix, is_upper, first, column, vectors, image):
     Its rows stand at `first` and its columns at `column`. Of an upper triangle, only one side is
     read.
     """
-    n, width = matrix.shape
+    n = len(matrix)
+    width = n if is_upper else matrix.shape[1]
     end = column + width
     for i in range(0, n - 3, 4):
         start = i + 4 if is_upper else 0
-        a, b = matrix[i, start:], matrix[i + 1, start:]
-        c, d = matrix[i + 2, start:], matrix[i + 3, start:]
+        a, b = matrix[i, start:width], matrix[i + 1, start:width]
+        c, d = matrix[i + 2, start:width], matrix[i + 3, start:width]
         for v in range(len(vectors)):
             x, y = vectors[v, column + start : end], image[v, column + start : end]
             at, to = vectors[v, first + i : first + i + 4], image[v, first + i : first + i + 4]

@@ -9,10 +9,11 @@ from numba import njit
 
 
 @njit(cache=True, nogil=True)
-def anova(layout, margins, tables):
-    """Move the means along each axis of each table, from the largest sets on, to the smaller set.
+def anova(layout, margins, tables, moves_means):
+    """Take off the means along each axis of each table, from the largest sets on.
 
-    Tables have shape (n_entries, n_vectors). Cells without mass are zero afterwards.
+    Tables have shape (n_entries, n_vectors). With ``moves_means`` the means go to the table of the
+    smaller set, else they are lost. Cells without mass are zero afterwards.
     """
     width = tables.shape[1]
     mean = np.empty(width)
@@ -37,8 +38,9 @@ def anova(layout, margins, tables):
                         for v in range(width):
                             value = tables[first + cell * inner, v] - mean[v]
                             tables[first + cell * inner, v] = value if margin[cell] > 0 else 0.0
-                    for v in range(width):
-                        tables[to + i * inner + k, v] += mean[v]
+                    if moves_means:
+                        for v in range(width):
+                            tables[to + i * inner + k, v] += mean[v]
             outer *= n
 
 

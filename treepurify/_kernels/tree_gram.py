@@ -27,12 +27,13 @@ def add_rows(cells, weights, mass, target, sets, bounds, blocks, border, rest, r
     weighs on the right side. Rows without weight are left out.
     """
     n_features, n_outputs = cells.shape[1], target.shape[1]
-    n_pivot, n_sets = len(border), sets.n_sets
+    n_pivot = len(border)
+    most = 1 + n_features * n_features + len(sets.of_three)
     places = np.empty(n_features, dtype=np.int64)
     active = np.empty(n_features, dtype=np.int64)
     # Indices without a sign are not tested for counting from the end.
-    inside = np.empty(n_sets + 1, dtype=np.uint32)
-    outside = np.empty(n_sets + 1, dtype=np.uint32)
+    inside = np.empty(most, dtype=np.uint32)
+    outside = np.empty(most, dtype=np.uint32)
     for row in range(len(cells)):
         weight = weights[row]
         if weight == 0:

@@ -148,8 +148,8 @@ def test_the_estimated_error_covers_the_true_one(monkeypatch):
             square = 0.0
             for subset in problem.terms.family:
                 difference = (loose.tables[subset] - best.tables[subset])[..., 0] ** 2
-                for margin in reversed(problem.margins_of(subset)):
-                    difference = difference @ margin
+                for feature in reversed(subset):
+                    difference = difference @ problem.margins[problem.terms.position[feature]]
                 square += float(difference)
             assert np.sqrt(square) <= loose.error
 

@@ -1,12 +1,11 @@
 """Number the unknowns of one tree's projection so that its equations fall into blocks."""
 
 from dataclasses import dataclass
-from functools import reduce
-from math import prod
 from typing import NamedTuple
 
 import numpy as np
 
+from treepurify.engines.tree.family_tables import TableLayout
 from treepurify.engines.tree.tree_problem import TreeProblem
 from treepurify.typing import Array, Indices, Integers
 
@@ -25,8 +24,6 @@ class SetArrays(NamedTuple):
 
     Parameters
     ----------
-    n_sets : int
-        How many sets there are.
     pivot : int
         Position of the pivot; -1 for none.
     place : ndarray of int64
@@ -45,7 +42,6 @@ class SetArrays(NamedTuple):
         Their first numbers.
     """
 
-    n_sets: int
     pivot: int
     place: Integers
     start: Integers
@@ -87,41 +83,56 @@ class CellCoding:
 
 def code_cells(problem: TreeProblem) -> CellCoding:
     """Number the unknowns of a problem."""
-    coded = tuple(_coded_cells(margin) for margin in problem.margins)
-    sizes, lengths = [len(cells) for cells in coded], [len(m) for m in problem.margins]
-    terms = problem.terms
-    held = [tuple(terms.position[j] for j in subset) for subset in terms.family]
-    pivot, width = _choose_pivot(held, sizes)
-    bounds = width * np.arange(sizes[pivot] + 1 if width else 1)
-    parts, bases, n_listed = [int(pivot not in positions) for positions in held], [], [0, 0]
-    unknowns, entries = [], []
-    for positions, part, first in zip(held, parts, terms.layout.base.tolist(), strict=False):
-        bases.append(n_listed[part])
-        along, n = _strides(positions, sizes, pivot, width)
-        places = [step * np.arange(sizes[f]) for step, f in along]
-        unknowns.append(_sums(places, bases[-1] + part * int(bounds[-1])))
-        n_listed[part] += n
-        along, _ = _strides(positions, lengths)
-        entries.append(_sums([step * coded[f] for step, f in along], first))
-    entry_of = np.empty(int(bounds[-1]) + n_listed[1], dtype=np.intp)
-    entry_of[np.concatenate(unknowns, axis=None)] = np.concatenate(entries, axis=None)
-    return CellCoding(entry_of, bounds, _set_arrays(held, bases, pivot, coded, lengths))
+    layout = problem.terms.layout
+    place = np.concatenate([_places(margin) for margin in problem.margins])
+    n_places = np.maximum.reduceat(place, layout.start[:-1]) + 1
+    owner, cells = layout.cells(np.arange(layout.base[-1]))
+    # Behind the last feature of a set stands the end of the places, which asks for nothing.
+    places = np.append(place, 0)[layout.start[layout.features[owner]] + cells]
+    entries = np.flatnonzero(np.all(places >= 0, axis=1))
+    unknowns = np.bincount(owner[entries], minlength=len(layout.features))
+    pivot = _choose_pivot(layout.features, unknowns, len(n_places))
+    is_pivot = (layout.features == pivot) & (pivot >= 0)
+    n_blocks = int(n_places[pivot]) if pivot >= 0 else 0
+    # Entries stand in the order of sets and cells, which a stable order keeps in each block.
+    block = np.full(len(entries), n_blocks)
+    of_pivot, slots = np.nonzero(is_pivot[owner[entries]])
+    block[of_pivot] = places[entries[of_pivot], slots]
+    holds = is_pivot.any(axis=1)
+    listed = np.where(holds, unknowns // max(n_blocks, 1), unknowns)
+    bounds = int(listed[holds].sum()) * np.arange(n_blocks + 1)
+    first = np.where(holds, np.cumsum(listed * holds), np.cumsum(listed * ~holds)) - listed
+    arrays = _set_arrays(layout, pivot, first.tolist(), place, n_places)
+    return CellCoding(entries[np.argsort(block, kind="stable")], bounds, arrays)
+
+
+def _places(margin: Array) -> Integers:
+    """Return the position of each cell among those with unknowns, -1 for the others."""
+    has_unknowns = margin > 0
+    has_unknowns[np.argmax(margin)] = False
+    return np.where(has_unknowns, np.cumsum(has_unknowns) - 1, -1)
+
+
+def _choose_pivot(features: Integers, unknowns: Integers, n_features: int) -> int:
+    """Return the feature with the most unknowns, or -1 where there are few."""
+    if unknowns.sum() < _FEW_UNKNOWNS:
+        return -1
+    # The last counts what stands behind the last feature of a set.
+    load = np.zeros(n_features + 1, dtype=np.int64)
+    np.add.at(load, features, unknowns[:, None])
+    return int(np.argmax(load[:-1]))
 
 
 def _set_arrays(
-    held: list[tuple[int, ...]],
-    bases: list[int],
-    pivot: int,
-    coded: tuple[Indices, ...],
-    lengths: list[int],
+    layout: TableLayout, pivot: int, first: list[int], place: Integers, n_places: Integers
 ) -> SetArrays:
-    n = len(coded)
+    n = len(n_places)
     of_one = np.full((2, n), -1, dtype=np.int64)
     of_two = np.full((2, n, n), -1, dtype=np.int64)
     threes, of_three = [], []
-    for positions, base in zip(held, bases, strict=True):
-        part = int(pivot not in positions)
-        others = tuple(f for f in positions if f != pivot)
+    for positions, base in zip(layout.features.tolist(), first, strict=True):
+        part = int(pivot < 0 or pivot not in positions)
+        others = tuple(f for f in positions if f not in (-1, pivot))
         if len(others) == 1:
             of_one[part, others[0]] = base
         elif len(others) == 2:
@@ -130,56 +141,12 @@ def _set_arrays(
             threes.append(others)
             of_three.append(base)
     return SetArrays(
-        len(held),
         pivot,
-        np.concatenate([_places(*pair) for pair in zip(coded, lengths, strict=True)]),
-        np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
-        np.array([len(cells) for cells in coded], dtype=np.int64),
+        place,
+        layout.start,
+        n_places,
         of_one,
         of_two,
         np.array(threes, dtype=np.int64).reshape(-1, 3),
         np.array(of_three, dtype=np.int64),
     )
-
-
-def _sums(parts: list[Indices], first: int) -> Indices:
-    """Return `first` plus an element of each part, for all choices of elements."""
-    return np.asarray(reduce(np.add.outer, parts, np.array(first)))
-
-
-def _coded_cells(margin: Array) -> Indices:
-    has_unknowns = margin > 0
-    has_unknowns[np.argmax(margin)] = False
-    return np.flatnonzero(has_unknowns)
-
-
-def _places(coded: Indices, n_cells: int) -> Integers:
-    places = np.full(n_cells, -1, dtype=np.int64)
-    places[coded] = np.arange(len(coded))
-    return places
-
-
-def _choose_pivot(held: list[tuple[int, ...]], sizes: list[int]) -> tuple[int, int]:
-    """Return the feature with the most unknowns, -1 for none, and the unknowns of a block."""
-    unknowns = [prod(sizes[f] for f in positions) for positions in held]
-    if sum(unknowns) < _FEW_UNKNOWNS:
-        return -1, 0
-    load = np.zeros(len(sizes), dtype=np.int64)
-    for n, positions in zip(unknowns, held, strict=True):
-        load[list(positions)] += n
-    pivot = int(np.argmax(load))
-    return pivot, int(load[pivot]) // sizes[pivot]
-
-
-def _strides(
-    positions: tuple[int, ...], sizes: list[int], pivot: int = -1, width: int = 0
-) -> tuple[list[tuple[int, int]], int]:
-    """Return the stride along each feature in C order, and how many numbers there are.
-
-    The pivot has the stride of a block, and is not counted.
-    """
-    strides, step = [], 1
-    for f in reversed(positions):
-        strides.append((width if f == pivot else step, f))
-        step *= 1 if f == pivot else sizes[f]
-    return strides[::-1], step

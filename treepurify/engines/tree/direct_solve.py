@@ -46,7 +46,7 @@ def solve_directly(problem: TreeProblem) -> TreeFit:
     if factor is None:
         raise np.linalg.LinAlgError("the normal equations are not positive definite")
     sides = equations.scaling[:, None] * equations.right
-    solved = _solve_factored(equations, factor, sides, coding.arrays.n_sets)
+    solved = _solve_factored(equations, factor, sides, len(problem.terms.family))
     tables, undetermined = _least_norm(problem, coding, equations, solved)
     return TreeFit(problem.terms.family_tables(tables), undetermined, solved.error)
 
@@ -147,12 +147,7 @@ def _add_uniform_part(
 ) -> None:
     """Add what the uniform share of the measure contributes."""
     terms = problem.terms
-    tables = dict(terms.tables(problem.uniform_products))
-    products = [
-        tables[terms.subsets[term]].sum(axis=rest).reshape(-1, right.shape[1])
-        for term, rest in map(terms.holders.__getitem__, terms.family)
-    ]
-    right += np.concatenate(products)[coding.entries]
+    right += terms.fold(problem.uniform_products)[coding.entries]
     unknowns = np.arange(coding.size)
     inside, outside = unknowns[: len(sums.border)], unknowns[len(sums.border) :]
     uniform = indicators(terms.layout, coding.entries, problem.uniform)
@@ -235,7 +230,7 @@ def _least_norm(
         return tables, 0
     from scipy.linalg import eigh
 
-    mass = indicators(problem.terms.layout, np.arange(len(tables)), problem.margins).mass
+    mass = problem.terms.masses(problem.margins)
     norm = tables.T @ (mass[:, None] * tables)
     # The eigenvectors are orthonormal in the norm.
     eigenvalues, directions = eigh(solved.curvature, norm[n_outputs:, n_outputs:])

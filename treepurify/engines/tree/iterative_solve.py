@@ -6,18 +6,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from treepurify._kernels.family_tables import anova
 from treepurify._kernels.project_tree import gather, rows_image, term_entries
+from treepurify.engines.tree.family_tables import indicators
 from treepurify.engines.tree.tree_problem import (
     TreeFit,
     TreeProblem,
     TreeTerms,
-    along_axes,
     independent_anova,
 )
-from treepurify.grids.grid import Subset
 from treepurify.purification.general import smallest_ritz_value
 from treepurify.typing import Array
-from treepurify.weights.weighting import outer_product
 
 __all__ = ["solve_by_steps"]
 
@@ -53,12 +52,9 @@ def solve_by_steps(problem: TreeProblem, tolerance: float) -> TreeFit:
         steps += run.steps
         error = max(error, run.error)
         converged = converged and run.error <= goal
-    tables = np.zeros((int(terms.layout.base[-1]), flat.shape[1]))
-    family = terms.family_tables(tables)
-    for subset, table in terms.tables(flat):
-        family[subset][...] = table
+    tables = terms.spread(flat)
     independent_anova(problem, tables)
-    return TreeFit(family, 0, error, steps, converged)
+    return TreeFit(terms.family_tables(tables), 0, error, steps, converged)
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,72 +98,33 @@ def _conjugate_gradients(
 
 def _row_entries(terms: TreeTerms, cells: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return the entry of each term's table that each row falls into."""
-    slots = max(len(subset) for subset in terms.subsets)
-    features = np.full((len(terms.subsets), slots), -1, dtype=np.int64)
-    strides = np.zeros((len(terms.subsets), slots), dtype=np.int64)
-    for term, subset in enumerate(terms.subsets):
-        sizes = terms.shape(subset)
-        features[term, : len(subset)] = [terms.position[j] for j in subset]
-        strides[term, : len(subset)] = [int(np.prod(sizes[i + 1 :])) for i in range(len(subset))]
+    layout = terms.layout
+    sets = [terms.family.index(subset) for subset in terms.subsets]
+    sizes = layout.sizes[sets]
+    strides = sizes[:, ::-1].cumprod(axis=1)[:, ::-1] // sizes
     dtype = np.uint16 if terms.base[-1] <= 1 << 16 else np.uint32
     entries = np.empty((len(cells), len(terms.subsets)), dtype=dtype)
-    term_entries(cells, features, strides, terms.base, entries)
+    term_entries(cells, layout.features[sets], strides, terms.base, entries)
     return entries
 
 
 def _independent_solution(problem: TreeProblem, products: Array) -> Array:
     """Solve the normal equations for independent features, given inner products with cells."""
     terms = problem.terms
-    tables = dict(terms.tables(products[:, None]))
-    solution = np.zeros_like(products)
+    mass = terms.masses(problem.margins)[:, None]
+    tables = terms.fold(products[:, None]) / np.where(mass > 0, mass, 1.0)
+    anova(terms.layout, np.concatenate(problem.margins), tables, False)
+    family, solution = terms.family_tables(tables), np.zeros_like(products)
     folded = dict(terms.tables(solution[:, None]))
     for subset, (term, rest) in terms.holders.items():
-        holder = terms.subsets[term]
-        table = tables[holder].sum(axis=rest)
-        margins = problem.margins_of(subset)
-        mass = outer_product([np.where(margin > 0, margin, 1.0) for margin in margins])
-        table = table / mass[..., None]
-        for axis, margin in enumerate(margins):
-            table = table - along_axes(table, margins, axis)
-            table[(slice(None),) * axis + (margin == 0,)] = 0.0
-        folded[holder] += np.expand_dims(table, rest)
+        folded[terms.subsets[term]] += np.expand_dims(family[subset], rest)
     return solution
 
 
 def _product_image(problem: TreeProblem, flat: Array) -> Array:
     """Return the inner products of a sum of tables with all cells under the uniform measure."""
     terms = problem.terms
-    uniform = dict(zip(terms.features, problem.uniform, strict=True))
-    effects: dict[Subset, Array] = {}
-    for subset, table in terms.tables(flat[:, None]):
-        for part, effect in _anova(subset, table[..., 0], uniform).items():
-            effects[part] = effects[part] + effect if part in effects else effect
-    image = np.zeros_like(flat)
-    for subset, table in terms.tables(image[:, None]):
-        for part, effect in effects.items():
-            if set(part) <= set(subset):
-                axes = tuple(i for i, j in enumerate(subset) if j not in part)
-                table[..., 0] += np.expand_dims(effect, axes)
-        for axis, j in enumerate(subset):
-            np.moveaxis(table, axis, -1)[...] *= uniform[j]
-    return image
-
-
-def _anova(subset: Subset, table: Array, margins: dict[int, Array]) -> dict[Subset, Array]:
-    """Return the functional ANOVA of one table where features are independent."""
-    effects: dict[Subset, Array] = {(): table}
-    for axis, j in enumerate(subset):
-        parts: dict[Subset, Array] = {}
-        position = axis  # axes before it stay, with length one where they were averaged
-        for part, effect in effects.items():
-            shape = [1] * effect.ndim
-            shape[position] = -1
-            mean = (effect * margins[j].reshape(shape)).sum(axis=position, keepdims=True)
-            parts[part] = mean
-            parts[(*part, j)] = effect - mean
-        effects = parts
-    return {part: effect.squeeze(_averaged(subset, part)) for part, effect in effects.items()}
-
-
-def _averaged(subset: Subset, part: Subset) -> tuple[int, ...]:
-    return tuple(i for i, j in enumerate(subset) if j not in part)
+    tables = terms.spread(flat[:, None])
+    anova(terms.layout, np.concatenate(problem.uniform), tables, True)
+    cells = indicators(terms.layout, terms.entries, problem.uniform)
+    return np.asarray(cells.mass * cells.sums(tables)[:, 0])

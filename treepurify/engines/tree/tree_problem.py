@@ -13,7 +13,7 @@ import numpy.typing as npt
 from treepurify._kernels.family_tables import anova
 from treepurify._kernels.traverse import add_leaf_values
 from treepurify.effects.accumulate import LeafBoxes
-from treepurify.engines.tree.family_tables import TableLayout, table_layout
+from treepurify.engines.tree.family_tables import TableLayout, indicators, table_layout
 from treepurify.grids.grid import Grid, Subset
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.typing import Array, Indices, Integers, Mask
@@ -23,7 +23,6 @@ __all__ = [
     "TreeProblem",
     "TreeTerms",
     "add_differences",
-    "along_axes",
     "independent_anova",
     "integrate",
     "leaf_term_expectations",
@@ -96,6 +95,35 @@ class TreeTerms:
                 self.family, pairwise(self.layout.base.tolist()), strict=True
             )
         }
+
+    @cached_property
+    def entries(self) -> Indices:
+        """Where the tables of the terms stand among those of the family."""
+        first = dict(zip(self.family, self.layout.base.tolist(), strict=False))
+        pieces = zip(self.subsets, pairwise(self.base.tolist()), strict=True)
+        return np.concatenate(
+            [first[subset] + np.arange(stop - start) for subset, (start, stop) in pieces]
+        )
+
+    def spread(self, flat: Array) -> Array:
+        """Return the tables of the family: those of the terms, and zero elsewhere."""
+        tables = np.zeros((int(self.layout.base[-1]), flat.shape[1]))
+        tables[self.entries] = flat
+        return tables
+
+    def fold(self, flat: Array) -> Array:
+        """Return the tables of the family: sums of the tables of terms along their other axes."""
+        tables = dict(self.tables(flat))
+        sums = [
+            tables[self.subsets[term]].sum(axis=rest).reshape(-1, flat.shape[1])
+            for term, rest in map(self.holders.__getitem__, self.family)
+        ]
+        return np.concatenate(sums)
+
+    def masses(self, margins: tuple[Array, ...]) -> Array:
+        """Return the probability of each cell of the family's tables for independent features."""
+        every = np.arange(self.layout.base[-1])
+        return indicators(self.layout, every, margins).mass
 
     def row_cells(self, codes: Cells) -> Cells:
         """Return the tree's cell of each row along each feature, shape (n_rows, n_features)."""
@@ -170,10 +198,6 @@ class TreeProblem:
     uniform: tuple[Array, ...]
     uniform_products: Array
 
-    def margins_of(self, subset: Subset) -> list[Array]:
-        """Return the margin of each feature of a subset."""
-        return [self.margins[self.terms.position[j]] for j in subset]
-
     def spread(self) -> float:
         """Return the largest standard deviation of the tree over the rows and outputs."""
         variance = (self.weights[:, None] * self.target**2).sum(axis=0)
@@ -205,13 +229,6 @@ class TreeFit:
     converged: bool = True
 
 
-def along_axes(values: Array, margins: list[Array], position: int) -> Array:
-    """Return the mean of a table along one axis, which is kept with length one."""
-    shape = [1] * values.ndim
-    shape[position] = -1
-    return np.asarray((values * margins[position].reshape(shape)).sum(axis=position, keepdims=True))
-
-
 def independent_anova(problem: TreeProblem, tables: Array) -> None:
     """Write a sum of tables as its functional ANOVA where features are independent, in place.
 
@@ -226,7 +243,7 @@ def independent_anova(problem: TreeProblem, tables: Array) -> None:
     tables : ndarray of float64, shape (entries of the family, n_vectors)
         Tables in the order of `TreeTerms.layout`.
     """
-    anova(problem.terms.layout, np.concatenate(problem.margins), tables)
+    anova(problem.terms.layout, np.concatenate(problem.margins), tables, True)
 
 
 def term_subsets(boxes: LeafBoxes, leaves: Indices, order: int) -> list[Subset]:

@@ -1,0 +1,106 @@
+"""What does a deep model cost, in predictions of its own library?
+
+XGBoost and LightGBM models on normal features with correlation 0.5, empirical measure, order 2:
+one prediction of all rows beside one ``purify``, the share of the model's variance that the
+components explain on the fitted rows and on new ones, the estimated error of the components in
+standard deviations of the model, and the peak memory of a process that also trained the model.
+Aims on two cores: 25 predictions for deep models on 100 000 rows, 0.3 for depth 2.
+Run: ``python benchmarks/deep_scaling.py [case ...]``, all but the three longest by default.
+"""
+
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+
+import lightgbm
+import numpy as np
+import xgboost
+from timing import peak_memory
+
+import treepurify as tp
+
+# Library, depth or leaves, trees, rows, features.
+CASES = {
+    "depth 6, 10 000 x 8": ("xgboost", 6, 100, 10_000, 8),
+    "depth 6, 100 000 x 8": ("xgboost", 6, 100, 100_000, 8),
+    "depth 6, 100 000 x 30": ("xgboost", 6, 100, 100_000, 30),
+    "depth 6, 50 000 x 100": ("xgboost", 6, 100, 50_000, 100),
+    "31 leaves, 100 000 x 30": ("lightgbm", 31, 200, 100_000, 30),
+    "depth 2, 100 000 x 20": ("xgboost", 2, 1000, 100_000, 20),
+    "depth 2, 50 000 x 500": ("xgboost", 2, 1000, 50_000, 500),
+    "depth 6, 1 000 000 x 8": ("xgboost", 6, 100, 1_000_000, 8),
+    "depth 6, 100 000 x 20, 500 trees": ("xgboost", 6, 500, 100_000, 20),
+    "63 leaves, 100 000 x 30, 500 trees": ("lightgbm", 63, 500, 100_000, 30),
+}
+LONG = 3
+NEW_ROWS, ROUNDS = 20_000, 3
+
+
+def rows(seed: int, n_rows: int, n_features: int) -> np.ndarray:
+    """Normal features, all with the same correlation."""
+    rng = np.random.default_rng(seed)
+    common, own = rng.normal(size=(n_rows, 1)), rng.normal(size=(n_rows, n_features))
+    return np.sqrt(0.5) * (common + own)
+
+
+def response(X: np.ndarray) -> np.ndarray:
+    """Main effects, pairs, one interaction of three features, and noise."""
+    pairs = X[:, 1] * X[:, 2] + X[:, 4] * (X[:, 5] > 0)
+    noise = np.random.default_rng(1).normal(scale=0.5, size=len(X))
+    return np.sin(X[:, 0]) + X[:, 3] ** 2 + pairs + 0.3 * X[:, 5] * X[:, 6] * X[:, 7] + noise
+
+
+def train(
+    library: str, size: int, n_trees: int, X: np.ndarray
+) -> xgboost.XGBRegressor | lightgbm.LGBMRegressor:
+    """Return a trained model."""
+    y = response(X)
+    if library == "xgboost":
+        return xgboost.XGBRegressor(n_estimators=n_trees, max_depth=size, learning_rate=0.1).fit(
+            X, y
+        )
+    return lightgbm.LGBMRegressor(n_estimators=n_trees, num_leaves=size, verbose=-1).fit(X, y)
+
+
+def seconds_of(work: Callable[[], object], n_rounds: int) -> float:
+    """Return the median time of a call."""
+    times = []
+    for _ in range(n_rounds):
+        start = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - start)
+    return statistics.median(times)
+
+
+def line(name: str) -> str:
+    """Measure one model."""
+    library, size, n_trees, n_rows, n_features = CASES[name]
+    X, new = rows(0, n_rows, n_features), rows(1, NEW_ROWS, n_features)
+    model = train(library, size, n_trees, X)
+    tp.purify(model, X[:500], progress=False)  # compile
+    predict = seconds_of(lambda: model.predict(X), ROUNDS)
+    d = tp.purify(model, X, progress=False)
+    n_rounds = 1 if n_trees * n_rows > 10_000_000 else ROUNDS
+    purify = seconds_of(lambda: tp.purify(model, X, progress=False), n_rounds)
+    error = max(d.diagnostics.get("projection", {}).get("error", [0.0])) / model.predict(X).std()
+    fitted, fresh = d.r_squared(X)[0], d.r_squared(new)[0]
+    return (
+        f"{name:<36} {predict:7.3f} s {purify:7.2f} s {purify / predict:7.1f}"
+        f"   {fitted:.4f} {fresh:.4f}   {error:.0e}   {peak_memory():.2f} GB"
+    )
+
+
+def main() -> None:
+    """Print one line a model, each from a process of its own."""
+    names = sys.argv[1:] or list(CASES)[:-LONG]
+    print(f"{'':<36} {'predict':>9} {'purify':>9} {'ratio':>7}   R-squared: fitted, new   error")
+    for name in names:
+        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+            print(pool.submit(line, name).result(), flush=True)
+
+
+if __name__ == "__main__":
+    main()
