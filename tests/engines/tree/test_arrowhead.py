@@ -30,7 +30,17 @@ def scene(sizes, n_rest, seed=0):
     return Arrowhead(bounds, blocks, full[:n_inside, n_inside:].copy(), rest), full
 
 
-@pytest.mark.parametrize("sizes", [(), (1,), (3, 1, 0, 4), (5, 5, 5, 5)])
+def test_products_with_counts_are_those_of_the_full_matrix():
+    matrix, full = scene((6, 3), 7)
+    counts = np.round(full * 10 + 100)
+    held = [np.round(part * 10 + 100).astype(np.uint16) for part in matrix.parts()]
+    counts[:6, 6:9] = counts[6:9, :6] = 0.0
+    vectors = np.random.default_rng(1).normal(size=(len(full), 3))
+    image = Arrowhead(matrix.bounds, *held).image(vectors)
+    np.testing.assert_allclose(image, counts @ vectors, rtol=1e-12, atol=1e-9)
+
+
+@pytest.mark.parametrize("sizes", [(), (1,), (3, 1, 0, 4), (5, 5, 5, 5), (9, 12, 8)])
 @pytest.mark.parametrize("n_vectors", [0, 1, 9])
 def test_products_and_solutions_are_those_of_the_full_matrix(sizes, n_vectors):
     matrix, full = scene(sizes, 6)
@@ -40,14 +50,26 @@ def test_products_and_solutions_are_those_of_the_full_matrix(sizes, n_vectors):
     np.testing.assert_allclose(
         factor.solve(vectors), np.linalg.solve(full, vectors), rtol=1e-10, atol=1e-12
     )
+    above = np.zeros_like(full)
+    for first, last in factor.parts.spans():
+        above[first:last, first:last] = np.triu(factor.parts.blocks[first:last, : last - first])
+    n_inside = len(factor.parts.border)
+    above[:n_inside, n_inside:] = factor.parts.border
+    above[n_inside:, n_inside:] = np.triu(factor.parts.rest)
+    np.testing.assert_allclose(above @ factor.solve_upper(vectors), vectors, atol=1e-10)
     assert np.prod(factor.diagonal() ** 2) == pytest.approx(np.linalg.det(full))
 
 
 def test_a_ridge_makes_singular_equations_positive():
-    matrix, full = scene((2, 2), 3)
-    matrix.rest[:] = 0.0
-    matrix.border[:] = 0.0
+    def singular():
+        matrix, full = scene((2, 2), 3)
+        matrix.rest[:] = 0.0
+        matrix.border[:] = 0.0
+        return matrix, full
+
+    matrix, full = singular()
     assert matrix.factor(0.0) is None
+    matrix, _ = singular()
     factor = matrix.factor(1e-3)
     sides = np.ones((len(full), 1))
     ridged = full.copy()

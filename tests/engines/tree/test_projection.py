@@ -121,6 +121,16 @@ def test_trees_that_rounding_keeps_from_being_factored_are_solved_by_steps(fault
         np.testing.assert_allclose(other, component.values, atol=1e-8)
 
 
+def test_rows_are_counted_in_pieces_where_they_outnumber_small_integers(monkeypatch):
+    model, X = deep_booster()
+    whole = purify(model, X)
+    monkeypatch.setattr(direct_solve, "_MOST_COUNT", 97)
+    pieces = purify(model, X)
+    for subset, component in whole.components.items():
+        values = pieces.components[subset].values
+        np.testing.assert_allclose(values, component.values, rtol=0, atol=1e-9)
+
+
 def test_memory_is_checked_before_trees_are_solved(monkeypatch):
     def never(*_):
         raise AssertionError("solved before the tables were known to fit")

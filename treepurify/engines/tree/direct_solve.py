@@ -26,6 +26,9 @@ _RIDGES = (1e-12, 1e-10, 1e-8)
 # near the ridge; the candidates are then judged by the rank tolerance.
 _WEAK_PIVOT = 1e-7
 
+# Small integers, so that what a row writes to stays near the processor.
+_MOST_COUNT = np.iinfo(np.uint16).max
+
 
 def solve_directly(problem: TreeProblem) -> TreeFit:
     """Return the projection of least norm, solved to rounding.
@@ -120,7 +123,7 @@ def _sum_rows(problem: TreeProblem, coding: CellCoding, right: Array, *, count: 
     """
     n_rows = len(problem.cells)
     weights = np.ones(n_rows, np.uint16) if count else problem.weights
-    piece = min(n_rows, np.iinfo(np.uint16).max) if count else n_rows
+    piece = min(n_rows, _MOST_COUNT) if count else n_rows
     bounds, size = coding.bounds, coding.size
     total = Arrowhead.zeros(bounds, size, weights.dtype if piece == n_rows else np.float64)
     for first in range(0, n_rows, piece):
