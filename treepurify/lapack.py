@@ -15,14 +15,12 @@ from treepurify.typing import Array
 
 __all__ = [
     "factor_in_place",
-    "solve_factored",
     "subtract_gram",
     "whiten",
 ]
 
 _MODULES = {
     "dpotrf": "cython_lapack",
-    "dpotrs": "cython_lapack",
     "dtrsm": "cython_blas",
     "dsyrk": "cython_blas",
 }
@@ -46,22 +44,6 @@ def factor_in_place(matrix: Array) -> bool:
     info = ctypes.c_int(0)
     _call("dpotrf", b"L", len(matrix), matrix, _row_length(matrix), info)
     return info.value == 0
-
-
-def solve_factored(factor: Array, sides: Array) -> None:
-    """Solve equations whose matrix `factor_in_place` has factored, in place.
-
-    Parameters
-    ----------
-    factor : ndarray of float64, shape (n, n)
-        What it left.
-    sides : ndarray of float64, shape (n, n_sides)
-        Right sides in Fortran order, replaced by the solutions.
-    """
-    n, n_sides = sides.shape
-    info = ctypes.c_int(0)
-    length = _row_length(sides.T)
-    _call("dpotrs", b"L", n, n_sides, factor, _row_length(factor), sides, length, info)
 
 
 def whiten(factor: Array, rows: Array) -> None:

@@ -75,11 +75,6 @@ class CellCoding:
     bounds: Integers
     arrays: SetArrays
 
-    @property
-    def size(self) -> int:
-        """The number of unknowns."""
-        return len(self.entries)
-
 
 def code_cells(problem: TreeProblem) -> CellCoding:
     """Number the unknowns of a problem."""
@@ -133,10 +128,8 @@ def _set_arrays(
     for positions, base in zip(layout.features.tolist(), first, strict=True):
         part = int(pivot < 0 or pivot not in positions)
         others = tuple(f for f in positions if f not in (-1, pivot))
-        if len(others) == 1:
-            of_one[part, others[0]] = base
-        elif len(others) == 2:
-            of_two[part, others[0], others[1]] = base
+        if 1 <= len(others) <= 2:
+            (of_one, of_two)[len(others) - 1][part, *others] = base
         elif len(others) == 3:
             threes.append(others)
             of_three.append(base)

@@ -8,9 +8,7 @@ import numpy as np
 from treepurify._kernels.tree_gram import add_rows, scale_equations
 from treepurify.engines.tree.arrowhead import Arrowhead, ArrowheadFactor
 from treepurify.engines.tree.cell_coding import CellCoding, code_cells
-from treepurify.engines.tree.family_tables import indicators
 from treepurify.engines.tree.tree_problem import TreeFit, TreeProblem, independent_anova
-from treepurify.lapack import factor_in_place, solve_factored
 from treepurify.typing import Array, Indices
 
 __all__ = ["count_unknowns", "solve_directly"]
@@ -105,7 +103,7 @@ def _normal_equations(problem: TreeProblem, coding: CellCoding) -> _Equations:
     several inner products can be read, were slower on 30 features and no faster on eight;
     sorted rows wait for each other, since neighbours write to the same place.
     """
-    right = np.zeros((coding.size, problem.target.shape[1]))
+    right = np.zeros((len(coding.entries), problem.target.shape[1]))
     is_count = problem.share == 0 and np.ptp(problem.weights) == 0
     unit = problem.weights[0] if is_count else 1.0
     sums = _sum_rows(problem, coding, right, count=is_count)
@@ -124,7 +122,7 @@ def _sum_rows(problem: TreeProblem, coding: CellCoding, right: Array, *, count: 
     n_rows = len(problem.cells)
     weights = np.ones(n_rows, np.uint16) if count else problem.weights
     piece = min(n_rows, _MOST_COUNT) if count else n_rows
-    bounds, size = coding.bounds, coding.size
+    bounds, size = coding.bounds, len(coding.entries)
     total = Arrowhead.zeros(bounds, size, weights.dtype if piece == n_rows else np.float64)
     for first in range(0, n_rows, piece):
         rows = slice(first, first + piece)
@@ -151,9 +149,9 @@ def _add_uniform_part(
     """Add what the uniform share of the measure contributes."""
     terms = problem.terms
     right += terms.fold(problem.uniform_products)[coding.entries]
-    unknowns = np.arange(coding.size)
+    unknowns = np.arange(len(coding.entries))
     inside, outside = unknowns[: len(sums.border)], unknowns[len(sums.border) :]
-    uniform = indicators(terms.layout, coding.entries, problem.uniform)
+    uniform = terms.layout.indicators(coding.entries, problem.uniform)
     for first, last in sums.spans():
         uniform.add_products(inside[first:last], None, sums.blocks[first:last], problem.share)
     uniform.add_products(inside, outside, sums.border, problem.share)
@@ -253,18 +251,18 @@ def _extended_anova(
     tables = np.zeros((int(layout.base[-1]), vectors.shape[1]))
     tables[coding.entries[equations.kept]] = vectors
     independent_anova(problem, tables)
-    empty = indicators(layout, coding.entries[equations.empty], problem.margins)
+    empty = layout.indicators(coding.entries[equations.empty], problem.margins)
     n_empty = len(empty.mass)
     if n_empty == 0:
         return tables
     scaling = 1 / np.sqrt(empty.mass)
-    norm = np.zeros((n_empty, n_empty))
-    empty.add_products(np.arange(n_empty), None, norm)
-    norm *= scaling[:, None] * scaling
-    if not factor_in_place(norm):
+    norm = Arrowhead.zeros(np.zeros(1, dtype=np.int64), n_empty, np.float64)
+    empty.add_products(np.arange(n_empty), None, norm.rest)
+    norm.rest[:] *= scaling[:, None] * scaling
+    factor = norm.factor(0.0)
+    if factor is None:
         raise np.linalg.LinAlgError("the norm of empty cells is not positive definite")
-    sides = np.asfortranarray((scaling * empty.mass)[:, None] * empty.sums(tables))
-    solve_factored(norm, sides)
+    sides = factor.solve((scaling * empty.mass)[:, None] * empty.sums(tables))
     correction = np.zeros_like(tables)
     correction[coding.entries[equations.empty]] = scaling[:, None] * sides
     independent_anova(problem, correction)

@@ -7,7 +7,7 @@ import numpy as np
 from treepurify._kernels.family_tables import add_products, sum_parts
 from treepurify.typing import Array, Indices, Integers
 
-__all__ = ["Indicators", "TableLayout", "indicators", "table_layout"]
+__all__ = ["Indicators", "TableLayout", "table_layout"]
 
 
 class TableLayout(NamedTuple):
@@ -44,12 +44,13 @@ class TableLayout(NamedTuple):
             rest, cells[:, slot] = np.divmod(rest, self.sizes[owner, slot])
         return owner, cells
 
-    def mass(self, owner: Indices, cells: Integers, margins: Array) -> Array:
-        """Return the probability of cells where features are independent."""
-        positions = self.features[owner]
-        # Behind the last feature stands the end of the margins, with nothing to ask for.
-        factors = np.append(margins, 1.0)[self.start[positions] + cells]
-        return np.asarray(factors.prod(axis=1))
+    def indicators(self, entries: Indices, margins: tuple[Array, ...]) -> "Indicators":
+        """Return the indicators of some entries of the tables."""
+        owner, cells = self.cells(entries)
+        # Behind the last feature of a set stands the end of the margins, with nothing to ask for.
+        flat = np.append(np.concatenate(margins), 1.0)
+        mass = flat[self.start[self.features[owner]] + cells].prod(axis=1)
+        return Indicators(self, owner, cells, np.asarray(mass), flat)
 
 
 def table_layout(family: list[tuple[int, ...]], n_cells: tuple[int, ...]) -> TableLayout:
@@ -79,17 +80,17 @@ class Indicators(NamedTuple):
         The set of each.
     cells : ndarray of int64, shape (n, most features of a set)
         Its cell of each of the set's features.
-    margins : ndarray of float64
-        Probability of each cell of each feature.
     mass : ndarray of float64, shape (n,)
         Mean of each.
+    margins : ndarray of float64
+        Probability of each cell of each feature, and a one.
     """
 
     layout: TableLayout
     owner: Indices
     cells: Integers
-    margins: Array
     mass: Array
+    margins: Array
 
     def add_products(
         self, rows: Indices, columns: Indices | None, gram: Array, share: float = 1.0
@@ -99,17 +100,10 @@ class Indicators(NamedTuple):
         Without columns they are those of the rows, and only the upper triangle is added to.
         """
         others = rows if columns is None else columns
-        add_products(*self[:3], self.mass, self.margins, rows, others, columns is None, share, gram)
+        add_products(*self, rows, others, columns is None, share, gram)
 
     def sums(self, tables: Array) -> Array:
         """Return the sum of the tables of the set and all its subsets in the cells of each."""
         sums = np.zeros((len(self.owner), tables.shape[1]))
         sum_parts(self.layout, self.owner, self.cells, tables, sums)
         return sums
-
-
-def indicators(layout: TableLayout, entries: Indices, margins: tuple[Array, ...]) -> Indicators:
-    """Return the indicators of some entries of the tables."""
-    flat = np.concatenate(margins)
-    owner, cells = layout.cells(entries)
-    return Indicators(layout, owner, cells, flat, layout.mass(owner, cells, flat))

@@ -8,7 +8,6 @@ import numpy.typing as npt
 
 from treepurify._kernels.family_tables import anova
 from treepurify._kernels.project_tree import gather, rows_image, term_entries
-from treepurify.engines.tree.family_tables import indicators
 from treepurify.engines.tree.tree_problem import (
     TreeFit,
     TreeProblem,
@@ -126,5 +125,5 @@ def _product_image(problem: TreeProblem, flat: Array) -> Array:
     terms = problem.terms
     tables = terms.spread(flat[:, None])
     anova(terms.layout, np.concatenate(problem.uniform), tables, True)
-    cells = indicators(terms.layout, terms.entries, problem.uniform)
+    cells = terms.layout.indicators(terms.entries, problem.uniform)
     return np.asarray(cells.mass * cells.sums(tables)[:, 0])

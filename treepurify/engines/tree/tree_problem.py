@@ -13,7 +13,7 @@ import numpy.typing as npt
 from treepurify._kernels.family_tables import anova
 from treepurify._kernels.traverse import add_leaf_values
 from treepurify.effects.accumulate import LeafBoxes
-from treepurify.engines.tree.family_tables import TableLayout, indicators, table_layout
+from treepurify.engines.tree.family_tables import TableLayout, table_layout
 from treepurify.grids.grid import Grid, Subset
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.typing import Array, Indices, Integers, Mask
@@ -114,16 +114,13 @@ class TreeTerms:
     def fold(self, flat: Array) -> Array:
         """Return the tables of the family: sums of the tables of terms along their other axes."""
         tables = dict(self.tables(flat))
-        sums = [
-            tables[self.subsets[term]].sum(axis=rest).reshape(-1, flat.shape[1])
-            for term, rest in map(self.holders.__getitem__, self.family)
-        ]
-        return np.concatenate(sums)
+        held = [self.holders[subset] for subset in self.family]
+        sums = [tables[self.subsets[term]].sum(axis=rest) for term, rest in held]
+        return np.concatenate([table.reshape(-1, flat.shape[1]) for table in sums])
 
     def masses(self, margins: tuple[Array, ...]) -> Array:
         """Return the probability of each cell of the family's tables for independent features."""
-        every = np.arange(self.layout.base[-1])
-        return indicators(self.layout, every, margins).mass
+        return self.layout.indicators(np.arange(self.layout.base[-1]), margins).mass
 
     def row_cells(self, codes: Cells) -> Cells:
         """Return the tree's cell of each row along each feature, shape (n_rows, n_features)."""
