@@ -1,4 +1,4 @@
-"""Tables of all sets of features of one tree, one after the other, as functions of independence.
+"""Tables of all sets of features of one tree, one after the other, for independent features.
 
 `layout` is a `treepurify.engines.tree.family_tables.TableLayout`. A margin is the probability of
 each cell of each feature, where ``layout.start`` says.
