@@ -13,11 +13,7 @@ import numpy as np
 
 from treepurify.typing import Array
 
-__all__ = [
-    "factor_in_place",
-    "subtract_gram",
-    "whiten",
-]
+__all__ = ["factor_in_place", "subtract_gram", "whiten"]
 
 _MODULES = {
     "dpotrf": "cython_lapack",

@@ -231,8 +231,7 @@ def _least_norm(
         return tables, 0
     from scipy.linalg import eigh
 
-    mass = problem.terms.masses(problem.margins)
-    norm = tables.T @ (mass[:, None] * tables)
+    norm = tables.T @ (problem.masses[:, None] * tables)
     # The eigenvectors are orthonormal in the norm.
     eigenvalues, directions = eigh(solved.curvature, norm[n_outputs:, n_outputs:])
     is_free = eigenvalues < RANK_TOLERANCE

@@ -110,7 +110,7 @@ def _row_entries(terms: TreeTerms, cells: npt.NDArray[Any]) -> npt.NDArray[Any]:
 def _independent_solution(problem: TreeProblem, products: Array) -> Array:
     """Solve the normal equations for independent features, given inner products with cells."""
     terms = problem.terms
-    mass = terms.masses(problem.margins)[:, None]
+    mass = problem.masses[:, None]
     tables = terms.fold(products[:, None]) / np.where(mass > 0, mass, 1.0)
     anova(terms.layout, np.concatenate(problem.margins), tables, False)
     family, solution = terms.family_tables(tables), np.zeros_like(products)
@@ -125,5 +125,5 @@ def _product_image(problem: TreeProblem, flat: Array) -> Array:
     terms = problem.terms
     tables = terms.spread(flat[:, None])
     anova(terms.layout, np.concatenate(problem.uniform), tables, True)
-    cells = terms.layout.indicators(terms.entries, problem.uniform)
+    cells = problem.uniform_cells
     return np.asarray(cells.mass * cells.sums(tables)[:, 0])

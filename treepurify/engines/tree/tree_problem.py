@@ -13,10 +13,11 @@ import numpy.typing as npt
 from treepurify._kernels.family_tables import anova
 from treepurify._kernels.traverse import add_leaf_values
 from treepurify.effects.accumulate import LeafBoxes
-from treepurify.engines.tree.family_tables import TableLayout, table_layout
+from treepurify.engines.tree.family_tables import Indicators, TableLayout, table_layout
 from treepurify.grids.grid import Grid, Subset
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.typing import Array, Indices, Integers, Mask
+from treepurify.weights.weighting import outer_product
 
 __all__ = [
     "TreeFit",
@@ -118,10 +119,6 @@ class TreeTerms:
         sums = [tables[self.subsets[term]].sum(axis=rest) for term, rest in held]
         return np.concatenate([table.reshape(-1, flat.shape[1]) for table in sums])
 
-    def masses(self, margins: tuple[Array, ...]) -> Array:
-        """Return the probability of each cell of the family's tables for independent features."""
-        return self.layout.indicators(np.arange(self.layout.base[-1]), margins).mass
-
     def row_cells(self, codes: Cells) -> Cells:
         """Return the tree's cell of each row along each feature, shape (n_rows, n_features)."""
         largest = max(self.shape(self.features))
@@ -194,6 +191,17 @@ class TreeProblem:
     share: float
     uniform: tuple[Array, ...]
     uniform_products: Array
+
+    @cached_property
+    def masses(self) -> Array:
+        """The probability of each cell of the family's tables where features are independent."""
+        held = [[self.margins[self.terms.position[j]] for j in s] for s in self.terms.family]
+        return np.concatenate([outer_product(margins) for margins in held], axis=None)
+
+    @cached_property
+    def uniform_cells(self) -> Indicators:
+        """The indicators of the cells of the terms under the uniform distribution."""
+        return self.terms.layout.indicators(self.terms.entries, self.uniform)
 
     def spread(self) -> float:
         """Return the largest standard deviation of the tree over the rows and outputs."""
