@@ -7,8 +7,31 @@ large products.
 
 from numba import njit
 
+from treepurify._kernels.lapack import factor_in_place, subtract_gram, whiten
+
 # Sums in the order that fills the registers; the same in every run.
 _REGISTERS = {"reassoc", "contract"}
+
+
+@njit(cache=True, nogil=True)
+def factor(routines, bounds, blocks, border, rest, ridge):
+    """Put the factor R, an upper triangle of the same form, in the place of the matrix.
+
+    `ridge` is added to the diagonal. Returns whether the matrix is positive; if not, it is only
+    partly replaced. `routines` are those of `_kernels.lapack`.
+    """
+    for block in range(len(bounds) - 1):
+        first, last = bounds[block], bounds[block + 1]
+        square = blocks[first:last, : last - first]
+        for i in range(last - first):
+            square[i, i] += ridge
+        if not factor_in_place(routines, square):
+            return False
+        whiten(routines, square, border[first:last])
+    for i in range(len(rest)):
+        rest[i, i] += ridge
+    subtract_gram(routines, border, rest)
+    return factor_in_place(routines, rest)
 
 
 @njit(cache=True, nogil=True)

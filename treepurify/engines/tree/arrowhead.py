@@ -7,13 +7,13 @@ with eight features that is two thirds of the multiplications of one factorisati
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
-from treepurify._kernels.arrowhead import multiply, solve, solve_upper
-from treepurify.lapack import factor_in_place, subtract_gram, whiten
+from treepurify._kernels.arrowhead import factor, multiply, solve, solve_upper
 from treepurify.typing import Array, Integers
 
 __all__ = ["Arrowhead", "ArrowheadFactor"]
@@ -76,15 +76,8 @@ class Arrowhead:
 
         The factor takes the place of the matrix.
         """
-        for first, last in self.spans():
-            block = self.blocks[first:last, : last - first]
-            block.flat[:: last - first + 1] += ridge
-            if not factor_in_place(block):
-                return None
-            whiten(block, self.border[first:last])
-        self.rest.flat[:: len(self.rest) + 1] += ridge
-        subtract_gram(self.border, self.rest)
-        return ArrowheadFactor(self) if factor_in_place(self.rest) else None
+        is_positive = factor(_routines(), self.bounds, *self.parts(), ridge)
+        return ArrowheadFactor(self) if is_positive else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,3 +102,14 @@ class ArrowheadFactor:
         solved = np.array(sides.T, order="C")
         kernel(self.parts.bounds, *self.parts.parts(), solved)
         return solved.T
+
+
+@cache
+def _routines() -> tuple[int, ...]:
+    """Return the addresses of the routines that factor blocks."""
+    from numba.extending import get_cython_function_address
+
+    places = ("cython_lapack", "dpotrf"), ("cython_blas", "dtrsm"), ("cython_blas", "dsyrk")
+    return tuple(
+        get_cython_function_address(f"scipy.linalg.{module}", name) for module, name in places
+    )

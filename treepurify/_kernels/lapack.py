@@ -1,0 +1,81 @@
+"""BLAS and LAPACK routines that compiled functions call.
+
+What calls several of them is one function for the interpreter: it leaves other threads running
+throughout, where SciPy's own wrappers keep them waiting and every call of its own is a chance to
+wait for them. The addresses of dpotrf, dtrsm and dsyrk, `routines`, are arguments, so that
+compiled functions can be kept. Matrices are in C order. What is the upper triangle by rows is
+the lower one by columns, as the routines read it.
+"""
+
+import numpy as np
+from llvmlite import ir
+from numba import njit, types
+from numba.extending import intrinsic
+
+# What the routines read besides.
+_LETTERS = np.frombuffer(b"LRTN", dtype=np.uint8)
+_NUMBERS = np.array([-1.0, 1.0])
+
+
+@intrinsic
+def _call(typing_context, address, arrays):
+    """Call the routine at an address with pointers to what the arrays begin with."""
+
+    def generate(context, builder, signature, values):
+        pointer = ir.IntType(8).as_pointer()
+        routine = ir.FunctionType(ir.VoidType(), [pointer] * len(arrays)).as_pointer()
+        pointers = []
+        for i, kind in enumerate(arrays):
+            array = context.make_array(kind)(context, builder, builder.extract_value(values[1], i))
+            pointers.append(builder.bitcast(array.data, pointer))
+        builder.call(builder.inttoptr(values[0], routine), pointers)
+        return context.get_dummy_value()
+
+    return types.void(address, arrays), generate
+
+
+@njit(cache=True, nogil=True)
+def factor_in_place(routines, matrix):
+    """Replace the upper triangle of a positive definite matrix by its Cholesky factor R.
+
+    ``R.T @ R`` is the matrix, whose rows may be parts of longer ones; entries below the diagonal
+    are neither read nor written. Returns whether it is positive definite; if not, it is only
+    partly replaced.
+    """
+    sizes = np.zeros(3, dtype=np.int32)
+    sizes[0], sizes[1] = len(matrix), _row_length(matrix)
+    failed = sizes[2:]
+    _call(routines[0], (_LETTERS, sizes, matrix, sizes[1:], failed))
+    return failed[0] == 0
+
+
+@njit(cache=True, nogil=True)
+def whiten(routines, factor, rows):
+    """Replace `rows`, in C order, by ``inv(R.T) @ rows``, where R is an upper triangle."""
+    sizes = _product_sizes(rows, factor)
+    lower, right, transposed, general = _LETTERS, _LETTERS[1:], _LETTERS[2:], _LETTERS[3:]
+    how = right, lower, transposed, general
+    _call(routines[1], (*how, sizes, sizes[1:], _NUMBERS[1:], factor, sizes[3:], rows, sizes[2:]))
+
+
+@njit(cache=True, nogil=True)
+def subtract_gram(routines, rows, matrix):
+    """Subtract ``rows.T @ rows`` from the upper triangle of a matrix, both in C order."""
+    sizes = _product_sizes(rows, matrix)
+    product = _LETTERS, _LETTERS[3:], sizes, sizes[1:], _NUMBERS, rows, sizes[2:]
+    _call(routines[2], (*product, _NUMBERS[1:], matrix, sizes[3:]))
+
+
+@njit(cache=True, nogil=True)
+def _product_sizes(rows, other):
+    """Return the columns and rows of `rows`, and the row lengths of both."""
+    sizes = np.empty(4, dtype=np.int32)
+    sizes[0], sizes[1] = rows.shape[1], len(rows)
+    sizes[2], sizes[3] = _row_length(rows), _row_length(other)
+    return sizes
+
+
+@njit(cache=True, nogil=True)
+def _row_length(matrix):
+    """Return how many numbers lie between the first ones of two rows."""
+    return max(matrix.strides[0] // 8, matrix.shape[1], 1)
