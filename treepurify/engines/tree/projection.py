@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from treepurify._kernels.tree_gram import add_margins
+from treepurify._kernels.tree_gram import add_margins, join_rows
 from treepurify.budget import check_budget
 from treepurify.components import values_on_rows
 from treepurify.effects.conditional import feature_margins
@@ -414,18 +414,17 @@ class _DistinctRows:
 def _distinct_rows(terms: TreeTerms, task: _Task, tree: int) -> _DistinctRows:
     """Join the rows in each cell of a tree: a shallow tree has far fewer cells than rows."""
     codes, matrix, weights = task.rows.codes, task.matrix, task.weights
-    cell = None
-    sizes = terms.shape(terms.features)
-    if prod(sizes) < len(matrix):
-        flat = np.zeros(len(matrix), dtype=np.intp)
-        for j, size in zip(terms.features, sizes, strict=True):
-            flat *= size
-            flat += terms.local_cells[j][codes[j]]
-        present = np.bincount(flat) > 0
-        representative = np.zeros(len(present), dtype=np.intp)
-        representative[flat] = np.arange(len(flat))
-        kept = representative[present]
-        cell = (np.cumsum(present) - 1)[flat]
+    n_cells, cell = prod(terms.shape(terms.features)), None
+    if n_cells < len(matrix):
+        cell = np.empty(len(matrix), dtype=np.int64)
+        local, steps = list(terms.local_cells.values()), [1]
+        for cells in local[:0:-1]:
+            steps.insert(0, steps[0] * (int(cells.max()) + 1))
+        parts = [step * cells for step, cells in zip(steps, local, strict=True)]
+        start = np.cumsum([0, *map(len, parts)])
+        columns = np.array(terms.features)
+        kept, weights = join_rows(
+            codes, columns, np.concatenate(parts), start, weights, n_cells, cell
+        )
         codes, matrix = codes[:, kept], matrix[kept]
-        weights = np.asarray(np.bincount(cell, weights=weights), dtype=np.float64)
     return _DistinctRows(codes, tree_scores(task.problem.ensemble, tree, matrix), weights, cell)
