@@ -1,7 +1,7 @@
 """What does a deep model cost, in predictions of its own library?
 
-XGBoost and LightGBM models on normal features with correlation 0.5, empirical measure, order 2:
-one prediction of all rows beside one ``purify``, the share of the model's variance that the
+XGBoost and LightGBM models, and forests of scikit-learn, on normal features with correlation 0.5,
+empirical measure, order 2: one prediction of all rows beside one ``purify``, the share of the model's variance that the
 components explain on the fitted rows and on new ones, the estimated error of the components in
 standard deviations of the model, and the peak memory of a process that also trained the model.
 Aims on two cores: 25 predictions for deep models on 100 000 rows, 0.3 for depth 2.
@@ -18,11 +18,12 @@ from multiprocessing import get_context
 import lightgbm
 import numpy as np
 import xgboost
+from sklearn.ensemble import ExtraTreesRegressor, RandomForestRegressor
 from timing import peak_memory
 
 import treepurify as tp
 
-# Library, depth or leaves, trees, rows, features.
+# Library, depth or leaves (None for no limit), trees, rows, features.
 CASES = {
     "depth 6, 10 000 x 8": ("xgboost", 6, 100, 10_000, 8),
     "depth 6, 100 000 x 8": ("xgboost", 6, 100, 100_000, 8),
@@ -31,10 +32,14 @@ CASES = {
     "31 leaves, 100 000 x 30": ("lightgbm", 31, 200, 100_000, 30),
     "depth 2, 100 000 x 20": ("xgboost", 2, 1000, 100_000, 20),
     "depth 2, 50 000 x 500": ("xgboost", 2, 1000, 50_000, 500),
+    "forest of depth 12, 50 000 x 10": ("forest", 12, 100, 50_000, 10),
+    "full forest, 50 000 x 10": ("forest", None, 100, 50_000, 10),
+    "full extra trees, 50 000 x 10": ("extra trees", None, 100, 50_000, 10),
     "depth 6, 1 000 000 x 8": ("xgboost", 6, 100, 1_000_000, 8),
     "depth 6, 100 000 x 20, 500 trees": ("xgboost", 6, 500, 100_000, 20),
     "63 leaves, 100 000 x 30, 500 trees": ("lightgbm", 63, 500, 100_000, 30),
 }
+FORESTS = {"forest": RandomForestRegressor, "extra trees": ExtraTreesRegressor}
 LONG = 3
 NEW_ROWS, ROUNDS = 20_000, 3
 
@@ -53,11 +58,12 @@ def response(X: np.ndarray) -> np.ndarray:
     return np.sin(X[:, 0]) + X[:, 3] ** 2 + pairs + 0.3 * X[:, 5] * X[:, 6] * X[:, 7] + noise
 
 
-def train(
-    library: str, size: int, n_trees: int, X: np.ndarray
-) -> xgboost.XGBRegressor | lightgbm.LGBMRegressor:
+def train(library: str, size: int | None, n_trees: int, X: np.ndarray) -> object:
     """Return a trained model."""
     y = response(X)
+    if library in FORESTS:
+        forest = FORESTS[library](n_trees, max_depth=size, n_jobs=2, random_state=0)
+        return forest.fit(X, y)
     if library == "xgboost":
         return xgboost.XGBRegressor(n_estimators=n_trees, max_depth=size, learning_rate=0.1).fit(
             X, y

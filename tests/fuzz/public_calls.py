@@ -64,7 +64,8 @@ KINDS = {
 }
 WHOLE = """
     background_size bins bootstrap degree density_degree draws lines main_cells max_candidates
-    max_steps most most_pairs most_rows n_bootstrap n_points pair_cells pairs probes rank sample_size samples seed top
+    max_steps most most_pairs most_rows n_bootstrap n_points pair_cells pairs probes rank
+    sample_size samples seed top
 """
 for _name in WHOLE.split():
     KINDS[_name] = "whole"

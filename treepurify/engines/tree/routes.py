@@ -7,7 +7,6 @@ from typing import Literal, get_args
 import numpy as np
 
 from treepurify.arguments import check_choice, check_number
-from treepurify.effects.accumulate import ensemble_cuts
 from treepurify.engines.common.problem import Layout, closed_subsets
 from treepurify.engines.tree.coarse_projection import CoarseProjection
 from treepurify.errors import InvalidInputError, MemoryBudgetError
@@ -104,12 +103,19 @@ def choose_coarse(
         return None
     if model.leaves_in_trees().max(initial=0) <= _MANY_LEAVES:
         return None
-    n_cells = [
-        spec.n_codes if cuts is None else len(cuts) + 1
-        for spec, cuts in zip(model.features, ensemble_cuts(model), strict=True)
-    ]
-    cells = prod(n_cells[j] for j in model.used_features)
-    return CoarseProjection() if cells > n_rows else None
+    return CoarseProjection() if _has_more_cells(model, n_rows) else None
+
+
+def _has_more_cells(model: TreeEnsemble, n_rows: int) -> bool:
+    """Return whether the union grid has more cells than there are rows."""
+    cells = 1
+    for j in model.used_features:
+        spec = model.features[j]
+        n_cuts = len(np.unique(model.cut[model.feature == j]))
+        cells *= spec.n_codes if spec.is_categorical else n_cuts + 1
+        if cells > n_rows:
+            return True
+    return False
 
 
 def choose_route(
