@@ -1,9 +1,10 @@
 """What does a deep model cost, in predictions of its own library?
 
 XGBoost and LightGBM models, and forests of scikit-learn, on normal features with correlation 0.5,
-empirical measure, order 2: one prediction of all rows beside one ``purify``, the share of the model's variance that the
-components explain on the fitted rows and on new ones, the estimated error of the components in
-standard deviations of the model, and the peak memory of a process that also trained the model.
+empirical measure, order 2: one prediction of all rows beside one ``purify``, the share of the
+model's variance that the components explain on the fitted rows and on new ones, the estimated
+error of the components in standard deviations of the model, and the peak memory of a process that
+also trained the model.
 Aims on two cores: 25 predictions for deep models on 100 000 rows, 0.3 for depth 2.
 Run: ``python benchmarks/deep_scaling.py [case ...]``, all but the three longest by default.
 """
