@@ -164,10 +164,10 @@ def _solve(values: Array, mass: Array, method: SolveMethod, *, receives: bool) -
 
 
 def _additivity(values: Array, solution: Solution) -> float:
-    total = solution.pure
+    total = solution.pure - values
     for axis, part in enumerate(solution.moved):
-        total = total + np.expand_dims(part, axis)
-    return largest_entry(total - values)
+        total += np.expand_dims(part, axis)
+    return largest_entry(total)
 
 
 def _raw_values(effects: EffectTensors, subset: Subset, axes: Axes, n_outputs: int) -> Array:
