@@ -22,9 +22,11 @@ from treepurify.engines.categorical import categorical_anova
 from treepurify.engines.hooker.anova import hooker_anova
 from treepurify.engines.legendre import TermSelection, legendre_anova
 from treepurify.engines.partial_dependence.anova import partial_dependence_anova
+from treepurify.engines.tree.coarse_projection import CoarseProjection
 from treepurify.engines.tree.counting import count_cells
-from treepurify.engines.tree.purify import TreeProjection, purify
+from treepurify.engines.tree.purify import purify
 from treepurify.engines.tree.raw_tensors import purify_tensors
+from treepurify.engines.tree.routes import TreeProjection
 from treepurify.engines.tree.second_moments import InteractionIndices
 from treepurify.errors import (
     ConvergenceWarning,
@@ -66,6 +68,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Audit",
     "Certificate",
+    "CoarseProjection",
     "Comparison",
     "Component",
     "ConvergenceWarning",

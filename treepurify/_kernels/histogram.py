@@ -1,5 +1,6 @@
 """Count rows in the cells of pair tables."""
 
+import numpy as np
 from numba import njit
 
 
@@ -28,3 +29,25 @@ def weigh_pairs(first, second, codes, weights, n_second, offsets, mass):
         start = offsets[table]
         for row in range(len(rows)):
             mass[start + rows[row] * stride + columns[row]] += weights[row]
+
+
+@njit(cache=True, nogil=True)
+def group_neighbours(mass, n_groups, tie):
+    """Return a group of about equal mass for each of some neighbouring cells, from 0 on.
+
+    A group ends where it is nearest to an equal share of the mass that is left, so that a heavy
+    cell costs no other group. Cells without mass join the group before them; differences below
+    `tie` count as none.
+    """
+    group = np.empty(len(mass), dtype=np.int64)
+    left, of_group, number = mass.sum(), 0.0, 0
+    for cell in range(len(mass)):
+        share = left / (n_groups - number)
+        nearer_without = 2 * (share - of_group) < mass[cell] - tie
+        if of_group > 0 and mass[cell] > 0 and number < n_groups - 1 and nearer_without:
+            left -= of_group
+            of_group = 0.0
+            number += 1
+        of_group += mass[cell]
+        group[cell] = number
+    return group

@@ -97,9 +97,10 @@ def method_facts(d: Decomposition) -> list[tuple[str, str]]:
         return [*facts, ("method", str(d.diagnostics.get("method", d.engine)))]
     explained = " and ".join(f"{100 * share:.2f} %" for share in projection["r_squared"])
     kept = max(map(len, d.components), default=0)
+    how = "on coarse cells" if d.diagnostics.get("method") == "coarse" else "tree by tree"
     text = (
         f"projection: effects of up to {kept} features explain {explained} of the model's "
-        "variance, fitted tree by tree; the remainder holds the rest"
+        f"variance, fitted {how}; the remainder holds the rest"
     )
     return [*facts, ("method", text)]
 

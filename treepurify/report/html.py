@@ -260,7 +260,11 @@ def _overview(d: Decomposition) -> str:
 
 def _method_in_words(d: Decomposition) -> str:
     method = str(d.diagnostics.get("method", d.engine))
-    return method if d.diagnostics.get("projection") is None else f"{method}, fitted tree by tree"
+    fitted = {
+        "projection": ", fitted tree by tree",
+        "coarse": ", fitted on coarse cells",
+    }
+    return method + fitted.get(method, "")
 
 
 def _explained_in_words(d: Decomposition) -> str:

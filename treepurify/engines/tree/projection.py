@@ -12,19 +12,12 @@ import numpy.typing as npt
 
 from treepurify._kernels.tree_gram import add_margins, join_rows
 from treepurify.budget import check_budget
-from treepurify.components import values_on_rows
 from treepurify.effects.conditional import feature_margins
 from treepurify.effects.tensor import EffectTensor, EffectTensors
-from treepurify.engines.common.finish import (
-    Evidence,
-    Rest,
-    Result,
-    largest_effect,
-    measure_explained,
-    table_components,
-)
+from treepurify.engines.common.finish import Result
 from treepurify.engines.common.problem import Problem, check_memory
 from treepurify.engines.tree.direct_solve import count_unknowns, solve_directly
+from treepurify.engines.tree.fitted_result import fitted_result
 from treepurify.engines.tree.iterative_solve import solve_by_steps
 from treepurify.engines.tree.tree_problem import (
     TreeFit,
@@ -39,7 +32,6 @@ from treepurify.engines.tree.tree_problem import (
 )
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import EncodedRows, Grid, Subset
-from treepurify.purification.cascade import purify_effects
 from treepurify.rows.columns import Columns
 from treepurify.threads import available_threads, iterate_threads, one_blas_thread
 from treepurify.typing import Array, Indices
@@ -111,50 +103,16 @@ def purify_by_projection(problem: Problem, tolerance: float) -> Result:
     """
     task = _read_task(problem, tolerance)
     projection = _project_trees(task)
-    subsets = list(projection.effects.tensors)
-    axes = {subset: problem.grid.subset_axes(subset) for subset in subsets}
-    problem.report("weighing cells", 0, 0)
-    mass = problem.weighting.tables(problem.grid, task.rows, subsets)
-    purified = purify_effects(
-        projection.effects, mass, axes, method="exact", progress=problem.report
-    )
-    inputs = problem.function.inputs
-    tables = table_components(purified, mass, axes, inputs)
-    problem.report("evaluating the rows", 0, 0)
-    on_grid = dict.fromkeys(range(1, problem.depth + 1), task.rows)
-    parts = (
-        (subset, values_on_rows(table, on_grid))
-        for subset, table in tables.items()
-        if problem.wanted.keeps(subset)
-    )
-    explained = measure_explained(projection.margin, task.rows.shares, purified.intercept, parts)
-    scale = largest_effect(purified.intercept, projection.effects.tensors.values())
-    error = projection.error.tolist()
     facts = {
         "trees": problem.ensemble.n_trees,
         "solved_directly": projection.n_direct,
         "steps": projection.steps,
         "undetermined": projection.undetermined,
         "converged": projection.converged,
-        "error": error,
+        "error": projection.error.tolist(),
         "tolerance": tolerance,
-        "r_squared": explained.share.tolist(),
     }
-    return Result(
-        purified.intercept,
-        tables,
-        Evidence(
-            scale,
-            purified,
-            fitted_share=explained.share,
-            fit_error=max(error) / (scale or 1.0),
-            fit_unidentified=projection.undetermined,
-            converged=projection.converged,
-        ),
-        Rest(problem.function, explained.rest_variance),
-        explained.covariances if task.share == 0 else None,
-        {"projection": facts},
-    )
+    return fitted_result(problem, task.rows, projection.effects, projection.margin, facts)
 
 
 def _read_task(problem: Problem, tolerance: float) -> _Task:

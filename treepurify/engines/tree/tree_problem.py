@@ -28,6 +28,7 @@ __all__ = [
     "integrate",
     "leaf_term_expectations",
     "term_subsets",
+    "terms_on_cells",
     "tree_scores",
     "tree_terms",
 ]
@@ -280,6 +281,11 @@ def tree_terms(
         j: _local_cells(ensemble, tree, grid, j)
         for j in sorted({j for subset in subsets for j in subset})
     }
+    return terms_on_cells(local, subsets)
+
+
+def terms_on_cells(local: dict[int, Indices], subsets: Sequence[Subset]) -> TreeTerms:
+    """Return the terms of these sets of features on given cells; see `TreeTerms`."""
     sizes = [prod(int(local[j].max()) + 1 for j in subset) for subset in subsets]
     base = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     family = {part for s in subsets for size in range(len(s) + 1) for part in combinations(s, size)}

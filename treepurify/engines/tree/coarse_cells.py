@@ -1,0 +1,137 @@
+"""Coarse cells for models whose own cells are too many: of main effects, and coarser for pairs."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from treepurify._kernels.histogram import group_neighbours
+from treepurify._kernels.leaf_boxes import mark_pairs
+from treepurify.grids.axis import FeatureAxis
+from treepurify.grids.grid import Cuts, Subset
+from treepurify.models.ensemble import TreeEnsemble
+from treepurify.rows.columns import Columns
+from treepurify.typing import Array, Indices
+
+__all__ = ["MergedCells", "coarse_cuts", "merge_cells", "most_cells_of_pairs", "pairs_on_paths"]
+
+# What rounding makes of equal masses stays equal, whatever the order of the rows.
+_TIE = 1e-9
+
+
+def coarse_cuts(cuts: Cuts, columns: Columns, shares: Array, n_cells: int) -> Cuts:
+    """Return at most ``n_cells - 1`` of the cuts of each numeric feature.
+
+    The rows between two of them weigh about the same.
+
+    Parameters
+    ----------
+    cuts : tuple of (ndarray or None)
+        Sorted cuts of each numeric feature, None for categorical ones.
+    columns : Columns
+        The rows.
+    shares : ndarray of float64, shape (n_rows,)
+        Share of each row.
+    n_cells : int
+        Most cells of a feature, missing values aside.
+    """
+    chosen = []
+    for own, values in zip(cuts, columns.values, strict=True):
+        if own is None or len(own) < n_cells:
+            chosen.append(own)
+            continue
+        known = ~np.isnan(values)
+        cells = np.searchsorted(own, values[known], side="right")
+        mass = np.bincount(cells, weights=shares[known], minlength=len(own) + 1)
+        group = group_neighbours(mass.astype(np.float64), n_cells, _TIE)
+        chosen.append(own[np.diff(group) > 0])
+    return tuple(chosen)
+
+
+@dataclass(frozen=True, eq=False)
+class MergedCells:
+    """Two ways of joining the cells of one feature, which together tell all of them apart.
+
+    Parameters
+    ----------
+    coarse : ndarray of int
+        The coarse cell of each cell.
+    within : ndarray of int
+        A number of each cell that tells it from the others of its coarse cell: 0 for the heaviest
+        of each, and numbers of their own for all others.
+    """
+
+    coarse: Indices
+    within: Indices
+
+    @property
+    def n_coarse(self) -> int:
+        """Number of coarse cells."""
+        return int(self.coarse.max()) + 1
+
+
+def merge_cells(axis: FeatureAxis, mass: Array, means: Array, n_cells: int) -> MergedCells:
+    """Join the cells of an axis to at most `n_cells`, cells of special values aside.
+
+    Numbers keep their order; categories are ordered by the mean margin of their rows.
+
+    Parameters
+    ----------
+    axis : FeatureAxis
+        The axis.
+    mass, means : ndarray of float64, shape (axis.n_cells,)
+        Mass of each cell, and the mean margin of its rows.
+    n_cells : int
+        Most coarse cells.
+    """
+    n = axis.n_regular
+    order = np.argsort(means[:n], kind="stable") if axis.is_categorical else np.arange(n)
+    coarse = np.empty(axis.n_cells, dtype=np.intp)
+    alone = np.arange(n)
+    coarse[order] = alone if n <= n_cells else group_neighbours(mass[order], n_cells, _TIE)
+    coarse[n:] = coarse[:n].max() + 1 + np.arange(axis.n_cells - n)
+    # The heaviest cell of each coarse cell, the first of several.
+    by_mass = np.lexsort((-np.round(mass / _TIE), coarse))
+    is_other = np.ones(axis.n_cells, dtype=bool)
+    is_other[by_mass[np.diff(coarse[by_mass], prepend=-1) > 0]] = False
+    return MergedCells(coarse, np.where(is_other, np.cumsum(is_other), 0))
+
+
+def most_cells_of_pairs(
+    sizes: Sequence[int], pairs: Sequence[Subset], most: int, least: int
+) -> int:
+    """Return the largest number of coarse cells with which pairs have at most `most` unknowns.
+
+    Parameters
+    ----------
+    sizes : sequence of int
+        Cells of each feature.
+    pairs : sequence of tuple of int
+        The pairs.
+    most : int
+        Most unknowns of all pairs together.
+    least : int
+        What is returned even if the unknowns are more.
+    """
+    ends = np.array(pairs, dtype=np.intp).reshape(-1, 2)
+    cells = np.array(sizes)
+    k = least
+    while k < cells.max(initial=0):
+        free = np.minimum(cells, k + 1) - 1
+        if (free[ends[:, 0]] * free[ends[:, 1]]).sum() > most:
+            break
+        k += 1
+    return k
+
+
+def pairs_on_paths(ensemble: TreeEnsemble) -> list[Subset]:
+    """Return the pairs of features that occur together on a path of a tree."""
+    used = np.array(ensemble.used_features, dtype=np.intp)
+    position = np.full(ensemble.n_features + 1, -1)
+    position[used] = np.arange(len(used))
+    together = np.zeros((len(used), len(used)), dtype=np.bool_)
+    mark_pairs(
+        ensemble.tree_ptr, position[ensemble.feature], ensemble.left, ensemble.right, together
+    )
+    first, second = np.nonzero(np.triu(together | together.T, 1))
+    return list(zip(used[first].tolist(), used[second].tolist(), strict=True))

@@ -1,0 +1,257 @@
+"""The projection on coarse cells as a route: for trees of so many leaves that each fits noise.
+
+A fully grown tree has nearly as many leaves as rows. Projected on its own cells it describes the
+noise of single rows, and the union of the cuts of many has more pairs of cells than any memory.
+So the sum of all trees is projected at once on cells that are fixed beforehand: fine ones for
+main effects, coarse ones for pairs, together few beside the rows. What the cells do not tell
+apart is left in the remainder.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from treepurify._kernels.tree_gram import add_margins
+from treepurify.arguments import check_whole
+from treepurify.budget import check_budget
+from treepurify.effects.accumulate import ensemble_cuts
+from treepurify.effects.tensor import EffectTensor, EffectTensors
+from treepurify.engines.common.finish import Result
+from treepurify.engines.common.problem import Layout, Problem, check_memory
+from treepurify.engines.tree.coarse_cells import (
+    MergedCells,
+    coarse_cuts,
+    merge_cells,
+    most_cells_of_pairs,
+    pairs_on_paths,
+)
+from treepurify.engines.tree.direct_solve import count_unknowns, solve_directly
+from treepurify.engines.tree.fitted_result import fitted_result
+from treepurify.engines.tree.iterative_solve import solve_by_steps
+from treepurify.engines.tree.tree_problem import (
+    TreeFit,
+    TreeProblem,
+    TreeTerms,
+    terms_on_cells,
+)
+from treepurify.errors import InvalidInputError
+from treepurify.grids.grid import EncodedRows, MissingCells, Subset, make_grid
+from treepurify.models.ensemble import TreeEnsemble
+from treepurify.models.parse import Model
+from treepurify.rows.columns import Columns
+from treepurify.rows.row_weights import RowWeights, row_shares
+from treepurify.typing import Array
+from treepurify.weights import Weighting
+
+__all__ = ["CoarseProjection", "lay_out_coarse", "purify_on_coarse_cells"]
+
+# Fewer rows for an unknown than this fit noise: on forests of real data new rows tell.
+_ROWS_PER_UNKNOWN = 4
+_MOST_UNKNOWNS = 5000
+_MOST_MAIN_CELLS, _LEAST_MAIN_CELLS, _LEAST_PAIR_CELLS = 128, 8, 3
+_PAIR = 2
+_TOLERANCE = 1e-8
+
+
+@dataclass(frozen=True)
+class CoarseProjection:
+    """The projection of all trees together on coarse cells, with chosen numbers of cells.
+
+    Parameters
+    ----------
+    main_cells : int, optional
+        Most cells of a numeric feature in main effects. By default 128, or fewer where there are
+        fewer than eight rows for each cell of all features.
+    pair_cells : int, optional
+        Most cells of a feature in pairs. By default as many as leave four rows for an unknown,
+        and at most 5000 unknowns, but 3 at least.
+
+    Examples
+    --------
+    >>> CoarseProjection(pair_cells=8)
+    CoarseProjection(main_cells=None, pair_cells=8)
+    """
+
+    main_cells: int | None = None
+    pair_cells: int | None = None
+
+    def __post_init__(self) -> None:
+        for name, value in (("main_cells", self.main_cells), ("pair_cells", self.pair_cells)):
+            if value is not None:
+                check_whole(f"{name} of a coarse projection", value, least=2)
+
+
+def lay_out_coarse(
+    model: Model,
+    columns: Columns | None,
+    row_weights: RowWeights,
+    weighting: Weighting,
+    missing_cells: MissingCells,
+    settings: CoarseProjection,
+) -> Layout:
+    """Return the grid of main effects with the rows on it, without the boxes of leaves."""
+    if columns is None or not isinstance(model, TreeEnsemble):
+        raise InvalidInputError("the projection on coarse cells needs trees and rows: pass X")
+    n_cells = settings.main_cells
+    if n_cells is None:
+        enough = columns.n_rows // (2 * _ROWS_PER_UNKNOWN * max(len(model.used_features), 1))
+        n_cells = int(np.clip(enough, _LEAST_MAIN_CELLS, _MOST_MAIN_CELLS))
+    shares = row_shares(columns.n_rows, row_weights)
+    grid, rows = make_grid(
+        columns,
+        model.features,
+        coarse_cuts(ensemble_cuts(model), columns, shares, n_cells),
+        match_names=model.has_feature_names,
+        missing_cells=missing_cells,
+    )
+    weighted = None if rows is None else replace(rows, weights=row_weights)
+    orders = range(1, _PAIR + 1)
+    measure = weighting.describe()
+    return Layout(
+        None, dict.fromkeys(orders, grid), dict.fromkeys(orders, weighted), measure, "coarse"
+    )
+
+
+def purify_on_coarse_cells(problem: Problem, settings: CoarseProjection) -> Result:
+    """Return the components of an ensemble, projected on coarse cells.
+
+    In weighted least squares the margin is fitted by a table of each main effect on the cells of
+    the grid and one of each pair on fewer cells. Both are tables on the grid in the
+    end, where their sum is purified exactly. Where rows leave directions undetermined, the solution
+    of least norm is taken (see `TreeProblem`), with the part of a main effect that coarse
+    cells see counted apart from what is finer.
+    """
+    rows = problem.rows
+    if rows is None or problem.columns is None:
+        raise InvalidInputError("the projection on coarse cells needs rows: pass X")
+    _check_order(problem.wanted.order)
+    problem.report("predicting the rows", 0, 0)
+    margin = problem.function(problem.columns)
+    mean = np.average(margin, axis=0, weights=rows.weights)
+    pairs = pairs_on_paths(problem.ensemble) if problem.wanted.order == _PAIR else []
+    merged = _merge(problem, rows, margin, pairs, settings)
+    terms = _terms(problem.ensemble.n_features, pairs, merged)
+    subsets = [*((j,) for j in merged), *pairs]
+    axes = [problem.grid.subset_axes(subset) for subset in subsets]
+    check_memory(axes, len(mean), problem.memory_budget)
+    fitted, unknowns = _fit(problem, rows, terms, margin - mean)
+    effects = _effects(problem, pairs, merged, fitted, mean)
+    cells = {
+        axis.name: [axis.n_cells, merged[j].n_coarse]
+        for j, axis in enumerate(problem.grid.axes)
+        if j in merged
+    }
+    facts = {
+        "trees": problem.ensemble.n_trees,
+        "cells": cells,
+        "unknowns": unknowns,
+        "steps": fitted.steps,
+        "undetermined": fitted.undetermined,
+        "converged": fitted.converged,
+        "error": [fitted.error] * len(mean),
+    }
+    return fitted_result(problem, rows, effects, margin, facts)
+
+
+def _check_order(order: int | None) -> None:
+    if order is None or order > _PAIR:
+        asked = "all orders" if order is None else f"order={order}"
+        raise InvalidInputError(
+            "the projection on coarse cells keeps main effects and pairs apart, the rest is the "
+            f"remainder; got {asked}: ask for order=2, or for weights="
+            '"independent" with method="closed-form", which keeps every order'
+        )
+
+
+def _merge(
+    problem: Problem,
+    rows: EncodedRows,
+    margin: Array,
+    pairs: list[Subset],
+    settings: CoarseProjection,
+) -> dict[int, MergedCells]:
+    """Return the coarse cells of each feature that the model uses."""
+    used, axes = problem.ensemble.used_features, problem.grid.axes
+    n_cells = settings.pair_cells
+    if n_cells is None:
+        most = min(rows.n_rows // _ROWS_PER_UNKNOWN, _MOST_UNKNOWNS)
+        most -= sum(axes[j].n_cells - 1 for j in used)
+        sizes = [axis.n_cells for axis in axes]
+        n_cells = most_cells_of_pairs(sizes, pairs, most, _LEAST_PAIR_CELLS)
+    # Categories are ordered by the output that varies most.
+    leading = margin[:, int(np.argmax(margin.var(axis=0)))]
+    shares = rows.shares
+    merged = {}
+    for j in used:
+        mass, sums = (
+            np.bincount(rows.codes[j], weights, axes[j].n_cells).astype(np.float64)
+            for weights in (shares, shares * leading)
+        )
+        means = np.divide(sums, mass, out=np.full(len(mass), -np.inf), where=mass > 0)
+        merged[j] = merge_cells(axes[j], mass, means, n_cells)
+    return merged
+
+
+def _terms(n_features: int, pairs: list[Subset], merged: dict[int, MergedCells]) -> TreeTerms:
+    """Return the terms: pairs on coarse cells, and main effects.
+
+    What a main effect has beside its coarse cells is the effect of a feature of its own, numbered
+    behind all others.
+    """
+    in_pairs = {j for pair in pairs for j in pair}
+    local = {j: cells.coarse for j, cells in merged.items()}
+    local |= {n_features + j: cells.within for j, cells in merged.items() if cells.within.any()}
+    subsets = [(j,) for j in local if j not in in_pairs]
+    return terms_on_cells(local, subsets + pairs)
+
+
+def _fit(
+    problem: Problem, rows: EncodedRows, terms: TreeTerms, target: Array
+) -> tuple[TreeFit, int]:
+    """Return the fit of the terms to the centred margin, and the number of unknowns."""
+    if not terms.features:
+        return TreeFit({(): np.zeros(target.shape[1])}, 0, 0.0), 0
+    codes = np.concatenate([rows.codes, rows.codes])
+    cells = terms.row_cells(codes)
+    shape = terms.shape(terms.features)
+    margins = np.zeros(sum(shape))
+    add_margins(cells, rows.shares, np.cumsum([0, *shape[:-1]]), margins)
+    split = tuple(np.split(margins, np.cumsum(shape[:-1])))
+    nothing = np.zeros((0, target.shape[1]))
+    fit = TreeProblem(terms, cells, target, rows.shares, split, 0.0, (), nothing)
+    unknowns, _ = count_unknowns(fit)
+    check_budget(
+        # The equations, their factor, and the counts or the norm of empty cells.
+        24 * unknowns**2,
+        problem.memory_budget,
+        f"the projection on {len(terms.subsets)} tables with {unknowns} unknowns",
+        "Raise memory_budget, or ask for order=1 or for fewer pair_cells.",
+    )
+    problem.report("fitting coarse cells", 0, 0)
+    try:
+        return solve_directly(fit), unknowns
+    except np.linalg.LinAlgError:
+        # Steps need no factorisation, and tell where they do not converge.
+        return solve_by_steps(fit, _TOLERANCE), unknowns
+
+
+def _effects(
+    problem: Problem,
+    pairs: list[Subset],
+    merged: dict[int, MergedCells],
+    fitted: TreeFit,
+    mean: Array,
+) -> EffectTensors:
+    """Return the fitted tables on the grid."""
+    n_features, tables = problem.ensemble.n_features, fitted.tables
+    tensors: dict[Subset, EffectTensor] = {}
+    for j, cells in merged.items():
+        values = tables[j,][cells.coarse]
+        if (n_features + j,) in tables:
+            values = values + tables[n_features + j,][cells.within]
+        tensors[j,] = EffectTensor((j,), problem.grid.subset_axes((j,)), values)
+    for pair in pairs:
+        first, second = (merged[j].coarse for j in pair)
+        values = tables[pair][first[:, None], second]
+        tensors[pair] = EffectTensor(pair, problem.grid.subset_axes(pair), values)
+    return EffectTensors(mean + tables[()], tensors)

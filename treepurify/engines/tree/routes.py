@@ -1,0 +1,219 @@
+"""Which route a model takes to its effects."""
+
+from dataclasses import dataclass
+from math import prod
+from typing import Literal, get_args
+
+import numpy as np
+
+from treepurify.arguments import check_choice, check_number
+from treepurify.effects.accumulate import ensemble_cuts
+from treepurify.engines.common.problem import Layout, closed_subsets
+from treepurify.engines.tree.coarse_projection import CoarseProjection
+from treepurify.errors import InvalidInputError, MemoryBudgetError
+from treepurify.grids.grid import Grid, Subset
+from treepurify.models.ensemble import TreeEnsemble
+from treepurify.models.parse import Model
+from treepurify.purification.unidentified import MOST_SLICES
+from treepurify.typing import Indices
+from treepurify.weights import Weighting
+
+__all__ = [
+    "Method",
+    "MethodName",
+    "Route",
+    "TreeProjection",
+    "check_method",
+    "choose_coarse",
+    "choose_route",
+]
+
+MethodName = Literal["auto", "exact", "closed-form", "projection", "coarse", "mass-moving"]
+Route = Literal["exact", "closed-form", "projection", "coarse", "mass-moving"]
+
+_PAIR = 2
+# Exact effects are preferred to fitted ones as long as they take less than two seconds, or less
+# than a few times the time of the projection.
+_QUICK = 2e9
+_EXACT_IS_WORTH = 4
+# Pairs of the cells of a tree with more leaves are too many to be solved for, and fit noise.
+_MANY_LEAVES = 256
+_COARSE = 'method="coarse"'
+
+
+@dataclass(frozen=True)
+class TreeProjection:
+    """The projection route, with a chosen tolerance.
+
+    Parameters
+    ----------
+    tolerance : float
+        Estimated error of a tree's tables, over the standard deviation of its values, at which
+        conjugate gradients stop. Trees whose normal equations fit the memory are factored
+        instead, which leaves rounding.
+
+    Examples
+    --------
+    >>> TreeProjection(1e-6)
+    TreeProjection(tolerance=1e-06)
+    """
+
+    tolerance: float = 1e-8
+
+    def __post_init__(self) -> None:
+        check_number(
+            "the tolerance of a projection", self.tolerance, least=0, most=1, open_ends=True
+        )
+
+
+Method = MethodName | TreeProjection | CoarseProjection
+
+
+def check_method(method: Method) -> None:
+    """Raise `InvalidInputError` unless the method is known."""
+    if not isinstance(method, TreeProjection | CoarseProjection):
+        advice = ", or a TreeProjection or a CoarseProjection"
+        check_choice("method", method, get_args(MethodName), advice=advice)
+
+
+def choose_coarse(
+    method: Method, model: Model, n_rows: int, weighting: Weighting, order: int | None
+) -> CoarseProjection | None:
+    """Return how to project on coarse cells; None for another route.
+
+    With ``method="auto"`` that is the route, under the rows, of effects of one and two features of
+    trees of more than 256 leaves, whose union grid has more cells than there are rows.
+
+    Raises
+    ------
+    InvalidInputError
+        If this route is asked for and does not fit the measure or the model.
+    """
+    asked = CoarseProjection() if method == "coarse" else method
+    if isinstance(asked, CoarseProjection):
+        if not isinstance(model, TreeEnsemble):
+            raise InvalidInputError(f"{_COARSE} is for tree ensembles; an EBM needs none")
+        if weighting.share_of_rows != 1.0:
+            raise InvalidInputError(
+                f"{_COARSE} needs rows that are the measure, not weights={weighting.name!r}: use "
+                '"empirical", or method="projection"'
+            )
+        return asked
+    is_fitted = weighting.share_of_rows == 1.0 and order is not None and order <= _PAIR
+    if method != "auto" or not isinstance(model, TreeEnsemble) or not is_fitted:
+        return None
+    if model.leaves_in_trees().max(initial=0) <= _MANY_LEAVES:
+        return None
+    n_cells = [
+        spec.n_codes if cuts is None else len(cuts) + 1
+        for spec, cuts in zip(model.features, ensemble_cuts(model), strict=True)
+    ]
+    cells = prod(n_cells[j] for j in model.used_features)
+    return CoarseProjection() if cells > n_rows else None
+
+
+def choose_route(
+    method: Method,
+    layout: Layout,
+    weighting: Weighting,
+    order: int | None,
+    model: Model,
+    memory_budget: int,
+) -> Route:
+    """Return the route of a model.
+
+    With ``method="auto"`` it is the first of these whose condition holds:
+
+    1. the union grid, where no path tests more than two features;
+    2. the closed form, where features are independent;
+    3. the union grid, where all orders are asked for (the projection keeps low ones only) or
+       the measure has no rows;
+    4. the union grid, where it fits the memory budget, no table has more cells than there are
+       rows, and the work is small or not much more than that of the projection;
+    5. the projection of each tree.
+
+    Raises
+    ------
+    InvalidInputError
+        If the route does not fit the measure or the model.
+    """
+    if isinstance(method, CoarseProjection):
+        return "coarse"
+    name: MethodName = "projection" if isinstance(method, TreeProjection) else method
+    if layout.boxes is None:
+        if name in ("closed-form", "projection"):
+            raise InvalidInputError(f"method={name!r} is for tree ensembles; an EBM needs none")
+        return "mass-moving" if name == "mass-moving" else "exact"
+    if name == "closed-form" and not weighting.is_product:
+        raise InvalidInputError(
+            'method="closed-form" needs independent features: weights="independent" or "uniform"'
+        )
+    if name == "projection" and weighting.share_of_rows is None:
+        raise InvalidInputError(
+            f'method="projection" needs rows, weights={weighting.name!r} has none: use '
+            '"empirical" or "laplace"'
+        )
+    if name != "auto":
+        return name
+    depth = max((len(subset) for subset in layout.boxes.subsets), default=0)
+    if depth <= _PAIR:
+        return "exact"
+    if weighting.is_product:
+        return "closed-form"
+    if order is None:
+        return "exact"
+    rows = layout.rows[1]
+    if weighting.share_of_rows is None or rows is None or not isinstance(model, TreeEnsemble):
+        return "exact"
+    tables = _union_grid_tables(layout, model.n_outputs, memory_budget)
+    if tables is None:
+        return "projection"
+    work = _union_grid_work(tables, layout.union_grid, model.n_outputs)
+    others = _projection_work(model.leaves_in_trees(), rows.n_rows)
+    return "exact" if work <= max(_QUICK, _EXACT_IS_WORTH * others) else "projection"
+
+
+def _union_grid_tables(layout: Layout, n_outputs: int, memory_budget: int) -> list[Subset] | None:
+    """Return the tables on the union grid; None where they do not fit or would fit noise.
+
+    With more cells than rows an exact solve would fit the noise of nearly empty cells.
+    """
+    grid, rows, paths = layout.union_grid, layout.rows[1], layout.leaf_boxes.subsets
+    sizes = [axis.n_cells for axis in grid.axes]
+    if rows is not None and max(prod(sizes[j] for j in path) for path in paths) > rows.n_rows:
+        return None
+    try:
+        return closed_subsets(paths, grid, n_outputs, memory_budget)
+    except MemoryBudgetError:
+        return None
+
+
+def _union_grid_work(tables: list[Subset], grid: Grid, n_outputs: int) -> float:
+    """Return about how many nanoseconds of one core purifying these tables takes.
+
+    A table of three features and more takes some fifty conjugate-gradient steps, of passes
+    over its cells and calls around them, and the ranks that say what is undetermined, cubic
+    in its slices. A thousand small tables are slow where one large table is not.
+    """
+    work = 0.0
+    for subset in tables:
+        sizes = [grid.axes[j].n_cells for j in subset]
+        cells, size = prod(sizes), len(subset)
+        if size <= _PAIR:
+            work += 1e5 + 10.0 * cells * min(sizes)
+            continue
+        slices = sum(cells // n_cells for n_cells in sizes)
+        work += 50 * size * (6e4 + 5 * cells * n_outputs)
+        work += 2 * slices**3 / 9 if slices <= MOST_SLICES else 0.0
+    return work
+
+
+def _projection_work(leaves_in_trees: Indices, n_rows: int) -> float:
+    """Return about how many nanoseconds of one core projecting the trees takes.
+
+    A tree with `n` leaves has some n^2 / 2 unknowns in its pairs, whose equations are factored.
+    """
+    n_leaves = leaves_in_trees.astype(np.float64)
+    unknowns = n_leaves**2 / 2
+    work = 5e6 + unknowns**3 / 90 + n_rows * np.minimum(10 * n_leaves, 1000.0)
+    return float(work.sum())
