@@ -22,7 +22,41 @@ def add_leaf_values(
     tree_output,
     total,
 ):
-    """Add every tree's leaf values to `total`, in tree order and in the type of `total`."""
+    """Add every tree's leaf values to `total`, in tree order."""
+    add_rounded_leaf_values(
+        rows,
+        tree_ptr,
+        feature,
+        cut,
+        left,
+        right,
+        missing_left,
+        category_ptr,
+        category_left,
+        value,
+        tree_output,
+        False,
+        total,
+    )
+
+
+@njit(cache=True, nogil=True)
+def add_rounded_leaf_values(
+    rows,
+    tree_ptr,
+    feature,
+    cut,
+    left,
+    right,
+    missing_left,
+    category_ptr,
+    category_left,
+    value,
+    tree_output,
+    is_single,
+    total,
+):
+    """Do the same, and round every sum to single precision if `is_single`."""
     n_rows = len(rows)
     most_nodes = 1
     for tree in range(len(tree_ptr) - 1):
@@ -63,10 +97,16 @@ def add_leaf_values(
                     is_left = x < cut[node]
                 node = left[node] if is_left else right[node]
             if output >= 0:
-                total[row, output] += value[node, 0]
+                total[row, output] = _sum(total[row, output], value[node, 0], is_single)
             else:
                 for k in range(total.shape[1]):
-                    total[row, k] += value[node, k]
+                    total[row, k] = _sum(total[row, k], value[node, k], is_single)
+
+
+@njit(cache=True, nogil=True)
+def _sum(first, second, is_single):
+    total = first + second
+    return np.float64(np.float32(total)) if is_single else total
 
 
 @njit(cache=True, nogil=True)
