@@ -1,7 +1,8 @@
 """How long do ``import treepurify`` and the first use of ``purify`` take, beside ``import numba``?
 
 The package imports an engine, and Numba with it, when one of its names is asked for. Each import
-runs in its own interpreter, all alternating so that a busy machine slows them alike. Prints the median of each and the ratios. Run: ``python benchmarks/import_time.py [rounds]``.
+runs in its own interpreter, all alternating so that a busy machine slows them alike. Prints the
+median of each and the ratios. Run: ``python benchmarks/import_time.py [rounds]``.
 """
 
 import statistics
