@@ -239,9 +239,7 @@ def test_orders(model, rows, order):
 
 
 def test_other_options(model, rows):
-    with refused(
-        'method must be "auto", "exact", .* or a TreeProjection or a CoarseProjection, got'
-    ):
+    with refused('method must be "auto", "exact", .* or a CoarseProjection, got'):
         purify(model, rows, method="fast")
     # Before the model is read, let alone laid out.
     with refused("got 'fast'"):

@@ -63,8 +63,8 @@ KINDS = {
     "with_main": "flag",
 }
 WHOLE = """
-    background_size bins bootstrap degree density_degree draws lines max_candidates max_steps most
-    most_pairs most_rows n_bootstrap n_points pairs probes rank sample_size samples seed top
+    background_size bins bootstrap degree density_degree draws lines main_cells max_candidates
+    max_steps most most_pairs most_rows n_bootstrap n_points pair_cells pairs probes rank sample_size samples seed top
 """
 for _name in WHOLE.split():
     KINDS[_name] = "whole"
@@ -191,6 +191,7 @@ def constructors() -> Iterator[Call]:
     yield Call("JointTable", tp.JointTable, {"table": np.ones((2, 2))}, kinds)
     yield Call("Rows", purify_on_rows, {"X": w["X"]})
     yield Call("TreeProjection", tp.TreeProjection)
+    yield Call("CoarseProjection", tp.CoarseProjection)
     yield Call("TermSelection", tp.TermSelection)
     yield Call("Sampling", tp.Sampling)
     yield Call("CountedCells.merge", w["counts"].merge, {"other": w["counts"]}, {"other": "result"})

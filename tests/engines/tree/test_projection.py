@@ -10,7 +10,7 @@ from examples.data import read_table
 from tests.cases import data_path
 from tests.engines.tree.test_purify import scene
 from tests.reference.projection import purified_projection
-from treepurify.engines.tree import direct_solve, iterative_solve, projection
+from treepurify.engines.tree import direct_solve, iterative_solve, projection, solve
 from treepurify.engines.tree.arrowhead import Arrowhead
 from treepurify.engines.tree.direct_solve import solve_directly
 from treepurify.engines.tree.iterative_solve import solve_by_steps
@@ -84,7 +84,7 @@ def test_steps_and_factorisations_have_the_same_limit(weights, monkeypatch):
     ensemble, X = scene(5, n_trees=10, n_features=5, depth=6, n_categorical=1, missing=True)
     options = {"order": 2, "weights": weights}
     factored = purify(ensemble, X[:150], **options)
-    monkeypatch.setattr(projection, "_is_direct", lambda *_: False)
+    monkeypatch.setattr(solve, "_is_direct", lambda *_: False)
     stepped = tp.purify(
         ensemble, X[:150], progress=False, method=tp.TreeProjection(1e-12), **options
     )
@@ -151,7 +151,7 @@ def test_the_estimated_error_covers_the_true_one(monkeypatch):
         problems.append(problem)
         return True
 
-    monkeypatch.setattr(projection, "_is_direct", keep)
+    monkeypatch.setattr(solve, "_is_direct", keep)
     model, X = deep_booster(300)
     purify(model, X)
     for problem in problems[:10]:
@@ -183,7 +183,7 @@ def test_the_certificate_says_that_components_were_fitted(tmp_path):
 
 
 def test_unfinished_steps_are_told(monkeypatch):
-    monkeypatch.setattr(projection, "_is_direct", lambda *_: False)
+    monkeypatch.setattr(solve, "_is_direct", lambda *_: False)
     monkeypatch.setattr(iterative_solve, "_MOST_STEPS", 5)
     model, X = deep_booster()
     held = purify(model, X).certificate

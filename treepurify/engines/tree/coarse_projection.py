@@ -25,9 +25,9 @@ from treepurify.engines.tree.coarse_cells import (
     most_cells_of_pairs,
     pairs_on_paths,
 )
-from treepurify.engines.tree.direct_solve import count_unknowns, solve_directly
+from treepurify.engines.tree.direct_solve import count_unknowns
 from treepurify.engines.tree.fitted_result import fitted_result
-from treepurify.engines.tree.iterative_solve import solve_by_steps
+from treepurify.engines.tree.solve import solve_safely
 from treepurify.engines.tree.tree_problem import (
     TreeFit,
     TreeProblem,
@@ -228,11 +228,7 @@ def _fit(
         "Raise memory_budget, or ask for order=1 or for fewer pair_cells.",
     )
     problem.report("fitting coarse cells", 0, 0)
-    try:
-        return solve_directly(fit), unknowns
-    except np.linalg.LinAlgError:
-        # Steps need no factorisation, and tell where they do not converge.
-        return solve_by_steps(fit, _TOLERANCE), unknowns
+    return solve_safely(fit, _TOLERANCE), unknowns
 
 
 def _effects(

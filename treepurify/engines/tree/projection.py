@@ -16,9 +16,8 @@ from treepurify.effects.conditional import feature_margins
 from treepurify.effects.tensor import EffectTensor, EffectTensors
 from treepurify.engines.common.finish import Result
 from treepurify.engines.common.problem import Problem, check_memory
-from treepurify.engines.tree.direct_solve import count_unknowns, solve_directly
 from treepurify.engines.tree.fitted_result import fitted_result
-from treepurify.engines.tree.iterative_solve import solve_by_steps
+from treepurify.engines.tree.solve import solve_tree
 from treepurify.engines.tree.tree_problem import (
     TreeFit,
     TreeProblem,
@@ -33,7 +32,7 @@ from treepurify.engines.tree.tree_problem import (
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import EncodedRows, Grid, Subset
 from treepurify.rows.columns import Columns
-from treepurify.threads import available_threads, iterate_threads, one_blas_thread
+from treepurify.threads import iterate_threads, one_blas_thread
 from treepurify.typing import Array, Indices
 
 __all__ = ["purify_by_projection"]
@@ -41,8 +40,6 @@ __all__ = ["purify_by_projection"]
 _MOST_ORDER = 3
 _TREES_PER_REPORT = 16
 _SMALL_TABLES = 256
-# Steps that conjugate gradients take on ordinary trees, for comparing the work of both solves.
-_USUAL_STEPS = 500
 
 
 @dataclass(frozen=True, eq=False)
@@ -292,19 +289,9 @@ def _project_tree(
     rows = _distinct_rows(terms, task, tree)
     mean = np.average(rows.scores, axis=0, weights=rows.weights if task.share < 1 else None)
     problem = _tree_problem(task, terms, rows, mean, leaves)
-    fit = _solve(problem, task)
+    fit = solve_tree(problem, task.tolerance, task.problem.memory_budget)
     scores = rows.scores if rows.cell is None else rows.scores[rows.cell]
     return _Projected(outputs, scores, mean, fit)
-
-
-def _solve(problem: TreeProblem, task: _Task) -> TreeFit:
-    if _is_direct(problem, task.problem.memory_budget):
-        try:
-            return solve_directly(problem)
-        except np.linalg.LinAlgError:
-            # Steps need no factorisation, and tell where they do not converge.
-            pass
-    return solve_by_steps(problem, task.tolerance)
 
 
 def _tree_problem(
@@ -337,23 +324,6 @@ def _margins(terms: TreeTerms, cells: npt.NDArray[Any], weights: Array) -> tuple
     margins = np.zeros(ends[-1])
     add_margins(cells, weights, np.concatenate([[0], ends[:-1]]), margins)
     return tuple(np.split(margins, ends[:-1]))
-
-
-def _is_direct(problem: TreeProblem, memory_budget: int) -> bool:
-    """Return whether the normal equations fit the memory and are the cheaper way.
-
-    Work is in nanoseconds of one core, as measured: a factorisation does some 30
-    multiplications in one, a row takes one for each set of features and 0.7 for each pair of
-    unknowns that are one on it.
-    """
-    unknowns, active = count_unknowns(problem)
-    n_rows, terms = len(problem.cells), problem.terms
-    # The equations, their factor, and the norm of empty cells.
-    if 32 * unknowns**2 * available_threads() > memory_budget:
-        return False
-    direct = unknowns**3 / 90 + n_rows * (len(terms.family) + 0.7 * active**2)
-    a_step = 2 * n_rows * len(terms.subsets) + 20 * int(terms.base[-1])
-    return direct <= _USUAL_STEPS * a_step
 
 
 @dataclass(frozen=True, eq=False)
