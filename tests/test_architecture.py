@@ -353,14 +353,45 @@ def loaded_by(statement: str) -> set[str]:
     return set(json.loads(done.stdout.splitlines()[-1]))
 
 
-def test_importing_treepurify_loads_little_more_than_numba():
+def test_importing_treepurify_waits_for_nothing():
     """The number of modules stands for the time, which a test cannot measure reliably.
 
     ``benchmarks/import_time.py`` measures the time itself.
     """
-    more = loaded_by("import treepurify") - loaded_by("import numba, numpy.typing")
+    more = loaded_by("import treepurify") - loaded_by("pass")
+    beyond = {name for name in more if name.split(".")[0] not in sys.stdlib_module_names}
+    assert beyond == {"treepurify", "treepurify.interruption"}
+
+
+def test_everything_but_drawing_loads_little_more_than_numba():
+    names = sorted(set(treepurify.__all__) - {"export", "plots", "report"})
+    everything = f"from treepurify import {', '.join(names)}"
+    more = loaded_by(everything) - loaded_by("import numba, numpy.typing")
     packages = {name.split(".")[0] for name in more} - sys.stdlib_module_names
     assert packages == {"treepurify"}, f"also loaded: {sorted(packages - {'treepurify'})}"
+
+
+def test_one_engine_does_not_load_the_others():
+    loaded = loaded_by("import treepurify; treepurify.purify")
+    engines = {name.split(".")[2] for name in loaded if name.startswith("treepurify.engines.")}
+    assert engines == {"common", "tree"}
+
+
+def test_public_names_come_from_where_type_checkers_see_them():
+    seen = {}
+    for node in ast.walk(tree_of("__init__.py")):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            for found in node.body:
+                for alias in found.names:
+                    seen[alias.name] = f"{found.module}.{alias.name}"
+    home = {}
+    for name, module in treepurify._HOME.items():
+        is_module = inspect.ismodule(getattr(treepurify, name))
+        home[name] = f"treepurify.{module}" + ("" if is_module else f".{name}")
+    assert home == seen
+    assert {*home, "__version__"} == set(treepurify.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'purifi'"):
+        treepurify.purifi  # noqa: B018
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -370,8 +401,8 @@ def test_all_names_what_is_there(path):
         return
     bound = _bound_names(tree_of(path))
     if path == "__init__.py":
-        # Parts that are loaded when they are asked for.
-        bound |= {name for name in listed if inspect.ismodule(getattr(treepurify, name, None))}
+        # Loaded when they are asked for.
+        bound |= set(treepurify._HOME)
     assert len(set(listed)) == len(listed)
     assert set(listed) <= bound
     assert not [name for name in listed if name.startswith("_") and name != "__version__"]

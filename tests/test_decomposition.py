@@ -1,6 +1,7 @@
 """The decomposition as users meet it: names, tables, predictions, files."""
 
 import json
+import tracemalloc
 import zipfile
 from dataclasses import FrozenInstanceError
 from functools import partial
@@ -302,6 +303,23 @@ def test_foreign_files_and_other_versions(tmp_path):
 def test_a_file_that_is_not_there(tmp_path):
     with pytest.raises((tp.TreepurifyError, FileNotFoundError), match=r"absent"):
         tp.load(tmp_path / "absent")
+
+
+@pytest.mark.parametrize("n_outputs", [1, 2])
+def test_contributions_take_the_memory_of_their_table_once(n_outputs):
+    rng = np.random.default_rng(0)
+    ensemble = random_ensemble(rng, n_features=8, n_trees=150, depth=2, n_outputs=n_outputs)
+    rows = rng.normal(size=(20_000, 8))
+    d = tp.purify(ensemble, rows[:300], progress=False)
+    assert len(d) > 30
+    d.contributions(rows)
+    tracemalloc.start()
+    try:
+        table = d.contributions(rows)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 1.5 * 8 * table.size
 
 
 def test_contributions_are_refused_before_they_are_computed():

@@ -3,6 +3,9 @@
 import copy
 import json
 import pickle
+import re
+import subprocess
+import sys
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -321,3 +324,17 @@ def test_results_of_analyses_are_pickled_and_copied(model, X):
     for result in results:
         for again in (pickle.loads(pickle.dumps(result)), copy.deepcopy(result)):
             assert repr(again) == repr(result), type(result).__name__
+
+
+def test_every_kind_is_known_where_only_load_was_imported():
+    """A class registers itself where it is imported, and no engine may be needed to load."""
+    root = Path(tp.__file__).parent
+    texts = [path.read_text(encoding="utf-8") for path in root.rglob("*.py")]
+    names = {name for text in texts for name in re.findall(r'^@savable\(\s*"([^"]+)"', text, re.M)}
+    assert len(names) > 8
+    code = (
+        "from treepurify import load; from treepurify.saving import kind_named\n"
+        f"print([name for name in {sorted(names)!r} if kind_named(name) is None])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -8,60 +8,59 @@ from treepurify import interruption as _interruption  # noqa: F401
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from treepurify.auditing.audit import audit
-from treepurify.auditing.findings import Finding
-from treepurify.auditing.ranked_findings import Audit
-from treepurify.certificate import Certificate
-from treepurify.comparing.apparent import apparent
-from treepurify.comparing.compare import compare
-from treepurify.comparing.comparison import Comparison
-from treepurify.components import Component, TensorComponent
-from treepurify.decomposition import Decomposition
-from treepurify.engines.ale.anova import ale_anova
-from treepurify.engines.categorical import categorical_anova
-from treepurify.engines.hooker.anova import hooker_anova
-from treepurify.engines.legendre import TermSelection, legendre_anova
-from treepurify.engines.partial_dependence.anova import partial_dependence_anova
-from treepurify.engines.tree.coarse_projection import CoarseProjection
-from treepurify.engines.tree.counting import count_cells
-from treepurify.engines.tree.purify import purify
-from treepurify.engines.tree.raw_tensors import purify_tensors
-from treepurify.engines.tree.routes import TreeProjection
-from treepurify.engines.tree.second_moments import InteractionIndices
-from treepurify.errors import (
-    ConvergenceWarning,
-    InvalidInputError,
-    MemoryBudgetError,
-    MissingDependencyError,
-    ModelMismatchError,
-    SavedFileError,
-    SupportWarning,
-    TreepurifyError,
-    UnknownComponentError,
-    UnsupportedModelError,
-)
-from treepurify.grouping.partition import shapley_sets
-from treepurify.grouping.sets import Sampling, ShapleySets
-from treepurify.interactions.h_statistics import HStatistics, h_statistics
-from treepurify.interactions.indices import interaction_indices
-from treepurify.models.parse import parse_model
-from treepurify.shapley.interactions import ShapleyInteractions
-from treepurify.shapley.interventional import interventional_shapley_values
-from treepurify.shapley.values import ShapleyValues
-from treepurify.storage import load
-from treepurify.weights import (
-    CountedCells,
-    Empirical,
-    Independent,
-    JointTable,
-    Laplace,
-    Rows,
-    Uniform,
-    Weighting,
-)
-
 if TYPE_CHECKING:
     from treepurify import export, plots, report
+    from treepurify.auditing.audit import audit
+    from treepurify.auditing.findings import Finding
+    from treepurify.auditing.ranked_findings import Audit
+    from treepurify.certificate import Certificate
+    from treepurify.comparing.apparent import apparent
+    from treepurify.comparing.compare import compare
+    from treepurify.comparing.comparison import Comparison
+    from treepurify.components import Component, TensorComponent
+    from treepurify.decomposition import Decomposition
+    from treepurify.engines.ale.anova import ale_anova
+    from treepurify.engines.categorical import categorical_anova
+    from treepurify.engines.hooker.anova import hooker_anova
+    from treepurify.engines.legendre import TermSelection, legendre_anova
+    from treepurify.engines.partial_dependence.anova import partial_dependence_anova
+    from treepurify.engines.tree.coarse_projection import CoarseProjection
+    from treepurify.engines.tree.counting import count_cells
+    from treepurify.engines.tree.purify import purify
+    from treepurify.engines.tree.raw_tensors import purify_tensors
+    from treepurify.engines.tree.routes import TreeProjection
+    from treepurify.engines.tree.second_moments import InteractionIndices
+    from treepurify.errors import (
+        ConvergenceWarning,
+        InvalidInputError,
+        MemoryBudgetError,
+        MissingDependencyError,
+        ModelMismatchError,
+        SavedFileError,
+        SupportWarning,
+        TreepurifyError,
+        UnknownComponentError,
+        UnsupportedModelError,
+    )
+    from treepurify.grouping.partition import shapley_sets
+    from treepurify.grouping.sets import Sampling, ShapleySets
+    from treepurify.interactions.h_statistics import HStatistics, h_statistics
+    from treepurify.interactions.indices import interaction_indices
+    from treepurify.models.parse import parse_model
+    from treepurify.shapley.interactions import ShapleyInteractions
+    from treepurify.shapley.interventional import interventional_shapley_values
+    from treepurify.shapley.values import ShapleyValues
+    from treepurify.storage import load
+    from treepurify.weights import (
+        CountedCells,
+        Empirical,
+        Independent,
+        JointTable,
+        Laplace,
+        Rows,
+        Uniform,
+        Weighting,
+    )
 
 __version__ = "0.1.0"
 
@@ -123,12 +122,72 @@ __all__ = [
     "shapley_sets",
 ]
 
+# Where each name is, once it is asked for: one engine does not wait for the imports of all.
+_HOME = {
+    "Audit": "auditing.ranked_findings",
+    "Certificate": "certificate",
+    "CoarseProjection": "engines.tree.coarse_projection",
+    "Comparison": "comparing.comparison",
+    "Component": "components",
+    "ConvergenceWarning": "errors",
+    "CountedCells": "weights",
+    "Decomposition": "decomposition",
+    "Empirical": "weights",
+    "Finding": "auditing.findings",
+    "HStatistics": "interactions.h_statistics",
+    "Independent": "weights",
+    "InteractionIndices": "engines.tree.second_moments",
+    "InvalidInputError": "errors",
+    "JointTable": "weights",
+    "Laplace": "weights",
+    "MemoryBudgetError": "errors",
+    "MissingDependencyError": "errors",
+    "ModelMismatchError": "errors",
+    "Rows": "weights",
+    "Sampling": "grouping.sets",
+    "SavedFileError": "errors",
+    "ShapleyInteractions": "shapley.interactions",
+    "ShapleySets": "grouping.sets",
+    "ShapleyValues": "shapley.values",
+    "SupportWarning": "errors",
+    "TensorComponent": "components",
+    "TermSelection": "engines.legendre",
+    "TreeProjection": "engines.tree.routes",
+    "TreepurifyError": "errors",
+    "Uniform": "weights",
+    "UnknownComponentError": "errors",
+    "UnsupportedModelError": "errors",
+    "Weighting": "weights",
+    "ale_anova": "engines.ale.anova",
+    "apparent": "comparing.apparent",
+    "audit": "auditing.audit",
+    "categorical_anova": "engines.categorical",
+    "compare": "comparing.compare",
+    "count_cells": "engines.tree.counting",
+    "export": "export",
+    "h_statistics": "interactions.h_statistics",
+    "hooker_anova": "engines.hooker.anova",
+    "interaction_indices": "interactions.indices",
+    "interventional_shapley_values": "shapley.interventional",
+    "legendre_anova": "engines.legendre",
+    "load": "storage",
+    "parse_model": "models.parse",
+    "partial_dependence_anova": "engines.partial_dependence.anova",
+    "plots": "plots",
+    "purify": "engines.tree.purify",
+    "purify_tensors": "engines.tree.raw_tensors",
+    "report": "report",
+    "shapley_sets": "grouping.partition",
+}
+
 
 def __getattr__(name: str) -> Any:
-    # Drawing is loaded when it is asked for: it needs packages that purifying does not.
-    if name in ("export", "plots", "report"):
-        return import_module(f"treepurify.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = import_module(f"{__name__}.{_HOME[name]}")
+    value = found if name == _HOME[name] else getattr(found, name)
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:

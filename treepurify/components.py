@@ -178,8 +178,8 @@ class TensorComponent:
         on_rows = np.empty((cells.shape[1], values.shape[1]))
         for start in range(0, len(on_rows), _ROWS_PER_BLOCK):
             block = slice(start, start + _ROWS_PER_BLOCK)
-            flat = np.zeros(len(on_rows[block]), dtype=np.intp)
-            for axis, along_axis in zip(self.axes, cells, strict=True):
+            flat = cells[0, block].astype(np.intp)
+            for axis, along_axis in zip(self.axes[1:], cells[1:], strict=True):
                 flat *= axis.n_cells
                 flat += along_axis[block]
             on_rows[block] = values.take(flat, axis=0)

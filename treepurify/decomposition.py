@@ -243,9 +243,9 @@ class Decomposition:
         if self.n_outputs > 1:
             both = [self.output_names, names]
             labels = pd.MultiIndex.from_product(both, names=["output", "term"])
-        return pd.DataFrame(
-            table.reshape(prod(shape[:2]), columns.n_rows).T, columns=labels, index=index
-        )
+        # The table is the frame's own: a copy would take as much memory again.
+        flat = table.reshape(prod(shape[:2]), columns.n_rows).T
+        return pd.DataFrame(flat, columns=labels, index=index, copy=False)
 
     def importance(self) -> "pd.DataFrame":
         """Return how much each component matters, the largest variance first.

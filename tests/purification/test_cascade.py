@@ -1,15 +1,19 @@
 """Families of tensors: the cascade against the full dense functional ANOVA."""
 
+import threading
 from itertools import combinations
 
 import numpy as np
 import pytest
 
 from tests.reference.dense import functional_anova
+from treepurify import threads
 from treepurify.effects.tensor import EffectTensor, EffectTensors
 from treepurify.errors import InvalidInputError
 from treepurify.grids.axis import FeatureAxis
+from treepurify.purification import cascade
 from treepurify.purification.cascade import downward_closure, purify_effects, refine
+from treepurify.purification.general import solve_general
 from treepurify.purification.purity import measure_purity, subset_pairs
 
 
@@ -81,6 +85,31 @@ def test_equals_the_full_functional_anova(shape, subsets, method):
             np.testing.assert_allclose(purified.effects[subset], component, atol=1e-10)
         elif subset:
             np.testing.assert_allclose(component, 0, atol=1e-11)
+
+
+def test_tables_purified_side_by_side_are_the_same(monkeypatch):
+    shape = (4, 5, 3, 4)
+    effects, axes = family(shape, [*combinations(range(4), 3)], outputs=2)
+    joint = joint_mass(shape)
+    closure = downward_closure(effects.tensors)
+    mass, own_axes = margins(joint, closure), {s: tuple(axes[j] for j in s) for s in closure}
+    alone = purify_effects(effects, mass, own_axes, progress=silent)
+    seen = set()
+
+    def solve_and_note(*arguments, **options):
+        seen.add(threading.current_thread().name)
+        return solve_general(*arguments, **options)
+
+    monkeypatch.setattr(cascade, "solve_general", solve_and_note)
+    monkeypatch.setattr(cascade, "_MUCH_WORK", 0)
+    monkeypatch.setattr(threads, "available_threads", lambda: 3)
+    together = purify_effects(effects, mass, own_axes, progress=silent)
+    assert threading.main_thread().name not in seen
+    assert list(together.effects) == list(alone.effects)
+    for subset, values in alone.effects.items():
+        np.testing.assert_array_equal(together.effects[subset], values)
+    np.testing.assert_array_equal(together.intercept, alone.intercept)
+    assert (together.errors, together.additivity) == (alone.errors, alone.additivity)
 
 
 def test_variances_add_up_under_a_product_mass():

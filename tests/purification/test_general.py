@@ -222,3 +222,22 @@ def test_one_entry_under_a_sparse_mass_takes_the_least_norm(seed):
     for mine, truth in zip(solution.moved, parts, strict=True):
         known = ~np.isnan(truth)
         np.testing.assert_allclose(mine[known], truth[known], atol=1e-11)
+
+
+@pytest.mark.parametrize("shape", [(12, 11, 10), (5, 4, 6, 5)])
+def test_many_slices_of_which_some_are_empty_equal_the_dense_projection(shape):
+    """More slices than are solved by eigenvectors, several outputs of different sizes."""
+    rng = np.random.default_rng(7)
+    mass = rng.uniform(0.1, 1, shape) * (rng.random(shape) < 0.35)
+    mass[0, 0] = 0.0
+    mass /= mass.sum()
+    values = table(shape, outputs=3) * np.array([1.0, 100.0, 0.0])
+    solution = solve_general(values, mass)
+    pure, parts = project_off(values, mass)
+    assert solution.method == "conjugate gradients"
+    assert solution.empty_slices > 0
+    check(values, mass, solution)
+    np.testing.assert_allclose(solution.pure[mass > 0], pure[mass > 0], atol=1e-9)
+    for mine, truth in zip(solution.moved, parts, strict=True):
+        known = ~np.isnan(truth)
+        np.testing.assert_allclose(mine[known], truth[known], atol=1e-9)

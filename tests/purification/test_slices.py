@@ -56,3 +56,18 @@ def test_tables_and_rows_of_slices_turn_into_each_other():
     tables = layout.split(flat)
     assert [table.shape for table in tables] == [(3, 4, 2), (2, 4, 2), (2, 3, 2)]
     np.testing.assert_array_equal(layout.join(list(tables), 2), flat)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_slices_without_mass_can_be_left_out(shape):
+    rng = np.random.default_rng(3)
+    mass = rng.random(shape) * (rng.random(shape) < 0.2)
+    mass.flat[0] += 0.1
+    slices = mass_slices(rng.normal(size=(*shape, 2)), mass)
+    filled = slices.mass > 0
+    assert not filled.all()
+    parts = np.where(filled[:, None], rng.normal(size=(len(filled), 2)), 0.0)
+    rest = slices.filled_only()
+    np.testing.assert_array_equal(rest.mass, slices.mass[filled])
+    np.testing.assert_allclose(rest.residual(parts[filled]), slices.residual(parts)[filled])
+    np.testing.assert_allclose(rest.image(parts[filled]), slices.image(parts)[filled])

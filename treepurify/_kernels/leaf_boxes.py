@@ -3,6 +3,9 @@
 import numpy as np
 from numba import njit
 
+# Not a constant to the compiler, for which functions would be compiled again.
+_NO_RUNS = np.int64(0)
+
 
 @njit(cache=True)
 def parents_of(left, right):
@@ -231,7 +234,7 @@ def leaf_runs(
     run_start = np.zeros(0, dtype=np.int32)
     run_stop = np.zeros(0, dtype=np.int32)
     n_entries = 0
-    n_runs = 0
+    n_runs = _NO_RUNS
     for sweep in range(2):
         write = sweep == 1
         if write:
@@ -240,7 +243,7 @@ def leaf_runs(
             run_start = np.zeros(n_runs, dtype=np.int32)
             run_stop = np.zeros(n_runs, dtype=np.int32)
             n_entries = 0
-            n_runs = 0
+            n_runs = _NO_RUNS
         for i in range(n_leaves):
             n_path = _narrow(
                 box,

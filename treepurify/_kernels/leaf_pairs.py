@@ -46,7 +46,8 @@ def _set_ratios(
         ratio[other] = both / (probability[interval] * probability[other]) - 1.0
 
 
-# Sums may be reordered: only then are they computed several numbers at a time.
+# Sums may be reordered: only then are they computed several numbers at a time. Rows have names, as
+# indices of them are computed again in every step of an inner loop.
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
 def _add_orders(weight, ratio, n_common, first, stop, polynomial, orders):
     """Add the coefficients of ``sum_m weight[m] prod_k (1 + t ratio[k, m])`` to `orders`."""
@@ -54,15 +55,19 @@ def _add_orders(weight, ratio, n_common, first, stop, polynomial, orders):
     for m in range(size):
         polynomial[0, m] = weight[first + m]
     for k in range(n_common):
+        own = ratio[k, first:stop]
+        top, below = polynomial[k + 1], polynomial[k]
         for m in range(size):
-            polynomial[k + 1, m] = 0.0
-        for degree in range(k + 1, 0, -1):
+            top[m] = below[m] * own[m]
+        for degree in range(k, 0, -1):
+            upper, lower = polynomial[degree], polynomial[degree - 1]
             for m in range(size):
-                polynomial[degree, m] += polynomial[degree - 1, m] * ratio[k, first + m]
+                upper[m] += lower[m] * own[m]
     for degree in range(n_common + 1):
         total = 0.0
+        row = polynomial[degree]
         for m in range(size):
-            total += polynomial[degree, m]
+            total += row[m]
         orders[degree] += total
 
 
@@ -78,22 +83,27 @@ def _add_totals(
     for m in range(size):
         suffix[n_common, m] = 1.0
         work[0, m] = weight[first + m]
+    before, inside = work[0], work[1]
     for k in range(n_common - 1, -1, -1):
+        own, behind, product = ratio[k, first:stop], suffix[k + 1], suffix[k]
         for m in range(size):
-            suffix[k, m] = suffix[k + 1, m] * (1.0 + ratio[k, first + m])
+            product[m] = behind[m] * (1.0 + own[m])
     for i in range(n_common):
         total = 0.0
+        own, behind = ratio[i, first:stop], suffix[i + 1]
         for m in range(size):
-            work[1, m] = work[0, m] * ratio[i, first + m]
-            work[0, m] += work[1, m]
-            total += work[1, m] * suffix[i + 1, m]
+            part = before[m] * own[m]
+            inside[m] = part
+            before[m] += part
+            total += part * behind[m]
         main_total[features[i]] += scale * total
         for j in range(i + 1, n_common):
             total = 0.0
+            own, behind = ratio[j, first:stop], suffix[j + 1]
             for m in range(size):
-                product = work[1, m] * ratio[j, first + m]
-                work[1, m] += product
-                total += product * suffix[j + 1, m]
+                part = inside[m] * own[m]
+                inside[m] += part
+                total += part * behind[m]
             pair_total[features[i], features[j]] += scale * total
 
 
@@ -131,7 +141,7 @@ def leaf_pair_moments(
     near the processor and several are taken at once. An interval is a set of runs between
     two cumulative probabilities, `low` and `high`.
     """
-    block = 512
+    block = 256
     n_leaves = len(amplitude)
     most = 1
     for left in lefts:

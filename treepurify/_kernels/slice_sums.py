@@ -12,15 +12,14 @@ def add_slice_sums(slice_of, weight, values, parts, total):
     """Add the weighted values, less the parts of their slices, to the sum of every slice.
 
     ``slice_of[i, c]`` is the slice of cell c along axis i, among the slices of all axes. One
-    output: `values` has one entry per cell, or none, which stands for zeros; `parts` and
-    `total` have one per slice.
+    output: `values` has one entry per cell, `parts` and `total` have one per slice.
     """
     n_axes, n_cells = slice_of.shape
     rest = np.empty(_CELLS_A_BLOCK)
     for start in range(0, n_cells, _CELLS_A_BLOCK):
         n = min(_CELLS_A_BLOCK, n_cells - start)
         for c in range(n):
-            rest[c] = values[start + c] if len(values) > 0 else 0.0
+            rest[c] = values[start + c]
         for axis in range(n_axes):
             own = slice_of[axis, start : start + n]
             for c in range(n):
@@ -31,6 +30,33 @@ def add_slice_sums(slice_of, weight, values, parts, total):
             own = slice_of[axis, start : start + n]
             for c in range(n):
                 total[own[c]] += rest[c]
+
+
+# Without a check of every divisor, several numbers are divided at a time.
+@njit(cache=True, nogil=True, error_model="numpy")
+def set_slice_means(slice_of, weight, parts, mass, mean):
+    """Set the weighted sum of the parts of all cells of a slice, divided by its mass.
+
+    One output, as in `add_slice_sums`. A cell of three axes is read and added in one go.
+    """
+    n_axes, n_cells = slice_of.shape
+    mean[:] = 0.0
+    if n_axes == 3:
+        for c in range(n_cells):
+            first, second, third = slice_of[0, c], slice_of[1, c], slice_of[2, c]
+            share = weight[c] * (parts[first] + parts[second] + parts[third])
+            mean[first] += share
+            mean[second] += share
+            mean[third] += share
+    else:
+        for c in range(n_cells):
+            total = 0.0
+            for axis in range(n_axes):
+                total += parts[slice_of[axis, c]]
+            for axis in range(n_axes):
+                mean[slice_of[axis, c]] += weight[c] * total
+    for s in range(len(mean)):
+        mean[s] /= mass[s]
 
 
 @njit(cache=True, nogil=True)

@@ -7,6 +7,8 @@ OBJECT, OBJECT_END, ARRAY, STRING, TYPE, COUNT, LENGTH_64 = b"{}[S$#L"
 INT_8, UINT_8, INT_16, INT_32, DIGIT_0, DIGIT_9 = b"iUIl09"
 # More keys than an object of XGBoost has, those of objects in it counted too.
 MOST_KEYS = 64
+# Not a constant to the compiler, for which functions would be compiled again.
+_FIRST = np.int64(0)
 
 
 @njit(cache=True, nogil=True)
@@ -92,12 +94,12 @@ def typed_array_spans(
     seen_length = np.empty(MOST_KEYS, dtype=np.int64)
     seen_depth = np.empty(MOST_KEYS, dtype=np.int64)
     for row in range(len(marker)):
-        depth = 0
-        guess = 0
-        n_seen = 0
+        depth = _FIRST
+        guess = _FIRST
+        n_seen = _FIRST
         if at >= len(data) or data[at] != OBJECT:
             return -1
-        depth = 1
+        depth += 1
         at += 1
         while depth > 0:
             if at + 1 >= len(data):
@@ -148,7 +150,7 @@ def typed_array_spans(
                 return -1
             if at > len(data):
                 return -1
-            name = matching_key(data, key_at, value_at - key_at, 0, name_bytes, name_ptr)
+            name = matching_key(data, key_at, value_at - key_at, _FIRST, name_bytes, name_ptr)
             if name >= 0:
                 numbers[row, name] = whole_number(data, value_at, at)
     return at

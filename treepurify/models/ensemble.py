@@ -6,7 +6,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from treepurify._kernels.traverse import add_leaf_values
+from treepurify._kernels.traverse import add_rounded_leaf_values
 from treepurify.errors import UnsupportedModelError
 from treepurify.links import Link
 from treepurify.models.parsed import ModelSource, ParsedModel
@@ -149,12 +149,11 @@ class TreeEnsemble(ParsedModel):
         """
         columns = self.columns(X)
         single = precision == "library" and self.accumulation == "float32"
-        dtype = np.float32 if single else np.float64
-        total = np.empty((columns.n_rows, self.n_outputs), dtype=dtype)
-        total[:] = self.base
+        total = np.empty((columns.n_rows, self.n_outputs))
+        total[:] = self.base.astype(np.float32) if single else self.base
 
         def add_block(start: int) -> None:
-            add_leaf_values(
+            add_rounded_leaf_values(
                 columns.matrix(start, start + _ROWS_A_BLOCK),
                 self.tree_ptr,
                 self.feature,
@@ -166,11 +165,12 @@ class TreeEnsemble(ParsedModel):
                 self.category_left,
                 self.value,
                 self.tree_output,
+                single,
                 total[start : start + _ROWS_A_BLOCK],
             )
 
         map_threads(add_block, range(0, columns.n_rows, _ROWS_A_BLOCK))
-        return total.astype(np.float64, copy=False)
+        return total
 
 
 def _check_structure(ensemble: TreeEnsemble) -> None:

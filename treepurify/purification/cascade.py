@@ -3,9 +3,10 @@
 The errors of the solves are carried down the same way, to every component.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import combinations
+from itertools import combinations, groupby
+from math import prod
 from typing import Literal, get_args
 
 import numpy as np
@@ -19,7 +20,7 @@ from treepurify.purification.mass_moving import solve_by_mass_moving
 from treepurify.purification.pair import solve_pair
 from treepurify.purification.refinement import ROUNDING
 from treepurify.purification.solution import Solution, largest_entry
-from treepurify.threads import blas_threads_for
+from treepurify.threads import blas_threads_for, iterate_threads, one_blas_thread
 from treepurify.typing import Array
 from treepurify.weights.weighting import MassTables
 
@@ -27,6 +28,9 @@ __all__ = ["Purified", "SolveMethod", "downward_closure", "purify_effects"]
 
 Axes = dict[Subset, tuple[FeatureAxis, ...]]
 SolveMethod = Literal["exact", "mass-moving"]
+
+# Below this number of cells, threads would take longer to start than they save.
+_MUCH_WORK = 100_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,34 +122,30 @@ def purify_effects(
     """
     if method not in get_args(SolveMethod):
         raise InvalidInputError(f'method must be "exact" or "mass-moving", got {method!r}')
-    n_outputs = len(effects.intercept)
     subsets = downward_closure(effects.tensors)
+    family = _Family(effects, mass, axes, method)
     pending: dict[Subset, Array] = {}
     solutions: dict[Subset, Solution] = {}
     pure: dict[Subset, Array] = {}
     intercept = effects.intercept
     additivity = 0.0
     extents: dict[Subset, _Extent] = {}
-    shortest = max((min(mass[subset].shape) for subset in subsets), default=0)
-    with blas_threads_for(shortest):
-        for done, subset in enumerate(reversed(subsets)):
+    done = 0
+    progress("purifying tables", done, len(subsets))
+    # Subsets of one size do not depend on each other.
+    for _, level in groupby(reversed(subsets), key=len):
+        for table in _purify_level(family, list(level), pending):
+            subset = table.subset
+            done += 1
             progress("purifying tables", done, len(subsets))
-            values = _raw_values(effects, subset, axes, n_outputs)
-            receives = subset in pending
-            if receives:
-                values = values + pending.pop(subset)
-            if len(subset) == 1:
-                mean = mass[subset] @ values
-                pure[subset] = values - mean
-                intercept = intercept + mean
-                extents[subset] = _measure_extent(values, pure[subset])
+            pure[subset] = table.pure
+            extents[subset] = table.extent
+            intercept = intercept + table.mean
+            if table.solution is None:
                 continue
-            solution = _solve(values, mass[subset], method, receives=receives)
-            solutions[subset] = solution
-            additivity = max(additivity, _additivity(values, solution))
-            pure[subset] = solution.pure
-            extents[subset] = _measure_extent(values, solution.pure)
-            for position, moved in enumerate(solution.moved):
+            solutions[subset] = table.solution
+            additivity = max(additivity, table.additivity)
+            for position, moved in enumerate(table.solution.moved):
                 rest = subset[:position] + subset[position + 1 :]
                 coarse = axes[subset][:position] + axes[subset][position + 1 :]
                 part = refine(moved, coarse, axes[rest])
@@ -153,6 +153,62 @@ def purify_effects(
     errors = _component_errors(subsets, solutions, extents)
     ordered = {subset: pure[subset] for subset in subsets}
     return Purified(intercept, ordered, solutions, additivity, errors)
+
+
+@dataclass(frozen=True, eq=False)
+class _Family:
+    """The tensors of a model, their masses and axes, and how each is solved."""
+
+    effects: EffectTensors
+    mass: MassTables
+    axes: Axes
+    method: SolveMethod
+
+    def purify(self, subset: Subset, received: Array | None) -> "_PurifiedTable":
+        """Purify the tensor of a subset, with what larger ones have moved into it."""
+        mass = self.mass[subset]
+        values = _raw_values(self.effects, subset, self.axes, len(self.effects.intercept))
+        if received is not None:
+            values = values + received
+        if len(subset) == 1:
+            mean = mass @ values
+            pure = values - mean
+            return _PurifiedTable(subset, pure, _measure_extent(values, pure), mean)
+        solution = _solve(values, mass, self.method, receives=received is not None)
+        pure = solution.pure
+        nothing = np.zeros(values.shape[-1])
+        extent, additivity = _measure_extent(values, pure), _additivity(values, solution)
+        return _PurifiedTable(subset, pure, extent, nothing, solution, additivity)
+
+
+@dataclass(frozen=True, eq=False)
+class _PurifiedTable:
+    """A purified tensor, and what left it: a mean from one feature, a solution from more."""
+
+    subset: Subset
+    pure: Array
+    extent: "_Extent"
+    mean: Array
+    solution: Solution | None = None
+    additivity: float = 0.0
+
+
+def _purify_level(
+    family: _Family, level: list[Subset], pending: dict[Subset, Array]
+) -> Iterator[_PurifiedTable]:
+    """Purify the tensors of subsets of one size, large ones of three and more side by side.
+
+    A pair takes a few calls of a millisecond, and threads would wait for the interpreter
+    between them.
+    """
+    tasks = ((subset, pending.pop(subset, None)) for subset in level)
+    shapes = [family.mass[subset].shape for subset in level]
+    if len(level) > 1 and len(level[0]) > 2 and sum(map(prod, shapes)) > _MUCH_WORK:
+        with one_blas_thread():
+            yield from iterate_threads(lambda task: family.purify(*task), tasks)
+    else:
+        with blas_threads_for(max(map(min, shapes))):
+            yield from (family.purify(*task) for task in tasks)
 
 
 def _solve(values: Array, mass: Array, method: SolveMethod, *, receives: bool) -> Solution:
@@ -164,10 +220,10 @@ def _solve(values: Array, mass: Array, method: SolveMethod, *, receives: bool) -
 
 
 def _additivity(values: Array, solution: Solution) -> float:
-    total = solution.pure
+    total = solution.pure - values
     for axis, part in enumerate(solution.moved):
-        total = total + np.expand_dims(part, axis)
-    return largest_entry(total - values)
+        total += np.expand_dims(part, axis)
+    return largest_entry(total)
 
 
 def _raw_values(effects: EffectTensors, subset: Subset, axes: Axes, n_outputs: int) -> Array:

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from treepurify.purification.conjugate_gradients import NOISE, conjugate_gradients
 from treepurify.purification.eigenvectors import (
     bound_error,
     bound_growth,
@@ -16,16 +17,13 @@ from treepurify.purification.solution import Solution, largest_entry, move_out
 from treepurify.purification.unidentified import count_unidentified
 from treepurify.typing import Array, Mask
 
-__all__ = ["smallest_ritz_value", "solve_general"]
+__all__ = ["solve_general"]
 
 _TOLERANCE = 1e-13
 _MOST_BOUNDED = 300
 _EMPTY_LEVEL = 1e-9
-_MOST_STEPS = 20_000
 _MOST_ROUNDS = 60
 _MOST_IDLE_ROUNDS = 12
-_FLATTEST = 1e-14
-_ROUNDING = 5e-16
 
 
 def solve_general(values: Array, mass: Array, *, tolerance: float = _TOLERANCE) -> Solution:
@@ -99,7 +97,10 @@ def _fit_filled(slices: MassSlices, mass: Array, entries: Array, tolerance: floa
     filled = slices.mass > 0
     n_filled = int(filled.sum())
     if n_filled > _MOST_BOUNDED:
-        return _fit(slices, filled, entries, tolerance)
+        fit = _fit(slices.filled_only(), np.ones(n_filled, dtype=np.bool_), entries, tolerance)
+        parts = np.zeros((len(filled), len(entries)))
+        parts[filled] = fit.parts
+        return replace(fit, parts=parts)
     spectrum = decompose(slices, mass)
     refined = solve_by_eigenvectors(slices, spectrum)
     if refined is None:
@@ -133,8 +134,8 @@ def _fit(slices: Slices, active: Mask, entries: Array, tolerance: float) -> _Fit
         largest = float(sizes.max(initial=0.0))
         idle = 0 if largest < 0.5 * best_mean else idle + 1
         if largest < best_mean:
-            norm = float(np.sqrt(_inner(means, means, slices.mass).max(initial=0.0)))
-            norm += _ROUNDING * float(entries.max(initial=0.0))
+            norm = float(np.sqrt((slices.mass @ means**2).max(initial=0.0)))
+            norm += NOISE * float(entries.max(initial=0.0))
             error = max(largest, norm / slowest)
             best = _iterated(parts, error, slowest, steps, converged=largest <= goal)
             best_mean = largest
@@ -144,7 +145,7 @@ def _fit(slices: Slices, active: Mask, entries: Array, tolerance: float) -> _Fit
         # slices of large mass are done, and only those up to the heaviest violator go on.
         limit = float(slices.mass[sizes > goal].max()) if steps > 0 else np.inf
         going = active & (slices.mass <= limit)
-        correction, n_steps, smallest = _conjugate_gradients(slices, means, going, goal, entries)
+        correction, n_steps, smallest = conjugate_gradients(slices, means, going, goal, entries)
         parts = parts + correction
         steps += n_steps
         slowest = min(slowest, smallest)
@@ -156,76 +157,8 @@ def _iterated(parts: Array, error: float, slowest: float, steps: int, *, converg
 
 
 def _largest_entries(values: Array) -> Array:
-    flat = np.abs(values).reshape(-1, values.shape[-1])
-    return np.asarray(flat.max(axis=0, initial=0.0))
-
-
-def _conjugate_gradients(
-    slices: Slices, means: Array, active: Mask, goal: float, entries: Array
-) -> tuple[Array, int, float]:
-    """Return the parts, the number of steps and the smallest Ritz value met.
-
-    All quantities are divided by the slice mass: `mean` is the preconditioned residual, so
-    that its largest entry is what the stopping rule is about. Outputs are solved side by
-    side, each with its own step lengths.
-    """
-    mean = np.where(active[:, None], means, 0.0)
-    direction = mean
-    parts = np.zeros_like(mean)
-    energy = _inner(mean, mean, slices.mass)
-    lengths: list[float] = []
-    turns: list[float] = []
-    leading = int(np.argmax(energy))
-    # Conditional means are known to rounding of the table's entries, whatever their own size.
-    noise = (_ROUNDING * entries) ** 2 * float(slices.mass[active].sum())
-    going = energy > noise
-    steps = 0
-    while steps < _MOST_STEPS and going.any():
-        image = np.where(active[:, None], slices.image(direction), 0.0)
-        curvature = _inner(direction, image, slices.mass)
-        # A direction flatter than rounding holds nothing but rounding.
-        going &= curvature > _FLATTEST * _inner(direction, direction, slices.mass)
-        if not going.any():
-            break
-        length = np.divide(energy, curvature, out=np.zeros_like(energy), where=going)
-        parts += length * direction
-        mean = mean - length * image
-        renewed = _inner(mean, mean, slices.mass)
-        turn = np.divide(renewed, energy, out=np.zeros_like(energy), where=going)
-        direction = mean + turn * direction
-        lengths.append(float(length[leading]))
-        turns.append(float(turn[leading]))
-        energy = renewed
-        going &= energy > noise
-        steps += 1
-        if float(np.max(np.abs(mean))) <= 0.1 * goal:
-            break
-    return parts, steps, smallest_ritz_value(lengths, turns)
-
-
-def _inner(first: Array, second: Array, mass: Array) -> Array:
-    """Return the inner product in L2 of the margins, one number per output."""
-    return np.asarray(mass @ (first * second))
-
-
-def smallest_ritz_value(lengths: list[float], turns: list[float]) -> float:
-    """Estimate the smallest eigenvalue that the iteration met, from its own coefficients.
-
-    Conjugate gradients are a Lanczos process: its tridiagonal matrix has the diagonal
-    1/length_k + turn_{k-1}/length_{k-1} and the off-diagonal sqrt(turn_k)/length_k.
-    """
-    from scipy.linalg import eigvalsh_tridiagonal
-
-    usable = 0
-    while usable < len(lengths) and lengths[usable] > 0:
-        usable += 1
-    if usable == 0:
-        return 1.0
-    length, turn = np.array(lengths[:usable]), np.array(turns[:usable])
-    diagonal = 1 / length
-    diagonal[1:] += turn[:-1] / length[:-1]
-    smallest = float(eigvalsh_tridiagonal(diagonal, np.sqrt(turn[:-1]) / length[:-1])[0])
-    return min(1.0, max(smallest, float(np.finfo(float).eps)))
+    flat = values.reshape(-1, values.shape[-1])
+    return np.asarray(np.maximum(flat.max(axis=0, initial=0.0), -flat.min(axis=0, initial=0.0)))
 
 
 def _margins(mass: Array) -> tuple[Array, ...]:

@@ -168,7 +168,8 @@ def _solution(
 
 def _find_blocks(mass: Array) -> Blocks:
     row_mass, column_mass = mass.sum(axis=1), mass.sum(axis=0)
-    row_block, column_block, n_blocks = support_blocks(mass)
+    # In one order, or the kernel would be compiled for a transposed table too.
+    row_block, column_block, n_blocks = support_blocks(np.ascontiguousarray(mass))
     filled = column_block >= 0
     masses = np.bincount(column_block[filled], column_mass[filled], n_blocks)
     block_mass = np.asarray(masses, dtype=np.float64)

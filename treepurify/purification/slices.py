@@ -4,7 +4,7 @@ A slice holds the cells that differ along one axis only. Slices of all axes are 
 axis after the other, so that a function of fewer features is one array, with one row per slice.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate, pairwise
 from math import prod
@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from treepurify._kernels.slice_sums import add_slice_sums
+from treepurify._kernels.slice_sums import add_slice_sums, set_slice_means
 from treepurify.typing import Array
 
 __all__ = ["MassSlices", "ProductSlices", "SliceLayout", "Slices", "mass_slices", "product_slices"]
@@ -103,20 +103,31 @@ class MassSlices:
     weight: Array
     values: Array
 
+    def filled_only(self) -> "MassSlices":
+        """Return the same tensor with its slices without mass left out."""
+        filled = self.mass > 0
+        number = (np.cumsum(filled) - 1).astype(self.slice_of.dtype)
+        return replace(self, mass=self.mass[filled], slice_of=number[self.slice_of])
+
+    @cached_property
+    def _divisor(self) -> Array:
+        return np.where(self.mass > 0, self.mass, 1.0)
+
     def residual(self, parts: Array) -> Array:
         """Return the mean in each slice of the tensor less its parts."""
-        return self._means(self.values, parts)
+        total = np.zeros(parts.shape[::-1])
+        rows = zip(self.values, np.ascontiguousarray(parts.T), total, strict=True)
+        for values, part, sums in rows:
+            add_slice_sums(self.slice_of, self.weight, values, part, sums)
+        total /= self._divisor
+        return total.T
 
     def image(self, parts: Array) -> Array:
         """Return the mean in each slice of the sum of the parts."""
-        return -self._means(np.empty((parts.shape[1], 0)), parts)
-
-    def _means(self, values: Array, parts: Array) -> Array:
-        total = np.zeros(parts.shape[::-1])
-        for output, part, sums in zip(values, np.ascontiguousarray(parts.T), total, strict=True):
-            add_slice_sums(self.slice_of, self.weight, output, part, sums)
-        total /= np.where(self.mass > 0, self.mass, 1.0)
-        return np.ascontiguousarray(total.T)
+        total = np.empty(parts.shape[::-1])
+        for part, sums in zip(np.ascontiguousarray(parts.T), total, strict=True):
+            set_slice_means(self.slice_of, self.weight, part, self._divisor, sums)
+        return total.T
 
 
 def mass_slices(values: Array, mass: Array) -> MassSlices:

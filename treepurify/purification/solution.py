@@ -64,7 +64,8 @@ class Solution:
 
 def largest_entry(values: Array) -> float:
     """Return the largest absolute entry of an array; zero for an empty one."""
-    return float(np.max(np.abs(values), initial=0.0))
+    # Not by way of np.abs, which would write a second array first.
+    return max(float(values.max(initial=0.0)), -float(values.min(initial=0.0)))
 
 
 def inverse_mass(mass: Array) -> Array:
@@ -90,7 +91,7 @@ def conditional_means(
 
 def move_out(values: Array, moved: tuple[Array, ...]) -> Array:
     """Return the tensor without its moved parts."""
-    rest = values
+    rest = values.copy()
     for axis, part in enumerate(moved):
-        rest = rest - np.expand_dims(part, axis)
+        rest -= np.expand_dims(part, axis)
     return rest

@@ -15,6 +15,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+# Imported for their classes, which register themselves: loading asks for no engine.
+import treepurify.engines.common.called_function
+import treepurify.engines.common.table_form
+import treepurify.engines.legendre.components
+import treepurify.engines.partial_dependence.sampled  # noqa: F401
 from treepurify.components import Component, ModelInputs, TensorComponent
 from treepurify.effects.accumulate import LeafBoxes
 from treepurify.engines.ale.components import AccumulatedComponent, AccumulationAxis

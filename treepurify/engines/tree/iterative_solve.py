@@ -14,7 +14,7 @@ from treepurify.engines.tree.tree_problem import (
     TreeTerms,
     independent_anova,
 )
-from treepurify.purification.general import smallest_ritz_value
+from treepurify.purification.conjugate_gradients import smallest_ritz_value
 from treepurify.typing import Array
 
 __all__ = ["solve_by_steps"]
