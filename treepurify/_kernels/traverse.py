@@ -20,43 +20,13 @@ def add_leaf_values(
     category_left,
     value,
     tree_output,
-    total,
-):
-    """Add every tree's leaf values to `total`, in tree order."""
-    add_rounded_leaf_values(
-        rows,
-        tree_ptr,
-        feature,
-        cut,
-        left,
-        right,
-        missing_left,
-        category_ptr,
-        category_left,
-        value,
-        tree_output,
-        False,
-        total,
-    )
-
-
-@njit(cache=True, nogil=True)
-def add_rounded_leaf_values(
-    rows,
-    tree_ptr,
-    feature,
-    cut,
-    left,
-    right,
-    missing_left,
-    category_ptr,
-    category_left,
-    value,
-    tree_output,
     is_single,
     total,
 ):
-    """Do the same, and round every sum to single precision if `is_single`."""
+    """Add every tree's leaf values to `total`, in tree order.
+
+    Every sum is rounded to single precision if `is_single`.
+    """
     n_rows = len(rows)
     most_nodes = 1
     for tree in range(len(tree_ptr) - 1):

@@ -6,7 +6,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from treepurify._kernels.traverse import add_rounded_leaf_values
+from treepurify._kernels.traverse import add_leaf_values
 from treepurify.errors import UnsupportedModelError
 from treepurify.links import Link
 from treepurify.models.parsed import ModelSource, ParsedModel
@@ -153,7 +153,7 @@ class TreeEnsemble(ParsedModel):
         total[:] = self.base.astype(np.float32) if single else self.base
 
         def add_block(start: int) -> None:
-            add_rounded_leaf_values(
+            add_leaf_values(
                 columns.matrix(start, start + _ROWS_A_BLOCK),
                 self.tree_ptr,
                 self.feature,

@@ -9,7 +9,7 @@ import treepurify as tp
 from tests.engines.tree.test_purify import WEIGHTINGS, assert_equal_components, scene, truth
 from tests.reference.ensembles import complete_ensemble, values_in_cells
 from treepurify.effects.accumulate import ensemble_cuts
-from treepurify.engines.tree import purify as purify_module
+from treepurify.engines.tree import routes
 from treepurify.engines.tree.closed_form import BoxComponent
 from treepurify.grids.grid import make_grid
 
@@ -167,7 +167,11 @@ def test_a_wide_forest_has_its_main_effects():
     rng = np.random.default_rng(1)
     ensemble = complete_ensemble(rng, n_features=60, depth=11, n_trees=4)
     X = rng.normal(size=(300, 60))
-    for weights, method in [("empirical", "projection"), ("independent", "closed-form")]:
+    for weights, method in [
+        ("empirical", "coarse"),
+        ("laplace", "projection"),
+        ("independent", "closed-form"),
+    ]:
         d = purify(ensemble, X, weights=weights, order=1)
         assert d.diagnostics["method"] == method
         np.testing.assert_allclose(d.evaluate(X), ensemble.margin(X), atol=1e-10)
@@ -287,7 +291,7 @@ def test_routes_are_chosen_and_said(monkeypatch):
     def refuse(*_):
         raise tp.MemoryBudgetError("too large for this test")
 
-    monkeypatch.setattr(purify_module, "closed_subsets", refuse)
+    monkeypatch.setattr(routes, "closed_subsets", refuse)
     assert purify(ensemble, np.tile(X, (8, 1))).diagnostics["method"] == "projection"
 
 

@@ -391,6 +391,7 @@ def tree_scores(ensemble: TreeEnsemble, tree: int, matrix: Array) -> Array:
         ensemble.category_left,
         ensemble.value,
         np.minimum(ensemble.tree_output[tree : tree + 1], 0),
+        False,
         scores,
     )
     return scores
