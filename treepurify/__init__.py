@@ -48,10 +48,13 @@ from treepurify.shapley.interventional import interventional_shapley_values
 from treepurify.shapley.values import ShapleyValues
 from treepurify.storage import load
 from treepurify.weights import (
+    Auto,
+    Copula,
     CountedCells,
     Empirical,
     Independent,
     JointTable,
+    Kernel,
     Laplace,
     Rows,
     Uniform,
@@ -65,10 +68,12 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Audit",
+    "Auto",
     "Certificate",
     "Comparison",
     "Component",
     "ConvergenceWarning",
+    "Copula",
     "CountedCells",
     "Decomposition",
     "Empirical",
@@ -78,6 +83,7 @@ __all__ = [
     "InteractionIndices",
     "InvalidInputError",
     "JointTable",
+    "Kernel",
     "Laplace",
     "MemoryBudgetError",
     "MissingDependencyError",

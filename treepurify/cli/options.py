@@ -31,6 +31,9 @@ class Weights(StrEnum):
     """The distribution of the features."""
 
     EMPIRICAL = "empirical"
+    AUTO = "auto"
+    KERNEL = "kernel"
+    COPULA = "copula"
     LAPLACE = "laplace"
     UNIFORM = "uniform"
     INDEPENDENT = "independent"
