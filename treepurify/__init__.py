@@ -57,6 +57,7 @@ from treepurify.weights import (
     Kernel,
     Laplace,
     Rows,
+    Shrunk,
     Uniform,
     Weighting,
 )
@@ -94,6 +95,7 @@ __all__ = [
     "ShapleyInteractions",
     "ShapleySets",
     "ShapleyValues",
+    "Shrunk",
     "SupportWarning",
     "TensorComponent",
     "TermSelection",

@@ -34,6 +34,7 @@ class Weights(StrEnum):
     AUTO = "auto"
     KERNEL = "kernel"
     COPULA = "copula"
+    SHRUNK = "shrunk"
     LAPLACE = "laplace"
     UNIFORM = "uniform"
     INDEPENDENT = "independent"

@@ -10,6 +10,7 @@ from treepurify.weights.given import CountedCells, JointTable, Rows
 from treepurify.weights.independent import Independent
 from treepurify.weights.kernel import Kernel
 from treepurify.weights.laplace import Laplace
+from treepurify.weights.shrunk import Shrunk
 from treepurify.weights.uniform import Uniform
 from treepurify.weights.weighting import MassTables, Weighting
 
@@ -24,6 +25,7 @@ __all__ = [
     "Laplace",
     "MassTables",
     "Rows",
+    "Shrunk",
     "Uniform",
     "Weighting",
     "as_weighting",
@@ -36,6 +38,7 @@ _BY_NAME: dict[str, Callable[[], Weighting]] = {
     "independent": Independent,
     "kernel": Kernel,
     "copula": Copula,
+    "shrunk": Shrunk,
     "auto": Auto,
 }
 

@@ -1,10 +1,8 @@
 """The weighting that chooses itself, by how well it foretells held-out rows."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
-
-import numpy as np
 
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import EncodedRows, Grid, Subset
@@ -29,8 +27,9 @@ _PLENTY = 1 << 17
 class Auto(Weighting):
     """The rows, smoothed as much as foretells a row best from all others.
 
-    Tries no smoothing, kernels, and the Gaussian copula, by the leave-one-out log-mass of the
-    tables of pairs (`Kernel`), and takes the best. From 131 072 rows on nothing is tried: there
+    Tries no smoothing, kernels, and the Gaussian copula for every pair of features, by the
+    leave-one-out log-mass of its table, and smooths each feature as much as its pairs allow
+    (`Kernel`). From 131 072 rows on nothing is tried: there
     the rows themselves are the measure. ``diagnostics["measure"]`` says what was taken, and by
     how much.
 
@@ -53,17 +52,12 @@ class Auto(Weighting):
             return FittedMeasure(Points(words), columns, row_weights, facts)
         latent = latent_rows(columns, row_weights, memory_budget)
         choice = choose_smoothing(latent, None, None)
-        if choice.bandwidth == 0.0 and choice.level_share == 0.0:
-            facts = {"picked": "empirical", **choice.facts()}
+        if choice.is_rows:
+            facts = {"picked": "empirical", **choice.facts(latent)}
             return FittedMeasure(Points("auto: empirical"), columns, row_weights, facts)
-        name = "copula" if choice.bandwidth == np.inf and latent.scored else "kernel"
+        name = "copula" if choice.is_copula else "kernel"
         measure = smoothed_measure(latent, choice, f"auto: {name}", USUAL_POINTS, memory_budget)
-        return FittedMeasure(
-            measure.weighting,
-            measure.columns,
-            measure.row_weights,
-            {"picked": name, **measure.facts},
-        )
+        return replace(measure, facts={"picked": name, **measure.facts})
 
     def tables(self, grid: Grid, rows: EncodedRows | None, subsets: Sequence[Subset]) -> MassTables:
         """Refuse: a grid and the cells of rows do not say where rows lie within them."""

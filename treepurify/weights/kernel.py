@@ -17,7 +17,6 @@ from treepurify.weights.smoothing import (
     choose_smoothing,
     needs_values,
     smoothed_measure,
-    smoothing_words,
 )
 from treepurify.weights.weighting import FittedMeasure, MassTables, Weighting
 
@@ -31,9 +30,10 @@ class Kernel(Weighting):
     Few rows fill few cells of a model's grid, and effects purified under them are those of
     their noise. Here every row counts in several copies: with the normal scores of its ranks
     moved by normal noise of `bandwidth` standard deviations that has the correlations of the
-    scores, and shrunk so that variances and correlations stay. Numbers of up to twelve values
-    and categories stay as they are, except where `level_share` draws them anew; scores are
-    centred by them. Missing stays missing, and every feature keeps the margin of the rows.
+    scores, and shrunk so that variances and correlations stay. Categories, numbers of up to
+    twelve values, and single values that many rows share stay as they are, except where
+    `level_share` draws levels anew; scores are centred by them. Missing stays missing, and every
+    feature keeps the margin of the rows.
 
     The copies are the measure, on every route, and all tables are their margins. They are drawn
     with a fixed seed; ``diagnostics["measure"]`` says how many there are of each row: with `k`
@@ -42,8 +42,9 @@ class Kernel(Weighting):
     Parameters
     ----------
     bandwidth : float, optional
-        Standard deviation of the noise, in those of the scores given the levels. By default the
-        one of highest leave-one-out log-mass of the tables of pairs.
+        Standard deviation of the noise, in those of the scores given the levels; infinite for a
+        Gaussian copula. By default each feature has its own: of all tables of pairs that it is in,
+        the smallest of highest leave-one-out log-mass.
     level_share : float, optional
         Chance, from 0 to 1, that a level is drawn anew from its margin; by default found in
         the same way.
@@ -84,6 +85,6 @@ class Kernel(Weighting):
 
     def describe(self) -> str:
         """Return the measure in words."""
-        if self.bandwidth is None:
-            return self.name
-        return f"{self.name} ({smoothing_words(self.bandwidth, self.level_share or 0.0)})"
+        return (
+            self.name if self.bandwidth is None else f"{self.name} (bandwidth {self.bandwidth:g})"
+        )

@@ -1,25 +1,31 @@
 """Rows as normal scores given their levels: the latent form in which rows are smoothed.
 
-A column of numbers becomes the normal scores of its ranks. Categories, and numbers of a few values,
-are levels, which have no order here. Given its levels a row has normal scores whose means depend
-on the levels and whose correlations do not: the general location model (Olkin & Tate 1961).
+A column of numbers becomes the normal scores of its ranks, apart from single values that many rows
+share. Categories, and numbers of a few values, are levels, which have no order here. Given its
+levels a row has normal scores whose means depend on the levels and whose correlations do not: the
+general location model (Olkin & Tate 1961).
 """
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import csr_array, hstack
-from scipy.special import ndtri
 
 from treepurify.budget import check_budget
 from treepurify.rows.columns import Columns
 from treepurify.rows.row_weights import RowWeights, effective_rows, row_shares
 from treepurify.typing import Array, Indices
 
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
 __all__ = ["LatentRows", "latent_rows", "rank_positions"]
 
 _MOST_LEVELS_OF_NUMBERS = 12
+# A value of a larger share of the rows, such as no capital gain, is no part of a continuum.
+_FREQUENT = 0.05
+_SEVERAL_ROWS = 2.5
 _MOST_INDICATORS = 1000
 # A level with so many rows is moved half way from the overall mean to its own.
 _PRIOR_ROWS = 4.0
@@ -46,13 +52,15 @@ class LatentRows:
     levels : tuple of ndarray of intp, shape (n_rows,)
         Level of each row in each of the latter; -1 where it is missing.
     known : ndarray of bool, shape (n_scored, n_rows)
-        Where a score is not missing.
+        Where there is a score: not where a value is missing, or one that many rows share.
+    positions : ndarray of float64, shape (n_scored, n_rows)
+        Rank of each value among those with a score, between 0 and 1; 0 where there is none.
     centre : ndarray of float64, shape (n_scored, n_rows)
         Mean of the normal score given the levels of the row.
     spread : ndarray of float64, shape (n_scored,)
         Standard deviation of the score given the levels.
     scores : ndarray of float64, shape (n_scored, n_rows)
-        Scores less their centre, in units of their spread; zero where missing.
+        Scores less their centre, in units of their spread; zero where there is none.
     correlation : ndarray of float64, shape (n_scored, n_scored)
         Their correlations: shrunk, and positive definite.
     """
@@ -63,6 +71,7 @@ class LatentRows:
     levelled: tuple[int, ...]
     levels: tuple[Indices, ...]
     known: npt.NDArray[np.bool_]
+    positions: Array
     centre: Array
     spread: Array
     scores: Array
@@ -103,24 +112,30 @@ def latent_rows(columns: Columns, weights: RowWeights, memory_budget: int) -> La
         f"the normal scores of {columns.n_rows} rows of {len(columns.values)} features",
         'Raise memory_budget, pass fewer rows, or use weights="empirical".',
     )
+    from scipy.special import ndtri
+
+    n_rows, shares = columns.n_rows, row_shares(columns.n_rows, weights)
+    effective = effective_rows(n_rows, weights)
     scored: list[int] = []
+    kept: list[Indices] = []
     levelled: list[int] = []
     levels: list[Indices] = []
     for j, (spec, values) in enumerate(zip(columns.features, columns.values, strict=True)):
-        different, level = _levels(values)
-        if not spec.is_categorical and len(different) > _MOST_LEVELS_OF_NUMBERS:
+        n_different, level = _levels(values)
+        stays = level if spec.is_categorical else _kept_values(level, shares, effective)
+        if not spec.is_categorical and n_different > _MOST_LEVELS_OF_NUMBERS and np.any(stays < 0):
             scored.append(j)
-        elif len(different) > 1:
+            kept.append(stays)
+        elif n_different > 1:
             levelled.append(j)
             levels.append(level)
-    n_rows, shares = columns.n_rows, row_shares(columns.n_rows, weights)
-    known = np.array([~np.isnan(columns.values[j]) for j in scored]).reshape(-1, n_rows)
-    scores = np.zeros((len(scored), n_rows))
-    for score, there, j in zip(scores, known, scored, strict=True):
+    known = np.array([stays < 0 for stays in kept]).reshape(-1, n_rows)
+    positions = np.zeros((len(scored), n_rows))
+    for position, there, j in zip(positions, known, scored, strict=True):
         ties = np.random.default_rng(_SEED_OF_TIES).permutation(int(there.sum()))
-        score[there] = ndtri(rank_positions(columns.values[j][there], shares[there], ties))
-    indicators = _indicators([*levels, *(there.astype(np.intp) for there in known)], n_rows)
-    effective = effective_rows(n_rows, weights)
+        position[there] = rank_positions(columns.values[j][there], shares[there], ties)
+    scores = ndtri(np.where(known, positions, 0.5))
+    indicators = _indicators([*levels, *kept], n_rows)
     centre = _means_by_level(scores, known, indicators, shares * effective)
     scores = np.where(known, scores - centre, 0.0)
     mass = known @ shares
@@ -135,6 +150,7 @@ def latent_rows(columns: Columns, weights: RowWeights, memory_budget: int) -> La
         tuple(levelled),
         tuple(levels),
         known,
+        positions,
         centre,
         spread,
         scores,
@@ -163,16 +179,32 @@ def rank_positions(values: npt.NDArray[np.floating], shares: Array, ties: Indice
     return np.clip(positions, 1e-12, 1 - 1e-12)
 
 
-def _levels(values: npt.NDArray[np.floating]) -> tuple[Array, Indices]:
-    """Return the different values, and which of them each row has; -1 where it is missing."""
+def _levels(values: npt.NDArray[np.floating]) -> tuple[int, Indices]:
+    """Return how many values there are, and which of them each row has; -1 where it is missing."""
     known = ~np.isnan(values)
     level = np.full(len(values), -1, dtype=np.intp)
     different, level[known] = np.unique(values[known], return_inverse=True)
-    return different, level
+    return len(different), level
 
 
-def _indicators(columns: list[Indices], n_rows: int) -> csr_array:
+def _kept_values(level: Indices, shares: Array, effective: float) -> Indices:
+    """Return a number for each value that stays as it is, missing or frequent; -1 for others."""
+    mass = np.bincount(level + 1, shares)
+    stays = np.zeros(len(mass), dtype=bool)
+    stays[0] = True
+    several = mass > _SEVERAL_ROWS / effective
+    while True:
+        # Frequent among those that are left: round numbers may hide behind one large value.
+        frequent = ~stays & several & (mass > _FREQUENT * mass[~stays].sum())
+        if not frequent.any():
+            return np.where(stays[level + 1], level + 1, -1)
+        stays |= frequent
+
+
+def _indicators(columns: list[Indices], n_rows: int) -> "csr_array":
     """Return one column for each level of each column of levels, the rarest left out."""
+    from scipy.sparse import csr_array, hstack
+
     blocks = []
     for level in columns:
         shifted = level + 1
@@ -191,7 +223,7 @@ def _indicators(columns: list[Indices], n_rows: int) -> csr_array:
 
 
 def _means_by_level(
-    scores: Array, known: npt.NDArray[np.bool_], indicators: csr_array, rows: Array
+    scores: Array, known: npt.NDArray[np.bool_], indicators: "csr_array", rows: Array
 ) -> Array:
     """Return the sum of the effects of a row's levels on its scores: ridge regression."""
     if indicators.shape[1] == 0:

@@ -40,26 +40,31 @@ class SmoothedRows:
 
 
 def smoothed_rows(
-    latent: LatentRows, bandwidth: float, level_share: float, n_points: int, memory_budget: int
+    latent: LatentRows,
+    bandwidths: Array,
+    level_shares: Array,
+    n_points: int,
+    memory_budget: int,
 ) -> SmoothedRows:
     r"""Return several copies of each row, moved at random by a seed that is always the same.
 
-    With `h` the bandwidth, scores `e` become :math:`(e + h \epsilon) / \sqrt{1 + h^2}`, where
-    :math:`\epsilon` is normal with the correlations of the scores. So variances and correlations
-    stay as they are, `h = 0` leaves the rows, and :math:`h = \infty` leaves the Gaussian copula
-    given the levels of each row. Noise without these correlations would shrink them by `1 + h^2`,
-    and purified effects would be up to a quarter further from the population's. Scores turn back
-    into values by their ranks among all copies: the margin of each feature stays that of the
-    rows. Missing stays missing, and a level is drawn anew with a chance of `level_share`, from
-    the margin.
+    The scores are turned into `u`, which have no correlations: the score of the smallest
+    bandwidth first, then what is left of the next given the first, and so on. With `h` the
+    bandwidth of a feature, its `u` becomes :math:`(u + h \epsilon) / \sqrt{1 + h^2}`, with normal
+    noise; and all are turned back. So variances and correlations stay as they are, `h = 0`
+    leaves the rows, and :math:`h = \infty` leaves the Gaussian copula given the levels of each
+    row. Noise without these correlations would shrink them by `1 + h^2`, and purified effects
+    would be up to a quarter further from the population's. Scores turn back into values by their
+    ranks among all copies: the margin of each feature stays that of the rows. Missing stays
+    missing, and a level is drawn anew with a chance of `level_shares`, from the margin.
 
     Parameters
     ----------
     latent : LatentRows
         The rows.
-    bandwidth : float
+    bandwidths : ndarray of float64, shape (n_scored,)
         Standard deviation of the noise, in standard deviations of the scores; may be infinite.
-    level_share : float
+    level_shares : ndarray of float64, shape (n_levelled,)
         Chance that a level is drawn anew.
     n_points : int
         How many copies there are to be about, all rows together.
@@ -82,33 +87,39 @@ def smoothed_rows(
     )
     rng = np.random.default_rng(_SEED)
     values: list[npt.NDArray[Any]] = [np.tile(column, copies) for column in latent.columns.values]
-    moved = _moved_scores(latent, bandwidth, copies, rng)
+    moved = _moved_scores(latent, bandwidths, copies, rng)
     shares = np.tile(latent.shares, copies)
     for score, known, j in zip(moved, latent.known, latent.scored, strict=True):
         there = np.tile(known, copies)
         values[j][there] = _by_rank(score[there], values[j][there], shares[there])
-    for level, j in zip(latent.levels, latent.levelled, strict=True):
-        _draw_levels(values[j], np.tile(level >= 0, copies), shares, level_share, rng)
+    for level, j, share in zip(latent.levels, latent.levelled, level_shares, strict=True):
+        # Values that the model does not know stay, so that each of the rows' cells has a copy.
+        unknown = latent.columns.values[j] == latent.columns.features[j].n_codes
+        moves = (level >= 0) & ~(unknown & latent.columns.features[j].is_categorical)
+        _draw_levels(values[j], np.tile(moves, copies), shares, float(share), rng)
     weights = None if latent.weights is None else np.tile(latent.weights, copies)
     columns = Columns(latent.columns.features, tuple(values), copies * n_rows)
     return SmoothedRows(columns, weights, copies)
 
 
 def _moved_scores(
-    latent: LatentRows, bandwidth: float, copies: int, rng: np.random.Generator
+    latent: LatentRows, bandwidths: Array, copies: int, rng: np.random.Generator
 ) -> Array:
     """Return the normal score of each copy, shape (n_scored, copies * n_rows)."""
     n_scored, n_rows = latent.scores.shape
-    keep = 1.0 / np.hypot(1.0, bandwidth)
+    order = np.argsort(bandwidths, kind="stable")
+    factor = np.linalg.cholesky(latent.correlation[np.ix_(order, order)])
+    keep = 1.0 / np.hypot(1.0, bandwidths[order])[:, None]
     noise = np.sqrt(1.0 - keep**2)
-    factor = noise * latent.spread[:, None] * np.linalg.cholesky(latent.correlation)
-    still = latent.centre + latent.spread[:, None] * keep * latent.scores
+    still = factor @ (keep * np.linalg.solve(factor, latent.scores[order]))
+    factor = factor * noise[:, 0]
+    spread, centre = latent.spread[order][:, None], latent.centre[order]
     moved = np.empty((n_scored, copies, n_rows))
     for pair in range(copies // 2):
         step = factor @ rng.standard_normal((n_scored, n_rows))
         # Each step is taken both ways, so that the copies of a row have its own mean.
-        moved[:, 2 * pair] = still + step
-        moved[:, 2 * pair + 1] = still - step
+        moved[order, 2 * pair] = centre + spread * (still + step)
+        moved[order, 2 * pair + 1] = centre + spread * (still - step)
     return moved.reshape(n_scored, copies * n_rows)
 
 
@@ -123,15 +134,15 @@ def _by_rank(scores: Array, values: npt.NDArray[Any], shares: Array) -> npt.NDAr
 
 def _draw_levels(
     values: npt.NDArray[Any],
-    known: npt.NDArray[np.bool_],
+    moves: npt.NDArray[np.bool_],
     shares: Array,
     level_share: float,
     rng: np.random.Generator,
 ) -> None:
-    """Draw some of the known levels anew, in place, from the margin."""
+    """Draw some of the levels that may move anew, in place, from their margin."""
     if level_share == 0.0:
         return
-    places: Indices = np.flatnonzero(known)
+    places: Indices = np.flatnonzero(moves)
     redrawn = places[rng.random(len(places)) < level_share]
     reached = shares[places].cumsum()
     picked = np.searchsorted(reached, rng.random(len(redrawn)) * reached[-1], side="right")

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from treepurify.grids.grid import EncodedRows, Grid, Subset
+from treepurify.typing import Array
 from treepurify.weights.empirical import Empirical
 from treepurify.weights.held_out import HeldOut, held_out_bandwidths, held_out_level_shares
 from treepurify.weights.latent_rows import LatentRows
@@ -20,7 +21,6 @@ __all__ = [
     "choose_smoothing",
     "needs_values",
     "smoothed_measure",
-    "smoothing_words",
 ]
 
 USUAL_POINTS = 1 << 15
@@ -51,42 +51,82 @@ class Points(Weighting):
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """How much is smoothed, and what was tried for it."""
+    """How much each column is smoothed, and what was tried for it.
 
-    bandwidth: float
-    level_share: float
-    bandwidths: HeldOut | None = None
-    level_shares: HeldOut | None = None
+    Parameters
+    ----------
+    bandwidths : ndarray of float64, shape (n_scored,)
+        Bandwidth of each column of scores; infinite for the Gaussian copula.
+    level_shares : ndarray of float64, shape (n_levelled,)
+        Chance with which a level of each column of levels is drawn anew.
+    tried_bandwidths, tried_level_shares : HeldOut, optional
+        What was tried, where they were not given.
+    """
 
-    def facts(self) -> dict[str, Any]:
+    bandwidths: Array
+    level_shares: Array
+    tried_bandwidths: HeldOut | None = None
+    tried_level_shares: HeldOut | None = None
+
+    @property
+    def is_rows(self) -> bool:
+        """Whether nothing is smoothed."""
+        return not (self.bandwidths.any() or self.level_shares.any())
+
+    @property
+    def is_copula(self) -> bool:
+        """Whether scores are drawn anew altogether."""
+        return len(self.bandwidths) > 0 and bool(np.all(np.isinf(self.bandwidths)))
+
+    def facts(self, latent: LatentRows) -> dict[str, Any]:
         """Return the choice as diagnostics have it."""
-        facts: dict[str, Any] = {"bandwidth": self.bandwidth, "level_share": self.level_share}
-        if self.bandwidths is not None:
-            facts["bandwidths"] = self.bandwidths.facts()
-        if self.level_shares is not None:
-            facts["level_shares"] = self.level_shares.facts()
+        facts: dict[str, Any] = {
+            "bandwidths": _by_name(latent, latent.scored, self.bandwidths),
+            "level_shares": _by_name(latent, latent.levelled, self.level_shares),
+        }
+        if self.tried_bandwidths is not None:
+            facts["tried_bandwidths"] = self.tried_bandwidths.facts()
+        if self.tried_level_shares is not None:
+            facts["tried_level_shares"] = self.tried_level_shares.facts()
         return facts
 
-    def gain(self) -> str:
-        """Return in words by how much the bandwidth is better than the copula."""
-        found = self.bandwidths
-        if found is None or not np.isfinite(self.bandwidth):
-            return ""
-        return f", {found.best_log_mass:.2g} nats a row and pair above the copula"
+    def words(self) -> str:
+        """Return how much is smoothed, and what that gains; empty for the Gaussian copula."""
+        words = []
+        if len(self.bandwidths) and not self.is_copula:
+            words.append(f"bandwidth {_range(self.bandwidths)}")
+        if self.level_shares.any():
+            words.append(f"{_range(100 * self.level_shares)} % of levels drawn anew")
+        found = self.tried_bandwidths
+        if found is not None and len(self.bandwidths) and not self.is_copula:
+            words.append(f"held-out log-mass of pairs {found.gain:.2g} nats above the copula")
+        return ", ".join(words)
+
+
+def _range(values: Array) -> str:
+    low, high = float(values.min()), float(values.max())
+    return f"{low:g}" if low == high else f"{low:g} to {high:g}"
+
+
+def _by_name(latent: LatentRows, positions: tuple[int, ...], values: Array) -> dict[str, float]:
+    names = [latent.columns.features[j].name for j in positions]
+    return dict(zip(names, values.tolist(), strict=True))
 
 
 def choose_smoothing(
     latent: LatentRows, bandwidth: float | None, level_share: float | None
 ) -> Choice:
     """Return the smoothing that is asked for, or foretells held-out rows best where it is None."""
-    bandwidths = held_out_bandwidths(latent) if bandwidth is None else None
-    level_shares = held_out_level_shares(latent) if level_share is None else None
-    if bandwidth is None:
-        # One feature alone keeps its margin, whatever the bandwidth.
-        bandwidth = 0.0 if bandwidths is None else bandwidths.best
-    if level_share is None:
-        level_share = 0.0 if level_shares is None else level_shares.best
-    return Choice(float(bandwidth), float(level_share), bandwidths, level_shares)
+    # A column that is in no pair keeps its margin whatever its smoothing: none is needed.
+    tried = held_out_bandwidths(latent) if bandwidth is None else None
+    bandwidths = np.full(len(latent.scored), 0.0 if bandwidth is None else float(bandwidth))
+    if tried is not None:
+        bandwidths = tried.best(len(bandwidths))
+    tried_levels = held_out_level_shares(latent) if level_share is None else None
+    level_shares = np.full(len(latent.levelled), 0.0 if level_share is None else float(level_share))
+    if tried_levels is not None:
+        level_shares = tried_levels.best(len(level_shares))
+    return Choice(bandwidths, level_shares, tried, tried_levels)
 
 
 def smoothed_measure(
@@ -107,24 +147,20 @@ def smoothed_measure(
     memory_budget : int
         Bytes that they may take.
     """
-    points = smoothed_rows(latent, choice.bandwidth, choice.level_share, n_points, memory_budget)
+    points = smoothed_rows(latent, choice.bandwidths, choice.level_shares, n_points, memory_budget)
     facts = {
-        **choice.facts(),
-        "rows": latent.n_rows,
+        **choice.facts(latent),
         "points": points.columns.n_rows,
         "copies_of_each_row": points.copies,
     }
-    words = smoothing_words(choice.bandwidth, choice.level_share)
-    words = f"{name} ({words}{choice.gain()})" if words else name
-    return FittedMeasure(Points(words), points.columns, points.weights, facts)
-
-
-def smoothing_words(bandwidth: float, level_share: float) -> str:
-    """Return how much is smoothed, in words; none for the Gaussian copula."""
-    words = [f"bandwidth {bandwidth:g}"] if 0 < bandwidth < np.inf else []
-    if level_share > 0:
-        words.append(f"{100 * level_share:g} % of levels drawn anew")
-    return ", ".join(words)
+    words = choice.words()
+    words = f"{name} ({words})" if words else name
+    note = (
+        f"The measure is that of {points.columns.n_rows} points, {points.copies} for each of the "
+        f"{latent.n_rows} rows, drawn with a fixed seed; the draw adds at most 1/{points.copies} "
+        "of the variance that the rows have as a sample."
+    )
+    return FittedMeasure(Points(words), points.columns, points.weights, facts, note)
 
 
 def needs_values(name: str) -> str:

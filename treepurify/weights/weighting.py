@@ -180,12 +180,15 @@ class FittedMeasure:
         Their weights; None for equal weights.
     facts : mapping of str to object
         What was chosen and why, for `Decomposition.diagnostics`.
+    note : str
+        What a reader of the certificate must know.
     """
 
     weighting: Weighting
     columns: Columns | None
     row_weights: RowWeights
     facts: Mapping[str, Any] = field(default_factory=dict)
+    note: str = ""
 
 
 def normalised(table: Array, what: str) -> Array:

@@ -86,8 +86,7 @@ def hooker_anova(
         a function X -> (n_rows,) or (n_rows, n_outputs).
     X : array_like or table of shape (n_rows, n_features)
         The rows.
-    weights : {"empirical", "auto", "kernel", "copula", "laplace", "uniform", "independent"} or \
-Weighting
+    weights : str or Weighting
         The distribution of the features; see `purify`.
     order : {1, 2, 3}
         Largest number of features of a component.
@@ -198,7 +197,7 @@ Weighting
             },
         },
     )
-    return finish(f, result, engine="hooker", measure=weighting.describe())
+    return finish(f, result, engine="hooker", measure=weighting.describe(), note=measure.note)
 
 
 def _function_cuts(f: RowFunction, columns: Columns, bins: int) -> Cuts:

@@ -118,12 +118,14 @@ def purify(
         Rows that stand for the distribution; usually the training data. Without it an EBM
         is purified under the weights of its own bins; other models need
         ``weights="uniform"``.
-    weights : {"empirical", "auto", "kernel", "copula", "laplace", "uniform", "independent"} or \
-Weighting
-        The distribution of the features: of the rows themselves; smoothed as much as foretells
-        a row best from all others (`Auto`), by a kernel (`Kernel`) or a Gaussian copula
-        (`Copula`); mixed half and half with the uniform one; equal mass for every cell; or the
-        product of the rows' margins. ``diagnostics["measure"]`` says what was picked and why.
+    weights : str or Weighting
+        The distribution of the features: ``"empirical"``, of the rows themselves; ``"auto"``,
+        smoothed as much as foretells a row best from all others (`Auto`); ``"kernel"`` or
+        ``"copula"``, smoothed by a kernel or a Gaussian copula (`Kernel`, `Copula`);
+        ``"independent"``, the product of the rows' margins; ``"shrunk"``, mixed with that product
+        (`Shrunk`); ``"uniform"``, equal mass for every cell; ``"laplace"``, mixed half and half
+        with the uniform one.
+        ``diagnostics["measure"]`` says what was picked and why.
     order : int or None
         Largest number of features of a component that is kept apart; all that occur for None,
         which the projection cannot give (see `method`).
@@ -230,6 +232,7 @@ Weighting
         # What components leave of the model is not constant in the cells of the rows.
         rows=layout.measure_rows(weighting) if result.rest is None else None,
         check=check,
+        note=measure.note,
     )
 
 
