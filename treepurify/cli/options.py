@@ -31,13 +31,13 @@ class Weights(StrEnum):
     """The distribution of the features."""
 
     EMPIRICAL = "empirical"
-    AUTO = "auto"
-    KERNEL = "kernel"
-    COPULA = "copula"
-    SHRUNK = "shrunk"
     LAPLACE = "laplace"
     UNIFORM = "uniform"
     INDEPENDENT = "independent"
+    KERNEL = "kernel"
+    COPULA = "copula"
+    SHRUNK = "shrunk"
+    AUTO = "auto"
 
 
 ModelArgument = Annotated[
