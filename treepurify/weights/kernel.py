@@ -4,8 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
 from treepurify.arguments import check_number, check_whole
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import EncodedRows, Grid, Subset
@@ -42,8 +40,8 @@ class Kernel(Weighting):
     Parameters
     ----------
     bandwidth : float, optional
-        Standard deviation of the noise, in those of the scores given the levels; infinite for a
-        Gaussian copula. By default each feature has its own: of all tables of pairs that it is in,
+        Standard deviation of the noise, in those of the scores given the levels; the limit of
+        large ones is `Copula`. By default each feature has its own: of all tables of pairs that it is in,
         the smallest of highest leave-one-out log-mass.
     level_share : float, optional
         Chance, from 0 to 1, that a level is drawn anew from its margin; by default found in
@@ -65,7 +63,7 @@ class Kernel(Weighting):
     needs_rows: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if self.bandwidth is not None and self.bandwidth != np.inf:
+        if self.bandwidth is not None:
             check_number("bandwidth", self.bandwidth, least=0)
         if self.level_share is not None:
             check_number("level_share", self.level_share, least=0, most=1)
