@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from treepurify.auditing.audit import audit
 from treepurify.auditing.findings import Finding
 from treepurify.auditing.ranked_findings import Audit
+from treepurify.auditing.unbiased import unbiased_importance
 from treepurify.certificate import Certificate
 from treepurify.comparing.apparent import apparent
 from treepurify.comparing.compare import compare
@@ -126,6 +127,7 @@ __all__ = [
     "purify_tensors",
     "report",
     "shapley_sets",
+    "unbiased_importance",
 ]
 
 
