@@ -128,7 +128,12 @@ def engines() -> Iterator[Call]:
     called = {**on_rows, "model": f}
     as_function = {"model": "function", "X": "table of a function"}
     yield Call("ale_anova of a function", tp.ale_anova, called, as_function)
-    yield Call("unbiased_importance", tp.unbiased_importance, {**on_rows, "repeats": 1})
+    yield Call(
+        "unbiased_importance",
+        tp.unbiased_importance,
+        {**on_rows, "repeats": 1},
+        {"repeats": "whole"},
+    )
     yield Call("audit", tp.audit, {**on_rows, "n_bootstrap": 0}, {"measures": "measures"})
     kinds = {"neighbours": "mapping"}
     free = {**kinds, "model": "function", "X": "table of labels"}
