@@ -20,7 +20,7 @@ from treepurify.typing import Array, Indices
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-__all__ = ["LatentRows", "latent_rows", "rank_positions"]
+__all__ = ["LatentRows", "latent_rows"]
 
 _MOST_LEVELS_OF_NUMBERS = 12
 # A value of a larger share of the rows, such as no capital gain, is no part of a continuum.
@@ -133,7 +133,7 @@ def latent_rows(columns: Columns, weights: RowWeights, memory_budget: int) -> La
     positions = np.zeros((len(scored), n_rows))
     for position, there, j in zip(positions, known, scored, strict=True):
         ties = np.random.default_rng(_SEED_OF_TIES).permutation(int(there.sum()))
-        position[there] = rank_positions(columns.values[j][there], shares[there], ties)
+        position[there] = _rank_positions(columns.values[j][there], shares[there], ties)
     scores = ndtri(np.where(known, positions, 0.5))
     indicators = _indicators([*levels, *kept], n_rows)
     centre = _means_by_level(scores, known, indicators, shares * effective)
@@ -158,7 +158,7 @@ def latent_rows(columns: Columns, weights: RowWeights, memory_budget: int) -> La
     )
 
 
-def rank_positions(values: npt.NDArray[np.floating], shares: Array, ties: Indices) -> Array:
+def _rank_positions(values: npt.NDArray[np.floating], shares: Array, ties: Indices) -> Array:
     """Return where each value stands in the distribution, above zero and below one.
 
     Parameters

@@ -10,7 +10,7 @@ from treepurify.budget import check_budget
 from treepurify.rows.columns import Columns
 from treepurify.rows.row_weights import RowWeights
 from treepurify.typing import Array, Indices
-from treepurify.weights.latent_rows import LatentRows, rank_positions
+from treepurify.weights.latent_rows import LatentRows
 
 __all__ = ["SmoothedRows", "smoothed_rows"]
 
@@ -88,10 +88,11 @@ def smoothed_rows(
     rng = np.random.default_rng(_SEED)
     values: list[npt.NDArray[Any]] = [np.tile(column, copies) for column in latent.columns.values]
     moved = _moved_scores(latent, bandwidths, copies, rng)
-    shares = np.tile(latent.shares, copies)
     for score, known, j in zip(moved, latent.known, latent.scored, strict=True):
         there = np.tile(known, copies)
-        values[j][there] = _by_rank(score[there], values[j][there], shares[there])
+        of_rows = None if latent.weights is None else latent.shares[known]
+        values[j][there] = _by_rank(score[there], latent.columns.values[j][known], of_rows, copies)
+    shares = np.tile(latent.shares, copies)
     for level, j, share in zip(latent.levels, latent.levelled, level_shares, strict=True):
         # Values that the model does not know stay, so that each of the rows' cells has a copy.
         unknown = latent.columns.values[j] == latent.columns.features[j].n_codes
@@ -123,13 +124,25 @@ def _moved_scores(
     return moved.reshape(n_scored, copies * n_rows)
 
 
-def _by_rank(scores: Array, values: npt.NDArray[Any], shares: Array) -> npt.NDArray[Any]:
-    """Return, for each score, the value that stands where the score does among all scores."""
-    order = np.argsort(values, kind="stable")
-    reached = shares[order].cumsum()
-    positions = rank_positions(scores, shares, np.arange(len(scores)))
-    places = np.searchsorted(reached, positions * reached[-1], side="left")
-    return np.asarray(values[order[np.minimum(places, len(values) - 1)]])
+def _by_rank(
+    scores: Array, values: npt.NDArray[Any], shares: Array | None, copies: int
+) -> npt.NDArray[Any]:
+    """Return, for the score of each copy, the value of the rows that stands at its rank."""
+    order = np.argsort(scores)
+    by_value = np.argsort(values, kind="stable")
+    in_order = np.repeat(values[by_value], copies)
+    moved = np.empty_like(in_order)
+    if shares is None:
+        moved[order] = in_order
+        return moved
+    of_scores = np.tile(shares, copies)[order]
+    reached = np.repeat(shares[by_value], copies).cumsum()
+    # The middle of the copy's own share, in the sum of all as `reached` has it.
+    middle = of_scores.cumsum()
+    middle = (middle - of_scores / 2) * (reached[-1] / middle[-1])
+    places = np.searchsorted(reached, middle, side="left")
+    moved[order] = in_order[np.minimum(places, len(in_order) - 1)]
+    return moved
 
 
 def _draw_levels(
