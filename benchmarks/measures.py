@@ -1,14 +1,17 @@
 """Which measure brings effects from few rows nearest to those of the population?
 
 ``truth``: components against the exact decomposition of the function that made the data, a linear
-Gaussian model with interactions, so that the model's own error is in every number; beside treehfd
-where that can be run. ``population``: components of one model against those of the same model
-under 60 000 fresh rows, for populations of skewed, discrete and heavy-tailed margins, dependence
-that is no Gaussian copula's, and categories. ``real``: effects from a tenth of the rows of a data
-set against those from all. ``cost``: processor time of a purification over that under the rows.
-Distances are root summed squared differences of the components over the standard deviation of the
-response (of the model for ``real``), means over seeds; the standard error is that of ours minus
-empirical. Run: ``python benchmarks/measures.py [truth|population|real|cost ...] [--seeds 5]``.
+Gaussian model with interactions. The model's own error is in every number, as it is in the floor,
+the same model under 60 000 fresh rows. ``treehfd``: the same beside treehfd. ``population``:
+components of one model against those of the same model under 60 000 fresh rows, for populations
+of skewed, discrete and heavy-tailed margins, dependence that is no Gaussian copula's, and
+categories. ``real``: effects from a tenth of the rows of a data set against those from all.
+``cost``: processor time of a purification over that under the rows.
+
+The first two print summed squared errors; the others root summed squared differences over the
+standard deviation of the response (of the model for ``real``). All are means over seeds, with
+the standard error of ours minus empirical in brackets. Run:
+``python benchmarks/measures.py [truth treehfd population real cost] [--seeds 5]``.
 """
 
 import argparse
@@ -33,7 +36,6 @@ from examples.data import DataUnavailableError, read_table
 POPULATION_ROWS, TEST_ROWS = 60_000, 20_000
 TREES, RATE = 100, 0.1
 WEIGHTS = ("empirical", "laplace", "independent", "shrunk", "copula", "kernel", "auto")
-MOST_TREEHFD_ROWS, MOST_TREEHFD_DEPTH = 4000, 3
 
 Effects = dict[tuple[int, ...], np.ndarray]
 Rows = Callable[[np.random.Generator, int], np.ndarray]
@@ -185,32 +187,46 @@ def print_row(name: str, distances: Mapping[str, list[float]]) -> None:
     print(f"{name:<44} {'  '.join(words)}  (+- {error:.3f})", flush=True)
 
 
-def truth_table(seeds: int, treehfd_seeds: int) -> None:
+def truth_row(
+    correlation: float, depth: int, n_rows: int, seeds: int, *, with_treehfd: bool
+) -> None:
+    """Print the errors of one model, of its floor under fresh rows, and of treehfd."""
+    rows = gaussian_rows(correlation, 5)
+    ours = ("empirical", "copula", "auto")
+    last = "treehfd" if with_treehfd else "floor"
+    distances: dict[str, list[float]] = {name: [] for name in (*ours, last)}
+    for seed in range(seeds):
+        rng = np.random.default_rng(seed)
+        X, new = rows(rng, n_rows), rows(rng, TEST_ROWS)
+        model = trained(X, product_response(X) + 0.5 * rng.normal(size=n_rows), depth)
+        exact = product_effects(new, correlation)
+        for name in ours:
+            found = effects_of(purified(model, X, name), new)
+            distances[name].append(squared_distance(found, exact))
+        if with_treehfd:
+            found = treehfd_effects(model, X, new)
+        else:
+            found = effects_of(purified(model, rows(rng, POPULATION_ROWS), "empirical"), new)
+        distances[last].append(squared_distance(found, exact))
+    print_row(f"correlation {correlation:g}, depth {depth}, {n_rows} rows", distances)
+
+
+def truth_table(seeds: int) -> None:
     """Against the exact components of the response."""
     print("\nAgainst the exact decomposition: summed squared error of the components")
     for correlation in (0.0, 0.5, 0.9):
-        rows = gaussian_rows(correlation, 5)
         for depth in (2, 3, 6):
             for n_rows in (300, 1000, 4000, 30_000):
-                distances: dict[str, list[float]] = {
-                    name: [] for name in ("empirical", "copula", "auto", "floor", "treehfd")
-                }
-                for seed in range(seeds):
-                    rng = np.random.default_rng(seed)
-                    X, new = rows(rng, n_rows), rows(rng, TEST_ROWS)
-                    noise = 0.5 * rng.normal(size=n_rows)
-                    model = trained(X, product_response(X) + noise, depth)
-                    exact = product_effects(new, correlation)
-                    for name in ("empirical", "copula", "auto"):
-                        found = effects_of(purified(model, X, name), new)
-                        distances[name].append(squared_distance(found, exact))
-                    fresh = purified(model, rows(rng, POPULATION_ROWS), "empirical")
-                    distances["floor"].append(squared_distance(effects_of(fresh, new), exact))
-                    is_small = n_rows <= MOST_TREEHFD_ROWS and depth <= MOST_TREEHFD_DEPTH
-                    if is_small and seed < treehfd_seeds:
-                        theirs = treehfd_effects(model, X, new)
-                        distances["treehfd"].append(squared_distance(theirs, exact))
-                print_row(f"correlation {correlation:g}, depth {depth}, {n_rows} rows", distances)
+                truth_row(correlation, depth, n_rows, seeds, with_treehfd=False)
+
+
+def treehfd_table(seeds: int) -> None:
+    """The same beside treehfd, on the same seeds, where it can be run."""
+    print("\nAgainst the exact decomposition, beside treehfd on the same seeds")
+    for n_rows in (300, 1000, 4000):
+        for correlation in (0.0, 0.5, 0.9):
+            for depth in (2, 3):
+                truth_row(correlation, depth, n_rows, seeds, with_treehfd=True)
 
 
 def population_table(seeds: int) -> None:
@@ -287,8 +303,8 @@ def real_table(seeds: int) -> None:
             print_row(f"{name}, depth {depth}, {len(X) // 10} of {len(X)} rows", distances)
 
 
-def cost_table() -> None:
-    """Processor time, alternating, medians of five."""
+def cost_table(rounds: int) -> None:
+    """Processor time, alternating: medians after one round to warm up."""
     print("\nProcessor time of weights='auto' over that of 'empirical'")
     for n_features in (5, 20):
         for n_rows in (1000, 10_000, 100_000, 200_000):
@@ -297,7 +313,7 @@ def cost_table() -> None:
                 X = gaussian_rows(0.5, n_features)(rng, n_rows)
                 model = trained(X, product_response(X), depth)
                 seconds: dict[str, list[float]] = {"empirical": [], "auto": []}
-                for _ in range(6):
+                for _ in range(1 + rounds):
                     for weights, found in seconds.items():
                         start = time.process_time()
                         purified(model, X, weights)
@@ -310,22 +326,24 @@ def cost_table() -> None:
                 )
 
 
+TABLES: dict[str, Callable[[int], None]] = {
+    "truth": truth_table,
+    "treehfd": treehfd_table,
+    "population": population_table,
+    "real": real_table,
+    "cost": cost_table,
+}
+
+
 def main() -> None:
     """Print the tables that are named, or all."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("tables", nargs="*", default=["truth", "population", "real", "cost"])
+    parser.add_argument("tables", nargs="*", choices=[*TABLES, []], help="all by default")
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--treehfd-seeds", type=int, default=5)
     chosen = parser.parse_args()
     warnings.simplefilter("ignore")
-    if "truth" in chosen.tables:
-        truth_table(chosen.seeds, chosen.treehfd_seeds)
-    if "population" in chosen.tables:
-        population_table(chosen.seeds)
-    if "real" in chosen.tables:
-        real_table(chosen.seeds)
-    if "cost" in chosen.tables:
-        cost_table()
+    for name in chosen.tables or TABLES:
+        TABLES[name](chosen.seeds)
 
 
 if __name__ == "__main__":
