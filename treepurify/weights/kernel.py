@@ -35,7 +35,7 @@ class Kernel(Weighting):
 
     The copies are the measure, on every route, and all tables are their margins. They are drawn
     with a fixed seed; ``diagnostics["measure"]`` says how many there are of each row: with `k`
-    copies the draw adds at most `1 / k` of the variance that the rows themselves have as a sample.
+    copies the draw adds at most `2 / k` of the variance that the rows themselves have as a sample.
 
     Parameters
     ----------

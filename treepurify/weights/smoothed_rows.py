@@ -118,7 +118,8 @@ def _moved_scores(
     moved = np.empty((n_scored, copies, n_rows))
     for pair in range(copies // 2):
         step = factor @ rng.standard_normal((n_scored, n_rows))
-        # Each step is taken both ways, so that the copies of a row have its own mean.
+        # Each step is taken both ways, so that the copies of a row have its own mean. What is
+        # the same both ways, such as a product of two steps, is then known from half the copies.
         moved[order, 2 * pair] = centre + spread * (still + step)
         moved[order, 2 * pair + 1] = centre + spread * (still - step)
     return moved.reshape(n_scored, copies * n_rows)

@@ -157,7 +157,7 @@ def smoothed_measure(
     words = f"{name} ({words})" if words else name
     note = (
         f"The measure is that of {points.columns.n_rows} points, {points.copies} for each of the "
-        f"{latent.n_rows} rows, drawn with a fixed seed; the draw adds at most 1/{points.copies} "
+        f"{latent.n_rows} rows, drawn with a fixed seed; the draw adds at most 2/{points.copies} "
         "of the variance that the rows have as a sample."
     )
     return FittedMeasure(Points(words), points.columns, points.weights, facts, note)
