@@ -17,8 +17,6 @@ from treepurify.weights.weighting import FittedMeasure, MassTables, Weighting
 
 __all__ = ["Shrunk"]
 
-_UNFITTED = 0.5
-
 
 @dataclass(frozen=True)
 class Shrunk(Weighting):
@@ -62,9 +60,9 @@ class Shrunk(Weighting):
         return FittedMeasure(Shrunk(share), columns, row_weights, facts)
 
     @property
-    def share_of_rows(self) -> float:
-        """One minus the share of the independent part."""
-        return 1.0 - (_UNFITTED if self.share is None else self.share)
+    def share_of_rows(self) -> float | None:
+        """One minus the share of the independent part; None before that is found."""
+        return None if self.share is None else 1.0 - self.share
 
     @property
     def beside_rows(self) -> Weighting:
