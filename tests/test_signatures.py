@@ -17,6 +17,7 @@ OF_FUNCTIONS = {
 }  # fmt: skip
 OF_MODELS = {
     tp.audit, tp.count_cells, tp.interaction_indices, tp.interventional_shapley_values, tp.purify,
+    tp.unbiased_importance,
 }  # fmt: skip
 ALL = OF_FUNCTIONS | OF_MODELS | {
     tp.compare, tp.purify_tensors, tp.Decomposition.contributions,

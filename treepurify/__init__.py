@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from treepurify.auditing.audit import audit
     from treepurify.auditing.findings import Finding
     from treepurify.auditing.ranked_findings import Audit
+    from treepurify.auditing.unbiased import unbiased_importance
     from treepurify.certificate import Certificate
     from treepurify.comparing.apparent import apparent
     from treepurify.comparing.compare import compare
@@ -52,12 +53,16 @@ if TYPE_CHECKING:
     from treepurify.shapley.values import ShapleyValues
     from treepurify.storage import load
     from treepurify.weights import (
+        Auto,
+        Copula,
         CountedCells,
         Empirical,
         Independent,
         JointTable,
+        Kernel,
         Laplace,
         Rows,
+        Shrunk,
         Uniform,
         Weighting,
     )
@@ -66,11 +71,13 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Audit",
+    "Auto",
     "Certificate",
     "CoarseProjection",
     "Comparison",
     "Component",
     "ConvergenceWarning",
+    "Copula",
     "CountedCells",
     "Decomposition",
     "Empirical",
@@ -80,6 +87,7 @@ __all__ = [
     "InteractionIndices",
     "InvalidInputError",
     "JointTable",
+    "Kernel",
     "Laplace",
     "MemoryBudgetError",
     "MissingDependencyError",
@@ -90,6 +98,7 @@ __all__ = [
     "ShapleyInteractions",
     "ShapleySets",
     "ShapleyValues",
+    "Shrunk",
     "SupportWarning",
     "TensorComponent",
     "TermSelection",
@@ -120,16 +129,19 @@ __all__ = [
     "purify_tensors",
     "report",
     "shapley_sets",
+    "unbiased_importance",
 ]
 
 # Where each name is, once it is asked for: one engine does not wait for the imports of all.
 _HOME = {
     "Audit": "auditing.ranked_findings",
+    "Auto": "weights",
     "Certificate": "certificate",
     "CoarseProjection": "engines.tree.coarse_projection",
     "Comparison": "comparing.comparison",
     "Component": "components",
     "ConvergenceWarning": "errors",
+    "Copula": "weights",
     "CountedCells": "weights",
     "Decomposition": "decomposition",
     "Empirical": "weights",
@@ -139,6 +151,7 @@ _HOME = {
     "InteractionIndices": "engines.tree.second_moments",
     "InvalidInputError": "errors",
     "JointTable": "weights",
+    "Kernel": "weights",
     "Laplace": "weights",
     "MemoryBudgetError": "errors",
     "MissingDependencyError": "errors",
@@ -149,6 +162,7 @@ _HOME = {
     "ShapleyInteractions": "shapley.interactions",
     "ShapleySets": "grouping.sets",
     "ShapleyValues": "shapley.values",
+    "Shrunk": "weights",
     "SupportWarning": "errors",
     "TensorComponent": "components",
     "TermSelection": "engines.legendre",
@@ -178,6 +192,7 @@ _HOME = {
     "purify_tensors": "engines.tree.raw_tensors",
     "report": "report",
     "shapley_sets": "grouping.partition",
+    "unbiased_importance": "auditing.unbiased",
 }
 
 

@@ -129,6 +129,12 @@ def engines() -> Iterator[Call]:
     called = {**on_rows, "model": f}
     as_function = {"model": "function", "X": "table of a function"}
     yield Call("ale_anova of a function", tp.ale_anova, called, as_function)
+    yield Call(
+        "unbiased_importance",
+        tp.unbiased_importance,
+        {**on_rows, "repeats": 1},
+        {"repeats": "whole"},
+    )
     yield Call("audit", tp.audit, {**on_rows, "n_bootstrap": 0}, {"measures": "measures"})
     kinds = {"neighbours": "mapping"}
     free = {**kinds, "model": "function", "X": "table of labels"}
@@ -187,6 +193,11 @@ def constructors() -> Iterator[Call]:
     yield Call("Empirical", tp.Empirical)
     yield Call("Independent", tp.Independent)
     yield Call("Laplace", tp.Laplace, {}, {"smoothing": "number", "variant": "choice"})
+    yield Call("Shrunk", tp.Shrunk, {}, {"share": "number"})
+    smoothing = {"bandwidth": "number", "level_share": "number", "n_points": "whole"}
+    yield Call("Kernel", tp.Kernel, {}, smoothing)
+    yield Call("Copula", tp.Copula, {}, {"n_points": "whole"})
+    yield Call("Auto", tp.Auto)
     yield Call("Uniform", tp.Uniform, {}, {"by": "choice", "missing": "flag"})
     kinds = {"table": "joint masses", "features": "features"}
     yield Call("JointTable", tp.JointTable, {"table": np.ones((2, 2))}, kinds)
@@ -283,7 +294,15 @@ MADE_BY_ENGINES = {
     "TensorComponent", "Weighting",
 }  # fmt: skip
 # Methods by which parts of the package speak to each other.
-INTERNAL = {"tables", "on_cells", "stored", "rows_for", "row_weights_for", "sample_points"}
+INTERNAL = {
+    "tables",
+    "on_cells",
+    "stored",
+    "rows_for",
+    "row_weights_for",
+    "sample_points",
+    "fitted",
+}
 
 
 def public_callables() -> set[str]:
@@ -305,9 +324,13 @@ def _methods(cls: type) -> set[str]:
     inherited = {"Component.evaluate"} | {
         f"{name}.describe"
         for name in (
+            "Auto",
+            "Copula",
             "Empirical",
             "Independent",
+            "Kernel",
             "Laplace",
+            "Shrunk",
             "Uniform",
             "JointTable",
             "Rows",

@@ -16,6 +16,7 @@ from treepurify.weights import (
     JointTable,
     Laplace,
     Rows,
+    Shrunk,
     Uniform,
     as_weighting,
 )
@@ -63,6 +64,7 @@ WEIGHTINGS = {
     "uniform by length": lambda grid: Uniform(by="length"),
     "laplace": lambda grid: Laplace(),
     "laplace 0.1": lambda grid: Laplace(0.1),
+    "shrunk 0.2": lambda grid: Shrunk(0.2),
     "joint table": lambda grid: JointTable(joint_of(grid)),
 }
 
@@ -261,7 +263,9 @@ def test_counts_of_other_grids_are_refused():
         counts.merge(CountedCells(other, {}))
 
 
-@pytest.mark.parametrize("weighting", [Empirical(), Independent(), Laplace(), Rows([[0.0]])])
+@pytest.mark.parametrize(
+    "weighting", [Empirical(), Independent(), Laplace(), Shrunk(), Rows([[0.0]])]
+)
 def test_weightings_that_need_rows(weighting):
     grid, _ = make_grid(None, FEATURES, CUTS, match_names=False)
     assert weighting.needs_rows
@@ -269,7 +273,9 @@ def test_weightings_that_need_rows(weighting):
         weighting.tables(grid, None, [(0,)])
 
 
-@pytest.mark.parametrize("name", ["empirical", "laplace", "uniform", "independent"])
+@pytest.mark.parametrize(
+    "name", ["empirical", "laplace", "uniform", "independent", "kernel", "copula", "auto", "shrunk"]
+)
 def test_names(name):
     assert as_weighting(name).name == name
     assert as_weighting(as_weighting(name)).describe()

@@ -34,6 +34,10 @@ class Weights(StrEnum):
     LAPLACE = "laplace"
     UNIFORM = "uniform"
     INDEPENDENT = "independent"
+    KERNEL = "kernel"
+    COPULA = "copula"
+    SHRUNK = "shrunk"
+    AUTO = "auto"
 
 
 ModelArgument = Annotated[

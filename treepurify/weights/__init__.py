@@ -3,21 +3,29 @@
 from collections.abc import Callable
 
 from treepurify.errors import InvalidInputError
+from treepurify.weights.automatic import Auto
+from treepurify.weights.copula import Copula
 from treepurify.weights.empirical import Empirical
 from treepurify.weights.given import CountedCells, JointTable, Rows
 from treepurify.weights.independent import Independent
+from treepurify.weights.kernel import Kernel
 from treepurify.weights.laplace import Laplace
+from treepurify.weights.shrunk import Shrunk
 from treepurify.weights.uniform import Uniform
 from treepurify.weights.weighting import MassTables, Weighting
 
 __all__ = [
+    "Auto",
+    "Copula",
     "CountedCells",
     "Empirical",
     "Independent",
     "JointTable",
+    "Kernel",
     "Laplace",
     "MassTables",
     "Rows",
+    "Shrunk",
     "Uniform",
     "Weighting",
     "as_weighting",
@@ -28,6 +36,10 @@ _BY_NAME: dict[str, Callable[[], Weighting]] = {
     "laplace": Laplace,
     "uniform": Uniform,
     "independent": Independent,
+    "kernel": Kernel,
+    "copula": Copula,
+    "shrunk": Shrunk,
+    "auto": Auto,
 }
 
 

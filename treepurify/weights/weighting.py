@@ -1,7 +1,8 @@
 """What every weighting offers: the mass of any marginal table, and how it can be used."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from math import prod
 from typing import Any, ClassVar
 
@@ -9,10 +10,12 @@ import numpy as np
 
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import EncodedRows, Grid, Subset
+from treepurify.rows.columns import Columns
+from treepurify.rows.row_weights import RowWeights
 from treepurify.typing import Array, Indices
 from treepurify.weights.points import MeasurePoints, mixed_points, points_in_cells
 
-__all__ = ["MassTables", "Weighting", "normalised", "outer_product"]
+__all__ = ["FittedMeasure", "MassTables", "Weighting", "normalised", "outer_product"]
 
 MassTables = dict[Subset, Array]
 
@@ -92,6 +95,22 @@ class Weighting(ABC):
         """Return the weights of these rows: the caller's, or some of its own."""
         return sample_weight
 
+    def fitted(
+        self, columns: Columns, row_weights: RowWeights, memory_budget: int
+    ) -> "FittedMeasure":
+        """Return what this weighting makes of the rows; by default they stay as they are.
+
+        Parameters
+        ----------
+        columns : Columns
+            The rows.
+        row_weights : ndarray of float64, shape (n_rows,), optional
+            Their weights; None for equal weights.
+        memory_budget : int
+            Bytes that other rows may take.
+        """
+        return FittedMeasure(self, columns, row_weights)
+
     def sample_points(
         self, rows: MeasurePoints, grid: Grid, n_points: int, rng: np.random.Generator
     ) -> MeasurePoints:
@@ -145,6 +164,31 @@ class Weighting(ABC):
         nowhere = np.zeros(n_points, dtype=np.intp)
         cells = [cell_of.get(j, nowhere) for j in range(len(sizes))]
         return points_in_cells(cells, rows, grid, rng)
+
+
+@dataclass(frozen=True, eq=False)
+class FittedMeasure:
+    """What a weighting makes of the rows.
+
+    Parameters
+    ----------
+    weighting : Weighting
+        The weighting that holds from here on.
+    columns : Columns, optional
+        The rows that it refers to; None where there are none.
+    row_weights : ndarray of float64, shape (n_rows,), optional
+        Their weights; None for equal weights.
+    facts : mapping of str to object
+        What was chosen and why, for `Decomposition.diagnostics`.
+    note : str
+        What a reader of the certificate must know.
+    """
+
+    weighting: Weighting
+    columns: Columns | None
+    row_weights: RowWeights
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    note: str = ""
 
 
 def normalised(table: Array, what: str) -> Array:

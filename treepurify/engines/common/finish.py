@@ -153,6 +153,7 @@ def finish(
     is_product: bool = False,
     rows: Mapping[int, EncodedRows] | None = None,
     check: ModelCheck | None = None,
+    note: str = "",
 ) -> Decomposition:
     """Return the decomposition with its remainder, covariances, certificate and diagnostics.
 
@@ -172,6 +173,8 @@ def finish(
         The rows on the grid of each order, where they are the measure.
     check : ModelCheck, optional
         The parsed model compared with its library.
+    note : str
+        What a reader of the certificate must know about the measure.
     """
     names = [spec.name for spec in subject.inputs.features]
     ordered = sorted(result.components, key=lambda subset: (len(subset), subset))
@@ -194,7 +197,7 @@ def finish(
         covariances = {subset: component.variance for subset, component in apart.items()}
     evidence, certificate, solves = result.evidence, None, {}
     if evidence is not None:
-        certificate = _certificate(result, evidence, every, check, names)
+        certificate = _certificate(result, evidence, every, check, names, note)
         solves = _solves(evidence.purified, names)
     return Decomposition(
         intercept=result.intercept,
@@ -333,6 +336,7 @@ def _certificate(
     every: Mapping[Subset, Component],
     check: ModelCheck | None,
     names: list[str],
+    note: str,
 ) -> Certificate:
     tables = {s: c for s, c in every.items() if isinstance(c, TensorComponent)}
     values = EachTable(tables, lambda component: component.values)
@@ -355,7 +359,7 @@ def _certificate(
     solutions = purified.solutions.values()
     solved = float(max(purified.errors.values(), default=0.0)) / divisor
     share = evidence.fitted_share
-    notes = ("" if check is None else check.note, evidence.note)
+    notes = ("" if check is None else check.note, evidence.note, note)
     return Certificate(
         scale=scale,
         additivity_cells=None if purified.additivity is None else purified.additivity / divisor,

@@ -1,6 +1,7 @@
 """Read what the caller passes to an engine: order and interactions, rows and their weights."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,12 +16,14 @@ from treepurify.rows.columns import Columns, FeatureSpec
 from treepurify.rows.row_weights import RowWeights, read_row_weights
 from treepurify.rows.table_reader import check_distribution, read_columns
 from treepurify.weights import Empirical, Weighting
+from treepurify.weights.weighting import FittedMeasure
 
 __all__ = [
     "Interactions",
     "check_interactions",
     "check_order",
     "check_order_fits",
+    "fit_measure",
     "named_subsets",
     "read_rows",
     "row_weights",
@@ -160,3 +163,28 @@ def row_weights(
     if columns is None and weights is not None:
         raise InvalidInputError("sample_weight is given without rows: pass X")
     return None if columns is None else read_row_weights(weights, columns.n_rows)
+
+
+def fit_measure(
+    columns: Columns | None,
+    weighting: Weighting,
+    sample_weight: npt.ArrayLike | None,
+    memory_budget: int,
+) -> FittedMeasure:
+    """Return what a weighting makes of the rows; its facts are as diagnostics have them.
+
+    Raises
+    ------
+    InvalidInputError
+        If the weights of the rows cannot be used; see `row_weights`.
+    MemoryBudgetError
+        If the rows that stand for the measure would not fit.
+    """
+    weights = row_weights(columns, weighting, sample_weight)
+    if columns is None:
+        return FittedMeasure(weighting, None, None, {"rows": None})
+    measure = weighting.fitted(columns, weights, memory_budget)
+    facts: dict[str, Any] = {"rows": columns.n_rows}
+    if measure.facts:
+        facts["measure"] = dict(measure.facts)
+    return replace(measure, facts=facts)

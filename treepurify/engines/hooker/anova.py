@@ -33,8 +33,8 @@ from treepurify.engines.common.inputs import (
     Interactions,
     check_interactions,
     check_order_fits,
+    fit_measure,
     named_subsets,
-    row_weights,
 )
 from treepurify.engines.common.problem import check_memory
 from treepurify.errors import InvalidInputError
@@ -86,7 +86,7 @@ def hooker_anova(
         a function X -> (n_rows,) or (n_rows, n_outputs).
     X : array_like or table of shape (n_rows, n_features)
         The rows.
-    weights : {"empirical", "laplace", "uniform", "independent"} or Weighting
+    weights : str or Weighting
         The distribution of the features; see `purify`.
     order : {1, 2, 3}
         Largest number of features of a component.
@@ -141,7 +141,8 @@ def hooker_anova(
     weighting = as_weighting(weights)
     f, columns = read_function(model, weighting.rows_for(X), feature_names)
     check_order_fits(order, len(f.features))
-    weights_of_rows = row_weights(columns, weighting, sample_weight)
+    measure = fit_measure(columns, weighting, sample_weight, memory_budget)
+    weighting, columns = measure.weighting, measure.columns or columns
     grid, rows = make_grid(
         columns,
         f.features,
@@ -150,7 +151,7 @@ def hooker_anova(
     )
     if rows is None:
         raise InvalidInputError("X has no rows; pass the rows that stand for the distribution")
-    rows = replace(rows, weights=weights_of_rows)
+    rows = replace(rows, weights=measure.row_weights)
     fitted = _fitted_subsets(f, grid, order, interactions, memory_budget)
     subsets = downward_closure(fitted)
     axes = {subset: grid.subset_axes(subset) for subset in subsets}
@@ -185,7 +186,7 @@ def hooker_anova(
         Rest(f, explained.rest_variance),
         explained.covariances,
         {
-            "rows": columns.n_rows,
+            **measure.facts,
             "fit": {
                 "points": len(points.shares),
                 "drawn": points.drawn,
@@ -196,7 +197,7 @@ def hooker_anova(
             },
         },
     )
-    return finish(f, result, engine="hooker", measure=weighting.describe())
+    return finish(f, result, engine="hooker", measure=weighting.describe(), note=measure.note)
 
 
 def _function_cuts(f: RowFunction, columns: Columns, bins: int) -> Cuts:

@@ -21,8 +21,8 @@ from treepurify.engines.common.inputs import (
     Interactions,
     check_order,
     check_order_fits,
+    fit_measure,
     read_rows,
-    row_weights,
 )
 from treepurify.engines.common.model_check import check_against_library
 from treepurify.engines.common.problem import (
@@ -87,9 +87,14 @@ def purify(
         Rows that stand for the distribution; usually the training data. Without it an EBM
         is purified under the weights of its own bins; other models need
         ``weights="uniform"``.
-    weights : {"empirical", "laplace", "uniform", "independent"} or Weighting
-        The distribution of the features: of the rows themselves; mixed half and half with
-        the uniform one; equal mass for every cell; or the product of the rows' margins.
+    weights : str or Weighting
+        The distribution of the features: ``"empirical"``, of the rows themselves; ``"auto"``,
+        smoothed as much as foretells a row best from all others (`Auto`); ``"kernel"`` or
+        ``"copula"``, smoothed by a kernel or a Gaussian copula (`Kernel`, `Copula`);
+        ``"independent"``, the product of the rows' margins; ``"shrunk"``, mixed with that product
+        (`Shrunk`); ``"uniform"``, equal mass for every cell; ``"laplace"``, mixed half and half
+        with the uniform one.
+        ``diagnostics["measure"]`` says what was picked and why.
     order : int or None
         Largest number of features of a component that is kept apart; all that occur for None,
         which the projection cannot give (see `method`).
@@ -169,7 +174,8 @@ def purify(
     parsed = read_model(model, X, feature_names)
     check_order_fits(order, parsed.n_features)
     columns = read_rows(parsed, X, weighting)
-    weights_of_rows = row_weights(columns, weighting, sample_weight)
+    measure = fit_measure(columns, weighting, sample_weight, memory_budget)
+    weighting, columns, weights_of_rows = measure.weighting, measure.columns, measure.row_weights
     n_rows = 0 if columns is None else columns.n_rows
     coarse = choose_coarse(method, parsed, n_rows, weighting, order)
     if coarse is None:
@@ -195,7 +201,7 @@ def purify(
         result = purify_by_projection(problem, projection.tolerance)
     else:
         result = _purify_on_grid(problem, "mass-moving" if route == "mass-moving" else "exact")
-    facts = _facts(parsed, layout, route) | chosen_pairs
+    facts = {**_facts(parsed, layout, route), **measure.facts, **chosen_pairs}
     return finish(
         problem.function,
         replace(result, diagnostics=facts | result.diagnostics),
@@ -206,6 +212,7 @@ def purify(
         # What components leave of the model is not constant in the cells of the rows.
         rows=layout.measure_rows(weighting) if result.rest is None else None,
         check=check,
+        note=measure.note,
     )
 
 
@@ -236,5 +243,4 @@ def _facts(model: Model, layout: Layout, route: Route) -> dict[str, Any]:
         "model": model.facts(),
         "method": route,
         "resolution": layout.resolution,
-        "rows": None if not layout.rows or layout.rows[1] is None else layout.rows[1].n_rows,
     }

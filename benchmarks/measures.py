@@ -1,0 +1,350 @@
+"""Which measure brings effects from few rows nearest to those of the population?
+
+``truth``: components against the exact decomposition of the function that made the data, a linear
+Gaussian model with interactions. The model's own error is in every number, as it is in the floor,
+the same model under 60 000 fresh rows. ``treehfd``: the same beside treehfd. ``population``:
+components of one model against those of the same model under 60 000 fresh rows, for populations
+of skewed, discrete and heavy-tailed margins, dependence that is no Gaussian copula's, and
+categories. ``real``: effects from a tenth of the rows of a data set against those from all.
+``cost``: processor time of a purification over that under the rows.
+
+The first two print summed squared errors; the others root summed squared differences over the
+standard deviation of the response (of the model for ``real``). All are means over seeds, with
+the standard error of ours minus empirical in brackets. Run:
+``python benchmarks/measures.py [truth treehfd population real cost] [--seeds 5]``.
+"""
+
+import argparse
+import sys
+import time
+import warnings
+from collections.abc import Callable, Mapping
+from contextlib import redirect_stderr
+from io import StringIO
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import xgboost
+from scipy.special import ndtr
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import treepurify as tp
+from examples.data import DataUnavailableError, read_table
+
+POPULATION_ROWS, TEST_ROWS = 60_000, 20_000
+TREES, RATE = 100, 0.1
+WEIGHTS = ("empirical", "laplace", "independent", "shrunk", "copula", "kernel", "auto")
+
+Effects = dict[tuple[int, ...], np.ndarray]
+Rows = Callable[[np.random.Generator, int], np.ndarray]
+
+
+def gaussian_rows(correlation: float, n_features: int) -> Rows:
+    """Normal features, all with the same correlation."""
+
+    def rows(rng: np.random.Generator, n_rows: int) -> np.ndarray:
+        common, own = rng.normal(size=(n_rows, 1)), rng.normal(size=(n_rows, n_features))
+        return np.sqrt(correlation) * common + np.sqrt(1 - correlation) * own
+
+    return rows
+
+
+def product_response(X: np.ndarray) -> np.ndarray:
+    """One main effect and two interactions."""
+    return 2 * X[:, 0] + X[:, 0] * X[:, 1] + X[:, 2] * X[:, 3]
+
+
+def product_effects(X: np.ndarray, correlation: float) -> Effects:
+    """The exact components of that response under normal features of one correlation.
+
+    The best additive approximation of `a b` has effects `rho / (1 + rho^2) (a^2 - 1)`.
+    """
+    slope = correlation / (1 + correlation**2)
+    mains = [slope * (X[:, j] ** 2 - 1) for j in range(4)]
+    effects: Effects = {(j,): mains[j] for j in range(4)}
+    for i, j in ((0, 1), (2, 3)):
+        effects[(i, j)] = X[:, i] * X[:, j] - correlation - mains[i] - mains[j]
+    effects[(0,)] = effects[(0,)] + 2 * X[:, 0]
+    return effects
+
+
+def skewed_rows(rng: np.random.Generator, n_rows: int) -> np.ndarray:
+    """A Gaussian copula with margins that are log-normal, of whole numbers, and heavy-tailed."""
+    X = gaussian_rows(0.5, 5)(rng, n_rows)
+    X[:, 0] = np.exp(X[:, 0])
+    X[:, 1] = np.floor(2 * X[:, 1])
+    X[:, 2] = np.sign(X[:, 2]) * X[:, 2] ** 2
+    return X
+
+
+def joint_tails_rows(rng: np.random.Generator, n_rows: int) -> np.ndarray:
+    """Tails that come together, and one feature that is the size of another with noise."""
+    X = gaussian_rows(0.5, 5)(rng, n_rows)
+    X /= np.sqrt(rng.chisquare(2, size=(n_rows, 1)) / 2)
+    X = np.sign(X) * np.abs(X) ** 0.3
+    X[:, 3] = np.abs(X[:, 2]) + 0.3 * rng.normal(size=n_rows)
+    return X
+
+
+def cluster_rows(rng: np.random.Generator, n_rows: int) -> np.ndarray:
+    """Three groups of people, independent features within each."""
+    centres = np.array([[-2, -2, 0, 1, 0], [0, 2, 2, -1, 0], [2, 0, -2, 0, 0]], dtype=float)
+    return centres[rng.integers(0, 3, n_rows)] + 0.7 * rng.normal(size=(n_rows, 5))
+
+
+def category_rows(rng: np.random.Generator, n_rows: int) -> np.ndarray:
+    """Six features of four levels; neighbours in a chain are alike: a log-linear model of pairs."""
+    X = np.empty((n_rows, 6))
+    X[:, 0] = rng.integers(0, 4, n_rows)
+    for j in range(1, 6):
+        stays = rng.random(n_rows) < 0.6
+        X[:, j] = np.where(stays, X[:, j - 1], rng.integers(0, 4, n_rows))
+    return X
+
+
+def clipped_response(X: np.ndarray) -> np.ndarray:
+    """The products within bounds, so that heavy tails do not decide alone."""
+    return product_response(np.clip(X, -3, 3))
+
+
+def friedman_response(X: np.ndarray) -> np.ndarray:
+    """Friedman's first function, of normal features turned to the unit interval."""
+    unit = ndtr(X)
+    pair = 10 * np.sin(np.pi * unit[:, 0] * unit[:, 1])
+    return pair + 20 * (unit[:, 2] - 0.5) ** 2 + 10 * unit[:, 3] + 5 * unit[:, 4]
+
+
+def category_response(X: np.ndarray) -> np.ndarray:
+    """Effects of levels, and of equal neighbours."""
+    return X[:, 0] - (X[:, 1] == 2) + 1.0 * (X[:, 2] == X[:, 3]) + X[:, 4] * (X[:, 5] > 1)
+
+
+POPULATIONS: dict[str, tuple[Rows, Callable[[np.ndarray], np.ndarray]]] = {
+    "normal, correlation 0": (gaussian_rows(0.0, 5), product_response),
+    "normal, correlation 0.5": (gaussian_rows(0.5, 5), product_response),
+    "normal, correlation 0.9": (gaussian_rows(0.9, 5), product_response),
+    "Friedman, correlation 0.5": (gaussian_rows(0.5, 5), friedman_response),
+    "20 features, correlation 0.5": (gaussian_rows(0.5, 20), product_response),
+    "skewed, whole, heavy-tailed": (skewed_rows, clipped_response),
+    "joint tails, no copula": (joint_tails_rows, clipped_response),
+    "three clusters": (cluster_rows, clipped_response),
+    "categories in a chain": (category_rows, category_response),
+}
+
+
+def trained(X: pd.DataFrame | np.ndarray, y: np.ndarray, depth: int) -> xgboost.XGBRegressor:
+    """A model of 100 trees."""
+    model = xgboost.XGBRegressor(
+        n_estimators=TREES, max_depth=depth, learning_rate=RATE, n_jobs=1, enable_categorical=True
+    )
+    return model.fit(X, y)
+
+
+def effects_of(d: tp.Decomposition, X: pd.DataFrame | np.ndarray) -> Effects:
+    """The components on rows."""
+    return {
+        s: np.reshape(component.evaluate(X), (len(X), -1))[:, 0]
+        for s, component in d.components.items()
+    }
+
+
+def treehfd_effects(model: xgboost.XGBRegressor, X: np.ndarray, new: np.ndarray) -> Effects:
+    """The components of treehfd on new rows."""
+    from treehfd import XGBTreeHFD
+
+    with redirect_stderr(StringIO()):  # its progress bars
+        hfd = XGBTreeHFD(model)
+        hfd.fit(X, interaction_order=2, verbose=False)
+        mains, pairs = hfd.predict(new, verbose=False)[:2]
+    effects: Effects = {(j,): mains[:, j] for j in range(X.shape[1])}
+    for k, (i, j) in enumerate(hfd.interaction_list):
+        effects[(int(min(i, j)), int(max(i, j)))] = pairs[:, k]
+    return effects
+
+
+def squared_distance(first: Effects, second: Effects) -> float:
+    """Summed mean squared differences of all components."""
+    return sum(
+        float(np.mean((np.asarray(first.get(s, 0.0)) - second.get(s, 0.0)) ** 2))
+        for s in first.keys() | second.keys()
+    )
+
+
+def purified(model: object, X: object, weights: str) -> tp.Decomposition:
+    """A purification with room for the tables of deep models."""
+    return tp.purify(model, X, weights=weights, progress=False, memory_budget=4 << 30)
+
+
+def print_row(name: str, distances: Mapping[str, list[float]]) -> None:
+    """Print means over seeds, and the standard error of ours minus empirical."""
+    words = []
+    for column, values in distances.items():
+        words.append(f"{column} {np.mean(values):.3f}" if values else f"{column} -")
+    difference = np.subtract(distances["auto"], distances["empirical"])
+    error = difference.std(ddof=1) / np.sqrt(len(difference)) if len(difference) > 1 else np.nan
+    print(f"{name:<44} {'  '.join(words)}  (+- {error:.3f})", flush=True)
+
+
+def truth_row(
+    correlation: float, depth: int, n_rows: int, seeds: int, *, with_treehfd: bool
+) -> None:
+    """Print the errors of one model, of its floor under fresh rows, and of treehfd."""
+    rows = gaussian_rows(correlation, 5)
+    ours = ("empirical", "copula", "auto")
+    last = "treehfd" if with_treehfd else "floor"
+    distances: dict[str, list[float]] = {name: [] for name in (*ours, last)}
+    for seed in range(seeds):
+        rng = np.random.default_rng(seed)
+        X, new = rows(rng, n_rows), rows(rng, TEST_ROWS)
+        model = trained(X, product_response(X) + 0.5 * rng.normal(size=n_rows), depth)
+        exact = product_effects(new, correlation)
+        for name in ours:
+            found = effects_of(purified(model, X, name), new)
+            distances[name].append(squared_distance(found, exact))
+        if with_treehfd:
+            found = treehfd_effects(model, X, new)
+        else:
+            found = effects_of(purified(model, rows(rng, POPULATION_ROWS), "empirical"), new)
+        distances[last].append(squared_distance(found, exact))
+    print_row(f"correlation {correlation:g}, depth {depth}, {n_rows} rows", distances)
+
+
+def truth_table(seeds: int) -> None:
+    """Against the exact components of the response."""
+    print("\nAgainst the exact decomposition: summed squared error of the components")
+    for correlation in (0.0, 0.5, 0.9):
+        for depth in (2, 3, 6):
+            for n_rows in (300, 1000, 4000, 30_000):
+                truth_row(correlation, depth, n_rows, seeds, with_treehfd=False)
+
+
+def treehfd_table(seeds: int) -> None:
+    """The same beside treehfd, on the same seeds, where it can be run."""
+    print("\nAgainst the exact decomposition, beside treehfd on the same seeds")
+    for n_rows in (300, 1000, 4000):
+        for correlation in (0.0, 0.5, 0.9):
+            for depth in (2, 3):
+                truth_row(correlation, depth, n_rows, seeds, with_treehfd=True)
+
+
+def population_table(seeds: int) -> None:
+    """Against the same model under many fresh rows."""
+    print("\nAgainst the same model under 60 000 fresh rows: root summed squared distance")
+    for name, (rows, response) in POPULATIONS.items():
+        for depth in (2, 3):
+            for n_rows in (300, 1000, 4000, 30_000):
+                distances: dict[str, list[float]] = {weights: [] for weights in WEIGHTS}
+                for seed in range(seeds):
+                    rng = np.random.default_rng(seed)
+                    X, new = rows(rng, n_rows), rows(rng, TEST_ROWS)
+                    model = trained(X, response(X) + 0.3 * rng.normal(size=n_rows), depth)
+                    fresh = effects_of(
+                        purified(model, rows(rng, POPULATION_ROWS), "empirical"), new
+                    )
+                    scale = float(np.std(response(new)))
+                    for weights in WEIGHTS:
+                        found = effects_of(purified(model, X, weights), new)
+                        distance = np.sqrt(squared_distance(found, fresh)) / scale
+                        distances[weights].append(distance)
+                print_row(f"{name}, depth {depth}, {n_rows} rows", distances)
+
+
+REAL_SETS: dict[str, tuple[str, list[str]]] = {
+    "california_housing": ("MedHouseVal", []),
+    "superconductivity_subset": ("critical_temp", []),
+    "bike_sharing_hour": ("cnt", ["instant", "dteday", "casual", "registered"]),
+    "electrical_grid": ("stab", ["stabf"]),
+    "pima_diabetes": ("Outcome", []),
+    "boston_housing": ("MEDV", []),
+    "adult": ("income", ["fnlwgt"]),
+    "mushroom": ("class", []),
+    "nursery": ("class", []),
+    "car_evaluation": ("class", []),
+}
+MOST_COLUMNS = 25
+
+
+def real_data(name: str) -> tuple[pd.DataFrame, np.ndarray]:
+    """Features, the first 25 at most, and the target as numbers."""
+    table = read_table(name)
+    target, dropped = REAL_SETS[name]
+    X = table.drop(columns=[target, *dropped]).iloc[:, :MOST_COLUMNS].copy()
+    for column in X:
+        if X[column].dtype.kind not in "if":
+            X[column] = X[column].astype("category")
+    y = table[target]
+    if y.dtype.kind not in "if":
+        return X, np.unique(y, return_inverse=True)[1].astype(float)
+    return X, y.to_numpy(float)
+
+
+def real_table(seeds: int) -> None:
+    """Effects from a tenth of the rows against those from all."""
+    print("\nReal data: a tenth of the rows against all, in standard deviations of the model")
+    for name in REAL_SETS:
+        try:
+            X, y = real_data(name)
+        except DataUnavailableError as reason:
+            print(f"{name}: left out, {reason}")
+            continue
+        for depth in (2, 4):
+            model = trained(X, y, depth)
+            new = X.sample(min(len(X), 5000), random_state=0)
+            every = effects_of(purified(model, X, "empirical"), new)
+            scale = float(np.std(model.predict(X)))
+            distances: dict[str, list[float]] = {weights: [] for weights in WEIGHTS}
+            for seed in range(seeds):
+                tenth = X.sample(len(X) // 10, random_state=seed)
+                for weights in WEIGHTS:
+                    found = effects_of(purified(model, tenth, weights), new)
+                    distances[weights].append(np.sqrt(squared_distance(found, every)) / scale)
+            print_row(f"{name}, depth {depth}, {len(X) // 10} of {len(X)} rows", distances)
+
+
+def cost_table(rounds: int) -> None:
+    """Processor time, alternating: medians after one round to warm up."""
+    print("\nProcessor time of weights='auto' over that of 'empirical'")
+    for n_features in (5, 20):
+        for n_rows in (1000, 10_000, 100_000, 200_000):
+            for depth in (2, 3, 6):
+                rng = np.random.default_rng(0)
+                X = gaussian_rows(0.5, n_features)(rng, n_rows)
+                model = trained(X, product_response(X), depth)
+                seconds: dict[str, list[float]] = {"empirical": [], "auto": []}
+                for _ in range(1 + rounds):
+                    for weights, found in seconds.items():
+                        start = time.process_time()
+                        purified(model, X, weights)
+                        found.append(time.process_time() - start)
+                ours, rows = (float(np.median(seconds[w][1:])) for w in ("auto", "empirical"))
+                print(
+                    f"{n_features} features, {n_rows} rows, depth {depth}: "
+                    f"{rows:.2f} s, {ours:.2f} s, ratio {ours / rows:.2f}",
+                    flush=True,
+                )
+
+
+TABLES: dict[str, Callable[[int], None]] = {
+    "truth": truth_table,
+    "treehfd": treehfd_table,
+    "population": population_table,
+    "real": real_table,
+    "cost": cost_table,
+}
+
+
+def main() -> None:
+    """Print the tables that are named, or all."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("tables", nargs="*", choices=[*TABLES, []], help="all by default")
+    parser.add_argument("--seeds", type=int, default=5)
+    chosen = parser.parse_args()
+    warnings.simplefilter("ignore")
+    for name in chosen.tables or TABLES:
+        TABLES[name](chosen.seeds)
+
+
+if __name__ == "__main__":
+    main()

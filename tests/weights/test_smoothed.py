@@ -1,0 +1,329 @@
+"""Smoothed measures: what is kept, how much is smoothed, and what that does to effects."""
+
+import numpy as np
+import pytest
+from scipy.special import ndtri
+from scipy.stats import multivariate_normal
+from sklearn.ensemble import GradientBoostingRegressor, RandomForestRegressor
+
+import treepurify as tp
+from treepurify.errors import InvalidInputError, MemoryBudgetError
+from treepurify.rows.columns import FeatureSpec
+from treepurify.rows.table_reader import read_columns
+from treepurify.weights import held_out
+from treepurify.weights.held_out import (
+    BANDWIDTHS,
+    LEVEL_SHARES,
+    held_out_bandwidths,
+    held_out_level_shares,
+)
+from treepurify.weights.latent_rows import latent_rows
+from treepurify.weights.smoothed_rows import smoothed_rows
+
+BUDGET = 1 << 30
+NUMBERS = tuple(FeatureSpec(name) for name in "abcd")
+
+
+def gaussian(n_rows: int, seed: int = 0, correlation: float = 0.6, size: int = 4) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    covariance = np.full((size, size), correlation) + (1 - correlation) * np.eye(size)
+    return rng.multivariate_normal(np.zeros(size), covariance, size=n_rows, method="cholesky")
+
+
+def latent(X: np.ndarray, features=NUMBERS, weights=None):
+    return latent_rows(read_columns(X, features), weights, BUDGET)
+
+
+def mixed(n_rows: int = 300, seed: int = 0):
+    """Return a number, a category, a number of few values, and a number with a frequent value."""
+    rng = np.random.default_rng(seed)
+    X = gaussian(n_rows, seed)
+    X[:, 1] = np.digitize(X[:, 1], [-0.5, 0.5])
+    X[:, 2] = np.round(X[:, 2])
+    X[:, 3] = np.where(X[:, 3] < 0.3, 0.0, X[:, 3])
+    X[rng.random(n_rows) < 0.1, 0] = np.nan
+    X[rng.random(n_rows) < 0.1, 1] = np.nan
+    return X, (NUMBERS[0], FeatureSpec("b", "categorical", n_codes=3), NUMBERS[2], NUMBERS[3])
+
+
+@pytest.mark.parametrize("bandwidth", [0.0, 0.2, 1.0, np.inf])
+def test_copies_keep_margins_and_correlations(bandwidth):
+    X = gaussian(2000)
+    X[:, 3] = np.exp(X[:, 3])
+    rows = latent(X)
+    copies = smoothed_rows(rows, np.full(4, bandwidth), np.zeros(0), 1 << 15, BUDGET)
+    for column, values in zip(copies.columns.values, X.T, strict=True):
+        np.testing.assert_array_equal(np.sort(column), np.sort(np.tile(values, copies.copies)))
+    again = latent(np.stack(copies.columns.values, axis=1))
+    np.testing.assert_allclose(again.correlation, rows.correlation, atol=0.02)
+
+
+def test_bandwidths_of_their_own_keep_correlations():
+    X = gaussian(2000)
+    rows = latent(X)
+    copies = smoothed_rows(rows, np.array([0.05, np.inf, 0.4, 0.1]), np.zeros(0), 1 << 15, BUDGET)
+    again = latent(np.stack(copies.columns.values, axis=1))
+    np.testing.assert_allclose(again.correlation, rows.correlation, atol=0.02)
+    first, moved = np.tile(X[:, 0], copies.copies), copies.columns.values[0]
+    assert 0.99 < np.corrcoef(first, moved)[0, 1] < 1
+    drawn = np.corrcoef(np.tile(X[:, 1], copies.copies), copies.columns.values[1])[0, 1]
+    # What is left of the dependence is what the other features bring with them.
+    assert drawn < np.corrcoef(X[:, 0], X[:, 1])[0, 1]
+
+
+def test_missing_levels_and_frequent_values_stay():
+    X, features = mixed()
+    rows = latent(X, features)
+    assert rows.scored == (0, 3)
+    assert rows.levelled == (1, 2)
+    copies = smoothed_rows(rows, np.full(2, 0.5), np.zeros(2), 1 << 12, BUDGET)
+    before = np.tile(X, (copies.copies, 1))
+    after = np.stack(copies.columns.values, axis=1)
+    np.testing.assert_array_equal(after[:, 1:3], before[:, 1:3])
+    np.testing.assert_array_equal(np.isnan(after[:, 0]), np.isnan(before[:, 0]))
+    np.testing.assert_array_equal(after[:, 3] == 0, before[:, 3] == 0)
+    assert np.mean(after[:, 3] != before[:, 3]) > 0.2
+
+
+def test_levels_are_drawn_from_their_margin():
+    X, features = mixed(2000)
+    rows = latent(X, features)
+    copies = smoothed_rows(rows, np.zeros(2), np.ones(2), 1 << 16, BUDGET)
+    after = np.stack(copies.columns.values, axis=1)
+    before = np.tile(X, (copies.copies, 1))
+    np.testing.assert_array_equal(np.isnan(after[:, 1]), np.isnan(before[:, 1]))
+    known = ~np.isnan(before[:, 1])
+    shares = [np.mean(table[known, 1] == 2) for table in (after, before)]
+    assert shares[0] == pytest.approx(shares[1], abs=0.005)
+    assert abs(np.corrcoef(after[known, 1], before[known, 1])[0, 1]) < 0.01
+
+
+def test_weights_are_those_of_the_rows():
+    X = gaussian(500)
+    weights = np.random.default_rng(1).exponential(size=500)
+    rows = latent(X, weights=weights)
+    copies = smoothed_rows(rows, np.full(4, 0.3), np.zeros(0), 1 << 14, BUDGET)
+    for column, values in zip(copies.columns.values, X.T, strict=True):
+        mean = np.average(column, weights=copies.weights)
+        assert mean == pytest.approx(np.average(values, weights=weights), abs=0.01)
+    scaled = smoothed_rows(
+        latent(X, weights=weights * 2.0**40), np.full(4, 0.3), np.zeros(0), 1 << 14, BUDGET
+    )
+    np.testing.assert_array_equal(scaled.columns.values, copies.columns.values)
+
+
+def test_log_mass_of_bandwidths_is_that_of_leaving_each_row_out():
+    X = gaussian(60, size=2)
+    X[:, 1] += X[:, 0] ** 2
+    rows = latent(X, NUMBERS[:2])
+    found = held_out_bandwidths(rows)
+    rho = rows.correlation[0, 1]
+    one = rows.scores[0]
+    other = (rows.scores[1] - rho * one) / np.sqrt(1 - rho**2)
+    ends = ndtri(np.arange(1, 64) / 64)
+    cells = [np.searchsorted(ends, values) for values in (one, other)]
+    for k, bandwidth in enumerate(BANDWIDTHS):
+        smoothing = held_out._smoothing(bandwidth)
+        np.testing.assert_allclose(smoothing.sum(axis=0), 1)
+        total = 0.0
+        for row in range(60):
+            counts = np.zeros((64, 64))
+            others = np.arange(60) != row
+            np.add.at(counts, (cells[0][others], cells[1][others]), 1 / 59)
+            mass = (smoothing @ counts @ smoothing.T)[cells[0][row], cells[1][row]]
+            total += np.log(mass * 64**2) / 60 if mass > 1e-12 else -np.inf
+        assert found.log_mass[0, k] == pytest.approx(total, abs=1e-9)
+
+
+def test_log_mass_of_level_shares_is_that_of_leaving_each_row_out():
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 3, size=(80, 2)).astype(float)
+    X[:40, 1] = X[:40, 0]
+    found = held_out_level_shares(latent(X, NUMBERS[:2]))
+    codes = X.astype(int)
+    totals = []
+    for share in LEVEL_SHARES:
+        total = 0.0
+        for row in range(80):
+            others = codes[np.arange(80) != row]
+            counts = np.zeros((3, 3))
+            np.add.at(counts, tuple(others.T), 1 / 79)
+            apart = np.outer(counts.sum(axis=1), counts.sum(axis=0))
+            mass = (1 - share) ** 2 * counts + (1 - (1 - share) ** 2) * apart
+            here = mass[tuple(codes[row])]
+            total += np.log(here) / 80 if here > 1e-12 else -np.inf
+        totals.append(total)
+    np.testing.assert_allclose(found.log_mass[0], np.array(totals) - totals[-1], atol=1e-9)
+
+
+def test_shrinkage_follows_the_data():
+    rng = np.random.default_rng(0)
+    model = GradientBoostingRegressor(max_depth=2, n_estimators=5)
+    found = []
+    for X in (rng.normal(size=(400, 4)), gaussian(400, correlation=0.95)):
+        fitted = model.fit(X, X[:, 0] * X[:, 1])
+        d = tp.purify(fitted, X, weights="shrunk")
+        found.append(d.diagnostics["measure"]["share"])
+        assert d.measure == f"shrunk (independent share {found[-1]:g})"
+        share = tp.purify(fitted, X, weights=tp.Shrunk(found[-1]))
+        np.testing.assert_array_equal(d[0].values, share[0].values)
+        assert d.certificate.is_exact
+    assert found[0] == 1.0
+    assert 0 < found[1] < 0.5
+
+
+def test_shrunk_deep_trees_on_both_routes():
+    X = gaussian(2000)
+    y = X[:, 0] * X[:, 1] + X[:, 2]
+    model = GradientBoostingRegressor(max_depth=2, n_estimators=20).fit(X, y)
+    exact, projected = (
+        tp.purify(model, X, weights=tp.Shrunk(0.3), method=m) for m in ("exact", "projection")
+    )
+    for subset in exact.components:
+        difference = projected[subset].evaluate(X) - exact[subset].evaluate(X)
+        np.testing.assert_allclose(difference, 0, atol=1e-7)
+
+
+def test_bandwidths_follow_the_data():
+    assert np.all(np.isinf(held_out_bandwidths(latent(gaussian(500))).best(4)))
+    X = gaussian(500)
+    X[:, 1] = np.sin(4 * X[:, 0]) + 0.1 * X[:, 1]
+    best = held_out_bandwidths(latent(X)).best(4)
+    assert best[0] < 0.2
+    assert best[1] < 0.2
+    assert best[2] > 0.5
+
+
+def test_rare_pairs_say_nothing():
+    X = gaussian(400)
+    X[20:, 0] = np.nan
+    found = held_out_bandwidths(latent(X))
+    assert found.of_pairs == 3
+    assert found.pairs == ((1, 2), (1, 3), (2, 3))
+
+
+def test_without_smoothing_effects_are_empirical():
+    X = gaussian(300)
+    model = GradientBoostingRegressor(max_depth=3, n_estimators=20).fit(X, X[:, 0] * X[:, 1])
+    rows, copies = (
+        tp.purify(model, X, weights=weights, method="exact")
+        for weights in ("empirical", tp.Kernel(0.0, 0.0))
+    )
+    assert set(rows.components) == set(copies.components)
+    for subset in rows.components:
+        np.testing.assert_allclose(copies[subset].values, rows[subset].values, atol=1e-12)
+
+
+def test_copula_is_nearer_to_the_population_than_the_rows():
+    X = gaussian(300, size=2)
+    model = RandomForestRegressor(3, max_depth=4, random_state=0).fit(X, X[:, 0] * X[:, 1])
+    truth = multivariate_normal([0, 0], [[1, 0.6], [0.6, 1]])
+
+    def error(weights):
+        mass = tp.purify(model, X, weights=weights, method="exact")[0, 1].mass
+        below = mass.cumsum(axis=0).cumsum(axis=1)
+        margins = [ndtri(np.clip(m, 1e-9, 1 - 1e-9)) for m in (below[:-1, -1], below[-1, :-1])]
+        at = np.stack(np.meshgrid(*margins, indexing="ij"), axis=-1)
+        return np.abs(below[:-1, :-1] - truth.cdf(at)).mean()
+
+    assert error("copula") < 0.6 * error("empirical")
+
+
+@pytest.mark.parametrize("method", ["exact", "projection"])
+def test_auto_brings_effects_nearer_to_the_population(method):
+    X, fresh = gaussian(300, 1), gaussian(20_000, 2)
+    y = X[:, 0] * X[:, 1] + X[:, 2]
+    model = GradientBoostingRegressor(max_depth=3, n_estimators=30, random_state=0).fit(X, y)
+    population = tp.purify(model, fresh, method="exact")
+
+    def error(weights):
+        d = tp.purify(model, X, weights=weights, method=method)
+        assert d.certificate.is_accurate
+        return sum(
+            np.mean((d[s].evaluate(fresh) - population[s].evaluate(fresh)) ** 2)
+            for s in population.components
+        )
+
+    assert error("auto") < 0.4 * error("empirical")
+
+
+def test_auto_says_what_it_took():
+    X = gaussian(400)
+    X[:, 1] = X[:, 0] ** 2 + 0.3 * X[:, 1]
+    model = GradientBoostingRegressor(max_depth=2, n_estimators=20).fit(X, X[:, 0] * X[:, 1])
+    d = tp.purify(model, X, weights="auto")
+    facts = d.diagnostics["measure"]
+    assert d.diagnostics["rows"] == 400
+    assert facts["picked"] == "kernel"
+    assert facts["copies_of_each_row"] * 400 == facts["points"]
+    assert set(facts["bandwidths"]) == {"x0", "x1", "x2", "x3"}
+    assert facts["bandwidths"]["x0"] < facts["bandwidths"]["x3"]
+    assert facts["tried_bandwidths"]["gain"] > 0.05
+    assert "held-out log-mass" in d.measure
+    assert d.measure in str(d)
+    assert "drawn with a fixed seed" in d.certificate.note
+    same = tp.purify(model, X, weights="auto")
+    np.testing.assert_array_equal(same["x0", "x1"].values, d["x0", "x1"].values)
+
+
+def test_auto_leaves_many_rows_alone():
+    X = np.random.default_rng(0).normal(size=(1 << 17, 2))
+    model = GradientBoostingRegressor(max_depth=2, n_estimators=2).fit(X[:999], X[:999, 0])
+    d = tp.purify(model, X, weights="auto")
+    assert d.measure == "auto: empirical (131072 rows or more)"
+    rows = tp.purify(model, X)
+    for subset in rows.components:
+        np.testing.assert_array_equal(d[subset].values, rows[subset].values)
+
+
+def test_a_function_is_fitted_at_the_copies():
+    X = gaussian(300)
+    d = tp.hooker_anova(lambda rows: rows[:, 0] * rows[:, 1], X, weights="kernel", bins=8)
+    assert d.diagnostics["fit"]["points"] == d.diagnostics["measure"]["points"] > 10_000
+    assert d.diagnostics["rows"] == 300
+    assert "0.5" not in d.certificate.note
+    assert "drawn with a fixed seed" in d.certificate.note
+
+
+@pytest.mark.parametrize("weights", ["auto", "kernel", "copula", tp.Kernel(0.3, 0.2)])
+@pytest.mark.parametrize(
+    "X",
+    [
+        np.zeros((5, 4)),
+        gaussian(1),
+        gaussian(2),
+        gaussian(13),
+        np.full((40, 4), np.nan),
+        np.repeat(gaussian(20)[:, :1], 4, axis=1),
+        np.where(gaussian(50) > 1, np.inf, gaussian(50)),
+        mixed(60)[0],
+    ],
+    ids=["constant", "one", "two", "few", "missing", "collinear", "infinite", "mixed"],
+)
+def test_odd_rows(weights, X):
+    from tests.reference.ensembles import random_ensemble
+
+    ensemble = random_ensemble(
+        np.random.default_rng(0), n_features=4, n_trees=5, depth=2, n_outputs=1
+    )
+    d = tp.purify(ensemble, X, weights=weights)
+    assert d.certificate.conditional_mean < 1e-10
+    assert d.certificate.additivity_rows < 1e-12
+
+
+def test_what_is_refused():
+    with pytest.raises(InvalidInputError, match="bandwidth must be a finite number"):
+        tp.Kernel(-0.1)
+    with pytest.raises(InvalidInputError, match="level_share must be a finite number from 0 to 1"):
+        tp.Kernel(0.1, 2.0)
+    with pytest.raises(InvalidInputError, match="n_points must be a whole number"):
+        tp.Copula(n_points=0)
+    X = gaussian(100)
+    model = GradientBoostingRegressor(n_estimators=2).fit(X, X[:, 0])
+    with pytest.raises(MemoryBudgetError, match="copies of 100 rows of 4 features"):
+        tp.purify(model, X, weights="copula", memory_budget=100_000)
+    with pytest.raises(InvalidInputError, match="need the rows that stand for the distribution"):
+        tp.purify(model, weights="auto")
+    grid = tp.purify(model, X)[0].axes
+    with pytest.raises(InvalidInputError, match="need the values of the rows"):
+        tp.Kernel().tables(grid, None, [(0,)])

@@ -1,0 +1,64 @@
+"""The weighting that chooses itself, by how well it foretells held-out rows."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from treepurify.errors import InvalidInputError
+from treepurify.grids.grid import EncodedRows, Grid, Subset
+from treepurify.rows.columns import Columns
+from treepurify.rows.row_weights import RowWeights
+from treepurify.weights.latent_rows import latent_rows
+from treepurify.weights.smoothing import (
+    USUAL_POINTS,
+    Points,
+    choose_smoothing,
+    needs_values,
+    smoothed_measure,
+)
+from treepurify.weights.weighting import FittedMeasure, MassTables, Weighting
+
+__all__ = ["Auto"]
+
+_PLENTY = 1 << 17
+
+
+@dataclass(frozen=True)
+class Auto(Weighting):
+    """The rows, smoothed as much as foretells a row best from all others.
+
+    Tries no smoothing, kernels, and the Gaussian copula for every pair of features, by the
+    leave-one-out log-mass of its table, and smooths each feature as much as its pairs allow
+    (`Kernel`). From 131 072 rows on nothing is tried: there
+    the rows themselves are the measure. ``diagnostics["measure"]`` says what was taken, and by
+    how much.
+
+    Examples
+    --------
+    >>> Auto().describe()
+    'auto'
+    """
+
+    name: ClassVar[str] = "auto"
+    needs_rows: ClassVar[bool] = True
+
+    def fitted(
+        self, columns: Columns, row_weights: RowWeights, memory_budget: int
+    ) -> FittedMeasure:
+        """Return what was picked."""
+        if columns.n_rows >= _PLENTY:
+            facts = {"picked": "empirical", "reason": f"there are {_PLENTY} rows or more"}
+            words = f"auto: empirical ({_PLENTY} rows or more)"
+            return FittedMeasure(Points(words), columns, row_weights, facts)
+        latent = latent_rows(columns, row_weights, memory_budget)
+        choice = choose_smoothing(latent, None, None)
+        if choice.is_rows:
+            facts = {"picked": "empirical", **choice.facts(latent)}
+            return FittedMeasure(Points("auto: empirical"), columns, row_weights, facts)
+        name = "copula" if choice.is_copula else "kernel"
+        measure = smoothed_measure(latent, choice, f"auto: {name}", USUAL_POINTS, memory_budget)
+        return replace(measure, facts={"picked": name, **measure.facts})
+
+    def tables(self, grid: Grid, rows: EncodedRows | None, subsets: Sequence[Subset]) -> MassTables:
+        """Refuse: a grid and the cells of rows do not say where rows lie within them."""
+        raise InvalidInputError(needs_values(self.name))

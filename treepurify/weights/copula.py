@@ -1,0 +1,62 @@
+"""Copula weighting: the margins of the rows, and their correlations."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from treepurify.arguments import check_whole
+from treepurify.errors import InvalidInputError
+from treepurify.grids.grid import EncodedRows, Grid, Subset
+from treepurify.rows.columns import Columns
+from treepurify.rows.row_weights import RowWeights
+from treepurify.weights.latent_rows import latent_rows
+from treepurify.weights.smoothing import (
+    USUAL_POINTS,
+    choose_smoothing,
+    needs_values,
+    smoothed_measure,
+)
+from treepurify.weights.weighting import FittedMeasure, MassTables, Weighting
+
+__all__ = ["Copula"]
+
+
+@dataclass(frozen=True)
+class Copula(Weighting):
+    """A Gaussian copula with the margins of the rows, given their levels.
+
+    The limit of `Kernel` for a large bandwidth: normal scores are drawn with the correlations
+    of the rows, around means that depend on their categories and on numbers of few values,
+    which stay as they are. Take it for few rows whose dependence is no more than correlation.
+
+    Parameters
+    ----------
+    n_points : int
+        How many points are drawn, about; see `Kernel`.
+
+    Examples
+    --------
+    >>> Copula().describe()
+    'copula'
+    """
+
+    n_points: int = USUAL_POINTS
+    name: ClassVar[str] = "copula"
+    needs_rows: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_whole("n_points", self.n_points, 1)
+
+    def fitted(
+        self, columns: Columns, row_weights: RowWeights, memory_budget: int
+    ) -> FittedMeasure:
+        """Return the drawn rows, which are the measure."""
+        latent = latent_rows(columns, row_weights, memory_budget)
+        choice = choose_smoothing(latent, np.inf, 0.0)
+        return smoothed_measure(latent, choice, self.name, self.n_points, memory_budget)
+
+    def tables(self, grid: Grid, rows: EncodedRows | None, subsets: Sequence[Subset]) -> MassTables:
+        """Refuse: a grid and the cells of rows do not say where rows lie within them."""
+        raise InvalidInputError(needs_values(self.name))

@@ -1,0 +1,285 @@
+"""How much is smoothed: leave-one-out log-mass of the tables of pairs, in closed form."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache
+from itertools import combinations
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify.typing import Array, Indices
+from treepurify.weights.latent_rows import LatentRows
+
+__all__ = [
+    "BANDWIDTHS",
+    "INDEPENDENT_SHARES",
+    "LEVEL_SHARES",
+    "HeldOut",
+    "held_out_bandwidths",
+    "held_out_level_shares",
+    "held_out_shrinkage",
+]
+
+BANDWIDTHS = (0.0, 0.02, 0.035, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.4, 0.55, 0.75, 1.0, 1.5, np.inf)
+"""Bandwidths that are tried: zero leaves the rows, infinity the Gaussian copula."""
+
+LEVEL_SHARES = (0.0, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.4, 1.0)
+"""Chances that a level is drawn anew: zero leaves the rows, one makes levels independent."""
+
+INDEPENDENT_SHARES = (0.0, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
+"""Shares of independence that are tried."""
+
+_COARSE_CELLS = 16
+# What rounding leaves where a row is alone in its cell and nothing is smoothed.
+_ROUNDING = 1e-12
+_CELLS = 64
+_POINTS_A_CELL = 8
+_LARGEST_CORRELATION = 0.999
+# Rows times pairs that are counted, and pairs that are taken however many rows there are.
+_MOST_COUNTS = 5_000_000
+_LEAST_PAIRS = 10
+_MOST_PAIRS = 300
+# Larger tables hold no more than one row a cell, and are left out.
+_MOST_CELLS = 1 << 20
+# A pair that fewer rows have says nothing.
+_LEAST_ROWS = 30
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """How well each of several smoothings foretells a row from all others, pair by pair.
+
+    Parameters
+    ----------
+    tried : tuple of float
+        Bandwidths, or chances; more smoothing comes later.
+    pairs : tuple of tuple of int
+        The pairs, each by positions in the list of what is smoothed.
+    log_mass : ndarray of float64, shape (n_pairs, n_tried)
+        Mean over rows of the log of the mass of a row's cell, in nats, less that under the last
+        one tried. Minus infinity where a row is alone in its cell.
+    of_pairs : int
+        Pairs that there are.
+    """
+
+    tried: tuple[float, ...]
+    pairs: tuple[tuple[int, int], ...]
+    log_mass: Array
+    of_pairs: int
+
+    def best(self, count: int) -> Array:
+        """Return the smoothing of each of the first columns, the least of the best of its pairs.
+
+        The finest dependence that a column takes part in would be lost under more: under one
+        bandwidth for all, effects of longitude and latitude were twice as far off.
+        """
+        # Of equal ones the last, which smooths most.
+        last = len(self.tried) - 1 - np.argmax(self.log_mass[:, ::-1], axis=1)
+        best = np.full(count, len(self.tried) - 1)
+        for pair, place in zip(self.pairs, last, strict=True):
+            for column in pair:
+                if column < count:
+                    best[column] = min(best[column], place)
+        return np.asarray(np.array(self.tried)[best])
+
+    @property
+    def best_for_all(self) -> float:
+        """The one that foretells best over all pairs; of equal ones the last."""
+        last = int(np.argmax(self.log_mass.sum(axis=0)[::-1]))
+        return self.tried[len(self.tried) - 1 - last]
+
+    @property
+    def gain(self) -> float:
+        """Mean over pairs of the log-mass of the best, less that of the last one tried."""
+        return float(np.max(self.log_mass, axis=1).mean())
+
+    def facts(self) -> dict[str, object]:
+        """Return what was found, as diagnostics have it."""
+        return {
+            "tried": list(self.tried),
+            "held_out_log_mass": self.log_mass.mean(axis=0).tolist(),
+            "gain": self.gain,
+            "pairs": len(self.pairs),
+            "of_pairs": self.of_pairs,
+        }
+
+
+def held_out_bandwidths(latent: LatentRows) -> HeldOut | None:
+    r"""Return how well each bandwidth foretells a row; None where nothing can be smoothed.
+
+    A pair of scores with correlation `rho` is turned into :math:`u_1 = e_1` and
+    :math:`u_2 = (e_2 - \rho e_1) / \sqrt{1 - \rho^2}`. There the noise has no correlation, and the
+    smoothed table on fixed cells, equally likely under the normal distribution, is `S C S'`:
+    `C` the shares of the rows, and one matrix `S` of columns that sum to one. A row in cell
+    `(a, b)` gave it `S[a, a] S[b, b]` of its own share, which is taken away again. The Jacobian
+    of that turn is the Gaussian copula's density, the same for every bandwidth, so that
+    log-masses are counted from the copula's. Weighted rows count as so many of equal weight as
+    tell as much. A level beside a score is a pair, too: smoothed along the score alone.
+    """
+    size = len(latent.scored)
+    few = [k for k, n in enumerate(latent.n_levels) if n * _CELLS <= _MOST_CELLS]
+    known = latent.known.astype(np.float64)
+    together = (known * latent.shares) @ known.T * latent.effective_rows
+    enough = together >= _LEAST_ROWS
+    every = [(i, j) for i, j in combinations(range(size), 2) if enough[i, j]]
+    every += [(i, size + k) for i in range(size) for k in few if enough[i, i]]
+    if not every:
+        return None
+    pairs = _some(every, latent.n_rows)
+    log_mass = np.empty((len(pairs), len(BANDWIDTHS)))
+    for row, (first, second) in zip(log_mass, pairs, strict=True):
+        is_level = second >= size
+        pair = _score_and_level if is_level else _score_pair
+        of_pair = pair(latent, first, second - size if is_level else second)
+        row[:] = [of_pair(_smoothing(bandwidth)) for bandwidth in BANDWIDTHS]
+    return HeldOut(BANDWIDTHS, tuple(pairs), log_mass, len(every))
+
+
+def held_out_level_shares(latent: LatentRows) -> HeldOut | None:
+    """Return how well each chance of drawing a level anew foretells a row.
+
+    With `C` the table of a pair and `m` its margins the mass is `(1 - s)^2 C + (1 - (1 - s)^2) m
+    m'`, less the row's own share in all three (compare Aitchison & Aitken 1976, whose kernel
+    spreads evenly over levels, and so would change the margins). None where there is no pair.
+    """
+    apart = tuple(1.0 - (1.0 - share) ** 2 for share in LEVEL_SHARES)
+    found = _held_out_mixtures(latent, latent.levels, latent.n_levels, apart)
+    return None if found is None else replace(found, tried=LEVEL_SHARES)
+
+
+def held_out_shrinkage(latent: LatentRows) -> HeldOut | None:
+    """Return how well each share of independence foretells a row; None where there is no pair.
+
+    Scores are in as many levels of equal shares of the rows as levels are told apart.
+    """
+    of_scores = [
+        np.where(known, np.floor(positions * _COARSE_CELLS), -1.0).astype(np.intp)
+        for known, positions in zip(latent.known, latent.positions, strict=True)
+    ]
+    sizes = (_COARSE_CELLS + 1,) * len(of_scores) + latent.n_levels
+    return _held_out_mixtures(latent, (*of_scores, *latent.levels), sizes, INDEPENDENT_SHARES)
+
+
+def _held_out_mixtures(
+    latent: LatentRows,
+    levels: tuple[Indices, ...],
+    sizes: tuple[int, ...],
+    shares_apart: tuple[float, ...],
+) -> HeldOut | None:
+    """Return how well mixtures of a table with the product of its margins foretell a row."""
+    every = [
+        (first, second)
+        for first, second in combinations(range(len(sizes)), 2)
+        if sizes[first] * sizes[second] <= _MOST_CELLS
+    ]
+    if not every:
+        return None
+    pairs = _some(every, latent.n_rows)
+    everywhere = np.ones(latent.n_rows, dtype=bool)
+    log_mass = np.empty((len(pairs), len(shares_apart)))
+    for row, (first, second) in zip(log_mass, pairs, strict=True):
+        one, other = levels[first] + 1, levels[second] + 1
+        table, own = _table(latent, everywhere, one, other, (sizes[first], sizes[second]))
+        rest = np.maximum(table - own, 0.0) / (1.0 - own)
+        rows = np.maximum(table.sum(axis=1) - own, 0.0) / (1.0 - own)
+        columns = np.maximum(table.sum(axis=0) - own, 0.0) / (1.0 - own)
+        apart = np.outer(rows, columns)
+        # A level that one row alone has cannot be foretold, and says nothing about the chance.
+        table = np.where(apart > _ROUNDING, table, 0.0)
+        for k, share in enumerate(shares_apart):
+            row[k] = _mean_log(table, (1.0 - share) * rest + share * apart)
+    log_mass -= log_mass[:, -1:].copy()
+    return HeldOut(shares_apart, tuple(pairs), log_mass, len(every))
+
+
+def _some(pairs: list[tuple[int, int]], n_rows: int) -> list[tuple[int, int]]:
+    """Return all pairs, or so many of them, evenly spaced, as can be counted quickly."""
+    most = min(max(_MOST_COUNTS // max(n_rows, 1), _LEAST_PAIRS), _MOST_PAIRS)
+    if len(pairs) <= most:
+        return pairs
+    return [pairs[place] for place in np.linspace(0, len(pairs) - 1, most).astype(np.intp)]
+
+
+def _score_pair(latent: LatentRows, first: int, second: int) -> Callable[[Array], float]:
+    """Return what gives the log-mass of a pair of scores under a smoothing matrix."""
+    known = latent.known[first] & latent.known[second]
+    rho = float(latent.correlation[first, second])
+    rho = float(np.clip(rho, -_LARGEST_CORRELATION, _LARGEST_CORRELATION))
+    one = latent.scores[first][known]
+    other = (latent.scores[second][known] - rho * one) / np.sqrt(1.0 - rho**2)
+    counts, own = _table(latent, known, _cells(one), _cells(other), (_CELLS, _CELLS))
+
+    def log_mass(smoothing: Array) -> float:
+        itself = np.diag(smoothing)
+        mass = smoothing @ counts @ smoothing.T - own * np.outer(itself, itself)
+        return _mean_log(counts, mass * (_CELLS**2 / (1.0 - own)))
+
+    return log_mass
+
+
+def _score_and_level(latent: LatentRows, first: int, level: int) -> Callable[[Array], float]:
+    """Return what gives the log-mass of a score given a level that other rows have, too."""
+    known = latent.known[first]
+    of_rows = latent.levels[level][known] + 1
+    cells = _cells(latent.scores[first][known])
+    shape = (latent.n_levels[level], _CELLS)
+    counts, own = _table(latent, known, of_rows, cells, shape)
+    others = counts.sum(axis=1) - own
+    counts, others = counts[others > own / 2], others[others > own / 2]
+
+    def log_mass(smoothing: Array) -> float:
+        mass = counts @ smoothing.T - own * np.diag(smoothing)
+        return _mean_log(counts, mass * (_CELLS / others[:, None]))
+
+    return log_mass
+
+
+def _table(
+    latent: LatentRows,
+    known: npt.NDArray[np.bool_],
+    first: Indices,
+    second: Indices,
+    shape: tuple[int, int],
+) -> tuple[Array, float]:
+    """Return the shares of the known rows in each cell, and the share of one row."""
+    shares = latent.shares[known]
+    mass = float(shares.sum())
+    cells = np.bincount(first * shape[1] + second, shares, shape[0] * shape[1])
+    counts = cells.astype(np.float64).reshape(shape)
+    return counts / mass, min(1.0 / (latent.effective_rows * mass), 0.5)
+
+
+@cache
+def _inner_ends() -> Array:
+    """Return the scores between cells that are equally likely under the normal distribution."""
+    from scipy.special import ndtri
+
+    return np.asarray(ndtri(np.arange(1, _CELLS) / _CELLS))
+
+
+def _cells(scores: Array) -> Indices:
+    return np.searchsorted(_inner_ends(), scores)
+
+
+@cache
+def _smoothing(bandwidth: float) -> Array:
+    """Return where the mass of each cell goes: one column per cell, which sums to one."""
+    from scipy.special import ndtr, ndtri
+
+    if bandwidth == 0.0:
+        return np.eye(_CELLS)
+    keep = 1.0 / np.hypot(1.0, bandwidth)
+    inner = _CELLS * _POINTS_A_CELL
+    points = ndtri((np.arange(inner) + 0.5) / inner)
+    ends = np.concatenate([[-np.inf], _inner_ends(), [np.inf]])
+    below = ndtr((ends[:, None] - keep * points) / np.sqrt(1.0 - keep**2))
+    mass = np.diff(below, axis=0)
+    return np.asarray(mass.reshape(_CELLS, _CELLS, _POINTS_A_CELL).mean(axis=2))
+
+
+def _mean_log(counts: Array, mass: Array) -> float:
+    there = counts > 0
+    inside = np.where(mass[there] > _ROUNDING, mass[there], 0.0)
+    with np.errstate(divide="ignore"):
+        return float(np.sum(counts[there] * np.log(inside)))

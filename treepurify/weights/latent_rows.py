@@ -1,0 +1,265 @@
+"""Rows as normal scores given their levels: the latent form in which rows are smoothed.
+
+A column of numbers becomes the normal scores of its ranks, apart from single values that many rows
+share. Categories, and numbers of a few values, are levels, which have no order here. Given its
+levels a row has normal scores whose means depend on the levels and whose correlations do not: the
+general location model (Olkin & Tate 1961).
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify.budget import check_budget
+from treepurify.rows.columns import Columns
+from treepurify.rows.row_weights import RowWeights, effective_rows, row_shares
+from treepurify.typing import Array, Indices
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+__all__ = ["LatentRows", "latent_rows"]
+
+_MOST_LEVELS_OF_NUMBERS = 12
+# A value of a larger share of the rows, such as no capital gain, is no part of a continuum.
+_FREQUENT = 0.05
+_SEVERAL_ROWS = 2.5
+_MOST_INDICATORS = 1000
+# A level with so many rows is moved half way from the overall mean to its own.
+_PRIOR_ROWS = 4.0
+_LEAST_EIGENVALUE = 1e-6
+# Orders rows of equal value, so that the order of the table means nothing.
+_SEED_OF_TIES = 20_211
+_TABLES = 6
+
+
+@dataclass(frozen=True, eq=False)
+class LatentRows:
+    """Rows as levels and, given these, as normal scores.
+
+    Parameters
+    ----------
+    columns : Columns
+        The rows.
+    weights : ndarray of float64, shape (n_rows,), optional
+        Their weights; None for equal weights.
+    scored : tuple of int
+        Positions of the columns that have scores.
+    levelled : tuple of int
+        Positions of the columns that have levels, more than one each.
+    levels : tuple of ndarray of intp, shape (n_rows,)
+        Level of each row in each of the latter; -1 where it is missing.
+    known : ndarray of bool, shape (n_scored, n_rows)
+        Where there is a score: not where a value is missing, or one that many rows share.
+    positions : ndarray of float64, shape (n_scored, n_rows)
+        Rank of each value among those with a score, between 0 and 1; 0 where there is none.
+    centre : ndarray of float64, shape (n_scored, n_rows)
+        Mean of the normal score given the levels of the row.
+    spread : ndarray of float64, shape (n_scored,)
+        Standard deviation of the score given the levels.
+    scores : ndarray of float64, shape (n_scored, n_rows)
+        Scores less their centre, in units of their spread; zero where there is none.
+    correlation : ndarray of float64, shape (n_scored, n_scored)
+        Their correlations: shrunk, and positive definite.
+    """
+
+    columns: Columns
+    weights: RowWeights
+    scored: tuple[int, ...]
+    levelled: tuple[int, ...]
+    levels: tuple[Indices, ...]
+    known: npt.NDArray[np.bool_]
+    positions: Array
+    centre: Array
+    spread: Array
+    scores: Array
+    correlation: Array
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return self.columns.n_rows
+
+    @property
+    def n_levels(self) -> tuple[int, ...]:
+        """Number of levels of each column of levels, that of missing values included."""
+        return tuple(int(level.max(initial=-1)) + 2 for level in self.levels)
+
+    @property
+    def shares(self) -> Array:
+        """Share of each row in all of them."""
+        return row_shares(self.n_rows, self.weights)
+
+    @property
+    def effective_rows(self) -> float:
+        """How many rows of equal weight tell as much."""
+        return effective_rows(self.n_rows, self.weights)
+
+
+def latent_rows(columns: Columns, weights: RowWeights, memory_budget: int) -> LatentRows:
+    """Return rows in their latent form.
+
+    Raises
+    ------
+    MemoryBudgetError
+        If the scores would not fit.
+    """
+    check_budget(
+        8 * _TABLES * columns.n_rows * max(len(columns.values), 1),
+        memory_budget,
+        f"the normal scores of {columns.n_rows} rows of {len(columns.values)} features",
+        'Raise memory_budget, pass fewer rows, or use weights="empirical".',
+    )
+    from scipy.special import ndtri
+
+    n_rows, shares = columns.n_rows, row_shares(columns.n_rows, weights)
+    effective = effective_rows(n_rows, weights)
+    scored: list[int] = []
+    kept: list[Indices] = []
+    levelled: list[int] = []
+    levels: list[Indices] = []
+    for j, (spec, values) in enumerate(zip(columns.features, columns.values, strict=True)):
+        n_different, level = _levels(values)
+        stays = level if spec.is_categorical else _kept_values(level, shares, effective)
+        if not spec.is_categorical and n_different > _MOST_LEVELS_OF_NUMBERS and np.any(stays < 0):
+            scored.append(j)
+            kept.append(stays)
+        elif n_different > 1:
+            levelled.append(j)
+            levels.append(level)
+    known = np.array([stays < 0 for stays in kept]).reshape(-1, n_rows)
+    positions = np.zeros((len(scored), n_rows))
+    for position, there, j in zip(positions, known, scored, strict=True):
+        ties = np.random.default_rng(_SEED_OF_TIES).permutation(int(there.sum()))
+        position[there] = _rank_positions(columns.values[j][there], shares[there], ties)
+    scores = ndtri(np.where(known, positions, 0.5))
+    indicators = _indicators([*levels, *kept], n_rows)
+    centre = _means_by_level(scores, known, indicators, shares * effective)
+    scores = np.where(known, scores - centre, 0.0)
+    mass = known @ shares
+    spread = np.sqrt((scores**2 @ shares) / np.where(mass > 0, mass, 1.0))
+    spread = np.where(spread > 0, spread, 1.0)
+    scores /= spread[:, None]
+    correlation = _correlation(scores, known, shares, effective)
+    return LatentRows(
+        columns,
+        weights,
+        tuple(scored),
+        tuple(levelled),
+        tuple(levels),
+        known,
+        positions,
+        centre,
+        spread,
+        scores,
+        correlation,
+    )
+
+
+def _rank_positions(values: npt.NDArray[np.floating], shares: Array, ties: Indices) -> Array:
+    """Return where each value stands in the distribution, above zero and below one.
+
+    Parameters
+    ----------
+    values : ndarray of float, shape (n,)
+        The values, none missing.
+    shares : ndarray of float64, shape (n,)
+        Their weights, on any scale.
+    ties : ndarray of intp, shape (n,)
+        A permutation, which orders equal values.
+    """
+    order = ties[np.argsort(values[ties], kind="stable")]
+    in_order = shares[order]
+    reached = in_order.cumsum()
+    positions = np.empty(len(values))
+    # The middle of the row's own share; rounding must not reach the ends.
+    positions[order] = (reached - in_order / 2) / reached[-1]
+    return np.clip(positions, 1e-12, 1 - 1e-12)
+
+
+def _levels(values: npt.NDArray[np.floating]) -> tuple[int, Indices]:
+    """Return how many values there are, and which of them each row has; -1 where it is missing."""
+    known = ~np.isnan(values)
+    level = np.full(len(values), -1, dtype=np.intp)
+    different, level[known] = np.unique(values[known], return_inverse=True)
+    return len(different), level
+
+
+def _kept_values(level: Indices, shares: Array, effective: float) -> Indices:
+    """Return a number for each value that stays as it is, missing or frequent; -1 for others."""
+    mass = np.bincount(level + 1, shares)
+    stays = np.zeros(len(mass), dtype=bool)
+    stays[0] = True
+    several = mass > _SEVERAL_ROWS / effective
+    while True:
+        # Frequent among those that are left: round numbers may hide behind one large value.
+        frequent = ~stays & several & (mass > _FREQUENT * mass[~stays].sum())
+        if not frequent.any():
+            return np.where(stays[level + 1], level + 1, -1)
+        stays |= frequent
+
+
+def _indicators(columns: list[Indices], n_rows: int) -> "csr_array":
+    """Return one column for each level of each column of levels, the rarest left out."""
+    from scipy.sparse import csr_array, hstack
+
+    blocks = []
+    for level in columns:
+        shifted = level + 1
+        ones = (np.ones(n_rows), (np.arange(n_rows), shifted))
+        block = csr_array(ones, shape=(n_rows, int(shifted.max(initial=0)) + 1))
+        # What all rows have says nothing.
+        count: Array = block.sum(axis=0)
+        blocks.append(block[:, np.flatnonzero((count > 0) & (count < n_rows))])
+    if not blocks:
+        return csr_array((n_rows, 0))
+    together = csr_array(hstack(blocks, format="csr"))
+    if together.shape[1] > _MOST_INDICATORS:
+        frequent = np.argsort(-together.sum(axis=0), kind="stable")[:_MOST_INDICATORS]
+        together = together[:, np.sort(frequent)]
+    return together
+
+
+def _means_by_level(
+    scores: Array, known: npt.NDArray[np.bool_], indicators: "csr_array", rows: Array
+) -> Array:
+    """Return the sum of the effects of a row's levels on its scores: ridge regression."""
+    if indicators.shape[1] == 0:
+        return np.zeros_like(scores)
+    weighted = indicators * rows[:, None]
+    gram = (indicators.T @ weighted).toarray()
+    gram[np.diag_indices_from(gram)] += _PRIOR_ROWS
+    # Where a score is missing it is zero, the mean of all: it does not move a level.
+    effects = np.linalg.solve(gram, weighted.T @ np.where(known, scores, 0.0).T)
+    return np.ascontiguousarray((indicators @ effects).T)
+
+
+def _correlation(
+    scores: Array, known: npt.NDArray[np.bool_], shares: Array, effective: float
+) -> Array:
+    """Return correlations of the rows where both are known, shrunk towards none.
+
+    The share by which they shrink is the noise in them over their size (Schäfer & Strimmer
+    2005), so that many unrelated features add up to no dependence.
+    """
+    size = len(scores)
+    if size < 2:
+        return np.eye(size)
+    weighted = scores * shares
+    both = (known * shares) @ known.T
+    square = (scores**2 * shares) @ known.T
+    scale = np.sqrt(square * square.T)
+    found = np.divide(weighted @ scores.T, scale, out=np.zeros_like(scale), where=scale > 0)
+    found = np.clip(found, -1.0, 1.0)
+    np.fill_diagonal(found, 0.0)
+    noise = np.where(both > 0, (1 - found**2) ** 2 / np.maximum(both * effective, 1.0), 0.0)
+    np.fill_diagonal(noise, 0.0)
+    total = float((found**2).sum())
+    found *= 1.0 - min(1.0, float(noise.sum()) / total) if total > 0 else 0.0
+    np.fill_diagonal(found, 1.0)
+    values, vectors = np.linalg.eigh(found)
+    positive = (vectors * np.maximum(values, _LEAST_EIGENVALUE)) @ vectors.T
+    diagonal = np.sqrt(np.diag(positive))
+    return np.asarray(positive / np.outer(diagonal, diagonal))

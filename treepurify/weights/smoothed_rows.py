@@ -1,0 +1,163 @@
+"""Smoothed rows: each row several times, moved a little in the direction of the dependence."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify.budget import check_budget
+from treepurify.rows.columns import Columns
+from treepurify.rows.row_weights import RowWeights
+from treepurify.typing import Array, Indices
+from treepurify.weights.latent_rows import LatentRows
+
+__all__ = ["SmoothedRows", "smoothed_rows"]
+
+_SEED = 16_807
+_MOST_COPIES = 64
+_LEAST_COPIES = 4
+_TABLES = 4
+
+
+@dataclass(frozen=True, eq=False)
+class SmoothedRows:
+    """The copies of all rows.
+
+    Parameters
+    ----------
+    columns : Columns
+        The copies, whose values are values of the rows.
+    weights : ndarray of float64, shape (n_points,), optional
+        Their weights; None for equal weights.
+    copies : int
+        How often each row is among them.
+    """
+
+    columns: Columns
+    weights: RowWeights
+    copies: int
+
+
+def smoothed_rows(
+    latent: LatentRows,
+    bandwidths: Array,
+    level_shares: Array,
+    n_points: int,
+    memory_budget: int,
+) -> SmoothedRows:
+    r"""Return several copies of each row, moved at random by a seed that is always the same.
+
+    The scores are turned into `u`, which have no correlations: the score of the smallest
+    bandwidth first, then what is left of the next given the first, and so on. With `h` the
+    bandwidth of a feature, its `u` becomes :math:`(u + h \epsilon) / \sqrt{1 + h^2}`, with normal
+    noise; and all are turned back. So variances and correlations stay as they are, `h = 0`
+    leaves the rows, and :math:`h = \infty` leaves the Gaussian copula given the levels of each
+    row. Noise without these correlations would shrink them by `1 + h^2`, and purified effects
+    would be up to a quarter further from the population's. Scores turn back into values by their
+    ranks among all copies: the margin of each feature stays that of the rows. Missing stays
+    missing, and a level is drawn anew with a chance of `level_shares`, from the margin.
+
+    Parameters
+    ----------
+    latent : LatentRows
+        The rows.
+    bandwidths : ndarray of float64, shape (n_scored,)
+        Standard deviation of the noise, in standard deviations of the scores; may be infinite.
+    level_shares : ndarray of float64, shape (n_levelled,)
+        Chance that a level is drawn anew.
+    n_points : int
+        How many copies there are to be about, all rows together.
+    memory_budget : int
+        Bytes that they may take.
+
+    Raises
+    ------
+    MemoryBudgetError
+        If the copies would not fit.
+    """
+    n_rows = latent.n_rows
+    copies = min(max(-(-n_points // max(n_rows, 1)), _LEAST_COPIES), _MOST_COPIES)
+    copies += copies % 2
+    check_budget(
+        8 * _TABLES * copies * n_rows * max(len(latent.columns.values), 1),
+        memory_budget,
+        f"{copies} copies of {n_rows} rows of {len(latent.columns.values)} features",
+        'Raise memory_budget, pass fewer rows, or use weights="empirical".',
+    )
+    rng = np.random.default_rng(_SEED)
+    values: list[npt.NDArray[Any]] = [np.tile(column, copies) for column in latent.columns.values]
+    moved = _moved_scores(latent, bandwidths, copies, rng)
+    for score, known, j in zip(moved, latent.known, latent.scored, strict=True):
+        there = np.tile(known, copies)
+        of_rows = None if latent.weights is None else latent.shares[known]
+        values[j][there] = _by_rank(score[there], latent.columns.values[j][known], of_rows, copies)
+    shares = np.tile(latent.shares, copies)
+    for level, j, share in zip(latent.levels, latent.levelled, level_shares, strict=True):
+        # Values that the model does not know stay, so that each of the rows' cells has a copy.
+        unknown = latent.columns.values[j] == latent.columns.features[j].n_codes
+        moves = (level >= 0) & ~(unknown & latent.columns.features[j].is_categorical)
+        _draw_levels(values[j], np.tile(moves, copies), shares, float(share), rng)
+    weights = None if latent.weights is None else np.tile(latent.weights, copies)
+    columns = Columns(latent.columns.features, tuple(values), copies * n_rows)
+    return SmoothedRows(columns, weights, copies)
+
+
+def _moved_scores(
+    latent: LatentRows, bandwidths: Array, copies: int, rng: np.random.Generator
+) -> Array:
+    """Return the normal score of each copy, shape (n_scored, copies * n_rows)."""
+    n_scored, n_rows = latent.scores.shape
+    order = np.argsort(bandwidths, kind="stable")
+    factor = np.linalg.cholesky(latent.correlation[np.ix_(order, order)])
+    keep = 1.0 / np.hypot(1.0, bandwidths[order])[:, None]
+    noise = np.sqrt(1.0 - keep**2)
+    still = factor @ (keep * np.linalg.solve(factor, latent.scores[order]))
+    factor = factor * noise[:, 0]
+    spread, centre = latent.spread[order][:, None], latent.centre[order]
+    moved = np.empty((n_scored, copies, n_rows))
+    for pair in range(copies // 2):
+        step = factor @ rng.standard_normal((n_scored, n_rows))
+        # Each step is taken both ways, so that the copies of a row have its own mean. What is
+        # the same both ways, such as a product of two steps, is then known from half the copies.
+        moved[order, 2 * pair] = centre + spread * (still + step)
+        moved[order, 2 * pair + 1] = centre + spread * (still - step)
+    return moved.reshape(n_scored, copies * n_rows)
+
+
+def _by_rank(
+    scores: Array, values: npt.NDArray[Any], shares: Array | None, copies: int
+) -> npt.NDArray[Any]:
+    """Return, for the score of each copy, the value of the rows that stands at its rank."""
+    order = np.argsort(scores)
+    by_value = np.argsort(values, kind="stable")
+    in_order = np.repeat(values[by_value], copies)
+    moved = np.empty_like(in_order)
+    if shares is None:
+        moved[order] = in_order
+        return moved
+    of_scores = np.tile(shares, copies)[order]
+    reached = np.repeat(shares[by_value], copies).cumsum()
+    # The middle of the copy's own share, in the sum of all as `reached` has it.
+    middle = of_scores.cumsum()
+    middle = (middle - of_scores / 2) * (reached[-1] / middle[-1])
+    places = np.searchsorted(reached, middle, side="left")
+    moved[order] = in_order[np.minimum(places, len(in_order) - 1)]
+    return moved
+
+
+def _draw_levels(
+    values: npt.NDArray[Any],
+    moves: npt.NDArray[np.bool_],
+    shares: Array,
+    level_share: float,
+    rng: np.random.Generator,
+) -> None:
+    """Draw some of the levels that may move anew, in place, from their margin."""
+    if level_share == 0.0:
+        return
+    places: Indices = np.flatnonzero(moves)
+    redrawn = places[rng.random(len(places)) < level_share]
+    reached = shares[places].cumsum()
+    picked = np.searchsorted(reached, rng.random(len(redrawn)) * reached[-1], side="right")
+    values[redrawn] = values[places[np.minimum(picked, len(places) - 1)]]
