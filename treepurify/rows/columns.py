@@ -59,6 +59,7 @@ class FeatureSpec:
     has_missing: bool = False
     truncates_before_sign: bool = False
     label_hashes: tuple[int, ...] | None = None
+    made_from: tuple[str, ...] = ()
 
     @property
     def is_categorical(self) -> bool:
