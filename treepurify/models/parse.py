@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -17,8 +18,13 @@ from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.families import family_module, family_of, known_models
 from treepurify.models.files import parse_file
 from treepurify.models.parsed import ModelSource
+from treepurify.models.pipelines.combinations import (
+    combination_margin,
+    is_combination,
+    parse_combination,
+)
 from treepurify.models.pipelines.pipeline import WhichColumns, parse_pipeline, transform_rows
-from treepurify.models.pipelines.structure import is_pipeline
+from treepurify.models.pipelines.steps import is_pipeline
 from treepurify.models.pipelines.wrappers import unwrap
 from treepurify.rows.category_hash import category_hash
 from treepurify.rows.columns import Columns
@@ -89,6 +95,8 @@ def parse_model(model: Any, columns: WhichColumns = "raw", X: Any = None) -> Mod
     inside = unwrap(model)
     if is_pipeline(inside):
         return parse_pipeline(inside, parse_model, columns, X)
+    if is_combination(inside):
+        return parse_combination(inside, partial(parse_model, columns=columns, X=X))
     parsed: Model = _family_of(inside).parse(inside)
     return parsed
 
@@ -193,9 +201,15 @@ def raw_margin(model: Any, X: Any, parsed: Model | None = None) -> Array | None:
     if isinstance(model, str | Path):
         source = parse_model(model).source if parsed is None else parsed.source
         return _file_margin(Path(model), source, X)
+    return _margin_of(model, X)
+
+
+def _margin_of(model: Any, X: Any) -> Array:
     inside = unwrap(model)
     if is_pipeline(inside):
-        return raw_margin(inside.steps[-1][1], transform_rows(inside, X))
+        return _margin_of(inside.steps[-1][1], transform_rows(inside, X))
+    if is_combination(inside):
+        return combination_margin(inside, X, _margin_of)
     margin: Array = _family_of(inside).raw_margin(inside, X)
     return margin
 

@@ -7,6 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from scipy.sparse import csr_matrix
 
 from treepurify.errors import UnsupportedModelError
 from treepurify.rows.table_reader import is_missing
@@ -88,6 +89,8 @@ class Stage:
         The columns that it reads.
     outputs : tuple of OutputColumn
         The columns that it returns.
+    gets_sparse : bool
+        Whether it gets the columns as a sparse matrix.
     needs_frame : bool
         Whether it takes data frames only.
     refuses_unknown : bool
@@ -98,6 +101,7 @@ class Stage:
     path: str
     inputs: tuple["Column", ...]
     outputs: tuple[OutputColumn, ...]
+    gets_sparse: bool = False
     needs_frame: bool = False
     refuses_unknown: bool = False
 
@@ -166,6 +170,8 @@ class Stage:
             )
         else:
             rows = np.column_stack(columns)
+            if self.gets_sparse:
+                rows = csr_matrix(rows)
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
             result = self.transformer.transform(rows)

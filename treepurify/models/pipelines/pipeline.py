@@ -12,8 +12,8 @@ from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parsed import ModelSource
 from treepurify.models.pipelines.columns import Column, Stage, chain_of
 from treepurify.models.pipelines.compose import compose
-from treepurify.models.pipelines.sparse import returns_sparse
-from treepurify.models.pipelines.structure import follow_columns, raw_columns, transformers_of
+from treepurify.models.pipelines.steps import returns_sparse, transformers_of
+from treepurify.models.pipelines.structure import follow_columns, raw_columns
 from treepurify.rows.columns import Columns
 from treepurify.rows.tables import table_column, table_names
 
@@ -54,8 +54,10 @@ def parse_pipeline(
     ensemble = parse(pipeline.steps[-1][1])
     raws, has_names = raw_columns(pipeline, ensemble.n_features)
     made = raws
+    is_sparse = False
     for name, step in transformers_of(pipeline):
-        made = follow_columns(step, made, f"step {name!r}")
+        made = follow_columns(step, made, f"step {name!r}", gets_sparse=is_sparse)
+        is_sparse = returns_sparse(step, gets_sparse=is_sparse)
     if columns == "transformed":
         return _on_transformed(ensemble, pipeline, raws, made)
     if len(made) != ensemble.n_features:
@@ -77,7 +79,7 @@ def parse_pipeline(
         made,
         _types(X, raws, has_names=has_names),
         has_names=has_names,
-        zero_is_absent=ensemble.source.library == "xgboost" and _last_is_sparse(pipeline),
+        zero_is_absent=ensemble.source.library == "xgboost" and is_sparse,
     )
     return replace(composed, source=source)
 
@@ -173,10 +175,3 @@ def _types(X: Any, raws: Sequence[Column], *, has_names: bool) -> list[np.dtype[
             dtype = table_column(X, place).dtype
             unknown[r] = dtype if isinstance(dtype, np.dtype) else np.dtype(object)
     return unknown
-
-
-def _last_is_sparse(pipeline: Any) -> bool:
-    is_sparse = False
-    for _, step in transformers_of(pipeline):
-        is_sparse = returns_sparse(step, is_sparse)
-    return is_sparse

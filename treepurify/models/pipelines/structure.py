@@ -1,6 +1,6 @@
 """Follow the columns of a table through a fitted pipeline: which raw column makes which."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -9,8 +9,14 @@ import numpy as np
 from treepurify.errors import InvalidInputError
 from treepurify.models.pipelines import category_encoders, encoders, imputers, numbers
 from treepurify.models.pipelines.columns import Column, Reading, Stage
+from treepurify.models.pipelines.steps import (
+    does_nothing,
+    is_pipeline,
+    returns_sparse,
+    transformers_of,
+)
 
-__all__ = ["follow_columns", "is_pipeline", "raw_columns", "transformers_of"]
+__all__ = ["follow_columns", "raw_columns"]
 
 Columns = tuple[Column, ...]
 Reader = Callable[[Any, tuple[str, ...]], Reading]
@@ -36,19 +42,6 @@ _REFUSALS = {
     "SplineTransformer": "its splines are no monotone functions of the column",
     "HashingEncoder": "it hashes several columns together",
 }
-
-
-def is_pipeline(model: Any) -> bool:
-    """Return whether an estimator is a pipeline of scikit-learn, or of a class made from it."""
-    return any(
-        f"{cls.__module__}.{cls.__qualname__}" == "sklearn.pipeline.Pipeline"
-        for cls in type(model).__mro__
-    )
-
-
-def transformers_of(pipeline: Any) -> list[tuple[str, Any]]:
-    """Return the steps before the last, but for those that do nothing at prediction."""
-    return [(name, step) for name, step in pipeline.steps[:-1] if not _does_nothing(step)]
 
 
 def raw_columns(pipeline: Any, n_final: int) -> tuple[Columns, bool]:
@@ -88,7 +81,9 @@ def raw_columns(pipeline: Any, n_final: int) -> tuple[Columns, bool]:
     raise InvalidInputError("this Pipeline is not fitted; call fit() before you pass it")
 
 
-def follow_columns(transformer: Any, inputs: Columns, path: str) -> Columns:
+def follow_columns(
+    transformer: Any, inputs: Columns, path: str, *, gets_sparse: bool = False
+) -> Columns:
     """Return the columns that a fitted transformer makes of others.
 
     Parameters
@@ -99,48 +94,44 @@ def follow_columns(transformer: Any, inputs: Columns, path: str) -> Columns:
         The columns that it takes.
     path : str
         Where it stands, for messages.
+    gets_sparse : bool
+        Whether it gets them as a sparse matrix.
 
     Returns
     -------
     tuple of Column
         Where a column is no function of one raw column, its `refusal` says why.
     """
-    if _does_nothing(transformer):
+    if does_nothing(transformer):
         return inputs
     if isinstance(transformer, str) and transformer == "drop":
         return ()
     if is_pipeline(transformer):
         for name, step in transformer.steps:
-            inputs = follow_columns(step, inputs, f"{path}, step {name!r}")
+            step_path = f"{path}, step {name!r}"
+            inputs = follow_columns(step, inputs, step_path, gets_sparse=gets_sparse)
+            gets_sparse = returns_sparse(step, gets_sparse=gets_sparse)
         return inputs
     kind = type(transformer).__name__
     library = type(transformer).__module__.partition(".")[0]
     if library == "sklearn" and kind == "ColumnTransformer":
-        return _split_columns(transformer, inputs, path)
+        return _split_columns(transformer, inputs, path, gets_sparse=gets_sparse)
     if library == "sklearn" and kind == "FeatureUnion":
-        return _joined(transformer.transformer_list, inputs, path)
+        return _joined(transformer, inputs, path, gets_sparse=gets_sparse)
     if library == "sklearn" and hasattr(transformer, "get_support"):
         _check_fitted(transformer)
         return tuple(inputs[int(j)] for j in transformer.get_support(indices=True))
-    return _stage_columns(transformer, inputs, f"{path} ({kind})")
+    return _stage_columns(transformer, inputs, f"{path} ({kind})", gets_sparse=gets_sparse)
 
 
-def _does_nothing(step: Any) -> bool:
-    """Samplers resample the training rows, and at prediction they do nothing."""
-    return (
-        step is None
-        or (isinstance(step, str) and step == "passthrough")
-        or (hasattr(step, "fit_resample") and not hasattr(step, "predict"))
-    )
-
-
-def _split_columns(transformer: Any, inputs: Columns, path: str) -> Columns:
+def _split_columns(transformer: Any, inputs: Columns, path: str, *, gets_sparse: bool) -> Columns:
     _check_fitted(transformer)
     made: Columns = ()
     for name, part, chosen in transformer.transformers_:
         positions = _positions(chosen, inputs, getattr(transformer, "feature_names_in_", None))
         part_path = f"{path}, transformer {name!r}"
-        made += follow_columns(part, tuple(inputs[j] for j in positions), part_path)
+        mine = tuple(inputs[j] for j in positions)
+        made += follow_columns(part, mine, part_path, gets_sparse=gets_sparse)
     return made
 
 
@@ -162,14 +153,15 @@ def _positions(chosen: Any, inputs: Columns, names: Any) -> list[int]:
     ]
 
 
-def _joined(parts: Sequence[tuple[str, Any]], inputs: Columns, path: str) -> Columns:
+def _joined(transformer: Any, inputs: Columns, path: str, *, gets_sparse: bool) -> Columns:
     made: Columns = ()
-    for name, part in parts:
-        made += follow_columns(part, inputs, f"{path}, transformer {name!r}")
+    for name, part in transformer.transformer_list:
+        part_path = f"{path}, transformer {name!r}"
+        made += follow_columns(part, inputs, part_path, gets_sparse=gets_sparse)
     return made
 
 
-def _stage_columns(transformer: Any, inputs: Columns, path: str) -> Columns:
+def _stage_columns(transformer: Any, inputs: Columns, path: str, *, gets_sparse: bool) -> Columns:
     _check_fitted(transformer)
     reading, refusal = _read(transformer, tuple(column.name for column in inputs))
     if reading is None:
@@ -181,6 +173,7 @@ def _stage_columns(transformer: Any, inputs: Columns, path: str) -> Columns:
         path,
         inputs,
         tuple(reading.outputs),
+        gets_sparse=gets_sparse,
         needs_frame=reading.needs_frame,
         refuses_unknown=reading.refuses_unknown,
     )
