@@ -7,7 +7,6 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import csr_matrix
 
 from treepurify.errors import UnsupportedModelError
 from treepurify.rows.table_reader import is_missing
@@ -171,6 +170,8 @@ class Stage:
         else:
             rows = np.column_stack(columns)
             if self.gets_sparse:
+                from scipy.sparse import csr_matrix
+
                 rows = csr_matrix(rows)
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
