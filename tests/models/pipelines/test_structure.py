@@ -167,6 +167,16 @@ def test_transformed_columns_and_what_they_are_made_from():
     np.testing.assert_array_equal(ensemble.margin(rows)[:, 0], pipeline.predict(whole))
 
 
+def test_transformed_sparse_rows_have_missing_zeros():
+    whole, y = make_data()
+    step = columns(StandardScaler(), OneHotEncoder(), sparse_threshold=1.0)
+    pipeline = make_pipeline(step, xgb()).fit(whole, y)
+    ensemble = tp.parse_model(pipeline, columns="transformed")
+    rows = pipeline[:-1].transform(whole).toarray()
+    np.testing.assert_array_equal(ensemble.margin(rows)[:, 0], pipeline.predict(whole))
+    assert "zeros are read as missing" in ensemble.source.notes[-1]
+
+
 def test_a_pipeline_must_be_fitted():
     with pytest.raises(InvalidInputError, match="train"):
         tp.parse_model(make_pipeline(StandardScaler(), xgb()))

@@ -58,8 +58,9 @@ def parse_pipeline(
     for name, step in transformers_of(pipeline):
         made = follow_columns(step, made, f"step {name!r}", gets_sparse=is_sparse)
         is_sparse = returns_sparse(step, gets_sparse=is_sparse)
+    zero_is_absent = is_sparse and ensemble.source.library == "xgboost"
     if columns == "transformed":
-        return _on_transformed(ensemble, pipeline, raws, made)
+        return _on_transformed(ensemble, pipeline, raws, made, zero_is_absent=zero_is_absent)
     if len(made) != ensemble.n_features:
         raise UnsupportedModelError(
             f"the steps of the pipeline return {len(made)} columns, as far as they can be read, "
@@ -79,7 +80,7 @@ def parse_pipeline(
         made,
         _types(X, raws, has_names=has_names),
         has_names=has_names,
-        zero_is_absent=ensemble.source.library == "xgboost" and is_sparse,
+        zero_is_absent=zero_is_absent,
     )
     return replace(composed, source=source)
 
@@ -97,7 +98,12 @@ def transform_rows(pipeline: Any, X: Any) -> Any:
 
 
 def _on_transformed(
-    ensemble: Parsed, pipeline: Any, raws: Sequence[Column], made: Sequence[Column]
+    ensemble: Parsed,
+    pipeline: Any,
+    raws: Sequence[Column],
+    made: Sequence[Column],
+    *,
+    zero_is_absent: bool,
 ) -> Parsed:
     """Name the features as the steps do, and say which raw columns each is made from."""
     names = _names_out(pipeline, ensemble.n_features)
@@ -107,9 +113,14 @@ def _on_transformed(
         sources = made[t].raw if known else tuple(range(len(raws)))
         name = names[t] if names is not None else spec.name
         made_from = tuple(raws[r].name for r in sources)
-        features.append(replace(spec, name=name, made_from=made_from))
+        whole = replace(spec, name=name, made_from=made_from)
+        features.append(replace(whole, missing_value=0.0) if zero_is_absent else whole)
+    source = ensemble.source
+    if zero_is_absent:
+        note = "zeros are read as missing, as in the sparse rows that the pipeline makes"
+        source = replace(source, notes=(*source.notes, note))
     has_names = ensemble.has_feature_names or names is not None
-    return replace(ensemble, features=tuple(features), has_feature_names=has_names)
+    return replace(ensemble, features=tuple(features), source=source, has_feature_names=has_names)
 
 
 def _names_out(pipeline: Any, n_features: int) -> list[str] | None:
