@@ -5,7 +5,6 @@ import pandas as pd
 import pytest
 from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import HistGradientBoostingRegressor
-from sklearn.model_selection import KFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler, TargetEncoder
 
@@ -41,7 +40,7 @@ ENCODERS = {
     "ordinal": ordinal,
     "ordinal, NaN": lambda: ordinal(unknown_value=np.nan, encoded_missing_value=-2),
     "ordinal, rare": lambda: ordinal(unknown_value=77, min_frequency=60),
-    "target": lambda: TargetEncoder(cv=KFold(3)),
+    "target": TargetEncoder,
     "filled": lambda: filled(dense_one_hot(), strategy="most_frequent"),
     "filled by a label": lambda: filled(dense_one_hot(), strategy="constant", fill_value="missing"),
     "indicator": lambda: filled(dense_one_hot(), strategy="most_frequent", add_indicator=True),
@@ -128,7 +127,7 @@ def test_several_columns_for_several_classes():
 
     X, y = make_data()
     classes = np.digitize(y, np.quantile(y, [0.3, 0.6]))
-    step = columns("passthrough", TargetEncoder(cv=KFold(3)))
+    step = columns("passthrough", TargetEncoder())
     pipeline = make_pipeline(step, xgboost.XGBClassifier(n_estimators=8)).fit(X, classes)
     ensemble = tp.parse_model(pipeline)
     probability = ensemble.link.inverse(ensemble.margin(X))

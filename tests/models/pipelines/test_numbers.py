@@ -42,9 +42,7 @@ TRANSFORMERS = {
     "quantile": lambda: QuantileTransformer(n_quantiles=50),
     "normal": lambda: QuantileTransformer(n_quantiles=50, output_distribution="normal"),
     "power": PowerTransformer,
-    "bins": lambda: KBinsDiscretizer(
-        5, encode="ordinal", strategy="quantile", quantile_method="averaged_inverted_cdf"
-    ),
+    "bins": lambda: KBinsDiscretizer(5, encode="ordinal", strategy="kmeans"),
     "one-hot bins": lambda: KBinsDiscretizer(5, encode="onehot-dense", strategy="uniform"),
     "binarizer": lambda: Binarizer(threshold=12),
     "square": lambda: FunctionTransformer(np.square),

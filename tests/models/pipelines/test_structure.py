@@ -1,13 +1,13 @@
 """Which raw column makes which: splits, unions, selections, nesting, refusals."""
 
 import numpy as np
-import pandas as pd
 import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sklearn.compose import ColumnTransformer, make_column_selector
 from sklearn.decomposition import PCA
+from sklearn.ensemble import VotingRegressor
 from sklearn.feature_selection import SelectKBest, VarianceThreshold, f_regression
 from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 from sklearn.preprocessing import (
@@ -19,6 +19,7 @@ from sklearn.preprocessing import (
     StandardScaler,
     TargetEncoder,
 )
+from sklearn.tree import DecisionTreeRegressor
 
 import treepurify as tp
 from tests.models.pipelines.cases import (
@@ -48,7 +49,7 @@ NUMERIC = ["age", "income", "rooms"]
         ColumnTransformer([("n", StandardScaler(), [True, False, True, False, False])]),
         ColumnTransformer(
             [
-                ("c", dense_one_hot(), make_column_selector(dtype_include="str")),
+                ("c", dense_one_hot(), make_column_selector(dtype_exclude=float)),
                 ("n", "passthrough", make_column_selector(dtype_include=float)),
             ]
         ),
@@ -167,6 +168,42 @@ def test_transformed_columns_and_what_they_are_made_from():
     np.testing.assert_array_equal(ensemble.margin(rows)[:, 0], pipeline.predict(whole))
 
 
+class OwnScaler(StandardScaler):
+    """A scaler that does something else."""
+
+    def transform(self, X):
+        return super().transform(X) ** 2
+
+
+class OwnPipeline(Pipeline):
+    """A pipeline that predicts something else."""
+
+    def predict(self, X):
+        return 2 * super().predict(X)
+
+
+def test_methods_of_ones_own_are_refused():
+    whole, y = make_data()
+    with pytest.raises(UnsupportedModelError, match=r"OwnScaler.*not known which column"):
+        tp.parse_model(make_pipeline(OwnScaler(), xgb()).fit(whole[NUMERIC], y))
+    own = OwnPipeline([("scale", StandardScaler()), ("trees", xgb())]).fit(whole[NUMERIC], y)
+    with pytest.raises(UnsupportedModelError):
+        tp.parse_model(own)
+
+
+def test_sparse_rows_before_models_of_several_libraries_are_refused():
+    whole, y = make_data()
+    step = columns(StandardScaler(), OneHotEncoder(), sparse_threshold=1.0)
+    both = VotingRegressor([("xgboost", xgb()), ("tree", DecisionTreeRegressor(max_depth=3))])
+    with pytest.raises(UnsupportedModelError, match="sparse_threshold=0"):
+        tp.parse_model(make_pipeline(step, both).fit(whole, y))
+    step.set_params(sparse_threshold=0.0)
+    check = make_pipeline(step, both).fit(whole, y)
+    np.testing.assert_allclose(
+        tp.parse_model(check).margin(whole)[:, 0], check.predict(whole), 1e-6
+    )
+
+
 def test_transformed_sparse_rows_have_missing_zeros():
     whole, y = make_data()
     step = columns(StandardScaler(), OneHotEncoder(), sparse_threshold=1.0)
@@ -244,4 +281,3 @@ def test_frames_with_columns_of_several_types():
     pipeline = make_pipeline(split, xgb()).fit(table, y)
     ensemble = tp.parse_model(pipeline, X=table)
     np.testing.assert_array_equal(ensemble.margin(table)[:, 0], pipeline.predict(table))
-    assert isinstance(table, pd.DataFrame)

@@ -8,12 +8,14 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from treepurify.budget import check_budget
 from treepurify.errors import UnsupportedModelError
 from treepurify.rows.table_reader import is_missing
 from treepurify.typing import Array, Mask
 
 __all__ = ["Column", "OutputColumn", "RawProbe", "Reading", "Stage", "chain_of", "columns_of"]
 
+_MOST_BYTES = 4 << 30
 Reads = Literal["numbers", "labels", "either"]
 
 
@@ -118,8 +120,10 @@ class Stage:
         for output in self.outputs:
             j = output.source
             if output.power:
-                bound = largest ** (0.97 / output.power)
-                known[j] = np.clip(known[j], 1.0 / bound if output.is_positive else -bound, bound)
+                bound = min(largest ** (0.97 / output.power), float(np.finfo(known[j].dtype).max))
+                # Plain numbers keep single precision as it is.
+                lowest = 1.0 / bound if output.is_positive else -bound
+                known[j] = np.clip(known[j], lowest, bound)
             if known[j].dtype.kind == "f" and any(isinstance(x, str) for x in output.labels):
                 # A filler: the trees do not ask for what is made of this column.
                 known[j] = np.full(len(known[j]), output.labels[0], dtype=object)
@@ -294,11 +298,22 @@ class RawProbe:
         One harmless value per raw column, for those that are not among `values`.
     n_rows : int
         Number of rows.
+
+    Raises
+    ------
+    MemoryBudgetError
+        If the values take too much memory.
     """
 
     def __init__(
         self, values: dict[int, npt.NDArray[Any]], fillers: Sequence[Any], n_rows: int
     ) -> None:
+        check_budget(
+            8 * n_rows * 2 * max(len(values), 1),
+            _MOST_BYTES,
+            f"{n_rows} values of {len(values)} raw columns, one for each of their cells",
+            'pass columns="transformed" to parse_model',
+        )
         self._values = values
         self._fillers = fillers
         self._n_rows = n_rows

@@ -11,6 +11,7 @@ from treepurify.links import Link, LinkName
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parsed import ModelSource
 from treepurify.models.pipelines.join import rescale, side_by_side, weighted_sum
+from treepurify.models.pipelines.steps import known_class
 from treepurify.typing import Array
 
 __all__ = ["combination_margin", "is_combination", "parse_combination"]
@@ -86,10 +87,7 @@ def combination_margin(model: Any, X: Any, margin: Margin) -> Array:
 
 
 def _kind(model: Any) -> _Kind | None:
-    for cls in type(model).__mro__:
-        if cls.__module__.startswith("sklearn.") and cls.__name__ in _KINDS:
-            return _KINDS[cls.__name__]
-    return None
+    return _KINDS.get(known_class(model))
 
 
 def _known(model: Any) -> _Kind:
@@ -112,7 +110,12 @@ def _source(model: Any, inside: Sequence[TreeEnsemble]) -> ModelSource:
     kinds = ", ".join(dict.fromkeys(ensemble.source.kind for ensemble in inside))
     notes = dict.fromkeys(note for ensemble in inside for note in ensemble.source.notes)
     kind = f"{type(model).__name__}({kinds})"
-    return replace(inside[0].source, kind=kind, notes=tuple(notes))
+    return ModelSource(
+        ", ".join(dict.fromkeys(ensemble.source.library for ensemble in inside)),
+        ", ".join(dict.fromkeys(ensemble.source.version for ensemble in inside)),
+        kind,
+        tuple(notes),
+    )
 
 
 def _class_names(classes: Any) -> tuple[str, ...]:

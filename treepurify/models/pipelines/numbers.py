@@ -40,7 +40,9 @@ def _power(transformer: Any, names: Names) -> Reading:
             OutputColumn(
                 name, j, power=max(abs(power), abs(2.0 - power), 1.0), is_positive=is_positive
             )
-            for j, (name, power) in enumerate(zip(names, transformer.lambdas_, strict=True))
+            for j, (name, power) in enumerate(
+                zip(names, transformer.lambdas_.tolist(), strict=True)
+            )
         ]
     )
 

@@ -58,7 +58,7 @@ def parse_pipeline(
     for name, step in transformers_of(pipeline):
         made = follow_columns(step, made, f"step {name!r}", gets_sparse=is_sparse)
         is_sparse = returns_sparse(step, gets_sparse=is_sparse)
-    zero_is_absent = is_sparse and ensemble.source.library == "xgboost"
+    zero_is_absent = is_sparse and _reads_zeros_as_missing(ensemble.source.library)
     if columns == "transformed":
         return _on_transformed(ensemble, pipeline, raws, made, zero_is_absent=zero_is_absent)
     if len(made) != ensemble.n_features:
@@ -83,6 +83,17 @@ def parse_pipeline(
         zero_is_absent=zero_is_absent,
     )
     return replace(composed, source=source)
+
+
+def _reads_zeros_as_missing(library: str) -> bool:
+    """Whether the zeros of a sparse matrix are missing to the trees of a library."""
+    if "xgboost" in library and library != "xgboost":
+        raise UnsupportedModelError(
+            f"the last step joins models of {library} on sparse rows, whose zeros are missing to "
+            "XGBoost only. Train on dense rows, for example with sparse_threshold=0 in the "
+            "ColumnTransformer, or purify the models one by one."
+        )
+    return library == "xgboost"
 
 
 def transform_rows(pipeline: Any, X: Any) -> Any:

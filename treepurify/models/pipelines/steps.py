@@ -2,15 +2,29 @@
 
 from typing import Any
 
-__all__ = ["does_nothing", "is_pipeline", "returns_sparse", "transformers_of"]
+__all__ = ["does_nothing", "is_pipeline", "known_class", "returns_sparse", "transformers_of"]
+
+_METHODS = ("predict", "predict_proba", "decision_function", "transform")
+
+
+def known_class(model: Any) -> str:
+    """Return the name of the scikit-learn class that an estimator predicts or transforms as.
+
+    It is empty for other libraries, and where a class made from one of scikit-learn's has methods
+    of its own, which may do something else; imbalanced-learn's are known.
+    """
+    for name in _METHODS:
+        method = getattr(type(model), name, None)
+        module = str(getattr(method, "__module__", "sklearn."))
+        if not module.startswith(("sklearn.", "imblearn.")):
+            return ""
+    classes = (cls for cls in type(model).__mro__ if cls.__module__.startswith("sklearn."))
+    return next((cls.__name__ for cls in classes), "")
 
 
 def is_pipeline(model: Any) -> bool:
-    """Return whether an estimator is a pipeline of scikit-learn, or of a class made from it."""
-    return any(
-        f"{cls.__module__}.{cls.__qualname__}" == "sklearn.pipeline.Pipeline"
-        for cls in type(model).__mro__
-    )
+    """Return whether an estimator is a pipeline of scikit-learn or imbalanced-learn."""
+    return known_class(model) == "Pipeline"
 
 
 def does_nothing(step: Any) -> bool:

@@ -127,8 +127,11 @@ def follow_columns(
 def _split_columns(transformer: Any, inputs: Columns, path: str, *, gets_sparse: bool) -> Columns:
     _check_fitted(transformer)
     made: Columns = ()
+    resolved = getattr(transformer, "_transformer_to_input_indices", {})
     for name, part, chosen in transformer.transformers_:
-        positions = _positions(chosen, inputs, getattr(transformer, "feature_names_in_", None))
+        positions = resolved.get(name)
+        if positions is None:
+            positions = _positions(chosen, inputs, getattr(transformer, "feature_names_in_", None))
         part_path = f"{path}, transformer {name!r}"
         mine = tuple(inputs[j] for j in positions)
         made += follow_columns(part, mine, part_path, gets_sparse=gets_sparse)

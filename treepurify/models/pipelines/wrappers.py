@@ -3,6 +3,7 @@
 from typing import Any
 
 from treepurify.errors import InvalidInputError
+from treepurify.models.pipelines.steps import known_class
 
 __all__ = ["unwrap"]
 
@@ -34,8 +35,8 @@ def unwrap(model: Any) -> Any:
     InvalidInputError
         If a search is not fitted, or kept no model.
     """
-    while (attribute := _attribute(model)) is not None:
-        kind = type(model).__name__
+    while (kind := known_class(model)) in _INSIDE:
+        attribute = _INSIDE[kind]
         if not hasattr(model, attribute):
             advice = "call fit() before you pass it"
             if kind in _SEARCHES:
@@ -43,10 +44,3 @@ def unwrap(model: Any) -> Any:
             raise InvalidInputError(f"this {kind} holds no fitted model; {advice}")
         model = getattr(model, attribute)
     return model
-
-
-def _attribute(model: Any) -> str | None:
-    for cls in type(model).__mro__:
-        if cls.__module__.startswith("sklearn.") and cls.__name__ in _INSIDE:
-            return _INSIDE[cls.__name__]
-    return None
