@@ -52,13 +52,13 @@ def make_data(n_rows=600, *, missing=(), seed=0):
 def xgb(**options):
     import xgboost
 
-    return xgboost.XGBRegressor(n_estimators=15, max_depth=4, **options)
+    return xgboost.XGBRegressor(n_estimators=15, max_depth=4, n_jobs=1, **options)
 
 
 def lgbm(**options):
     import lightgbm
 
-    return lightgbm.LGBMRegressor(n_estimators=15, verbose=-1, **options)
+    return lightgbm.LGBMRegressor(n_estimators=15, verbose=-1, n_jobs=1, **options)
 
 
 def catboost_model():

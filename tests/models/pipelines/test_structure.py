@@ -168,6 +168,21 @@ def test_transformed_columns_and_what_they_are_made_from():
     np.testing.assert_array_equal(ensemble.margin(rows)[:, 0], pipeline.predict(whole))
 
 
+def test_boosting_machines_behind_steps_that_pass_columns_on():
+    glassbox = pytest.importorskip("interpret.glassbox")
+    whole, y = make_data()
+    rows = whole[NUMERIC]
+    machine = glassbox.ExplainableBoostingRegressor(interactions=0, max_rounds=20, n_jobs=1)
+    pipeline = make_pipeline("passthrough", machine).fit(rows, y)
+    np.testing.assert_allclose(
+        tp.parse_model(pipeline).margin(rows)[:, 0], pipeline.predict(rows), rtol=1e-12
+    )
+    scaled = make_pipeline(StandardScaler(), machine).fit(rows, y)
+    with pytest.raises(UnsupportedModelError, match="choose columns only"):
+        tp.parse_model(scaled)
+    assert tp.parse_model(scaled, columns="transformed").features[1].made_from == ("income",)
+
+
 class OwnScaler(StandardScaler):
     """A scaler that does something else."""
 
