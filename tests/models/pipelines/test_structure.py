@@ -117,11 +117,12 @@ def test_rows_of_any_table_in_any_order():
 
 def test_dropped_columns_may_hold_anything():
     whole, y = make_data()
-    whole = whole.assign(id=[f"row {i}" for i in range(len(whole))])
+    whole = whole.assign(id=[f"row {i}" for i in range(len(whole))], number=1.0)
     pipeline = make_pipeline(columns(StandardScaler(), dense_one_hot()), xgb()).fit(whole, y)
     d = tp.purify(pipeline, whole)
-    assert d.feature_names[-1] == "id"
-    assert not any(5 in subset for subset in d)
+    assert d.feature_names[-2:] == ("id", "number")
+    assert not any({5, 6} & set(subset) for subset in d)
+    assert not tp.parse_model(pipeline, X=whole).features[6].is_categorical
 
 
 def test_a_saved_decomposition_of_a_pipeline(tmp_path):

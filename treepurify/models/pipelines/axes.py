@@ -89,9 +89,7 @@ def raw_axes(
     for r, column in enumerate(raws):
         mine = by_raw.get(r, [])
         if not mine:
-            # No value matters, and texts must not be refused.
-            spec = FeatureSpec(column.name, kind="categorical", categories=(), numbers_are="labels")
-            axes[r] = RawAxis(spec, np.array([0.0, np.nan]), np.zeros(0))
+            axes[r] = _unused_axis(column.name, types[r])
         elif not zero_is_absent and _all_passed_on(ensemble, uses, mine):
             axes[r] = _passed_on(ensemble, column.name, mine)
         elif not _is_numeric(ensemble, uses, mine, types[r]):
@@ -140,6 +138,15 @@ def cells_of(
         spec = ensemble.features[t]
         read[t] = read_columns(table, (spec,), match_names=False).values[0].astype(np.float64)
     return read
+
+
+def _unused_axis(name: str, dtype: np.dtype[Any] | None) -> RawAxis:
+    """Return the one cell of a column that no tree tests; texts must not be refused."""
+    if dtype is not None and dtype.kind in "biuf":
+        spec = FeatureSpec(name)
+    else:
+        spec = FeatureSpec(name, kind="categorical", categories=(), numbers_are="labels")
+    return RawAxis(spec, np.array([0.0, np.nan]), np.zeros(0))
 
 
 def _all_passed_on(ensemble: TreeEnsemble, uses: Uses, mine: list[int]) -> bool:
