@@ -6,6 +6,7 @@ from functools import partial
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.decomposition import PCA
 from sklearn.ensemble import (
     GradientBoostingRegressor,
     HistGradientBoostingRegressor,
@@ -13,7 +14,6 @@ from sklearn.ensemble import (
 )
 from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeRegressor
 
 import treepurify as tp
@@ -289,14 +289,17 @@ def test_a_class_and_an_untrained_model(rows):
         purify(DecisionTreeRegressor(), rows)
 
 
-def test_a_pipeline_is_refused_with_the_way_out(rows):
-    pipeline = make_pipeline(StandardScaler(), RandomForestRegressor(n_estimators=2, max_depth=2))
+def test_a_pipeline_that_mixes_columns_is_refused_with_the_ways_out(rows):
+    pipeline = make_pipeline(PCA(2), RandomForestRegressor(n_estimators=2, max_depth=2))
     pipeline.fit(rows, rows.age)
-    advice = r"purify\(pipeline\[-1\], pipeline\[:-1\].transform\(X\)\)"
+    advice = r"step 'pca' \(PCA\).*columns=\"transformed\".*legendre_anova"
     with refused(advice, tp.UnsupportedModelError):
         purify(pipeline, rows)
     transformed = pipeline[:-1].transform(rows)
-    d = purify(pipeline[-1], transformed)
+    parsed = tp.parse_model(pipeline, columns="transformed")
+    assert parsed.feature_names == ("pca0", "pca1")
+    assert parsed.features[0].made_from == tuple(rows.columns)
+    d = purify(parsed, transformed)
     assert d.verify(pipeline[-1], transformed).relative_difference <= 1e-12
 
 

@@ -240,6 +240,18 @@ def test_gallery_effects_are_near_their_formulas(gallery):
         assert np.max(np.abs(effect - truth)[near]) < 0.6, title
 
 
+def test_gallery_explains_pipelines_in_their_raw_columns(gallery):
+    for name in ("adult", "bike_sharing_hour"):
+        data_path(name)
+    names = gallery("plot_pipelines")
+    education = names["education"].to_numpy()
+    off = np.abs(education - education[:, 2:3]).mean(axis=0) / np.abs(education[:, 2]).mean()
+    assert len(names["dummies"]) == 16
+    assert 0.2 < off[0] < 0.3
+    assert 0.0 < off[1] < 0.02
+    assert names["d"].feature_names == tuple(names["X"].columns)
+
+
 def test_gallery_quotes_what_the_audits_say(gallery):
     for name in ("compas_two_years", "adult", "bike_sharing_hour"):
         data_path(name)

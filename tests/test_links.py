@@ -14,6 +14,7 @@ MARGIN = np.array([[-800.0, -2.0], [-0.5, 0.0], [0.0, 0.3], [1.5, 1.0], [30.0, 2
     [
         ("identity", lambda m: m),
         ("log", np.exp),
+        ("log1p", lambda m: np.exp(m) - 1),
         ("sqrt", lambda m: m * np.abs(m)),
         ("cloglog", lambda m: 1 - np.exp(-np.exp(m))),
         ("softplus", lambda m: np.log(1 + np.exp(m))),

@@ -15,6 +15,7 @@ LinkName = Literal[
     "identity",
     "logit",
     "log",
+    "log1p",
     "softmax",
     "one-vs-rest",
     "cloglog",
@@ -28,6 +29,7 @@ LinkName = Literal[
 _ELEMENTWISE: dict[str, Callable[[Array], Array]] = {
     "identity": lambda margin: margin,
     "log": np.exp,
+    "log1p": np.expm1,
     "sqrt": lambda margin: np.sign(margin) * margin**2,
     "cloglog": lambda margin: -np.expm1(-np.exp(margin)),
     "softplus": lambda margin: np.logaddexp(0.0, margin),
@@ -41,14 +43,15 @@ class Link:
 
     Parameters
     ----------
-    name : {"identity", "logit", "log", "softmax", "one-vs-rest", "cloglog", "sqrt", "softplus", \
-"step", "mean-variance", "unknown"}
+    name : {"identity", "logit", "log", "log1p", "softmax", "one-vs-rest", "cloglog", "sqrt", \
+"softplus", "step", "mean-variance", "unknown"}
         ``"logit"``: the response is ``1 / (1 + exp(-scale * margin))``; ``"one-vs-rest"``
         is a logit in each output, divided by the sum over the outputs; ``"cloglog"`` is
         ``1 - exp(-exp(margin))``; ``"sqrt"`` is ``sign(margin) * margin**2``; ``"softplus"``
-        is ``log(1 + exp(margin))``; ``"step"`` is 1 where the margin is above 0, else 0. Of
-        ``"mean-variance"`` the first output is a mean, the second the log of a standard
-        deviation, whose response is the variance. ``"unknown"`` has no response.
+        is ``log(1 + exp(margin))``; ``"log1p"`` is ``exp(margin) - 1``; ``"step"`` is 1 where
+        the margin is above 0, else 0. Of ``"mean-variance"`` the first output is a mean, the
+        second the log of a standard deviation, whose response is the variance. ``"unknown"``
+        has no response.
     scale : float
         Factor on the margin before the inverse link (LightGBM's ``sigmoid``).
 

@@ -108,7 +108,7 @@ def audit(
         raise InvalidInputError("an audit needs the rows that stand for the distribution: pass X")
     if sample_weight is not None:
         sample_weight = read_weights(sample_weight)
-    parsed = parse_model(model)
+    parsed = parse_model(model, X=X)
     report = progress_report(progress)
     wanted = _OTHER_MEASURES if measures is None else tuple(read_names("measures", measures))
     steps = 1 + len(wanted) + n_bootstrap

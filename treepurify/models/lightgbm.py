@@ -171,10 +171,11 @@ def raw_margin(model: Any, X: Any) -> Array:
     booster = _booster(model)
     rows = _library_rows(booster, X)
     n_outputs = booster.num_model_per_iteration()
-    if len(rows) == 0:
+    n_rows = rows.shape[0]
+    if n_rows == 0:
         return np.empty((0, n_outputs))
     raw = np.asarray(booster.predict(rows, raw_score=True), dtype=np.float64)
-    raw = raw.reshape(len(rows), n_outputs)
+    raw = raw.reshape(n_rows, n_outputs)
     first_tree = booster.model_to_string(num_iteration=1)
     if "\naverage_output\n" in first_tree.partition("\nTree=")[0]:
         n_iterations = booster.current_iteration()
@@ -218,6 +219,8 @@ def _library_rows(booster: Any, X: Any) -> Any:
     """Return rows in a form that LightGBM reads the way the parsed model does."""
     if isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind in "biuf":
         return X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
+    if hasattr(X, "toarray"):
+        return X
     names = table_names(X)
     if names is not None and hasattr(X, "iloc"):
         kinds = [getattr(dtype, "kind", "O") for dtype in X.dtypes]

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -10,13 +11,21 @@ from typing import Any
 
 import numpy as np
 
-from treepurify.arguments import read_names, read_path
+from treepurify.arguments import check_choice, read_names, read_path
 from treepurify.errors import InvalidInputError, UnsupportedModelError
 from treepurify.models.additive_tables import AdditiveTables
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.families import family_module, family_of, known_models
 from treepurify.models.files import parse_file
 from treepurify.models.parsed import ModelSource
+from treepurify.models.pipelines.combinations import (
+    combination_margin,
+    is_combination,
+    parse_combination,
+)
+from treepurify.models.pipelines.pipeline import WhichColumns, parse_pipeline, transform_rows
+from treepurify.models.pipelines.steps import is_pipeline
+from treepurify.models.pipelines.wrappers import unwrap
 from treepurify.rows.category_hash import category_hash
 from treepurify.rows.columns import Columns
 from treepurify.rows.table_reader import is_missing, label_text
@@ -28,15 +37,23 @@ __all__ = ["Model", "parse_model", "raw_margin", "read_model"]
 Model = TreeEnsemble | AdditiveTables
 
 
-def parse_model(model: Any) -> Model:
-    """Turn a trained model, or a model file, into its canonical form.
+def parse_model(model: Any, columns: WhichColumns = "raw", X: Any = None) -> Model:
+    """Turn a trained model, a pipeline or a model file into its canonical form.
 
     Parameters
     ----------
     model : object, str or Path
         A trained XGBoost, LightGBM, scikit-learn, CatBoost or interpret model, or the path
         of a model file (XGBoost .json/.ubj, LightGBM .txt, CatBoost .json/.cbm, EBM .json).
-        A parsed model is returned as it is.
+        A parsed model is returned as it is. Of a search the best model is read, and a
+        pipeline is composed with its transformers.
+    columns : {"raw", "transformed"}
+        Whether the features of a pipeline are the columns that it takes, or those that its
+        last step takes. Other models have but one kind of columns.
+    X : table of shape (n_rows, n_features), optional
+        Rows such as a pipeline will get. Only the types of the columns count: transformers
+        round columns in single precision otherwise than those in double precision, which is
+        assumed without `X`.
 
     Returns
     -------
@@ -46,9 +63,10 @@ def parse_model(model: Any) -> Model:
     Raises
     ------
     UnsupportedModelError
-        If the model cannot be decomposed exactly, or is not known; names the reason.
+        If the model cannot be decomposed exactly, or is not known; names the reason. Of a
+        pipeline, names the step that mixes columns, or whose function is not known.
     InvalidInputError
-        If the file does not exist or cannot be read.
+        If the file does not exist or cannot be read, or the model is not fitted.
 
     Examples
     --------
@@ -58,12 +76,28 @@ def parse_model(model: Any) -> Model:
     >>> ensemble = parse_model(DecisionTreeRegressor().fit(X, [1.0, 3.0]))
     >>> ensemble.margin(X).ravel()
     array([1., 3.])
+
+    A pipeline is read in the columns that it takes:
+
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> X = np.array([[10.0], [20.0], [30.0]])
+    >>> pipeline = make_pipeline(StandardScaler(), DecisionTreeRegressor(max_depth=1))
+    >>> ensemble = parse_model(pipeline.fit(X, [1.0, 1.0, 3.0]))
+    >>> ensemble.cut[0].item()
+    25.000...
     """
+    check_choice("columns", columns, ("raw", "transformed"))
     if isinstance(model, TreeEnsemble | AdditiveTables):
         return model
     if isinstance(model, str | Path):
         return parse_file(read_path("the model file", model))
-    parsed: Model = _family_of(model).parse(model)
+    inside = unwrap(model)
+    if is_pipeline(inside):
+        return parse_pipeline(inside, parse_model, columns, X)
+    if is_combination(inside):
+        return parse_combination(inside, partial(parse_model, columns=columns, X=X))
+    parsed: Model = _family_of(inside).parse(inside)
     return parsed
 
 
@@ -94,7 +128,7 @@ def read_model(model: Any, X: Any = None, feature_names: Sequence[str] | None = 
     InvalidInputError
         If the names or the columns do not fit the model; see also `parse_model`.
     """
-    return _with_labels(_with_names(parse_model(model), X, feature_names), X)
+    return _with_labels(_with_names(parse_model(model, X=X), X, feature_names), X)
 
 
 def _with_names(model: Model, X: Any, feature_names: Sequence[str] | None) -> Model:
@@ -167,7 +201,16 @@ def raw_margin(model: Any, X: Any, parsed: Model | None = None) -> Array | None:
     if isinstance(model, str | Path):
         source = parse_model(model).source if parsed is None else parsed.source
         return _file_margin(Path(model), source, X)
-    margin: Array = _family_of(model).raw_margin(model, X)
+    return _margin_of(model, X)
+
+
+def _margin_of(model: Any, X: Any) -> Array:
+    inside = unwrap(model)
+    if is_pipeline(inside):
+        return _margin_of(inside.steps[-1][1], transform_rows(inside, X))
+    if is_combination(inside):
+        return combination_margin(inside, X, _margin_of)
+    margin: Array = _family_of(inside).raw_margin(inside, X)
     return margin
 
 
@@ -208,12 +251,6 @@ def _family_of(model: Any) -> ModuleType:
             f"expected a trained model, got the class {model.__qualname__}; train an instance first"
         )
     names = [f"{cls.__module__}.{cls.__qualname__}" for cls in type(model).__mro__]
-    if any(name.startswith("sklearn.pipeline.") for name in names):
-        raise UnsupportedModelError(
-            "a Pipeline transforms its input, so effects would not be functions of the columns "
-            "you pass. Purify the final estimator on transformed data: "
-            "purify(pipeline[-1], pipeline[:-1].transform(X))"
-        )
     module = family_of(names)
     if module is None:
         raise UnsupportedModelError(

@@ -54,29 +54,18 @@ _REFUSALS = {
     "IsolationForest": "its score is an exponential of the mean path length, which is not a sum "
     "of leaf values. Use a method that needs predictions only, for example "
     "treepurify.partial_dependence_anova(model.score_samples, X).",
-    "BaggingRegressor": "its estimators may be of any kind, each on columns of its own. "
-    f"RandomForestRegressor(max_features=None) is the same for trees. {_PREDICTIONS_ONLY}",
-    "BaggingClassifier": "its estimators may be of any kind, each on columns of its own. "
-    f"RandomForestClassifier(max_features=None) is the same for trees. {_PREDICTIONS_ONLY}",
     "RandomTreesEmbedding": "it transforms its input and predicts nothing. Purify the model that "
     "is trained on the embedding's leaves, or a RandomForest model.",
     **dict.fromkeys(
-        ("VotingRegressor", "VotingClassifier", "StackingRegressor", "StackingClassifier"),
-        "it combines models of different kinds. Purify each of model.estimators_ separately. "
-        + _PREDICTIONS_ONLY,
+        ("StackingRegressor", "StackingClassifier"),
+        "its final estimator bends the predictions of the others. Purify each of "
+        f"model.estimators_ separately. {_PREDICTIONS_ONLY}",
     ),
     **dict.fromkeys(
-        ("MultiOutputRegressor", "MultiOutputClassifier", "OneVsRestClassifier"),
-        "it is a collection of models. Purify each of model.estimators_ separately.",
+        ("ClassifierChain", "RegressorChain"),
+        "each of its models gets the predictions of those before. Purify each of "
+        f"model.estimators_ separately. {_PREDICTIONS_ONLY}",
     ),
-    **dict.fromkeys(
-        ("GridSearchCV", "RandomizedSearchCV", "HalvingGridSearchCV", "HalvingRandomSearchCV"),
-        "it is a search, not a model. Pass model.best_estimator_.",
-    ),
-    "CalibratedClassifierCV": "it bends the scores of its estimators and averages them. Purify "
-    "the estimator that it calibrates.",
-    "TransformedTargetRegressor": "it transforms its target. Pass model.regressor_, whose effects "
-    "are on the transformed scale.",
 }
 _LINEAR = (
     "it is a linear model: its effects are its coefficients times the inputs, and there are no "

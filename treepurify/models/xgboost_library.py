@@ -83,7 +83,8 @@ def raw_margin(model: Any, X: Any) -> Array:
 def _rows_in_order(X: Any, names: list[str] | None) -> Any:
     columns = getattr(X, "columns", None)
     if columns is None:
-        return np.asarray(X)
+        # Of a sparse matrix, absent entries are missing to XGBoost.
+        return X if hasattr(X, "toarray") else np.asarray(X)
     if names is not None and list(columns) != names and set(columns) == set(names):
         return X[names]
     return X

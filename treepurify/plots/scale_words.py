@@ -12,12 +12,14 @@ _SCALES = {
     "identity": "prediction",
     "logit": "log-odds",
     "log": "log of the prediction",
+    "log1p": "log of 1 + the prediction",
     "softmax": "score before softmax",
 }
 _SENTENCES = {
     "identity": "the prediction itself",
     "logit": "log-odds; the probability follows by the logistic function",
     "log": "logarithm of the prediction",
+    "log1p": "logarithm of one plus the prediction",
     "softmax": "scores before softmax; probabilities follow by it",
 }
 
@@ -65,4 +67,6 @@ def _scale(d: Decomposition) -> str:
 
 
 def _is_classifier(d: Decomposition) -> bool:
-    return str((d.diagnostics.get("model") or {}).get("kind", "")).endswith("Classifier")
+    kind = str((d.diagnostics.get("model") or {}).get("kind", ""))
+    # Of a pipeline the kind is "Pipeline(..., RandomForestClassifier)".
+    return kind.rstrip(")").endswith("Classifier")

@@ -47,6 +47,9 @@ class FeatureSpec:
     label_hashes : tuple of int, optional
         `category_hash` of the label of each code, where the model keeps these instead of
         the labels (CatBoost): they decide, and `categories` only serves for display.
+    made_from : tuple of str
+        Names of the raw columns that a transformed column of a pipeline is made from; empty
+        for a raw column.
     """
 
     name: str
@@ -59,6 +62,7 @@ class FeatureSpec:
     has_missing: bool = False
     truncates_before_sign: bool = False
     label_hashes: tuple[int, ...] | None = None
+    made_from: tuple[str, ...] = ()
 
     @property
     def is_categorical(self) -> bool:

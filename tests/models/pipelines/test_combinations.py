@@ -1,0 +1,236 @@
+"""Wrappers of models: read where they are sums of trees, refused with the reason where not."""
+
+import numpy as np
+import pytest
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
+from sklearn.ensemble import (
+    BaggingClassifier,
+    BaggingRegressor,
+    GradientBoostingClassifier,
+    RandomForestClassifier,
+    StackingRegressor,
+    VotingClassifier,
+    VotingRegressor,
+)
+from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import (
+    FixedThresholdClassifier,
+    GridSearchCV,
+    RandomizedSearchCV,
+    TunedThresholdClassifierCV,
+)
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.multioutput import ClassifierChain, MultiOutputClassifier, MultiOutputRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import PowerTransformer, StandardScaler
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+
+import treepurify as tp
+from tests.models.pipelines.cases import (
+    check_composed,
+    columns,
+    dense_one_hot,
+    lgbm,
+    make_data,
+    xgb,
+)
+from treepurify.errors import InvalidInputError, UnsupportedModelError
+from treepurify.models.parse import raw_margin
+
+X, Y = make_data(300)
+NUMERIC = X[["age", "income", "rooms"]]
+CLASSES = np.digitize(Y, np.quantile(Y, [0.3, 0.6]))
+BINARY = np.where(CLASSES > 0, "yes", "no")
+
+
+def pipeline(model):
+    return make_pipeline(columns(StandardScaler(), dense_one_hot()), model)
+
+
+def pipeline_of_positions(model):
+    """Bagging hands arrays on, so columns inside are chosen by position."""
+    step = ColumnTransformer(
+        [("num", StandardScaler(), [0, 1, 2]), ("cat", dense_one_hot(), [3, 4])]
+    )
+    return make_pipeline(step, model)
+
+
+def forest():
+    return RandomForestClassifier(4, max_depth=4, random_state=0)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        GridSearchCV(pipeline(xgb()), {"xgbregressor__max_depth": [2, 3]}, cv=2),
+        RandomizedSearchCV(
+            pipeline(xgb()), {"xgbregressor__max_depth": [2, 3]}, n_iter=1, cv=2, random_state=0
+        ),
+        FrozenEstimator(pipeline(xgb()).fit(X, Y)),
+        BaggingRegressor(pipeline_of_positions(lgbm()), n_estimators=3, random_state=0),
+        VotingRegressor([("a", pipeline(xgb())), ("b", pipeline(DecisionTreeRegressor()))]),
+        VotingRegressor([("a", pipeline(lgbm())), ("b", pipeline(lgbm()))], weights=[0.2, 0.7]),
+        TransformedTargetRegressor(pipeline(DecisionTreeRegressor()), transformer=StandardScaler()),
+    ],
+    ids=["grid", "random", "frozen", "bagging", "voting", "weighted", "scaled target"],
+)
+def test_regressors_around_pipelines(model):
+    model.fit(X, Y)
+    ensemble = tp.parse_model(model)
+    np.testing.assert_allclose(ensemble.margin(X)[:, 0], model.predict(X), rtol=2e-6)
+    np.testing.assert_allclose(raw_margin(model, X)[:, 0], model.predict(X), rtol=1e-6)
+
+
+def test_a_search_is_purified_on_raw_columns():
+    search = GridSearchCV(pipeline(xgb()), {"xgbregressor__max_depth": [2, 3]}, cv=2).fit(X, Y)
+    d = tp.purify(search, X)
+    assert d.feature_names == tuple(X.columns)
+    assert d.verify(search, X).source == "raw prediction of the library"
+    assert d.verify(search, X).relative_difference < 1e-5
+
+
+@pytest.mark.parametrize("names", [False, True])
+def test_bagging_of_column_samples(names):
+    rows = NUMERIC if names else NUMERIC.to_numpy()
+    model = BaggingRegressor(
+        DecisionTreeRegressor(max_depth=4), 5, max_features=2, random_state=0
+    ).fit(rows, Y)
+    margin = tp.parse_model(model).margin(rows)[:, 0]
+    np.testing.assert_allclose(margin, model.predict(rows), rtol=1e-12)
+
+
+@pytest.mark.parametrize("target", [BINARY, CLASSES], ids=["two", "three"])
+@pytest.mark.parametrize(
+    "model",
+    [
+        BaggingClassifier(DecisionTreeClassifier(max_depth=4), 4, random_state=0),
+        VotingClassifier(
+            [("a", forest()), ("b", DecisionTreeClassifier(max_depth=3))], voting="soft"
+        ),
+        FixedThresholdClassifier(forest(), threshold=0.3),
+        TunedThresholdClassifierCV(forest(), cv=2),
+    ],
+    ids=["bagging", "voting", "fixed threshold", "tuned threshold"],
+)
+def test_probabilities_add_up(model, target):
+    if "Threshold" in type(model).__name__ and target is CLASSES:
+        pytest.skip("thresholds are for two classes")
+    if "Threshold" in type(model).__name__:
+        target = (target == "yes").astype(int)
+    model.fit(NUMERIC, target)
+    ensemble = tp.parse_model(model)
+    probability = model.predict_proba(NUMERIC)
+    own = probability[:, 1:] if probability.shape[1] == 2 else probability
+    np.testing.assert_allclose(ensemble.margin(NUMERIC), own, atol=1e-12)
+    assert ensemble.output_names == tuple(map(str, model.classes_[-own.shape[1] :]))
+
+
+def test_outputs_side_by_side():
+    targets = np.column_stack([Y, -2 * Y, np.sin(Y)])
+    model = MultiOutputRegressor(pipeline(lgbm())).fit(X, targets)
+    ensemble = tp.parse_model(model)
+    np.testing.assert_allclose(ensemble.margin(X), model.predict(X), rtol=1e-12)
+    assert ensemble.output_names == ("target0", "target1", "target2")
+
+
+def test_classifiers_side_by_side():
+    targets = np.column_stack([BINARY, CLASSES.astype(str)])
+    model = MultiOutputClassifier(forest()).fit(NUMERIC, targets)
+    ensemble = tp.parse_model(model)
+    first, second = model.predict_proba(NUMERIC)
+    own = np.column_stack([first[:, 1], second])
+    np.testing.assert_allclose(ensemble.margin(NUMERIC), own, atol=1e-12)
+    assert ensemble.output_names == ("target0:yes", "target1:0", "target1:1", "target1:2")
+
+
+@pytest.mark.parametrize("target", [BINARY, CLASSES], ids=["two", "three"])
+def test_one_against_the_rest(target):
+    model = OneVsRestClassifier(GradientBoostingClassifier(n_estimators=5)).fit(NUMERIC, target)
+    ensemble = tp.parse_model(model)
+    response = ensemble.link.inverse(ensemble.margin(NUMERIC))
+    own = model.predict_proba(NUMERIC)
+    np.testing.assert_allclose(response, own[:, -response.shape[1] :], atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("functions", "link"),
+    [((np.log, np.exp), "log"), ((np.log1p, np.expm1), "log1p"), ((np.sqrt, np.square), "unknown")],
+)
+def test_functions_of_the_target_are_links(functions, link):
+    model = TransformedTargetRegressor(
+        DecisionTreeRegressor(max_depth=4), func=functions[0], inverse_func=functions[1]
+    ).fit(NUMERIC, Y - Y.min() + 1)
+    ensemble = tp.parse_model(model)
+    assert ensemble.link.name == link
+    if link != "unknown":
+        response = ensemble.link.inverse(ensemble.margin(NUMERIC))[:, 0]
+        np.testing.assert_allclose(response, model.predict(NUMERIC), rtol=1e-12)
+
+
+def test_a_curved_target_keeps_the_margin():
+    model = TransformedTargetRegressor(
+        DecisionTreeRegressor(max_depth=4), transformer=PowerTransformer()
+    ).fit(NUMERIC, Y)
+    ensemble = tp.parse_model(model)
+    inside = model.regressor_.predict(NUMERIC)
+    np.testing.assert_allclose(ensemble.margin(NUMERIC)[:, 0], inside, rtol=1e-12)
+    assert ensemble.link.name == "unknown"
+
+
+def test_one_sigmoid_is_an_affine_margin():
+    model = CalibratedClassifierCV(
+        GradientBoostingClassifier(n_estimators=10), ensemble=False, cv=3
+    ).fit(NUMERIC, BINARY)
+    ensemble = tp.parse_model(model)
+    response = ensemble.link.inverse(ensemble.margin(NUMERIC))[:, 0]
+    np.testing.assert_allclose(response, model.predict_proba(NUMERIC)[:, 1], atol=1e-12)
+    assert tp.purify(model, NUMERIC).certificate.is_accurate
+
+
+@pytest.mark.parametrize(
+    ("model", "reason"),
+    [
+        (CalibratedClassifierCV(forest(), cv=2), "no sum of trees on any scale.*predict_proba"),
+        (
+            VotingClassifier([("a", GradientBoostingClassifier(n_estimators=2))], voting="soft"),
+            "averages responses.*logit",
+        ),
+        (VotingClassifier([("a", forest())]), "counts votes.*soft"),
+        (
+            BaggingClassifier(GradientBoostingClassifier(n_estimators=2), 2),
+            "averages responses.*logit",
+        ),
+        (StackingRegressor([("a", DecisionTreeRegressor())], cv=2), "final estimator"),
+    ],
+)
+def test_what_is_no_sum_of_trees(model, reason):
+    model.fit(NUMERIC, CLASSES if isinstance(model, StackingRegressor) else BINARY)
+    with pytest.raises(UnsupportedModelError, match=reason):
+        tp.parse_model(model)
+
+
+def test_a_chain_feeds_predictions_forward():
+    targets = np.column_stack([CLASSES > 0, CLASSES > 1]).astype(int)
+    model = ClassifierChain(forest()).fit(NUMERIC, targets)
+    with pytest.raises(UnsupportedModelError, match="predictions of those before"):
+        tp.parse_model(model)
+
+
+@pytest.mark.parametrize(
+    "model", [GridSearchCV(xgb(), {}), VotingRegressor([("a", xgb())]), BaggingRegressor()]
+)
+def test_wrappers_must_be_fitted(model):
+    with pytest.raises(InvalidInputError, match=r"call fit\(\)"):
+        tp.parse_model(model)
+
+
+def test_bagged_pipelines_know_different_labels():
+    model = BaggingRegressor(
+        pipeline_of_positions(DecisionTreeRegressor(max_depth=5)),
+        n_estimators=4,
+        max_samples=40,
+        random_state=0,
+    )
+    ensemble = check_composed(model, X, Y, missing=False)
+    assert set(ensemble.features[3].categories) <= set(X.color)

@@ -1,0 +1,1 @@
+"""Compose fitted transformers with the trees behind them into trees on the raw columns."""

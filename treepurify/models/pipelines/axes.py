@@ -1,0 +1,267 @@
+"""How the raw columns of a pipeline are told apart: by cuts of numbers, or by labels."""
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify.errors import UnsupportedModelError
+from treepurify.models.cuts import cut_at_most_single, cut_below_single
+from treepurify.models.ensemble import TreeEnsemble
+from treepurify.models.pipelines.bisection import pull_back
+from treepurify.models.pipelines.columns import Column, RawProbe, chain_of
+from treepurify.rows.columns import ZERO_THRESHOLD, FeatureSpec
+from treepurify.rows.table_reader import read_columns
+from treepurify.typing import Array
+
+__all__ = ["RawAxis", "cells_of", "raw_axes"]
+
+Values = npt.NDArray[Any]
+Uses = dict[int, Column]
+
+
+@dataclass(frozen=True, eq=False)
+class RawAxis:
+    """The cells of one raw column.
+
+    Parameters
+    ----------
+    spec : FeatureSpec
+        How the column is read.
+    values : ndarray, shape (n_cells + 1,)
+        One value in each cell, and the missing one. Cells of numbers are intervals, and the
+        value is the first of each; of labels, the last cell is that of all unknown ones.
+    breaks : ndarray of float64, shape (n_cells - 1,)
+        Where the intervals of numbers begin, but for the first.
+    is_passed_on : bool
+        Whether the model itself reads the column, as it is.
+    """
+
+    spec: FeatureSpec
+    values: Values
+    breaks: Array
+    is_passed_on: bool = False
+
+    @property
+    def n_cells(self) -> int:
+        """Number of cells, that of missing values apart."""
+        return len(self.values) - 1
+
+
+def raw_axes(
+    ensemble: TreeEnsemble,
+    raws: Sequence[Column],
+    uses: Uses,
+    types: Sequence[np.dtype[Any] | None],
+    *,
+    zero_is_absent: bool,
+) -> list[RawAxis]:
+    """Return the cells of every raw column.
+
+    Parameters
+    ----------
+    ensemble : TreeEnsemble
+        The model on the transformed columns.
+    raws : sequence of Column
+        The raw columns.
+    uses : dict of int to Column
+        The transformed columns that trees test, by position.
+    types : sequence of (dtype or None)
+        Types of the raw columns, where they are known.
+    zero_is_absent : bool
+        Whether a transformed zero is missing to the model.
+
+    Returns
+    -------
+    list of RawAxis
+
+    Raises
+    ------
+    UnsupportedModelError
+        If a column is read both as numbers and as texts, or its missing values are of two kinds.
+    """
+    by_raw: dict[int, list[int]] = {}
+    for t, column in uses.items():
+        by_raw.setdefault(column.raw[0], []).append(t)
+    axes: list[RawAxis | None] = [None] * len(raws)
+    for r, column in enumerate(raws):
+        mine = by_raw.get(r, [])
+        if not mine:
+            axes[r] = _unused_axis(column.name, types[r])
+        elif not zero_is_absent and _all_passed_on(ensemble, uses, mine):
+            axes[r] = _passed_on(ensemble, column.name, mine)
+        elif not _is_numeric(ensemble, uses, mine, types[r]):
+            axes[r] = _label_axis(column.name, ensemble, uses, mine)
+    numeric = [r for r, axis in enumerate(axes) if axis is None]
+    dtypes = [np.dtype(np.float32 if t == np.float32 else np.float64) for t in types]
+    searched = [t for r in numeric for t in by_raw[r]]
+    found = pull_back(
+        [uses[t] for t in searched],
+        [_thresholds(ensemble, t, zero_is_absent=zero_is_absent) for t in searched],
+        dtypes,
+        _fillers(axes, dtypes),
+    )
+    breaks = dict(zip(searched, found, strict=True))
+    for r in numeric:
+        axes[r] = _numeric_axis(raws[r].name, [breaks[t] for t in by_raw[r]], dtypes[r])
+    return [axis for axis in axes if axis is not None]
+
+
+def cells_of(
+    ensemble: TreeEnsemble, uses: Uses, axes: Sequence[RawAxis], *, zero_is_absent: bool
+) -> dict[int, Array]:
+    """Return what the model reads in each used column, for each cell of its raw column.
+
+    The codes or numbers have the shape of the values of the axis; NaN is missing.
+    """
+    n_rows = max(len(axis.values) for axis in axes)
+    probe = RawProbe(
+        {
+            r: np.concatenate([axis.values, np.repeat(axis.values[:1], n_rows - len(axis.values))])
+            for r, axis in enumerate(axes)
+        },
+        [],
+        n_rows,
+    )
+    read = {}
+    for t, column in uses.items():
+        axis = axes[column.raw[0]]
+        if axis.is_passed_on:
+            read[t] = np.asarray(axis.values, dtype=np.float64)
+            continue
+        values = probe.column(column)[: len(axis.values)]
+        if zero_is_absent:
+            values = np.where(values == 0, np.nan, np.asarray(values, dtype=np.float64))
+        table = values[:, None]
+        spec = ensemble.features[t]
+        read[t] = read_columns(table, (spec,), match_names=False).values[0].astype(np.float64)
+    return read
+
+
+def _unused_axis(name: str, dtype: np.dtype[Any] | None) -> RawAxis:
+    """Return the one cell of a column that no tree tests; texts must not be refused."""
+    if dtype is not None and dtype.kind in "biuf":
+        spec = FeatureSpec(name)
+    else:
+        spec = FeatureSpec(name, kind="categorical", categories=(), numbers_are="labels")
+    return RawAxis(spec, np.array([0.0, np.nan]), np.zeros(0))
+
+
+def _all_passed_on(ensemble: TreeEnsemble, uses: Uses, mine: list[int]) -> bool:
+    specs = {replace(ensemble.features[t], name="") for t in mine}
+    return all(uses[t].stage is None for t in mine) and len(specs) == 1
+
+
+def _passed_on(ensemble: TreeEnsemble, name: str, mine: list[int]) -> RawAxis:
+    spec = replace(ensemble.features[mine[0]], name=name)
+    if spec.is_categorical:
+        codes = np.append(np.arange(spec.n_codes + 1.0), np.nan)
+        return RawAxis(spec, codes, np.zeros(0), is_passed_on=True)
+    breaks = np.unique(np.concatenate([_cuts(ensemble, t) for t in mine]))
+    return RawAxis(spec, np.concatenate([[-np.inf], breaks, [np.nan]]), breaks, is_passed_on=True)
+
+
+def _is_numeric(
+    ensemble: TreeEnsemble, uses: Uses, mine: list[int], dtype: np.dtype[Any] | None
+) -> bool:
+    """Whether any use reads the raw column as a number, rather than by its label."""
+    only_neutral = True
+    for t in mine:
+        reads = "either"
+        for link in chain_of(uses[t]):
+            if link.output.is_indicator:
+                reads = "neutral"
+            elif link.output.reads != "either":
+                reads = link.output.reads
+            if reads != "either":
+                break
+        if reads == "either":
+            reads = "numbers" if ensemble.features[t].categories is None else "labels"
+        if reads == "numbers":
+            return True
+        only_neutral = only_neutral and reads == "neutral"
+    return only_neutral and (dtype is None or dtype.kind in "biuf")
+
+
+def _label_axis(name: str, ensemble: TreeEnsemble, uses: Uses, mine: list[int]) -> RawAxis:
+    labels: dict[Hashable, None] = {}
+    for t in mine:
+        column = uses[t]
+        for link in chain_of(column):
+            labels |= dict.fromkeys(link.output.labels)
+            if link.output.reads != "either" or link.output.is_indicator:
+                break
+        else:
+            labels |= dict.fromkeys(ensemble.features[t].categories or ())
+    missing = [label for label in labels if label is None or label != label]  # noqa: PLR0124
+    known = tuple(label for label in labels if not (label is None or label != label))  # noqa: PLR0124
+    if len({label is None for label in missing}) > 1:
+        raise UnsupportedModelError(
+            f"the column {name!r} had both None and NaN in training, which its encoder tells "
+            "apart, and tables do not. Fill one of them with the other before training."
+        )
+    stands_for_missing = missing[0] if missing else np.nan
+    values = np.array([*known, _unknown(known), stands_for_missing], dtype=object)
+    if all(isinstance(label, int | float | np.number) for label in known):
+        values = values.astype(np.float64)
+    spec = FeatureSpec(
+        name,
+        kind="categorical",
+        categories=known,
+        n_codes=len(known),
+        numbers_are="labels",
+        has_missing=bool(missing),
+    )
+    return RawAxis(spec, values, np.zeros(0))
+
+
+def _unknown(known: Sequence[Hashable]) -> Hashable:
+    """Return a label that is not among the known ones."""
+    if not known or isinstance(known[0], str):
+        label = "unknown"
+        while label in known:
+            label += "?"
+        return label
+    numbers = [float(label) for label in known if isinstance(label, int | float | np.number)]
+    return max(numbers, default=0.0) + 1.0
+
+
+def _numeric_axis(name: str, breaks: Sequence[Array], dtype: np.dtype[Any]) -> RawAxis:
+    lowest = float(np.finfo(dtype).min)
+    joined = np.unique(np.concatenate(breaks))
+    joined = joined[joined > lowest]
+    values = np.concatenate([[lowest], joined, [np.nan]]).astype(dtype)
+    return RawAxis(FeatureSpec(name), values, joined)
+
+
+def _fillers(axes: Sequence[RawAxis | None], dtypes: Sequence[np.dtype[Any]]) -> list[Any]:
+    return [
+        dtype.type(1.0) if axis is None else axis.values[0]
+        for axis, dtype in zip(axes, dtypes, strict=True)
+    ]
+
+
+def _cuts(ensemble: TreeEnsemble, t: int) -> Array:
+    return np.unique(ensemble.cut[(ensemble.feature == t) & (ensemble.category_ptr < 0)])
+
+
+def _thresholds(ensemble: TreeEnsemble, t: int, *, zero_is_absent: bool) -> Array:
+    """Return the transformed numbers at which what the model reads in a column may change."""
+    spec = ensemble.features[t]
+    parts = [_cuts(ensemble, t)]
+    if spec.is_categorical and spec.categories is not None and spec.numbers_are == "labels":
+        numbers = [label for label in spec.categories if isinstance(label, int | float)]
+        values = np.array(numbers, dtype=np.float64)
+        parts += [values, np.nextafter(values, np.inf)]
+    elif spec.is_categorical:
+        parts += [np.arange(spec.n_codes + 1.0), np.nextafter([-1.0], 0.0)]
+    if zero_is_absent:
+        parts.append(np.array([0.0, np.nextafter(0.0, 1.0)]))
+    if spec.zero_is_missing:
+        parts.append(np.array([-ZERO_THRESHOLD, np.nextafter(ZERO_THRESHOLD, 1.0)]))
+    if spec.missing_value is not None:
+        value = np.array([spec.missing_value], dtype=np.float32)
+        parts += [cut_below_single(value), cut_at_most_single(value)]
+    return np.unique(np.concatenate(parts))

@@ -1,0 +1,317 @@
+"""Wrappers of several models, or of one on another scale, where they are sums of trees."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from treepurify.errors import InvalidInputError, UnsupportedModelError
+from treepurify.links import Link, LinkName
+from treepurify.models.ensemble import TreeEnsemble
+from treepurify.models.parsed import ModelSource
+from treepurify.models.pipelines.join import rescale, side_by_side, weighted_sum
+from treepurify.models.pipelines.steps import known_class
+from treepurify.typing import Array
+
+__all__ = ["combination_margin", "is_combination", "parse_combination"]
+
+Parse = Callable[[Any], Any]
+Margin = Callable[[Any, Any], Array]
+
+# How the function of a target is undone: the link from the margin to the response.
+_INVERSES: dict[str, LinkName] = {"exp": "log", "expm1": "log1p"}
+_PURIFY_EACH = "Purify each of model.estimators_ separately."
+
+
+class _Kind(NamedTuple):
+    """One class of wrappers: the attribute of a fitted one, and how it is read and asked."""
+
+    fitted: str
+    parse: Callable[[Any, Parse], TreeEnsemble]
+    margin: Callable[[Any, Any, Margin], Array]
+
+
+def is_combination(model: Any) -> bool:
+    """Return whether an estimator is a wrapper that `parse_combination` reads."""
+    return _kind(model) is not None
+
+
+def parse_combination(model: Any, parse: Parse) -> TreeEnsemble:
+    """Return the sum of trees that a wrapper is.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted Bagging, Voting, MultiOutput, OneVsRest, TransformedTarget or
+        CalibratedClassifierCV.
+    parse : callable
+        Reads the models inside.
+
+    Returns
+    -------
+    TreeEnsemble
+
+    Raises
+    ------
+    UnsupportedModelError
+        If its prediction is no sum of trees on any scale.
+    InvalidInputError
+        If it is not fitted.
+    """
+    kind = _known(model)
+    if not hasattr(model, kind.fitted):
+        name = type(model).__name__
+        raise InvalidInputError(f"this {name} is not fitted; call fit() before you pass it")
+    return kind.parse(model, parse)
+
+
+def combination_margin(model: Any, X: Any, margin: Margin) -> Array:
+    """Return the wrapper's own prediction on the scale of its composed form.
+
+    Parameters
+    ----------
+    model : estimator
+        What `parse_combination` reads.
+    X : table of shape (n_rows, n_features)
+        The rows.
+    margin : callable
+        Asks the models inside for theirs.
+
+    Returns
+    -------
+    ndarray of float64, shape (n_rows, n_outputs)
+    """
+    own = np.asarray(_known(model).margin(model, X, margin), dtype=np.float64)
+    return own if own.ndim == 2 else own[:, None]
+
+
+def _kind(model: Any) -> _Kind | None:
+    return _KINDS.get(known_class(model))
+
+
+def _known(model: Any) -> _Kind:
+    kind = _kind(model)
+    if kind is None:
+        raise TypeError(f"{type(model).__name__} is no combination")
+    return kind
+
+
+def _ensemble(model: Any, parse: Parse) -> TreeEnsemble:
+    parsed = parse(model)
+    if not isinstance(parsed, TreeEnsemble):
+        raise UnsupportedModelError(
+            f"a wrapper of {parsed.source.kind} is not read; trees are. {_PURIFY_EACH}"
+        )
+    return parsed
+
+
+def _source(model: Any, inside: Sequence[TreeEnsemble]) -> ModelSource:
+    kinds = ", ".join(dict.fromkeys(ensemble.source.kind for ensemble in inside))
+    notes = dict.fromkeys(note for ensemble in inside for note in ensemble.source.notes)
+    kind = f"{type(model).__name__}({kinds})"
+    return ModelSource(
+        ", ".join(dict.fromkeys(ensemble.source.library for ensemble in inside)),
+        ", ".join(dict.fromkeys(ensemble.source.version for ensemble in inside)),
+        kind,
+        tuple(notes),
+    )
+
+
+def _class_names(classes: Any) -> tuple[str, ...]:
+    names = tuple(str(label) for label in classes)
+    return names[1:] if len(names) == 2 else names
+
+
+def _check_adds_up(model: Any, inside: Sequence[TreeEnsemble]) -> None:
+    """Refuse margins whose inverse link is averaged: their sum is no sum of trees."""
+    links = sorted({e.link.name for e in inside if e.link.name != "identity"})
+    if links:
+        raise UnsupportedModelError(
+            f"{type(model).__name__} averages responses, and those of the models inside are no "
+            f"sums of trees: their link is {', '.join(links)}. {_PURIFY_EACH} The average itself "
+            "can be explained by a method that needs predictions only, for example "
+            "treepurify.legendre_anova(lambda X: model.predict_proba(X)[:, 1], X)."
+        )
+
+
+def _average(
+    model: Any, inside: list[TreeEnsemble], weights: Sequence[float] | None
+) -> TreeEnsemble:
+    _check_adds_up(model, inside)
+    shares = np.ones(len(inside)) if weights is None else np.asarray(weights, dtype=np.float64)
+    names = inside[0].output_names
+    if hasattr(model, "classes_"):
+        names = _class_names(model.classes_)
+    return weighted_sum(inside, (shares / shares.sum()).tolist(), names, _source(model, inside))
+
+
+def _parse_bagging(model: Any, parse: Parse) -> TreeEnsemble:
+    names = getattr(model, "feature_names_in_", None)
+    n_features = int(model.n_features_in_)
+    listed = [f"x{j}" for j in range(n_features)] if names is None else [str(n) for n in names]
+    inside = []
+    for estimator, drawn in zip(model.estimators_, model.estimators_features_, strict=True):
+        member = _ensemble(estimator, parse)
+        chosen = np.asarray(drawn)
+        if member.n_features != len(chosen):
+            raise UnsupportedModelError(
+                f"a model inside the {type(model).__name__} has {member.n_features} features, "
+                f"expected {len(chosen)}. {_PURIFY_EACH}"
+            )
+        specs = {int(j): spec for j, spec in zip(chosen, member.features, strict=True)}
+        if len(specs) != len(chosen):
+            raise UnsupportedModelError(
+                "the models inside draw columns with replacement. Train with "
+                "bootstrap_features=False."
+            )
+        other = member.features[0]
+        features = tuple(
+            replace(specs.get(j, replace(other, has_missing=False)), name=listed[j])
+            for j in range(n_features)
+        )
+        feature = np.where(member.feature < 0, member.feature, chosen[member.feature])
+        inside.append(
+            replace(
+                member,
+                feature=feature.astype(np.int32),
+                features=features,
+                has_feature_names=names is not None,
+            )
+        )
+    return _average(model, inside, None)
+
+
+def _parse_voting(model: Any, parse: Parse) -> TreeEnsemble:
+    if getattr(model, "voting", "soft") == "hard":
+        raise UnsupportedModelError(
+            f"{type(model).__name__} counts votes, which are no sum of leaf values. Train with "
+            f'voting="soft". {_PURIFY_EACH}'
+        )
+    inside = [_ensemble(estimator, parse) for estimator in model.estimators_]
+    return _average(model, inside, model._weights_not_none)
+
+
+def _own_response(model: Any, X: Any, margin: Margin) -> Array:
+    if not hasattr(model, "classes_"):
+        return np.asarray(model.predict(X))
+    probability = np.asarray(model.predict_proba(X))
+    return probability[:, 1:] if probability.shape[1] == 2 else probability
+
+
+def _parse_outputs(model: Any, parse: Parse) -> TreeEnsemble:
+    inside = [_ensemble(estimator, parse) for estimator in model.estimators_]
+    links = {ensemble.link for ensemble in inside}
+    elementwise = {"identity", "logit", "log", "cloglog", "sqrt", "softplus"}
+    is_common = len(links) == 1 and inside[0].link.name in elementwise
+    names = []
+    for k, (estimator, ensemble) in enumerate(zip(model.estimators_, inside, strict=True)):
+        classes = getattr(estimator, "classes_", None)
+        own = ensemble.output_names if classes is None else _class_names(classes)
+        alone = classes is None and len(own) == 1
+        names += [f"target{k}" if alone else f"target{k}:{name}" for name in own]
+    link = inside[0].link if is_common else Link("unknown")
+    return side_by_side(inside, tuple(names), link, _source(model, inside))
+
+
+def _parse_one_vs_rest(model: Any, parse: Parse) -> TreeEnsemble:
+    inside = [_ensemble(estimator, parse) for estimator in model.estimators_]
+    names = _class_names(model.classes_)
+    links = {ensemble.link for ensemble in inside}
+    link = Link("unknown")
+    if len(inside) == 1 or model.multilabel_:
+        link = inside[0].link if len(links) == 1 else link
+        names = names if len(inside) == 1 else tuple(map(str, model.classes_))
+    elif len(links) == 1 and inside[0].link.name == "logit":
+        link = Link("one-vs-rest", inside[0].link.scale)
+    return side_by_side(inside, names, link, _source(model, inside))
+
+
+def _margins_of_outputs(model: Any, X: Any, margin: Margin) -> Array:
+    return np.concatenate([margin(estimator, X) for estimator in model.estimators_], axis=1)
+
+
+def _parse_target(model: Any, parse: Parse) -> TreeEnsemble:
+    inside = _ensemble(model.regressor_, parse)
+    affine = _affine_target(model, inside.n_outputs)
+    source = _source(model, [inside])
+    if affine is not None:
+        _check_adds_up(model, [inside])
+        return replace(rescale(inside, *affine), source=source)
+    transformer = model.transformer_
+    inverse = getattr(transformer, "inverse_func", None)
+    name = getattr(inverse, "__name__", "") if isinstance(inverse, np.ufunc) else ""
+    known = name in _INVERSES and inside.link.name == "identity"
+    link = Link(_INVERSES[name]) if known else Link("unknown")
+    return replace(inside, link=link, source=source)
+
+
+def _affine_target(model: Any, n_outputs: int) -> tuple[Array, Array] | None:
+    """Return the factor and the shift that undo the transform of the target, if it is affine."""
+    transformer = model.transformer_
+    scalers = ("StandardScaler", "MinMaxScaler", "MaxAbsScaler", "RobustScaler")
+    kind = type(transformer).__name__
+    is_nothing = kind == "FunctionTransformer" and transformer.inverse_func is None
+    if kind not in scalers and not is_nothing:
+        return None
+    corners = np.concatenate([np.zeros((1, n_outputs)), np.eye(n_outputs)])
+    undone = np.asarray(transformer.inverse_transform(corners), dtype=np.float64)
+    return np.diagonal(undone[1:] - undone[0]).copy(), undone[0]
+
+
+def _margin_of_target(model: Any, X: Any, margin: Margin) -> Array:
+    own = margin(model.regressor_, X)
+    affine = _affine_target(model, own.shape[1])
+    return own if affine is None else np.asarray(model.predict(X))
+
+
+def _parse_calibrated(model: Any, parse: Parse) -> TreeEnsemble:
+    """One sigmoid on a margin is an affine margin: the probability has the link logit."""
+    estimator, calibrator = _calibrator(model)
+    inside = _ensemble(estimator, parse)
+    scaled = rescale(inside, -calibrator.a_, -calibrator.b_)
+    names = _class_names(model.classes_)
+    return replace(scaled, link=Link("logit"), output_names=names, source=_source(model, [inside]))
+
+
+def _calibrated_margin(model: Any, X: Any, margin: Margin) -> Array:
+    estimator, calibrator = _calibrator(model)
+    return np.asarray(-calibrator.a_ * margin(estimator, X) - calibrator.b_)
+
+
+def _calibrator(model: Any) -> tuple[Any, Any]:
+    fitted = model.calibrated_classifiers_
+    readable = (
+        len(fitted) == 1
+        and len(model.classes_) == 2
+        and fitted[0].method == "sigmoid"
+        and hasattr(fitted[0].estimator, "decision_function")
+    )
+    if not readable:
+        raise UnsupportedModelError(
+            "this CalibratedClassifierCV is no sum of trees on any scale: it averages several "
+            "curves, or bends probabilities. One sigmoid on the decision function of one binary "
+            "model is read (ensemble=False). Purify the estimator that it calibrates, "
+            "model.calibrated_classifiers_[0].estimator, or explain the probability by a method "
+            "that needs predictions only, for example "
+            "treepurify.legendre_anova(lambda X: model.predict_proba(X)[:, 1], X)."
+        )
+    return fitted[0].estimator, fitted[0].calibrators[0]
+
+
+_BAGGING = _Kind("estimators_", _parse_bagging, _own_response)
+_VOTING = _Kind("estimators_", _parse_voting, _own_response)
+_OUTPUTS = _Kind("estimators_", _parse_outputs, _margins_of_outputs)
+_KINDS = {
+    "BaggingRegressor": _BAGGING,
+    "BaggingClassifier": _BAGGING,
+    "VotingRegressor": _VOTING,
+    "VotingClassifier": _VOTING,
+    "MultiOutputRegressor": _OUTPUTS,
+    "MultiOutputClassifier": _OUTPUTS,
+    "OneVsRestClassifier": _Kind("estimators_", _parse_one_vs_rest, _margins_of_outputs),
+    "TransformedTargetRegressor": _Kind("regressor_", _parse_target, _margin_of_target),
+    "CalibratedClassifierCV": _Kind(
+        "calibrated_classifiers_", _parse_calibrated, _calibrated_margin
+    ),
+}

@@ -1,0 +1,215 @@
+"""Join tree ensembles: as a weighted sum of their margins, or with their outputs side by side."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from treepurify.errors import UnsupportedModelError
+from treepurify.links import Link
+from treepurify.models.ensemble import VECTOR_LEAF, TreeEnsemble
+from treepurify.models.parsed import ModelSource
+from treepurify.rows.columns import FeatureSpec
+from treepurify.typing import Array
+
+__all__ = ["rescale", "side_by_side", "weighted_sum"]
+
+
+def weighted_sum(
+    ensembles: Sequence[TreeEnsemble],
+    weights: Sequence[float],
+    output_names: tuple[str, ...],
+    source: ModelSource,
+) -> TreeEnsemble:
+    """Return the sum of ensembles on one scale.
+
+    Parameters
+    ----------
+    ensembles : sequence of TreeEnsemble
+        Ensembles with the same features and as many outputs each.
+    weights : sequence of float
+        Factor on the margin of each.
+    output_names : tuple of str
+        One name per output.
+    source : ModelSource
+        What the sum is.
+
+    Returns
+    -------
+    TreeEnsemble
+
+    Raises
+    ------
+    UnsupportedModelError
+        If the ensembles read a column differently, or have different numbers of outputs.
+    """
+    n_outputs = len(output_names)
+    if any(ensemble.n_outputs != n_outputs for ensemble in ensembles):
+        raise UnsupportedModelError(
+            f"the models inside the {source.kind} do not have {n_outputs} outputs each: some did "
+            "not see all classes. Purify each of model.estimators_ separately."
+        )
+    scaled = [rescale(e, w, 0.0) for e, w in zip(ensembles, weights, strict=True)]
+    base = np.sum([ensemble.base for ensemble in scaled], axis=0)
+    return replace(
+        _joined(scaled, [0] * len(scaled), base), output_names=output_names, source=source
+    )
+
+
+def side_by_side(
+    ensembles: Sequence[TreeEnsemble],
+    output_names: tuple[str, ...],
+    link: Link,
+    source: ModelSource,
+) -> TreeEnsemble:
+    """Return one ensemble with the outputs of all, one after the other.
+
+    Parameters
+    ----------
+    ensembles : sequence of TreeEnsemble
+        Ensembles with the same features.
+    output_names : tuple of str
+        One name per output of the whole.
+    link : Link
+        From the margins to the responses.
+    source : ModelSource
+        What the whole is.
+
+    Returns
+    -------
+    TreeEnsemble
+
+    Raises
+    ------
+    UnsupportedModelError
+        If the ensembles read a column differently.
+    """
+    first = np.concatenate([[0], np.cumsum([e.n_outputs for e in ensembles])])[:-1].tolist()
+    base = np.concatenate([ensemble.base for ensemble in ensembles])
+    whole = _joined(ensembles, first, base)
+    return replace(whole, output_names=output_names, link=link, source=source)
+
+
+def rescale(ensemble: TreeEnsemble, factor: Any, shift: Any) -> TreeEnsemble:
+    """Return the ensemble whose margin is ``factor * margin + shift``, output by output."""
+    factors = np.broadcast_to(np.asarray(factor, dtype=np.float64), ensemble.n_outputs)
+    value = ensemble.value
+    if value.shape[1] == 1 and ensemble.n_outputs > 1:
+        of_tree = factors[np.maximum(ensemble.tree_output, 0)]
+        value = value * np.repeat(of_tree, np.diff(ensemble.tree_ptr))[:, None]
+    else:
+        value = value * factors
+    return replace(ensemble, value=value, base=ensemble.base * factors + shift)
+
+
+def _joined(ensembles: Sequence[TreeEnsemble], first: Sequence[int], base: Array) -> TreeEnsemble:
+    """Put the trees of all ensembles into one; `first` is the first output of each."""
+    features = _common_features(ensembles)
+    ensembles = [_with_labels(ensemble, features) for ensemble in ensembles]
+    n_nodes = np.concatenate([[0], np.cumsum([len(e.feature) for e in ensembles])])
+    n_entries = np.concatenate([[0], np.cumsum([len(e.category_left) for e in ensembles])])
+    has_vectors = any(np.any(e.tree_output == VECTOR_LEAF) for e in ensembles)
+    width = len(base) if has_vectors else 1
+    values = []
+    outputs = []
+    for ensemble, output in zip(ensembles, first, strict=True):
+        if has_vectors:
+            values.append(_as_vectors(ensemble, output, width))
+            outputs.append(np.full(ensemble.n_trees, VECTOR_LEAF, dtype=np.int32))
+        else:
+            values.append(ensemble.value)
+            outputs.append(ensemble.tree_output + np.int32(output))
+    singles = any(ensemble.accumulation == "float32" for ensemble in ensembles)
+    return replace(
+        ensembles[0],
+        tree_ptr=np.concatenate(
+            [[0], *(e.tree_ptr[1:] + n for e, n in zip(ensembles, n_nodes, strict=False))]
+        ),
+        feature=np.concatenate([e.feature for e in ensembles]),
+        cut=np.concatenate([e.cut for e in ensembles]),
+        left=np.concatenate([_moved(e.left, n) for e, n in zip(ensembles, n_nodes, strict=False)]),
+        right=np.concatenate(
+            [_moved(e.right, n) for e, n in zip(ensembles, n_nodes, strict=False)]
+        ),
+        missing_left=np.concatenate([e.missing_left for e in ensembles]),
+        category_ptr=np.concatenate(
+            [_moved(e.category_ptr, n) for e, n in zip(ensembles, n_entries, strict=False)]
+        ),
+        category_left=np.concatenate([e.category_left for e in ensembles]),
+        value=np.concatenate(values),
+        tree_output=np.concatenate(outputs),
+        base=base,
+        features=features,
+        output_names=tuple(map(str, range(len(base)))),
+        accumulation="float32" if singles else "float64",
+    )
+
+
+def _moved(positions: Any, by: int) -> Any:
+    return np.where(positions >= 0, positions + by, positions).astype(positions.dtype)
+
+
+def _as_vectors(ensemble: TreeEnsemble, output: int, width: int) -> Array:
+    values = np.zeros((len(ensemble.feature), width))
+    if ensemble.value.shape[1] == ensemble.n_outputs and np.all(ensemble.tree_output < 0):
+        values[:, output : output + ensemble.n_outputs] = ensemble.value
+        return values
+    of_node = np.repeat(np.maximum(ensemble.tree_output, 0), np.diff(ensemble.tree_ptr))
+    values[np.arange(len(values)), output + of_node] = ensemble.value[:, 0]
+    return values
+
+
+def _common_features(ensembles: Sequence[TreeEnsemble]) -> tuple[FeatureSpec, ...]:
+    """Return features that know every label that any of the ensembles knows."""
+    if len({ensemble.feature_names for ensemble in ensembles}) > 1:
+        raise UnsupportedModelError(
+            "the models inside have different columns. Purify each of model.estimators_ separately."
+        )
+    return tuple(
+        _common_feature(specs) for specs in zip(*(e.features for e in ensembles), strict=True)
+    )
+
+
+def _common_feature(specs: Sequence[FeatureSpec]) -> FeatureSpec:
+    missing = any(spec.has_missing for spec in specs)
+    # Which trees test a column is no matter of how it is read: those that do not read no label.
+    used = [spec for spec in specs if not _is_unused(spec)] or list(specs)
+    by_label = all(spec.numbers_are == "labels" and spec.label_hashes is None for spec in used)
+    if used[0].is_categorical and by_label and all(spec.is_categorical for spec in used):
+        labels = tuple(dict.fromkeys(label for spec in used for label in spec.categories or ()))
+        used = [replace(spec, categories=labels, n_codes=len(labels)) for spec in used]
+    if len({replace(spec, has_missing=missing) for spec in used}) > 1:
+        raise UnsupportedModelError(
+            f"the models inside read the column {specs[0].name!r} in different ways. Purify each "
+            "of model.estimators_ separately."
+        )
+    return replace(used[0], has_missing=missing)
+
+
+def _is_unused(spec: FeatureSpec) -> bool:
+    return spec.is_categorical and spec.n_codes == 0 and spec.categories == ()
+
+
+def _with_labels(ensemble: TreeEnsemble, features: tuple[FeatureSpec, ...]) -> TreeEnsemble:
+    """Widen the tables of categories to labels that other ensembles know."""
+    pairs = zip(ensemble.features, features, strict=True)
+    if all(a.n_codes == b.n_codes and a.categories == b.categories for a, b in pairs):
+        return replace(ensemble, features=features)
+    position = [
+        np.array(
+            [mine.code_of.get(label, mine.n_codes) for label in whole.categories or ()]
+            + [mine.n_codes]
+        )
+        for mine, whole in zip(ensemble.features, features, strict=True)
+    ]
+    category_ptr = ensemble.category_ptr.copy()
+    tables = []
+    length = 0
+    for node in np.flatnonzero(ensemble.category_ptr >= 0):
+        codes = position[ensemble.feature[node]]
+        tables.append(ensemble.category_left[ensemble.category_ptr[node] + codes])
+        category_ptr[node] = length
+        length += len(codes)
+    left = np.concatenate(tables) if tables else np.zeros(0, dtype=np.bool_)
+    return replace(ensemble, features=features, category_ptr=category_ptr, category_left=left)

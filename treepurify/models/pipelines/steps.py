@@ -1,0 +1,72 @@
+"""The steps of a pipeline, and whether what they return is sparse."""
+
+from typing import Any
+
+__all__ = ["does_nothing", "is_pipeline", "known_class", "returns_sparse", "transformers_of"]
+
+_METHODS = ("predict", "predict_proba", "decision_function", "transform")
+
+
+def known_class(model: Any) -> str:
+    """Return the name of the scikit-learn class that an estimator predicts or transforms as.
+
+    It is empty for other libraries, and where a class made from one of scikit-learn's has methods
+    of its own, which may do something else; imbalanced-learn's are known.
+    """
+    for name in _METHODS:
+        method = getattr(type(model), name, None)
+        module = str(getattr(method, "__module__", "sklearn."))
+        if not module.startswith(("sklearn.", "imblearn.")):
+            return ""
+    classes = (cls for cls in type(model).__mro__ if cls.__module__.startswith("sklearn."))
+    return next((cls.__name__ for cls in classes), "")
+
+
+def is_pipeline(model: Any) -> bool:
+    """Return whether an estimator is a pipeline of scikit-learn or imbalanced-learn."""
+    return known_class(model) == "Pipeline"
+
+
+def does_nothing(step: Any) -> bool:
+    """Return whether a step passes all columns on; samplers do nothing at prediction."""
+    if step is None or isinstance(step, str):
+        return step is None or step == "passthrough"
+    return hasattr(step, "fit_resample") and not hasattr(step, "predict")
+
+
+def transformers_of(pipeline: Any) -> list[tuple[str, Any]]:
+    """Return the steps before the last, but for those that do nothing at prediction."""
+    return [(name, step) for name, step in pipeline.steps[:-1] if not does_nothing(step)]
+
+
+def returns_sparse(transformer: Any, *, gets_sparse: bool) -> bool:
+    """Return whether a fitted transformer returns a sparse matrix.
+
+    XGBoost takes the zeros of such a matrix for missing, and scalers round otherwise on it.
+
+    Parameters
+    ----------
+    transformer : object
+        A fitted transformer, ``"passthrough"``, ``"drop"`` or None.
+    gets_sparse : bool
+        Whether it gets one.
+    """
+    if isinstance(transformer, str) or does_nothing(transformer):
+        return gets_sparse and transformer != "drop"
+    if is_pipeline(transformer):
+        for _, step in transformer.steps:
+            gets_sparse = returns_sparse(step, gets_sparse=gets_sparse)
+        return gets_sparse
+    kind = type(transformer).__name__
+    if type(transformer).__module__.startswith("category_encoders."):
+        return False
+    if kind == "ColumnTransformer":
+        return bool(transformer.sparse_output_)
+    if kind == "FeatureUnion":
+        parts = [part for _, part in transformer.transformer_list]
+        return any(returns_sparse(part, gets_sparse=gets_sparse) for part in parts)
+    if kind == "OneHotEncoder":
+        return bool(transformer.sparse_output)
+    if kind == "KBinsDiscretizer":
+        return bool(transformer.encode == "onehot")
+    return gets_sparse and kind not in ("OrdinalEncoder", "TargetEncoder", "PowerTransformer")

@@ -1,0 +1,46 @@
+"""Wrappers that predict as the one model inside them."""
+
+from typing import Any
+
+from treepurify.errors import InvalidInputError
+from treepurify.models.pipelines.steps import known_class
+
+__all__ = ["unwrap"]
+
+_SEARCHES = ("GridSearchCV", "RandomizedSearchCV", "HalvingGridSearchCV", "HalvingRandomSearchCV")
+# The attribute that holds the fitted model. A threshold moves the decision, not the probability.
+_INSIDE = {
+    **dict.fromkeys(_SEARCHES, "best_estimator_"),
+    "FrozenEstimator": "estimator",
+    "FixedThresholdClassifier": "estimator_",
+    "TunedThresholdClassifierCV": "estimator_",
+}
+
+
+def unwrap(model: Any) -> Any:
+    """Return the model that a search, a frozen estimator or a threshold stands for.
+
+    Parameters
+    ----------
+    model : object
+        Any model.
+
+    Returns
+    -------
+    object
+        The model inside, or the model itself.
+
+    Raises
+    ------
+    InvalidInputError
+        If a search is not fitted, or kept no model.
+    """
+    while (kind := known_class(model)) in _INSIDE:
+        attribute = _INSIDE[kind]
+        if not hasattr(model, attribute):
+            advice = "call fit() before you pass it"
+            if kind in _SEARCHES:
+                advice += ", with refit=True so that it keeps the best model (best_estimator_)"
+            raise InvalidInputError(f"this {kind} holds no fitted model; {advice}")
+        model = getattr(model, attribute)
+    return model
