@@ -8,7 +8,7 @@ from sklearn.ensemble import GradientBoostingRegressor, RandomForestRegressor
 
 import treepurify as tp
 from treepurify.errors import InvalidInputError, MemoryBudgetError
-from treepurify.rows.columns import FeatureSpec
+from treepurify.rows.columns import Columns, FeatureSpec
 from treepurify.rows.table_reader import read_columns
 from treepurify.weights import held_out
 from treepurify.weights.held_out import (
@@ -32,6 +32,11 @@ def gaussian(n_rows: int, seed: int = 0, correlation: float = 0.6, size: int = 4
 
 def latent(X: np.ndarray, features=NUMBERS, weights=None):
     return latent_rows(read_columns(X, features), weights, BUDGET)
+
+
+def in_order(rows):
+    """Return the rows in the order that they have in their latent form."""
+    return np.stack(rows.columns.values, axis=1)
 
 
 def mixed(n_rows: int = 300, seed: int = 0):
@@ -64,6 +69,7 @@ def test_bandwidths_of_their_own_keep_correlations():
     copies = smoothed_rows(rows, np.array([0.05, np.inf, 0.4, 0.1]), np.zeros(0), 1 << 15, BUDGET)
     again = latent(np.stack(copies.columns.values, axis=1))
     np.testing.assert_allclose(again.correlation, rows.correlation, atol=0.02)
+    X = in_order(rows)
     first, moved = np.tile(X[:, 0], copies.copies), copies.columns.values[0]
     assert 0.99 < np.corrcoef(first, moved)[0, 1] < 1
     drawn = np.corrcoef(np.tile(X[:, 1], copies.copies), copies.columns.values[1])[0, 1]
@@ -77,7 +83,7 @@ def test_missing_levels_and_frequent_values_stay():
     assert rows.scored == (0, 3)
     assert rows.levelled == (1, 2)
     copies = smoothed_rows(rows, np.full(2, 0.5), np.zeros(2), 1 << 12, BUDGET)
-    before = np.tile(X, (copies.copies, 1))
+    before = np.tile(in_order(rows), (copies.copies, 1))
     after = np.stack(copies.columns.values, axis=1)
     np.testing.assert_array_equal(after[:, 1:3], before[:, 1:3])
     np.testing.assert_array_equal(np.isnan(after[:, 0]), np.isnan(before[:, 0]))
@@ -90,7 +96,7 @@ def test_levels_are_drawn_from_their_margin():
     rows = latent(X, features)
     copies = smoothed_rows(rows, np.zeros(2), np.ones(2), 1 << 16, BUDGET)
     after = np.stack(copies.columns.values, axis=1)
-    before = np.tile(X, (copies.copies, 1))
+    before = np.tile(in_order(rows), (copies.copies, 1))
     np.testing.assert_array_equal(np.isnan(after[:, 1]), np.isnan(before[:, 1]))
     known = ~np.isnan(before[:, 1])
     shares = [np.mean(table[known, 1] == 2) for table in (after, before)]
@@ -327,3 +333,23 @@ def test_what_is_refused():
     grid = tp.purify(model, X)[0].axes
     with pytest.raises(InvalidInputError, match="need the values of the rows"):
         tp.Kernel().tables(grid, None, [(0,)])
+
+
+@pytest.mark.parametrize("weighting", [tp.Kernel(), tp.Copula(), tp.Kernel(0.4, 0.3)])
+def test_the_order_of_rows_and_features_does_not_matter(weighting):
+    rng = np.random.default_rng(5)
+    n = 300
+    table = rng.normal(size=(4, n))
+    table[1] += 0.8 * table[0]
+    table[2] = rng.integers(0, 3, n)
+    table[3, ::7] = np.nan
+    features = tuple(FeatureSpec(name) for name in "dbca")
+    columns = Columns(features, tuple(table), n)
+    weights = rng.exponential(size=n)
+    rows, places = rng.permutation(n), rng.permutation(4)
+    moved = Columns(tuple(features[j] for j in places), tuple(table[j][rows] for j in places), n)
+    found = weighting.fitted(columns, weights, 1 << 30)
+    again = weighting.fitted(moved, weights[rows], 1 << 30)
+    for place, j in enumerate(places):
+        np.testing.assert_array_equal(found.columns.values[j], again.columns.values[place])
+    np.testing.assert_array_equal(found.row_weights, again.row_weights)

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from treepurify.budget import check_budget
 from treepurify.rows.columns import Columns
+from treepurify.rows.row_order import ordered_by_value
 from treepurify.rows.row_weights import RowWeights, effective_rows, row_shares
 from treepurify.typing import Array, Indices
 
@@ -42,7 +43,7 @@ class LatentRows:
     Parameters
     ----------
     columns : Columns
-        The rows.
+        The rows, see `ordered_by_value`.
     weights : ndarray of float64, shape (n_rows,), optional
         Their weights; None for equal weights.
     scored : tuple of int
@@ -99,7 +100,7 @@ class LatentRows:
 
 
 def latent_rows(columns: Columns, weights: RowWeights, memory_budget: int) -> LatentRows:
-    """Return rows in their latent form.
+    """Return rows in their latent form, in an order that depends on their values alone.
 
     Raises
     ------
@@ -114,6 +115,7 @@ def latent_rows(columns: Columns, weights: RowWeights, memory_budget: int) -> La
     )
     from scipy.special import ndtri
 
+    columns, weights = ordered_by_value(columns, weights)
     n_rows, shares = columns.n_rows, row_shares(columns.n_rows, weights)
     effective = effective_rows(n_rows, weights)
     scored: list[int] = []

@@ -93,7 +93,9 @@ def smoothed_rows(
         of_rows = None if latent.weights is None else latent.shares[known]
         values[j][there] = _by_rank(score[there], latent.columns.values[j][known], of_rows, copies)
     shares = np.tile(latent.shares, copies)
-    for level, j, share in zip(latent.levels, latent.levelled, level_shares, strict=True):
+    features = latent.columns.features
+    levels = zip(latent.levels, latent.levelled, level_shares, strict=True)
+    for level, j, share in sorted(levels, key=lambda column: features[column[1]].name):
         # Values that the model does not know stay, so that each of the rows' cells has a copy.
         unknown = latent.columns.values[j] == latent.columns.features[j].n_codes
         moves = (level >= 0) & ~(unknown & latent.columns.features[j].is_categorical)
@@ -108,7 +110,9 @@ def _moved_scores(
 ) -> Array:
     """Return the normal score of each copy, shape (n_scored, copies * n_rows)."""
     n_scored, n_rows = latent.scores.shape
-    order = np.argsort(bandwidths, kind="stable")
+    # By bandwidth, then by name, so that the order of the features does not matter.
+    names = [latent.columns.features[j].name for j in latent.scored]
+    order = np.array(sorted(range(n_scored), key=lambda k: (bandwidths[k], names[k])), dtype=int)
     factor = np.linalg.cholesky(latent.correlation[np.ix_(order, order)])
     keep = 1.0 / np.hypot(1.0, bandwidths[order])[:, None]
     noise = np.sqrt(1.0 - keep**2)
