@@ -175,15 +175,13 @@ neither the model nor the measure saw. The page is the output of
 
 {table(outcomes)}
 
-* A missing order did not fit into {BUDGET >> 30} GiB: `purify` says so at once, with the
-  estimate. A random forest without limits has nearly as many cuts as rows, so that one table of
-  two features has up to billions of cells; limit its leaves, or keep to main effects.
-* Look at the column of new rows. Trees that are grown until each leaf has one row have cells with
-  one row, and what is fitted there is noise: the unlimited forest of bike_sharing_hour at order 2.
+* A random forest without limits has nearly as many leaves as rows. The sum of its trees is fitted on coarse cells
+  (`coarse`), since a tree of its own describes single rows. New rows can then be explained better than those of the
+  measure, on which the forest follows the noise that it was trained on.
 * CatBoost is trained with `one_hot_max_size=255`: by default it replaces larger sets of labels by
   statistics of the target, which are not a function of the column's own values.
 * Forests read categories as codes.
-* Method `exact` solves on the union grid; `projection` projects each tree: see
+* Method `exact` solves on the union grid; `projection` projects each tree, `coarse` all trees together: see
   [deep ensembles](deep.md).
 * Seconds: `tp.purify`, once, two cores.
 """
