@@ -35,3 +35,32 @@ def test_an_unknown_link_has_no_response():
         Link("unknown").inverse(MARGIN)
     with pytest.raises(InvalidInputError, match="unknown link 'probit'; expected one of identity"):
         Link("probit")
+
+
+def test_calibrations_bend_a_score():
+    margin = MARGIN[1:]
+    score = 1 / (1 + np.exp(-margin))
+    sigmoid = Link("sigmoid", -2.0, shift=0.3, before=Link("logit"))
+    np.testing.assert_allclose(
+        sigmoid.inverse(margin), 1 / (1 + np.exp(2 * score - 0.3)), rtol=1e-12
+    )
+    curve = Link("isotonic", knots=(0.0, 0.5, 1.0), values=(0.1, 0.1, 0.9))
+    np.testing.assert_allclose(
+        curve.inverse(np.array([-3.0, 0.2, 0.75, 1.0, 9.0])), [0.1, 0.1, 0.5, 0.9, 0.9], rtol=1e-15
+    )
+
+
+@pytest.mark.parametrize(
+    ("knots", "values"),
+    [
+        ((), ()),
+        ((0.0, 1.0), (0.5,)),
+        ((1.0, 1.0), (0.0, 1.0)),
+        ((0.0, 1.0), (1.0, 0.0)),
+        ((0.0, np.nan), (0.0, 1.0)),
+        ((0.0, 1.0), (0.0, np.inf)),
+    ],
+)
+def test_an_isotonic_link_needs_a_rising_curve(knots, values):
+    with pytest.raises(InvalidInputError, match="as many finite values as knots"):
+        Link("isotonic", knots=knots, values=values)

@@ -23,6 +23,8 @@ LinkName = Literal[
     "softplus",
     "step",
     "mean-variance",
+    "sigmoid",
+    "isotonic",
     "unknown",
 ]
 
@@ -44,31 +46,56 @@ class Link:
     Parameters
     ----------
     name : {"identity", "logit", "log", "log1p", "softmax", "one-vs-rest", "cloglog", "sqrt", \
-"softplus", "step", "mean-variance", "unknown"}
+"softplus", "step", "mean-variance", "sigmoid", "isotonic", "unknown"}
         ``"logit"``: the response is ``1 / (1 + exp(-scale * margin))``; ``"one-vs-rest"``
         is a logit in each output, divided by the sum over the outputs; ``"cloglog"`` is
         ``1 - exp(-exp(margin))``; ``"sqrt"`` is ``sign(margin) * margin**2``; ``"softplus"``
         is ``log(1 + exp(margin))``; ``"log1p"`` is ``exp(margin) - 1``; ``"step"`` is 1 where
         the margin is above 0, else 0. Of ``"mean-variance"`` the first output is a mean, the
-        second the log of a standard deviation, whose response is the variance. ``"unknown"``
-        has no response.
+        second the log of a standard deviation, whose response is the variance. ``"sigmoid"`` and
+        ``"isotonic"`` are calibrations of a score: ``1 / (1 + exp(-scale * score - shift))``,
+        and linear between `knots`, constant beyond them. The latter has flat pieces, so that
+        a margin does not follow from a response. ``"unknown"`` has no response.
     scale : float
-        Factor on the margin before the inverse link (LightGBM's ``sigmoid``).
+        Factor on the margin before the inverse link (LightGBM's ``sigmoid``), or on the score.
+    shift : float
+        What ``"sigmoid"`` adds.
+    knots, values : tuple of float
+        Scores in increasing order and the responses there, which do not fall, of ``"isotonic"``.
+    before : Link, optional
+        How the score that is calibrated follows from the margin; without it they are the same.
 
     Examples
     --------
     >>> import numpy as np
     >>> Link("logit").inverse(np.array([0.0]))
     array([0.5])
+    >>> Link("isotonic", knots=(0.0, 1.0), values=(0.2, 0.8)).inverse(np.array([0.5, 7.0]))
+    array([0.5, 0.8])
     """
 
     name: LinkName = "identity"
     scale: float = 1.0
+    shift: float = 0.0
+    knots: tuple[float, ...] = ()
+    values: tuple[float, ...] = ()
+    before: "Link | None" = None
 
     def __post_init__(self) -> None:
         if self.name not in get_args(LinkName):
             raise InvalidInputError(
                 f"unknown link {self.name!r}; expected one of {', '.join(get_args(LinkName))}"
+            )
+        if self.name == "isotonic":
+            self._check_curve()
+
+    def _check_curve(self) -> None:
+        knots, values = np.asarray(self.knots), np.asarray(self.values)
+        fits = len(knots) == len(values) > 0 and np.all(np.isfinite(np.append(knots, values)))
+        if not fits or np.any(np.diff(knots) <= 0) or np.any(np.diff(values) < 0):
+            raise InvalidInputError(
+                "an isotonic link needs as many finite values as knots, at least one, where knots "
+                f"increase and values do not fall; got {len(knots)} knots and {len(values)} values"
             )
 
     def inverse(self, margin: Array) -> Array:
@@ -85,6 +112,8 @@ class Link:
                 "it is not known how the model's margin becomes a response; ask for the margin "
                 '(scale="margin"), or the model\'s own library for its prediction'
             )
+        if self.before is not None:
+            margin = self.before.inverse(margin)
         if self.name in _ELEMENTWISE:
             return np.asarray(_ELEMENTWISE[self.name](margin))
         if self.name == "mean-variance":
@@ -92,9 +121,11 @@ class Link:
         if self.name == "softmax":
             shifted = np.exp(margin - margin.max(axis=-1, keepdims=True))
             return np.asarray(shifted / shifted.sum(axis=-1, keepdims=True))
+        if self.name == "isotonic":
+            return np.asarray(np.interp(margin, self.knots, self.values))
         from scipy.special import expit
 
-        probability = expit(self.scale * margin)
+        probability = expit(self.scale * margin + self.shift)
         if self.name == "one-vs-rest":
             probability = probability / probability.sum(axis=-1, keepdims=True)
         return np.asarray(probability)

@@ -12,6 +12,7 @@ from treepurify.components import TensorComponent
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
 from treepurify.grids.axis import FeatureAxis
+from treepurify.links import Link
 from treepurify.storage import write_atomically
 from treepurify.typing import Array
 
@@ -60,7 +61,7 @@ def to_json(d: Decomposition, path: str | Path | None = None) -> str:
         "version": 1,
         "measure": d.measure,
         "engine": d.engine,
-        "link": {"name": d.link.name, "scale": d.link.scale},
+        "link": _link(d.link),
         "outputs": list(d.output_names),
         "features": list(d.feature_names),
         "intercept": d.intercept.tolist(),
@@ -74,6 +75,12 @@ def to_json(d: Decomposition, path: str | Path | None = None) -> str:
     if path is not None:
         write_atomically(path, text.encode("utf-8"))
     return text
+
+
+def _link(link: Link) -> dict[str, Any]:
+    """Return name and scale, and of a calibration what else makes it."""
+    asked = ("name", "scale")
+    return {k: v for k, v in asdict(link).items() if k in asked or v not in (0.0, (), None)}
 
 
 def _component(d: Decomposition, subset: tuple[int, ...], component: Any) -> dict[str, Any]:

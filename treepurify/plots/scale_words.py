@@ -7,6 +7,7 @@ from treepurify.decomposition import Decomposition
 __all__ = ["effect_label", "margin_label", "scale_sentence", "with_class_names"]
 
 _LINKS_OF_CLASSES = ("softmax", "one-vs-rest")
+_CALIBRATIONS = ("sigmoid", "isotonic")
 _PROBABILITY = "probability"
 _SCALES = {
     "identity": "prediction",
@@ -14,6 +15,7 @@ _SCALES = {
     "log": "log of the prediction",
     "log1p": "log of 1 + the prediction",
     "softmax": "score before softmax",
+    **dict.fromkeys(_CALIBRATIONS, "score before calibration"),
 }
 _SENTENCES = {
     "identity": "the prediction itself",
@@ -21,6 +23,8 @@ _SENTENCES = {
     "log": "logarithm of the prediction",
     "log1p": "logarithm of one plus the prediction",
     "softmax": "scores before softmax; probabilities follow by it",
+    "sigmoid": "the model's score; the probability follows by the sigmoid of its calibration",
+    "isotonic": "the model's score; the probability follows by the curve of its calibration",
 }
 
 
@@ -50,6 +54,8 @@ def scale_sentence(d: Decomposition) -> str:
     if _scale(d) == _PROBABILITY:
         which = "each class" if d.n_outputs > 1 else f"class {d.output_names[0]}"
         return f"the {_PROBABILITY} of {which}"
+    if d.link.name in _CALIBRATIONS and d.link.before is not None:
+        return f"{_scale(d)}; the probability follows from it, and its calibration by a curve"
     return _SENTENCES.get(d.link.name, f"margin, before the inverse of the {d.link.name} link")
 
 
@@ -63,6 +69,8 @@ def _scale(d: Decomposition) -> str:
     # Trees and forests of scikit-learn average the shares of the classes in their leaves.
     if d.link.name == "identity" and _is_classifier(d):
         return _PROBABILITY
+    if d.link.name in _CALIBRATIONS and d.link.before is not None:
+        return f"{_SCALES.get(d.link.before.name, 'margin')} before calibration"
     return _SCALES.get(d.link.name, "margin")
 
 

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.ensemble import (
     BaggingClassifier,
@@ -178,20 +177,9 @@ def test_a_curved_target_keeps_the_margin():
     assert ensemble.link.name == "unknown"
 
 
-def test_one_sigmoid_is_an_affine_margin():
-    model = CalibratedClassifierCV(
-        GradientBoostingClassifier(n_estimators=10), ensemble=False, cv=3
-    ).fit(NUMERIC, BINARY)
-    ensemble = tp.parse_model(model)
-    response = ensemble.link.inverse(ensemble.margin(NUMERIC))[:, 0]
-    np.testing.assert_allclose(response, model.predict_proba(NUMERIC)[:, 1], atol=1e-12)
-    assert tp.purify(model, NUMERIC).certificate.is_accurate
-
-
 @pytest.mark.parametrize(
     ("model", "reason"),
     [
-        (CalibratedClassifierCV(forest(), cv=2), "no sum of trees on any scale.*predict_proba"),
         (
             VotingClassifier([("a", GradientBoostingClassifier(n_estimators=2))], voting="soft"),
             "averages responses.*logit",

@@ -10,6 +10,11 @@ from treepurify.errors import InvalidInputError, UnsupportedModelError
 from treepurify.links import Link, LinkName
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parsed import ModelSource
+from treepurify.models.pipelines.calibration import (
+    calibrated_ensemble,
+    calibrated_margin,
+    calibration_of,
+)
 from treepurify.models.pipelines.join import rescale, side_by_side, weighted_sum
 from treepurify.models.pipelines.steps import known_class
 from treepurify.typing import Array
@@ -266,37 +271,16 @@ def _margin_of_target(model: Any, X: Any, margin: Margin) -> Array:
 
 
 def _parse_calibrated(model: Any, parse: Parse) -> TreeEnsemble:
-    """One sigmoid on a margin is an affine margin: the probability has the link logit."""
-    estimator, calibrator = _calibrator(model)
+    estimator, calibrator = calibration_of(model)
     inside = _ensemble(estimator, parse)
-    scaled = rescale(inside, -calibrator.a_, -calibrator.b_)
+    made = calibrated_ensemble(inside, estimator, calibrator)
     names = _class_names(model.classes_)
-    return replace(scaled, link=Link("logit"), output_names=names, source=_source(model, [inside]))
+    return replace(made, output_names=names, source=_source(model, [inside]))
 
 
 def _calibrated_margin(model: Any, X: Any, margin: Margin) -> Array:
-    estimator, calibrator = _calibrator(model)
-    return np.asarray(-calibrator.a_ * margin(estimator, X) - calibrator.b_)
-
-
-def _calibrator(model: Any) -> tuple[Any, Any]:
-    fitted = model.calibrated_classifiers_
-    readable = (
-        len(fitted) == 1
-        and len(model.classes_) == 2
-        and fitted[0].method == "sigmoid"
-        and hasattr(fitted[0].estimator, "decision_function")
-    )
-    if not readable:
-        raise UnsupportedModelError(
-            "this CalibratedClassifierCV is no sum of trees on any scale: it averages several "
-            "curves, or bends probabilities. One sigmoid on the decision function of one binary "
-            "model is read (ensemble=False). Purify the estimator that it calibrates, "
-            "model.calibrated_classifiers_[0].estimator, or explain the probability by a method "
-            "that needs predictions only, for example "
-            "treepurify.legendre_anova(lambda X: model.predict_proba(X)[:, 1], X)."
-        )
-    return fitted[0].estimator, fitted[0].calibrators[0]
+    estimator, calibrator = calibration_of(model)
+    return calibrated_margin(margin(estimator, X), estimator, calibrator)
 
 
 _BAGGING = _Kind("estimators_", _parse_bagging, _own_response)
