@@ -5,7 +5,14 @@ import pytest
 from sklearn.pipeline import make_pipeline
 
 import treepurify as tp
-from tests.models.pipelines.cases import check_composed, columns, make_data, xgb
+from tests.models.pipelines.cases import (
+    FAMILIES,
+    check_composed,
+    columns,
+    filled,
+    make_data,
+    xgb,
+)
 from treepurify.errors import UnsupportedModelError
 
 encoders = pytest.importorskip("category_encoders")
@@ -25,6 +32,16 @@ def test_encoders(name, whole):
     encoder = getattr(encoders, name)(cols=["color", "size"] if whole else None)
     step = encoder if whole else columns("passthrough", encoder)
     check_composed(make_pipeline(step, xgb()), X, y)
+
+
+@pytest.mark.parametrize("family", [family for family in FAMILIES if family != "xgboost"])
+@pytest.mark.parametrize("name", NAMES)
+def test_encoders_before_other_trees(name, family):
+    model, takes_missing = FAMILIES[family]
+    # Some encoders pass missing labels on.
+    X, y = make_data(300, missing=["color"] if takes_missing else [])
+    step = columns(filled("passthrough"), getattr(encoders, name)())
+    check_composed(make_pipeline(step, model()), X, y, missing=takes_missing)
 
 
 @pytest.mark.filterwarnings("ignore::Warning:category_encoders")

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from sklearn.compose import ColumnTransformer
-from sklearn.ensemble import GradientBoostingRegressor
 from sklearn.impute import MissingIndicator, SimpleImputer
 from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import (
@@ -27,7 +26,6 @@ from tests.models.pipelines.cases import (
     columns,
     dense_one_hot,
     filled,
-    lgbm,
     make_data,
     xgb,
 )
@@ -55,6 +53,22 @@ TRANSFORMERS = {
         OneHotEncoder(sparse_output=False),
     ),
     "hole": lambda: SimpleImputer(missing_values=3.0, add_indicator=True),
+}
+
+
+# What takes infinite numbers: all else refuses them.
+INFINITE = {
+    "as they are": lambda: ColumnTransformer([("n", "passthrough", NUMBERS)]),
+    "nothing": FunctionTransformer,
+    "exp": lambda: make_pipeline(
+        FunctionTransformer(np.negative), FunctionTransformer(np.exp, validate=False)
+    ),
+    "cube root": lambda: FunctionTransformer(np.cbrt),
+    "tangent": lambda: FunctionTransformer(np.arctan),
+    "logarithm": lambda: FunctionTransformer(np.log1p),
+    "square": lambda: FunctionTransformer(np.square),
+    "distance": lambda: FunctionTransformer(np.abs),
+    "twice": lambda: FeatureUnion([("a", "passthrough"), ("b", FunctionTransformer(np.negative))]),
 }
 
 
@@ -99,12 +113,28 @@ def test_missing_numbers(family, step):
     check_composed(make_pipeline(columns(step, dense_one_hot()), FAMILIES[family][0]()), X, y)
 
 
-@pytest.mark.parametrize("model", [xgb, lgbm])
+@pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("name", ["standard", "min-max", "quantile", "power", "square"])
-def test_single_precision(name, model):
+def test_single_precision(name, family):
     X, y = make_data()
     X = X[NUMBERS].astype(np.float32)
-    check_composed(make_pipeline(filled(TRANSFORMERS[name]()), model()), X, y)
+    check_composed(make_pipeline(filled(TRANSFORMERS[name]()), FAMILIES[family][0]()), X, y)
+
+
+@pytest.mark.parametrize("family", ["xgboost", "lightgbm", "catboost", "histogram"])
+@pytest.mark.parametrize("name", INFINITE)
+def test_infinite_numbers(name, family):
+    """Infinite raw numbers, one column after the other, fall where the pipeline puts them."""
+    X, y = make_data()
+    X = X[NUMBERS]
+    pipeline = make_pipeline(INFINITE[name](), FAMILIES[family][0]()).fit(X, y)
+    ensemble = tp.parse_model(pipeline, X=X)
+    for column in NUMBERS:
+        for infinite in (np.inf, -np.inf):
+            rows = X.assign(**{column: infinite})
+            with np.errstate(invalid="ignore", divide="ignore"):
+                own = pipeline.predict(rows)
+            np.testing.assert_allclose(ensemble.margin(rows)[:, 0], own, rtol=1e-12)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -125,12 +155,13 @@ def test_arrays_have_positions_for_names(dtype):
     np.testing.assert_array_equal(ensemble.margin(rows)[:, 0], pipeline.predict(rows))
 
 
-def test_box_cox_takes_positive_numbers_only():
+@pytest.mark.parametrize("family", FAMILIES)
+def test_box_cox_takes_positive_numbers_only(family):
     X, y = make_data()
     step = ColumnTransformer(
         [("b", PowerTransformer(method="box-cox"), ["income"]), ("r", "passthrough", ["rooms"])]
     )
-    model = make_pipeline(step, GradientBoostingRegressor(n_estimators=15))
+    model = make_pipeline(step, FAMILIES[family][0]())
     check_composed(model, X[["income", "rooms"]], y, missing=False)
 
 
