@@ -23,6 +23,7 @@ from sklearn.ensemble import (
     RandomTreesEmbedding,
     StackingRegressor,
 )
+from sklearn.ensemble._forest import ForestRegressor
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.neural_network import MLPRegressor
 from sklearn.tree import (
@@ -456,9 +457,20 @@ def test_drawn_models(model, seed):
 # --- refusals ----------------------------------------------------------------------------
 
 
+class RandomForestQuantileRegressor(ForestRegressor):
+    """What packages for quantile forests make from scikit-learn's forests."""
+
+    def __init__(self):
+        super().__init__(DecisionTreeRegressor())
+
+
 @pytest.mark.parametrize(
     ("model", "message"),
     [
+        (
+            RandomForestQuantileRegressor(),
+            r"RandomForestQuantileRegressor.*quantile of the responses.*loss=\"quantile\"",
+        ),
         (AdaBoostRegressor(), r"AdaBoostRegressor.*weighted median.*HistGradientBoosting"),
         (AdaBoostClassifier(), r"AdaBoostClassifier.*vote for classes.*GradientBoosting"),
         (IsolationForest(), r"IsolationForest.*path length.*score_samples"),

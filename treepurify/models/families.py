@@ -54,6 +54,12 @@ FAMILIES: tuple[Family, ...] = (
         "scikit-learn",
         models="trees, forests, gradient boosting",
     ),
+    Family(
+        "sksurv",
+        "treepurify.models.survival",
+        "scikit-survival",
+        models="gradient boosting",
+    ),
     Family("catboost", "treepurify.models.catboost", "CatBoost", files="CatBoost .json and .cbm"),
     Family(
         "interpret",

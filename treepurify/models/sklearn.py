@@ -22,7 +22,9 @@ from treepurify.models.sklearn_nodes import (
 from treepurify.rows.columns import FeatureSpec
 from treepurify.typing import Array
 
-__all__ = ["parse", "raw_margin"]
+__all__ = ["ensemble_of_trees", "in_model_order", "parse", "raw_margin"]
+
+Leaves = tuple[Array, tuple[str, ...], Array, Link]
 
 _TREES = frozenset(
     {"DecisionTreeRegressor", "DecisionTreeClassifier", "ExtraTreeRegressor", "ExtraTreeClassifier"}
@@ -54,6 +56,12 @@ _REFUSALS = {
     "IsolationForest": "its score is an exponential of the mean path length, which is not a sum "
     "of leaf values. Use a method that needs predictions only, for example "
     "treepurify.partial_dependence_anova(model.score_samples, X).",
+    **dict.fromkeys(
+        ("RandomForestQuantileRegressor", "ExtraTreesQuantileRegressor"),
+        "a quantile of the responses in the leaves of all trees is not a sum of leaf values. Train "
+        'a boosted model of the quantile, such as GradientBoostingRegressor(loss="quantile"). '
+        f"{_PREDICTIONS_ONLY}",
+    ),
     "RandomTreesEmbedding": "it transforms its input and predicts nothing. Purify the model that "
     "is trained on the embedding's leaves, or a RandomForest model.",
     **dict.fromkeys(
@@ -119,20 +127,49 @@ def parse(model: Any) -> TreeEnsemble:
     (('yes',), array([0., 1.]))
     """
     kind = _kind(model)
-    names = _feature_names(model)
-    has_names = hasattr(model, "feature_names_in_")
     version = getattr(sys.modules.get("sklearn"), "__version__", "unknown")
     if kind in _HISTOGRAM_BOOSTING:
-        source = ModelSource("scikit-learn", version, kind)
-        outputs = _boosting_output_names(model)
-        return parse_histogram_boosting(model, names, outputs, source, has_feature_names=has_names)
+        return parse_histogram_boosting(
+            model,
+            _feature_names(model),
+            _boosting_output_names(model),
+            ModelSource("scikit-learn", version, kind),
+            has_feature_names=hasattr(model, "feature_names_in_"),
+        )
     trees = _trees(model, kind)
     allows_missing = kind not in _BOOSTING and _allows_missing(model)
+    source = ModelSource("scikit-learn", version, kind, _notes(kind, allows_missing))
+    leaves = _read_leaves(model, kind, trees)
+    return ensemble_of_trees(model, trees, leaves, source, allows_missing=allows_missing)
+
+
+def ensemble_of_trees(
+    model: Any, trees: list[Any], leaves: Leaves, source: ModelSource, *, allows_missing: bool
+) -> TreeEnsemble:
+    """Return scikit-learn's low-level trees as one sum.
+
+    Parameters
+    ----------
+    model : estimator
+        Whose trees they are; it names the features.
+    trees : list of sklearn.tree._tree.Tree
+        In the order in which they are added up.
+    leaves : tuple
+        Values of all nodes of shape (n_nodes, 1 or n_outputs), names of the outputs, base, link.
+    source : ModelSource
+        Where they come from.
+    allows_missing : bool
+        Whether the model takes missing values.
+
+    Returns
+    -------
+    TreeEnsemble
+    """
+    names = _feature_names(model)
+    value, outputs, base, link = leaves
     flat = _read_nodes(trees, len(names), allows_missing=allows_missing)
-    value, outputs, base, link = _read_leaves(model, kind, trees)
-    n_outputs = len(outputs) if kind in _BOOSTING else 1
     tree_output = (
-        np.tile(np.arange(n_outputs, dtype=np.int32), len(trees) // n_outputs)
+        np.tile(np.arange(len(outputs), dtype=np.int32), len(trees) // len(outputs))
         if value.shape[1] == 1
         else np.full(len(trees), VECTOR_LEAF, dtype=np.int32)
     )
@@ -154,8 +191,8 @@ def parse(model: Any) -> TreeEnsemble:
         ),
         output_names=outputs,
         link=link,
-        source=ModelSource("scikit-learn", version, kind, _notes(kind, allows_missing)),
-        has_feature_names=has_names,
+        source=source,
+        has_feature_names=hasattr(model, "feature_names_in_"),
     )
 
 
@@ -180,7 +217,7 @@ def raw_margin(model: Any, X: Any) -> Array:
         As `parse`.
     """
     kind = _kind(model)
-    X = _in_model_order(model, X)
+    X = in_model_order(model, X)
     with warnings.catch_warnings():
         # Arrays are matched by position and tables by name, as everywhere in this package.
         warnings.filterwarnings("ignore", message=".*feature names", category=UserWarning)
@@ -202,6 +239,7 @@ def _kind(model: Any) -> str:
     kind = str(base.__name__)
     if kind not in _SUPPORTED:
         linear = base.__module__.startswith("sklearn.linear_model")
+        kind = type(model).__name__ if type(model).__name__ in _REFUSALS else kind
         reason = _REFUSALS.get(kind, _LINEAR if linear else None)
         if reason is None:
             reason = (
@@ -228,7 +266,8 @@ def _feature_names(model: Any) -> tuple[str, ...]:
     return tuple(f"x{j}" for j in range(model.n_features_in_))
 
 
-def _in_model_order(model: Any, X: Any) -> Any:
+def in_model_order(model: Any, X: Any) -> Any:
+    """Return a table with its columns in the order of the model, which knows their names."""
     names = list(getattr(model, "feature_names_in_", ()))
     if not names:
         return X
@@ -287,9 +326,7 @@ def _notes(kind: str, allows_missing: bool) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _read_leaves(
-    model: Any, kind: str, trees: list[Any]
-) -> tuple[Array, tuple[str, ...], Array, Link]:
+def _read_leaves(model: Any, kind: str, trees: list[Any]) -> Leaves:
     """Return the values of all nodes, the names of the outputs, the base and the link."""
     value = np.concatenate([tree.value for tree in trees])
     if kind in _BOOSTING:
