@@ -175,14 +175,15 @@ neither the model nor the measure saw. The page is the output of
 
 {table(outcomes)}
 
-* A random forest without limits has nearly as many leaves as rows. The sum of its trees is fitted on coarse cells
-  (`coarse`), since a tree of its own describes single rows. New rows can then be explained better than those of the
-  measure, on which the forest follows the noise that it was trained on.
+* A random forest without limits has nearly as many leaves as rows. The sum of its trees is fitted
+  on coarse cells (`coarse`), since a tree of its own describes single rows. New rows can then be
+  explained better than those of the measure, on which the forest follows the noise that it was
+  trained on.
 * CatBoost is trained with `one_hot_max_size=255`: by default it replaces larger sets of labels by
   statistics of the target, which are not a function of the column's own values.
 * Forests read categories as codes.
-* Method `exact` solves on the union grid; `projection` projects each tree, `coarse` all trees together: see
-  [deep ensembles](deep.md).
+* Method `exact` solves on the union grid; `projection` projects each tree, `coarse` all trees
+  together: see [deep ensembles](deep.md).
 * Seconds: `tp.purify`, once, two cores.
 """
 

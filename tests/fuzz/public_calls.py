@@ -18,6 +18,7 @@ __all__ = ["KINDS", "Call", "calls", "none_is_wrong", "public_callables"]
 # What an argument stands for, by its name; a call may say otherwise.
 KINDS = {
     "X": "table",
+    "columns": "choice",
     "a": "result",
     "audit": "result",
     "ax": "axes",

@@ -29,7 +29,7 @@ from treepurify.models.pipelines.wrappers import unwrap
 from treepurify.rows.category_hash import category_hash
 from treepurify.rows.columns import Columns
 from treepurify.rows.table_reader import is_missing, label_text
-from treepurify.rows.tables import table_column, table_names
+from treepurify.rows.tables import check_table, table_column, table_names
 from treepurify.typing import Array
 
 __all__ = ["Model", "parse_model", "raw_margin", "read_model"]
@@ -43,8 +43,9 @@ def parse_model(model: Any, columns: WhichColumns = "raw", X: Any = None) -> Mod
     Parameters
     ----------
     model : object, str or Path
-        A trained XGBoost, LightGBM, scikit-learn, scikit-survival, CatBoost or interpret model, or the path
-        of a model file (XGBoost .json/.ubj, LightGBM .txt, CatBoost .json/.cbm, EBM .json).
+        A trained XGBoost, LightGBM, scikit-learn, scikit-survival, CatBoost or interpret model,
+        or the path of a model file (XGBoost .json/.ubj, LightGBM .txt, CatBoost .json/.cbm, EBM
+        .json).
         A parsed model is returned as it is. Of a search the best model is read, and a
         pipeline is composed with its transformers.
     columns : {"raw", "transformed"}
@@ -66,7 +67,8 @@ def parse_model(model: Any, columns: WhichColumns = "raw", X: Any = None) -> Mod
         If the model cannot be decomposed exactly, or is not known; names the reason. Of a
         pipeline, names the step that mixes columns, or whose function is not known.
     InvalidInputError
-        If the file does not exist or cannot be read, or the model is not fitted.
+        If the file does not exist or cannot be read, the model is not fitted, or `X` is no table
+        that it takes.
 
     Examples
     --------
@@ -88,15 +90,24 @@ def parse_model(model: Any, columns: WhichColumns = "raw", X: Any = None) -> Mod
     25.000...
     """
     check_choice("columns", columns, ("raw", "transformed"))
+    parsed = _parse(model, columns, X)
+    if X is not None and columns == "raw" and parsed.columns(X).n_rows == 0:
+        raise InvalidInputError("X has no rows; pass at least one, or leave X out")
+    if X is not None:
+        check_table(X)
+    return parsed
+
+
+def _parse(model: Any, columns: WhichColumns = "raw", X: Any = None) -> Model:
     if isinstance(model, TreeEnsemble | AdditiveTables):
         return model
     if isinstance(model, str | Path):
         return parse_file(read_path("the model file", model))
     inside = unwrap(model)
     if is_pipeline(inside):
-        return parse_pipeline(inside, parse_model, columns, X)
+        return parse_pipeline(inside, _parse, columns, X)
     if is_combination(inside):
-        return parse_combination(inside, partial(parse_model, columns=columns, X=X))
+        return parse_combination(inside, partial(_parse, columns=columns, X=X))
     parsed: Model = _family_of(inside).parse(inside)
     return parsed
 
@@ -128,7 +139,7 @@ def read_model(model: Any, X: Any = None, feature_names: Sequence[str] | None = 
     InvalidInputError
         If the names or the columns do not fit the model; see also `parse_model`.
     """
-    return _with_labels(_with_names(parse_model(model, X=X), X, feature_names), X)
+    return _with_labels(_with_names(_parse(model, X=X), X, feature_names), X)
 
 
 def _with_names(model: Model, X: Any, feature_names: Sequence[str] | None) -> Model:
