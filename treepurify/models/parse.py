@@ -43,8 +43,9 @@ def parse_model(model: Any, columns: WhichColumns = "raw", X: Any = None) -> Mod
     Parameters
     ----------
     model : object, str or Path
-        A trained XGBoost, LightGBM, scikit-learn, scikit-survival, CatBoost or interpret model, or the path
-        of a model file (XGBoost .json/.ubj, LightGBM .txt, CatBoost .json/.cbm, EBM .json).
+        A trained XGBoost, LightGBM, scikit-learn, scikit-survival, CatBoost or interpret
+        model, or the path of a model file (XGBoost .json/.ubj, LightGBM .txt, CatBoost
+        .json/.cbm, EBM .json).
         A parsed model is returned as it is. Of a search the best model is read, and a
         pipeline is composed with its transformers.
     columns : {"raw", "transformed"}
