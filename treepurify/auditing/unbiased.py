@@ -15,7 +15,6 @@ from treepurify.errors import InvalidInputError
 from treepurify.models.parse import parse_model
 from treepurify.progress import progress_report
 from treepurify.rows.row_weights import read_row_weights, row_shares
-from treepurify.rows.table_reader import read_columns
 from treepurify.rows.tables import check_table, take_rows
 from treepurify.typing import Array, Indices
 from treepurify.weights import Weighting
@@ -125,8 +124,7 @@ def unbiased_importance(
         )
 
     whole = purified(X, sample_weight, model)
-    inputs = whole.inputs
-    n_rows = read_columns(X, inputs.features, match_names=inputs.match_names).n_rows
+    n_rows = whole.diagnostics["rows"]
     row_weights = read_row_weights(sample_weight, n_rows)
     counted = np.arange(n_rows) if row_weights is None else np.flatnonzero(row_weights > 0)
     if len(counted) < _LEAST_ROWS:

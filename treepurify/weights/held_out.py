@@ -40,7 +40,7 @@ _LARGEST_CORRELATION = 0.999
 _MOST_COUNTS = 5_000_000
 _LEAST_PAIRS = 10
 _MOST_PAIRS = 300
-# Larger tables hold no more than one row a cell, and are left out.
+# Larger tables hold no more than one row per cell, and are left out.
 _MOST_CELLS = 1 << 20
 # A pair that fewer rows have says nothing.
 _LEAST_ROWS = 30

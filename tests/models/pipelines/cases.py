@@ -14,7 +14,7 @@ from sklearn.ensemble import (
 )
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder
+from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder
 from sklearn.tree import DecisionTreeRegressor
 
 import treepurify as tp
@@ -89,6 +89,12 @@ def columns(numbers, texts, **options):
 
 def filled(step, **options):
     return make_pipeline(SimpleImputer(**options), step)
+
+
+def ordinal(**options):
+    return OrdinalEncoder(
+        **({"handle_unknown": "use_encoded_value", "unknown_value": -1} | options)
+    )
 
 
 def dense_one_hot(**options):

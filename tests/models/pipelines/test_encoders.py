@@ -17,16 +17,10 @@ from tests.models.pipelines.cases import (
     filled,
     lgbm,
     make_data,
+    ordinal,
     xgb,
 )
 from treepurify.errors import UnsupportedModelError
-
-
-def ordinal(**options):
-    return OrdinalEncoder(
-        **({"handle_unknown": "use_encoded_value", "unknown_value": -1} | options)
-    )
-
 
 ENCODERS = {
     "one-hot": dense_one_hot,

@@ -31,9 +31,9 @@ from tests.models.pipelines.cases import (
     filled,
     lgbm,
     make_data,
+    ordinal,
     xgb,
 )
-from tests.models.pipelines.test_encoders import ordinal
 from treepurify.errors import InvalidInputError, UnsupportedModelError
 
 X, Y = make_data(missing=["age"])

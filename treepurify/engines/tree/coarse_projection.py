@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from treepurify._kernels.tree_gram import add_margins
 from treepurify.arguments import check_whole
 from treepurify.budget import check_budget
 from treepurify.effects.accumulate import ensemble_cuts
@@ -213,12 +212,9 @@ def _fit(
         return TreeFit({(): np.zeros(target.shape[1])}, 0, 0.0), 0
     codes = np.concatenate([rows.codes, rows.codes])
     cells = terms.row_cells(codes)
-    shape = terms.shape(terms.features)
-    margins = np.zeros(sum(shape))
-    add_margins(cells, rows.shares, np.cumsum([0, *shape[:-1]]), margins)
-    split = tuple(np.split(margins, np.cumsum(shape[:-1])))
+    margins = terms.row_margins(cells, rows.shares)
     nothing = np.zeros((0, target.shape[1]))
-    fit = TreeProblem(terms, cells, target, rows.shares, split, 0.0, (), nothing)
+    fit = TreeProblem(terms, cells, target, rows.shares, margins, 0.0, (), nothing)
     unknowns, _ = count_unknowns(fit)
     check_budget(
         # The equations, their factor, and the counts or the norm of empty cells.

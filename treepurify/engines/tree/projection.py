@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from treepurify._kernels.tree_gram import add_margins, join_rows
+from treepurify._kernels.tree_gram import join_rows
 from treepurify.budget import check_budget
 from treepurify.effects.conditional import feature_margins
 from treepurify.effects.tensor import EffectTensor, EffectTensors
@@ -303,7 +303,7 @@ def _tree_problem(
 ) -> TreeProblem:
     """Return the least-squares problem of one tree."""
     cells = terms.row_cells(rows.codes)
-    margins = _margins(terms, cells, rows.weights)
+    margins = terms.row_margins(cells, rows.weights)
     uniform: tuple[Array, ...] = ()
     products = np.zeros((0, len(mean)))
     if task.share > 0:
@@ -317,13 +317,6 @@ def _tree_problem(
     return TreeProblem(
         terms, cells, rows.scores - mean, rows.weights, margins, task.share, uniform, products
     )
-
-
-def _margins(terms: TreeTerms, cells: npt.NDArray[Any], weights: Array) -> tuple[Array, ...]:
-    ends = np.cumsum(terms.shape(terms.features))
-    margins = np.zeros(ends[-1])
-    add_margins(cells, weights, np.concatenate([[0], ends[:-1]]), margins)
-    return tuple(np.split(margins, ends[:-1]))
 
 
 @dataclass(frozen=True, eq=False)

@@ -54,7 +54,7 @@ from treepurify.progress import announce_compilation, progress_report
 from treepurify.purification.cascade import SolveMethod, downward_closure, purify_effects
 from treepurify.weights import Weighting, as_weighting
 
-__all__ = ["Method", "TreeProjection", "purify"]
+__all__ = ["purify"]
 
 
 def purify(

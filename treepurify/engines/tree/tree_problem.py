@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from treepurify._kernels.family_tables import anova
 from treepurify._kernels.traverse import add_leaf_values
+from treepurify._kernels.tree_gram import add_margins
 from treepurify.effects.accumulate import LeafBoxes
 from treepurify.engines.tree.family_tables import Indicators, TableLayout, table_layout
 from treepurify.grids.grid import Grid, Subset
@@ -128,6 +129,13 @@ class TreeTerms:
         for position, j in enumerate(self.features):
             cells[:, position] = self.local_cells[j].astype(dtype)[codes[j]]
         return cells
+
+    def row_margins(self, cells: Cells, weights: Array) -> tuple[Array, ...]:
+        """Return the weight of the rows in each cell of each feature; see `row_cells`."""
+        ends = np.cumsum(self.shape(self.features))
+        margins = np.zeros(ends[-1])
+        add_margins(cells, weights, np.concatenate([[0], ends[:-1]]), margins)
+        return tuple(np.split(margins, ends[:-1]))
 
     def margins(self, margins: dict[int, Array]) -> tuple[Array, ...]:
         """Return the margin of each feature over the tree's cells."""
