@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from treepurify.engines.tree.second_moments import InteractionIndices
     from treepurify.errors import (
         ConvergenceWarning,
+        FitWarning,
         InvalidInputError,
         MemoryBudgetError,
         MissingDependencyError,
@@ -82,6 +83,7 @@ __all__ = [
     "Decomposition",
     "Empirical",
     "Finding",
+    "FitWarning",
     "HStatistics",
     "Independent",
     "InteractionIndices",
@@ -141,6 +143,7 @@ _HOME = {
     "Comparison": "comparing.comparison",
     "Component": "components",
     "ConvergenceWarning": "errors",
+    "FitWarning": "errors",
     "Copula": "weights",
     "CountedCells": "weights",
     "Decomposition": "decomposition",
