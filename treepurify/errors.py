@@ -6,6 +6,7 @@ __all__ = [
     "MemoryBudgetError",
     "MissingDependencyError",
     "ModelMismatchError",
+    "RemainderWarning",
     "SavedFileError",
     "SupportWarning",
     "TreepurifyError",
@@ -55,3 +56,7 @@ class ConvergenceWarning(UserWarning):
 
 class SupportWarning(UserWarning):
     """A result depends on cells that carry no data."""
+
+
+class RemainderWarning(UserWarning):
+    """An export leaves the remainder out, as was asked; the message says what that loses."""

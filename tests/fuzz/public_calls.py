@@ -50,6 +50,7 @@ KINDS = {
     "progress": "flag",
     "purified": "flag",
     "ranking": "choice",
+    "remainder": "choice",
     "resolution": "choice",
     "row": "row",
     "sample_weight": "weights",
