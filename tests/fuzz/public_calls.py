@@ -279,6 +279,8 @@ def files(folder: Path) -> Iterator[Call]:
     yield Call("export.to_shap", tp.export.to_shap, {"values": w["shapley"]}, shapley)
     of_row = {"values": w["interactions"], "row": 0}
     yield Call("export.to_shapiq", tp.export.to_shapiq, of_row, shapley)
+    query = {"table": "text", "keep": "tensor names", "dialect": "choice"}
+    yield Call("export.to_sql", tp.export.to_sql, {"d": d}, query)
     page = {"d": d, "path": folder / "page.html", "top": 0}
     kinds = {"command": "text", "measures": "several results", "X": "rows"}
     yield Call("report.write_html", tp.report.write_html, page, kinds)
