@@ -96,6 +96,7 @@ ALLOWED_FILES = {
     "plotly": ["plots/*.py", "report/*.py"],
     "PIL": ["report/svg.py"],
     "openpyxl": ["export/excel.py"],
+    "onnx": ["export/onnx.py"],
     "typer": ["cli/*.py"],
     "rich": ["cli/*.py"],
 }
@@ -114,6 +115,7 @@ DECLARED = {
 NEVER_AT_MODULE_LEVEL = {
     *(family.library for family in FAMILIES),
     "PIL",
+    "onnx",
     "openpyxl",
     "matplotlib",
     "pandas",

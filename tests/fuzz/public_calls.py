@@ -279,6 +279,7 @@ def files(folder: Path) -> Iterator[Call]:
     yield Call("export.to_shap", tp.export.to_shap, {"values": w["shapley"]}, shapley)
     of_row = {"values": w["interactions"], "row": 0}
     yield Call("export.to_shapiq", tp.export.to_shapiq, of_row, shapley)
+    yield Call("export.to_onnx", tp.export.to_onnx, {"d": d}, {"input_type": "choice"})
     query = {"table": "text", "keep": "tensor names", "dialect": "choice"}
     yield Call("export.to_sql", tp.export.to_sql, {"d": d}, query)
     page = {"d": d, "path": folder / "page.html", "top": 0}
