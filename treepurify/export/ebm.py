@@ -7,10 +7,10 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify.arguments import brief, check_result
-from treepurify.components import TensorComponent, values_on_rows
+from treepurify.components import values_on_rows
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError, MissingDependencyError, UnsupportedModelError
-from treepurify.export.left_out import OnRemainder, leave_out_remainder
+from treepurify.export.left_out import OnRemainder, check_small_tables, leave_out_remainder
 from treepurify.grids.axis import FeatureAxis
 from treepurify.rows.table_reader import label_text
 from treepurify.typing import Array, Indices
@@ -136,12 +136,7 @@ def to_ebm(
 
 
 def _check(d: Decomposition) -> None:
-    for subset, component in d.components.items():
-        if len(subset) > 2 or not isinstance(component, TensorComponent):
-            what = f"{len(subset)} features" if len(subset) > 2 else "no cells"
-            raise InvalidInputError(
-                f"an EBM holds tables of one or two features; {d.term_name(subset)!r} has {what}"
-            )
+    check_small_tables(d, "an EBM")
     for spec in d.inputs.features:
         own_missing = spec.zero_is_missing or spec.missing_value is not None
         if own_missing or (not spec.is_categorical and spec.categories is not None):

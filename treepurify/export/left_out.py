@@ -1,4 +1,4 @@
-"""What an export leaves out: the remainder, which has no table that could be written."""
+"""What an export cannot hold: the remainder, which is no table, and what is too large for it."""
 
 import warnings
 from typing import Literal
@@ -6,11 +6,12 @@ from typing import Literal
 import numpy as np
 
 from treepurify.arguments import check_choice
+from treepurify.components import TensorComponent
 from treepurify.decomposition import Decomposition
-from treepurify.errors import RemainderWarning, UnsupportedModelError
+from treepurify.errors import InvalidInputError, RemainderWarning, UnsupportedModelError
 from treepurify.typing import Array
 
-__all__ = ["OnRemainder", "leave_out_remainder", "remainder_loss"]
+__all__ = ["OnRemainder", "check_small_tables", "leave_out_remainder", "remainder_loss"]
 
 OnRemainder = Literal["refuse", "drop"]
 
@@ -51,6 +52,16 @@ def leave_out_remainder(d: Decomposition, remainder: OnRemainder, where: str) ->
         f"{where} was written without the remainder: {loss}", RemainderWarning, stacklevel=3
     )
     return loss
+
+
+def check_small_tables(d: Decomposition, where: str) -> None:
+    """Raise `InvalidInputError` unless every component is a table of one or two features."""
+    for subset, component in d.components.items():
+        if len(subset) > 2 or not isinstance(component, TensorComponent):
+            what = f"{len(subset)} features" if len(subset) > 2 else "no cells"
+            raise InvalidInputError(
+                f"{where} holds tables of one or two features; {d.term_name(subset)!r} has {what}"
+            )
 
 
 def remainder_loss(d: Decomposition) -> str:
