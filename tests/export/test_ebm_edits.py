@@ -161,7 +161,7 @@ def test_a_remainder_is_dropped_where_asked():
     d = tp.purify(deep.fit(values, values[:, 0] * values[:, 1] * values[:, 2] + y), values, order=1)
     with pytest.raises(tp.UnsupportedModelError, match=r'margins are off by .*remainder="drop"'):
         to_ebm(d)
-    with pytest.warns(tp.RemainderWarning, match="written without the remainder") as caught:
+    with pytest.warns(tp.RemainderWarning, match="leaves out the remainder") as caught:
         ebm = to_ebm(d, remainder="drop")
     rest = d.remainder.evaluate(values)[:, 0]
     np.testing.assert_allclose(ebm.predict(values) + rest, d.predict(values), atol=1e-12)

@@ -49,7 +49,7 @@ def leave_out_remainder(d: Decomposition, remainder: OnRemainder, where: str) ->
             'remainder="drop", or train with max_depth=2 or with interaction constraints'
         )
     warnings.warn(
-        f"{where} was written without the remainder: {loss}", RemainderWarning, stacklevel=3
+        f"{where} leaves out the remainder, as was asked: {loss}", RemainderWarning, stacklevel=3
     )
     return loss
 
