@@ -100,7 +100,7 @@ FLOORS = (
         (
             Room("plots", ("figures, by matplotlib",), RED),
             Room("report", ("one HTML page",), RED),
-            Room("export", ("EBM, JSON, Excel, shap",), RED),
+            Room("export", ("EBM, SQL, ONNX, shap",), RED),
         ),
     ),
     Floor(

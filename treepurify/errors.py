@@ -7,6 +7,7 @@ __all__ = [
     "MemoryBudgetError",
     "MissingDependencyError",
     "ModelMismatchError",
+    "RemainderWarning",
     "SavedFileError",
     "SupportWarning",
     "TreepurifyError",
@@ -60,3 +61,7 @@ class FitWarning(UserWarning):
 
 class SupportWarning(UserWarning):
     """A result depends on cells that carry no data."""
+
+
+class RemainderWarning(UserWarning):
+    """An export leaves the remainder out, as was asked; the message says what that loses."""

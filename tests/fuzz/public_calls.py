@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from sklearn.ensemble import GradientBoostingRegressor
 
 import treepurify as tp
 from tests.fuzz.bad_values import frame
+from treepurify.links import Link
 
 __all__ = ["KINDS", "Call", "calls", "none_is_wrong", "public_callables"]
 
@@ -50,6 +51,7 @@ KINDS = {
     "progress": "flag",
     "purified": "flag",
     "ranking": "choice",
+    "remainder": "choice",
     "resolution": "choice",
     "row": "row",
     "sample_weight": "weights",
@@ -274,10 +276,24 @@ def files(folder: Path) -> Iterator[Call]:
     yield Call("export.to_ebm", tp.export.to_ebm, {"d": d}, {"classes": "classes"})
     yield Call("export.to_excel", tp.export.to_excel, {"d": d, "path": folder / "d.xlsx"})
     yield Call("export.to_json", tp.export.to_json, {"d": d})
+    log_odds = replace(d, link=Link("logit"))
+    numbers = {"base_points": "number", "base_odds": "number", "points_to_double": "number"}
+    kinds = numbers | {"odds": "choice", "nonnegative": "flag", "decimals": "whole"}
+    yield Call("export.to_scorecard", tp.export.to_scorecard, {"d": log_odds}, kinds)
+    card = tp.export.to_scorecard(log_odds)
+    for name in ("score", "probability"):
+        yield Call(f"Scorecard.{name}", getattr(card, name), {"X": w["X"]}, {"X": "rows"})
+    for name in ("facts", "to_frame"):
+        yield Call(f"Scorecard.{name}", getattr(card, name))
+    yield Call("Scorecard.to_html", card.to_html)
+    yield Call("Scorecard.to_excel", card.to_excel, {"path": folder / "card.xlsx"})
     shapley = {"values": "result", "output": "position", "row": "position"}
     yield Call("export.to_shap", tp.export.to_shap, {"values": w["shapley"]}, shapley)
     of_row = {"values": w["interactions"], "row": 0}
     yield Call("export.to_shapiq", tp.export.to_shapiq, of_row, shapley)
+    yield Call("export.to_onnx", tp.export.to_onnx, {"d": d}, {"input_type": "choice"})
+    query = {"table": "text", "keep": "tensor names", "dialect": "choice"}
+    yield Call("export.to_sql", tp.export.to_sql, {"d": d}, query)
     page = {"d": d, "path": folder / "page.html", "top": 0}
     kinds = {"command": "text", "measures": "several results", "X": "rows"}
     yield Call("report.write_html", tp.report.write_html, page, kinds)
@@ -291,8 +307,8 @@ def calls(folder: Path) -> list[Call]:
 # What callers do not make themselves; engines do.
 MADE_BY_ENGINES = {
     "Audit", "Certificate", "Comparison", "Component", "CountedCells", "Decomposition", "Finding",
-    "HStatistics", "InteractionIndices", "ShapleyInteractions", "ShapleySets", "ShapleyValues",
-    "TensorComponent", "Weighting",
+    "HStatistics", "InteractionIndices", "Scorecard", "ShapleyInteractions", "ShapleySets",
+    "ShapleyValues", "TensorComponent", "Weighting",
 }  # fmt: skip
 # Methods by which parts of the package speak to each other.
 INTERNAL = {
