@@ -43,6 +43,8 @@ if TYPE_CHECKING:
         UnknownComponentError,
         UnsupportedModelError,
     )
+    from treepurify.evidence.effect_worth_table import EffectWorth
+    from treepurify.evidence.worth import effect_worth
     from treepurify.grouping.partition import shapley_sets
     from treepurify.grouping.sets import Sampling, ShapleySets
     from treepurify.interactions.h_statistics import HStatistics, h_statistics
@@ -80,6 +82,7 @@ __all__ = [
     "Copula",
     "CountedCells",
     "Decomposition",
+    "EffectWorth",
     "Empirical",
     "Finding",
     "HStatistics",
@@ -115,6 +118,7 @@ __all__ = [
     "categorical_anova",
     "compare",
     "count_cells",
+    "effect_worth",
     "export",
     "h_statistics",
     "hooker_anova",
@@ -144,6 +148,7 @@ _HOME = {
     "Copula": "weights",
     "CountedCells": "weights",
     "Decomposition": "decomposition",
+    "EffectWorth": "evidence.effect_worth_table",
     "Empirical": "weights",
     "Finding": "auditing.findings",
     "HStatistics": "interactions.h_statistics",
@@ -178,6 +183,7 @@ _HOME = {
     "categorical_anova": "engines.categorical",
     "compare": "comparing.compare",
     "count_cells": "engines.tree.counting",
+    "effect_worth": "evidence.worth",
     "export": "export",
     "h_statistics": "interactions.h_statistics",
     "hooker_anova": "engines.hooker.anova",

@@ -18,6 +18,7 @@ __all__ = ["KINDS", "Call", "calls", "none_is_wrong", "public_callables"]
 # What an argument stands for, by its name; a call may say otherwise.
 KINDS = {
     "X": "table",
+    "absorb": "flag",
     "columns": "choice",
     "a": "result",
     "audit": "result",
@@ -116,6 +117,7 @@ def world() -> dict[str, Any]:
         "shapley": d.shapley_values(X),
         "interactions": d.shapley_interactions(X),
         "sets": sets,
+        "worth": tp.effect_worth(d, X, y, n_bootstrap=2, **quiet),
         "counts": tp.count_cells(parsed, [X]),
     }
 
@@ -144,6 +146,9 @@ def engines() -> Iterator[Call]:
     yield Call("categorical_anova of a model", tp.categorical_anova, on_rows, kinds)
     yield Call("compare", tp.compare, {"a": d, "b": d, "X": X}, {"names": "names of two"})
     kinds = {"batches": "batches", "sample_weights": "weights of batches"}
+    held_out = {"d": d, "X": X, "y": w["y"], "n_bootstrap": 3, "progress": False}
+    losses = {"loss": "choice", "y": "observations", "coverage": "number", "shapley": "flag"}
+    yield Call("effect_worth", tp.effect_worth, held_out, losses)
     yield Call("count_cells", tp.count_cells, {"model": model, "batches": [X]}, kinds)
     yield Call("apparent", tp.apparent, {"d": d})
     yield Call("h_statistics", tp.h_statistics, on_rows)
@@ -211,6 +216,15 @@ def constructors() -> Iterator[Call]:
     yield Call("CountedCells.describe", w["counts"].describe)
 
 
+def edit_by(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A method of any number of effects, as a function of one."""
+
+    def edit(term: Any, absorb: Any = False) -> Any:
+        return method(term, absorb=absorb)
+
+    return edit
+
+
 def results() -> Iterator[Call]:
     w = world()
     d, X = w["d"], w["X"]
@@ -223,6 +237,15 @@ def results() -> Iterator[Call]:
     yield Call("Decomposition.to_frame", d.to_frame)
     yield Call("Decomposition.__getitem__", d.__getitem__, {"key": "a"})
     yield Call("Decomposition.term_name", d.term_name, {"subset": (0, 1)}, {"subset": "features"})
+    for name in ("without", "only"):
+        method = getattr(d, name)
+
+        yield Call(f"Decomposition.{name}", edit_by(method), {"term": "a"}, {"term": "key"})
+    values = {"key": "a", "values": d["a"].values}
+    yield Call("Decomposition.with_effect", d.with_effect, values, {"values": "cells"})
+    yield Call("EffectWorth.of", w["worth"].of, {"key": "a"})
+    yield Call("EffectWorth.to_frame", w["worth"].to_frame)
+    yield Call("EffectWorth.summary", w["worth"].summary)
     component = d["a"]
     yield Call("TensorComponent.evaluate", component.evaluate, {"X": X}, {"X": "rows"})
     yield Call("Audit.summary", w["audit"].summary)
@@ -290,9 +313,9 @@ def calls(folder: Path) -> list[Call]:
 
 # What callers do not make themselves; engines do.
 MADE_BY_ENGINES = {
-    "Audit", "Certificate", "Comparison", "Component", "CountedCells", "Decomposition", "Finding",
-    "HStatistics", "InteractionIndices", "ShapleyInteractions", "ShapleySets", "ShapleyValues",
-    "TensorComponent", "Weighting",
+    "Audit", "Certificate", "Comparison", "Component", "CountedCells", "Decomposition",
+    "EffectWorth", "Finding", "HStatistics", "InteractionIndices", "ShapleyInteractions",
+    "ShapleySets", "ShapleyValues", "TensorComponent", "Weighting",
 }  # fmt: skip
 # Methods by which parts of the package speak to each other.
 INTERNAL = {
@@ -303,6 +326,7 @@ INTERNAL = {
     "row_weights_for",
     "sample_points",
     "fitted",
+    "evaluate_parts",
 }
 
 
