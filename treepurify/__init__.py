@@ -44,6 +44,8 @@ if TYPE_CHECKING:
         UnsupportedModelError,
     )
     from treepurify.evidence.effect_worth_table import EffectWorth
+    from treepurify.evidence.selection import simplify
+    from treepurify.evidence.simplification import Simplification
     from treepurify.evidence.worth import effect_worth
     from treepurify.grouping.partition import shapley_sets
     from treepurify.grouping.sets import Sampling, ShapleySets
@@ -102,6 +104,7 @@ __all__ = [
     "ShapleySets",
     "ShapleyValues",
     "Shrunk",
+    "Simplification",
     "SupportWarning",
     "TensorComponent",
     "TermSelection",
@@ -133,6 +136,7 @@ __all__ = [
     "purify_tensors",
     "report",
     "shapley_sets",
+    "simplify",
     "unbiased_importance",
 ]
 
@@ -168,6 +172,7 @@ _HOME = {
     "ShapleySets": "grouping.sets",
     "ShapleyValues": "shapley.values",
     "Shrunk": "weights",
+    "Simplification": "evidence.simplification",
     "SupportWarning": "errors",
     "TensorComponent": "components",
     "TermSelection": "engines.legendre",
@@ -198,6 +203,7 @@ _HOME = {
     "purify_tensors": "engines.tree.raw_tensors",
     "report": "report",
     "shapley_sets": "grouping.partition",
+    "simplify": "evidence.selection",
     "unbiased_importance": "auditing.unbiased",
 }
 

@@ -117,6 +117,7 @@ def world() -> dict[str, Any]:
         "shapley": d.shapley_values(X),
         "interactions": d.shapley_interactions(X),
         "sets": sets,
+        "simple": tp.simplify(d, X, y, **quiet),
         "worth": tp.effect_worth(d, X, y, n_bootstrap=2, **quiet),
         "counts": tp.count_cells(parsed, [X]),
     }
@@ -145,10 +146,12 @@ def engines() -> Iterator[Call]:
     kinds["model"] = "function"
     yield Call("categorical_anova of a model", tp.categorical_anova, on_rows, kinds)
     yield Call("compare", tp.compare, {"a": d, "b": d, "X": X}, {"names": "names of two"})
-    kinds = {"batches": "batches", "sample_weights": "weights of batches"}
     held_out = {"d": d, "X": X, "y": w["y"], "n_bootstrap": 3, "progress": False}
     losses = {"loss": "choice", "y": "observations", "coverage": "number", "shapley": "flag"}
     yield Call("effect_worth", tp.effect_worth, held_out, losses)
+    del held_out["n_bootstrap"]
+    yield Call("simplify", tp.simplify, held_out, {"hierarchical": "flag", **losses})
+    kinds = {"batches": "batches", "sample_weights": "weights of batches"}
     yield Call("count_cells", tp.count_cells, {"model": model, "batches": [X]}, kinds)
     yield Call("apparent", tp.apparent, {"d": d})
     yield Call("h_statistics", tp.h_statistics, on_rows)
@@ -244,6 +247,10 @@ def results() -> Iterator[Call]:
     values = {"key": "a", "values": d["a"].values}
     yield Call("Decomposition.with_effect", d.with_effect, values, {"values": "cells"})
     yield Call("EffectWorth.of", w["worth"].of, {"key": "a"})
+    simple = w["simple"]
+    yield Call("Simplification.at", simple.at, {"n_effects": 1}, {"n_effects": "whole"})
+    yield Call("Simplification.to_frame", simple.to_frame)
+    yield Call("Simplification.summary", simple.summary)
     yield Call("EffectWorth.to_frame", w["worth"].to_frame)
     yield Call("EffectWorth.summary", w["worth"].summary)
     component = d["a"]
@@ -315,7 +322,7 @@ def calls(folder: Path) -> list[Call]:
 MADE_BY_ENGINES = {
     "Audit", "Certificate", "Comparison", "Component", "CountedCells", "Decomposition",
     "EffectWorth", "Finding", "HStatistics", "InteractionIndices", "ShapleyInteractions",
-    "ShapleySets", "ShapleyValues", "TensorComponent", "Weighting",
+    "ShapleySets", "ShapleyValues", "Simplification", "TensorComponent", "Weighting",
 }  # fmt: skip
 # Methods by which parts of the package speak to each other.
 INTERNAL = {

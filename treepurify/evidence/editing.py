@@ -26,6 +26,7 @@ from treepurify.remainder import Remainder, SumOfParts
 from treepurify.typing import Array
 
 __all__ = [
+    "REMAINDER",
     "add_tables",
     "edited",
     "has_independent_effects",
@@ -127,19 +128,14 @@ def _leave_out(
     parts: list[Any] = [*taken.values()]
     if dropped is not None:
         parts += dropped.parts if isinstance(dropped, SumOfParts) else [dropped]
-    if not onto or has_independent_effects(d):
+    if not onto or not taken or has_independent_effects(d):
         # Independent effects can take nothing over.
         return edited(d, d.intercept, kept, remainder, what, facts, _size_of_sum(d, parts))
-    if dropped in parts:
-        raise InvalidInputError(
-            "the remainder is not constant in the cells of the effects, so they cannot absorb "
-            'it: take it out first, with d.without("remainder")'
-        )
     space = effect_space(d, onto, memory_budget)
-    function = _sum_on_rows(d, parts)
-    projected = space.project(function, onto)
-    added = add_tables(replace(d, components=kept), projected.tables)
-    change = _sum_on_rows(d, kept.values(), added.components.values()) - function
+    # What the remainder adds has no cells that effects could absorb it in.
+    projected = space.project(_sum_on_rows(d, taken.values()), onto)
+    added = add_tables(replace(d, components=kept), projected.tables, projected.pure)
+    change = _sum_on_rows(d, kept.values(), added.components.values()) - _sum_on_rows(d, parts)
     intercept = added.intercept + projected.mean
     change += intercept - d.intercept
     facts |= {
@@ -198,7 +194,9 @@ def _read_table(values: npt.ArrayLike, component: TensorComponent, name: str) ->
     return table
 
 
-def add_tables(d: Decomposition, tables: Mapping[Subset, Array]) -> Added:
+def add_tables(
+    d: Decomposition, tables: Mapping[Subset, Array], pure: Collection[Subset] = ()
+) -> Added:
     """Add tables on the cells of a decomposition's components to it, purified.
 
     Parameters
@@ -207,6 +205,8 @@ def add_tables(d: Decomposition, tables: Mapping[Subset, Array]) -> Added:
         The decomposition.
     tables : mapping of tuple of int to ndarray of float64, shape (cells..., n_outputs)
         What to add, on the cells of the component of the same features.
+    pure : collection of tuple of int
+        Those of them that hold pure functions and are added as they are.
 
     Raises
     ------
@@ -214,7 +214,8 @@ def add_tables(d: Decomposition, tables: Mapping[Subset, Array]) -> Added:
         If what leaves a table belongs to an effect that is kept in the remainder.
     """
     known = d.tensor_components()
-    subsets = downward_closure(tables)
+    mixed = {subset: values for subset, values in tables.items() if subset not in pure}
+    subsets = downward_closure(mixed)
     axes, mass = {}, {}
     for subset in reversed(subsets):
         if subset in known:
@@ -232,20 +233,21 @@ def add_tables(d: Decomposition, tables: Mapping[Subset, Array]) -> Added:
     purified = purify_effects(
         EffectTensors(
             np.zeros(d.n_outputs),
-            {s: EffectTensor(s, axes[s], values) for s, values in tables.items()},
+            {s: EffectTensor(s, axes[s], values) for s, values in mixed.items()},
         ),
         mass,
         axes,
         progress=lambda what, done, total: None,
     )
     components: dict[Subset, Component] = dict(d.components)
-    largest = max((float(np.abs(table).max(initial=0.0)) for table in tables.values()), default=0.0)
-    for subset, pure in purified.effects.items():
+    largest = max((float(np.abs(table).max(initial=0.0)) for table in mixed.values()), default=0.0)
+    parts = {**purified.effects, **{subset: tables[subset] for subset in pure}}
+    for subset, part in parts.items():
         if subset in known:
             old = known[subset].stored()
-            components[subset] = replace(old, values=old.values + pure, raw=None)
-        elif float(np.abs(pure).max(initial=0.0)) > _ROUNDING * largest:
-            components[subset] = TensorComponent(subset, axes[subset], pure, mass[subset], d.inputs)
+            components[subset] = replace(old, values=old.values + part, raw=None)
+        elif float(np.abs(part).max(initial=0.0)) > _ROUNDING * largest:
+            components[subset] = TensorComponent(subset, axes[subset], part, mass[subset], d.inputs)
     return Added(d.intercept + purified.intercept, components, purified)
 
 

@@ -42,6 +42,8 @@ class Projected:
     tables : dict of tuple of int to ndarray of float64, shape (cells..., n_outputs)
         Tables whose sum it is. Those of sets of features that lack none of their subsets
         still hold parts of these.
+    pure : frozenset of tuple of int
+        The tables that hold pure functions, since they lack one of their subsets.
     mean : ndarray of float64, shape (n_outputs,)
         The constant that belongs to it.
     steps : int
@@ -51,6 +53,7 @@ class Projected:
     """
 
     tables: dict[Subset, Array]
+    pure: frozenset[Subset]
     mean: Array
     steps: int
     gradient: float
@@ -258,6 +261,7 @@ class _Tables:
                 subset: tables[self._starts[i] : self._starts[i + 1]].reshape(*shape, -1)
                 for i, (subset, shape) in enumerate(zip(self._subsets, self._shapes, strict=True))
             },
+            frozenset(self._subsets[i] for i in self._tied),
             mean,
             steps,
             float(np.max(np.sqrt(squares) / divisor, initial=0.0)),
