@@ -55,7 +55,7 @@ MAY_IMPORT = {
     | {"models", "grids", "weights", "effects", "decomposition", "engines", "comparing"}
     | {"evidence"},
     "plots": GROUND
-    | {"grids", "decomposition", "interactions", "grouping", "comparing", "auditing"},
+    | {"grids", "decomposition", "interactions", "grouping", "comparing", "auditing", "evidence"},
     # Reports call libraries by the names that the list of families gives them.
     "report": GROUND | {"models", "grids", "decomposition", "storage", "auditing", "plots"},
     "export": GROUND | {"grids", "decomposition", "frames", "storage", "shapley"},

@@ -290,6 +290,9 @@ def figures() -> Iterator[Call]:
     yield Call("plots.pair", plots.pair, {"d": d, "key": ("a", "b")}, {"limit": "number"})
     yield Call("plots.pair_lines", plots.pair_lines, {"d": d, "key": ("a", "b")})
     yield Call("plots.variance_by_order", plots.variance_by_order, {"d": d})
+    drawn = {"simple": "result", "whole": "flag", "worth": "result"}
+    yield Call("plots.simplification", plots.simplification, {"simple": w["simple"]}, drawn)
+    yield Call("plots.worth", plots.worth, {"worth": w["worth"]}, drawn)
     yield Call("plots.waterfall", plots.waterfall, {"d": d, "row": X.iloc[:1]})
 
 

@@ -23,7 +23,7 @@ from treepurify.typing import Array
 __all__ = ["effect_worth"]
 
 # Beyond so many additions, what takes longest is done only where it is asked for.
-_MUCH_WORK = 2e9
+_MUCH_WORK = 5e9
 
 
 def effect_worth(
