@@ -50,10 +50,12 @@ MAY_IMPORT = {
     "frames": GROUND | {"grids", "effects", "purification", "decomposition"},
     "verification": GROUND | {"models", "decomposition"},
     "comparing": GROUND | {"grids", "effects", "purification", "decomposition", "frames"},
+    "evidence": GROUND | {"grids", "effects", "purification", "decomposition", "comparing"},
     "auditing": GROUND
-    | {"models", "grids", "weights", "effects", "decomposition", "engines", "comparing"},
+    | {"models", "grids", "weights", "effects", "decomposition", "engines", "comparing"}
+    | {"evidence"},
     "plots": GROUND
-    | {"grids", "decomposition", "interactions", "grouping", "comparing", "auditing"},
+    | {"grids", "decomposition", "interactions", "grouping", "comparing", "auditing", "evidence"},
     # Reports call libraries by the names that the list of families gives them.
     "report": GROUND | {"models", "grids", "decomposition", "storage", "auditing", "plots"},
     # Cells are written down with the cuts of single precision, which models know.
@@ -64,6 +66,7 @@ PART_OF_FILE = {"components": "decomposition", "remainder": "decomposition"}
 # are the only imports against the direction.
 MAY_IMPORT_LATE = {
     "decomposition.py": {
+        "treepurify.evidence.editing",
         "treepurify.frames",
         "treepurify.shapley.interactions",
         "treepurify.shapley.values",

@@ -45,6 +45,10 @@ if TYPE_CHECKING:
         UnknownComponentError,
         UnsupportedModelError,
     )
+    from treepurify.evidence.effect_worth_table import EffectWorth
+    from treepurify.evidence.selection import simplify
+    from treepurify.evidence.simplification import Simplification
+    from treepurify.evidence.worth import effect_worth
     from treepurify.grouping.partition import shapley_sets
     from treepurify.grouping.sets import Sampling, ShapleySets
     from treepurify.interactions.h_statistics import HStatistics, h_statistics
@@ -82,6 +86,7 @@ __all__ = [
     "Copula",
     "CountedCells",
     "Decomposition",
+    "EffectWorth",
     "Empirical",
     "Finding",
     "FitWarning",
@@ -103,6 +108,7 @@ __all__ = [
     "ShapleySets",
     "ShapleyValues",
     "Shrunk",
+    "Simplification",
     "SupportWarning",
     "TensorComponent",
     "TermSelection",
@@ -119,6 +125,7 @@ __all__ = [
     "categorical_anova",
     "compare",
     "count_cells",
+    "effect_worth",
     "export",
     "h_statistics",
     "hooker_anova",
@@ -133,6 +140,7 @@ __all__ = [
     "purify_tensors",
     "report",
     "shapley_sets",
+    "simplify",
     "unbiased_importance",
 ]
 
@@ -149,6 +157,7 @@ _HOME = {
     "Copula": "weights",
     "CountedCells": "weights",
     "Decomposition": "decomposition",
+    "EffectWorth": "evidence.effect_worth_table",
     "Empirical": "weights",
     "Finding": "auditing.findings",
     "HStatistics": "interactions.h_statistics",
@@ -169,6 +178,7 @@ _HOME = {
     "ShapleySets": "grouping.sets",
     "ShapleyValues": "shapley.values",
     "Shrunk": "weights",
+    "Simplification": "evidence.simplification",
     "SupportWarning": "errors",
     "TensorComponent": "components",
     "TermSelection": "engines.legendre",
@@ -184,6 +194,7 @@ _HOME = {
     "categorical_anova": "engines.categorical",
     "compare": "comparing.compare",
     "count_cells": "engines.tree.counting",
+    "effect_worth": "evidence.worth",
     "export": "export",
     "h_statistics": "interactions.h_statistics",
     "hooker_anova": "engines.hooker.anova",
@@ -198,6 +209,7 @@ _HOME = {
     "purify_tensors": "engines.tree.raw_tensors",
     "report": "report",
     "shapley_sets": "grouping.partition",
+    "simplify": "evidence.selection",
     "unbiased_importance": "auditing.unbiased",
 }
 

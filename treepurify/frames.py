@@ -3,11 +3,13 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from treepurify.budget import check_budget
 from treepurify.components import Component, EachTable, TensorComponent
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AxisCells",
     "component_frame",
+    "contributions_table",
     "decomposition_frame",
     "effect_rows",
     "html_summary",
@@ -101,6 +104,36 @@ def _shares(parts: Array) -> Array:
     whole = parts.sum(axis=0)
     nothing = whole <= 0
     return np.where(nothing, 0.0, parts / np.where(nothing, 1.0, whole))
+
+
+def contributions_table(d: Decomposition, X: Any, memory_budget: int) -> "pd.DataFrame":
+    """Return what each component adds on each row; see `Decomposition.contributions`."""
+    import pandas as pd
+
+    columns = d.inputs.columns(X)
+    terms = [d.term_name(s) for s in d.components]
+    taken = ("intercept", "remainder")
+    names = ["intercept", *(f"{name} (feature)" if name in taken else name for name in terms)]
+    names += ["remainder"] * (d.remainder is not None)
+    shape = (d.n_outputs, len(names), columns.n_rows)
+    check_budget(
+        8 * prod(shape),
+        memory_budget,
+        f"the contributions of {len(names)} terms on {columns.n_rows} rows",
+        "Ask for fewer rows at a time, or raise memory_budget.",
+    )
+    table = np.empty(shape)
+    table[:, 0] = d.intercept[:, None]
+    for position, values in enumerate(d.evaluate_parts(columns), start=1):
+        table[:, position] = values.T
+    index = X.index if isinstance(X, pd.DataFrame) else None
+    labels: Any = names
+    if d.n_outputs > 1:
+        both = [d.output_names, names]
+        labels = pd.MultiIndex.from_product(both, names=["output", "term"])
+    # The table is the frame's own: a copy would take as much memory again.
+    flat = table.reshape(prod(shape[:2]), columns.n_rows).T
+    return pd.DataFrame(flat, columns=labels, index=index, copy=False)
 
 
 def orthogonality_table(d: Decomposition) -> "pd.DataFrame":

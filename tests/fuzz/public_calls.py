@@ -19,6 +19,7 @@ __all__ = ["KINDS", "Call", "calls", "none_is_wrong", "public_callables"]
 # What an argument stands for, by its name; a call may say otherwise.
 KINDS = {
     "X": "table",
+    "absorb": "flag",
     "columns": "choice",
     "a": "result",
     "audit": "result",
@@ -118,6 +119,8 @@ def world() -> dict[str, Any]:
         "shapley": d.shapley_values(X),
         "interactions": d.shapley_interactions(X),
         "sets": sets,
+        "simple": tp.simplify(d, X, y, **quiet),
+        "worth": tp.effect_worth(d, X, y, n_bootstrap=2, **quiet),
         "counts": tp.count_cells(parsed, [X]),
     }
 
@@ -145,6 +148,11 @@ def engines() -> Iterator[Call]:
     kinds["model"] = "function"
     yield Call("categorical_anova of a model", tp.categorical_anova, on_rows, kinds)
     yield Call("compare", tp.compare, {"a": d, "b": d, "X": X}, {"names": "names of two"})
+    held_out = {"d": d, "X": X, "y": w["y"], "n_bootstrap": 3, "progress": False}
+    losses = {"loss": "choice", "y": "observations", "coverage": "number", "shapley": "flag"}
+    yield Call("effect_worth", tp.effect_worth, held_out, losses)
+    del held_out["n_bootstrap"]
+    yield Call("simplify", tp.simplify, held_out, {"hierarchical": "flag", **losses})
     kinds = {"batches": "batches", "sample_weights": "weights of batches"}
     yield Call("count_cells", tp.count_cells, {"model": model, "batches": [X]}, kinds)
     yield Call("apparent", tp.apparent, {"d": d})
@@ -213,6 +221,15 @@ def constructors() -> Iterator[Call]:
     yield Call("CountedCells.describe", w["counts"].describe)
 
 
+def edit_by(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A method of any number of effects, as a function of one."""
+
+    def edit(term: Any, absorb: Any = False) -> Any:
+        return method(term, absorb=absorb)
+
+    return edit
+
+
 def results() -> Iterator[Call]:
     w = world()
     d, X = w["d"], w["X"]
@@ -225,6 +242,19 @@ def results() -> Iterator[Call]:
     yield Call("Decomposition.to_frame", d.to_frame)
     yield Call("Decomposition.__getitem__", d.__getitem__, {"key": "a"})
     yield Call("Decomposition.term_name", d.term_name, {"subset": (0, 1)}, {"subset": "features"})
+    for name in ("without", "only"):
+        method = getattr(d, name)
+
+        yield Call(f"Decomposition.{name}", edit_by(method), {"term": "a"}, {"term": "key"})
+    values = {"key": "a", "values": d["a"].values}
+    yield Call("Decomposition.with_effect", d.with_effect, values, {"values": "cells"})
+    yield Call("EffectWorth.of", w["worth"].of, {"key": "a"})
+    simple = w["simple"]
+    yield Call("Simplification.at", simple.at, {"n_effects": 1}, {"n_effects": "whole"})
+    yield Call("Simplification.to_frame", simple.to_frame)
+    yield Call("Simplification.summary", simple.summary)
+    yield Call("EffectWorth.to_frame", w["worth"].to_frame)
+    yield Call("EffectWorth.summary", w["worth"].summary)
     component = d["a"]
     yield Call("TensorComponent.evaluate", component.evaluate, {"X": X}, {"X": "rows"})
     yield Call("Audit.summary", w["audit"].summary)
@@ -262,6 +292,9 @@ def figures() -> Iterator[Call]:
     yield Call("plots.pair", plots.pair, {"d": d, "key": ("a", "b")}, {"limit": "number"})
     yield Call("plots.pair_lines", plots.pair_lines, {"d": d, "key": ("a", "b")})
     yield Call("plots.variance_by_order", plots.variance_by_order, {"d": d})
+    drawn = {"simple": "result", "whole": "flag", "worth": "result"}
+    yield Call("plots.simplification", plots.simplification, {"simple": w["simple"]}, drawn)
+    yield Call("plots.worth", plots.worth, {"worth": w["worth"]}, drawn)
     yield Call("plots.waterfall", plots.waterfall, {"d": d, "row": X.iloc[:1]})
 
 
@@ -306,9 +339,10 @@ def calls(folder: Path) -> list[Call]:
 
 # What callers do not make themselves; engines do.
 MADE_BY_ENGINES = {
-    "Audit", "Certificate", "Comparison", "Component", "CountedCells", "Decomposition", "Finding",
-    "HStatistics", "InteractionIndices", "Scorecard", "ShapleyInteractions", "ShapleySets",
-    "ShapleyValues", "TensorComponent", "Weighting",
+    "Audit", "Certificate", "Comparison", "Component", "CountedCells", "Decomposition",
+    "EffectWorth", "Finding", "HStatistics", "InteractionIndices", "Scorecard",
+    "ShapleyInteractions", "ShapleySets", "ShapleyValues", "Simplification", "TensorComponent",
+    "Weighting",
 }  # fmt: skip
 # Methods by which parts of the package speak to each other.
 INTERNAL = {
@@ -319,6 +353,7 @@ INTERNAL = {
     "row_weights_for",
     "sample_points",
     "fitted",
+    "evaluate_parts",
 }
 
 
