@@ -93,6 +93,7 @@ FLOORS = (
             Room("grouping", ("Shapley Sets",), GREEN),
             Room("comparing", ("two decompositions",), GREEN),
             Room("auditing", ("ranked findings",), GREEN),
+            Room("evidence", ("trainings repeated",), GREEN),
         ),
     ),
     Floor(

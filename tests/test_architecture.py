@@ -52,13 +52,14 @@ MAY_IMPORT = {
     "comparing": GROUND | {"grids", "effects", "purification", "decomposition", "frames"},
     "auditing": GROUND
     | {"models", "grids", "weights", "effects", "decomposition", "engines", "comparing"},
+    "evidence": GROUND | {"models"},
     "plots": GROUND
     | {"grids", "decomposition", "interactions", "grouping", "comparing", "auditing"},
     # Reports call libraries by the names that the list of families gives them.
     "report": GROUND | {"models", "grids", "decomposition", "storage", "auditing", "plots"},
     "export": GROUND | {"grids", "decomposition", "frames", "storage", "shapley"},
 }
-PART_OF_FILE = {"components": "decomposition", "remainder": "decomposition"}
+PART_OF_FILE = dict.fromkeys(("components", "remainder", "spread"), "decomposition")
 # Methods of a decomposition that lead onward import what they need when they are called. These
 # are the only imports against the direction.
 MAY_IMPORT_LATE = {
@@ -76,7 +77,7 @@ ENTRANCES = {"__init__", "__main__", "cli", "demo"}
 # Where a library of models is imported beside the files that read its models.
 BESIDE_MODELS = {
     "xgboost": ["demo.py"],
-    "sklearn": ["demo.py"],
+    "sklearn": ["demo.py", "evidence/refit.py"],
     "interpret": ["export/ebm*.py"],
 }
 # Where decompositions and their certificates are built.

@@ -43,14 +43,17 @@ if TYPE_CHECKING:
         UnknownComponentError,
         UnsupportedModelError,
     )
+    from treepurify.evidence.refit import refit
     from treepurify.grouping.partition import shapley_sets
     from treepurify.grouping.sets import Sampling, ShapleySets
     from treepurify.interactions.h_statistics import HStatistics, h_statistics
     from treepurify.interactions.indices import interaction_indices
     from treepurify.models.parse import parse_model
+    from treepurify.models.refits import Refits, ebm_bags
     from treepurify.shapley.interactions import ShapleyInteractions
     from treepurify.shapley.interventional import interventional_shapley_values
     from treepurify.shapley.values import ShapleyValues
+    from treepurify.spread import Spread
     from treepurify.storage import load
     from treepurify.weights import (
         Auto,
@@ -92,6 +95,7 @@ __all__ = [
     "MemoryBudgetError",
     "MissingDependencyError",
     "ModelMismatchError",
+    "Refits",
     "Rows",
     "Sampling",
     "SavedFileError",
@@ -99,6 +103,7 @@ __all__ = [
     "ShapleySets",
     "ShapleyValues",
     "Shrunk",
+    "Spread",
     "SupportWarning",
     "TensorComponent",
     "TermSelection",
@@ -115,6 +120,7 @@ __all__ = [
     "categorical_anova",
     "compare",
     "count_cells",
+    "ebm_bags",
     "export",
     "h_statistics",
     "hooker_anova",
@@ -127,6 +133,7 @@ __all__ = [
     "plots",
     "purify",
     "purify_tensors",
+    "refit",
     "report",
     "shapley_sets",
     "unbiased_importance",
@@ -156,6 +163,7 @@ _HOME = {
     "MemoryBudgetError": "errors",
     "MissingDependencyError": "errors",
     "ModelMismatchError": "errors",
+    "Refits": "models.refits",
     "Rows": "weights",
     "Sampling": "grouping.sets",
     "SavedFileError": "errors",
@@ -163,6 +171,7 @@ _HOME = {
     "ShapleySets": "grouping.sets",
     "ShapleyValues": "shapley.values",
     "Shrunk": "weights",
+    "Spread": "spread",
     "SupportWarning": "errors",
     "TensorComponent": "components",
     "TermSelection": "engines.legendre",
@@ -178,6 +187,7 @@ _HOME = {
     "categorical_anova": "engines.categorical",
     "compare": "comparing.compare",
     "count_cells": "engines.tree.counting",
+    "ebm_bags": "models.refits",
     "export": "export",
     "h_statistics": "interactions.h_statistics",
     "hooker_anova": "engines.hooker.anova",
@@ -190,6 +200,7 @@ _HOME = {
     "plots": "plots",
     "purify": "engines.tree.purify",
     "purify_tensors": "engines.tree.raw_tensors",
+    "refit": "evidence.refit",
     "report": "report",
     "shapley_sets": "grouping.partition",
     "unbiased_importance": "auditing.unbiased",

@@ -25,6 +25,7 @@ from treepurify.links import Link
 from treepurify.remainder import Difference, Remainder, SumOfParts
 from treepurify.rows.columns import Columns
 from treepurify.rows.tables import check_any_rows
+from treepurify.spread import Spread
 from treepurify.typing import Array
 
 if TYPE_CHECKING:
@@ -71,6 +72,8 @@ class Decomposition:
         The rows that are the measure, on the grid of each order.
     stored_covariances : mapping of tuple of int to ndarray of float64, optional
         Covariances with the model where they are known without rows; see `covariances`.
+    spread : Spread, optional
+        The same components in several trainings of the model, where there were several.
 
     Examples
     --------
@@ -97,6 +100,7 @@ class Decomposition:
     diagnostics: Mapping[str, Any] = field(default_factory=dict)
     rows: Mapping[int, EncodedRows] | None = None
     stored_covariances: Mapping[Subset, Array] | None = None
+    spread: Spread | None = None
 
     def __post_init__(self) -> None:
         ordered = sorted(self.components, key=lambda subset: (len(subset), subset))

@@ -37,6 +37,7 @@ KINDS = {
     "index": "choice",
     "interactions": "interactions",
     "key": "key",
+    "level": "rate",
     "memory_budget": "budget",
     "method": "choice",
     "missing_cells": "choice",
@@ -117,6 +118,7 @@ def world() -> dict[str, Any]:
         "interactions": d.shapley_interactions(X),
         "sets": sets,
         "counts": tp.count_cells(parsed, [X]),
+        "several": tp.purify([parsed, parsed], X, **quiet),
     }
 
 
@@ -211,6 +213,42 @@ def constructors() -> Iterator[Call]:
     yield Call("CountedCells.describe", w["counts"].describe)
 
 
+def purify_several(models: Any, of: Any = None, how: str = "") -> Any:
+    """Make refits and use them: what they hold is read then."""
+    return tp.purify(tp.Refits(models, of, how), world()["X"], progress=False)
+
+
+def repeated_training() -> Iterator[Call]:
+    w = world()
+    models = {"models": [w["model"], w["model"]]}
+    kinds = {"models": "several models", "of": "other model", "how": "text"}
+    yield Call("Refits", purify_several, models, kinds)
+    yield Call("ebm_bags", tp.ebm_bags, {"ebm": small_ebm()}, {"ebm": "estimator"})
+    small = {"estimator": GradientBoostingRegressor(n_estimators=1), "X": w["X"], "y": w["y"]}
+    kinds = {
+        "estimator": "estimator",
+        "y": "targets",
+        "n": "whole",
+        "how": "choice",
+        "X": "table of a function",
+    }
+    yield Call("refit", tp.refit, {**small, "n": 2, "progress": False}, kinds)
+    spread = w["several"].spread
+    names = ("band", "covers_zero", "mean", "standard_deviation", "standard_error", "values")
+    for name in (*names, "variances", "training_variance"):
+        yield Call(f"Spread.{name}", getattr(spread, name), {"key": "a"})
+    yield Call("Spread.importance", spread.importance)
+    yield Call("Spread.without_sign", spread.without_sign)
+
+
+@cache
+def small_ebm() -> Any:
+    from interpret.glassbox import ExplainableBoostingRegressor
+
+    X = frame()
+    return ExplainableBoostingRegressor(outer_bags=2, max_rounds=2, interactions=0).fit(X, X.a)
+
+
 def results() -> Iterator[Call]:
     w = world()
     d, X = w["d"], w["X"]
@@ -285,14 +323,21 @@ def files(folder: Path) -> Iterator[Call]:
 
 def calls(folder: Path) -> list[Call]:
     """All public callables, with a folder for their files."""
-    return [*engines(), *constructors(), *results(), *figures(), *files(folder)]
+    return [
+        *engines(),
+        *constructors(),
+        *repeated_training(),
+        *results(),
+        *figures(),
+        *files(folder),
+    ]
 
 
 # What callers do not make themselves; engines do.
 MADE_BY_ENGINES = {
     "Audit", "Certificate", "Comparison", "Component", "CountedCells", "Decomposition", "Finding",
     "HStatistics", "InteractionIndices", "ShapleyInteractions", "ShapleySets", "ShapleyValues",
-    "TensorComponent", "Weighting",
+    "Spread", "TensorComponent", "Weighting",
 }  # fmt: skip
 # Methods by which parts of the package speak to each other.
 INTERNAL = {

@@ -1,0 +1,1 @@
+"""How sure an effect is: trainings that are repeated."""
