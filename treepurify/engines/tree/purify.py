@@ -20,7 +20,8 @@ from treepurify.engines.common.inputs import (
 )
 from treepurify.engines.common.model_check import check_against_library
 from treepurify.engines.common.problem import Resolution, Wanted
-from treepurify.engines.tree.refits import check_refits, purify_refits, read_refits
+from treepurify.engines.tree.common_grid import purify_refits
+from treepurify.engines.tree.refits import check_refits, read_refits
 from treepurify.engines.tree.request import Request, purify_model
 from treepurify.engines.tree.routes import Method, check_method
 from treepurify.engines.tree.second_moments import kept_interactions
