@@ -261,7 +261,8 @@ class Decomposition:
             ``variance_share`` divides it by the sum over components, ``mean_absolute`` is the
             mean of ``|f_S|``; ``covariance_share`` is ``Cov(f_S, f) / Var f``, which sums to
             one also where features depend on each other (there it can be negative). NaN
-            where a measure does not give it.
+            where a measure does not give it. With a `spread`, four more columns say how far
+            trainings agree; see `Spread.importance`.
         """
         from treepurify.frames import importance_table
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from treepurify.arguments import brief, check_number, read_features
+from treepurify.arguments import brief, check_flag, check_number, read_features
 from treepurify.components import TensorComponent
 from treepurify.errors import UnknownComponentError
 from treepurify.frozen import FrozenMapping
@@ -105,13 +105,7 @@ class Spread:
         UnknownComponentError
             If there is no such effect, or it is no table.
         """
-        subset = read_features(key, self.feature_names)
-        if subset not in self.stacked:
-            raise UnknownComponentError(
-                f"no spread of the effect {brief(key)}: it is known for effects that are tables "
-                "and kept apart"
-            )
-        table = self.stacked[subset].values
+        table = self.stacked[self._known(key)].values
         apart = table.reshape(*table.shape[:-1], self.n_models, self.n_outputs)
         return np.moveaxis(apart, -2, 0)
 
@@ -218,38 +212,85 @@ class Spread:
         import pandas as pd
 
         terms = [" & ".join(self.feature_names[j] for j in subset) for subset in self.stacked]
-        deviations = np.sqrt(np.array([self.variances(s) for s in self.stacked])).reshape(
-            len(terms), self.n_models, self.n_outputs
-        )
-        mean = deviations.mean(axis=1)
-        half = self._factor(level) * deviations.std(axis=1, ddof=1)
-        largest = deviations.max(axis=(0, 2), initial=0.0)[None, :, None]
+        intervals = [self.variance_interval(subset, level) for subset in self.stacked]
         numbers = {
-            "variance_lower": np.maximum(mean - half, 0.0) ** 2,
-            "variance_upper": (mean + half) ** 2,
-            "training_variance": np.array([self.training_variance(s) for s in self.stacked]),
-            "present": (deviations > _NOTHING * largest).mean(axis=1),
+            "variance_lower": [lower for lower, _ in intervals],
+            "variance_upper": [upper for _, upper in intervals],
+            "training_variance": [self.training_variance(subset) for subset in self.stacked],
+            "present": list(self.present().values()),
         }
         columns: dict[str, Any] = {
             "term": [term for term in terms for _ in self.output_names],
             "output": [*self.output_names] * len(terms),
-            **{name: values.ravel() for name, values in numbers.items()},
+            **{name: np.array(values, dtype=float).ravel() for name, values in numbers.items()},
         }
         if self.n_outputs == 1:
             del columns["output"]
         return pd.DataFrame(columns)
 
+    def present(self) -> dict[Subset, Array]:
+        """Return the share of the models that have each effect, shape (n_outputs,).
+
+        Not there is what is zero, but for rounding beside the largest effect of its model.
+        """
+        sizes = {subset: self.variances(subset) for subset in self.stacked}
+        largest = np.max(
+            [np.zeros(self.n_models), *(v.max(axis=1) for v in sizes.values())], axis=0
+        )
+        return {
+            subset: np.asarray((variances > _NOTHING**2 * largest[:, None]).mean(axis=0))
+            for subset, variances in sizes.items()
+        }
+
+    def variance_interval(
+        self,
+        key: str | int | tuple[str | int, ...],
+        level: float = LEVEL,
+        *,
+        together: bool = False,
+    ) -> tuple[Array, Array]:
+        """Return the bounds of the variance that one effect would have in one more model.
+
+        Parameters
+        ----------
+        key : str, int or tuple
+            The features, by name or position.
+        level : float
+            The rate of the interval; see `band`.
+        together : bool
+            Whether the variances of all outputs are added up.
+
+        Returns
+        -------
+        lower, upper : ndarray of float64, shape (n_outputs,), or (1,) together
+            The squares of the interval of the standard deviation, cut off at zero.
+        """
+        check_flag("together", together)
+        variances = self.variances(key)
+        sizes = np.sqrt(variances.sum(axis=1, keepdims=True) if together else variances)
+        mean, half = sizes.mean(axis=0), self._factor(level) * sizes.std(axis=0, ddof=1)
+        return np.asarray(np.maximum(mean - half, 0.0) ** 2), np.asarray((mean + half) ** 2)
+
     def variances(self, key: str | int | tuple[str | int, ...]) -> Array:
         """Return the variance of one effect in each model, shape (n_models, n_outputs)."""
-        subset = read_features(key, self.feature_names)
+        subset = self._known(key)
         return self.stacked[subset].variance.reshape(self.n_models, self.n_outputs)
 
     def training_variance(self, key: str | int | tuple[str | int, ...]) -> Array:
         """Return the mean of the squared standard deviation over the cells, shape (n_outputs,)."""
-        subset = read_features(key, self.feature_names)
+        subset = self._known(key)
         mass = self.stacked[subset].mass
         square = self.standard_deviation(subset) ** 2
         return np.asarray(np.tensordot(mass, square, axes=mass.ndim))
+
+    def _known(self, key: Any) -> Subset:
+        subset = read_features(key, self.feature_names)
+        if subset not in self.stacked:
+            raise UnknownComponentError(
+                f"no spread of the effect {brief(key)}: it is known for effects that are tables "
+                "and kept apart"
+            )
+        return subset
 
     def _factor(self, level: float) -> float:
         """Return the half width of the interval of one more model, in standard deviations."""

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from scipy import stats
-from sklearn.ensemble import GradientBoostingRegressor
+from sklearn.ensemble import GradientBoostingRegressor, RandomForestRegressor
 
 import treepurify as tp
 from treepurify.errors import InvalidInputError, UnknownComponentError
@@ -95,3 +95,34 @@ def test_what_is_not_there(d):
     assert "x0" in d.spread
     assert ("x0", "x1", "x2") not in d.spread
     assert "6 models (bootstrap)" in repr(d.spread)
+
+
+def test_importance_of_the_decomposition_has_the_same_numbers(d):
+    table = d.importance().set_index("term")
+    of_spread = d.spread.importance().set_index("term")
+    for name in ("variance_lower", "variance_upper", "training_variance", "present"):
+        np.testing.assert_array_equal(table.loc[of_spread.index, name], of_spread[name])
+    assert "spread of 6 trainings (bootstrap)" in repr(d)
+
+
+def test_the_remainder_has_no_interval():
+    X = np.random.default_rng(0).uniform(size=(200, 3))
+    models = [
+        GradientBoostingRegressor(max_depth=3, n_estimators=3, random_state=0).fit(
+            X, X.prod(axis=1)
+        )
+        for _ in range(2)
+    ]
+    table = tp.purify(models, X, progress=False).importance().set_index("term")
+    assert np.isnan(table.loc["remainder", "variance_upper"])
+    assert table.loc["x0", "training_variance"] == 0.0
+
+
+def test_variances_of_all_outputs_together():
+    X = np.random.default_rng(0).uniform(size=(200, 2))
+    models = tp.refit(RandomForestRegressor(n_estimators=2, max_depth=2), X, X, n=4, progress=False)
+    spread = tp.purify(models, X, progress=False).spread
+    size = np.sqrt(spread.variances("x0").sum(axis=1))
+    half = stats.t.ppf(0.95, 3) * size.std(ddof=1) * np.sqrt(1.25)
+    _, upper = spread.variance_interval("x0", together=True)
+    np.testing.assert_allclose(upper, [(size.mean() + half) ** 2])

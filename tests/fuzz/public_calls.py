@@ -61,6 +61,7 @@ KINDS = {
     "sort": "choice",
     "tolerance": "share",
     "threshold": "number",
+    "together": "flag",
     "weights": "weighting",
     "with_main": "flag",
 }
@@ -235,9 +236,10 @@ def repeated_training() -> Iterator[Call]:
     yield Call("refit", tp.refit, {**small, "n": 2, "progress": False}, kinds)
     spread = w["several"].spread
     names = ("band", "covers_zero", "mean", "standard_deviation", "standard_error", "values")
-    for name in (*names, "variances", "training_variance"):
+    for name in (*names, "variances", "training_variance", "variance_interval"):
         yield Call(f"Spread.{name}", getattr(spread, name), {"key": "a"})
     yield Call("Spread.importance", spread.importance)
+    yield Call("Spread.present", spread.present)
     yield Call("Spread.without_sign", spread.without_sign)
 
 
