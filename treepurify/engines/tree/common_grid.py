@@ -1,12 +1,15 @@
 """The grid that several trainings of one model have in common: all their cuts, or fewer."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
+from math import prod
 
 import numpy as np
 
 from treepurify.components import Component, TensorComponent, evaluate_each, values_on_rows
-from treepurify.effects.accumulate import accumulate, ensemble_cuts
+from treepurify.effects.accumulate import ensemble_cuts
+from treepurify.effects.grid_margin import margin_in_cells
 from treepurify.engines.common.finish import Evidence, Rest, measure_explained
 from treepurify.engines.common.functions import ParsedFunction
 from treepurify.engines.common.problem import Wanted, lay_out
@@ -21,7 +24,7 @@ from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model
 from treepurify.rows.columns import Columns
 from treepurify.rows.row_weights import row_shares
-from treepurify.typing import Array
+from treepurify.typing import Array, Indices
 
 __all__ = ["purify_refits"]
 
@@ -44,10 +47,28 @@ def purify_refits(refits: ReadRefits, request: Request, wanted: Wanted) -> Outco
     is_fixed = request.weighting.fixed_grid is not None
     if not isinstance(stack, TreeEnsemble) or columns is None or is_fixed:
         return purify_side_by_side(refits, refits.centre, stack, request, wanted)
-    try:
-        return purify_side_by_side(refits, refits.centre, stack, request, wanted)
-    except MemoryBudgetError:
-        return _purify_on_fewer_cuts(refits, stack, columns, request, wanted)
+    sizes, pairs = _cells_of_features(stack), pairs_on_paths(stack)
+    if _may_fit(sizes, pairs, stack.n_outputs, request.memory_budget):
+        with suppress(MemoryBudgetError):
+            return purify_side_by_side(refits, refits.centre, stack, request, wanted)
+    return _purify_on_fewer_cuts(refits, stack, columns, request, wanted)
+
+
+def _cells_of_features(stack: TreeEnsemble) -> Indices:
+    """Return the number of cells of each feature, special ones left out."""
+    sizes = [
+        spec.n_codes if cuts is None else len(cuts) + 1
+        for spec, cuts in zip(stack.features, ensemble_cuts(stack), strict=True)
+    ]
+    return np.array(sizes, dtype=np.intp)
+
+
+def _may_fit(sizes: Indices, pairs: list[Subset], n_outputs: int, memory_budget: int) -> bool:
+    """Return whether tables of pairs may fit: what `check_memory` counts, larger sets left out."""
+    ends = np.array(pairs, dtype=np.intp).reshape(-1, _PAIR)
+    cells = sizes[ends[:, 0]] * sizes[ends[:, 1]]
+    n_bytes = 8 * (3 * cells.sum() + 4 * cells.max(initial=0)) * n_outputs
+    return bool(n_bytes <= memory_budget)
 
 
 def _purify_on_fewer_cuts(
@@ -72,19 +93,10 @@ def _purify_on_fewer_cuts(
 
 def _numbers_of_cells(stack: TreeEnsemble, memory_budget: int) -> Iterator[int]:
     """Yield numbers of cells of a feature, fewer and fewer, whose pairs may fit the budget."""
-    sizes = np.array(
-        [
-            spec.n_codes if cuts is None else len(cuts) + 1
-            for spec, cuts in zip(stack.features, ensemble_cuts(stack), strict=True)
-        ]
-    )
-    pairs = np.array(pairs_on_paths(stack), dtype=np.intp).reshape(-1, 2)
+    sizes, pairs = _cells_of_features(stack), pairs_on_paths(stack)
     n_cells = min(_MOST_CELLS, int(sizes.max()) - 1)
     while n_cells >= _LEAST_CELLS:
-        fewer = np.minimum(sizes, n_cells)
-        cells = fewer[pairs[:, 0]] * fewer[pairs[:, 1]]
-        # What `check_memory` counts, special cells and larger sets left out.
-        if 8 * (3 * cells.sum() + 4 * cells.max(initial=0)) * stack.n_outputs <= memory_budget:
+        if _may_fit(np.minimum(sizes, n_cells), pairs, stack.n_outputs, memory_budget):
             yield n_cells
         n_cells = min(int(n_cells * _STEP), n_cells - 1)
 
@@ -155,23 +167,16 @@ def _values_of_each(
 def _margin(model: Model, columns: Columns, request: Request) -> Array:
     """Return the margin of the rows.
 
-    Shallow trees, of which several models have very many, are read off the sums of their leaves
-    on the grid of all cuts, where these fit the memory.
+    Several models have very many trees together; shallow ones are not walked one by one.
     """
     if not isinstance(model, TreeEnsemble):
         return ParsedFunction(model)(columns)
     rows = (columns, request.row_weights, request.weighting)
-    layout = lay_out(model, *rows, request.resolution, request.missing_cells, request.memory_budget)
+    budget = request.memory_budget
+    layout = lay_out(model, *rows, request.resolution, request.missing_cells, budget)
     boxes, grid, encoded = layout.leaf_boxes, layout.union_grid, layout.rows[1]
+    largest = max((prod(grid.shape(subset)) for subset in boxes.subsets), default=0)
     is_shallow = max(map(len, boxes.subsets), default=0) <= _PAIR
-    cells = sum(int(np.prod(grid.shape(subset))) for subset in boxes.subsets)
-    fits = 16 * cells * model.n_outputs <= request.memory_budget
-    if encoded is None or not (is_shallow and fits):
+    if encoded is None or not is_shallow or 8 * largest * model.n_outputs > budget:
         return ParsedFunction(model)(columns)
-    effects = accumulate(model, grid, boxes, request.memory_budget)
-    total = np.tile(effects.intercept, (columns.n_rows, 1))
-    for subset, tensor in effects.tensors.items():
-        codes = [encoded.codes[j].astype(np.intp) for j in subset]
-        flat = np.ravel_multi_index(codes, grid.shape(subset))
-        total += tensor.values.reshape(-1, model.n_outputs).take(flat, axis=0)
-    return total
+    return margin_in_cells(model, grid, boxes, encoded.codes, budget)

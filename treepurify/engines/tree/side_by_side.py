@@ -9,13 +9,14 @@ from dataclasses import replace
 import numpy as np
 
 from treepurify.components import TensorComponent
+from treepurify.effects.accumulate import leaf_boxes
 from treepurify.engines.common.finish import Result
 from treepurify.engines.common.functions import ParsedFunction
 from treepurify.engines.common.problem import Resolution, Wanted
 from treepurify.engines.tree.refits import ReadRefits
-from treepurify.engines.tree.request import Outcome, Request, plan, run
+from treepurify.engines.tree.request import Outcome, Plan, Request, plan, run
 from treepurify.grids.grid import Subset
-from treepurify.models.additive_tables import AdditiveTables
+from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model
 from treepurify.spread import Spread
 
@@ -40,14 +41,8 @@ def purify_side_by_side(
     """
     planned = plan(stack, request)
     of_stack = run(planned, request, wanted, ParsedFunction(centre))
-    settled = request
-    if request.method == "auto":
-        settled = replace(settled, method=planned.route)
-    if isinstance(stack, AdditiveTables):
-        resolution: Resolution = "union" if planned.layout.resolution == "union" else "term"
-        settled = replace(settled, resolution=resolution)
-    planned = plan(centre, settled)
-    result = run(planned, settled, wanted)
+    planned = _same_cells(planned, centre, request)
+    result = run(planned, request, wanted)
     spread = _spread(refits, of_stack, result, wanted)
     facts = planned.facts()
     facts["refits"] = {
@@ -65,6 +60,16 @@ def purify_side_by_side(
     if not refits.is_mean:
         facts["model"] = refits.parsed[-1].facts()
     return Outcome(result, planned.layout, facts, spread)
+
+
+def _same_cells(planned: Plan, centre: Model, request: Request) -> Plan:
+    """Return what was planned for all models together, for one model of the same cuts."""
+    if isinstance(centre, TreeEnsemble):
+        grid = planned.layout.union_grid
+        boxes = None if planned.layout.boxes is None else leaf_boxes(centre, grid)
+        return replace(planned, model=centre, layout=replace(planned.layout, boxes=boxes))
+    resolution: Resolution = "union" if planned.layout.resolution == "union" else "term"
+    return plan(centre, replace(request, resolution=resolution))
 
 
 def _spread(refits: ReadRefits, of_stack: Result, result: Result, wanted: Wanted) -> Spread:

@@ -63,7 +63,8 @@ def choose_moves(ensemble: TreeEnsemble, columns: Columns, shares: Array, n_cell
         if own is None or chosen is None or len(own) == len(chosen):
             new.append(own)
             continue
-        below, below_chosen = (_rows_below(values, shares, cuts) for cuts in (own, chosen))
+        below = _rows_below(values, shares, own)
+        below_chosen = below[np.searchsorted(own, chosen)]
         middles = (below_chosen[1:] + below_chosen[:-1]) / 2
         nearest = np.searchsorted(middles, below, side="left")
         new.append(chosen[nearest])
