@@ -92,7 +92,7 @@ FLOORS = (
             Room("interactions", ("indices,", "H-statistics"), GREEN),
             Room("grouping", ("Shapley Sets",), GREEN),
             Room("comparing", ("two", "decompositions"), GREEN),
-            Room("evidence", ("worth, edits,", "what can go"), GREEN),
+            Room("evidence", ("trainings, worth,", "what can go"), GREEN),
             Room("auditing", ("ranked", "findings"), GREEN),
         ),
     ),

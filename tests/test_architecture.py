@@ -50,7 +50,8 @@ MAY_IMPORT = {
     "frames": GROUND | {"grids", "effects", "purification", "decomposition"},
     "verification": GROUND | {"models", "decomposition"},
     "comparing": GROUND | {"grids", "effects", "purification", "decomposition", "frames"},
-    "evidence": GROUND | {"grids", "effects", "purification", "decomposition", "comparing"},
+    "evidence": GROUND
+    | {"models", "grids", "effects", "purification", "decomposition", "comparing"},
     "auditing": GROUND
     | {"models", "grids", "weights", "effects", "decomposition", "engines", "comparing"}
     | {"evidence"},
@@ -61,7 +62,7 @@ MAY_IMPORT = {
     # Cells are written down with the cuts of single precision, which models know.
     "export": GROUND | {"models", "grids", "decomposition", "frames", "storage", "shapley"},
 }
-PART_OF_FILE = {"components": "decomposition", "remainder": "decomposition"}
+PART_OF_FILE = dict.fromkeys(("components", "remainder", "spread"), "decomposition")
 # Methods of a decomposition that lead onward import what they need when they are called. These
 # are the only imports against the direction.
 MAY_IMPORT_LATE = {
@@ -80,7 +81,7 @@ ENTRANCES = {"__init__", "__main__", "cli", "demo"}
 # Where a library of models is imported beside the files that read its models.
 BESIDE_MODELS = {
     "xgboost": ["demo.py"],
-    "sklearn": ["demo.py"],
+    "sklearn": ["demo.py", "evidence/refit.py"],
     "interpret": ["export/ebm*.py"],
 }
 # Where decompositions and their certificates are built.

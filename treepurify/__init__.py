@@ -46,6 +46,7 @@ if TYPE_CHECKING:
         UnsupportedModelError,
     )
     from treepurify.evidence.effect_worth_table import EffectWorth
+    from treepurify.evidence.refit import refit
     from treepurify.evidence.selection import simplify
     from treepurify.evidence.simplification import Simplification
     from treepurify.evidence.worth import effect_worth
@@ -54,9 +55,11 @@ if TYPE_CHECKING:
     from treepurify.interactions.h_statistics import HStatistics, h_statistics
     from treepurify.interactions.indices import interaction_indices
     from treepurify.models.parse import parse_model
+    from treepurify.models.refits import Refits, ebm_bags
     from treepurify.shapley.interactions import ShapleyInteractions
     from treepurify.shapley.interventional import interventional_shapley_values
     from treepurify.shapley.values import ShapleyValues
+    from treepurify.spread import Spread
     from treepurify.storage import load
     from treepurify.weights import (
         Auto,
@@ -100,6 +103,7 @@ __all__ = [
     "MemoryBudgetError",
     "MissingDependencyError",
     "ModelMismatchError",
+    "Refits",
     "RemainderWarning",
     "Rows",
     "Sampling",
@@ -109,6 +113,7 @@ __all__ = [
     "ShapleyValues",
     "Shrunk",
     "Simplification",
+    "Spread",
     "SupportWarning",
     "TensorComponent",
     "TermSelection",
@@ -125,6 +130,7 @@ __all__ = [
     "categorical_anova",
     "compare",
     "count_cells",
+    "ebm_bags",
     "effect_worth",
     "export",
     "h_statistics",
@@ -138,6 +144,7 @@ __all__ = [
     "plots",
     "purify",
     "purify_tensors",
+    "refit",
     "report",
     "shapley_sets",
     "simplify",
@@ -171,6 +178,7 @@ _HOME = {
     "MissingDependencyError": "errors",
     "ModelMismatchError": "errors",
     "RemainderWarning": "errors",
+    "Refits": "models.refits",
     "Rows": "weights",
     "Sampling": "grouping.sets",
     "SavedFileError": "errors",
@@ -179,6 +187,7 @@ _HOME = {
     "ShapleyValues": "shapley.values",
     "Shrunk": "weights",
     "Simplification": "evidence.simplification",
+    "Spread": "spread",
     "SupportWarning": "errors",
     "TensorComponent": "components",
     "TermSelection": "engines.legendre",
@@ -195,6 +204,7 @@ _HOME = {
     "compare": "comparing.compare",
     "count_cells": "engines.tree.counting",
     "effect_worth": "evidence.worth",
+    "ebm_bags": "models.refits",
     "export": "export",
     "h_statistics": "interactions.h_statistics",
     "hooker_anova": "engines.hooker.anova",
@@ -207,6 +217,7 @@ _HOME = {
     "plots": "plots",
     "purify": "engines.tree.purify",
     "purify_tensors": "engines.tree.raw_tensors",
+    "refit": "evidence.refit",
     "report": "report",
     "shapley_sets": "grouping.partition",
     "simplify": "evidence.selection",

@@ -39,6 +39,7 @@ KINDS = {
     "index": "choice",
     "interactions": "interactions",
     "key": "key",
+    "level": "rate",
     "memory_budget": "budget",
     "method": "choice",
     "missing_cells": "choice",
@@ -63,6 +64,7 @@ KINDS = {
     "sort": "choice",
     "tolerance": "share",
     "threshold": "number",
+    "together": "flag",
     "weights": "weighting",
     "with_main": "flag",
 }
@@ -122,6 +124,7 @@ def world() -> dict[str, Any]:
         "simple": tp.simplify(d, X, y, **quiet),
         "worth": tp.effect_worth(d, X, y, n_bootstrap=2, **quiet),
         "counts": tp.count_cells(parsed, [X]),
+        "several": tp.purify([parsed, parsed], X, **quiet),
     }
 
 
@@ -230,6 +233,43 @@ def edit_by(method: Callable[..., Any]) -> Callable[..., Any]:
     return edit
 
 
+def purify_several(models: Any, of: Any = None, how: str = "") -> Any:
+    """Make refits and use them: what they hold is read then."""
+    return tp.purify(tp.Refits(models, of, how), world()["X"], progress=False)
+
+
+def repeated_training() -> Iterator[Call]:
+    w = world()
+    models = {"models": [w["model"], w["model"]]}
+    kinds = {"models": "several models", "of": "other model", "how": "text"}
+    yield Call("Refits", purify_several, models, kinds)
+    yield Call("ebm_bags", tp.ebm_bags, {"ebm": small_ebm()}, {"ebm": "estimator"})
+    small = {"estimator": GradientBoostingRegressor(n_estimators=1), "X": w["X"], "y": w["y"]}
+    kinds = {
+        "estimator": "estimator",
+        "y": "targets",
+        "n": "whole",
+        "how": "choice",
+        "X": "table of a function",
+    }
+    yield Call("refit", tp.refit, {**small, "n": 2, "progress": False}, kinds)
+    spread = w["several"].spread
+    names = ("band", "covers_zero", "mean", "standard_deviation", "standard_error", "values")
+    for name in (*names, "variances", "training_variance", "variance_interval"):
+        yield Call(f"Spread.{name}", getattr(spread, name), {"key": "a"})
+    yield Call("Spread.importance", spread.importance)
+    yield Call("Spread.present", spread.present)
+    yield Call("Spread.without_sign", spread.without_sign)
+
+
+@cache
+def small_ebm() -> Any:
+    from interpret.glassbox import ExplainableBoostingRegressor
+
+    X = frame()
+    return ExplainableBoostingRegressor(outer_bags=2, max_rounds=2, interactions=0).fit(X, X.a)
+
+
 def results() -> Iterator[Call]:
     w = world()
     d, X = w["d"], w["X"]
@@ -334,15 +374,22 @@ def files(folder: Path) -> Iterator[Call]:
 
 def calls(folder: Path) -> list[Call]:
     """All public callables, with a folder for their files."""
-    return [*engines(), *constructors(), *results(), *figures(), *files(folder)]
+    return [
+        *engines(),
+        *constructors(),
+        *repeated_training(),
+        *results(),
+        *figures(),
+        *files(folder),
+    ]
 
 
 # What callers do not make themselves; engines do.
 MADE_BY_ENGINES = {
     "Audit", "Certificate", "Comparison", "Component", "CountedCells", "Decomposition",
     "EffectWorth", "Finding", "HStatistics", "InteractionIndices", "Scorecard",
-    "ShapleyInteractions", "ShapleySets", "ShapleyValues", "Simplification", "TensorComponent",
-    "Weighting",
+    "ShapleyInteractions", "ShapleySets", "ShapleyValues", "Simplification", "Spread",
+    "TensorComponent", "Weighting",
 }  # fmt: skip
 # Methods by which parts of the package speak to each other.
 INTERNAL = {
