@@ -20,7 +20,7 @@ OF_MODELS = {
     tp.unbiased_importance,
 }  # fmt: skip
 ALL = OF_FUNCTIONS | OF_MODELS | {
-    tp.compare, tp.purify_tensors, tp.Decomposition.contributions,
+    tp.compare, tp.measure_interactions, tp.purify_tensors, tp.Decomposition.contributions,
     tp.Decomposition.shapley_interactions, tp.Decomposition.shapley_values,
 }  # fmt: skip
 # The default and how the description begins, wherever a function has such a parameter.

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from treepurify.grouping.sets import Sampling, ShapleySets
     from treepurify.interactions.h_statistics import HStatistics, h_statistics
     from treepurify.interactions.indices import interaction_indices
+    from treepurify.interactions.measured import MeasuredInteractions, measure_interactions
     from treepurify.models.parse import parse_model
     from treepurify.shapley.interactions import ShapleyInteractions
     from treepurify.shapley.interventional import interventional_shapley_values
@@ -89,6 +90,7 @@ __all__ = [
     "JointTable",
     "Kernel",
     "Laplace",
+    "MeasuredInteractions",
     "MemoryBudgetError",
     "MissingDependencyError",
     "ModelMismatchError",
@@ -122,6 +124,7 @@ __all__ = [
     "interventional_shapley_values",
     "legendre_anova",
     "load",
+    "measure_interactions",
     "parse_model",
     "partial_dependence_anova",
     "plots",
@@ -153,6 +156,7 @@ _HOME = {
     "JointTable": "weights",
     "Kernel": "weights",
     "Laplace": "weights",
+    "MeasuredInteractions": "interactions.measured",
     "MemoryBudgetError": "errors",
     "MissingDependencyError": "errors",
     "ModelMismatchError": "errors",
@@ -185,6 +189,7 @@ _HOME = {
     "interventional_shapley_values": "shapley.interventional",
     "legendre_anova": "engines.legendre",
     "load": "storage",
+    "measure_interactions": "interactions.measured",
     "parse_model": "models.parse",
     "partial_dependence_anova": "engines.partial_dependence.anova",
     "plots": "plots",

@@ -64,9 +64,9 @@ KINDS = {
     "with_main": "flag",
 }
 WHOLE = """
-    background_size bins bootstrap degree density_degree draws lines main_cells max_candidates
-    max_steps most most_pairs most_rows n_bootstrap n_points pair_cells pairs probes rank
-    sample_size samples seed top
+    background_size bins bootstrap degree density_degree draws least_rows lines main_cells
+    max_candidates max_steps most most_pairs most_rows n_bootstrap n_points pair_cells pairs
+    probes rank sample_size samples seed top
 """
 for _name in WHOLE.split():
     KINDS[_name] = "whole"
@@ -152,6 +152,9 @@ def engines() -> Iterator[Call]:
     yield Call("hooker_anova", tp.hooker_anova, small)
     yield Call("hooker_anova of a function", tp.hooker_anova, {**small, "model": f}, as_function)
     yield Call("interaction_indices", tp.interaction_indices, on_rows)
+    of_data = {"X": X, "y": w["y"], "progress": False}
+    kinds = {"X": "table of a function", "y": "one number a row", "prediction": "one number a row"}
+    yield Call("measure_interactions", tp.measure_interactions, of_data, kinds)
     kinds = {"background": "table", "X": "rows"}
     yield Call(
         "interventional_shapley_values", tp.interventional_shapley_values,
@@ -232,6 +235,8 @@ def results() -> Iterator[Call]:
     for name in ("features", "overall", "pairs", "triples"):
         yield Call(f"HStatistics.{name}", getattr(w["h"], name))
     yield Call("InteractionIndices.pairs", w["indices"].pairs)
+    measured = tp.measure_interactions(X, w["y"], progress=False)
+    yield Call("MeasuredInteractions.to_frame", measured.to_frame)
     yield Call("ShapleyInteractions.matrix", w["interactions"].matrix)
     yield Call("ShapleyInteractions.to_frame", w["interactions"].to_frame)
     for name in ("by_feature", "to_frame", "total"):
@@ -291,8 +296,8 @@ def calls(folder: Path) -> list[Call]:
 # What callers do not make themselves; engines do.
 MADE_BY_ENGINES = {
     "Audit", "Certificate", "Comparison", "Component", "CountedCells", "Decomposition", "Finding",
-    "HStatistics", "InteractionIndices", "ShapleyInteractions", "ShapleySets", "ShapleyValues",
-    "TensorComponent", "Weighting",
+    "HStatistics", "InteractionIndices", "MeasuredInteractions", "ShapleyInteractions",
+    "ShapleySets", "ShapleyValues", "TensorComponent", "Weighting",
 }  # fmt: skip
 # Methods by which parts of the package speak to each other.
 INTERNAL = {
