@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from treepurify.decomposition import Decomposition
     from treepurify.engines.ale.anova import ale_anova
     from treepurify.engines.categorical import categorical_anova
+    from treepurify.engines.common.functions import response_function
     from treepurify.engines.hooker.anova import hooker_anova
     from treepurify.engines.legendre import TermSelection, legendre_anova
     from treepurify.engines.partial_dependence.anova import partial_dependence_anova
@@ -131,6 +132,7 @@ __all__ = [
     "purify",
     "purify_tensors",
     "report",
+    "response_function",
     "shapley_sets",
     "unbiased_importance",
 ]
@@ -196,6 +198,7 @@ _HOME = {
     "purify": "engines.tree.purify",
     "purify_tensors": "engines.tree.raw_tensors",
     "report": "report",
+    "response_function": "engines.common.functions",
     "shapley_sets": "grouping.partition",
     "unbiased_importance": "auditing.unbiased",
 }

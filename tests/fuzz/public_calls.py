@@ -174,6 +174,7 @@ def engines() -> Iterator[Call]:
         {**on_rows, "model": f}, kinds,
     )  # fmt: skip
     yield Call("parse_model", tp.parse_model, {"model": model})
+    yield Call("response_function", tp.response_function, {"model": model})
     kinds = {"tensors": "tensors", "weights": "masses", "intercept": "intercept",
              "output_names": "output names", "feature_names": "tensor names"}  # fmt: skip
     tensors = {(0, 1): [[0.0, 1.0], [2.0, 5.0]]}

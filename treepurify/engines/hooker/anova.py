@@ -26,6 +26,7 @@ from treepurify.engines.common.finish import (
 )
 from treepurify.engines.common.functions import (
     ParsedFunction,
+    ResponseFunction,
     RowFunction,
     read_function,
 )
@@ -203,7 +204,7 @@ def hooker_anova(
 
 def _function_cuts(f: RowFunction, columns: Columns, bins: int) -> Cuts:
     """Return the cuts of each numeric feature: the model's own, else quantiles of the rows."""
-    if isinstance(f, ParsedFunction):
+    if isinstance(f, ParsedFunction | ResponseFunction):
         return model_cuts(f.model)
     return tuple(
         None if spec.is_categorical else quantile_cuts(values, bins)
