@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from treepurify.decomposition import Decomposition
     from treepurify.engines.ale.anova import ale_anova
     from treepurify.engines.categorical import categorical_anova
+    from treepurify.engines.common.functions import response_function
     from treepurify.engines.hooker.anova import hooker_anova
     from treepurify.engines.legendre import TermSelection, legendre_anova
     from treepurify.engines.partial_dependence.anova import partial_dependence_anova
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from treepurify.grouping.sets import Sampling, ShapleySets
     from treepurify.interactions.h_statistics import HStatistics, h_statistics
     from treepurify.interactions.indices import interaction_indices
+    from treepurify.interactions.measured import MeasuredInteractions, measure_interactions
     from treepurify.models.parse import parse_model
     from treepurify.models.refits import Refits, ebm_bags
     from treepurify.shapley.interactions import ShapleyInteractions
@@ -100,6 +102,7 @@ __all__ = [
     "JointTable",
     "Kernel",
     "Laplace",
+    "MeasuredInteractions",
     "MemoryBudgetError",
     "MissingDependencyError",
     "ModelMismatchError",
@@ -139,6 +142,7 @@ __all__ = [
     "interventional_shapley_values",
     "legendre_anova",
     "load",
+    "measure_interactions",
     "parse_model",
     "partial_dependence_anova",
     "plots",
@@ -146,6 +150,7 @@ __all__ = [
     "purify_tensors",
     "refit",
     "report",
+    "response_function",
     "shapley_sets",
     "simplify",
     "unbiased_importance",
@@ -174,6 +179,7 @@ _HOME = {
     "JointTable": "weights",
     "Kernel": "weights",
     "Laplace": "weights",
+    "MeasuredInteractions": "interactions.measured",
     "MemoryBudgetError": "errors",
     "MissingDependencyError": "errors",
     "ModelMismatchError": "errors",
@@ -212,6 +218,7 @@ _HOME = {
     "interventional_shapley_values": "shapley.interventional",
     "legendre_anova": "engines.legendre",
     "load": "storage",
+    "measure_interactions": "interactions.measured",
     "parse_model": "models.parse",
     "partial_dependence_anova": "engines.partial_dependence.anova",
     "plots": "plots",
@@ -219,6 +226,7 @@ _HOME = {
     "purify_tensors": "engines.tree.raw_tensors",
     "refit": "evidence.refit",
     "report": "report",
+    "response_function": "engines.common.functions",
     "shapley_sets": "grouping.partition",
     "simplify": "evidence.selection",
     "unbiased_importance": "auditing.unbiased",

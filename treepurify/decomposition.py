@@ -349,8 +349,11 @@ class Decomposition:
             The rows.
         order : int
             Largest size of a group.
-        index : {"k-SII", "SII", "STII", "components"}
-            The interaction index.
+        index : str
+            The interaction index, by shapiq's names: ``"k-SII"``, ``"SII"``, ``"STII"``,
+            ``"FSII"``, ``"kADD-SHAP"``, ``"BII"``, ``"FBII"``, ``"CHII"``, ``"SV"``, ``"BV"``,
+            ``"SGV"``, ``"BGV"``, ``"CHGV"``, ``"Co-Moebius"``, ``"Moebius"``, or
+            ``"components"``.
         memory_budget : int
             Bytes that the values may take.
 

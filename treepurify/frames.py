@@ -329,10 +329,9 @@ def text_summary(d: Decomposition, most: int = 8) -> str:
         c = d.certificate
         additivity = c.additivity_cells if c.additivity_cells is not None else c.additivity_rows
         added = "" if additivity is None else f"additivity {additivity:.1e}, "
-        lines.append(
-            f"certificate: {added}conditional means "
-            f"{c.conditional_mean:.1e}, unidentified directions {c.unidentified}"
-        )
+        means = c.conditional_mean
+        pure = "" if means is None else f"conditional means {means:.1e}, "
+        lines.append(f"certificate: {added}{pure}unidentified directions {c.unidentified}")
         if c.fitted_share:
             explained = " and ".join(f"{100 * share:.2f} %" for share in c.fitted_share)
             lines.append(

@@ -216,6 +216,9 @@ BAD: dict[str, Callable[[], dict[str, Any]]] = {
         "an empty list inside": [[]],
     },
     "weights": not_weights,
+    "one number a row": lambda: {
+        name: values for name, values in not_weights().items() if name not in ("negative", "zero")
+    },
     "weights of batches": lambda: {
         "a number": 5,
         "text": "abc",

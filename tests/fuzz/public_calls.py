@@ -69,9 +69,9 @@ KINDS = {
     "with_main": "flag",
 }
 WHOLE = """
-    background_size bins bootstrap degree density_degree draws lines main_cells max_candidates
-    max_steps most most_pairs most_rows n_bootstrap n_points pair_cells pairs probes rank
-    sample_size samples seed top
+    background_size bins bootstrap degree density_degree draws least_rows lines main_cells
+    max_candidates max_steps most most_pairs most_rows n_bootstrap n_points pair_cells pairs
+    probes rank sample_size samples seed top
 """
 for _name in WHOLE.split():
     KINDS[_name] = "whole"
@@ -165,6 +165,9 @@ def engines() -> Iterator[Call]:
     yield Call("hooker_anova", tp.hooker_anova, small)
     yield Call("hooker_anova of a function", tp.hooker_anova, {**small, "model": f}, as_function)
     yield Call("interaction_indices", tp.interaction_indices, on_rows)
+    of_data = {"X": X, "y": w["y"], "progress": False}
+    kinds = {"X": "table of a function", "y": "one number a row", "prediction": "one number a row"}
+    yield Call("measure_interactions", tp.measure_interactions, of_data, kinds)
     kinds = {"background": "table", "X": "rows"}
     yield Call(
         "interventional_shapley_values", tp.interventional_shapley_values,
@@ -184,6 +187,7 @@ def engines() -> Iterator[Call]:
         {**on_rows, "model": f}, kinds,
     )  # fmt: skip
     yield Call("parse_model", tp.parse_model, {"model": model})
+    yield Call("response_function", tp.response_function, {"model": model})
     kinds = {"tensors": "tensors", "weights": "masses", "intercept": "intercept",
              "output_names": "output names", "feature_names": "tensor names"}  # fmt: skip
     tensors = {(0, 1): [[0.0, 1.0], [2.0, 5.0]]}
@@ -304,6 +308,8 @@ def results() -> Iterator[Call]:
     for name in ("features", "overall", "pairs", "triples"):
         yield Call(f"HStatistics.{name}", getattr(w["h"], name))
     yield Call("InteractionIndices.pairs", w["indices"].pairs)
+    measured = tp.measure_interactions(X, w["y"], progress=False)
+    yield Call("MeasuredInteractions.to_frame", measured.to_frame)
     yield Call("ShapleyInteractions.matrix", w["interactions"].matrix)
     yield Call("ShapleyInteractions.to_frame", w["interactions"].to_frame)
     for name in ("by_feature", "to_frame", "total"):
@@ -387,9 +393,9 @@ def calls(folder: Path) -> list[Call]:
 # What callers do not make themselves; engines do.
 MADE_BY_ENGINES = {
     "Audit", "Certificate", "Comparison", "Component", "CountedCells", "Decomposition",
-    "EffectWorth", "Finding", "HStatistics", "InteractionIndices", "Scorecard",
-    "ShapleyInteractions", "ShapleySets", "ShapleyValues", "Simplification", "Spread",
-    "TensorComponent", "Weighting",
+    "EffectWorth", "Finding", "HStatistics", "InteractionIndices", "MeasuredInteractions",
+    "Scorecard", "ShapleyInteractions", "ShapleySets", "ShapleyValues", "Simplification",
+    "Spread", "TensorComponent", "Weighting",
 }  # fmt: skip
 # Methods by which parts of the package speak to each other.
 INTERNAL = {
