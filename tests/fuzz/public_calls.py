@@ -66,7 +66,7 @@ KINDS = {
 WHOLE = """
     background_size bins bootstrap degree density_degree draws lines main_cells max_candidates
     max_steps most most_pairs most_rows n_bootstrap n_points pair_cells pairs probes rank
-    sample_size samples seed top
+    sample_size samples seed size top
 """
 for _name in WHOLE.split():
     KINDS[_name] = "whole"
@@ -231,6 +231,7 @@ def results() -> Iterator[Call]:
     yield Call("Comparison.verdict", w["compared"].verdict)
     for name in ("features", "overall", "pairs", "triples"):
         yield Call(f"HStatistics.{name}", getattr(w["h"], name))
+    yield Call("HStatistics.sets", w["h"].sets, {"size": 2})
     yield Call("InteractionIndices.pairs", w["indices"].pairs)
     yield Call("ShapleyInteractions.matrix", w["interactions"].matrix)
     yield Call("ShapleyInteractions.to_frame", w["interactions"].to_frame)
