@@ -69,9 +69,15 @@ KINDS = {
     "with_main": "flag",
 }
 WHOLE = """
+<<<<<<< HEAD
     background_size bins bootstrap degree density_degree draws least_rows lines main_cells
     max_candidates max_steps most most_pairs most_rows n_bootstrap n_points pair_cells pairs
     probes rank sample_size samples seed top
+=======
+    background_size bins bootstrap degree density_degree draws lines main_cells max_candidates
+    max_steps most most_pairs most_rows n_bootstrap n_points pair_cells pairs probes rank
+    sample_size samples seed size top
+>>>>>>> 5b3b53458b73a81d93e7d323a7d3b1d9ace3a611
 """
 for _name in WHOLE.split():
     KINDS[_name] = "whole"
@@ -307,6 +313,7 @@ def results() -> Iterator[Call]:
     yield Call("Comparison.verdict", w["compared"].verdict)
     for name in ("features", "overall", "pairs", "triples"):
         yield Call(f"HStatistics.{name}", getattr(w["h"], name))
+    yield Call("HStatistics.sets", w["h"].sets, {"size": 2})
     yield Call("InteractionIndices.pairs", w["indices"].pairs)
     measured = tp.measure_interactions(X, w["y"], progress=False)
     yield Call("MeasuredInteractions.to_frame", measured.to_frame)
