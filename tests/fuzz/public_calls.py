@@ -69,15 +69,9 @@ KINDS = {
     "with_main": "flag",
 }
 WHOLE = """
-<<<<<<< HEAD
     background_size bins bootstrap degree density_degree draws least_rows lines main_cells
     max_candidates max_steps most most_pairs most_rows n_bootstrap n_points pair_cells pairs
-    probes rank sample_size samples seed top
-=======
-    background_size bins bootstrap degree density_degree draws lines main_cells max_candidates
-    max_steps most most_pairs most_rows n_bootstrap n_points pair_cells pairs probes rank
-    sample_size samples seed size top
->>>>>>> 5b3b53458b73a81d93e7d323a7d3b1d9ace3a611
+    probes rank sample_size samples seed size top
 """
 for _name in WHOLE.split():
     KINDS[_name] = "whole"
