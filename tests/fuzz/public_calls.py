@@ -173,7 +173,7 @@ def engines() -> Iterator[Call]:
         "interventional_shapley_values", tp.interventional_shapley_values,
         {**on_rows, "background": X}, kinds,
     )  # fmt: skip
-    quick = {"degree": 2, "density_degree": 2}
+    quick = {"degree": 2, "density": "legendre", "density_degree": 2}
     kinds = {"density_clip": "number", "scaling": "mapping", **as_function}
     yield Call("legendre_anova", tp.legendre_anova, {**black, **quick}, kinds)
     yield Call(
