@@ -43,6 +43,7 @@ KINDS = {
     "model": "model",
     "of": "choice",
     "order": "order",
+    "others": "choice",
     "orthogonal": "flag",
     "output": "output",
     "parts": "choice",
@@ -55,6 +56,7 @@ KINDS = {
     "sample_weight": "weights",
     "scale": "choice",
     "selection": "choice",
+    "sets": "result",
     "show": "choice",
     "show_empty": "flag",
     "sort": "choice",
@@ -65,8 +67,8 @@ KINDS = {
 }
 WHOLE = """
     background_size bins bootstrap degree density_degree draws lines main_cells max_candidates
-    max_steps most most_pairs most_rows n_bootstrap n_points pair_cells pairs probes rank
-    sample_size samples seed size top
+    max_steps most most_coalitions most_pairs most_rows n_bootstrap n_points pair_cells pairs
+    probes rank sample_size samples seed size top
 """
 for _name in WHOLE.split():
     KINDS[_name] = "whole"
@@ -182,6 +184,24 @@ def engines() -> Iterator[Call]:
     called = {**explained, "model": f, "sampling": few}
     kinds["X"] = "table of a function"
     yield Call("shapley_sets of a function", tp.shapley_sets, called, kinds)
+    few_draws = {"model": f, "X": X, "sampling": few, "progress": False}
+    kinds = {**as_function, "sampling": "result", "threshold": "share"}
+    yield Call("interaction_sources", tp.interaction_sources, few_draws, kinds)
+
+
+def attributions() -> Iterator[Call]:
+    w = world()
+    of_rows = {"sets": w["sets"], "x": w["X"].iloc[:3]}
+    kinds = {"x": "rows", "attributions": "numbers"}
+    yield Call("deletion", tp.deletion, of_rows, kinds)
+    yield Call("deletion_curve", tp.deletion_curve, of_rows, kinds)
+    yield Call("sensitivity", tp.sensitivity, of_rows, kinds)
+    numbers = {"attributions": [[1.0]], "truth": [[2.0]]}
+    kinds = dict.fromkeys(numbers, "numbers")
+    yield Call("attribution_error", tp.attribution_error, numbers, kinds)
+    yield Call("owen_values", tp.owen_values, of_rows, {"x": "rows"})
+    of_data = {"sets": w["sets"], "X": w["X"]}
+    yield Call("product_groups", tp.product_groups, of_data, {"X": "rows"})
 
 
 def purify_on_rows(X: Any, sample_weight: Any = None) -> Any:
@@ -233,6 +253,9 @@ def results() -> Iterator[Call]:
         yield Call(f"HStatistics.{name}", getattr(w["h"], name))
     yield Call("HStatistics.sets", w["h"].sets, {"size": 2})
     yield Call("InteractionIndices.pairs", w["indices"].pairs)
+    small = tp.Sampling(probes=3, draws=3, samples=10)
+    sources = tp.interaction_sources(w["function"], X, sampling=small, progress=False)
+    yield Call("InteractionSources.to_frame", sources.to_frame)
     yield Call("ShapleyInteractions.matrix", w["interactions"].matrix)
     yield Call("ShapleyInteractions.to_frame", w["interactions"].to_frame)
     for name in ("by_feature", "to_frame", "total"):
@@ -286,14 +309,14 @@ def files(folder: Path) -> Iterator[Call]:
 
 def calls(folder: Path) -> list[Call]:
     """All public callables, with a folder for their files."""
-    return [*engines(), *constructors(), *results(), *figures(), *files(folder)]
+    return [*engines(), *attributions(), *constructors(), *results(), *figures(), *files(folder)]
 
 
 # What callers do not make themselves; engines do.
 MADE_BY_ENGINES = {
     "Audit", "Certificate", "Comparison", "Component", "CountedCells", "Decomposition", "Finding",
-    "HStatistics", "InteractionIndices", "ShapleyInteractions", "ShapleySets", "ShapleyValues",
-    "TensorComponent", "Weighting",
+    "HStatistics", "InteractionIndices", "InteractionSources", "ProductGroup",
+    "ShapleyInteractions", "ShapleySets", "ShapleyValues", "TensorComponent", "Weighting",
 }  # fmt: skip
 # Methods by which parts of the package speak to each other.
 INTERNAL = {
