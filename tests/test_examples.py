@@ -253,6 +253,16 @@ def test_gallery_explains_pipelines_in_their_raw_columns(gallery):
     assert names["d"].feature_names == tuple(names["X"].columns)
 
 
+def test_gallery_exports_the_same_model_everywhere(gallery):
+    for module in ("onnxruntime", "onnx", "interpret"):
+        pytest.importorskip(module)
+    data_path("adult")
+    names = gallery("plot_exports")
+    assert max(names["in_database"], names["in_onnx"], names["in_ebm"]) < 1e-6
+    assert names["card"].rounding.largest_probability < 0.1
+    assert 0.9 < names["kept"] < 1.0
+
+
 def test_gallery_quotes_what_the_audits_say(gallery):
     for name in ("compas_two_years", "adult", "bike_sharing_hour"):
         data_path(name)
