@@ -20,14 +20,14 @@ def world():
 
 def test_an_audit_says_which_effects_depend_on_the_training(world):
     X, _, models = world
-    audit = tp.audit(models, X, n_bootstrap=2, measures=["uniform"], **QUIET)
+    audit = tp.audit(models, X, n_bootstrap=2, measures=["uniform"], threshold=0.002, **QUIET)
     found = {finding.subset: finding for finding in audit.findings if finding.kind == "training"}
     d = audit.decomposition
     total = sum(d.covariances.values())
     for subset in d:
         between = d.spread.training_variance(subset)[0]
         variance = d[subset].variance[0]
-        is_large = max(between, variance) >= 0.01 * total[0]
+        is_large = max(between, variance) >= 0.002 * total[0]
         is_unsure = between >= 0.09 * variance or (subset, 0) in d.spread.without_sign()
         missing = d.spread.present()[subset][0] < 1
         assert (subset in found) == bool(is_large and (is_unsure or missing))
