@@ -45,6 +45,7 @@ KINDS = {
     "of": "choice",
     "order": "order",
     "orthogonal": "flag",
+    "other_rows": "flag",
     "output": "output",
     "parts": "choice",
     "path": "path",
