@@ -48,6 +48,7 @@ KINDS = {
     "order": "order",
     "others": "choice",
     "orthogonal": "flag",
+    "other_rows": "flag",
     "output": "output",
     "parts": "choice",
     "path": "path",
