@@ -704,8 +704,8 @@ def test_names_of_the_table_are_kept():
     model = lgb.LGBMRegressor(n_estimators=5, **SMALL).fit(frame, y)
     expected = model.predict(frame, raw_score=True)
     underscored = frame.rename(columns=lambda name: name.replace(" ", "_"))
-    for given in (model, parse(model)):
-        d = tp.purify(given, frame, progress=False)
+    for source in (model, parse(model)):
+        d = tp.purify(source, frame, progress=False)
         assert d.feature_names == ("a b", "c_d", "e f g", "h")
         for table in (frame, underscored, frame[frame.columns[::-1]]):
             np.testing.assert_allclose(d.predict(table), expected, atol=1e-12)

@@ -110,9 +110,7 @@ def matched_names(names: Sequence[str], features: Sequence[FeatureSpec]) -> list
     joined = Counter(name.replace(" ", "_") for name in absent)
     wanted = {own.replace(" ", "_"): own for own in absent if joined[own.replace(" ", "_")] == 1}
     known = {spec.name for spec in features}
-    return [
-        name if name in known else wanted.get(name.replace(" ", "_"), name) for name in names
-    ]
+    return [name if name in known else wanted.get(name.replace(" ", "_"), name) for name in names]
 
 
 def _check_names(names: Sequence[str], specs: Sequence[FeatureSpec]) -> None:
