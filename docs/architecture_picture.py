@@ -89,10 +89,11 @@ FLOORS = (
     Floor(
         ("questions about", "a model"),
         (
-            Room("interactions", ("indices, H-statistics",), GREEN),
+            Room("interactions", ("indices,", "H-statistics"), GREEN),
             Room("grouping", ("Shapley Sets",), GREEN),
-            Room("comparing", ("two decompositions",), GREEN),
-            Room("auditing", ("ranked findings",), GREEN),
+            Room("comparing", ("two", "decompositions"), GREEN),
+            Room("evidence", ("trainings, worth,", "what can go"), GREEN),
+            Room("auditing", ("ranked", "findings"), GREEN),
         ),
     ),
     Floor(

@@ -143,14 +143,15 @@ def test_missing_data_are_left_out_with_the_reason(monkeypatch, tmp_path, capsys
 
     monkeypatch.setenv("TREEPURIFY_DATA", str(tmp_path))
     monkeypatch.setattr("sklearn.datasets.fetch_california_housing", no_network)
-    monkeypatch.setattr(sys, "argv", ["paper_purification.py", "--out", str(tmp_path / "out")])
+    arguments = ["--small", "--store", str(tmp_path / "out")]
+    monkeypatch.setattr(sys, "argv", ["paper_purification.py", *arguments])
     with pytest.raises(DataUnavailableError, match="set TREEPURIFY_DATA"):
         data_sets.adult()
     paper.main()
     printed = capsys.readouterr().out
-    assert printed.count("left out: ") == 2
+    assert printed.count("left out: ") == 3
     assert "no network" in printed
-    assert (tmp_path / "out" / "figure_6_product.png").stat().st_size > 10_000
+    assert (tmp_path / "out" / "purification_figure_6.png").stat().st_size > 10_000
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 __all__ = [
     "ConvergenceWarning",
+    "FitWarning",
     "InvalidInputError",
     "MemoryBudgetError",
     "MissingDependencyError",
@@ -52,6 +53,10 @@ class MissingDependencyError(TreepurifyError, ImportError):
 
 class ConvergenceWarning(UserWarning):
     """An iterative solve stopped before it reached its tolerance."""
+
+
+class FitWarning(UserWarning):
+    """A fit leaves in the remainder what belongs to an effect."""
 
 
 class SupportWarning(UserWarning):
