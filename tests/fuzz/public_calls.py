@@ -380,6 +380,7 @@ def files(folder: Path) -> Iterator[Call]:
     yield Call("export.effects_frame", tp.export.effects_frame, {"d": d})
     yield Call("export.to_ebm", tp.export.to_ebm, {"d": d}, {"classes": "classes"})
     yield Call("export.to_excel", tp.export.to_excel, {"d": d, "path": folder / "d.xlsx"})
+    yield Call("export.json_schema", tp.export.json_schema)
     yield Call("export.to_json", tp.export.to_json, {"d": d})
     log_odds = replace(d, link=Link("logit"))
     numbers = {"base_points": "number", "base_odds": "number", "points_to_double": "number"}
