@@ -34,25 +34,34 @@ if TYPE_CHECKING:
     from treepurify.engines.tree.second_moments import InteractionIndices
     from treepurify.errors import (
         ConvergenceWarning,
+        FitWarning,
         InvalidInputError,
         MemoryBudgetError,
         MissingDependencyError,
         ModelMismatchError,
+        RemainderWarning,
         SavedFileError,
         SupportWarning,
         TreepurifyError,
         UnknownComponentError,
         UnsupportedModelError,
     )
+    from treepurify.evidence.effect_worth_table import EffectWorth
+    from treepurify.evidence.refit import refit
+    from treepurify.evidence.selection import simplify
+    from treepurify.evidence.simplification import Simplification
+    from treepurify.evidence.worth import effect_worth
     from treepurify.grouping.partition import shapley_sets
     from treepurify.grouping.sets import Sampling, ShapleySets
     from treepurify.interactions.h_statistics import HStatistics, h_statistics
     from treepurify.interactions.indices import interaction_indices
     from treepurify.interactions.measured import MeasuredInteractions, measure_interactions
     from treepurify.models.parse import parse_model
+    from treepurify.models.refits import Refits, ebm_bags
     from treepurify.shapley.interactions import ShapleyInteractions
     from treepurify.shapley.interventional import interventional_shapley_values
     from treepurify.shapley.values import ShapleyValues
+    from treepurify.spread import Spread
     from treepurify.storage import load
     from treepurify.weights import (
         Auto,
@@ -82,8 +91,10 @@ __all__ = [
     "Copula",
     "CountedCells",
     "Decomposition",
+    "EffectWorth",
     "Empirical",
     "Finding",
+    "FitWarning",
     "HStatistics",
     "Independent",
     "InteractionIndices",
@@ -95,6 +106,8 @@ __all__ = [
     "MemoryBudgetError",
     "MissingDependencyError",
     "ModelMismatchError",
+    "Refits",
+    "RemainderWarning",
     "Rows",
     "Sampling",
     "SavedFileError",
@@ -102,6 +115,8 @@ __all__ = [
     "ShapleySets",
     "ShapleyValues",
     "Shrunk",
+    "Simplification",
+    "Spread",
     "SupportWarning",
     "TensorComponent",
     "TermSelection",
@@ -118,6 +133,8 @@ __all__ = [
     "categorical_anova",
     "compare",
     "count_cells",
+    "ebm_bags",
+    "effect_worth",
     "export",
     "h_statistics",
     "hooker_anova",
@@ -131,9 +148,11 @@ __all__ = [
     "plots",
     "purify",
     "purify_tensors",
+    "refit",
     "report",
     "response_function",
     "shapley_sets",
+    "simplify",
     "unbiased_importance",
 ]
 
@@ -146,9 +165,11 @@ _HOME = {
     "Comparison": "comparing.comparison",
     "Component": "components",
     "ConvergenceWarning": "errors",
+    "FitWarning": "errors",
     "Copula": "weights",
     "CountedCells": "weights",
     "Decomposition": "decomposition",
+    "EffectWorth": "evidence.effect_worth_table",
     "Empirical": "weights",
     "Finding": "auditing.findings",
     "HStatistics": "interactions.h_statistics",
@@ -162,6 +183,8 @@ _HOME = {
     "MemoryBudgetError": "errors",
     "MissingDependencyError": "errors",
     "ModelMismatchError": "errors",
+    "RemainderWarning": "errors",
+    "Refits": "models.refits",
     "Rows": "weights",
     "Sampling": "grouping.sets",
     "SavedFileError": "errors",
@@ -169,6 +192,8 @@ _HOME = {
     "ShapleySets": "grouping.sets",
     "ShapleyValues": "shapley.values",
     "Shrunk": "weights",
+    "Simplification": "evidence.simplification",
+    "Spread": "spread",
     "SupportWarning": "errors",
     "TensorComponent": "components",
     "TermSelection": "engines.legendre",
@@ -184,6 +209,8 @@ _HOME = {
     "categorical_anova": "engines.categorical",
     "compare": "comparing.compare",
     "count_cells": "engines.tree.counting",
+    "effect_worth": "evidence.worth",
+    "ebm_bags": "models.refits",
     "export": "export",
     "h_statistics": "interactions.h_statistics",
     "hooker_anova": "engines.hooker.anova",
@@ -197,9 +224,11 @@ _HOME = {
     "plots": "plots",
     "purify": "engines.tree.purify",
     "purify_tensors": "engines.tree.raw_tensors",
+    "refit": "evidence.refit",
     "report": "report",
     "response_function": "engines.common.functions",
     "shapley_sets": "grouping.partition",
+    "simplify": "evidence.selection",
     "unbiased_importance": "auditing.unbiased",
 }
 

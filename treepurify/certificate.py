@@ -73,6 +73,9 @@ class Certificate:
     fit_unidentified : int
         Directions of the fit that the rows do not determine, summed over its parts; of all
         fits the one of least norm was taken.
+    edits : tuple of str
+        What was changed after the model was decomposed, and by how much it changed the
+        predictions, one sentence per edit. Then nothing was compared with the model again.
     """
 
     scale: float
@@ -94,14 +97,15 @@ class Certificate:
     fitted_share: tuple[float, ...] = ()
     fit_error: float = 0.0
     fit_unidentified: int = 0
+    edits: tuple[str, ...] = ()
 
     @property
     def is_exact(self) -> bool:
         """Whether the components are those of the model itself, right to rounding.
 
-        Never where components were fitted, as by the projection of deep trees.
+        Never where components were fitted, as by the projection of deep trees, or edited.
         """
-        return self.is_accurate and not self.fitted_share
+        return self.is_accurate and not self.fitted_share and not self.edits
 
     @property
     def is_accurate(self) -> bool:
@@ -199,6 +203,7 @@ class Certificate:
                 f"{self.empty_slices} slices of tables hold no data; what was moved out of them is "
                 "a convention (their mean under the margin of the other features)."
             )
+        lines += self.edits
         if not self.converged:
             lines.append("An iterative solve did not reach its tolerance.")
         if self.note:

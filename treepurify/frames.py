@@ -3,17 +3,20 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from treepurify.budget import check_budget
 from treepurify.components import Component, EachTable, TensorComponent
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import Subset
 from treepurify.purification.purity import subset_pairs
+from treepurify.spread import LEVEL, Spread
 from treepurify.typing import Array
 
 if TYPE_CHECKING:
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AxisCells",
     "component_frame",
+    "contributions_table",
     "decomposition_frame",
     "effect_rows",
     "html_summary",
@@ -61,8 +65,24 @@ def importance_table(d: Decomposition) -> "pd.DataFrame":
     more = {
         "mean_absolute": _rows_of(d, [unknown if mean is None else mean for mean in absolute]),
         "covariance_share": _shares(_covariances(d, terms)),
+        **_spread_columns(d, terms),
     }
     return _variance_table(d, terms, more)
+
+
+def _spread_columns(d: Decomposition, terms: list[_Term]) -> dict[str, Array]:
+    """Return what several trainings say of each term; NaN where they say nothing."""
+    if d.spread is None:
+        return {}
+    table = d.spread.importance().select_dtypes("number")
+    place = {subset: i for i, subset in enumerate(d.spread.stacked)}
+    # The last row stands for all terms of which nothing is known.
+    places = [place.get(term.subset, -1) for term in terms]
+    columns = {}
+    for name in table:
+        known = table[name].to_numpy().reshape(len(place), d.n_outputs)
+        columns[str(name)] = np.vstack([known, np.full(d.n_outputs, np.nan)])[places]
+    return columns
 
 
 def _variance_table(
@@ -101,6 +121,36 @@ def _shares(parts: Array) -> Array:
     whole = parts.sum(axis=0)
     nothing = whole <= 0
     return np.where(nothing, 0.0, parts / np.where(nothing, 1.0, whole))
+
+
+def contributions_table(d: Decomposition, X: Any, memory_budget: int) -> "pd.DataFrame":
+    """Return what each component adds on each row; see `Decomposition.contributions`."""
+    import pandas as pd
+
+    columns = d.inputs.columns(X)
+    terms = [d.term_name(s) for s in d.components]
+    taken = ("intercept", "remainder")
+    names = ["intercept", *(f"{name} (feature)" if name in taken else name for name in terms)]
+    names += ["remainder"] * (d.remainder is not None)
+    shape = (d.n_outputs, len(names), columns.n_rows)
+    check_budget(
+        8 * prod(shape),
+        memory_budget,
+        f"the contributions of {len(names)} terms on {columns.n_rows} rows",
+        "Ask for fewer rows at a time, or raise memory_budget.",
+    )
+    table = np.empty(shape)
+    table[:, 0] = d.intercept[:, None]
+    for position, values in enumerate(d.evaluate_parts(columns), start=1):
+        table[:, position] = values.T
+    index = X.index if isinstance(X, pd.DataFrame) else None
+    labels: Any = names
+    if d.n_outputs > 1:
+        both = [d.output_names, names]
+        labels = pd.MultiIndex.from_product(both, names=["output", "term"])
+    # The table is the frame's own: a copy would take as much memory again.
+    flat = table.reshape(prod(shape[:2]), columns.n_rows).T
+    return pd.DataFrame(flat, columns=labels, index=index, copy=False)
 
 
 def orthogonality_table(d: Decomposition) -> "pd.DataFrame":
@@ -288,7 +338,20 @@ def text_summary(d: Decomposition, most: int = 8) -> str:
                 f"the components were fitted and explain {explained} of the model's variance; the "
                 "rest is in the remainder"
             )
+    if d.spread is not None:
+        lines.append(_spread_words(d.spread))
     return "\n".join(lines)
+
+
+def _spread_words(spread: Spread) -> str:
+    """Return in a line how many trainings there are, and how many effects have no sign."""
+    how = f" ({spread.how})" if spread.how else ""
+    without = len(spread.without_sign())
+    whole = len(spread.stacked) * spread.n_outputs
+    return (
+        f"spread of {spread.n_models} trainings{how}: the {LEVEL:.0%} bands of {without} of "
+        f"{whole} effects hold zero everywhere"
+    )
 
 
 def _size(variance: float, share: float) -> str:

@@ -26,6 +26,7 @@ from treepurify.purification.cascade import Purified, refine
 from treepurify.purification.purity import Purity, measure_purity
 from treepurify.remainder import Difference, Function, Remainder, SumOfParts
 from treepurify.rows.row_weights import mean_square
+from treepurify.spread import Spread
 from treepurify.typing import Array
 from treepurify.weights.weighting import MassTables
 
@@ -158,6 +159,7 @@ def finish(
     rows: Mapping[int, EncodedRows] | None = None,
     check: ModelCheck | None = None,
     note: str = "",
+    spread: Spread | None = None,
 ) -> Decomposition:
     """Return the decomposition with its remainder, covariances, certificate and diagnostics.
 
@@ -179,6 +181,8 @@ def finish(
         The parsed model compared with its library.
     note : str
         What a reader of the certificate must know about the measure.
+    spread : Spread, optional
+        The components of several trainings of the model.
     """
     names = [spec.name for spec in subject.inputs.features]
     ordered = sorted(result.components, key=lambda subset: (len(subset), subset))
@@ -216,6 +220,7 @@ def finish(
         diagnostics={**result.diagnostics, **solves},
         rows=rows,
         stored_covariances=covariances,
+        spread=spread,
     )
 
 
