@@ -14,8 +14,8 @@ def without_features(
 
     What is left predicts the same whatever the values of these features: a model without a
     protected attribute, for example, as far as its own use goes (Hiabu et al. 2023). Features
-    that depend on it keep their effects. Purified effects hold no part of others that fewer
-    features can express, so that the ones that stay are those of the model.
+    that depend on it keep their effects. What the other features of an interaction do without
+    it is not lost with the interaction: purified, that is in their own effects.
 
     Parameters
     ----------
