@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     )
     from treepurify.evidence.effect_worth_table import EffectWorth
     from treepurify.evidence.refit import refit
+    from treepurify.evidence.removal import without_features
     from treepurify.evidence.selection import simplify
     from treepurify.evidence.simplification import Simplification
     from treepurify.evidence.worth import effect_worth
@@ -172,6 +173,7 @@ __all__ = [
     "shapley_sets",
     "simplify",
     "unbiased_importance",
+    "without_features",
 ]
 
 # Where each name is, once it is asked for: one engine does not wait for the imports of all.
@@ -257,6 +259,7 @@ _HOME = {
     "shapley_sets": "grouping.partition",
     "simplify": "evidence.selection",
     "unbiased_importance": "auditing.unbiased",
+    "without_features": "evidence.removal",
 }
 
 

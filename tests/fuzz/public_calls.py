@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -312,6 +312,8 @@ def results() -> Iterator[Call]:
         method = getattr(d, name)
 
         yield Call(f"Decomposition.{name}", edit_by(method), {"term": "a"}, {"term": "key"})
+    taking_out = edit_by(partial(tp.without_features, d))
+    yield Call("without_features", taking_out, {"term": "a"}, {"term": "key"})
     values = {"key": "a", "values": d["a"].values}
     yield Call("Decomposition.with_effect", d.with_effect, values, {"values": "cells"})
     yield Call("EffectWorth.of", w["worth"].of, {"key": "a"})
