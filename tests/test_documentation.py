@@ -35,7 +35,14 @@ model.fit(X, X[:, 0] * X[:, 1] + X[:, 2])
 d = tp.purify(model, X)
 """
 GIVEN = {
-    "docs/auditing.md": MODEL,
+    "docs/auditing.md": MODEL
+    + """
+import pandas as pd
+
+X = pd.DataFrame(X, columns=["age", "income", "hours", "tenure", "sex"])
+model.fit(X, X.age * X.income + X.sex)
+d = tp.purify(model, X)
+""",
     "docs/categorical.md": MODEL
     + """
 import pandas as pd
@@ -49,7 +56,8 @@ network.fit(table, X[:, 0] > X[:, 1])
 """,
     "docs/choosing.md": MODEL,
     "docs/comparing.md": MODEL,
-    "docs/partial_dependence.md": MODEL + "f = lambda rows: np.asarray(rows)[:, 0] ** 2\n",
+    "docs/partial_dependence.md": MODEL
+    + "f = lambda rows: np.asarray(rows)[:, 0] ** 2\ny = model.predict(X)\n",
     "docs/shapley.md": MODEL,
 }
 
