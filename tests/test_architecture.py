@@ -57,7 +57,9 @@ MAY_IMPORT = {
     "plots": GROUND
     | {"grids", "decomposition", "interactions", "grouping", "comparing", "auditing", "evidence"},
     # Reports call libraries by the names that the list of families gives them.
-    "report": GROUND | {"models", "grids", "decomposition", "storage", "auditing", "plots"},
+    "report": GROUND
+    | {"models", "grids", "decomposition", "storage", "auditing", "evidence"}
+    | {"plots"},
     "export": GROUND | {"grids", "decomposition", "frames", "storage", "shapley"},
 }
 PART_OF_FILE = {"components": "decomposition", "remainder": "decomposition"}

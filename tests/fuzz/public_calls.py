@@ -139,7 +139,8 @@ def engines() -> Iterator[Call]:
         {**on_rows, "repeats": 1},
         {"repeats": "whole"},
     )
-    yield Call("audit", tp.audit, {**on_rows, "n_bootstrap": 0}, {"measures": "measures"})
+    kinds = {"measures": "measures", "held_out": "held-out rows"}
+    yield Call("audit", tp.audit, {**on_rows, "n_bootstrap": 0}, kinds)
     kinds = {"neighbours": "mapping"}
     free = {**kinds, "model": "function", "X": "table of labels"}
     yield Call("categorical_anova", tp.categorical_anova, black, free)
@@ -312,7 +313,8 @@ def files(folder: Path) -> Iterator[Call]:
     of_row = {"values": w["interactions"], "row": 0}
     yield Call("export.to_shapiq", tp.export.to_shapiq, of_row, shapley)
     page = {"d": d, "path": folder / "page.html", "top": 0}
-    kinds = {"command": "text", "measures": "several results", "X": "rows"}
+    kinds = {"command": "text", "measures": "several results", "X": "rows", "worth": "result",
+             "simple": "result"}  # fmt: skip
     yield Call("report.write_html", tp.report.write_html, page, kinds)
 
 

@@ -17,11 +17,13 @@ from treepurify.auditing.support_findings import (
     measure_findings,
     unidentified_effects,
 )
+from treepurify.auditing.worth_findings import worthless_interactions
 from treepurify.comparing.apparent import apparent, apparent_values
 from treepurify.comparing.compare import compare
 from treepurify.comparing.comparison import Comparison
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
+from treepurify.evidence.effect_worth_table import EffectWorth
 from treepurify.grids.grid import Subset
 from treepurify.typing import Array
 
@@ -45,12 +47,15 @@ class Evidence:
         Root mean square change of each cell of each component over resampled rows.
     n_samples : int
         Number of resamplings.
+    worth : EffectWorth, optional
+        What the effects are worth on held-out rows.
     """
 
     decomposition: Decomposition
     others: Mapping[str, Decomposition]
     spread: Mapping[Subset, Array]
     n_samples: int
+    worth: EffectWorth | None = None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -72,6 +77,8 @@ class Audit:
         Root mean square change of each cell over resampled rows.
     threshold : float
         Share of the variance of the prediction from which something is a finding.
+    worth : EffectWorth, optional
+        What the effects are worth on held-out rows, where these were passed.
     """
 
     findings: tuple[Finding, ...]
@@ -80,6 +87,7 @@ class Audit:
     comparisons: Mapping[str, Comparison]
     spread: Mapping[Subset, Array]
     threshold: float
+    worth: EffectWorth | None = None
 
     def summary(self, most: int = 12) -> list[str]:
         """Return the audit in sentences, with the `most` most serious findings."""
@@ -185,8 +193,12 @@ def audit_decompositions(evidence: Evidence, threshold: float = 0.01) -> Audit:
         *unidentified_effects(d),
         *instabilities(d, evidence.spread, evidence.n_samples, threshold),
     ]
+    if evidence.worth is not None:
+        findings += worthless_interactions(evidence.worth, threshold)
     findings.sort(key=lambda finding: -finding.severity)
     before_after = None
     if known and len(d) > 0:
         before_after = compare(apparent(d), d, names=("as the model carries it", "purified"))
-    return Audit(tuple(findings), d, before_after, comparisons, evidence.spread, threshold)
+    return Audit(
+        tuple(findings), d, before_after, comparisons, evidence.spread, threshold, evidence.worth
+    )
