@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from treepurify.evidence.effect_worth_table import EffectWorth
     from treepurify.evidence.selection import simplify
     from treepurify.evidence.simplification import Simplification
+    from treepurify.evidence.smoothing import smooth_effect
     from treepurify.evidence.worth import effect_worth
     from treepurify.grouping.partition import shapley_sets
     from treepurify.grouping.sets import Sampling, ShapleySets
@@ -137,6 +138,7 @@ __all__ = [
     "report",
     "shapley_sets",
     "simplify",
+    "smooth_effect",
     "unbiased_importance",
 ]
 
@@ -204,6 +206,7 @@ _HOME = {
     "report": "report",
     "shapley_sets": "grouping.partition",
     "simplify": "evidence.selection",
+    "smooth_effect": "evidence.smoothing",
     "unbiased_importance": "auditing.unbiased",
 }
 

@@ -151,6 +151,8 @@ def engines() -> Iterator[Call]:
     losses = {"loss": "choice", "y": "observations", "coverage": "number", "shapley": "flag"}
     yield Call("effect_worth", tp.effect_worth, held_out, losses)
     del held_out["n_bootstrap"]
+    smoothed = {"d": d, "key": "a"}
+    yield Call("smooth_effect", tp.smooth_effect, smoothed, {"amount": "number"})
     yield Call("simplify", tp.simplify, held_out, {"hierarchical": "flag", **losses})
     kinds = {"batches": "batches", "sample_weights": "weights of batches"}
     yield Call("count_cells", tp.count_cells, {"model": model, "batches": [X]}, kinds)
