@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from treepurify._kernels.fused_steps import fuse_steps
-from treepurify.arguments import check_choice, check_number, read_features
+from treepurify.arguments import check_choice, check_number, check_result, read_features
 from treepurify.components import TensorComponent
 from treepurify.decomposition import Decomposition, Key
 from treepurify.errors import InvalidInputError
@@ -82,6 +82,7 @@ def smooth_effect(
     >>> bool(np.all(np.diff(smooth["x0"].values[:, 0]) > -1e-12))
     True
     """
+    check_result("d", d, Decomposition)
     check_choice("method", method, get_args(SmoothingMethod))
     amount = _read_amount(method, amount)
     subset = read_features(key, d.feature_names)
