@@ -92,7 +92,7 @@ FLOORS = (
             Room("interactions", ("indices,", "H-statistics"), GREEN),
             Room("grouping", ("Shapley Sets",), GREEN),
             Room("comparing", ("two", "decompositions"), GREEN),
-            Room("evidence", ("worth, edits,", "what can go"), GREEN),
+            Room("evidence", ("trainings, worth,", "what can go"), GREEN),
             Room("auditing", ("ranked", "findings"), GREEN),
         ),
     ),
@@ -101,7 +101,7 @@ FLOORS = (
         (
             Room("plots", ("figures, by matplotlib",), RED),
             Room("report", ("one HTML page",), RED),
-            Room("export", ("EBM, JSON, Excel, shap",), RED),
+            Room("export", ("EBM, SQL, ONNX, shap",), RED),
         ),
     ),
     Floor(

@@ -109,7 +109,7 @@ def decompose(
 
     ``"as the paper"`` has the settings of table 4 and leaves columns as polynomials over
     densities; ``"and projected"`` is the same fit with orthogonal components. The own settings
-    keep the paper's order, degree and clipping: levels and ranks, kernel densities, and a path
+    keep the paper's order, degree and clipping: levels and scores, kernel densities, and a path
     of up to 1000 steps instead of scikit-learn's 500.
     """
     options: dict[str, Any] = {
@@ -120,14 +120,17 @@ def decompose(
     }
     if route in ROUTES[:2]:
         options = {
+            "density": "legendre",
             "density_degree": printed.density_degree,
             "density_clip": printed.density_clip,
             "scaling": "tanh",
             "selection": tp.TermSelection(column_scale="density", max_steps=500),
         }
-    # The series of the paper are clipped on many rows; MaxCorr shows what that does.
+    # The series of the paper are clipped on many rows; MaxCorr shows what that does, and R2 what
+    # BIC leaves in the remainder.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SupportWarning)
+        warnings.simplefilter("ignore", tp.FitWarning)
         return tp.legendre_anova(
             explained.values,
             task.X,

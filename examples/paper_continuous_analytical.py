@@ -166,11 +166,12 @@ def recover(case: Case, X: np.ndarray, route: str) -> Decomposition:
     """
     options: dict[str, Any] = {
         ROUTES[0]: {
+            "density": "legendre",
             "density_degree": 10,
             "selection": tp.TermSelection(column_scale="density", max_steps=500),
             "orthogonal": False,
         },
-        ROUTES[1]: {"density_degree": 4},
+        ROUTES[1]: {"density": "legendre", "density_degree": 4},
         ROUTES[2]: {"density": "kernel"},
     }
     return tp.legendre_anova(

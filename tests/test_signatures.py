@@ -20,7 +20,7 @@ OF_MODELS = {
     tp.unbiased_importance,
 }  # fmt: skip
 ALL = OF_FUNCTIONS | OF_MODELS | {
-    tp.compare, tp.purify_tensors, tp.Decomposition.contributions,
+    tp.compare, tp.measure_interactions, tp.purify_tensors, tp.Decomposition.contributions,
     tp.Decomposition.shapley_interactions, tp.Decomposition.shapley_values,
 }  # fmt: skip
 # The default and how the description begins, wherever a function has such a parameter.
@@ -82,4 +82,4 @@ def test_every_public_function_of_a_model_is_listed():
         for one in public
         if inspect.isfunction(one) and "model" in inspect.signature(one).parameters
     }
-    assert takes_model - {tp.parse_model} == OF_FUNCTIONS | OF_MODELS
+    assert takes_model - {tp.parse_model, tp.response_function} == OF_FUNCTIONS | OF_MODELS

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from treepurify.decomposition import Decomposition
     from treepurify.engines.ale.anova import ale_anova
     from treepurify.engines.categorical import categorical_anova
+    from treepurify.engines.common.functions import response_function
     from treepurify.engines.hooker.anova import hooker_anova
     from treepurify.engines.legendre import TermSelection, legendre_anova
     from treepurify.engines.partial_dependence.anova import partial_dependence_anova
@@ -33,10 +34,12 @@ if TYPE_CHECKING:
     from treepurify.engines.tree.second_moments import InteractionIndices
     from treepurify.errors import (
         ConvergenceWarning,
+        FitWarning,
         InvalidInputError,
         MemoryBudgetError,
         MissingDependencyError,
         ModelMismatchError,
+        RemainderWarning,
         SavedFileError,
         SupportWarning,
         TreepurifyError,
@@ -44,6 +47,7 @@ if TYPE_CHECKING:
         UnsupportedModelError,
     )
     from treepurify.evidence.effect_worth_table import EffectWorth
+    from treepurify.evidence.refit import refit
     from treepurify.evidence.selection import simplify
     from treepurify.evidence.simplification import Simplification
     from treepurify.evidence.smoothing import smooth_effect
@@ -52,10 +56,13 @@ if TYPE_CHECKING:
     from treepurify.grouping.sets import Sampling, ShapleySets
     from treepurify.interactions.h_statistics import HStatistics, h_statistics
     from treepurify.interactions.indices import interaction_indices
+    from treepurify.interactions.measured import MeasuredInteractions, measure_interactions
     from treepurify.models.parse import parse_model
+    from treepurify.models.refits import Refits, ebm_bags
     from treepurify.shapley.interactions import ShapleyInteractions
     from treepurify.shapley.interventional import interventional_shapley_values
     from treepurify.shapley.values import ShapleyValues
+    from treepurify.spread import Spread
     from treepurify.storage import load
     from treepurify.weights import (
         Auto,
@@ -88,6 +95,7 @@ __all__ = [
     "EffectWorth",
     "Empirical",
     "Finding",
+    "FitWarning",
     "HStatistics",
     "Independent",
     "InteractionIndices",
@@ -95,9 +103,12 @@ __all__ = [
     "JointTable",
     "Kernel",
     "Laplace",
+    "MeasuredInteractions",
     "MemoryBudgetError",
     "MissingDependencyError",
     "ModelMismatchError",
+    "Refits",
+    "RemainderWarning",
     "Rows",
     "Sampling",
     "SavedFileError",
@@ -106,6 +117,7 @@ __all__ = [
     "ShapleyValues",
     "Shrunk",
     "Simplification",
+    "Spread",
     "SupportWarning",
     "TensorComponent",
     "TermSelection",
@@ -122,6 +134,7 @@ __all__ = [
     "categorical_anova",
     "compare",
     "count_cells",
+    "ebm_bags",
     "effect_worth",
     "export",
     "h_statistics",
@@ -130,12 +143,15 @@ __all__ = [
     "interventional_shapley_values",
     "legendre_anova",
     "load",
+    "measure_interactions",
     "parse_model",
     "partial_dependence_anova",
     "plots",
     "purify",
     "purify_tensors",
+    "refit",
     "report",
+    "response_function",
     "shapley_sets",
     "simplify",
     "smooth_effect",
@@ -151,6 +167,7 @@ _HOME = {
     "Comparison": "comparing.comparison",
     "Component": "components",
     "ConvergenceWarning": "errors",
+    "FitWarning": "errors",
     "Copula": "weights",
     "CountedCells": "weights",
     "Decomposition": "decomposition",
@@ -164,9 +181,12 @@ _HOME = {
     "JointTable": "weights",
     "Kernel": "weights",
     "Laplace": "weights",
+    "MeasuredInteractions": "interactions.measured",
     "MemoryBudgetError": "errors",
     "MissingDependencyError": "errors",
     "ModelMismatchError": "errors",
+    "RemainderWarning": "errors",
+    "Refits": "models.refits",
     "Rows": "weights",
     "Sampling": "grouping.sets",
     "SavedFileError": "errors",
@@ -175,6 +195,7 @@ _HOME = {
     "ShapleyValues": "shapley.values",
     "Shrunk": "weights",
     "Simplification": "evidence.simplification",
+    "Spread": "spread",
     "SupportWarning": "errors",
     "TensorComponent": "components",
     "TermSelection": "engines.legendre",
@@ -191,6 +212,7 @@ _HOME = {
     "compare": "comparing.compare",
     "count_cells": "engines.tree.counting",
     "effect_worth": "evidence.worth",
+    "ebm_bags": "models.refits",
     "export": "export",
     "h_statistics": "interactions.h_statistics",
     "hooker_anova": "engines.hooker.anova",
@@ -198,12 +220,15 @@ _HOME = {
     "interventional_shapley_values": "shapley.interventional",
     "legendre_anova": "engines.legendre",
     "load": "storage",
+    "measure_interactions": "interactions.measured",
     "parse_model": "models.parse",
     "partial_dependence_anova": "engines.partial_dependence.anova",
     "plots": "plots",
     "purify": "engines.tree.purify",
     "purify_tensors": "engines.tree.raw_tensors",
+    "refit": "evidence.refit",
     "report": "report",
+    "response_function": "engines.common.functions",
     "shapley_sets": "grouping.partition",
     "simplify": "evidence.selection",
     "smooth_effect": "evidence.smoothing",

@@ -24,6 +24,7 @@ from treepurify.grids.grid import EncodedRows, Subset
 from treepurify.links import Link
 from treepurify.remainder import Difference, Remainder, SumOfParts
 from treepurify.rows.columns import Columns
+from treepurify.spread import Spread
 from treepurify.typing import Array
 
 if TYPE_CHECKING:
@@ -73,6 +74,8 @@ class Decomposition:
         The rows that are the measure, on the grid of each order.
     stored_covariances : mapping of tuple of int to ndarray of float64, optional
         Covariances with the model where they are known without rows; see `covariances`.
+    spread : Spread, optional
+        The same components in several trainings of the model, where there were several.
 
     Examples
     --------
@@ -100,6 +103,7 @@ class Decomposition:
     diagnostics: Mapping[str, Any] = field(default_factory=dict)
     rows: Mapping[int, EncodedRows] | None = None
     stored_covariances: Mapping[Subset, Array] | None = None
+    spread: Spread | None = None
 
     def __post_init__(self) -> None:
         ordered = sorted(self.components, key=lambda subset: (len(subset), subset))
@@ -236,7 +240,8 @@ class Decomposition:
             ``variance_share`` divides it by the sum over components, ``mean_absolute`` is the
             mean of ``|f_S|``; ``covariance_share`` is ``Cov(f_S, f) / Var f``, which sums to
             one also where features depend on each other (there it can be negative). NaN
-            where a measure does not give it.
+            where a measure does not give it. With a `spread`, four more columns say how far
+            trainings agree; see `Spread.importance`.
         """
         from treepurify.frames import importance_table
 
@@ -344,8 +349,11 @@ class Decomposition:
             The rows.
         order : int
             Largest size of a group.
-        index : {"k-SII", "SII", "STII", "components"}
-            The interaction index.
+        index : str
+            The interaction index, by shapiq's names: ``"k-SII"``, ``"SII"``, ``"STII"``,
+            ``"FSII"``, ``"kADD-SHAP"``, ``"BII"``, ``"FBII"``, ``"CHII"``, ``"SV"``, ``"BV"``,
+            ``"SGV"``, ``"BGV"``, ``"CHGV"``, ``"Co-Moebius"``, ``"Moebius"``, or
+            ``"components"``.
         memory_budget : int
             Bytes that the values may take.
 
@@ -399,7 +407,6 @@ class Decomposition:
         values : array_like of shape (cells...) or (cells..., n_outputs)
             On the margin scale, in its cells. What fewer features can express of them moves to
             their effects, and the mean to the intercept.
-
         """
         from treepurify.evidence.editing import with_effect
 

@@ -16,6 +16,7 @@ from treepurify.errors import InvalidInputError
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import Subset
 from treepurify.purification.purity import subset_pairs
+from treepurify.spread import LEVEL, Spread
 from treepurify.typing import Array
 
 if TYPE_CHECKING:
@@ -64,8 +65,24 @@ def importance_table(d: Decomposition) -> "pd.DataFrame":
     more = {
         "mean_absolute": _rows_of(d, [unknown if mean is None else mean for mean in absolute]),
         "covariance_share": _shares(_covariances(d, terms)),
+        **_spread_columns(d, terms),
     }
     return _variance_table(d, terms, more)
+
+
+def _spread_columns(d: Decomposition, terms: list[_Term]) -> dict[str, Array]:
+    """Return what several trainings say of each term; NaN where they say nothing."""
+    if d.spread is None:
+        return {}
+    table = d.spread.importance().select_dtypes("number")
+    place = {subset: i for i, subset in enumerate(d.spread.stacked)}
+    # The last row stands for all terms of which nothing is known.
+    places = [place.get(term.subset, -1) for term in terms]
+    columns = {}
+    for name in table:
+        known = table[name].to_numpy().reshape(len(place), d.n_outputs)
+        columns[str(name)] = np.vstack([known, np.full(d.n_outputs, np.nan)])[places]
+    return columns
 
 
 def _variance_table(
@@ -312,17 +329,29 @@ def text_summary(d: Decomposition, most: int = 8) -> str:
         c = d.certificate
         additivity = c.additivity_cells if c.additivity_cells is not None else c.additivity_rows
         added = "" if additivity is None else f"additivity {additivity:.1e}, "
-        lines.append(
-            f"certificate: {added}conditional means "
-            f"{c.conditional_mean:.1e}, unidentified directions {c.unidentified}"
-        )
+        means = c.conditional_mean
+        pure = "" if means is None else f"conditional means {means:.1e}, "
+        lines.append(f"certificate: {added}{pure}unidentified directions {c.unidentified}")
         if c.fitted_share:
             explained = " and ".join(f"{100 * share:.2f} %" for share in c.fitted_share)
             lines.append(
                 f"the components were fitted and explain {explained} of the model's variance; the "
                 "rest is in the remainder"
             )
+    if d.spread is not None:
+        lines.append(_spread_words(d.spread))
     return "\n".join(lines)
+
+
+def _spread_words(spread: Spread) -> str:
+    """Return in a line how many trainings there are, and how many effects have no sign."""
+    how = f" ({spread.how})" if spread.how else ""
+    without = len(spread.without_sign())
+    whole = len(spread.stacked) * spread.n_outputs
+    return (
+        f"spread of {spread.n_models} trainings{how}: the {LEVEL:.0%} bands of {without} of "
+        f"{whole} effects hold zero everywhere"
+    )
 
 
 def _size(variance: float, share: float) -> str:

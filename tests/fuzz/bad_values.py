@@ -216,6 +216,9 @@ BAD: dict[str, Callable[[], dict[str, Any]]] = {
         "an empty list inside": [[]],
     },
     "weights": not_weights,
+    "one number a row": lambda: {
+        name: values for name, values in not_weights().items() if name not in ("negative", "zero")
+    },
     "weights of batches": lambda: {
         "a number": 5,
         "text": "abc",
@@ -283,6 +286,34 @@ BAD: dict[str, Callable[[], dict[str, Any]]] = {
         "a list": [1.0],
         "empty": "",
     },
+    "other model": lambda: {n: v for n, v in BAD["model"]().items() if n != "nothing"},
+    "several models": lambda: {
+        "nothing": None,
+        "a number": 5,
+        "text": "ab",
+        "an object": Opaque(),
+        "one": [frame()],
+        "of something else": [Opaque(), Opaque()],
+        "nothing in it": [None, None],
+    },
+    "estimator": lambda: {
+        "nothing": None,
+        "a number": 5,
+        "text": "ab",
+        "an object": Opaque(),
+        "a type": Opaque,
+        "rows": frame(),
+    },
+    "targets": lambda: {
+        "nothing": None,
+        "a number": 5,
+        "text": "ab",
+        "an object": Opaque(),
+        "too few": [1.0, 2.0],
+        "words": ["a"] * N_ROWS,
+        "nan": [float("nan")] * N_ROWS,
+    },
+    "rate": lambda: {**not_number(), "negative": -0.5, "all": 1.0, "none": 0.0},
     "function": lambda: {
         "nothing": None,
         "a number": 5,

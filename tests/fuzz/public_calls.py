@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from sklearn.ensemble import GradientBoostingRegressor
 
 import treepurify as tp
 from tests.fuzz.bad_values import frame
+from treepurify.links import Link
 
 __all__ = ["KINDS", "Call", "calls", "none_is_wrong", "public_callables"]
 
@@ -38,6 +39,7 @@ KINDS = {
     "index": "choice",
     "interactions": "interactions",
     "key": "key",
+    "level": "rate",
     "memory_budget": "budget",
     "method": "choice",
     "missing_cells": "choice",
@@ -51,6 +53,7 @@ KINDS = {
     "progress": "flag",
     "purified": "flag",
     "ranking": "choice",
+    "remainder": "choice",
     "resolution": "choice",
     "row": "row",
     "sample_weight": "weights",
@@ -61,13 +64,14 @@ KINDS = {
     "sort": "choice",
     "tolerance": "share",
     "threshold": "number",
+    "together": "flag",
     "weights": "weighting",
     "with_main": "flag",
 }
 WHOLE = """
-    background_size bins bootstrap degree density_degree draws lines main_cells max_candidates
-    max_steps most most_pairs most_rows n_bootstrap n_points pair_cells pairs probes rank
-    sample_size samples seed top
+    background_size bins bootstrap degree density_degree draws least_rows lines main_cells
+    max_candidates max_steps most most_pairs most_rows n_bootstrap n_points pair_cells pairs
+    probes rank sample_size samples seed size top
 """
 for _name in WHOLE.split():
     KINDS[_name] = "whole"
@@ -120,6 +124,7 @@ def world() -> dict[str, Any]:
         "simple": tp.simplify(d, X, y, **quiet),
         "worth": tp.effect_worth(d, X, y, n_bootstrap=2, **quiet),
         "counts": tp.count_cells(parsed, [X]),
+        "several": tp.purify([parsed, parsed], X, **quiet),
     }
 
 
@@ -163,12 +168,15 @@ def engines() -> Iterator[Call]:
     yield Call("hooker_anova", tp.hooker_anova, small)
     yield Call("hooker_anova of a function", tp.hooker_anova, {**small, "model": f}, as_function)
     yield Call("interaction_indices", tp.interaction_indices, on_rows)
+    of_data = {"X": X, "y": w["y"], "progress": False}
+    kinds = {"X": "table of a function", "y": "one number a row", "prediction": "one number a row"}
+    yield Call("measure_interactions", tp.measure_interactions, of_data, kinds)
     kinds = {"background": "table", "X": "rows"}
     yield Call(
         "interventional_shapley_values", tp.interventional_shapley_values,
         {**on_rows, "background": X}, kinds,
     )  # fmt: skip
-    quick = {"degree": 2, "density_degree": 2}
+    quick = {"degree": 2, "density": "legendre", "density_degree": 2}
     kinds = {"density_clip": "number", "scaling": "mapping", **as_function}
     yield Call("legendre_anova", tp.legendre_anova, {**black, **quick}, kinds)
     yield Call(
@@ -182,6 +190,7 @@ def engines() -> Iterator[Call]:
         {**on_rows, "model": f}, kinds,
     )  # fmt: skip
     yield Call("parse_model", tp.parse_model, {"model": model})
+    yield Call("response_function", tp.response_function, {"model": model})
     kinds = {"tensors": "tensors", "weights": "masses", "intercept": "intercept",
              "output_names": "output names", "feature_names": "tensor names"}  # fmt: skip
     tensors = {(0, 1): [[0.0, 1.0], [2.0, 5.0]]}
@@ -231,6 +240,43 @@ def edit_by(method: Callable[..., Any]) -> Callable[..., Any]:
     return edit
 
 
+def purify_several(models: Any, of: Any = None, how: str = "") -> Any:
+    """Make refits and use them: what they hold is read then."""
+    return tp.purify(tp.Refits(models, of, how), world()["X"], progress=False)
+
+
+def repeated_training() -> Iterator[Call]:
+    w = world()
+    models = {"models": [w["model"], w["model"]]}
+    kinds = {"models": "several models", "of": "other model", "how": "text"}
+    yield Call("Refits", purify_several, models, kinds)
+    yield Call("ebm_bags", tp.ebm_bags, {"ebm": small_ebm()}, {"ebm": "estimator"})
+    small = {"estimator": GradientBoostingRegressor(n_estimators=1), "X": w["X"], "y": w["y"]}
+    kinds = {
+        "estimator": "estimator",
+        "y": "targets",
+        "n": "whole",
+        "how": "choice",
+        "X": "table of a function",
+    }
+    yield Call("refit", tp.refit, {**small, "n": 2, "progress": False}, kinds)
+    spread = w["several"].spread
+    names = ("band", "covers_zero", "mean", "standard_deviation", "standard_error", "values")
+    for name in (*names, "variances", "training_variance", "variance_interval"):
+        yield Call(f"Spread.{name}", getattr(spread, name), {"key": "a"})
+    yield Call("Spread.importance", spread.importance)
+    yield Call("Spread.present", spread.present)
+    yield Call("Spread.without_sign", spread.without_sign)
+
+
+@cache
+def small_ebm() -> Any:
+    from interpret.glassbox import ExplainableBoostingRegressor
+
+    X = frame()
+    return ExplainableBoostingRegressor(outer_bags=2, max_rounds=2, interactions=0).fit(X, X.a)
+
+
 def results() -> Iterator[Call]:
     w = world()
     d, X = w["d"], w["X"]
@@ -264,7 +310,10 @@ def results() -> Iterator[Call]:
     yield Call("Comparison.verdict", w["compared"].verdict)
     for name in ("features", "overall", "pairs", "triples"):
         yield Call(f"HStatistics.{name}", getattr(w["h"], name))
+    yield Call("HStatistics.sets", w["h"].sets, {"size": 2})
     yield Call("InteractionIndices.pairs", w["indices"].pairs)
+    measured = tp.measure_interactions(X, w["y"], progress=False)
+    yield Call("MeasuredInteractions.to_frame", measured.to_frame)
     yield Call("ShapleyInteractions.matrix", w["interactions"].matrix)
     yield Call("ShapleyInteractions.to_frame", w["interactions"].to_frame)
     for name in ("by_feature", "to_frame", "total"):
@@ -310,10 +359,24 @@ def files(folder: Path) -> Iterator[Call]:
     yield Call("export.to_ebm", tp.export.to_ebm, {"d": d}, {"classes": "classes"})
     yield Call("export.to_excel", tp.export.to_excel, {"d": d, "path": folder / "d.xlsx"})
     yield Call("export.to_json", tp.export.to_json, {"d": d})
+    log_odds = replace(d, link=Link("logit"))
+    numbers = {"base_points": "number", "base_odds": "number", "points_to_double": "number"}
+    kinds = numbers | {"odds": "choice", "nonnegative": "flag", "decimals": "whole"}
+    yield Call("export.to_scorecard", tp.export.to_scorecard, {"d": log_odds}, kinds)
+    card = tp.export.to_scorecard(log_odds)
+    for name in ("score", "probability"):
+        yield Call(f"Scorecard.{name}", getattr(card, name), {"X": w["X"]}, {"X": "rows"})
+    for name in ("facts", "to_frame"):
+        yield Call(f"Scorecard.{name}", getattr(card, name))
+    yield Call("Scorecard.to_html", card.to_html)
+    yield Call("Scorecard.to_excel", card.to_excel, {"path": folder / "card.xlsx"})
     shapley = {"values": "result", "output": "position", "row": "position"}
     yield Call("export.to_shap", tp.export.to_shap, {"values": w["shapley"]}, shapley)
     of_row = {"values": w["interactions"], "row": 0}
     yield Call("export.to_shapiq", tp.export.to_shapiq, of_row, shapley)
+    yield Call("export.to_onnx", tp.export.to_onnx, {"d": d}, {"input_type": "choice"})
+    query = {"table": "text", "keep": "tensor names", "dialect": "choice"}
+    yield Call("export.to_sql", tp.export.to_sql, {"d": d}, query)
     page = {"d": d, "path": folder / "page.html", "top": 0}
     kinds = {"command": "text", "measures": "several results", "X": "rows", "worth": "result",
              "simple": "result"}  # fmt: skip
@@ -322,14 +385,22 @@ def files(folder: Path) -> Iterator[Call]:
 
 def calls(folder: Path) -> list[Call]:
     """All public callables, with a folder for their files."""
-    return [*engines(), *constructors(), *results(), *figures(), *files(folder)]
+    return [
+        *engines(),
+        *constructors(),
+        *repeated_training(),
+        *results(),
+        *figures(),
+        *files(folder),
+    ]
 
 
 # What callers do not make themselves; engines do.
 MADE_BY_ENGINES = {
     "Audit", "Certificate", "Comparison", "Component", "CountedCells", "Decomposition",
-    "EffectWorth", "Finding", "HStatistics", "InteractionIndices", "ShapleyInteractions",
-    "ShapleySets", "ShapleyValues", "Simplification", "TensorComponent", "Weighting",
+    "EffectWorth", "Finding", "HStatistics", "InteractionIndices", "MeasuredInteractions",
+    "Scorecard", "ShapleyInteractions", "ShapleySets", "ShapleyValues", "Simplification",
+    "Spread", "TensorComponent", "Weighting",
 }  # fmt: skip
 # Methods by which parts of the package speak to each other.
 INTERNAL = {

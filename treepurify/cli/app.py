@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from treepurify.cli import evidence, inspection
+from treepurify.cli import evidence, exporting, inspection
 from treepurify.cli.console import (
     largest_move,
     method_facts,
@@ -275,3 +275,9 @@ app.command(
 app.command(epilog="Example:\n\ntreepurify report results/decomposition.tpz --out report.html")(
     inspection.report
 )
+app.command(
+    epilog="Examples:\n\n"
+    "treepurify export results/decomposition.tpz --to sql --dialect postgresql --keep id\n\n"
+    "treepurify export results/decomposition.tpz --to onnx --scale response --out model.onnx\n\n"
+    "treepurify export results/decomposition.tpz --to scorecard --out card.xlsx"
+)(exporting.export)

@@ -21,6 +21,7 @@ from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model
 from treepurify.progress import ProgressReport
 from treepurify.purification.cascade import downward_closure
+from treepurify.remainder import Function
 from treepurify.rows.columns import Columns
 from treepurify.rows.row_weights import RowWeights
 from treepurify.weights import Weighting
@@ -136,6 +137,9 @@ class Problem:
         Bytes that tables may take.
     report : callable
         Progress.
+    guide : Function, optional
+        Decides in place of the model how coarse cells join categories, so that several models
+        have the same cells.
     """
 
     model: Model
@@ -145,6 +149,7 @@ class Problem:
     wanted: Wanted
     memory_budget: int
     report: ProgressReport
+    guide: Function | None = None
 
     @property
     def ensemble(self) -> TreeEnsemble:
