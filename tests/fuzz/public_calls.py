@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +46,9 @@ KINDS = {
     "model": "model",
     "of": "choice",
     "order": "order",
+    "others": "choice",
     "orthogonal": "flag",
+    "other_rows": "flag",
     "output": "output",
     "parts": "choice",
     "path": "path",
@@ -59,6 +61,7 @@ KINDS = {
     "sample_weight": "weights",
     "scale": "choice",
     "selection": "choice",
+    "sets": "result",
     "show": "choice",
     "show_empty": "flag",
     "sort": "choice",
@@ -70,7 +73,8 @@ KINDS = {
 }
 WHOLE = """
     background_size bins bootstrap degree density_degree draws least_rows lines main_cells
-    max_candidates max_steps most most_pairs most_rows n_bootstrap n_points pair_cells pairs
+    max_candidates max_steps most most_coalitions most_pairs most_rows n_bootstrap n_points
+    pair_cells pairs
     probes rank sample_size samples seed size top
 """
 for _name in WHOLE.split():
@@ -152,13 +156,6 @@ def engines() -> Iterator[Call]:
     kinds["model"] = "function"
     yield Call("categorical_anova of a model", tp.categorical_anova, on_rows, kinds)
     yield Call("compare", tp.compare, {"a": d, "b": d, "X": X}, {"names": "names of two"})
-    held_out = {"d": d, "X": X, "y": w["y"], "n_bootstrap": 3, "progress": False}
-    losses = {"loss": "choice", "y": "observations", "coverage": "number", "shapley": "flag"}
-    yield Call("effect_worth", tp.effect_worth, held_out, losses)
-    del held_out["n_bootstrap"]
-    smoothed = {"d": d, "key": "a"}
-    yield Call("smooth_effect", tp.smooth_effect, smoothed, {"amount": "number"})
-    yield Call("simplify", tp.simplify, held_out, {"hierarchical": "flag", **losses})
     kinds = {"batches": "batches", "sample_weights": "weights of batches"}
     yield Call("count_cells", tp.count_cells, {"model": model, "batches": [X]}, kinds)
     yield Call("apparent", tp.apparent, {"d": d})
@@ -202,6 +199,36 @@ def engines() -> Iterator[Call]:
     called = {**explained, "model": f, "sampling": few}
     kinds["X"] = "table of a function"
     yield Call("shapley_sets of a function", tp.shapley_sets, called, kinds)
+    few_draws = {"model": f, "X": X, "sampling": few, "progress": False}
+    kinds = {**as_function, "sampling": "result", "threshold": "share"}
+    yield Call("interaction_sources", tp.interaction_sources, few_draws, kinds)
+
+
+def attributions() -> Iterator[Call]:
+    w = world()
+    of_rows = {"sets": w["sets"], "x": w["X"].iloc[:3]}
+    kinds = {"x": "rows", "attributions": "numbers"}
+    yield Call("deletion", tp.deletion, of_rows, kinds)
+    yield Call("deletion_curve", tp.deletion_curve, of_rows, kinds)
+    yield Call("sensitivity", tp.sensitivity, of_rows, kinds)
+    numbers = {"attributions": [[1.0]], "truth": [[2.0]]}
+    kinds = dict.fromkeys(numbers, "numbers")
+    yield Call("attribution_error", tp.attribution_error, numbers, kinds)
+    yield Call("owen_values", tp.owen_values, of_rows, {"x": "rows"})
+    of_data = {"sets": w["sets"], "X": w["X"]}
+    yield Call("product_groups", tp.product_groups, of_data, {"X": "rows"})
+
+
+def held_out_rows() -> Iterator[Call]:
+    w = world()
+    d, X = w["d"], w["X"]
+    held_out = {"d": d, "X": X, "y": w["y"], "n_bootstrap": 3, "progress": False}
+    losses = {"loss": "choice", "y": "observations", "coverage": "number", "shapley": "flag"}
+    yield Call("effect_worth", tp.effect_worth, held_out, losses)
+    del held_out["n_bootstrap"]
+    smoothed = {"d": d, "key": "a"}
+    yield Call("smooth_effect", tp.smooth_effect, smoothed, {"amount": "number"})
+    yield Call("simplify", tp.simplify, held_out, {"hierarchical": "flag", **losses})
 
 
 def purify_on_rows(X: Any, sample_weight: Any = None) -> Any:
@@ -293,6 +320,8 @@ def results() -> Iterator[Call]:
         method = getattr(d, name)
 
         yield Call(f"Decomposition.{name}", edit_by(method), {"term": "a"}, {"term": "key"})
+    taking_out = edit_by(partial(tp.without_features, d))
+    yield Call("without_features", taking_out, {"term": "a"}, {"term": "key"})
     values = {"key": "a", "values": d["a"].values}
     yield Call("Decomposition.with_effect", d.with_effect, values, {"values": "cells"})
     yield Call("EffectWorth.of", w["worth"].of, {"key": "a"})
@@ -312,6 +341,9 @@ def results() -> Iterator[Call]:
         yield Call(f"HStatistics.{name}", getattr(w["h"], name))
     yield Call("HStatistics.sets", w["h"].sets, {"size": 2})
     yield Call("InteractionIndices.pairs", w["indices"].pairs)
+    small = tp.Sampling(probes=3, draws=3, samples=10)
+    sources = tp.interaction_sources(w["function"], X, sampling=small, progress=False)
+    yield Call("InteractionSources.to_frame", sources.to_frame)
     measured = tp.measure_interactions(X, w["y"], progress=False)
     yield Call("MeasuredInteractions.to_frame", measured.to_frame)
     yield Call("ShapleyInteractions.matrix", w["interactions"].matrix)
@@ -358,6 +390,7 @@ def files(folder: Path) -> Iterator[Call]:
     yield Call("export.effects_frame", tp.export.effects_frame, {"d": d})
     yield Call("export.to_ebm", tp.export.to_ebm, {"d": d}, {"classes": "classes"})
     yield Call("export.to_excel", tp.export.to_excel, {"d": d, "path": folder / "d.xlsx"})
+    yield Call("export.json_schema", tp.export.json_schema)
     yield Call("export.to_json", tp.export.to_json, {"d": d})
     log_odds = replace(d, link=Link("logit"))
     numbers = {"base_points": "number", "base_odds": "number", "points_to_double": "number"}
@@ -387,6 +420,8 @@ def calls(folder: Path) -> list[Call]:
     """All public callables, with a folder for their files."""
     return [
         *engines(),
+        *attributions(),
+        *held_out_rows(),
         *constructors(),
         *repeated_training(),
         *results(),
@@ -398,9 +433,9 @@ def calls(folder: Path) -> list[Call]:
 # What callers do not make themselves; engines do.
 MADE_BY_ENGINES = {
     "Audit", "Certificate", "Comparison", "Component", "CountedCells", "Decomposition",
-    "EffectWorth", "Finding", "HStatistics", "InteractionIndices", "MeasuredInteractions",
-    "Scorecard", "ShapleyInteractions", "ShapleySets", "ShapleyValues", "Simplification",
-    "Spread", "TensorComponent", "Weighting",
+    "EffectWorth", "Finding", "HStatistics", "InteractionIndices", "InteractionSources",
+    "MeasuredInteractions", "ProductGroup", "Scorecard", "ShapleyInteractions", "ShapleySets",
+    "ShapleyValues", "Simplification", "Spread", "TensorComponent", "Weighting",
 }  # fmt: skip
 # Methods by which parts of the package speak to each other.
 INTERNAL = {

@@ -19,6 +19,7 @@ FindingKind = Literal[
     "identifiability",
     "instability",
     "no worth",
+    "training",
 ]
 
 KINDS: Mapping[FindingKind, str] = FrozenMapping(
@@ -31,6 +32,7 @@ KINDS: Mapping[FindingKind, str] = FrozenMapping(
         "identifiability": "effects that the data do not determine",
         "instability": "effect that changes with the rows",
         "no worth": "interaction of variance that does not lower the loss on held-out rows",
+        "training": "effect that other trainings of the model do not have, or not so",
     }
 )
 

@@ -44,6 +44,7 @@ from treepurify.report.pictures import (
     pair_pictures,
 )
 from treepurify.report.same_model import check_same_model
+from treepurify.report.trainings import trainings_parts
 from treepurify.report.verdict import explained_words, verdict
 from treepurify.rows.tables import read_matrix, table_names, take_rows
 from treepurify.storage import write_atomically
@@ -155,6 +156,7 @@ def write_html(
         "" if simple is None else _section("path", "What can go", *simplification_parts(simple)),
         _main_effects(d, most_important(rows, d, 1, top), payload),
         _pairs(d, most_important(rows, d, 2, top), payload),
+        _trainings(d, rows, top),
         _prediction(d, payload),
         _making(d, command),
     ]
@@ -343,6 +345,11 @@ def _pairs(d: Decomposition, rows: list[TermRow], payload: Payload) -> str:
         f'<div class="pictures{_static(payload.n_pairs)}">{note}\n<div class="figures">\n'
         f"{pictures}\n</div></div>",
     )
+
+
+def _trainings(d: Decomposition, rows: list[TermRow], top: int) -> str:
+    parts = trainings_parts(d, rows, most_important(rows, d, 1, top))
+    return _section("trainings", "Several trainings", *parts) if parts else ""
 
 
 def _static(count: int) -> str:
