@@ -148,18 +148,14 @@ def engines() -> Iterator[Call]:
         {**on_rows, "repeats": 1},
         {"repeats": "whole"},
     )
-    yield Call("audit", tp.audit, {**on_rows, "n_bootstrap": 0}, {"measures": "measures"})
+    kinds = {"measures": "measures", "held_out": "held-out rows"}
+    yield Call("audit", tp.audit, {**on_rows, "n_bootstrap": 0}, kinds)
     kinds = {"neighbours": "mapping"}
     free = {**kinds, "model": "function", "X": "table of labels"}
     yield Call("categorical_anova", tp.categorical_anova, black, free)
     kinds["model"] = "function"
     yield Call("categorical_anova of a model", tp.categorical_anova, on_rows, kinds)
     yield Call("compare", tp.compare, {"a": d, "b": d, "X": X}, {"names": "names of two"})
-    held_out = {"d": d, "X": X, "y": w["y"], "n_bootstrap": 3, "progress": False}
-    losses = {"loss": "choice", "y": "observations", "coverage": "number", "shapley": "flag"}
-    yield Call("effect_worth", tp.effect_worth, held_out, losses)
-    del held_out["n_bootstrap"]
-    yield Call("simplify", tp.simplify, held_out, {"hierarchical": "flag", **losses})
     kinds = {"batches": "batches", "sample_weights": "weights of batches"}
     yield Call("count_cells", tp.count_cells, {"model": model, "batches": [X]}, kinds)
     yield Call("apparent", tp.apparent, {"d": d})
@@ -221,6 +217,18 @@ def attributions() -> Iterator[Call]:
     yield Call("owen_values", tp.owen_values, of_rows, {"x": "rows"})
     of_data = {"sets": w["sets"], "X": w["X"]}
     yield Call("product_groups", tp.product_groups, of_data, {"X": "rows"})
+
+
+def held_out_rows() -> Iterator[Call]:
+    w = world()
+    d, X = w["d"], w["X"]
+    held_out = {"d": d, "X": X, "y": w["y"], "n_bootstrap": 3, "progress": False}
+    losses = {"loss": "choice", "y": "observations", "coverage": "number", "shapley": "flag"}
+    yield Call("effect_worth", tp.effect_worth, held_out, losses)
+    del held_out["n_bootstrap"]
+    smoothed = {"d": d, "key": "a"}
+    yield Call("smooth_effect", tp.smooth_effect, smoothed, {"amount": "number"})
+    yield Call("simplify", tp.simplify, held_out, {"hierarchical": "flag", **losses})
 
 
 def purify_on_rows(X: Any, sample_weight: Any = None) -> Any:
@@ -403,7 +411,8 @@ def files(folder: Path) -> Iterator[Call]:
     query = {"table": "text", "keep": "tensor names", "dialect": "choice"}
     yield Call("export.to_sql", tp.export.to_sql, {"d": d}, query)
     page = {"d": d, "path": folder / "page.html", "top": 0}
-    kinds = {"command": "text", "measures": "several results", "X": "rows"}
+    kinds = {"command": "text", "measures": "several results", "X": "rows", "worth": "result",
+             "simple": "result"}  # fmt: skip
     yield Call("report.write_html", tp.report.write_html, page, kinds)
 
 
@@ -412,6 +421,7 @@ def calls(folder: Path) -> list[Call]:
     return [
         *engines(),
         *attributions(),
+        *held_out_rows(),
         *constructors(),
         *repeated_training(),
         *results(),
