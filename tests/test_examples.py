@@ -252,6 +252,17 @@ def test_gallery_explains_pipelines_in_their_raw_columns(gallery):
     assert names["d"].feature_names == tuple(names["X"].columns)
 
 
+def test_gallery_bands_are_those_of_twenty_trainings(gallery):
+    data_path("compas_two_years")
+    names = gallery("plot_uncertainty")
+    d, X = names["d"], names["data"].X
+    shipped = names["model"].predict(X, output_margin=True)
+    np.testing.assert_allclose(d.predict(X), shipped, atol=1e-5)
+    assert d.spread.n_models == 20
+    assert {"priors_count", "age"} & set(names["unsure"]) == set()
+    assert 20 < len(names["unsure"]) < len(d)
+
+
 def test_gallery_quotes_what_the_audits_say(gallery):
     for name in ("compas_two_years", "adult", "bike_sharing_hour"):
         data_path(name)
