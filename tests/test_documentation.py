@@ -22,7 +22,7 @@ NEEDS = {
     "docs/getting_started.md": ("xgboost", "matplotlib"),
     "docs/continuous.md": (),
     "docs/deep.md": ("xgboost",),
-    "docs/exporting.md": ("interpret", "shap", "shapiq"),
+    "docs/exporting.md": ("interpret", "shap", "shapiq", "duckdb", "onnx", "onnxruntime"),
     "docs/extending.md": (),
     "docs/uncertainty.md": ("matplotlib",),
 }

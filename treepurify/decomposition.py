@@ -3,13 +3,13 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from math import prod
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from treepurify.arguments import brief, check_choice, read_features
-from treepurify.budget import DEFAULT_BUDGET, check_budget
+from treepurify.budget import DEFAULT_BUDGET
 from treepurify.certificate import Certificate
 from treepurify.components import (
     Component,
@@ -24,7 +24,6 @@ from treepurify.grids.grid import EncodedRows, Subset
 from treepurify.links import Link
 from treepurify.remainder import Difference, Remainder, SumOfParts
 from treepurify.rows.columns import Columns
-from treepurify.rows.tables import check_any_rows
 from treepurify.spread import Spread
 from treepurify.typing import Array
 
@@ -37,7 +36,10 @@ if TYPE_CHECKING:
     from treepurify.shapley.values import ShapleyValues
     from treepurify.verification import Verification
 
-__all__ = ["Decomposition"]
+__all__ = ["Absorb", "Decomposition", "Key"]
+
+Key = str | int | tuple[str | int, ...]
+Absorb = bool | Literal["main"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -83,9 +85,10 @@ class Decomposition:
     >>> d = tp.purify(DecisionTreeRegressor().fit(X, [0, 0, 0, 1]), X)
     >>> d.predict(X)
     array([0., 0., 0., 1.])
-    >>> d["x0", "x1"].values[..., 0]
-    array([[ 0.25, -0.25],
-           [-0.25,  0.25]])
+    >>> d["x0", "x1"].values[..., 0].tolist()
+    [[0.25, -0.25], [-0.25, 0.25]]
+    >>> d.without("x0 & x1").predict(X)
+    array([-0.25,  0.25,  0.25,  0.75])
     """
 
     intercept: Array
@@ -141,7 +144,7 @@ class Decomposition:
             )
         return " & ".join(features[j].name for j in subset)
 
-    def __getitem__(self, key: str | int | tuple[str | int, ...]) -> Component:
+    def __getitem__(self, key: Key) -> Component:
         """Return the component of one or more features, by name or position."""
         subset = read_features(key, self.feature_names)
         if subset not in self.components:
@@ -197,7 +200,7 @@ class Decomposition:
         """Return the margin of the rows of `X`, shape (n_rows, n_outputs)."""
         columns = self.inputs.columns(X)
         total = np.tile(self.intercept, (columns.n_rows, 1))
-        for values in self._evaluate_all(columns):
+        for values in self.evaluate_parts(columns):
             total += values
         return total
 
@@ -214,42 +217,18 @@ class Decomposition:
         Returns
         -------
         DataFrame of shape (n_rows, 1 + n_components [+ 1])
-            Columns ``"intercept"``, one per component, and ``"remainder"`` where there is one;
-            for several outputs the columns are ``(output, term)`` pairs. Rows sum to the
-            margin. The index is that of `X` where it has one. A feature that is called
-            ``"intercept"`` or ``"remainder"`` has `` (feature)`` appended.
+            ``"intercept"``, one column per component, and ``"remainder"`` where there is one; for
+            several outputs ``(output, term)`` pairs. Rows sum to the margin. A feature called
+            like one of these two has `` (feature)`` appended. The index is that of `X`.
 
         Raises
         ------
         MemoryBudgetError
             If the table would not fit.
         """
-        import pandas as pd
+        from treepurify.frames import contributions_table
 
-        columns = self.inputs.columns(X)
-        terms = [self.term_name(s) for s in self.components]
-        taken = ("intercept", "remainder")
-        names = ["intercept", *(f"{name} (feature)" if name in taken else name for name in terms)]
-        names += ["remainder"] * (self.remainder is not None)
-        shape = (self.n_outputs, len(names), columns.n_rows)
-        check_budget(
-            8 * prod(shape),
-            memory_budget,
-            f"the contributions of {len(names)} terms on {columns.n_rows} rows",
-            "Ask for fewer rows at a time, or raise memory_budget.",
-        )
-        table = np.empty(shape)
-        table[:, 0] = self.intercept[:, None]
-        for position, values in enumerate(self._evaluate_all(columns), start=1):
-            table[:, position] = values.T
-        index = X.index if isinstance(X, pd.DataFrame) else None
-        labels: Any = names
-        if self.n_outputs > 1:
-            both = [self.output_names, names]
-            labels = pd.MultiIndex.from_product(both, names=["output", "term"])
-        # The table is the frame's own: a copy would take as much memory again.
-        flat = table.reshape(prod(shape[:2]), columns.n_rows).T
-        return pd.DataFrame(flat, columns=labels, index=index, copy=False)
+        return contributions_table(self, X, memory_budget)
 
     def importance(self) -> "pd.DataFrame":
         """Return how much each component matters, the largest variance first.
@@ -281,7 +260,7 @@ class Decomposition:
 
         return orthogonality_table(self)
 
-    def to_frame(self, key: str | int | tuple[str | int, ...] | None = None) -> "pd.DataFrame":
+    def to_frame(self, key: Key | None = None) -> "pd.DataFrame":
         """Return the cells of one component, or of all, as a long table.
 
         Parameters
@@ -294,10 +273,8 @@ class Decomposition:
         DataFrame
             One row per cell and output: the cell of each feature in words with its bounds, the
             effect, the effect before purification where known, and the mass. Columns are called
-            after the feature: its name, and its name with ``" (from)"`` and ``" (to)"``. Where
-            one of these is already the name of another column (``"output"``, ``"effect"``,
-            ``"raw_effect"``, ``"mass"``, or one of an earlier feature), ``" (feature)"`` is
-            appended to the feature's name.
+            after the feature: its name, and its name with ``" (from)"`` and ``" (to)"``; with
+            ``" (feature)"`` appended where another column has that name.
         """
         from treepurify.frames import component_frame, decomposition_frame
 
@@ -316,19 +293,11 @@ class Decomposition:
         Returns
         -------
         ndarray of float64, shape (n_outputs,)
-            One minus the mean square of the remainder over the variance of the margin; one
-            where there is no remainder.
+            One minus the mean square of the remainder over the margin's variance.
         """
-        columns = self.inputs.columns(X)
-        check_any_rows(columns.n_rows, "the rows whose variance is explained")
-        if self.remainder is None:
-            return np.ones(self.n_outputs)
-        total = np.tile(self.intercept, (columns.n_rows, 1))
-        rest = np.zeros_like(total)
-        for rest in self._evaluate_all(columns):  # the last one is the remainder
-            total += rest
-        variance = total.var(axis=0)
-        return np.asarray(1.0 - np.mean(rest**2, axis=0) / np.where(variance > 0, variance, 1.0))
+        from treepurify.verification import explained_share
+
+        return explained_share(self, X)
 
     def verify(self, model: Any, X: Any) -> "Verification":
         """Compare the decomposition with a model on every row of `X`.
@@ -341,10 +310,6 @@ class Decomposition:
         X : array_like or table of shape (n_rows, n_features)
             The rows.
 
-        Returns
-        -------
-        Verification
-            Largest difference on the margin scale, absolute and relative.
         """
         from treepurify.verification import verify
 
@@ -363,7 +328,6 @@ class Decomposition:
         Returns
         -------
         ShapleyValues
-            See `treepurify.shapley.values.shapley_values`.
         """
         from treepurify.shapley.values import shapley_values
 
@@ -385,19 +349,68 @@ class Decomposition:
             The rows.
         order : int
             Largest size of a group.
-        index : {"k-SII", "SII", "STII", "components"}
-            The interaction index.
+        index : str
+            The interaction index, by shapiq's names: ``"k-SII"``, ``"SII"``, ``"STII"``,
+            ``"FSII"``, ``"kADD-SHAP"``, ``"BII"``, ``"FBII"``, ``"CHII"``, ``"SV"``, ``"BV"``,
+            ``"SGV"``, ``"BGV"``, ``"CHGV"``, ``"Co-Moebius"``, ``"Moebius"``, or
+            ``"components"``.
         memory_budget : int
             Bytes that the values may take.
 
         Returns
         -------
         ShapleyInteractions
-            See `treepurify.shapley.interactions.shapley_interactions`.
         """
         from treepurify.shapley.interactions import shapley_interactions
 
         return shapley_interactions(self, X, order=order, index=index, memory_budget=memory_budget)
+
+    def without(self, *terms: Key, absorb: Absorb = False) -> "Decomposition":
+        """Take effects out, named as in ``d[key]`` or as in tables, or ``"remainder"``.
+
+        Parameters
+        ----------
+        *terms : str, int or tuple
+            The effects.
+        absorb : bool or "main"
+            Whether the effects that stay, or the main effects among them, take over what they
+            can: the part of the others that lies in their space, under the rows of the measure.
+
+        Returns
+        -------
+        Decomposition
+            Pure under the same measure. Its certificate says what was taken out and how much
+            that changes, ``diagnostics["edits"]`` in numbers.
+
+        Raises
+        ------
+        InvalidInputError
+            If there is no such effect, or no rows to absorb it on.
+        """
+        from treepurify.evidence.editing import without
+
+        return without(self, terms, absorb=absorb)
+
+    def only(self, *terms: Key, absorb: Absorb = False) -> "Decomposition":
+        """Keep some effects and take all others out, the remainder too; see `without`."""
+        from treepurify.evidence.editing import only
+
+        return only(self, terms, absorb=absorb)
+
+    def with_effect(self, key: Key, values: npt.ArrayLike) -> "Decomposition":
+        """Put other values in the place of an effect, and purify the model with them.
+
+        Parameters
+        ----------
+        key : str, int or tuple
+            The effect, as in ``d[key]``.
+        values : array_like of shape (cells...) or (cells..., n_outputs)
+            On the margin scale, in its cells. What fewer features can express of them moves to
+            their effects, and the mean to the intercept.
+        """
+        from treepurify.evidence.editing import with_effect
+
+        return with_effect(self, key, values)
 
     def save(self, path: "str | Path") -> None:
         """Write the decomposition to one file; `treepurify.load` reads it back.
@@ -419,7 +432,8 @@ class Decomposition:
 
         return html_summary(self)
 
-    def _evaluate_all(self, columns: Columns) -> Iterator[Array]:
+    def evaluate_parts(self, columns: Columns) -> Iterator[Array]:
+        """Yield the values of each component, then of the remainder where there is one."""
         rest, components = self.remainder, tuple(self.components.values())
         explained = np.zeros((columns.n_rows, self.n_outputs))
         for values in evaluate_each(components, columns):

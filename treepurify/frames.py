@@ -3,11 +3,13 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from treepurify.budget import check_budget
 from treepurify.components import Component, EachTable, TensorComponent
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AxisCells",
     "component_frame",
+    "contributions_table",
     "decomposition_frame",
     "effect_rows",
     "html_summary",
@@ -118,6 +121,36 @@ def _shares(parts: Array) -> Array:
     whole = parts.sum(axis=0)
     nothing = whole <= 0
     return np.where(nothing, 0.0, parts / np.where(nothing, 1.0, whole))
+
+
+def contributions_table(d: Decomposition, X: Any, memory_budget: int) -> "pd.DataFrame":
+    """Return what each component adds on each row; see `Decomposition.contributions`."""
+    import pandas as pd
+
+    columns = d.inputs.columns(X)
+    terms = [d.term_name(s) for s in d.components]
+    taken = ("intercept", "remainder")
+    names = ["intercept", *(f"{name} (feature)" if name in taken else name for name in terms)]
+    names += ["remainder"] * (d.remainder is not None)
+    shape = (d.n_outputs, len(names), columns.n_rows)
+    check_budget(
+        8 * prod(shape),
+        memory_budget,
+        f"the contributions of {len(names)} terms on {columns.n_rows} rows",
+        "Ask for fewer rows at a time, or raise memory_budget.",
+    )
+    table = np.empty(shape)
+    table[:, 0] = d.intercept[:, None]
+    for position, values in enumerate(d.evaluate_parts(columns), start=1):
+        table[:, position] = values.T
+    index = X.index if isinstance(X, pd.DataFrame) else None
+    labels: Any = names
+    if d.n_outputs > 1:
+        both = [d.output_names, names]
+        labels = pd.MultiIndex.from_product(both, names=["output", "term"])
+    # The table is the frame's own: a copy would take as much memory again.
+    flat = table.reshape(prod(shape[:2]), columns.n_rows).T
+    return pd.DataFrame(flat, columns=labels, index=index, copy=False)
 
 
 def orthogonality_table(d: Decomposition) -> "pd.DataFrame":
@@ -296,16 +329,16 @@ def text_summary(d: Decomposition, most: int = 8) -> str:
         c = d.certificate
         additivity = c.additivity_cells if c.additivity_cells is not None else c.additivity_rows
         added = "" if additivity is None else f"additivity {additivity:.1e}, "
-        lines.append(
-            f"certificate: {added}conditional means "
-            f"{c.conditional_mean:.1e}, unidentified directions {c.unidentified}"
-        )
+        means = c.conditional_mean
+        pure = "" if means is None else f"conditional means {means:.1e}, "
+        lines.append(f"certificate: {added}{pure}unidentified directions {c.unidentified}")
         if c.fitted_share:
             explained = " and ".join(f"{100 * share:.2f} %" for share in c.fitted_share)
             lines.append(
                 f"the components were fitted and explain {explained} of the model's variance; the "
                 "rest is in the remainder"
             )
+        lines += c.edits
     if d.spread is not None:
         lines.append(_spread_words(d.spread))
     return "\n".join(lines)

@@ -11,6 +11,7 @@ import xgboost
 
 import treepurify as tp
 from treepurify.export import effects_frame, to_excel, to_json
+from treepurify.export.excel import sheet_names
 
 
 @pytest.fixture(scope="module")
@@ -47,8 +48,12 @@ def test_excel_holds_every_cell(d, tmp_path):
     path = tmp_path / "d.xlsx"
     assert to_excel(d, path) == []
     sheets = pd.read_excel(path, sheet_name=None)
-    assert set(sheets) == {"importance", "effects", "facts"}
-    assert len(sheets["effects"]) == sum(c.values.size for c in d.components.values())
+    importance = sheets["importance"]
+    assert list(sheets) == ["importance", *importance["sheet"], "facts"]
+    for term, sheet in zip(importance["term"], importance["sheet"], strict=True):
+        component = next(c for s, c in d.components.items() if d.term_name(s) == term)
+        assert set(sheets[sheet]["term"]) == {term}
+        np.testing.assert_allclose(sheets[sheet]["effect"], component.values.ravel(), rtol=1e-15)
     np.testing.assert_allclose(sheets["importance"]["variance"], d.importance()["variance"])
     assert sheets["facts"]["value"].iloc[0] == "empirical"
 
@@ -75,9 +80,7 @@ def test_excel_replaces_what_a_workbook_cannot_hold(tmp_path):
     path = tmp_path / "d.xlsx"
     to_excel(labelled(["a\x08b", "tab\tand\nline", "\x1f", "é 😀"]), path)
     sheets = pd.read_excel(path, sheet_name=None, keep_default_na=False)
-    effects = sheets["effects"]
-    written = effects.loc[effects["term"] == "k", "cell_1"]
-    assert set(written) == {"a\ufffdb", "tab\tand\nline", "\ufffd", "é 😀"}
+    assert set(sheets["k"]["cell_1"]) == {"a\ufffdb", "tab\tand\nline", "\ufffd", "é 😀"}
     assert {"x\ufffd", "k & x\ufffd"} <= set(sheets["importance"]["term"])
 
 
@@ -87,7 +90,7 @@ def test_excel_keeps_labels_that_look_like_formulas(tmp_path):
     to_excel(labelled(labels), tmp_path / "d.xlsx")
     cells = [
         cell
-        for row in openpyxl.load_workbook(tmp_path / "d.xlsx")["effects"].iter_rows()
+        for row in openpyxl.load_workbook(tmp_path / "d.xlsx")["k"].iter_rows()
         for cell in row
         if cell.value in labels
     ]
@@ -107,16 +110,48 @@ def test_excel_is_written_row_by_row(tmp_path):
     table, _ = effects_frame(d)
     # The table and its columns as numbers; cells that are kept take a kilobyte each.
     assert peak < 250 * table.size
-    written = pd.read_excel(tmp_path / "d.xlsx", sheet_name="effects")
-    np.testing.assert_allclose(written["effect"], table["effect"], rtol=1e-15)
+    written = pd.read_excel(tmp_path / "d.xlsx", sheet_name="x0 & x1")
+    expected = table.loc[table["term"] == "x0 & x1", "effect"]
+    np.testing.assert_allclose(written["effect"], expected, rtol=1e-15)
+
+
+def test_names_of_sheets():
+    long = "a feature with a name of more than thirty-one letters"
+    names = sheet_names([long, long, long.upper(), "[x]:*?/\\", "", "History", "'q'", "Facts"],
+                        taken=["facts"])  # fmt: skip
+    assert len({name.lower() for name in names}) == len(names)
+    for name in names:
+        assert 0 < len(name) <= 31
+        assert not set(name) & set("[]:*?/\\")
+        assert name.lower() not in ("history", "facts")
+        assert not name.startswith("'")
+        assert not name.endswith("'")
+
+
+def test_excel_makes_one_sheet_at_a_time(tmp_path):
+    """What is in memory does not grow with the number of tables."""
+    pytest.importorskip("openpyxl")
+    rng = np.random.default_rng(0)
+    peaks = []
+    for n_features in (2, 2, 6):
+        pairs = [(j, j + 1) for j in range(n_features - 1)]
+        tensors = {pair: rng.normal(size=(40, 40)) for pair in pairs}
+        d = tp.purify_tensors(tensors, progress=False)
+        tracemalloc.start()
+        to_excel(d, tmp_path / "d.xlsx")
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    # Five pairs in place of one; what remains of each is its part of the compressed file.
+    assert peaks[2] < 2 * peaks[1]
 
 
 def test_excel_names_what_a_sheet_cannot_hold(d, tmp_path, monkeypatch):
     pytest.importorskip("openpyxl")
     largest = max(component.values.size for component in d.components.values())
-    monkeypatch.setattr("treepurify.export.excel._MOST_ROWS", largest)
+    monkeypatch.setattr("treepurify.export.excel._MOST_ROWS", largest - 1)
     left_out = to_excel(d, tmp_path / "d.xlsx")
-    written = set(pd.read_excel(tmp_path / "d.xlsx", sheet_name="effects")["term"])
+    sheets = pd.read_excel(tmp_path / "d.xlsx", sheet_name=None)
+    written = set(sheets) - {"importance", "facts"}
     assert left_out
     assert written | set(left_out) == {d.term_name(subset) for subset in d}
     assert not written & set(left_out)

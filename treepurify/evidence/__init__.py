@@ -1,1 +1,1 @@
-"""How sure an effect is: trainings that are repeated."""
+"""Evidence: how sure an effect is, what it is worth on held-out rows, and what can go."""

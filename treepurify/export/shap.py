@@ -13,6 +13,9 @@ from treepurify.shapley.values import ShapleyValues
 
 __all__ = ["to_shap", "to_shapiq"]
 
+_SHAPLEY = ("SII", "k-SII", "STII", "FSII", "kADD-SHAP", "CHII", "SGV", "CHGV")
+_AT_ORDER_ONE = {**dict.fromkeys(_SHAPLEY, "SV"), **dict.fromkeys(("BII", "FBII", "BGV"), "BV")}
+
 
 def to_shap(values: ShapleyValues, *, output: int | None = None) -> Any:
     """Return Shapley values as a ``shap.Explanation``, so that shap can draw them.
@@ -96,14 +99,14 @@ def to_shapiq(values: ShapleyInteractions | ShapleyValues, row: int, *, output: 
         worth: dict[Subset, float] = {(j,): float(number) for j, number in enumerate(numbers)}
         index, order = "SV", 1
     else:
-        if values.interaction_index == "components":
+        if values.interaction_index in ("components", "Moebius"):
             index, order = "Moebius", max((len(s) for s in values.values), default=1)
         else:
             index, order = values.interaction_index, values.order
         worth = {subset: float(table[row, output]) for subset, table in values.values.items()}
-        if order == 1 and index != "Moebius":
-            index = "SV"
-    base = float(values.base[output])
+        if order == 1:
+            index = _AT_ORDER_ONE.get(index, index)
+    base = float(values.base[output]) + worth.pop((), 0.0)
     everything: dict[Subset, float] = {(): base, **worth}
     return shapiq.InteractionValues(
         values=np.array(list(everything.values())),

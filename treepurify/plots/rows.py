@@ -32,7 +32,7 @@ from treepurify.typing import Array
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["Parts", "force", "row_effects", "value_words", "waterfall"]
+__all__ = ["Parts", "force", "one_row", "row_effects", "value_words", "waterfall"]
 
 Parts = Literal["terms", "shapley"]
 
@@ -235,10 +235,8 @@ def _name_line(ax: "Axes", place: float, text: str, color: str, height: int) -> 
     )
 
 
-def _largest_parts(
-    d: Decomposition, row: Any, parts: Parts, output: int, top: int
-) -> tuple[list[str], Array]:
-    check_whole("top", top, 1)
+def one_row(d: Decomposition, row: Any) -> Columns:
+    """Return one row as columns; refuse anything but a table of one row."""
     if getattr(row, "ndim", 2) == 1:
         raise InvalidInputError(
             f"row must be a table of one row, got a {type(row).__name__} of one dimension: pass "
@@ -249,6 +247,14 @@ def _largest_parts(
         raise InvalidInputError(
             f"this figure shows one row, got {columns.n_rows}: pass X[i:i+1] or X.iloc[[i]]"
         )
+    return columns
+
+
+def _largest_parts(
+    d: Decomposition, row: Any, parts: Parts, output: int, top: int
+) -> tuple[list[str], Array]:
+    check_whole("top", top, 1)
+    columns = one_row(d, row)
     names, subsets, table = row_effects(d, columns, parts)
     values = table[0, :, output]
     labels = [

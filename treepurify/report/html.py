@@ -76,6 +76,7 @@ _NEARLY_ALL = 0.95
 _MOST_NAMED_OUTPUTS = 4
 _EXACT = "Sums and conditional means are exact to 1e-10, and every solve converged."
 _FITTED = "They were fitted, and the fit converged: conditional means vanish to 1e-10."
+_EDITED = "This is no longer the model: its effects were edited, as the lines below say."
 _NOT_EXACT = "Not exact to 1e-10: read the figures below."
 
 
@@ -414,6 +415,8 @@ def _verdict(d: Decomposition) -> tuple[str, str]:
     What is exact and leaves half of the model out is not good.
     """
     exact = None if d.certificate is None else d.certificate.is_accurate
+    if d.certificate is not None and d.certificate.edits:
+        return ("part" if exact else "bad"), f"{_EDITED} {'' if exact else _NOT_EXACT}".strip()
     words = {None: "", True: _EXACT, False: _NOT_EXACT}[exact]
     if d.remainder is None:
         return "bad" if exact is False else "good", words

@@ -84,6 +84,9 @@ class Evidence:
         How tables were purified, where they were.
     purity : Purity, optional
         How orthogonal the components are; by default measured on the tables.
+    has_measure : bool
+        Whether a joint distribution stands behind the components, under which they could be
+        orthogonal; where none does, nothing is said of that.
     checked_rows : int
         Rows behind the figures, where no model was compared with its library.
     unidentified : int
@@ -113,6 +116,7 @@ class Evidence:
     fit_unidentified: int = 0
     converged: bool = True
     note: str = ""
+    has_measure: bool = True
 
 
 @dataclass(frozen=True, eq=False)
@@ -348,7 +352,7 @@ def _certificate(
     scale, purity = evidence.scale, evidence.purity
     if scale is None:
         scale = largest_effect(result.intercept, tables.values())
-    if purity is None:
+    if purity is None and evidence.has_measure:
         mass = EachTable(tables, lambda component: component.mass)
         purity = measure_purity(values, mass, {s: c.axes for s, c in tables.items()}, scale)
     divisor = scale if scale > 0 else 1.0
@@ -371,9 +375,9 @@ def _certificate(
         additivity_rows=additivity_rows,
         margin_error=margin_error,
         checked_rows=evidence.checked_rows if check is None else check.columns.n_rows,
-        conditional_mean=purity.conditional_mean,
-        inner_product=purity.inner_product,
-        cosine=purity.cosine,
+        conditional_mean=None if purity is None else purity.conditional_mean,
+        inner_product=None if purity is None else purity.inner_product,
+        cosine=None if purity is None else purity.cosine,
         unidentified=evidence.unidentified
         + sum(solution.unidentified or 0 for solution in solutions),
         uncounted=sum(solution.unidentified is None for solution in solutions),
