@@ -21,6 +21,7 @@ NEEDS = {
     "docs/partial_dependence.md": (),
     "docs/pipelines.md": ("xgboost",),
     "docs/shapley.md": (),
+    "docs/uncertainty.md": ("matplotlib",),
 }
 
 # The model and the rows that a page speaks of without making them.
