@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from treepurify.interactions.measured import MeasuredInteractions, measure_interactions
     from treepurify.models.parse import parse_model
     from treepurify.models.refits import Refits, ebm_bags
+    from treepurify.profiles.feature_profile import FeatureProfile, feature_profile
     from treepurify.shapley.interactions import ShapleyInteractions
     from treepurify.shapley.interventional import interventional_shapley_values
     from treepurify.shapley.values import ShapleyValues
@@ -94,6 +95,7 @@ __all__ = [
     "Decomposition",
     "EffectWorth",
     "Empirical",
+    "FeatureProfile",
     "Finding",
     "FitWarning",
     "HStatistics",
@@ -137,6 +139,7 @@ __all__ = [
     "ebm_bags",
     "effect_worth",
     "export",
+    "feature_profile",
     "h_statistics",
     "hooker_anova",
     "interaction_indices",
@@ -173,6 +176,7 @@ _HOME = {
     "Decomposition": "decomposition",
     "EffectWorth": "evidence.effect_worth_table",
     "Empirical": "weights",
+    "FeatureProfile": "profiles.feature_profile",
     "Finding": "auditing.findings",
     "HStatistics": "interactions.h_statistics",
     "Independent": "weights",
@@ -214,6 +218,7 @@ _HOME = {
     "effect_worth": "evidence.worth",
     "ebm_bags": "models.refits",
     "export": "export",
+    "feature_profile": "profiles.feature_profile",
     "h_statistics": "interactions.h_statistics",
     "hooker_anova": "engines.hooker.anova",
     "interaction_indices": "interactions.indices",
