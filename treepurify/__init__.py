@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from treepurify.interactions.measured import MeasuredInteractions, measure_interactions
     from treepurify.models.parse import parse_model
     from treepurify.models.refits import Refits, ebm_bags
+    from treepurify.profiles.feature_profile import FeatureProfile, feature_profile
     from treepurify.shapley.interactions import ShapleyInteractions
     from treepurify.shapley.interventional import interventional_shapley_values
     from treepurify.shapley.values import ShapleyValues
@@ -104,6 +105,7 @@ __all__ = [
     "Decomposition",
     "EffectWorth",
     "Empirical",
+    "FeatureProfile",
     "Finding",
     "FitWarning",
     "HStatistics",
@@ -152,6 +154,7 @@ __all__ = [
     "ebm_bags",
     "effect_worth",
     "export",
+    "feature_profile",
     "h_statistics",
     "hooker_anova",
     "interaction_indices",
@@ -192,6 +195,7 @@ _HOME = {
     "Decomposition": "decomposition",
     "EffectWorth": "evidence.effect_worth_table",
     "Empirical": "weights",
+    "FeatureProfile": "profiles.feature_profile",
     "Finding": "auditing.findings",
     "FitWarning": "errors",
     "HStatistics": "interactions.h_statistics",
@@ -239,6 +243,7 @@ _HOME = {
     "ebm_bags": "models.refits",
     "effect_worth": "evidence.worth",
     "export": "export",
+    "feature_profile": "profiles.feature_profile",
     "h_statistics": "interactions.h_statistics",
     "hooker_anova": "engines.hooker.anova",
     "interaction_indices": "interactions.indices",

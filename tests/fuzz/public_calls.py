@@ -165,6 +165,9 @@ def engines() -> Iterator[Call]:
     yield Call("hooker_anova", tp.hooker_anova, small)
     yield Call("hooker_anova of a function", tp.hooker_anova, {**small, "model": f}, as_function)
     yield Call("interaction_indices", tp.interaction_indices, on_rows)
+    along = {**on_rows, "feature": "a"}
+    kinds = {"feature": "key", "y": "one number a row"}
+    yield Call("feature_profile", tp.feature_profile, along, kinds)
     of_data = {"X": X, "y": w["y"], "progress": False}
     kinds = {"X": "table of a function", "y": "one number a row", "prediction": "one number a row"}
     yield Call("measure_interactions", tp.measure_interactions, of_data, kinds)
@@ -346,6 +349,8 @@ def results() -> Iterator[Call]:
     yield Call("InteractionSources.to_frame", sources.to_frame)
     measured = tp.measure_interactions(X, w["y"], progress=False)
     yield Call("MeasuredInteractions.to_frame", measured.to_frame)
+    along = tp.feature_profile(w["model"], X, "a", w["y"], progress=False)
+    yield Call("FeatureProfile.to_frame", along.to_frame)
     yield Call("ShapleyInteractions.matrix", w["interactions"].matrix)
     yield Call("ShapleyInteractions.to_frame", w["interactions"].to_frame)
     for name in ("by_feature", "to_frame", "total"):
@@ -372,6 +377,9 @@ def figures() -> Iterator[Call]:
     both = {"decompositions": {"one": d, "two": d}, "key": "a"}
     yield Call("plots.overlay", plots.overlay, both, several)
     yield Call("plots.pair", plots.pair, {"d": d, "key": ("a", "b")}, {"limit": "number"})
+    along = tp.feature_profile(w["model"], X, "a", w["y"], progress=False)
+    shown = {"profile": "result", "curves": "flag"}
+    yield Call("plots.profile", plots.profile, {"profile": along}, shown)
     yield Call("plots.pair_lines", plots.pair_lines, {"d": d, "key": ("a", "b")})
     yield Call("plots.variance_by_order", plots.variance_by_order, {"d": d})
     drawn = {"simple": "result", "whole": "flag", "worth": "result"}
@@ -433,9 +441,10 @@ def calls(folder: Path) -> list[Call]:
 # What callers do not make themselves; engines do.
 MADE_BY_ENGINES = {
     "Audit", "Certificate", "Comparison", "Component", "CountedCells", "Decomposition",
-    "EffectWorth", "Finding", "HStatistics", "InteractionIndices", "InteractionSources",
-    "MeasuredInteractions", "ProductGroup", "Scorecard", "ShapleyInteractions", "ShapleySets",
-    "ShapleyValues", "Simplification", "Spread", "TensorComponent", "Weighting",
+    "EffectWorth", "FeatureProfile", "Finding", "HStatistics", "InteractionIndices",
+    "InteractionSources", "MeasuredInteractions", "ProductGroup", "Scorecard",
+    "ShapleyInteractions", "ShapleySets", "ShapleyValues", "Simplification", "Spread",
+    "TensorComponent", "Weighting",
 }  # fmt: skip
 # Methods by which parts of the package speak to each other.
 INTERNAL = {
