@@ -12,6 +12,7 @@ NEEDS = {
     "docs/auditing.md": ("matplotlib",),
     "docs/categorical.md": (),
     "docs/choosing.md": (),
+    "docs/coming_from.md": (),
     "docs/comparing.md": ("matplotlib",),
     "docs/continuous.md": (),
     "docs/deep.md": ("xgboost",),
