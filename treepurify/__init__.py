@@ -48,11 +48,21 @@ if TYPE_CHECKING:
     )
     from treepurify.evidence.effect_worth_table import EffectWorth
     from treepurify.evidence.refit import refit
+    from treepurify.evidence.removal import without_features
     from treepurify.evidence.selection import simplify
     from treepurify.evidence.simplification import Simplification
     from treepurify.evidence.worth import effect_worth
+    from treepurify.grouping.measures import (
+        attribution_error,
+        deletion,
+        deletion_curve,
+        sensitivity,
+    )
+    from treepurify.grouping.owen import owen_values
     from treepurify.grouping.partition import shapley_sets
+    from treepurify.grouping.products import ProductGroup, product_groups
     from treepurify.grouping.sets import Sampling, ShapleySets
+    from treepurify.grouping.sources import InteractionSources, interaction_sources
     from treepurify.interactions.h_statistics import HStatistics, h_statistics
     from treepurify.interactions.indices import interaction_indices
     from treepurify.interactions.measured import MeasuredInteractions, measure_interactions
@@ -98,6 +108,7 @@ __all__ = [
     "HStatistics",
     "Independent",
     "InteractionIndices",
+    "InteractionSources",
     "InvalidInputError",
     "JointTable",
     "Kernel",
@@ -106,6 +117,7 @@ __all__ = [
     "MemoryBudgetError",
     "MissingDependencyError",
     "ModelMismatchError",
+    "ProductGroup",
     "Refits",
     "RemainderWarning",
     "Rows",
@@ -129,31 +141,39 @@ __all__ = [
     "__version__",
     "ale_anova",
     "apparent",
+    "attribution_error",
     "audit",
     "categorical_anova",
     "compare",
     "count_cells",
+    "deletion",
+    "deletion_curve",
     "ebm_bags",
     "effect_worth",
     "export",
     "h_statistics",
     "hooker_anova",
     "interaction_indices",
+    "interaction_sources",
     "interventional_shapley_values",
     "legendre_anova",
     "load",
     "measure_interactions",
+    "owen_values",
     "parse_model",
     "partial_dependence_anova",
     "plots",
+    "product_groups",
     "purify",
     "purify_tensors",
     "refit",
     "report",
     "response_function",
+    "sensitivity",
     "shapley_sets",
     "simplify",
     "unbiased_importance",
+    "without_features",
 ]
 
 # Where each name is, once it is asked for: one engine does not wait for the imports of all.
@@ -165,16 +185,17 @@ _HOME = {
     "Comparison": "comparing.comparison",
     "Component": "components",
     "ConvergenceWarning": "errors",
-    "FitWarning": "errors",
     "Copula": "weights",
     "CountedCells": "weights",
     "Decomposition": "decomposition",
     "EffectWorth": "evidence.effect_worth_table",
     "Empirical": "weights",
     "Finding": "auditing.findings",
+    "FitWarning": "errors",
     "HStatistics": "interactions.h_statistics",
     "Independent": "weights",
     "InteractionIndices": "engines.tree.second_moments",
+    "InteractionSources": "grouping.sources",
     "InvalidInputError": "errors",
     "JointTable": "weights",
     "Kernel": "weights",
@@ -183,8 +204,9 @@ _HOME = {
     "MemoryBudgetError": "errors",
     "MissingDependencyError": "errors",
     "ModelMismatchError": "errors",
-    "RemainderWarning": "errors",
+    "ProductGroup": "grouping.products",
     "Refits": "models.refits",
+    "RemainderWarning": "errors",
     "Rows": "weights",
     "Sampling": "grouping.sets",
     "SavedFileError": "errors",
@@ -205,31 +227,39 @@ _HOME = {
     "Weighting": "weights",
     "ale_anova": "engines.ale.anova",
     "apparent": "comparing.apparent",
+    "attribution_error": "grouping.measures",
     "audit": "auditing.audit",
     "categorical_anova": "engines.categorical",
     "compare": "comparing.compare",
     "count_cells": "engines.tree.counting",
-    "effect_worth": "evidence.worth",
+    "deletion": "grouping.measures",
+    "deletion_curve": "grouping.measures",
     "ebm_bags": "models.refits",
+    "effect_worth": "evidence.worth",
     "export": "export",
     "h_statistics": "interactions.h_statistics",
     "hooker_anova": "engines.hooker.anova",
     "interaction_indices": "interactions.indices",
+    "interaction_sources": "grouping.sources",
     "interventional_shapley_values": "shapley.interventional",
     "legendre_anova": "engines.legendre",
     "load": "storage",
     "measure_interactions": "interactions.measured",
+    "owen_values": "grouping.owen",
     "parse_model": "models.parse",
     "partial_dependence_anova": "engines.partial_dependence.anova",
     "plots": "plots",
+    "product_groups": "grouping.products",
     "purify": "engines.tree.purify",
     "purify_tensors": "engines.tree.raw_tensors",
     "refit": "evidence.refit",
     "report": "report",
     "response_function": "engines.common.functions",
+    "sensitivity": "grouping.measures",
     "shapley_sets": "grouping.partition",
     "simplify": "evidence.selection",
     "unbiased_importance": "auditing.unbiased",
+    "without_features": "evidence.removal",
 }
 
 

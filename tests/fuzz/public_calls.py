@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +46,9 @@ KINDS = {
     "model": "model",
     "of": "choice",
     "order": "order",
+    "others": "choice",
     "orthogonal": "flag",
+    "other_rows": "flag",
     "output": "output",
     "parts": "choice",
     "path": "path",
@@ -59,6 +61,7 @@ KINDS = {
     "sample_weight": "weights",
     "scale": "choice",
     "selection": "choice",
+    "sets": "result",
     "show": "choice",
     "show_empty": "flag",
     "sort": "choice",
@@ -70,7 +73,8 @@ KINDS = {
 }
 WHOLE = """
     background_size bins bootstrap degree density_degree draws least_rows lines main_cells
-    max_candidates max_steps most most_pairs most_rows n_bootstrap n_points pair_cells pairs
+    max_candidates max_steps most most_coalitions most_pairs most_rows n_bootstrap n_points
+    pair_cells pairs
     probes rank sample_size samples seed size top
 """
 for _name in WHOLE.split():
@@ -173,7 +177,7 @@ def engines() -> Iterator[Call]:
         "interventional_shapley_values", tp.interventional_shapley_values,
         {**on_rows, "background": X}, kinds,
     )  # fmt: skip
-    quick = {"degree": 2, "density_degree": 2}
+    quick = {"degree": 2, "density": "legendre", "density_degree": 2}
     kinds = {"density_clip": "number", "scaling": "mapping", **as_function}
     yield Call("legendre_anova", tp.legendre_anova, {**black, **quick}, kinds)
     yield Call(
@@ -199,6 +203,24 @@ def engines() -> Iterator[Call]:
     called = {**explained, "model": f, "sampling": few}
     kinds["X"] = "table of a function"
     yield Call("shapley_sets of a function", tp.shapley_sets, called, kinds)
+    few_draws = {"model": f, "X": X, "sampling": few, "progress": False}
+    kinds = {**as_function, "sampling": "result", "threshold": "share"}
+    yield Call("interaction_sources", tp.interaction_sources, few_draws, kinds)
+
+
+def attributions() -> Iterator[Call]:
+    w = world()
+    of_rows = {"sets": w["sets"], "x": w["X"].iloc[:3]}
+    kinds = {"x": "rows", "attributions": "numbers"}
+    yield Call("deletion", tp.deletion, of_rows, kinds)
+    yield Call("deletion_curve", tp.deletion_curve, of_rows, kinds)
+    yield Call("sensitivity", tp.sensitivity, of_rows, kinds)
+    numbers = {"attributions": [[1.0]], "truth": [[2.0]]}
+    kinds = dict.fromkeys(numbers, "numbers")
+    yield Call("attribution_error", tp.attribution_error, numbers, kinds)
+    yield Call("owen_values", tp.owen_values, of_rows, {"x": "rows"})
+    of_data = {"sets": w["sets"], "X": w["X"]}
+    yield Call("product_groups", tp.product_groups, of_data, {"X": "rows"})
 
 
 def purify_on_rows(X: Any, sample_weight: Any = None) -> Any:
@@ -290,6 +312,8 @@ def results() -> Iterator[Call]:
         method = getattr(d, name)
 
         yield Call(f"Decomposition.{name}", edit_by(method), {"term": "a"}, {"term": "key"})
+    taking_out = edit_by(partial(tp.without_features, d))
+    yield Call("without_features", taking_out, {"term": "a"}, {"term": "key"})
     values = {"key": "a", "values": d["a"].values}
     yield Call("Decomposition.with_effect", d.with_effect, values, {"values": "cells"})
     yield Call("EffectWorth.of", w["worth"].of, {"key": "a"})
@@ -309,6 +333,9 @@ def results() -> Iterator[Call]:
         yield Call(f"HStatistics.{name}", getattr(w["h"], name))
     yield Call("HStatistics.sets", w["h"].sets, {"size": 2})
     yield Call("InteractionIndices.pairs", w["indices"].pairs)
+    small = tp.Sampling(probes=3, draws=3, samples=10)
+    sources = tp.interaction_sources(w["function"], X, sampling=small, progress=False)
+    yield Call("InteractionSources.to_frame", sources.to_frame)
     measured = tp.measure_interactions(X, w["y"], progress=False)
     yield Call("MeasuredInteractions.to_frame", measured.to_frame)
     yield Call("ShapleyInteractions.matrix", w["interactions"].matrix)
@@ -384,6 +411,7 @@ def calls(folder: Path) -> list[Call]:
     """All public callables, with a folder for their files."""
     return [
         *engines(),
+        *attributions(),
         *constructors(),
         *repeated_training(),
         *results(),
@@ -395,9 +423,9 @@ def calls(folder: Path) -> list[Call]:
 # What callers do not make themselves; engines do.
 MADE_BY_ENGINES = {
     "Audit", "Certificate", "Comparison", "Component", "CountedCells", "Decomposition",
-    "EffectWorth", "Finding", "HStatistics", "InteractionIndices", "MeasuredInteractions",
-    "Scorecard", "ShapleyInteractions", "ShapleySets", "ShapleyValues", "Simplification",
-    "Spread", "TensorComponent", "Weighting",
+    "EffectWorth", "Finding", "HStatistics", "InteractionIndices", "InteractionSources",
+    "MeasuredInteractions", "ProductGroup", "Scorecard", "ShapleyInteractions", "ShapleySets",
+    "ShapleyValues", "Simplification", "Spread", "TensorComponent", "Weighting",
 }  # fmt: skip
 # Methods by which parts of the package speak to each other.
 INTERNAL = {
