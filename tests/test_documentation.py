@@ -32,11 +32,18 @@ import treepurify as tp
 
 X = np.random.default_rng(0).integers(0, 4, size=(80, 5)).astype(float)
 model = GradientBoostingRegressor(max_depth=2, n_estimators=20, random_state=0)
-model.fit(X, X[:, 0] * X[:, 1] + X[:, 2])
+y = X[:, 0] * X[:, 1] + X[:, 2]
+model.fit(X, y)
 d = tp.purify(model, X)
 """
 GIVEN = {
-    "docs/auditing.md": MODEL,
+    "docs/auditing.md": MODEL
+    + """
+import pandas as pd
+
+X = pd.DataFrame(X, columns=["age", "sex", "size", "weight", "height"])
+d = tp.purify(model.fit(X, y), X)
+""",
     "docs/categorical.md": MODEL
     + """
 import pandas as pd
@@ -50,7 +57,7 @@ network.fit(table, X[:, 0] > X[:, 1])
 """,
     "docs/choosing.md": MODEL,
     "docs/comparing.md": MODEL,
-    "docs/partial_dependence.md": MODEL + "f = lambda rows: np.asarray(rows)[:, 0] ** 2\n",
+    "docs/partial_dependence.md": MODEL,
     "docs/shapley.md": MODEL,
 }
 
