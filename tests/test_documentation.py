@@ -12,6 +12,7 @@ NEEDS = {
     "docs/auditing.md": ("matplotlib",),
     "docs/categorical.md": (),
     "docs/choosing.md": (),
+    "docs/coming_from.md": (),
     "docs/comparing.md": ("matplotlib",),
     "docs/continuous.md": (),
     "docs/deep.md": ("xgboost",),
@@ -22,6 +23,7 @@ NEEDS = {
     "docs/pipelines.md": ("xgboost",),
     "docs/shapley.md": (),
     "docs/uncertainty.md": ("matplotlib",),
+    "docs/worth.md": ("matplotlib",),
 }
 
 # The model and the rows that a page speaks of without making them.
@@ -32,7 +34,8 @@ import treepurify as tp
 
 X = np.random.default_rng(0).integers(0, 4, size=(80, 5)).astype(float)
 model = GradientBoostingRegressor(max_depth=2, n_estimators=20, random_state=0)
-model.fit(X, X[:, 0] * X[:, 1] + X[:, 2])
+y = X[:, 0] * X[:, 1] + X[:, 2]
+model.fit(X, y)
 d = tp.purify(model, X)
 """
 GIVEN = {
