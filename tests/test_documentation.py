@@ -63,6 +63,15 @@ network.fit(table, X[:, 0] > X[:, 1])
     "docs/partial_dependence.md": MODEL
     + "f = lambda rows: np.asarray(rows)[:, 0] ** 2\ny = model.predict(X)\n",
     "docs/shapley.md": MODEL,
+    "docs/worth.md": MODEL
+    + """
+import pandas as pd
+
+X = pd.DataFrame(X, columns=["age", "income", "hours", "tenure", "race"])
+model.fit(X, X.age * X.hours + X.race * X.income)
+d = tp.purify(model, X)
+X_test, y_test, values = X, X.age * X.hours + X.race * X.income, d["age"].values
+""",
 }
 
 
