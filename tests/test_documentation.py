@@ -63,6 +63,18 @@ network.fit(table, X[:, 0] > X[:, 1])
     "docs/partial_dependence.md": MODEL
     + "f = lambda rows: np.asarray(rows)[:, 0] ** 2\ny = model.predict(X)\n",
     "docs/shapley.md": MODEL,
+    "docs/worth.md": MODEL
+    + """
+import pandas as pd
+
+rows = np.random.default_rng(1).integers(0, 4, size=(300, 3)).astype(float)
+rows = pd.DataFrame(rows, columns=["age", "hours", "race"])
+observed = rows.age * rows.hours + rows.race
+X, X_test, y_test = rows[:200], rows[200:], observed[200:]
+model.fit(X, observed[:200])
+d = tp.purify(model, X)
+values = d["age"].values
+""",
 }
 
 
