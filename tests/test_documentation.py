@@ -67,10 +67,13 @@ network.fit(table, X[:, 0] > X[:, 1])
     + """
 import pandas as pd
 
-X = pd.DataFrame(X, columns=["age", "income", "hours", "tenure", "race"])
-model.fit(X, X.age * X.hours + X.race * X.income)
+rows = np.random.default_rng(1).integers(0, 4, size=(300, 3)).astype(float)
+rows = pd.DataFrame(rows, columns=["age", "hours", "race"])
+observed = rows.age * rows.hours + rows.race
+X, X_test, y_test = rows[:200], rows[200:], observed[200:]
+model.fit(X, observed[:200])
 d = tp.purify(model, X)
-X_test, y_test, values = X, X.age * X.hours + X.race * X.income, d["age"].values
+values = d["age"].values
 """,
 }
 
