@@ -22,6 +22,8 @@ NEEDS = {
     "docs/partial_dependence.md": (),
     "docs/pipelines.md": ("xgboost",),
     "docs/shapley.md": (),
+    "docs/uncertainty.md": ("matplotlib",),
+    "docs/worth.md": ("matplotlib",),
 }
 
 # The model and the rows that a page speaks of without making them.
@@ -41,8 +43,9 @@ GIVEN = {
     + """
 import pandas as pd
 
-X = pd.DataFrame(X, columns=["age", "sex", "size", "weight", "height"])
-d = tp.purify(model.fit(X, y), X)
+X = pd.DataFrame(X, columns=["age", "income", "hours", "tenure", "sex"])
+model.fit(X, X.age * X.income + X.sex)
+d = tp.purify(model, X)
 """,
     "docs/categorical.md": MODEL
     + """
@@ -57,7 +60,8 @@ network.fit(table, X[:, 0] > X[:, 1])
 """,
     "docs/choosing.md": MODEL,
     "docs/comparing.md": MODEL,
-    "docs/partial_dependence.md": MODEL,
+    "docs/partial_dependence.md": MODEL
+    + "f = lambda rows: np.asarray(rows)[:, 0] ** 2\ny = model.predict(X)\n",
     "docs/shapley.md": MODEL,
 }
 
