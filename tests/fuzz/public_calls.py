@@ -189,7 +189,8 @@ def engines() -> Iterator[Call]:
         "partial_dependence_anova of a function", tp.partial_dependence_anova,
         {**on_rows, "model": f}, kinds,
     )  # fmt: skip
-    yield Call("parse_model", tp.parse_model, {"model": model})
+    others = {"ignore": "tensor names"}
+    yield Call("parse_model", tp.parse_model, {"model": model}, others)
     yield Call("response_function", tp.response_function, {"model": model})
     kinds = {"tensors": "tensors", "weights": "masses", "intercept": "intercept",
              "output_names": "output names", "feature_names": "tensor names"}  # fmt: skip
