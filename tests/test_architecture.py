@@ -58,7 +58,11 @@ MAY_IMPORT = {
     "report": GROUND | {"models", "grids", "decomposition", "storage", "auditing", "plots"},
     "export": GROUND | {"grids", "decomposition", "frames", "storage", "shapley"},
 }
-PART_OF_FILE = {"components": "decomposition", "remainder": "decomposition"}
+PART_OF_FILE = {
+    "components": "decomposition",
+    "moments": "decomposition",
+    "remainder": "decomposition",
+}
 # Methods of a decomposition that lead onward import what they need when they are called. These
 # are the only imports against the direction.
 MAY_IMPORT_LATE = {
@@ -117,6 +121,9 @@ NEVER_AT_MODULE_LEVEL = {
     "matplotlib",
     "pandas",
     "plotly",
+    "dask",
+    "distributed",
+    "duckdb",
     "polars",
     "pyarrow",
 }

@@ -13,6 +13,7 @@ PAGES = [
     "docs/deep.md",
     "docs/exporting.md",
     "docs/extending.md",
+    "docs/streams.md",
 ]
 
 # What the code of a page uses beside treepurify and scikit-learn.
@@ -23,6 +24,7 @@ NEEDS = {
     "docs/deep.md": ("xgboost",),
     "docs/exporting.md": ("interpret", "shap", "shapiq"),
     "docs/extending.md": (),
+    "docs/streams.md": ("pyarrow",),
 }
 
 

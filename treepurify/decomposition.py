@@ -22,8 +22,10 @@ from treepurify.errors import UnknownComponentError
 from treepurify.frozen import FrozenMapping
 from treepurify.grids.grid import EncodedRows, Subset
 from treepurify.links import Link
+from treepurify.moments import covariances_of_stream
 from treepurify.remainder import Difference, Remainder, SumOfParts
 from treepurify.rows.columns import Columns
+from treepurify.rows.reduction import RowStream
 from treepurify.rows.tables import check_any_rows
 from treepurify.typing import Array
 
@@ -71,6 +73,8 @@ class Decomposition:
         The rows that are the measure, on the grid of each order.
     stored_covariances : mapping of tuple of int to ndarray of float64, optional
         Covariances with the model where they are known without rows; see `covariances`.
+    stream : RowStream, optional
+        The rows that are the measure, where they come in batches: `covariances` reads them again.
 
     Examples
     --------
@@ -97,6 +101,7 @@ class Decomposition:
     diagnostics: Mapping[str, Any] = field(default_factory=dict)
     rows: Mapping[int, EncodedRows] | None = None
     stored_covariances: Mapping[Subset, Array] | None = None
+    stream: RowStream | None = None
 
     def __post_init__(self) -> None:
         ordered = sorted(self.components, key=lambda subset: (len(subset), subset))
@@ -122,9 +127,13 @@ class Decomposition:
         joint distribution of all features to compute it from.
         """
         tensors = self.tensor_components()
-        if self.stored_covariances is not None or self.rows is None or not tensors:
+        if self.stored_covariances is not None or not tensors:
             return self.stored_covariances
         parts = self.remainder.parts if isinstance(self.remainder, SumOfParts) else ()
+        if self.stream is not None:
+            return covariances_of_stream(tensors, parts, self.stream)
+        if self.rows is None:
+            return None
         return covariances_on_rows(self.intercept, tensors, parts, self.rows)
 
     def term_name(self, subset: Subset) -> str:

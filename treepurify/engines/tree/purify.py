@@ -4,25 +4,21 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, get_args
 
+import numpy as np
 import numpy.typing as npt
 
 from treepurify.arguments import check_choice
 from treepurify.budget import DEFAULT_BUDGET, check_memory_budget
 from treepurify.decomposition import Decomposition
-from treepurify.effects.accumulate import accumulate
-from treepurify.engines.common.finish import (
-    Evidence,
-    Result,
-    finish,
-    largest_effect,
-    table_components,
-)
+from treepurify.engines.common.finish import finish
 from treepurify.engines.common.inputs import (
     Interactions,
     check_order,
     check_order_fits,
     fit_measure,
+    named_subsets,
     read_rows,
+    read_stream,
 )
 from treepurify.engines.common.model_check import check_against_library
 from treepurify.engines.common.problem import (
@@ -30,7 +26,6 @@ from treepurify.engines.common.problem import (
     Problem,
     Resolution,
     Wanted,
-    closed_subsets,
     lay_out,
 )
 from treepurify.engines.tree.closed_form import purify_by_closed_form
@@ -48,10 +43,13 @@ from treepurify.engines.tree.routes import (
     choose_route,
 )
 from treepurify.engines.tree.second_moments import kept_interactions
+from treepurify.engines.tree.streamed import StreamTask, purify_stream
+from treepurify.engines.tree.union_grid import purify_on_union_grid
+from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import MissingCells
 from treepurify.models.parse import Model, read_model
 from treepurify.progress import announce_compilation, progress_report
-from treepurify.purification.cascade import SolveMethod, downward_closure, purify_effects
+from treepurify.rows.sources import as_source
 from treepurify.weights import Weighting, as_weighting
 
 __all__ = ["purify"]
@@ -64,7 +62,7 @@ def purify(
     weights: str | Weighting = "empirical",
     order: int | None = 2,
     interactions: Interactions | int | None = None,
-    sample_weight: npt.ArrayLike | None = None,
+    sample_weight: npt.ArrayLike | str | None = None,
     feature_names: Sequence[str] | None = None,
     method: Method = "auto",
     resolution: Resolution = "auto",
@@ -83,10 +81,13 @@ def purify(
     ----------
     model : object, str or Path
         A trained model, a model file, or what `parse_model` returned.
-    X : array_like or table of shape (n_rows, n_features), optional
+    X : array_like, table of shape (n_rows, n_features), or rows in batches, optional
         Rows that stand for the distribution; usually the training data. Without it an EBM
         is purified under the weights of its own bins; other models need
-        ``weights="uniform"``.
+        ``weights="uniform"``. Rows in batches are Parquet files (a path, a list, a pattern or
+        a folder), a `pyarrow.dataset`, a polars LazyFrame, a DuckDB relation, an Arrow stream, or
+        an iterator of tables or a callable that returns one. Only the columns that the model uses
+        are read, and never all rows at once.
     weights : str or Weighting
         The distribution of the features: ``"empirical"``, of the rows themselves; ``"auto"``,
         smoothed as much as foretells a row best from all others (`Auto`); ``"kernel"`` or
@@ -106,8 +107,9 @@ def purify(
         total interaction index (`interaction_indices`): under the measure itself where
         features are independent, else under the product of the rows' margins. For very many
         leaves that index is estimated; ``diagnostics["strongest_pairs"]`` says so.
-    sample_weight : array_like of shape (n_rows,), optional
-        Weight of each row, finite and not negative.
+    sample_weight : array_like of shape (n_rows,) or str, optional
+        Weight of each row, finite and not negative. For rows in batches, the name of the column
+        of weights.
     feature_names : sequence of str, optional
         Names of the features, in the order of the model.
     method : str, TreeProjection or CoarseProjection
@@ -171,6 +173,26 @@ def purify(
     report = progress_report(progress)
     announce_compilation(show=progress)
     weighting = as_weighting(weights)
+    source = as_source(X)
+    if source is not None:
+        parsed, stream = read_stream(model, source, feature_names, sample_weight)
+        check_order_fits(order, parsed.n_features)
+        named = _named(interactions)
+        wanted = Wanted(order, named_subsets(parsed.features, named, order))
+        return purify_stream(
+            StreamTask(
+                model,
+                parsed,
+                stream,
+                weighting,
+                wanted,
+                method,
+                resolution,
+                missing_cells,
+                memory_budget,
+                report,
+            )
+        )
     parsed = read_model(model, X, feature_names)
     check_order_fits(order, parsed.n_features)
     columns = read_rows(parsed, X, weighting)
@@ -200,7 +222,7 @@ def purify(
         projection = method if isinstance(method, TreeProjection) else TreeProjection()
         result = purify_by_projection(problem, projection.tolerance)
     else:
-        result = _purify_on_grid(problem, "mass-moving" if route == "mass-moving" else "exact")
+        result = purify_on_union_grid(problem, "mass-moving" if route == "mass-moving" else "exact")
     facts = {**_facts(parsed, layout, route), **measure.facts, **chosen_pairs}
     return finish(
         problem.function,
@@ -216,26 +238,14 @@ def purify(
     )
 
 
-def _purify_on_grid(problem: Problem, method: SolveMethod) -> Result:
-    """Purify the model's tensors on their grids, after checking that all tables fit."""
-    layout, model = problem.layout, problem.model
-    effects = layout.effects
-    if effects is not None:
-        subsets = downward_closure(effects.tensors)
-    else:
-        paths = layout.leaf_boxes.subsets
-        subsets = closed_subsets(paths, problem.grid, model.n_outputs, problem.memory_budget)
-    axes = {subset: layout.grids[len(subset)].subset_axes(subset) for subset in subsets}
-    if effects is None:
-        effects = accumulate(problem.ensemble, problem.grid, problem.boxes, problem.memory_budget)
-    problem.report("weighing cells", 0, 0)
-    mass = layout.mass(problem.weighting, subsets)
-    purified = purify_effects(effects, mass, axes, method=method, progress=problem.report)
-    return Result(
-        purified.intercept,
-        table_components(purified, mass, axes, problem.function.inputs, effects),
-        Evidence(largest_effect(purified.intercept, effects.tensors.values()), purified),
-    )
+def _named(interactions: Interactions | int | None) -> Interactions | None:
+    """Return interactions that are named; their number is chosen with rows in memory only."""
+    if isinstance(interactions, int | np.integer):
+        raise InvalidInputError(
+            f"interactions={interactions!r}: the strongest pairs are found with rows in memory; "
+            "name the interactions, such as those that purify finds on a sample of the rows"
+        )
+    return interactions
 
 
 def _facts(model: Model, layout: Layout, route: Route) -> dict[str, Any]:

@@ -1,0 +1,186 @@
+"""Rows in Parquet files, or in any Arrow dataset, read a few at a time."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from treepurify.arguments import brief
+from treepurify.errors import InvalidInputError, MissingDependencyError
+from treepurify.rows.batches import HEAD_ROWS, ROWS_PER_BATCH, Batch, numbered
+
+__all__ = ["DatasetSource", "is_dataset", "open_parquet"]
+
+_GLOB = "*?["
+_PARQUET = (".parquet", ".pq")
+# Batches that are decoded ahead of the one in work.
+_AHEAD = 2
+
+
+def is_dataset(X: Any) -> bool:
+    """Return whether something is a `pyarrow.dataset.Dataset`."""
+    return hasattr(X, "get_fragments") and hasattr(X, "schema")
+
+
+@dataclass(frozen=True, eq=False)
+class DatasetSource:
+    """The files of an Arrow dataset, one after the other.
+
+    Parameters
+    ----------
+    dataset : pyarrow.dataset.Dataset
+        The files.
+    words : str
+        What was asked for, for messages.
+    """
+
+    dataset: Any
+    words: str
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns."""
+        return tuple(self.dataset.schema.names)
+
+    @cached_property
+    def n_rows(self) -> int | None:
+        """Number of rows, which the files state."""
+        return int(self.dataset.count_rows())
+
+    @property
+    def can_repeat(self) -> bool:
+        """Files can be read again."""
+        return True
+
+    def describe(self) -> str:
+        """Return what was asked for."""
+        return self.words
+
+    def head(self) -> Any:
+        """Return the first rows."""
+        for batch in self._read(None, HEAD_ROWS):
+            if len(batch.table):
+                return batch.table
+        raise InvalidInputError(f"{self.words} has no rows; pass files that have some")
+
+    def batches(self, columns: Sequence[str] | None) -> Iterator[Batch]:
+        """Yield the rows of each file, with these columns."""
+        return self._read(columns, ROWS_PER_BATCH)
+
+    def _read(self, columns: Sequence[str] | None, batch_size: int) -> Iterator[Batch]:
+        import pyarrow as pa
+
+        for part, fragment in enumerate(self.dataset.get_fragments()):
+            where = f"file {str(getattr(fragment, 'path', part))!r}"
+            schema = self._schema_of(fragment, columns, where)
+            tables = fragment.to_batches(
+                schema=schema,
+                columns=schema.names,
+                batch_size=batch_size,
+                batch_readahead=_AHEAD,
+                fragment_readahead=1,
+                fragment_scan_options=_scan_options(fragment),
+            )
+            try:
+                yield from numbered(tables, part, where)
+            except (OSError, pa.ArrowException) as error:
+                raise InvalidInputError(f"{where} cannot be read: {error}") from error
+
+    def _schema_of(self, fragment: Any, columns: Sequence[str] | None, where: str) -> Any:
+        """Return the columns to read, as the file has them or as its folder names them.
+
+        Arrow would fill a column that one of the files lacks with missing values.
+        """
+        import pyarrow as pa
+        import pyarrow.dataset as ds
+
+        try:
+            own = fragment.physical_schema
+        except (OSError, pa.ArrowException) as error:
+            raise InvalidInputError(f"{where} cannot be read: {error}") from error
+        of_folder = ds.get_partition_keys(fragment.partition_expression)
+        wanted = self.names if columns is None else columns
+        absent = [name for name in wanted if name not in own.names and name not in of_folder]
+        if absent:
+            raise InvalidInputError(
+                f"{where} has no column {', '.join(map(repr, absent[:10]))}; its columns are "
+                f"{', '.join(map(str, own.names[:30]))}"
+            )
+        known = self.dataset.schema
+        return pa.schema(
+            [own.field(name) if name in own.names else known.field(name) for name in wanted]
+        )
+
+
+def open_parquet(X: Any) -> DatasetSource:
+    """Return the rows of Parquet files.
+
+    Parameters
+    ----------
+    X : str, Path or list of these
+        A file, several, a pattern such as ``"rows/*.parquet"``, or a folder, whose subfolders may
+        name values of a column, such as ``year=2024``.
+
+    Raises
+    ------
+    InvalidInputError
+        If there is no such file, or it is not Parquet.
+    MissingDependencyError
+        If pyarrow is not installed.
+    """
+    paths = [X] if isinstance(X, str | Path) else list(X)
+    wrong = [path for path in paths if not isinstance(path, str | Path)]
+    if wrong:
+        raise InvalidInputError(
+            f"a list of files holds text or paths only; got {brief(wrong[0])} among them"
+        )
+    try:
+        import pyarrow as pa
+        import pyarrow.dataset as ds
+    except ImportError as error:
+        raise MissingDependencyError(
+            'reading Parquet files needs pyarrow: pip install "treepurify[parquet]"'
+        ) from error
+    words = repr(str(X)) if isinstance(X, str | Path) else f"{len(paths)} files"
+    folder = Path(paths[0]) if len(paths) == 1 else None
+    files: Any
+    if folder is not None and folder.is_dir():
+        files = str(folder)
+    else:
+        files = [file for path in paths for file in _files(str(path))]
+    try:
+        dataset = ds.dataset(files, format="parquet", partitioning="hive")
+    except (OSError, ValueError, pa.ArrowException) as error:
+        raise InvalidInputError(f"{words} cannot be read as Parquet: {error}") from error
+    if not dataset.files:
+        raise InvalidInputError(f"the folder {words} has no Parquet files")
+    return DatasetSource(dataset, words)
+
+
+def _files(path: str) -> list[str]:
+    """Return the file of a path, or all that a pattern matches, in the order of their names."""
+    place = Path(path)
+    if place.is_file():
+        if place.suffix.lower() not in _PARQUET:
+            raise InvalidInputError(
+                f"{path!r} is no Parquet file (.parquet, .pq): read other files with pandas, or in "
+                "batches with polars.scan_csv or duckdb.read_csv, and pass what these return"
+            )
+        return [path]
+    if any(sign in path for sign in _GLOB):
+        root = Path(place.anchor) if place.is_absolute() else Path()
+        pattern = str(place.relative_to(place.anchor)) if place.is_absolute() else path
+        found = sorted(str(file) for file in root.glob(pattern) if file.is_file())
+        if found:
+            return found
+    raise InvalidInputError(f"there is no file {path!r}; pass Parquet files, or a folder of them")
+
+
+def _scan_options(fragment: Any) -> Any:
+    """Return options by which Parquet is read page by page, not a row group at a time."""
+    import pyarrow.dataset as ds
+
+    if getattr(fragment.format, "default_extname", "") != "parquet":
+        return None
+    return ds.ParquetFragmentScanOptions(use_buffered_stream=True, pre_buffer=False)

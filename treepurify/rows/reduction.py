@@ -1,0 +1,111 @@
+"""What is learned from rows, summed over all of them however they are divided."""
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+from treepurify.progress import ProgressReport
+from treepurify.rows.batches import Source
+from treepurify.rows.source_reader import RowBatch, SourceReader
+
+__all__ = ["RowStream", "Several", "Statistic"]
+
+State = TypeVar("State")
+
+
+class Statistic(Protocol[State]):
+    """What an engine learns from rows: a sum that starts at zero, takes batches, and merges.
+
+    The states that it makes, fills and merges belong to it: they are arrays that it writes to,
+    since copies for every batch would take more time than what is added to them.
+    """
+
+    def zero(self) -> State:
+        """Return the state of no rows."""
+
+    def add(self, state: State, rows: RowBatch) -> State:
+        """Return the state with the rows added; the given one is no longer used."""
+
+    def merge(self, state: State, other: State) -> State:
+        """Return the state of the rows of both; the given ones are no longer used.
+
+        `state` stands for rows before those of `other`.
+        """
+
+
+@dataclass(frozen=True, eq=False)
+class Several:
+    """Several statistics in one pass; their states are a list."""
+
+    statistics: tuple[Statistic[Any], ...]
+
+    def zero(self) -> list[Any]:
+        """Return the states of no rows."""
+        return [statistic.zero() for statistic in self.statistics]
+
+    def add(self, state: list[Any], rows: RowBatch) -> list[Any]:
+        """Return all states with the rows added."""
+        pairs = zip(self.statistics, state, strict=True)
+        return [statistic.add(one, rows) for statistic, one in pairs]
+
+    def merge(self, state: list[Any], other: list[Any]) -> list[Any]:
+        """Return the states of the rows of both."""
+        triples = zip(self.statistics, state, other, strict=True)
+        return [statistic.merge(one, two) for statistic, one, two in triples]
+
+
+@dataclass(frozen=True, eq=False)
+class RowStream:
+    """A source, and how its batches are read for one model.
+
+    Parameters
+    ----------
+    source : Source
+        The rows.
+    reader : SourceReader
+        How they are read.
+    """
+
+    source: Source
+    reader: SourceReader
+
+    def reduce(self, statistic: Statistic[State], what: str, report: ProgressReport) -> State:
+        """Return the state of a statistic after all rows.
+
+        Parameters
+        ----------
+        statistic : Statistic
+            What is learned from the rows.
+        what : str
+            What is done, for the progress: "counting rows".
+        report : callable
+            Progress.
+
+        Raises
+        ------
+        InvalidInputError
+            If rows cannot be read; the message names their file and column.
+        """
+        state = statistic.zero()
+        done, start = 0, time.monotonic()
+        for rows in self.batches():
+            if not rows.columns.n_rows:
+                continue
+            state = statistic.add(state, rows)
+            done += rows.columns.n_rows
+            total = self.source.n_rows
+            report(f"{what}{_pace(done, total, start)}", done, total or done)
+        return state
+
+    def batches(self) -> Iterator[RowBatch]:
+        """Yield the rows in order, as the model reads them."""
+        for batch in self.source.batches(self.reader.wanted):
+            yield self.reader.read(batch)
+
+
+def _pace(done: int, total: int | None, start: float) -> str:
+    """Return how many rows are read per second, and the time left where the end is known."""
+    rate = done / max(time.monotonic() - start, 1e-9)
+    left = "" if total is None else f", {max(total - done, 0) / rate:.0f} s left"
+    return f" ({rate:,.0f} per second{left})"
