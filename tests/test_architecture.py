@@ -49,6 +49,7 @@ MAY_IMPORT = {
     "storage": GROUND | {"models", "grids", "effects", "decomposition", "engines"},
     "frames": GROUND | {"grids", "effects", "purification", "decomposition"},
     "verification": GROUND | {"models", "decomposition"},
+    "streamed_values": GROUND | {"grids", "decomposition", "frames", "shapley", "storage"},
     "comparing": GROUND | {"grids", "effects", "purification", "decomposition", "frames"},
     "auditing": GROUND
     | {"models", "grids", "weights", "effects", "decomposition", "engines", "comparing"},
@@ -71,6 +72,7 @@ MAY_IMPORT_LATE = {
         "treepurify.shapley.interactions",
         "treepurify.shapley.values",
         "treepurify.storage",
+        "treepurify.streamed_values",
         "treepurify.verification",
     },
 }

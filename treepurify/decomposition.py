@@ -3,13 +3,12 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from math import prod
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from treepurify.arguments import brief, check_choice, read_features
-from treepurify.budget import DEFAULT_BUDGET, check_budget
+from treepurify.budget import DEFAULT_BUDGET
 from treepurify.certificate import Certificate
 from treepurify.components import (
     Component,
@@ -26,7 +25,7 @@ from treepurify.moments import covariances_of_stream
 from treepurify.remainder import Difference, Remainder, SumOfParts
 from treepurify.rows.columns import Columns
 from treepurify.rows.reduction import RowStream
-from treepurify.rows.tables import check_any_rows
+from treepurify.rows.sources import as_source
 from treepurify.typing import Array
 
 if TYPE_CHECKING:
@@ -178,22 +177,36 @@ class Decomposition:
         except (KeyError, TypeError):
             return False
 
-    def predict(self, X: Any, *, scale: Literal["margin", "response"] = "margin") -> Array:
+    def predict(
+        self,
+        X: Any,
+        *,
+        scale: Literal["margin", "response"] = "margin",
+        to: "str | Path | None" = None,
+    ) -> Array:
         """Return the sum of the intercept, the components and the remainder.
 
         Parameters
         ----------
-        X : array_like or table of shape (n_rows, n_features)
+        X : array_like, table of shape (n_rows, n_features), or rows in batches
             The rows.
         scale : {"margin", "response"}
             Margin, or response after the inverse link.
+        to : str or Path, optional
+            Parquet file, or new folder, that values are written to batch by batch; needed for rows
+            in batches.
 
         Returns
         -------
         ndarray of float64, shape (n_rows,) or (n_rows, n_outputs)
-            One-dimensional for one output.
+            One-dimensional for one output. With `to`, the path of what was written.
         """
         check_choice("scale", scale, ("margin", "response"))
+        if to is not None or as_source(X) is not None:
+            from treepurify.streamed_values import predictions_on_batches
+
+            written: Array = predictions_on_batches(self, X, scale, to)
+            return written
         margin = self.evaluate(X)
         values = self.link.inverse(margin) if scale == "response" else margin
         return values[:, 0] if self.n_outputs == 1 else values
@@ -202,17 +215,21 @@ class Decomposition:
         """Return the margin of the rows of `X`, shape (n_rows, n_outputs)."""
         columns = self.inputs.columns(X)
         total = np.tile(self.intercept, (columns.n_rows, 1))
-        for values in self._evaluate_all(columns):
+        for values in self.parts_on(columns):
             total += values
         return total
 
-    def contributions(self, X: Any, *, memory_budget: int = DEFAULT_BUDGET) -> "pd.DataFrame":
+    def contributions(
+        self, X: Any, *, to: "str | Path | None" = None, memory_budget: int = DEFAULT_BUDGET
+    ) -> "pd.DataFrame":
         """Return what each component adds to the margin of each row.
 
         Parameters
         ----------
-        X : array_like or table of shape (n_rows, n_features)
+        X : array_like, table of shape (n_rows, n_features), or rows in batches
             The rows.
+        to : str or Path, optional
+            See `predict`.
         memory_budget : int
             Bytes that the table may take.
 
@@ -229,32 +246,15 @@ class Decomposition:
         MemoryBudgetError
             If the table would not fit.
         """
-        import pandas as pd
+        if to is not None or as_source(X) is not None:
+            from treepurify.streamed_values import contributions_on_batches
 
-        columns = self.inputs.columns(X)
-        terms = [self.term_name(s) for s in self.components]
-        taken = ("intercept", "remainder")
-        names = ["intercept", *(f"{name} (feature)" if name in taken else name for name in terms)]
-        names += ["remainder"] * (self.remainder is not None)
-        shape = (self.n_outputs, len(names), columns.n_rows)
-        check_budget(
-            8 * prod(shape),
-            memory_budget,
-            f"the contributions of {len(names)} terms on {columns.n_rows} rows",
-            "Ask for fewer rows at a time, or raise memory_budget.",
-        )
-        table = np.empty(shape)
-        table[:, 0] = self.intercept[:, None]
-        for position, values in enumerate(self._evaluate_all(columns), start=1):
-            table[:, position] = values.T
-        index = X.index if isinstance(X, pd.DataFrame) else None
-        labels: Any = names
-        if self.n_outputs > 1:
-            both = [self.output_names, names]
-            labels = pd.MultiIndex.from_product(both, names=["output", "term"])
-        # The table is the frame's own: a copy would take as much memory again.
-        flat = table.reshape(prod(shape[:2]), columns.n_rows).T
-        return pd.DataFrame(flat, columns=labels, index=index, copy=False)
+            written: pd.DataFrame = contributions_on_batches(self, X, to, memory_budget)
+            return written
+        from treepurify.frames import contributions_table
+
+        index = X.index if hasattr(X, "iloc") else None
+        return contributions_table(self, self.inputs.columns(X), index, memory_budget)
 
     def importance(self) -> "pd.DataFrame":
         """Return how much each component matters, the largest variance first.
@@ -314,7 +314,7 @@ class Decomposition:
 
         Parameters
         ----------
-        X : array_like or table of shape (n_rows, n_features)
+        X : array_like, table of shape (n_rows, n_features), or rows in batches
             The rows, for example some that the model was not trained on.
 
         Returns
@@ -323,16 +323,9 @@ class Decomposition:
             One minus the mean square of the remainder over the variance of the margin; one
             where there is no remainder.
         """
-        columns = self.inputs.columns(X)
-        check_any_rows(columns.n_rows, "the rows whose variance is explained")
-        if self.remainder is None:
-            return np.ones(self.n_outputs)
-        total = np.tile(self.intercept, (columns.n_rows, 1))
-        rest = np.zeros_like(total)
-        for rest in self._evaluate_all(columns):  # the last one is the remainder
-            total += rest
-        variance = total.var(axis=0)
-        return np.asarray(1.0 - np.mean(rest**2, axis=0) / np.where(variance > 0, variance, 1.0))
+        from treepurify.streamed_values import explained_share
+
+        return explained_share(self, X)
 
     def verify(self, model: Any, X: Any) -> "Verification":
         """Compare the decomposition with a model on every row of `X`.
@@ -342,7 +335,7 @@ class Decomposition:
         model : object, str or Path
             The model that was decomposed: trained, parsed, or a model file. A trained model
             is asked for its own raw prediction.
-        X : array_like or table of shape (n_rows, n_features)
+        X : array_like, table of shape (n_rows, n_features), or rows in batches
             The rows.
 
         Returns
@@ -354,13 +347,17 @@ class Decomposition:
 
         return verify(self, model, X)
 
-    def shapley_values(self, X: Any, *, memory_budget: int = DEFAULT_BUDGET) -> "ShapleyValues":
+    def shapley_values(
+        self, X: Any, *, to: "str | Path | None" = None, memory_budget: int = DEFAULT_BUDGET
+    ) -> "ShapleyValues":
         """Split each component evenly among its features, on each row.
 
         Parameters
         ----------
-        X : array_like or table of shape (n_rows, n_features)
+        X : array_like, table of shape (n_rows, n_features), or rows in batches
             The rows.
+        to : str or Path, optional
+            See `predict`; what is written is the table of `ShapleyValues.to_frame`.
         memory_budget : int
             Bytes that the values may take.
 
@@ -369,6 +366,11 @@ class Decomposition:
         ShapleyValues
             See `treepurify.shapley.values.shapley_values`.
         """
+        if to is not None or as_source(X) is not None:
+            from treepurify.streamed_values import shapley_values_on_batches
+
+            written: ShapleyValues = shapley_values_on_batches(self, X, to, memory_budget)
+            return written
         from treepurify.shapley.values import shapley_values
 
         return shapley_values(self, X, memory_budget=memory_budget)
@@ -423,7 +425,8 @@ class Decomposition:
 
         return html_summary(self)
 
-    def _evaluate_all(self, columns: Columns) -> Iterator[Array]:
+    def parts_on(self, columns: Columns) -> Iterator[Array]:
+        """Yield the values of each component on some rows, and those of the remainder last."""
         rest, components = self.remainder, tuple(self.components.values())
         explained = np.zeros((columns.n_rows, self.n_outputs))
         for values in evaluate_each(components, columns):

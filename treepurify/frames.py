@@ -3,17 +3,20 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from treepurify.budget import check_budget
 from treepurify.components import Component, EachTable, TensorComponent
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import Subset
 from treepurify.purification.purity import subset_pairs
+from treepurify.rows.columns import Columns
 from treepurify.typing import Array
 
 if TYPE_CHECKING:
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AxisCells",
     "component_frame",
+    "contributions_table",
     "decomposition_frame",
     "effect_rows",
     "html_summary",
@@ -51,6 +55,36 @@ def _terms(d: Decomposition) -> list[_Term]:
         order = 1 + max((len(subset) for subset in d.components), default=0)
         terms.append(_Term((), "remainder", order, d.remainder))
     return terms
+
+
+def contributions_table(
+    d: Decomposition, columns: Columns, index: Any, memory_budget: int
+) -> "pd.DataFrame":
+    """Return what each component adds on each row; see `Decomposition.contributions`."""
+    import pandas as pd
+
+    taken = ("intercept", "remainder")
+    terms = [d.term_name(subset) for subset in d.components]
+    names = ["intercept", *(f"{name} (feature)" if name in taken else name for name in terms)]
+    names += ["remainder"] * (d.remainder is not None)
+    shape = (d.n_outputs, len(names), columns.n_rows)
+    check_budget(
+        8 * prod(shape),
+        memory_budget,
+        f"the contributions of {len(names)} terms on {columns.n_rows} rows",
+        'Write them to a file, as in to="contributions.parquet", ask for fewer rows at a time, or '
+        "raise memory_budget.",
+    )
+    table = np.empty(shape)
+    table[:, 0] = d.intercept[:, None]
+    for position, values in enumerate(d.parts_on(columns), start=1):
+        table[:, position] = values.T
+    labels: Any = names
+    if d.n_outputs > 1:
+        labels = pd.MultiIndex.from_product([d.output_names, names], names=["output", "term"])
+    # The table is the frame's own: a copy would take as much memory again.
+    flat = table.reshape(prod(shape[:2]), columns.n_rows).T
+    return pd.DataFrame(flat, columns=labels, index=index, copy=False)
 
 
 def importance_table(d: Decomposition) -> "pd.DataFrame":

@@ -96,10 +96,8 @@ class PartMoments:
         weights = np.ones(n_rows) if rows.weights is None else rows.weights
         size = max(_VALUES_PER_BLOCK // max(self.n_parts * self.n_outputs, 1), _LEAST_ROWS)
         for start in range(0, n_rows, size):
-            block = slice(start, start + size)
-            values = tuple(column[block] for column in rows.columns.values)
-            columns = Columns(rows.columns.features, values, len(weights[block]))
-            state = self.merge(state, self._moments(columns, weights[block]))
+            columns = rows.columns.part(start, start + size)
+            state = self.merge(state, self._moments(columns, weights[start : start + size]))
         return state
 
     def _moments(self, columns: Columns, weights: Array) -> MomentState:
@@ -158,7 +156,7 @@ def _moments(parts: Sequence[Component], stream: RowStream) -> MomentState:
     moments = PartMoments(
         lambda columns: evaluate_each(parts, columns), len(parts), len(parts[0].variance)
     )
-    state = stream.reduce(moments, "measuring effects on rows", progress_report(True))
+    state = stream.reduce(moments, "measuring effects on rows", progress_report(stream.progress))
     if not state.weight > 0:
         raise InvalidInputError(f"{stream.source.describe()} has no rows of positive weight")
     return state

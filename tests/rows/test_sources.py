@@ -181,7 +181,9 @@ def test_other_files_are_refused_with_a_way_out(tmp_path):
         as_source(tmp_path / "empty")
 
 
-@pytest.mark.parametrize("given", [iter([]), lambda: iter(()), lambda: 3, lambda: iter([frame()[:0]])])
+@pytest.mark.parametrize(
+    "given", [iter([]), lambda: iter(()), lambda: 3, lambda: iter([frame()[:0]])]
+)
 def test_a_stream_that_gives_no_rows_is_refused(given):
     with pytest.raises(tp.InvalidInputError, match=r"gave no rows|must give an iterable"):
         read_all(as_source(given))

@@ -10,7 +10,7 @@ from treepurify.arguments import brief
 from treepurify.errors import InvalidInputError, MissingDependencyError
 from treepurify.rows.batches import HEAD_ROWS, ROWS_PER_BATCH, Batch, numbered
 
-__all__ = ["DatasetSource", "is_dataset", "open_parquet"]
+__all__ = ["DatasetSource", "are_many_files", "is_dataset", "open_parquet"]
 
 _GLOB = "*?["
 _PARQUET = (".parquet", ".pq")
@@ -33,15 +33,18 @@ class DatasetSource:
         The files.
     words : str
         What was asked for, for messages.
+    left_out : frozenset of str
+        Columns that are as good as absent.
     """
 
     dataset: Any
     words: str
+    left_out: frozenset[str] = frozenset()
 
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the columns."""
-        return tuple(self.dataset.schema.names)
+        return tuple(name for name in self.dataset.schema.names if name not in self.left_out)
 
     @cached_property
     def n_rows(self) -> int | None:
@@ -111,6 +114,11 @@ class DatasetSource:
         return pa.schema(
             [own.field(name) if name in own.names else known.field(name) for name in wanted]
         )
+
+
+def are_many_files(path: Path) -> bool:
+    """Return whether a path is a folder, or a pattern that names no file itself."""
+    return path.is_dir() or (not path.exists() and any(sign in str(path) for sign in _GLOB))
 
 
 def open_parquet(X: Any) -> DatasetSource:

@@ -1,11 +1,10 @@
 """What is learned from rows, summed over all of them however they are divided."""
 
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
-from treepurify.progress import ProgressReport
+from treepurify.progress import ProgressReport, row_progress
 from treepurify.rows.batches import Source
 from treepurify.rows.source_reader import RowBatch, SourceReader
 
@@ -65,10 +64,13 @@ class RowStream:
         The rows.
     reader : SourceReader
         How they are read.
+    progress : bool
+        Whether to report progress where they are read again later.
     """
 
     source: Source
     reader: SourceReader
+    progress: bool = True
 
     def reduce(self, statistic: Statistic[State], what: str, report: ProgressReport) -> State:
         """Return the state of a statistic after all rows.
@@ -88,24 +90,14 @@ class RowStream:
             If rows cannot be read; the message names their file and column.
         """
         state = statistic.zero()
-        done, start = 0, time.monotonic()
+        progress = row_progress(what, self.source.n_rows, report)
         for rows in self.batches():
-            if not rows.columns.n_rows:
-                continue
-            state = statistic.add(state, rows)
-            done += rows.columns.n_rows
-            total = self.source.n_rows
-            report(f"{what}{_pace(done, total, start)}", done, total or done)
+            if rows.columns.n_rows:
+                state = statistic.add(state, rows)
+                progress(rows.columns.n_rows)
         return state
 
     def batches(self) -> Iterator[RowBatch]:
         """Yield the rows in order, as the model reads them."""
         for batch in self.source.batches(self.reader.wanted):
             yield self.reader.read(batch)
-
-
-def _pace(done: int, total: int | None, start: float) -> str:
-    """Return how many rows are read per second, and the time left where the end is known."""
-    rate = done / max(time.monotonic() - start, 1e-9)
-    left = "" if total is None else f", {max(total - done, 0) / rate:.0f} s left"
-    return f" ({rate:,.0f} per second{left})"

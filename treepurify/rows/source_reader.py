@@ -14,7 +14,7 @@ from treepurify.rows.row_weights import RowWeights, read_weights
 from treepurify.rows.table_reader import matched_names, read_placed_columns
 from treepurify.rows.tables import table_column, table_names
 
-__all__ = ["RowBatch", "SourceReader", "head_table", "source_reader"]
+__all__ = ["RowBatch", "SourceReader", "head_table", "model_table", "source_reader"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,7 +186,11 @@ def head_table(source: Source, features: Sequence[FeatureSpec], weight: str | No
     table, ndarray or None
         None where a column is absent.
     """
-    table = source.head()
+    return model_table(source.head(), features, weight)
+
+
+def model_table(table: Any, features: Sequence[FeatureSpec], weight: str | None = None) -> Any:
+    """Return a table with the columns of the model and no others; None where one is absent."""
     names = table_names(table)
     if names is None:
         return table

@@ -29,7 +29,7 @@ def as_source(X: Any) -> Source | None:
     X : object
         A path, list, pattern or folder of Parquet files; a `pyarrow.dataset.Dataset`; a polars
         LazyFrame; a DuckDB relation; an Arrow stream; an iterator or a list of tables, or a
-        callable that returns such an iterator.
+        callable that returns such an iterator; a `Source`.
 
     Raises
     ------
@@ -38,6 +38,9 @@ def as_source(X: Any) -> Source | None:
     """
     if X is None or isinstance(X, type | np.ndarray | Columns):
         return None
+    if hasattr(X, "batches") and hasattr(X, "can_repeat"):
+        source: Source = X
+        return source
     if isinstance(X, str | Path):
         return open_parquet(X)
     if is_dataset(X):

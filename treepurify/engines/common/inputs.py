@@ -129,6 +129,8 @@ def read_stream(
     source: Source,
     feature_names: Sequence[str] | None = None,
     sample_weight: Any = None,
+    *,
+    progress: bool = True,
 ) -> tuple[Model, RowStream]:
     """Return the parsed model, named after the columns of a source, and how its rows are read.
 
@@ -142,6 +144,8 @@ def read_stream(
         Names of the features; they come before those of the columns.
     sample_weight : str, optional
         Name of the column of weights.
+    progress : bool
+        Whether to report progress where the rows are read again later.
 
     Raises
     ------
@@ -161,7 +165,7 @@ def read_stream(
         match_names=by_itself.has_feature_names,
         weight=sample_weight,
     )
-    return parsed, RowStream(source, reader)
+    return parsed, RowStream(source, reader, progress)
 
 
 def read_rows(model: Model, X: Any, weighting: Weighting) -> Columns | None:

@@ -175,7 +175,7 @@ def purify(
     weighting = as_weighting(weights)
     source = as_source(X)
     if source is not None:
-        parsed, stream = read_stream(model, source, feature_names, sample_weight)
+        parsed, stream = read_stream(model, source, feature_names, sample_weight, progress=progress)
         check_order_fits(order, parsed.n_features)
         named = _named(interactions)
         wanted = Wanted(order, named_subsets(parsed.features, named, order))

@@ -1,0 +1,197 @@
+"""What a decomposition says about many rows: written as it is computed, or summed.
+
+Predictions, contributions and Shapley values go to Parquet batch by batch; nothing is there under
+the name that was asked for before all of it is.
+"""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from shutil import rmtree
+from tempfile import mkdtemp
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from treepurify.arguments import read_path
+from treepurify.decomposition import Decomposition
+from treepurify.errors import InvalidInputError, MissingDependencyError
+from treepurify.frames import contributions_table
+from treepurify.moments import PartMoments
+from treepurify.progress import progress_report, row_progress
+from treepurify.rows.batches import Source
+from treepurify.rows.columns import Columns
+from treepurify.rows.reduction import RowStream
+from treepurify.rows.source_reader import source_reader
+from treepurify.rows.sources import as_source
+from treepurify.rows.stream_source import StreamSource
+from treepurify.rows.tables import check_any_rows
+from treepurify.shapley.values import shapley_values
+from treepurify.storage.files import replace_file
+from treepurify.typing import Array
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = [
+    "contributions_on_batches",
+    "explained_share",
+    "predictions_on_batches",
+    "shapley_values_on_batches",
+]
+
+_SUFFIXES = (".parquet", ".pq")
+# Values of a table that is written at a time.
+_VALUES_AT_A_TIME = 1 << 23
+_LEAST_ROWS = 1 << 10
+
+Values = Callable[[Columns], "pd.DataFrame"]
+
+
+def predictions_on_batches(
+    d: Decomposition, X: Any, scale: Literal["margin", "response"], to: Any
+) -> Any:
+    """Write the predictions of `Decomposition.predict`, one column per output."""
+
+    def values(columns: Columns) -> "pd.DataFrame":
+        import pandas as pd
+
+        predicted = d.predict(columns, scale=scale).reshape(columns.n_rows, -1)
+        return pd.DataFrame(predicted, columns=list(d.output_names))
+
+    return _write(d, X, values, d.n_outputs, to)
+
+
+def contributions_on_batches(d: Decomposition, X: Any, to: Any, memory_budget: int) -> Any:
+    """Write the table of `Decomposition.contributions`."""
+
+    def values(columns: Columns) -> "pd.DataFrame":
+        return contributions_table(d, columns, None, memory_budget)
+
+    return _write(d, X, values, (len(d) + 2) * d.n_outputs, to)
+
+
+def shapley_values_on_batches(d: Decomposition, X: Any, to: Any, memory_budget: int) -> Any:
+    """Write the table of `ShapleyValues.to_frame`."""
+
+    def values(columns: Columns) -> "pd.DataFrame":
+        return shapley_values(d, columns, memory_budget=memory_budget).to_frame()
+
+    return _write(d, X, values, (len(d.feature_names) + 2) * d.n_outputs, to)
+
+
+def explained_share(d: Decomposition, X: Any) -> Array:
+    """Return the figure of `Decomposition.r_squared`."""
+    source = as_source(X)
+    if source is None:
+        columns = d.inputs.columns(X)
+        check_any_rows(columns.n_rows, "the rows whose variance is explained")
+        if d.remainder is None:
+            return np.ones(d.n_outputs)
+        total = np.tile(d.intercept, (columns.n_rows, 1))
+        rest = np.zeros_like(total)
+        for rest in d.parts_on(columns):
+            total += rest
+        variance, left = total.var(axis=0), np.mean(rest**2, axis=0)
+    else:
+        moments = PartMoments(d.parts_on, len(d) + (d.remainder is not None), d.n_outputs)
+        report = progress_report(True)
+        state = _stream(d, source).reduce(moments, "measuring what is explained", report)
+        check_any_rows(state.n_rows, "the rows whose variance is explained")
+        variance, left = state.variance, state.mean_squares[-1] * (d.remainder is not None)
+    return np.asarray(1.0 - left / np.where(variance > 0, variance, 1.0))
+
+
+def _stream(d: Decomposition, source: Source) -> RowStream:
+    """Return the rows of a source with the columns that the parts of a decomposition read."""
+    used = {j for subset in d.components for j in subset}
+    if d.remainder is not None:
+        used.update(d.remainder.features)
+    inputs = d.inputs
+    reader = source_reader(source, inputs.features, sorted(used), match_names=inputs.match_names)
+    return RowStream(source, reader)
+
+
+def _write(d: Decomposition, X: Any, values: Values, width: int, to: Any) -> Path:
+    """Write a table of values on all rows to a Parquet file, or to a folder of files."""
+    source = as_source(X) or StreamSource(lambda: [X], True, "X")
+    if to is None:
+        raise InvalidInputError(
+            f"the values on the rows of {source.describe()} are written as they are computed: name "
+            'a Parquet file or a folder, as in to="values.parquet"'
+        )
+    target = read_path("to", to)
+    try:
+        import pyarrow.parquet  # noqa: F401 - asked for before anything is computed
+    except ImportError as error:
+        raise MissingDependencyError(
+            'writing Parquet files needs pyarrow: pip install "treepurify[parquet]"'
+        ) from error
+    tables = _tables(_stream(d, source), values, width)
+    if target.suffix.lower() in _SUFFIXES:
+        replace_file(target, lambda path: _write_file(path, (table for _, table in tables)))
+    else:
+        _write_folder(target, tables)
+    return target
+
+
+def _tables(stream: RowStream, values: Values, width: int) -> Iterator[tuple[int, Any]]:
+    """Yield the values on some rows at a time, and the file or partition that they are in."""
+    import pyarrow as pa
+
+    size = max(_VALUES_AT_A_TIME // max(width, 1), _LEAST_ROWS)
+    progress = row_progress("writing values", stream.source.n_rows, progress_report(True))
+    for rows in stream.batches():
+        for start in range(0, rows.columns.n_rows, size):
+            columns = rows.columns.part(start, start + size)
+            frame = values(columns)
+            if frame.columns.nlevels > 1:
+                frame.columns = [": ".join(map(str, names)) for names in frame.columns]
+            yield rows.part, pa.Table.from_pandas(frame, preserve_index=False)
+            progress(columns.n_rows)
+
+
+def _write_file(path: Path, tables: Iterator[Any]) -> None:
+    import pyarrow.parquet as pq
+
+    first = next(tables, None)
+    if first is None:
+        raise InvalidInputError("there are no rows whose values could be written")
+    with pq.ParquetWriter(path, first.schema) as writer:
+        writer.write_table(first)
+        for table in tables:
+            writer.write_table(table)
+
+
+def _write_folder(target: Path, tables: Iterator[tuple[int, Any]]) -> None:
+    """Write one file for each file or partition of the source, in a folder of its own at first."""
+    import pyarrow.parquet as pq
+
+    if not target.parent.is_dir():
+        raise InvalidInputError(f"the folder {target.parent} does not exist; create it first")
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise InvalidInputError(
+            f"{target} is there already and not an empty folder: name another one, or a file that "
+            'ends with ".parquet", which is replaced'
+        )
+    folder = Path(mkdtemp(dir=target.parent, prefix=f".{target.name[:32]}."))
+    writer, current = None, -1
+    try:
+        for part, table in tables:
+            if writer is None or part != current:
+                if writer is not None:
+                    writer.close()
+                writer = pq.ParquetWriter(folder / f"part-{part:05d}.parquet", table.schema)
+                current = part
+            writer.write_table(table)
+        if writer is None:
+            raise InvalidInputError("there are no rows whose values could be written")
+        writer.close()
+        folder.chmod(0o755)
+        if target.exists():
+            target.rmdir()
+        folder.replace(target)
+    except BaseException:
+        if writer is not None:
+            writer.close()
+        rmtree(folder, ignore_errors=True)
+        raise
