@@ -101,6 +101,7 @@ ALLOWED_FILES = {
     "plotly": ["plots/*.py", "report/*.py"],
     "PIL": ["report/svg.py"],
     "openpyxl": ["export/excel.py"],
+    "dask": ["rows/dask_source.py"],
     "typer": ["cli/*.py"],
     "rich": ["cli/*.py"],
 }

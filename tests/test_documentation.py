@@ -24,7 +24,7 @@ NEEDS = {
     "docs/deep.md": ("xgboost",),
     "docs/exporting.md": ("interpret", "shap", "shapiq"),
     "docs/extending.md": (),
-    "docs/streams.md": ("pyarrow",),
+    "docs/streams.md": ("pyarrow", "dask.dataframe"),
 }
 
 

@@ -5,6 +5,8 @@ the name that was asked for before all of it is.
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from shutil import rmtree
 from tempfile import mkdtemp
@@ -20,6 +22,7 @@ from treepurify.moments import PartMoments
 from treepurify.progress import progress_report, row_progress
 from treepurify.rows.batches import Source
 from treepurify.rows.columns import Columns
+from treepurify.rows.dask_source import DaskSource
 from treepurify.rows.reduction import RowStream
 from treepurify.rows.source_reader import source_reader
 from treepurify.rows.sources import as_source
@@ -51,32 +54,41 @@ def predictions_on_batches(
     d: Decomposition, X: Any, scale: Literal["margin", "response"], to: Any
 ) -> Any:
     """Write the predictions of `Decomposition.predict`, one column per output."""
-
-    def values(columns: Columns) -> "pd.DataFrame":
-        import pandas as pd
-
-        predicted = d.predict(columns, scale=scale).reshape(columns.n_rows, -1)
-        return pd.DataFrame(predicted, columns=list(d.output_names))
-
-    return _write(d, X, values, d.n_outputs, to)
+    return _write(d, X, partial(_predictions, _alone(d), scale), d.n_outputs, to)
 
 
 def contributions_on_batches(d: Decomposition, X: Any, to: Any, memory_budget: int) -> Any:
     """Write the table of `Decomposition.contributions`."""
-
-    def values(columns: Columns) -> "pd.DataFrame":
-        return contributions_table(d, columns, None, memory_budget)
-
+    values = partial(_contributions, _alone(d), memory_budget)
     return _write(d, X, values, (len(d) + 2) * d.n_outputs, to)
 
 
 def shapley_values_on_batches(d: Decomposition, X: Any, to: Any, memory_budget: int) -> Any:
     """Write the table of `ShapleyValues.to_frame`."""
-
-    def values(columns: Columns) -> "pd.DataFrame":
-        return shapley_values(d, columns, memory_budget=memory_budget).to_frame()
-
+    values = partial(_shapley_values, _alone(d), memory_budget)
     return _write(d, X, values, (len(d.feature_names) + 2) * d.n_outputs, to)
+
+
+def _alone(d: Decomposition) -> Decomposition:
+    """Return a decomposition without the rows of its measure, which workers do not need."""
+    return replace(d, rows=None, stream=None)
+
+
+def _predictions(
+    d: Decomposition, scale: Literal["margin", "response"], columns: Columns
+) -> "pd.DataFrame":
+    import pandas as pd
+
+    predicted = d.predict(columns, scale=scale).reshape(columns.n_rows, d.n_outputs)
+    return pd.DataFrame(predicted, columns=list(d.output_names))
+
+
+def _contributions(d: Decomposition, memory_budget: int, columns: Columns) -> "pd.DataFrame":
+    return contributions_table(d, columns, None, memory_budget)
+
+
+def _shapley_values(d: Decomposition, memory_budget: int, columns: Columns) -> "pd.DataFrame":
+    return shapley_values(d, columns, memory_budget=memory_budget).to_frame()
 
 
 def explained_share(d: Decomposition, X: Any) -> Array:
@@ -111,9 +123,16 @@ def _stream(d: Decomposition, source: Source) -> RowStream:
     return RowStream(source, reader)
 
 
-def _write(d: Decomposition, X: Any, values: Values, width: int, to: Any) -> Path:
-    """Write a table of values on all rows to a Parquet file, or to a folder of files."""
+def _write(d: Decomposition, X: Any, values: Values, width: int, to: Any) -> Any:
+    """Write a table of values on all rows to a Parquet file, or to a folder of files.
+
+    On a Dask frame, return a Dask frame of them instead, unless they are to be written.
+    """
     source = as_source(X) or StreamSource(lambda: [X], True, "X")
+    if to is None and isinstance(source, DaskSource):
+        reader = _stream(d, source).reader
+        like = _flat(values(_no_rows(d)))
+        return source.map_frame(reader, partial(_flat_values, values), like)
     if to is None:
         raise InvalidInputError(
             f"the values on the rows of {source.describe()} are written as they are computed: name "
@@ -143,11 +162,25 @@ def _tables(stream: RowStream, values: Values, width: int) -> Iterator[tuple[int
     for rows in stream.batches():
         for start in range(0, rows.columns.n_rows, size):
             columns = rows.columns.part(start, start + size)
-            frame = values(columns)
-            if frame.columns.nlevels > 1:
-                frame.columns = [": ".join(map(str, names)) for names in frame.columns]
+            frame = _flat(values(columns))
             yield rows.part, pa.Table.from_pandas(frame, preserve_index=False)
             progress(columns.n_rows)
+
+
+def _flat(frame: "pd.DataFrame") -> "pd.DataFrame":
+    """Return a table with one name a column."""
+    if frame.columns.nlevels == 1:
+        return frame
+    return frame.set_axis([": ".join(map(str, names)) for names in frame.columns], axis=1)
+
+
+def _flat_values(values: Values, columns: Columns) -> "pd.DataFrame":
+    return _flat(values(columns))
+
+
+def _no_rows(d: Decomposition) -> Columns:
+    features = d.inputs.features
+    return Columns(features, tuple(np.empty(0) for _ in features), 0)
 
 
 def _write_file(path: Path, tables: Iterator[Any]) -> None:

@@ -4,10 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-import numpy as np
-
-from treepurify.errors import InvalidInputError
-from treepurify.rows.tables import check_table, is_table
+from treepurify.rows.tables import check_table, is_table, read_matrix
 
 __all__ = ["HEAD_ROWS", "ROWS_PER_BATCH", "Batch", "Source", "first_rows", "numbered"]
 
@@ -82,14 +79,8 @@ def first_rows(table: Any, n_rows: int) -> Any:
     InvalidInputError
         If it is no table.
     """
-    check_table(table, "each batch")
     if hasattr(table, "iloc"):
         return table.iloc[:n_rows]
     if is_table(table):
         return table.slice(0, n_rows)
-    array = np.asarray(table)
-    if array.ndim != 2:
-        raise InvalidInputError(
-            f"each batch must have two dimensions (rows, features), got shape {array.shape}"
-        )
-    return array[:n_rows]
+    return read_matrix(table, "each batch")[:n_rows]

@@ -6,7 +6,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from treepurify.arguments import brief
+from treepurify.arguments import brief, read_path
 from treepurify.errors import InvalidInputError, MissingDependencyError
 from treepurify.rows.batches import HEAD_ROWS, ROWS_PER_BATCH, Batch, numbered
 
@@ -137,12 +137,13 @@ def open_parquet(X: Any) -> DatasetSource:
     MissingDependencyError
         If pyarrow is not installed.
     """
-    paths = [X] if isinstance(X, str | Path) else list(X)
-    wrong = [path for path in paths if not isinstance(path, str | Path)]
+    given = [X] if isinstance(X, str | Path) else list(X)
+    wrong = [path for path in given if not isinstance(path, str | Path)]
     if wrong:
         raise InvalidInputError(
             f"a list of files holds text or paths only; got {brief(wrong[0])} among them"
         )
+    paths = [read_path("the file of rows", path) for path in given]
     try:
         import pyarrow as pa
         import pyarrow.dataset as ds
@@ -151,10 +152,9 @@ def open_parquet(X: Any) -> DatasetSource:
             'reading Parquet files needs pyarrow: pip install "treepurify[parquet]"'
         ) from error
     words = repr(str(X)) if isinstance(X, str | Path) else f"{len(paths)} files"
-    folder = Path(paths[0]) if len(paths) == 1 else None
     files: Any
-    if folder is not None and folder.is_dir():
-        files = str(folder)
+    if len(paths) == 1 and paths[0].is_dir():
+        files = str(paths[0])
     else:
         files = [file for path in paths for file in _files(str(path))]
     try:

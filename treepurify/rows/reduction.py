@@ -2,35 +2,17 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from treepurify.progress import ProgressReport, row_progress
 from treepurify.rows.batches import Source
+from treepurify.rows.dask_source import DaskSource
 from treepurify.rows.source_reader import RowBatch, SourceReader
+from treepurify.rows.statistic import Statistic
 
-__all__ = ["RowStream", "Several", "Statistic"]
+__all__ = ["RowStream", "Several"]
 
 State = TypeVar("State")
-
-
-class Statistic(Protocol[State]):
-    """What an engine learns from rows: a sum that starts at zero, takes batches, and merges.
-
-    The states that it makes, fills and merges belong to it: they are arrays that it writes to,
-    since copies for every batch would take more time than what is added to them.
-    """
-
-    def zero(self) -> State:
-        """Return the state of no rows."""
-
-    def add(self, state: State, rows: RowBatch) -> State:
-        """Return the state with the rows added; the given one is no longer used."""
-
-    def merge(self, state: State, other: State) -> State:
-        """Return the state of the rows of both; the given ones are no longer used.
-
-        `state` stands for rows before those of `other`.
-        """
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,6 +71,9 @@ class RowStream:
         InvalidInputError
             If rows cannot be read; the message names their file and column.
         """
+        if isinstance(self.source, DaskSource):
+            learned: State = self.source.reduce(self.reader, statistic, what, report)
+            return learned
         state = statistic.zero()
         progress = row_progress(what, self.source.n_rows, report)
         for rows in self.batches():

@@ -12,7 +12,7 @@ from treepurify.rows.batches import Batch, Source
 from treepurify.rows.columns import Columns, FeatureSpec
 from treepurify.rows.row_weights import RowWeights, read_weights
 from treepurify.rows.table_reader import matched_names, read_placed_columns
-from treepurify.rows.tables import table_column, table_names
+from treepurify.rows.tables import read_matrix, table_column, table_names
 
 __all__ = ["RowBatch", "SourceReader", "head_table", "model_table", "source_reader"]
 
@@ -86,27 +86,28 @@ class SourceReader:
             raise InvalidInputError(f"{batch.where}: {error}") from error
 
     def _read(self, batch: Batch) -> RowBatch:
-        names = table_names(batch.table)
+        table, names = batch.table, table_names(batch.table)
         if (names is None) != (self.columns is None):
             raise InvalidInputError("some batches have names of columns, and others have none")
         if names is None or self.columns is None:
-            width = np.shape(batch.table)[-1]
-            if width != len(self.features):
+            table = read_matrix(batch.table)
+            if table.shape[1] != len(self.features):
                 raise InvalidInputError(
-                    f"the model has {len(self.features)} features, the batch {width} columns"
+                    f"the model has {len(self.features)} features, the batch {table.shape[1]} "
+                    "columns"
                 )
             place = {j: j for j in self.used}
         else:
             place = dict(zip(self.used, _positions(names, self.columns), strict=True))
-        columns = read_placed_columns(batch.table, self.features, place)
+        columns = read_placed_columns(table, self.features, place)
         weights = None
         if self.weight is not None and names is not None:
             (position,) = _positions(names, [self.weight])
-            weights = _weights(table_column(batch.table, position), self.weight)
+            weights = _weights(table_column(table, position), self.weight)
         levels = {
-            j: tuple(table_column(batch.table, place[j]).dtype.categories)
+            j: tuple(table_column(table, place[j]).dtype.categories)
             for j in self.used
-            if _knows_codes_only(self.features[j]) and _is_coded(batch.table, place[j])
+            if _knows_codes_only(self.features[j]) and _is_coded(table, place[j])
         }
         return RowBatch(columns, weights, batch.part, batch.first_row, batch.where, levels)
 

@@ -1,13 +1,16 @@
 """What a caller may pass for rows that are not one table in memory."""
 
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from treepurify.arguments import brief
 from treepurify.errors import InvalidInputError
 from treepurify.rows.batches import Source
 from treepurify.rows.columns import Columns
+from treepurify.rows.dask_source import DaskSource, is_dask
 from treepurify.rows.lazy_sources import (
     DuckSource,
     PolarsSource,
@@ -28,8 +31,8 @@ def as_source(X: Any) -> Source | None:
     ----------
     X : object
         A path, list, pattern or folder of Parquet files; a `pyarrow.dataset.Dataset`; a polars
-        LazyFrame; a DuckDB relation; an Arrow stream; an iterator or a list of tables, or a
-        callable that returns such an iterator; a `Source`.
+        LazyFrame; a DuckDB relation; a Dask frame or array; an Arrow stream; an iterator or a
+        list of tables, or a callable that returns such an iterator; a `Source`.
 
     Raises
     ------
@@ -49,6 +52,8 @@ def as_source(X: Any) -> Source | None:
         return PolarsSource(X)
     if is_duck_relation(X):
         return DuckSource(X)
+    if is_dask(X):
+        return DaskSource(X)
     if is_table(X) or hasattr(X, "__array__"):
         return None
     if isinstance(X, list | tuple):
@@ -58,6 +63,7 @@ def as_source(X: Any) -> Source | None:
     if hasattr(X, "__next__"):
         return StreamSource(lambda: X, False, "the iterator")
     if callable(X):
+        _check_no_arguments(X)
         return StreamSource(lambda: _opened(X()), True, "the callable")
     return None
 
@@ -69,6 +75,18 @@ def _listed(X: Any) -> Source | None:
     if X and all(is_table(one) or (isinstance(one, np.ndarray) and one.ndim == 2) for one in X):
         return StreamSource(lambda: X, True, "the list of tables")
     return None
+
+
+def _check_no_arguments(X: Any) -> None:
+    """Raise `InvalidInputError` for a callable that cannot be called without arguments."""
+    try:
+        signature(X).bind()
+    except TypeError:
+        raise InvalidInputError(
+            f"a callable that gives rows in batches is called without arguments; got {brief(X)}"
+        ) from None
+    except ValueError:  # some that are written in C do not say what they take
+        return
 
 
 def _opened(X: Any) -> Any:
