@@ -123,6 +123,12 @@ def test_a_folder_may_name_values(tmp_path):
     np.testing.assert_array_equal(towns, [0.0, 0.0, 1.0, 1.0])
 
 
+def test_a_filtered_dataset_gives_what_it_lets_through(files):
+    arrow = pytest.importorskip("pyarrow.dataset")
+    kept = dataset(files).filter(arrow.field("other") < 200)
+    assert sum(batch.columns.n_rows for batch in read_all(as_source(kept))) == 200
+
+
 def test_empty_batches_and_empty_files_are_passed_over(files):
     parts()[0].iloc[:0].to_parquet(files / "part0.parquet")
     n_rows = sum(batch.columns.n_rows for batch in read_all(as_source(files)))

@@ -10,7 +10,7 @@ import numpy as np
 from treepurify.errors import InvalidInputError, MissingDependencyError
 from treepurify.models.parse import Model
 from treepurify.rows.columns import FeatureSpec
-from treepurify.rows.parquet_source import DatasetSource, are_many_files, open_parquet
+from treepurify.rows.parquet_source import ParquetSource, are_many_files, open_parquet
 from treepurify.rows.table_reader import check_known_categories, matched_names
 from treepurify.typing import Array
 
@@ -46,7 +46,7 @@ class DataFile:
 
 def open_data(
     path: Path, *, dropped: Sequence[str] = (), weight_column: str | None = None
-) -> DatasetSource:
+) -> ParquetSource:
     """Return the rows of a folder of Parquet files, or of those that a pattern matches, unread.
 
     Raises

@@ -1,6 +1,7 @@
 """Rows in Parquet files, or in any Arrow dataset, read a few at a time."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -10,12 +11,14 @@ from treepurify.arguments import brief, read_path
 from treepurify.errors import InvalidInputError, MissingDependencyError
 from treepurify.rows.batches import HEAD_ROWS, ROWS_PER_BATCH, Batch, numbered
 
-__all__ = ["DatasetSource", "are_many_files", "is_dataset", "open_parquet"]
+__all__ = ["DatasetSource", "ParquetSource", "are_many_files", "is_dataset", "open_parquet"]
 
 _GLOB = "*?["
 _PARQUET = (".parquet", ".pq")
-# Batches that are decoded ahead of the one in work.
+# Batches that Arrow decodes ahead of the one in work.
 _AHEAD = 2
+# Bytes of each column that are read at a time.
+_BUFFER = 1 << 16
 
 
 def is_dataset(X: Any) -> bool:
@@ -24,12 +27,12 @@ def is_dataset(X: Any) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class DatasetSource:
-    """The files of an Arrow dataset, one after the other.
+class ParquetSource:
+    """Parquet files, read one after the other and page by page.
 
     Parameters
     ----------
-    dataset : pyarrow.dataset.Dataset
+    dataset : pyarrow.dataset.FileSystemDataset
         The files.
     words : str
         What was asked for, for messages.
@@ -71,49 +74,133 @@ class DatasetSource:
         """Yield the rows of each file, with these columns."""
         return self._read(columns, ROWS_PER_BATCH)
 
-    def _read(self, columns: Sequence[str] | None, batch_size: int) -> Iterator[Batch]:
-        import pyarrow as pa
-
+    def _read(self, columns: Sequence[str] | None, n_rows: int) -> Iterator[Batch]:
+        wanted = self.names if columns is None else columns
         for part, fragment in enumerate(self.dataset.get_fragments()):
-            where = f"file {str(getattr(fragment, 'path', part))!r}"
-            schema = self._schema_of(fragment, columns, where)
-            tables = fragment.to_batches(
-                schema=schema,
-                columns=schema.names,
-                batch_size=batch_size,
+            where = _where(fragment, part)
+            with _errors_named(where):
+                schema = _schema_of(fragment, wanted, self.dataset.schema, where)
+                yield from numbered(_pages(fragment, schema, n_rows), part, where)
+
+
+@dataclass(frozen=True, eq=False)
+class DatasetSource:
+    """An Arrow dataset of the caller's, with filters and formats of its own: Arrow reads it.
+
+    Parameters
+    ----------
+    dataset : pyarrow.dataset.Dataset
+        The dataset.
+    """
+
+    dataset: Any
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns."""
+        return tuple(self.dataset.schema.names)
+
+    @property
+    def n_rows(self) -> int | None:
+        """None: counting might read all of it."""
+        return None
+
+    @property
+    def can_repeat(self) -> bool:
+        """Files can be read again."""
+        return True
+
+    def describe(self) -> str:
+        """Return what it is."""
+        return "the Arrow dataset"
+
+    def head(self) -> Any:
+        """Return the first rows."""
+        with _errors_named(self.describe()):
+            return self.dataset.head(HEAD_ROWS)
+
+    def batches(self, columns: Sequence[str] | None) -> Iterator[Batch]:
+        """Yield the rows with these columns."""
+        wanted = list(self.names if columns is None else columns)
+        with _errors_named(self.describe()):
+            for part, fragment in enumerate(self._files()):
+                _schema_of(fragment, wanted, self.dataset.schema, _where(fragment, part))
+            read = self.dataset.to_batches(
+                columns=wanted,
+                batch_size=ROWS_PER_BATCH,
                 batch_readahead=_AHEAD,
                 fragment_readahead=1,
-                fragment_scan_options=_scan_options(fragment),
             )
-            try:
-                yield from numbered(tables, part, where)
-            except (OSError, pa.ArrowException) as error:
-                raise InvalidInputError(f"{where} cannot be read: {error}") from error
+            yield from numbered(read, 0, self.describe())
 
-    def _schema_of(self, fragment: Any, columns: Sequence[str] | None, where: str) -> Any:
-        """Return the columns to read, as the file has them or as its folder names them.
-
-        Arrow would fill a column that one of the files lacks with missing values.
-        """
-        import pyarrow as pa
-        import pyarrow.dataset as ds
-
+    def _files(self) -> Iterator[Any]:
+        """Yield the files; none of a filtered dataset, which does not say."""
         try:
-            own = fragment.physical_schema
-        except (OSError, pa.ArrowException) as error:
-            raise InvalidInputError(f"{where} cannot be read: {error}") from error
-        of_folder = ds.get_partition_keys(fragment.partition_expression)
-        wanted = self.names if columns is None else columns
-        absent = [name for name in wanted if name not in own.names and name not in of_folder]
-        if absent:
-            raise InvalidInputError(
-                f"{where} has no column {', '.join(map(repr, absent[:10]))}; its columns are "
-                f"{', '.join(map(str, own.names[:30]))}"
-            )
-        known = self.dataset.schema
-        return pa.schema(
-            [own.field(name) if name in own.names else known.field(name) for name in wanted]
+            yield from self.dataset.get_fragments()
+        except ValueError:
+            return
+
+
+def _schema_of(fragment: Any, wanted: Sequence[str], known: Any, where: str) -> Any:
+    """Return the columns to read, as the file has them or as its folder names them.
+
+    Arrow would fill a column that one of the files lacks with missing values.
+    """
+    import pyarrow as pa
+
+    own = fragment.physical_schema
+    of_folder = _folder_values(fragment)
+    absent = [name for name in wanted if name not in own.names and name not in of_folder]
+    if absent:
+        raise InvalidInputError(
+            f"{where} has no column {', '.join(map(repr, absent[:10]))}; its columns are "
+            f"{', '.join(map(str, own.names[:30]))}"
         )
+    fields = [own.field(name) if name in own.names else known.field(name) for name in wanted]
+    return pa.schema(fields)
+
+
+def _where(fragment: Any, part: int) -> str:
+    return f"file {str(getattr(fragment, 'path', part))!r}"
+
+
+@contextmanager
+def _errors_named(where: str) -> Iterator[None]:
+    """Let an error of Arrow name the file."""
+    import pyarrow as pa
+
+    try:
+        yield
+    except (OSError, pa.ArrowException) as error:
+        raise InvalidInputError(f"{where} cannot be read: {error}") from error
+
+
+def _folder_values(fragment: Any) -> dict[str, Any]:
+    """Return the values that the folders of a file name."""
+    import pyarrow.dataset as ds
+
+    values: dict[str, Any] = ds.get_partition_keys(fragment.partition_expression)
+    return values
+
+
+def _pages(fragment: Any, schema: Any, n_rows: int) -> Iterator[Any]:
+    """Yield the rows of a Parquet file, read page by page: row groups may be large."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    of_folder = _folder_values(fragment)
+    own = [name for name in schema.names if name in fragment.physical_schema.names]
+    with fragment.filesystem.open_input_file(fragment.path) as file:
+        reader = pq.ParquetFile(file, pre_buffer=False, buffer_size=_BUFFER)
+        for batch in reader.iter_batches(n_rows, columns=own):
+            columns = {name: batch.column(i) for i, name in enumerate(batch.schema.names)}
+            for name in schema.names:
+                if name not in columns:
+                    value = pa.scalar(of_folder[name], schema.field(name).type)
+                    columns[name] = pa.repeat(value, batch.num_rows)
+            yield pa.RecordBatch.from_arrays(
+                [columns[name] for name in schema.names], names=schema.names
+            )
 
 
 def are_many_files(path: Path) -> bool:
@@ -121,7 +208,7 @@ def are_many_files(path: Path) -> bool:
     return path.is_dir() or (not path.exists() and any(sign in str(path) for sign in _GLOB))
 
 
-def open_parquet(X: Any) -> DatasetSource:
+def open_parquet(X: Any) -> ParquetSource:
     """Return the rows of Parquet files.
 
     Parameters
@@ -163,7 +250,7 @@ def open_parquet(X: Any) -> DatasetSource:
         raise InvalidInputError(f"{words} cannot be read as Parquet: {error}") from error
     if not dataset.files:
         raise InvalidInputError(f"the folder {words} has no Parquet files")
-    return DatasetSource(dataset, words)
+    return ParquetSource(dataset, words)
 
 
 def _files(path: str) -> list[str]:
@@ -183,12 +270,3 @@ def _files(path: str) -> list[str]:
         if found:
             return found
     raise InvalidInputError(f"there is no file {path!r}; pass Parquet files, or a folder of them")
-
-
-def _scan_options(fragment: Any) -> Any:
-    """Return options by which Parquet is read page by page, not a row group at a time."""
-    import pyarrow.dataset as ds
-
-    if getattr(fragment.format, "default_extname", "") != "parquet":
-        return None
-    return ds.ParquetFragmentScanOptions(use_buffered_stream=True, pre_buffer=False)

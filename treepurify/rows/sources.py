@@ -47,7 +47,7 @@ def as_source(X: Any) -> Source | None:
     if isinstance(X, str | Path):
         return open_parquet(X)
     if is_dataset(X):
-        return DatasetSource(X, "the Arrow dataset")
+        return DatasetSource(X)
     if is_polars_lazy(X):
         return PolarsSource(X)
     if is_duck_relation(X):
