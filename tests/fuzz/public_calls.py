@@ -139,9 +139,10 @@ def engines() -> Iterator[Call]:
     )
     yield Call("audit", tp.audit, {**on_rows, "n_bootstrap": 0}, {"measures": "measures"})
     kinds = {"neighbours": "mapping"}
-    free = {**kinds, "model": "function", "X": "table of labels"}
+    free = {**kinds, "model": "function", "X": "batches of labels"}
     yield Call("categorical_anova", tp.categorical_anova, black, free)
     kinds["model"] = "function"
+    kinds["X"] = "table or batches"
     yield Call("categorical_anova of a model", tp.categorical_anova, on_rows, kinds)
     yield Call("compare", tp.compare, {"a": d, "b": d, "X": X}, {"names": "names of two"})
     kinds = {"batches": "batches", "sample_weights": "weights of batches"}

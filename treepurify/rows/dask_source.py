@@ -138,7 +138,7 @@ def _where(number: int) -> str:
 def _learn(statistic: Statistic[Any], reader: SourceReader, table: Any, number: int) -> Any:
     rows = reader.read(Batch(table, number, 0, _where(number)))
     state = statistic.zero()
-    return statistic.add(state, rows) if rows.columns.n_rows else state
+    return statistic.add(state, rows) if len(rows) else state
 
 
 def _merge(statistic: Statistic[Any], first: Any, second: Any) -> Any:

@@ -77,9 +77,9 @@ class RowStream:
         state = statistic.zero()
         progress = row_progress(what, self.source.n_rows, report)
         for rows in self.batches():
-            if rows.columns.n_rows:
+            if len(rows):
                 state = statistic.add(state, rows)
-                progress(rows.columns.n_rows)
+                progress(len(rows))
         return state
 
     def batches(self) -> Iterator[RowBatch]:

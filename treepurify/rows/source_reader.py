@@ -13,8 +13,16 @@ from treepurify.rows.columns import Columns, FeatureSpec
 from treepurify.rows.row_weights import RowWeights, read_weights
 from treepurify.rows.table_reader import matched_names, read_placed_columns
 from treepurify.rows.tables import read_matrix, table_column, table_names
+from treepurify.typing import Array
 
-__all__ = ["RowBatch", "SourceReader", "head_table", "model_table", "source_reader"]
+__all__ = [
+    "RowBatch",
+    "SourceReader",
+    "head_table",
+    "model_table",
+    "read_weight_column",
+    "source_reader",
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +48,9 @@ class RowBatch:
     first_row: int
     where: str
     levels: Mapping[int, tuple[Hashable, ...]]
+
+    def __len__(self) -> int:
+        return self.columns.n_rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +114,7 @@ class SourceReader:
         weights = None
         if self.weight is not None and names is not None:
             (position,) = _positions(names, [self.weight])
-            weights = _weights(table_column(table, position), self.weight)
+            weights = read_weight_column(table_column(table, position), self.weight)
         levels = {
             j: tuple(table_column(table, place[j]).dtype.categories)
             for j in self.used
@@ -217,7 +228,14 @@ def _positions(names: Sequence[str], wanted: Sequence[str]) -> list[int]:
     return [place[name] for name in wanted]
 
 
-def _weights(column: Any, name: str) -> Any:
+def read_weight_column(column: Any, name: str) -> Array:
+    """Return the weights in a column.
+
+    Raises
+    ------
+    InvalidInputError
+        Unless they are finite and not negative.
+    """
     weights = read_weights(column, f"the weights in column {name!r}")
     if not np.all(np.isfinite(weights)) or np.any(weights < 0):
         raise InvalidInputError(
