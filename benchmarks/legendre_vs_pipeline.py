@@ -27,6 +27,7 @@ from treepurify.engines.legendre import TermSelection, legendre_anova  # noqa: E
 from treepurify.errors import SupportWarning  # noqa: E402
 
 PAPER = {
+    "density": "legendre",
     "scaling": "tanh",
     "orthogonal": False,
     "selection": TermSelection(column_scale="density", max_steps=500),

@@ -90,10 +90,11 @@ FLOORS = (
     Floor(
         ("questions about", "a model"),
         (
-            Room("interactions", ("indices, H-statistics",), GREEN),
+            Room("interactions", ("indices,", "H-statistics"), GREEN),
             Room("grouping", ("Shapley Sets",), GREEN),
-            Room("comparing", ("two decompositions",), GREEN),
-            Room("auditing", ("ranked findings",), GREEN),
+            Room("comparing", ("two", "decompositions"), GREEN),
+            Room("evidence", ("trainings, worth,", "what can go"), GREEN),
+            Room("auditing", ("ranked", "findings"), GREEN),
         ),
     ),
     Floor(
@@ -101,7 +102,7 @@ FLOORS = (
         (
             Room("plots", ("figures, by matplotlib",), RED),
             Room("report", ("one HTML page",), RED),
-            Room("export", ("EBM, JSON, Excel, shap",), RED),
+            Room("export", ("EBM, SQL, ONNX, shap",), RED),
         ),
     ),
     Floor(

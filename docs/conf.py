@@ -6,7 +6,7 @@ from pathlib import Path
 
 DOCS = Path(__file__).resolve().parent
 PROJECT = tomllib.loads((DOCS.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-sys.path.insert(0, str(DOCS.parent))
+sys.path[:0] = [str(DOCS.parent), str(DOCS)]
 
 project = "treepurify"
 author = "treepurify developers"
@@ -21,6 +21,7 @@ extensions = [
     "myst_parser",
     "numpydoc",
     "sphinx_gallery.gen_gallery",
+    "stored_tables",  # the tables of the reproductions
 ]
 exclude_patterns = ["_build", "_templates"]
 templates_path = ["_templates"]

@@ -4,11 +4,14 @@ The purification paper, number by number
 
 Lengerich, Tan, Chang, Hooker and Caruana (2020), "Purifying Interaction Effects with the
 Functional ANOVA". Prints the paper's figures and tables beside what treepurify computes, and says
-where the printed ones have errors. Run: ``python examples/paper_purification.py [--out DIR]``.
+where the printed ones have errors. Run:
+``python examples/paper_purification.py [--store FOLDER] [--small]``; ``--store`` keeps tables and
+pictures for the documentation, ``--small`` trains small models.
 """
 
 import argparse
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,8 +21,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import treepurify as tp
 from examples.data import DataUnavailableError
+from examples.paper_purification_adult import figure_5
 from examples.paper_purification_compas import show_compas
+from examples.paper_purification_forests import section_7_1
 from examples.paper_purification_housing import show_california_housing
+from examples.paper_purification_theory import show_theory
+from examples.reproduction import Entry, Table, publish
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,21 +74,25 @@ def purify_realization(realization: Realization) -> tp.Decomposition:
     return tp.purify_tensors(tensors, intercept=realization.intercept, feature_names=["X1", "X2"])
 
 
-def show_figure_1() -> None:
-    """Print the four realizations, the function they share and its purified form."""
-    print("\n== Figure 1: one function, four realizations ==")
-    print("                as printed                      |  purified by treepurify")
-    print("     f0    f1(0)  f1(1)   f3 (00, 01, 10, 11)   |   f0    f1(1)   f3 (00, 01, 10, 11)")
+def figure_1() -> Table:
+    """Return the four realizations purified, beside the paper's purified form."""
+    columns = ("f0", "f1(0)", "f1(1)", "f3(0, 0)", "f3(0, 1)", "f3(1, 0)", "f3(1, 1)")
+    canonical = FIGURE_1[3]
+    printed = (canonical.intercept, *canonical.main, *canonical.pair.ravel())
+    entries = []
     for row in FIGURE_1:
         d = purify_realization(row)
-        print(
-            f"({row.name}) {row.intercept:+.2f}  {row.main[0]:+.2f}  {row.main[1]:+.2f}  "
-            f"{_cells(row.pair)} |  {d.intercept[0]:+.2f}  {d['X1'].values[1, 0]:+.2f}  "
-            f"{_cells(d['X1', 'X2'].values)}"
-        )
-    same = all(np.array_equal(row.values(), FIGURE_1[0].values()) for row in FIGURE_1)
-    print(f"The same function: {same}. The intercepts of the figure are right as printed.")
-    show_bitwise_identities()
+        own = (d.intercept[0], *d["X1"].values[:, 0], *d["X1", "X2"].values.ravel())
+        cells = [float(value) + 0.0 for value in own]
+        entries.append(Entry(f"({row.name}) purified", printed, {"ours": cells}))
+    return Table(
+        "purification_figure_1",
+        "Figure 1: four realizations of one function, and their purified form (d)",
+        columns,
+        entries,
+        ".2f",
+        ("All four have the same values in the four cells, so the intercepts are right.",),
+    )
 
 
 def bitwise_identities() -> dict[str, dict[str, float]]:
@@ -111,13 +122,24 @@ def bitwise_identities() -> dict[str, dict[str, float]]:
     }
 
 
-def show_bitwise_identities() -> None:
-    """Print which reading of the identities for OR and AND holds."""
-    print("Section 1.1, OR and AND as XOR plus main effects: largest error in a cell")
-    for reading, errors in bitwise_identities().items():
-        print(f"  {reading:<40} OR {errors['OR']:.4f}   AND {errors['AND']:.4f}")
-    print("So the two identities stand exchanged in the text, and X is +-1 there, not +-0.25;")
-    print("the pure interactions of AND and OR are equal in strength and opposite in sign.")
+def section_1_1() -> Table:
+    """Return which reading of the identities for OR and AND holds."""
+    entries = [
+        Entry(reading, (0.0, 0.0), {"ours": (errors["OR"], errors["AND"])})
+        for reading, errors in bitwise_identities().items()
+    ]
+    return Table(
+        "purification_section_1_1",
+        "Section 1.1: OR and AND as XOR plus main effects, largest error in a cell",
+        ("OR", "AND"),
+        entries,
+        ".2f",
+        (
+            "The two identities stand exchanged in the text, and X is +-1 there, not the +-0.25"
+            " of the figure. The pure interactions of AND and OR are equal in strength and"
+            " opposite in sign.",
+        ),
+    )
 
 
 def purify_snps(
@@ -153,34 +175,49 @@ def is_two_sided(d: tp.Decomposition) -> bool:
     return bool(np.allclose(values, values.flat[0]))
 
 
-def show_tables_1_and_2() -> None:
-    """Print which distribution Table 2 assumes, and its rows in two conventions."""
-    print("\n== Tables 1 and 2: generators of SNP effects ==")
-    print("Which distribution? Rows of Table 2 that come out, reading main effects as the step")
-    print("from 0 to 1 and the interaction as its value at (1, 1):")
+def table_2() -> Table:
+    """Return the generators after purification, in the paper's convention and in heights."""
+    entries = []
+    for name, (before, after) in SNP_MODELS.items():
+        d = purify_snps(before, SNP_DISTRIBUTIONS["0 or 1, even odds"])
+        heights = [float(c.values.reshape(-1)[-1]) for c in d.components.values()]
+        shown = " ".join(f"{value:+.2f}" for value in heights)
+        entries.append(Entry(name, (*after, None), {"ours": (*snp_coefficients(d), shown)}))
+    return Table(
+        "purification_table_2",
+        "Table 2: generators of SNP effects, purified",
+        ("SNP1", "SNP2", "SNP1 xor SNP2", "all three as heights"),
+        entries,
+        ".2f",
+        (
+            "Table 2 mixes two conventions: a main effect of 0.5 is the step from 0 to 1, that is"
+            " +-0.25 around its mean, an interaction of 0.25 is the height. In heights all three"
+            " effects of *Interaction Only* are equal, a third of the variance each. The third"
+            " column is positive where the SNPs are equal: in terms of the XOR of figure 1d, which"
+            " is negative there, the sign turns.",
+        ),
+    )
+
+
+def table_2_distributions() -> Table:
+    """Return which distribution of the SNPs table 2 assumes."""
+    entries = []
     for name, shares in SNP_DISTRIBUTIONS.items():
         purified = [(purify_snps(before, shares), after) for before, after in SNP_MODELS.values()]
         right = sum(np.allclose(snp_coefficients(d), after) for d, after in purified)
         two_sided = all(is_two_sided(d) for d, _ in purified)
-        print(f"  {name:<32} {right} of 5, interaction {'+-one number' if two_sided else 'not'}")
-    print("Only SNPs that are 0 or 1 with even odds, independent, give a table of +-0.25.")
-    print("(Alleles of frequency 1/4 agree by accident: their mean is 0.5 as well.)\n")
-    print(f"{'':<17}Table 1          Table 2 as printed    ours, its convention  | heights, alike")
-    for name, (before, after) in SNP_MODELS.items():
-        d = purify_snps(before, SNP_DISTRIBUTIONS["0 or 1, even odds"])
-        heights = [float(c.values.reshape(-1)[-1]) for c in d.components.values()]
-        print(
-            f"{name:<17}{_numbers(before, 0)}   {_numbers(after, 2)}   "
-            f"{_numbers(snp_coefficients(d), 2)} | {_numbers(heights, 2)}"
-        )
-    print("Table 2 mixes two conventions: a main effect of 0.5 is a step, +-0.25 around its mean,")
-    print(
-        "an interaction of 0.25 is the height. In heights all three effects of 'Interaction Only'"
+        cells = (f"{right} of 5", "yes" if two_sided else "no")
+        entries.append(Entry(name, (), {"ours": cells}))
+    return Table(
+        "purification_table_2_distributions",
+        "Table 2: which distribution does it assume?",
+        ("lines that come out", "interaction is one number, plus or minus"),
+        entries,
+        notes=(
+            "The paper names none. Only independent SNPs that are 0 or 1 with even odds give"
+            " table 2. Alleles of frequency 1/4 agree by accident: their mean is 0.5 as well.",
+        ),
     )
-    print(
-        "are equal, a third of the variance each. Its third column is positive where the SNPs are"
-    )
-    print("equal: in terms of the XOR of Figure 1d, which is negative there, the sign turns.")
 
 
 def purify_surface(values: np.ndarray) -> tp.Decomposition:
@@ -194,29 +231,35 @@ def product_grid(n_cells: int = 64) -> tuple[np.ndarray, np.ndarray]:
     return middles, np.outer(middles, middles)
 
 
-def show_product(out: Path) -> None:
-    """Print and draw the pure effects of X1 X2 and of its logarithm."""
-    print("\n== Section 7.3: the mystery of log(X1 X2), X uniform on (0, 1] ==")
+def figure_6(out: Path) -> Table:
+    """Return the pure effects of X1 X2 and of its logarithm, and draw them."""
     middles, product = product_grid()
     d, log = purify_surface(product), purify_surface(np.log(product))
     centred = middles - 0.5
-    main_error = np.max(np.abs(d["X1"].values[:, 0] - centred / 2))
-    pair_error = np.max(np.abs(d["X1", "X2"].values[..., 0] - np.outer(centred, centred)))
-    print("X1 X2 = 1/4 + (X1 - 1/2)/2 + (X2 - 1/2)/2 + (X1 - 1/2)(X2 - 1/2); ours:")
-    print(f"  intercept {d.intercept[0]:.4f}")
-    print(f"  linear main effects, largest difference {main_error:.1e}")
-    print(f"  XOR-like interaction, largest difference {pair_error:.1e}")
-    share = d["X1", "X2"].variance[0] / sum(c.variance[0] for c in d.components.values())
-    print(
-        f"  share of the interaction in the variance {share:.4f} (in the limit 1/7 = {1 / 7:.4f})"
+    pair = d["X1", "X2"]
+    main_error = float(np.max(np.abs(d["X1"].values[:, 0] - centred / 2)))
+    pair_error = float(np.max(np.abs(pair.values[..., 0] - np.outer(centred, centred))))
+    share = float(pair.variance[0] / sum(c.variance[0] for c in d.components.values()))
+    largest = float(np.max(np.abs(log["X1", "X2"].values)))
+    sweeps = float(d.diagnostics["solves"][0]["iterations"])
+    lines = {
+        "intercept of X1 X2": (0.25, float(d.intercept[0])),
+        "main effect less (X1 - 1/2) / 2, largest": (0.0, main_error),
+        "interaction less (X1 - 1/2)(X2 - 1/2), largest": (0.0, pair_error),
+        "share of the interaction in the variance (1/7 for small cells)": (1 / 7, share),
+        "interaction of log(X1 X2), largest": (0.0, largest),
+        "sweeps of algorithm 1 (theorem 1)": (1.0, sweeps),
+    }
+    _draw_product(d, log, middles, out / "purification_figure_6.png")
+    return Table(
+        "purification_figure_6",
+        "Figure 6 and section 7.3: the mystery of log(X1 X2), X uniform on (0, 1]",
+        ("value",),
+        [Entry(label, (truth,), {"ours": (own,)}) for label, (truth, own) in lines.items()],
+        ".2g",
+        ("The line *paper* is the formula that its text implies.",),
+        "purification_figure_6.png",
     )
-    largest = np.max(np.abs(log["X1", "X2"].values))
-    print(f"log(X1 X2): largest value of the interaction {largest:.1e}: there is none")
-    sweeps = d.diagnostics["solves"][0]["iterations"]
-    print(
-        f"Sweeps of the paper's Algorithm 1: {sweeps}; with equal weights one is enough (Theorem 1)"
-    )
-    _draw_product(d, log, middles, out / "figure_6_product.png")
 
 
 def _draw_product(
@@ -233,30 +276,32 @@ def _draw_product(
     mesh = right.pcolormesh(middles, middles, table.T, cmap="RdBu_r", vmin=-0.25, vmax=0.25)
     figure.colorbar(mesh, ax=right)
     right.set(xlabel="X1", ylabel="X2", title="pure interaction of X1 X2", aspect="equal")
-    figure.savefig(path, dpi=120)
+    figure.savefig(path, dpi=70)
     plt.close(figure)
-
-
-def _cells(table: np.ndarray) -> str:
-    return " ".join(f"{value:+.2f}" for value in np.asarray(table).reshape(-1) + 0.0)
-
-
-def _numbers(values: tuple[float, ...] | list[float], digits: int) -> str:
-    return " ".join(f"{value:+6.{digits}f}" for value in values)
 
 
 def main() -> None:
     """Print every part; parts whose data are not there are left out with the reason."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[1])
-    parser.add_argument("--out", type=Path, default=Path("build/paper_purification"))
-    out = parser.parse_args().out
+    parser.add_argument("--store", type=Path, help="folder for tables and pictures")
+    parser.add_argument("--small", action="store_true", help="small models, a minute in all")
+    arguments = parser.parse_args()
+    folder, small = arguments.store, arguments.small
+    out = folder or Path("build/paper_purification")
     out.mkdir(parents=True, exist_ok=True)
-    show_figure_1()
-    show_tables_1_and_2()
-    show_product(out)
-    for part in (show_california_housing, show_compas):
+    for table in (figure_1(), section_1_1(), table_2(), table_2_distributions(), figure_6(out)):
+        publish(table, folder)
+    show_theory(out, folder, seeds=2 if small else 20)
+    publish(section_7_1(SNP_MODELS, *((2, 300, 10) if small else (20, 1000, 100))), folder)
+    rounds = 60 if small else 300
+    parts: tuple[Callable[[], None], ...] = (
+        lambda: show_california_housing(out, folder, rounds),
+        lambda: show_compas(out, folder, min(rounds, 200)),
+        lambda: publish(figure_5(out, rounds, 2000 if small else None), folder),
+    )
+    for part in parts:
         try:
-            part(out)
+            part()
         except DataUnavailableError as reason:
             print(f"left out: {reason}")
     print(f"\nPictures are in {out}")

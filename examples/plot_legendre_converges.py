@@ -10,6 +10,8 @@ second comes closer to the first.
 
 # %%
 # A model of trees of depth 2 has main effects and pairs, all of them step functions.
+import warnings
+
 import matplotlib.pyplot as plt
 import numpy as np
 import xgboost
@@ -28,6 +30,8 @@ purified = tp.purify(model, X, weights=tp.Uniform(by="length"), progress=False)
 # is needed. All columns are kept: the question is what polynomials of a degree can do, not
 # which of them to select. Steps have jumps, so no degree reproduces them; the error of a
 # truncated series of a function with jumps falls as one over the square root of the degree.
+# A warning names the effects that low degrees leave in the remainder, here on purpose.
+warnings.simplefilter("ignore", tp.FitWarning)
 DEGREES = [1, 2, 3, 4, 6, 8, 12, 16, 20]
 many = rng.uniform(-1, 1, size=(30_000, 3))
 fits = {
@@ -35,6 +39,7 @@ fits = {
         model,
         many,
         degree=degree,
+        density="legendre",
         density_degree=0,
         scaling="minmax",
         selection="all",

@@ -49,25 +49,27 @@ MAY_IMPORT = {
     "storage": GROUND | {"models", "grids", "effects", "decomposition", "engines"},
     "frames": GROUND | {"grids", "effects", "purification", "decomposition"},
     "verification": GROUND | {"models", "decomposition"},
-    "streamed_values": GROUND | {"grids", "decomposition", "frames", "shapley", "storage"},
+    "streamed_values": GROUND
+    | {"grids", "decomposition", "frames", "shapley", "storage", "verification"},
     "comparing": GROUND | {"grids", "effects", "purification", "decomposition", "frames"},
+    "evidence": GROUND
+    | {"models", "grids", "effects", "purification", "decomposition", "comparing"},
     "auditing": GROUND
-    | {"models", "grids", "weights", "effects", "decomposition", "engines", "comparing"},
+    | {"models", "grids", "weights", "effects", "decomposition", "engines", "comparing"}
+    | {"evidence"},
     "plots": GROUND
-    | {"grids", "decomposition", "interactions", "grouping", "comparing", "auditing"},
+    | {"grids", "decomposition", "interactions", "grouping", "comparing", "auditing", "evidence"},
     # Reports call libraries by the names that the list of families gives them.
     "report": GROUND | {"models", "grids", "decomposition", "storage", "auditing", "plots"},
-    "export": GROUND | {"grids", "decomposition", "frames", "storage", "shapley"},
+    # Cells are written down with the cuts of single precision, which models know.
+    "export": GROUND | {"models", "grids", "decomposition", "frames", "storage", "shapley"},
 }
-PART_OF_FILE = {
-    "components": "decomposition",
-    "moments": "decomposition",
-    "remainder": "decomposition",
-}
+PART_OF_FILE = dict.fromkeys(("components", "moments", "remainder", "spread"), "decomposition")
 # Methods of a decomposition that lead onward import what they need when they are called. These
 # are the only imports against the direction.
 MAY_IMPORT_LATE = {
     "decomposition.py": {
+        "treepurify.evidence.editing",
         "treepurify.frames",
         "treepurify.shapley.interactions",
         "treepurify.shapley.values",
@@ -82,7 +84,7 @@ ENTRANCES = {"__init__", "__main__", "cli", "demo"}
 # Where a library of models is imported beside the files that read its models.
 BESIDE_MODELS = {
     "xgboost": ["demo.py"],
-    "sklearn": ["demo.py"],
+    "sklearn": ["demo.py", "evidence/refit.py"],
     "interpret": ["export/ebm*.py"],
 }
 # Where decompositions and their certificates are built.
@@ -102,6 +104,7 @@ ALLOWED_FILES = {
     "PIL": ["report/svg.py"],
     "openpyxl": ["export/excel.py"],
     "dask": ["rows/dask_source.py"],
+    "onnx": ["export/onnx.py"],
     "typer": ["cli/*.py"],
     "rich": ["cli/*.py"],
 }
@@ -120,6 +123,7 @@ DECLARED = {
 NEVER_AT_MODULE_LEVEL = {
     *(family.library for family in FAMILIES),
     "PIL",
+    "onnx",
     "openpyxl",
     "matplotlib",
     "pandas",

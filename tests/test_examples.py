@@ -143,14 +143,15 @@ def test_missing_data_are_left_out_with_the_reason(monkeypatch, tmp_path, capsys
 
     monkeypatch.setenv("TREEPURIFY_DATA", str(tmp_path))
     monkeypatch.setattr("sklearn.datasets.fetch_california_housing", no_network)
-    monkeypatch.setattr(sys, "argv", ["paper_purification.py", "--out", str(tmp_path / "out")])
+    arguments = ["--small", "--store", str(tmp_path / "out")]
+    monkeypatch.setattr(sys, "argv", ["paper_purification.py", *arguments])
     with pytest.raises(DataUnavailableError, match="set TREEPURIFY_DATA"):
         data_sets.adult()
     paper.main()
     printed = capsys.readouterr().out
-    assert printed.count("left out: ") == 2
+    assert printed.count("left out: ") == 3
     assert "no network" in printed
-    assert (tmp_path / "out" / "figure_6_product.png").stat().st_size > 10_000
+    assert (tmp_path / "out" / "purification_figure_6.png").stat().st_size > 10_000
 
 
 @pytest.fixture
@@ -250,6 +251,16 @@ def test_gallery_explains_pipelines_in_their_raw_columns(gallery):
     assert 0.2 < off[0] < 0.3
     assert 0.0 < off[1] < 0.02
     assert names["d"].feature_names == tuple(names["X"].columns)
+
+
+def test_gallery_exports_the_same_model_everywhere(gallery):
+    for module in ("onnxruntime", "onnx", "interpret"):
+        pytest.importorskip(module)
+    data_path("adult")
+    names = gallery("plot_exports")
+    assert max(names["in_database"], names["in_onnx"], names["in_ebm"]) < 1e-6
+    assert names["card"].rounding.largest_probability < 0.1
+    assert 0.9 < names["kept"] < 1.0
 
 
 def test_gallery_quotes_what_the_audits_say(gallery):

@@ -14,6 +14,9 @@ mpl.use("Agg")
 # Every term, also those that a criterion would take for noise.
 ALL = {"selection": "all", "density": "kernel"}
 
+# Few functions are fitted here, which is what the warning is about.
+pytestmark = pytest.mark.filterwarnings("ignore::treepurify.errors.FitWarning")
+
 
 @pytest.fixture(scope="module")
 def frame():

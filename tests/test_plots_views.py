@@ -13,6 +13,7 @@ from tests.cases import needs_stored_labels
 from treepurify import plots
 from treepurify.auditing.audit import audit
 from treepurify.comparing.compare import compare
+from treepurify.plots import style
 from treepurify.report.svg import inline_svg
 
 KINDS = ["u", "v", "w"]
@@ -71,7 +72,7 @@ def test_waterfall_ends_at_the_prediction(d, X, parts):
     assert bars[0].get_x() + bars[0].get_width() == pytest.approx(prediction)
     assert names_of(ax)[-1] == "mean prediction"
     assert names_of(ax)[-2].endswith(" more") == (parts == "terms")
-    assert f"{prediction:.4g} for this row" in ax.get_xlabel()
+    assert any(f"this row {prediction:.4g}" in text.get_text() for text in ax.texts)
 
 
 @pytest.mark.usefixtures("labelled")
@@ -140,6 +141,23 @@ def test_network_has_nodes_and_edges(d):
     second = sorted(pairs.values())[-2]
     assert widths[-2] == pytest.approx(9.0 * np.sqrt(second / max(pairs.values())))
     assert len(plots.network(d, pairs=1).lines) == 1
+
+
+def test_network_of_one_row_has_the_sizes_and_signs_of_its_effects(d, X):
+    row = X.iloc[[3]]
+    ax = plots.network(d, row=row)
+    effects = {s: float(c.evaluate(row)[0, 0]) for s, c in d.components.items()}
+    pairs = {s: effect for s, effect in effects.items() if len(s) == 2 and effect}
+    assert len(ax.lines) == len(pairs)
+    widths = sorted(line.get_linewidth() for line in ax.lines)
+    sizes = sorted(abs(effect) for effect in pairs.values())
+    assert widths[-1] == pytest.approx(9.0)
+    assert widths[-2] == pytest.approx(max(9.0 * sizes[-2] / sizes[-1], 0.3))
+    colours = [line.get_color() for line in ax.lines]
+    assert colours.count(style.UP) == sum(effect > 0 for effect in pairs.values())
+    assert colours.count(style.DOWN) == sum(effect < 0 for effect in pairs.values())
+    with pytest.raises(tp.InvalidInputError, match="one row"):
+        plots.network(d, row=X.iloc[:2])
 
 
 def test_orders_sum_to_one(d, uniform):

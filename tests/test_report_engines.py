@@ -13,6 +13,9 @@ from tests.test_report_interactive import in_browser, needs_chromium, unpacked
 from treepurify.report import write_html
 from treepurify.report.payload import make_payload
 
+# Few functions are fitted here, which is what the warning is about.
+pytestmark = pytest.mark.filterwarnings("ignore::treepurify.errors.FitWarning")
+
 QUIET = {"progress": False}
 SMOOTH = {"sampled", "ale", "legendre", "all orders of a function"}
 

@@ -12,15 +12,15 @@ CALLED = "A model that `parse_model` knows (on its margin scale), an object with
 PARSED = "A trained model, a model file, or what `parse_model` returned."
 # What decomposes or explains any function, and what needs trees.
 OF_FUNCTIONS = {
-    tp.ale_anova, tp.categorical_anova, tp.h_statistics, tp.hooker_anova, tp.legendre_anova,
-    tp.partial_dependence_anova, tp.shapley_sets,
+    tp.ale_anova, tp.categorical_anova, tp.h_statistics, tp.hooker_anova, tp.interaction_sources,
+    tp.legendre_anova, tp.partial_dependence_anova, tp.shapley_sets,
 }  # fmt: skip
 OF_MODELS = {
     tp.audit, tp.count_cells, tp.interaction_indices, tp.interventional_shapley_values, tp.purify,
     tp.unbiased_importance,
 }  # fmt: skip
 ALL = OF_FUNCTIONS | OF_MODELS | {
-    tp.compare, tp.purify_tensors, tp.Decomposition.contributions,
+    tp.compare, tp.measure_interactions, tp.purify_tensors, tp.Decomposition.contributions,
     tp.Decomposition.shapley_interactions, tp.Decomposition.shapley_values,
 }  # fmt: skip
 # The default and how the description begins, wherever a function has such a parameter.
@@ -40,6 +40,7 @@ WITHOUT = {
     tp.interventional_shapley_values: {"feature_names"},
     # Probes and draws are rows that count alike.
     tp.shapley_sets: {"sample_weight"},
+    tp.interaction_sources: {"sample_weight"},
 }
 
 
@@ -82,4 +83,4 @@ def test_every_public_function_of_a_model_is_listed():
         for one in public
         if inspect.isfunction(one) and "model" in inspect.signature(one).parameters
     }
-    assert takes_model - {tp.parse_model} == OF_FUNCTIONS | OF_MODELS
+    assert takes_model - {tp.parse_model, tp.response_function} == OF_FUNCTIONS | OF_MODELS

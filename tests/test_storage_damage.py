@@ -12,6 +12,9 @@ from sklearn.ensemble import GradientBoostingRegressor
 import treepurify as tp
 from tests.saved_files import CHECKSUMS, DOCUMENT, changed, entries_of, rewritten, zipped
 
+# Few functions are fitted here, which is what the warning is about.
+pytestmark = pytest.mark.filterwarnings("ignore::treepurify.errors.FitWarning")
+
 
 @pytest.fixture(scope="module")
 def X():

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from treepurify.decomposition import Decomposition
     from treepurify.engines.ale.anova import ale_anova
     from treepurify.engines.categorical import categorical_anova
+    from treepurify.engines.common.functions import response_function
     from treepurify.engines.hooker.anova import hooker_anova
     from treepurify.engines.legendre import TermSelection, legendre_anova
     from treepurify.engines.partial_dependence.anova import partial_dependence_anova
@@ -33,24 +34,44 @@ if TYPE_CHECKING:
     from treepurify.engines.tree.second_moments import InteractionIndices
     from treepurify.errors import (
         ConvergenceWarning,
+        FitWarning,
         InvalidInputError,
         MemoryBudgetError,
         MissingDependencyError,
         ModelMismatchError,
+        RemainderWarning,
         SavedFileError,
         SupportWarning,
         TreepurifyError,
         UnknownComponentError,
         UnsupportedModelError,
     )
+    from treepurify.evidence.effect_worth_table import EffectWorth
+    from treepurify.evidence.refit import refit
+    from treepurify.evidence.removal import without_features
+    from treepurify.evidence.selection import simplify
+    from treepurify.evidence.simplification import Simplification
+    from treepurify.evidence.worth import effect_worth
+    from treepurify.grouping.measures import (
+        attribution_error,
+        deletion,
+        deletion_curve,
+        sensitivity,
+    )
+    from treepurify.grouping.owen import owen_values
     from treepurify.grouping.partition import shapley_sets
+    from treepurify.grouping.products import ProductGroup, product_groups
     from treepurify.grouping.sets import Sampling, ShapleySets
+    from treepurify.grouping.sources import InteractionSources, interaction_sources
     from treepurify.interactions.h_statistics import HStatistics, h_statistics
     from treepurify.interactions.indices import interaction_indices
+    from treepurify.interactions.measured import MeasuredInteractions, measure_interactions
     from treepurify.models.parse import parse_model
+    from treepurify.models.refits import Refits, ebm_bags
     from treepurify.shapley.interactions import ShapleyInteractions
     from treepurify.shapley.interventional import interventional_shapley_values
     from treepurify.shapley.values import ShapleyValues
+    from treepurify.spread import Spread
     from treepurify.storage import load
     from treepurify.weights import (
         Auto,
@@ -80,18 +101,25 @@ __all__ = [
     "Copula",
     "CountedCells",
     "Decomposition",
+    "EffectWorth",
     "Empirical",
     "Finding",
+    "FitWarning",
     "HStatistics",
     "Independent",
     "InteractionIndices",
+    "InteractionSources",
     "InvalidInputError",
     "JointTable",
     "Kernel",
     "Laplace",
+    "MeasuredInteractions",
     "MemoryBudgetError",
     "MissingDependencyError",
     "ModelMismatchError",
+    "ProductGroup",
+    "Refits",
+    "RemainderWarning",
     "Rows",
     "Sampling",
     "SavedFileError",
@@ -99,6 +127,8 @@ __all__ = [
     "ShapleySets",
     "ShapleyValues",
     "Shrunk",
+    "Simplification",
+    "Spread",
     "SupportWarning",
     "TensorComponent",
     "TermSelection",
@@ -111,25 +141,39 @@ __all__ = [
     "__version__",
     "ale_anova",
     "apparent",
+    "attribution_error",
     "audit",
     "categorical_anova",
     "compare",
     "count_cells",
+    "deletion",
+    "deletion_curve",
+    "ebm_bags",
+    "effect_worth",
     "export",
     "h_statistics",
     "hooker_anova",
     "interaction_indices",
+    "interaction_sources",
     "interventional_shapley_values",
     "legendre_anova",
     "load",
+    "measure_interactions",
+    "owen_values",
     "parse_model",
     "partial_dependence_anova",
     "plots",
+    "product_groups",
     "purify",
     "purify_tensors",
+    "refit",
     "report",
+    "response_function",
+    "sensitivity",
     "shapley_sets",
+    "simplify",
     "unbiased_importance",
+    "without_features",
 ]
 
 # Where each name is, once it is asked for: one engine does not wait for the imports of all.
@@ -144,18 +188,25 @@ _HOME = {
     "Copula": "weights",
     "CountedCells": "weights",
     "Decomposition": "decomposition",
+    "EffectWorth": "evidence.effect_worth_table",
     "Empirical": "weights",
     "Finding": "auditing.findings",
+    "FitWarning": "errors",
     "HStatistics": "interactions.h_statistics",
     "Independent": "weights",
     "InteractionIndices": "engines.tree.second_moments",
+    "InteractionSources": "grouping.sources",
     "InvalidInputError": "errors",
     "JointTable": "weights",
     "Kernel": "weights",
     "Laplace": "weights",
+    "MeasuredInteractions": "interactions.measured",
     "MemoryBudgetError": "errors",
     "MissingDependencyError": "errors",
     "ModelMismatchError": "errors",
+    "ProductGroup": "grouping.products",
+    "Refits": "models.refits",
+    "RemainderWarning": "errors",
     "Rows": "weights",
     "Sampling": "grouping.sets",
     "SavedFileError": "errors",
@@ -163,6 +214,8 @@ _HOME = {
     "ShapleySets": "grouping.sets",
     "ShapleyValues": "shapley.values",
     "Shrunk": "weights",
+    "Simplification": "evidence.simplification",
+    "Spread": "spread",
     "SupportWarning": "errors",
     "TensorComponent": "components",
     "TermSelection": "engines.legendre",
@@ -174,25 +227,39 @@ _HOME = {
     "Weighting": "weights",
     "ale_anova": "engines.ale.anova",
     "apparent": "comparing.apparent",
+    "attribution_error": "grouping.measures",
     "audit": "auditing.audit",
     "categorical_anova": "engines.categorical",
     "compare": "comparing.compare",
     "count_cells": "engines.tree.counting",
+    "deletion": "grouping.measures",
+    "deletion_curve": "grouping.measures",
+    "ebm_bags": "models.refits",
+    "effect_worth": "evidence.worth",
     "export": "export",
     "h_statistics": "interactions.h_statistics",
     "hooker_anova": "engines.hooker.anova",
     "interaction_indices": "interactions.indices",
+    "interaction_sources": "grouping.sources",
     "interventional_shapley_values": "shapley.interventional",
     "legendre_anova": "engines.legendre",
     "load": "storage",
+    "measure_interactions": "interactions.measured",
+    "owen_values": "grouping.owen",
     "parse_model": "models.parse",
     "partial_dependence_anova": "engines.partial_dependence.anova",
     "plots": "plots",
+    "product_groups": "grouping.products",
     "purify": "engines.tree.purify",
     "purify_tensors": "engines.tree.raw_tensors",
+    "refit": "evidence.refit",
     "report": "report",
+    "response_function": "engines.common.functions",
+    "sensitivity": "grouping.measures",
     "shapley_sets": "grouping.partition",
+    "simplify": "evidence.selection",
     "unbiased_importance": "auditing.unbiased",
+    "without_features": "evidence.removal",
 }
 
 

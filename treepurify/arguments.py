@@ -106,10 +106,10 @@ def _range(least: float, most: float, open_ends: bool) -> str:
     return ""
 
 
-def check_flag(name: str, value: Any) -> None:
-    """Raise `InvalidInputError` unless an option is True or False."""
+def check_flag(name: str, value: Any, *, advice: str = "") -> None:
+    """Raise `InvalidInputError` unless an option is True or False, or what `advice` says."""
     if not isinstance(value, bool | np.bool_):
-        raise InvalidInputError(f"{name} must be True or False, got {brief(value)}")
+        raise InvalidInputError(f"{name} must be True or False{advice}, got {brief(value)}")
 
 
 def check_choice(name: str, value: Any, known: Iterable[str], *, advice: str = "") -> None:

@@ -35,13 +35,14 @@ class Certificate:
         library's own precision, and the library's raw prediction; None where it was not asked.
     checked_rows : int
         Number of rows behind the two figures above, where they are numbers.
-    conditional_mean : float
+    conditional_mean : float or None
         Largest mean of a component given the features of a smaller subset, over all slices
-        with mass; zero for a pure effect (Lengerich et al. 2020, equation 5c).
-    inner_product : float
+        with mass; zero for a pure effect (Lengerich et al. 2020, equation 5c). None where no
+        joint distribution stands behind the components, so that they cannot be orthogonal.
+    inner_product : float or None
         Largest absolute inner product of a component with a component on a subset of its
         features, relative to ``scale**2``.
-    cosine : float
+    cosine : float or None
         The same relative to the norms of the two components. Components whose norm is below
         ``1e-9 * scale`` are rounding and left out.
     unidentified : int
@@ -72,6 +73,9 @@ class Certificate:
     fit_unidentified : int
         Directions of the fit that the rows do not determine, summed over its parts; of all
         fits the one of least norm was taken.
+    edits : tuple of str
+        What was changed after the model was decomposed, and by how much it changed the
+        predictions, one sentence per edit. Then nothing was compared with the model again.
     """
 
     scale: float
@@ -79,9 +83,9 @@ class Certificate:
     additivity_rows: float | None
     margin_error: float | None
     checked_rows: int
-    conditional_mean: float
-    inner_product: float
-    cosine: float
+    conditional_mean: float | None
+    inner_product: float | None
+    cosine: float | None
     unidentified: int
     uncounted: int
     empty_slices: int
@@ -93,14 +97,15 @@ class Certificate:
     fitted_share: tuple[float, ...] = ()
     fit_error: float = 0.0
     fit_unidentified: int = 0
+    edits: tuple[str, ...] = ()
 
     @property
     def is_exact(self) -> bool:
         """Whether the components are those of the model itself, right to rounding.
 
-        Never where components were fitted, as by the projection of deep trees.
+        Never where components were fitted, as by the projection of deep trees, or edited.
         """
-        return self.is_accurate and not self.fitted_share
+        return self.is_accurate and not self.fitted_share and not self.edits
 
     @property
     def is_accurate(self) -> bool:
@@ -111,7 +116,7 @@ class Certificate:
         """
         errors = [
             self.additivity_cells or 0.0,
-            self.conditional_mean,
+            self.conditional_mean or 0.0,
             self.additivity_rows or 0.0,
         ]
         # One by one: with NaN among them, the largest number depends on the order.
@@ -159,12 +164,14 @@ class Certificate:
                 "The components add up to what was purified in every cell within "
                 f"{self.additivity_cells:.1e} of the largest effect, intercept included."
             )
-        lines += [
-            f"The mean of a component given fewer of its features is at most "
-            f"{self.conditional_mean:.1e} of the largest effect or intercept ({self.scale:.4g}).",
-            f"The largest cosine between a component and one on a subset of its features is "
-            f"{self.cosine:.1e}.",
-        ]
+        if self.conditional_mean is not None and self.cosine is not None:
+            lines += [
+                f"The mean of a component given fewer of its features is at most "
+                f"{self.conditional_mean:.1e} of the largest effect or intercept "
+                f"({self.scale:.4g}).",
+                f"The largest cosine between a component and one on a subset of its features is "
+                f"{self.cosine:.1e}.",
+            ]
         if self.solver_error > 0:
             known = "is estimated to be" if self.estimated else "is"
             lines.append(
@@ -196,6 +203,7 @@ class Certificate:
                 f"{self.empty_slices} slices of tables hold no data; what was moved out of them is "
                 "a convention (their mean under the margin of the other features)."
             )
+        lines += self.edits
         if not self.converged:
             lines.append("An iterative solve did not reach its tolerance.")
         if self.note:

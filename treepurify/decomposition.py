@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from treepurify.arguments import brief, check_choice, read_features
 from treepurify.budget import DEFAULT_BUDGET
@@ -14,18 +15,16 @@ from treepurify.components import (
     Component,
     ModelInputs,
     TensorComponent,
-    covariances_on_rows,
-    evaluate_each,
 )
 from treepurify.errors import UnknownComponentError
 from treepurify.frozen import FrozenMapping
 from treepurify.grids.grid import EncodedRows, Subset
 from treepurify.links import Link
-from treepurify.moments import covariances_of_stream
-from treepurify.remainder import Difference, Remainder, SumOfParts
+from treepurify.moments import measured_covariances
+from treepurify.remainder import Remainder, SumOfParts, evaluate_parts
 from treepurify.rows.columns import Columns
 from treepurify.rows.reduction import RowStream
-from treepurify.rows.sources import as_source
+from treepurify.spread import Spread
 from treepurify.typing import Array
 
 if TYPE_CHECKING:
@@ -37,7 +36,13 @@ if TYPE_CHECKING:
     from treepurify.shapley.values import ShapleyValues
     from treepurify.verification import Verification
 
-__all__ = ["Decomposition"]
+    File = str | Path | None
+
+__all__ = ["Absorb", "Decomposition", "Key", "Scale"]
+
+Key = str | int | tuple[str | int, ...]
+Absorb = bool | Literal["main"]
+Scale = Literal["margin", "response"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -74,6 +79,8 @@ class Decomposition:
         Covariances with the model where they are known without rows; see `covariances`.
     stream : RowStream, optional
         The rows that are the measure, where they come in batches: `covariances` reads them again.
+    spread : Spread, optional
+        The same components in several trainings of the model, where there were several.
 
     Examples
     --------
@@ -83,9 +90,10 @@ class Decomposition:
     >>> d = tp.purify(DecisionTreeRegressor().fit(X, [0, 0, 0, 1]), X)
     >>> d.predict(X)
     array([0., 0., 0., 1.])
-    >>> d["x0", "x1"].values[..., 0]
-    array([[ 0.25, -0.25],
-           [-0.25,  0.25]])
+    >>> d["x0", "x1"].values[..., 0].tolist()
+    [[0.25, -0.25], [-0.25, 0.25]]
+    >>> d.without("x0 & x1").predict(X)
+    array([-0.25,  0.25,  0.25,  0.75])
     """
 
     intercept: Array
@@ -101,6 +109,7 @@ class Decomposition:
     rows: Mapping[int, EncodedRows] | None = None
     stored_covariances: Mapping[Subset, Array] | None = None
     stream: RowStream | None = None
+    spread: Spread | None = None
 
     def __post_init__(self) -> None:
         ordered = sorted(self.components, key=lambda subset: (len(subset), subset))
@@ -129,11 +138,7 @@ class Decomposition:
         if self.stored_covariances is not None or not tensors:
             return self.stored_covariances
         parts = self.remainder.parts if isinstance(self.remainder, SumOfParts) else ()
-        if self.stream is not None:
-            return covariances_of_stream(tensors, parts, self.stream)
-        if self.rows is None:
-            return None
-        return covariances_on_rows(self.intercept, tensors, parts, self.rows)
+        return measured_covariances(self.intercept, tensors, parts, self.stream or self.rows)
 
     def term_name(self, subset: Subset) -> str:
         """Return the name of a component, such as ``"age & hours"``."""
@@ -145,21 +150,16 @@ class Decomposition:
             )
         return " & ".join(features[j].name for j in subset)
 
-    def __getitem__(self, key: str | int | tuple[str | int, ...]) -> Component:
+    def __getitem__(self, key: Key) -> Component:
         """Return the component of one or more features, by name or position."""
         subset = read_features(key, self.feature_names)
         if subset not in self.components:
             part = None if self.remainder is None else self.remainder.component(subset)
             if part is not None:
                 return part
-            known = ", ".join(repr(self.term_name(s)) for s in list(self.components)[:12])
-            more = " ..." if len(self.components) > 12 else ""
-            kept = max(map(len, self.components), default=0)
-            where = f"; effects of more than {kept} features are together in d.remainder"
-            raise UnknownComponentError(
-                f"no component {self.term_name(subset)!r}; the model has {known}{more}"
-                f"{where if self.remainder is not None and len(subset) > kept else ''}"
-            )
+            from treepurify.frames import absent_component
+
+            raise absent_component(self, subset)
         return self.components[subset]
 
     def __iter__(self) -> Iterator[Subset]:
@@ -177,13 +177,7 @@ class Decomposition:
         except (KeyError, TypeError):
             return False
 
-    def predict(
-        self,
-        X: Any,
-        *,
-        scale: Literal["margin", "response"] = "margin",
-        to: "str | Path | None" = None,
-    ) -> Array:
+    def predict(self, X: Any, *, scale: Scale = "margin", to: "File" = None) -> Array:
         """Return the sum of the intercept, the components and the remainder.
 
         Parameters
@@ -193,8 +187,7 @@ class Decomposition:
         scale : {"margin", "response"}
             Margin, or response after the inverse link.
         to : str or Path, optional
-            Parquet file, or new folder, that values are written to batch by batch; needed for rows
-            in batches.
+            Parquet file, or new folder, to write to; rows in batches need it.
 
         Returns
         -------
@@ -202,25 +195,20 @@ class Decomposition:
             One-dimensional for one output. With `to`, the path of what was written.
         """
         check_choice("scale", scale, ("margin", "response"))
-        if to is not None or as_source(X) is not None:
-            from treepurify.streamed_values import predictions_on_batches
+        from treepurify.streamed_values import predictions
 
-            written: Array = predictions_on_batches(self, X, scale, to)
-            return written
-        margin = self.evaluate(X)
-        values = self.link.inverse(margin) if scale == "response" else margin
-        return values[:, 0] if self.n_outputs == 1 else values
+        return predictions(self, X, scale, to)
 
     def evaluate(self, X: Any) -> Array:
         """Return the margin of the rows of `X`, shape (n_rows, n_outputs)."""
         columns = self.inputs.columns(X)
         total = np.tile(self.intercept, (columns.n_rows, 1))
-        for values in self.parts_on(columns):
+        for values in self.evaluate_parts(columns):
             total += values
         return total
 
     def contributions(
-        self, X: Any, *, to: "str | Path | None" = None, memory_budget: int = DEFAULT_BUDGET
+        self, X: Any, *, to: "File" = None, memory_budget: int = DEFAULT_BUDGET
     ) -> "pd.DataFrame":
         """Return what each component adds to the margin of each row.
 
@@ -236,25 +224,18 @@ class Decomposition:
         Returns
         -------
         DataFrame of shape (n_rows, 1 + n_components [+ 1])
-            Columns ``"intercept"``, one per component, and ``"remainder"`` where there is one;
-            for several outputs the columns are ``(output, term)`` pairs. Rows sum to the
-            margin. The index is that of `X` where it has one. A feature that is called
-            ``"intercept"`` or ``"remainder"`` has `` (feature)`` appended.
+            ``"intercept"``, one column per component, and ``"remainder"`` where there is one; for
+            several outputs ``(output, term)`` pairs. Rows sum to the margin. A feature called
+            like one of these two has `` (feature)`` appended. The index is that of `X`.
 
         Raises
         ------
         MemoryBudgetError
             If the table would not fit.
         """
-        if to is not None or as_source(X) is not None:
-            from treepurify.streamed_values import contributions_on_batches
+        from treepurify.streamed_values import contributions
 
-            written: pd.DataFrame = contributions_on_batches(self, X, to, memory_budget)
-            return written
-        from treepurify.frames import contributions_table
-
-        index = X.index if hasattr(X, "iloc") else None
-        return contributions_table(self, self.inputs.columns(X), index, memory_budget)
+        return contributions(self, X, to, memory_budget)
 
     def importance(self) -> "pd.DataFrame":
         """Return how much each component matters, the largest variance first.
@@ -266,7 +247,8 @@ class Decomposition:
             ``variance_share`` divides it by the sum over components, ``mean_absolute`` is the
             mean of ``|f_S|``; ``covariance_share`` is ``Cov(f_S, f) / Var f``, which sums to
             one also where features depend on each other (there it can be negative). NaN
-            where a measure does not give it.
+            where a measure does not give it. With a `spread`, four more columns say how far
+            trainings agree; see `Spread.importance`.
         """
         from treepurify.frames import importance_table
 
@@ -285,7 +267,7 @@ class Decomposition:
 
         return orthogonality_table(self)
 
-    def to_frame(self, key: str | int | tuple[str | int, ...] | None = None) -> "pd.DataFrame":
+    def to_frame(self, key: Key | None = None) -> "pd.DataFrame":
         """Return the cells of one component, or of all, as a long table.
 
         Parameters
@@ -298,10 +280,8 @@ class Decomposition:
         DataFrame
             One row per cell and output: the cell of each feature in words with its bounds, the
             effect, the effect before purification where known, and the mass. Columns are called
-            after the feature: its name, and its name with ``" (from)"`` and ``" (to)"``. Where
-            one of these is already the name of another column (``"output"``, ``"effect"``,
-            ``"raw_effect"``, ``"mass"``, or one of an earlier feature), ``" (feature)"`` is
-            appended to the feature's name.
+            after the feature: its name, and its name with ``" (from)"`` and ``" (to)"``; with
+            ``" (feature)"`` appended where another column has that name.
         """
         from treepurify.frames import component_frame, decomposition_frame
 
@@ -320,12 +300,11 @@ class Decomposition:
         Returns
         -------
         ndarray of float64, shape (n_outputs,)
-            One minus the mean square of the remainder over the variance of the margin; one
-            where there is no remainder.
+            One minus the mean square of the remainder over the margin's variance.
         """
-        from treepurify.streamed_values import explained_share
+        from treepurify.streamed_values import share_explained
 
-        return explained_share(self, X)
+        return share_explained(self, X)
 
     def verify(self, model: Any, X: Any) -> "Verification":
         """Compare the decomposition with a model on every row of `X`.
@@ -337,18 +316,13 @@ class Decomposition:
             is asked for its own raw prediction.
         X : array_like, table of shape (n_rows, n_features), or rows in batches
             The rows.
-
-        Returns
-        -------
-        Verification
-            Largest difference on the margin scale, absolute and relative.
         """
         from treepurify.verification import verify
 
         return verify(self, model, X)
 
     def shapley_values(
-        self, X: Any, *, to: "str | Path | None" = None, memory_budget: int = DEFAULT_BUDGET
+        self, X: Any, *, memory_budget: int = DEFAULT_BUDGET, to: "File" = None
     ) -> "ShapleyValues":
         """Split each component evenly among its features, on each row.
 
@@ -356,24 +330,14 @@ class Decomposition:
         ----------
         X : array_like, table of shape (n_rows, n_features), or rows in batches
             The rows.
-        to : str or Path, optional
-            See `predict`; what is written is the table of `ShapleyValues.to_frame`.
         memory_budget : int
             Bytes that the values may take.
-
-        Returns
-        -------
-        ShapleyValues
-            See `treepurify.shapley.values.shapley_values`.
+        to : str or Path, optional
+            See `predict`; what is written is the table of `ShapleyValues.to_frame`.
         """
-        if to is not None or as_source(X) is not None:
-            from treepurify.streamed_values import shapley_values_on_batches
+        from treepurify.streamed_values import split_evenly
 
-            written: ShapleyValues = shapley_values_on_batches(self, X, to, memory_budget)
-            return written
-        from treepurify.shapley.values import shapley_values
-
-        return shapley_values(self, X, memory_budget=memory_budget)
+        return split_evenly(self, X, to, memory_budget)
 
     def shapley_interactions(
         self,
@@ -391,19 +355,66 @@ class Decomposition:
             The rows.
         order : int
             Largest size of a group.
-        index : {"k-SII", "SII", "STII", "components"}
-            The interaction index.
+        index : str
+            The interaction index by its name in shapiq, or ``"components"``: see
+            `treepurify.shapley.interactions.shapley_interactions`.
         memory_budget : int
             Bytes that the values may take.
 
         Returns
         -------
         ShapleyInteractions
-            See `treepurify.shapley.interactions.shapley_interactions`.
         """
         from treepurify.shapley.interactions import shapley_interactions
 
         return shapley_interactions(self, X, order=order, index=index, memory_budget=memory_budget)
+
+    def without(self, *terms: Key, absorb: Absorb = False) -> "Decomposition":
+        """Take effects out, named as in ``d[key]`` or as in tables, or ``"remainder"``.
+
+        Parameters
+        ----------
+        *terms : str, int or tuple
+            The effects.
+        absorb : bool or "main"
+            Whether the effects that stay, or the main effects among them, take over what they
+            can: the part of the others that lies in their space, under the rows of the measure.
+
+        Returns
+        -------
+        Decomposition
+            Pure under the same measure. Its certificate says what was taken out and how much
+            that changes, ``diagnostics["edits"]`` in numbers.
+
+        Raises
+        ------
+        InvalidInputError
+            If there is no such effect, or no rows to absorb it on.
+        """
+        from treepurify.evidence.editing import without
+
+        return without(self, terms, absorb=absorb)
+
+    def only(self, *terms: Key, absorb: Absorb = False) -> "Decomposition":
+        """Keep some effects and take all others out, the remainder too; see `without`."""
+        from treepurify.evidence.editing import only
+
+        return only(self, terms, absorb=absorb)
+
+    def with_effect(self, key: Key, values: npt.ArrayLike) -> "Decomposition":
+        """Put other values in the place of an effect, and purify the model with them.
+
+        Parameters
+        ----------
+        key : str, int or tuple
+            The effect, as in ``d[key]``.
+        values : array_like of shape (cells...) or (cells..., n_outputs)
+            On the margin scale, in its cells. What fewer features can express of them moves to
+            their effects, and the mean to the intercept.
+        """
+        from treepurify.evidence.editing import with_effect
+
+        return with_effect(self, key, values)
 
     def save(self, path: "str | Path") -> None:
         """Write the decomposition to one file; `treepurify.load` reads it back.
@@ -425,18 +436,10 @@ class Decomposition:
 
         return html_summary(self)
 
-    def parts_on(self, columns: Columns) -> Iterator[Array]:
-        """Yield the values of each component on some rows, and those of the remainder last."""
-        rest, components = self.remainder, tuple(self.components.values())
-        explained = np.zeros((columns.n_rows, self.n_outputs))
-        for values in evaluate_each(components, columns):
-            explained += values
-            yield values
-        identities = [id(component) for component in components]
-        if isinstance(rest, Difference) and [id(c) for c in rest.components] == identities:
-            yield rest.beyond(columns, explained)
-        elif rest is not None:
-            yield rest.evaluate(columns)
+    def evaluate_parts(self, columns: Columns) -> Iterator[Array]:
+        """Yield the values of each component, then of the remainder where there is one."""
+        components = tuple(self.components.values())
+        return evaluate_parts(components, self.remainder, columns, self.n_outputs)
 
     def tensor_components(self) -> dict[Subset, TensorComponent]:
         """Return the components that are tables."""

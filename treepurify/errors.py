@@ -2,10 +2,12 @@
 
 __all__ = [
     "ConvergenceWarning",
+    "FitWarning",
     "InvalidInputError",
     "MemoryBudgetError",
     "MissingDependencyError",
     "ModelMismatchError",
+    "RemainderWarning",
     "SavedFileError",
     "SupportWarning",
     "TreepurifyError",
@@ -53,5 +55,13 @@ class ConvergenceWarning(UserWarning):
     """An iterative solve stopped before it reached its tolerance."""
 
 
+class FitWarning(UserWarning):
+    """A fit leaves in the remainder what belongs to an effect."""
+
+
 class SupportWarning(UserWarning):
     """A result depends on cells that carry no data."""
+
+
+class RemainderWarning(UserWarning):
+    """An export leaves the remainder out, as was asked; the message says what that loses."""

@@ -12,11 +12,11 @@ import numpy.typing as npt
 from treepurify.budget import check_budget
 from treepurify.components import Component, EachTable, TensorComponent
 from treepurify.decomposition import Decomposition
-from treepurify.errors import InvalidInputError
+from treepurify.errors import InvalidInputError, UnknownComponentError
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import Subset
 from treepurify.purification.purity import subset_pairs
-from treepurify.rows.columns import Columns
+from treepurify.spread import LEVEL, Spread
 from treepurify.typing import Array
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AxisCells",
+    "absent_component",
     "component_frame",
     "contributions_table",
     "decomposition_frame",
@@ -57,36 +58,6 @@ def _terms(d: Decomposition) -> list[_Term]:
     return terms
 
 
-def contributions_table(
-    d: Decomposition, columns: Columns, index: Any, memory_budget: int
-) -> "pd.DataFrame":
-    """Return what each component adds on each row; see `Decomposition.contributions`."""
-    import pandas as pd
-
-    taken = ("intercept", "remainder")
-    terms = [d.term_name(subset) for subset in d.components]
-    names = ["intercept", *(f"{name} (feature)" if name in taken else name for name in terms)]
-    names += ["remainder"] * (d.remainder is not None)
-    shape = (d.n_outputs, len(names), columns.n_rows)
-    check_budget(
-        8 * prod(shape),
-        memory_budget,
-        f"the contributions of {len(names)} terms on {columns.n_rows} rows",
-        'Write them to a file, as in to="contributions.parquet", ask for fewer rows at a time, or '
-        "raise memory_budget.",
-    )
-    table = np.empty(shape)
-    table[:, 0] = d.intercept[:, None]
-    for position, values in enumerate(d.parts_on(columns), start=1):
-        table[:, position] = values.T
-    labels: Any = names
-    if d.n_outputs > 1:
-        labels = pd.MultiIndex.from_product([d.output_names, names], names=["output", "term"])
-    # The table is the frame's own: a copy would take as much memory again.
-    flat = table.reshape(prod(shape[:2]), columns.n_rows).T
-    return pd.DataFrame(flat, columns=labels, index=index, copy=False)
-
-
 def importance_table(d: Decomposition) -> "pd.DataFrame":
     """Return one row per component and output; see `Decomposition.importance`."""
     terms = _terms(d)
@@ -95,8 +66,24 @@ def importance_table(d: Decomposition) -> "pd.DataFrame":
     more = {
         "mean_absolute": _rows_of(d, [unknown if mean is None else mean for mean in absolute]),
         "covariance_share": _shares(_covariances(d, terms)),
+        **_spread_columns(d, terms),
     }
     return _variance_table(d, terms, more)
+
+
+def _spread_columns(d: Decomposition, terms: list[_Term]) -> dict[str, Array]:
+    """Return what several trainings say of each term; NaN where they say nothing."""
+    if d.spread is None:
+        return {}
+    table = d.spread.importance().select_dtypes("number")
+    place = {subset: i for i, subset in enumerate(d.spread.stacked)}
+    # The last row stands for all terms of which nothing is known.
+    places = [place.get(term.subset, -1) for term in terms]
+    columns = {}
+    for name in table:
+        known = table[name].to_numpy().reshape(len(place), d.n_outputs)
+        columns[str(name)] = np.vstack([known, np.full(d.n_outputs, np.nan)])[places]
+    return columns
 
 
 def _variance_table(
@@ -135,6 +122,50 @@ def _shares(parts: Array) -> Array:
     whole = parts.sum(axis=0)
     nothing = whole <= 0
     return np.where(nothing, 0.0, parts / np.where(nothing, 1.0, whole))
+
+
+def absent_component(d: Decomposition, subset: Subset) -> UnknownComponentError:
+    """Return the error for a subset that has no component, which names those that there are."""
+    known = ", ".join(repr(d.term_name(s)) for s in list(d.components)[:12])
+    more = " ..." if len(d.components) > 12 else ""
+    kept = max(map(len, d.components), default=0)
+    where = f"; effects of more than {kept} features are together in d.remainder"
+    is_above = d.remainder is not None and len(subset) > kept
+    return UnknownComponentError(
+        f"no component {d.term_name(subset)!r}; the model has {known}{more}"
+        f"{where if is_above else ''}"
+    )
+
+
+def contributions_table(d: Decomposition, X: Any, memory_budget: int) -> "pd.DataFrame":
+    """Return what each component adds on each row; see `Decomposition.contributions`."""
+    import pandas as pd
+
+    columns = d.inputs.columns(X)
+    terms = [d.term_name(s) for s in d.components]
+    taken = ("intercept", "remainder")
+    names = ["intercept", *(f"{name} (feature)" if name in taken else name for name in terms)]
+    names += ["remainder"] * (d.remainder is not None)
+    shape = (d.n_outputs, len(names), columns.n_rows)
+    check_budget(
+        8 * prod(shape),
+        memory_budget,
+        f"the contributions of {len(names)} terms on {columns.n_rows} rows",
+        'Write them to a file, as in to="contributions.parquet", ask for fewer rows at a time, or '
+        "raise memory_budget.",
+    )
+    table = np.empty(shape)
+    table[:, 0] = d.intercept[:, None]
+    for position, values in enumerate(d.evaluate_parts(columns), start=1):
+        table[:, position] = values.T
+    index = X.index if isinstance(X, pd.DataFrame) else None
+    labels: Any = names
+    if d.n_outputs > 1:
+        both = [d.output_names, names]
+        labels = pd.MultiIndex.from_product(both, names=["output", "term"])
+    # The table is the frame's own: a copy would take as much memory again.
+    flat = table.reshape(prod(shape[:2]), columns.n_rows).T
+    return pd.DataFrame(flat, columns=labels, index=index, copy=False)
 
 
 def orthogonality_table(d: Decomposition) -> "pd.DataFrame":
@@ -313,17 +344,30 @@ def text_summary(d: Decomposition, most: int = 8) -> str:
         c = d.certificate
         additivity = c.additivity_cells if c.additivity_cells is not None else c.additivity_rows
         added = "" if additivity is None else f"additivity {additivity:.1e}, "
-        lines.append(
-            f"certificate: {added}conditional means "
-            f"{c.conditional_mean:.1e}, unidentified directions {c.unidentified}"
-        )
+        means = c.conditional_mean
+        pure = "" if means is None else f"conditional means {means:.1e}, "
+        lines.append(f"certificate: {added}{pure}unidentified directions {c.unidentified}")
         if c.fitted_share:
             explained = " and ".join(f"{100 * share:.2f} %" for share in c.fitted_share)
             lines.append(
                 f"the components were fitted and explain {explained} of the model's variance; the "
                 "rest is in the remainder"
             )
+        lines += c.edits
+    if d.spread is not None:
+        lines.append(_spread_words(d.spread))
     return "\n".join(lines)
+
+
+def _spread_words(spread: Spread) -> str:
+    """Return in a line how many trainings there are, and how many effects have no sign."""
+    how = f" ({spread.how})" if spread.how else ""
+    without = len(spread.without_sign())
+    whole = len(spread.stacked) * spread.n_outputs
+    return (
+        f"spread of {spread.n_models} trainings{how}: the {LEVEL:.0%} bands of {without} of "
+        f"{whole} effects hold zero everywhere"
+    )
 
 
 def _size(variance: float, share: float) -> str:

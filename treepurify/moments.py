@@ -5,16 +5,21 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from treepurify.components import Component, evaluate_each
+from treepurify.components import (
+    Component,
+    TensorComponent,
+    covariances_on_rows,
+    evaluate_each,
+)
 from treepurify.errors import InvalidInputError
-from treepurify.grids.grid import Subset
+from treepurify.grids.grid import EncodedRows, Subset
 from treepurify.progress import progress_report
 from treepurify.rows.columns import Columns
 from treepurify.rows.reduction import RowStream
 from treepurify.rows.source_reader import RowBatch
 from treepurify.typing import Array
 
-__all__ = ["MomentState", "PartMoments", "covariances_of_stream", "variance_of_stream"]
+__all__ = ["MomentState", "PartMoments", "measured_covariances", "variance_of_stream"]
 
 # The values of all parts on so many rows stay in the cache, or are few.
 _VALUES_PER_BLOCK = 1 << 21
@@ -133,13 +138,26 @@ class PartMoments:
         )
 
 
-def covariances_of_stream(
-    components: Mapping[Subset, Component], rest: Sequence[Component], stream: RowStream
-) -> dict[Subset, Array]:
-    """Return the covariance of each component with the model over all rows of a stream.
+def measured_covariances(
+    intercept: Array,
+    components: Mapping[Subset, TensorComponent],
+    rest: Sequence[TensorComponent],
+    rows: RowStream | Mapping[int, EncodedRows] | None,
+) -> dict[Subset, Array] | None:
+    """Return the covariance of each component with the model over all rows; None without rows.
 
     That of the remainder, the sum of the components in `rest`, is under the empty subset.
     """
+    if rows is None:
+        return None
+    if isinstance(rows, RowStream):
+        return _covariances_of_stream(components, rest, rows)
+    return covariances_on_rows(intercept, components, rest, rows)
+
+
+def _covariances_of_stream(
+    components: Mapping[Subset, Component], rest: Sequence[Component], stream: RowStream
+) -> dict[Subset, Array]:
     found = _moments([*components.values(), *rest], stream).covariances
     covariances = {subset: found[i] for i, subset in enumerate(components)}
     if rest:

@@ -28,19 +28,15 @@ from treepurify.rows.source_reader import source_reader
 from treepurify.rows.sources import as_source
 from treepurify.rows.stream_source import StreamSource
 from treepurify.rows.tables import check_any_rows
-from treepurify.shapley.values import shapley_values
+from treepurify.shapley.values import ShapleyValues, shapley_values
 from treepurify.storage.files import replace_file
 from treepurify.typing import Array
+from treepurify.verification import explained_share
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = [
-    "contributions_on_batches",
-    "explained_share",
-    "predictions_on_batches",
-    "shapley_values_on_batches",
-]
+__all__ = ["contributions", "predictions", "share_explained", "split_evenly"]
 
 _SUFFIXES = (".parquet", ".pq")
 # Values of a table that is written at a time.
@@ -50,23 +46,32 @@ _LEAST_ROWS = 1 << 10
 Values = Callable[[Columns], "pd.DataFrame"]
 
 
-def predictions_on_batches(
-    d: Decomposition, X: Any, scale: Literal["margin", "response"], to: Any
-) -> Any:
-    """Write the predictions of `Decomposition.predict`, one column per output."""
-    return _write(d, X, partial(_predictions, _alone(d), scale), d.n_outputs, to)
+def predictions(d: Decomposition, X: Any, scale: Literal["margin", "response"], to: Any) -> Array:
+    """Return `Decomposition.predict`, or the path of its table, one column per output."""
+    if to is None and as_source(X) is None:
+        margin = d.evaluate(X)
+        values = d.link.inverse(margin) if scale == "response" else margin
+        return values[:, 0] if d.n_outputs == 1 else values
+    written: Array = _write(d, X, partial(_predictions, _alone(d), scale), d.n_outputs, to)
+    return written
 
 
-def contributions_on_batches(d: Decomposition, X: Any, to: Any, memory_budget: int) -> Any:
-    """Write the table of `Decomposition.contributions`."""
+def contributions(d: Decomposition, X: Any, to: Any, memory_budget: int) -> "pd.DataFrame":
+    """Return the table of `Decomposition.contributions`, or the path of its file."""
+    if to is None and as_source(X) is None:
+        return contributions_table(d, X, memory_budget)
     values = partial(_contributions, _alone(d), memory_budget)
-    return _write(d, X, values, (len(d) + 2) * d.n_outputs, to)
+    written: pd.DataFrame = _write(d, X, values, (len(d) + 2) * d.n_outputs, to)
+    return written
 
 
-def shapley_values_on_batches(d: Decomposition, X: Any, to: Any, memory_budget: int) -> Any:
-    """Write the table of `ShapleyValues.to_frame`."""
+def split_evenly(d: Decomposition, X: Any, to: Any, memory_budget: int) -> ShapleyValues:
+    """Return the values of `Decomposition.shapley_values`, or the path of their table."""
+    if to is None and as_source(X) is None:
+        return shapley_values(d, X, memory_budget=memory_budget)
     values = partial(_shapley_values, _alone(d), memory_budget)
-    return _write(d, X, values, (len(d.feature_names) + 2) * d.n_outputs, to)
+    written: ShapleyValues = _write(d, X, values, (len(d.feature_names) + 2) * d.n_outputs, to)
+    return written
 
 
 def _alone(d: Decomposition) -> Decomposition:
@@ -84,32 +89,23 @@ def _predictions(
 
 
 def _contributions(d: Decomposition, memory_budget: int, columns: Columns) -> "pd.DataFrame":
-    return contributions_table(d, columns, None, memory_budget)
+    return contributions_table(d, columns, memory_budget)
 
 
 def _shapley_values(d: Decomposition, memory_budget: int, columns: Columns) -> "pd.DataFrame":
     return shapley_values(d, columns, memory_budget=memory_budget).to_frame()
 
 
-def explained_share(d: Decomposition, X: Any) -> Array:
+def share_explained(d: Decomposition, X: Any) -> Array:
     """Return the figure of `Decomposition.r_squared`."""
     source = as_source(X)
     if source is None:
-        columns = d.inputs.columns(X)
-        check_any_rows(columns.n_rows, "the rows whose variance is explained")
-        if d.remainder is None:
-            return np.ones(d.n_outputs)
-        total = np.tile(d.intercept, (columns.n_rows, 1))
-        rest = np.zeros_like(total)
-        for rest in d.parts_on(columns):
-            total += rest
-        variance, left = total.var(axis=0), np.mean(rest**2, axis=0)
-    else:
-        moments = PartMoments(d.parts_on, len(d) + (d.remainder is not None), d.n_outputs)
-        report = progress_report(True)
-        state = _stream(d, source).reduce(moments, "measuring what is explained", report)
-        check_any_rows(state.n_rows, "the rows whose variance is explained")
-        variance, left = state.variance, state.mean_squares[-1] * (d.remainder is not None)
+        return explained_share(d, X)
+    moments = PartMoments(d.evaluate_parts, len(d) + (d.remainder is not None), d.n_outputs)
+    report = progress_report(True)
+    state = _stream(d, source).reduce(moments, "measuring what is explained", report)
+    check_any_rows(state.n_rows, "the rows whose variance is explained")
+    variance, left = state.variance, state.mean_squares[-1] * (d.remainder is not None)
     return np.asarray(1.0 - left / np.where(variance > 0, variance, 1.0))
 
 

@@ -17,7 +17,7 @@ from treepurify.rows.sources import as_source
 from treepurify.rows.tables import check_any_rows
 from treepurify.typing import Array
 
-__all__ = ["Verification", "verify"]
+__all__ = ["Verification", "explained_share", "verify"]
 
 
 @dataclass(frozen=True)
@@ -99,3 +99,17 @@ def _margins(decomposition: Decomposition, model: Any, X: Any) -> tuple[Array, A
 def largest_difference(first: Array, second: Array) -> float:
     """Return the largest absolute difference of two arrays."""
     return float(np.max(np.abs(first - second), initial=0.0))
+
+
+def explained_share(d: Decomposition, X: Any) -> Array:
+    """Return the share of the margin's variance that components explain; see `r_squared`."""
+    columns = d.inputs.columns(X)
+    check_any_rows(columns.n_rows, "the rows whose variance is explained")
+    if d.remainder is None:
+        return np.ones(d.n_outputs)
+    total = np.tile(d.intercept, (columns.n_rows, 1))
+    rest = np.zeros_like(total)
+    for rest in d.evaluate_parts(columns):  # the last one is the remainder
+        total += rest
+    variance = total.var(axis=0)
+    return np.asarray(1.0 - np.mean(rest**2, axis=0) / np.where(variance > 0, variance, 1.0))

@@ -81,7 +81,7 @@ def calls(large: bool) -> dict[str, Callable[[], object]]:
             _product, few, degree=huge if large else 2, progress=False
         ),
         "legendre, density": lambda: tp.legendre_anova(
-            _product, few, degree=2, density_degree=huge, progress=False
+            _product, few, degree=2, density="legendre", density_degree=huge, progress=False
         ),
         "interaction indices": lambda: tp.interaction_indices(
             _forest(1500 if large else 3, 200 if large else 2), weights="uniform", **own

@@ -97,14 +97,18 @@ MODELS = [
 ]
 
 
-@pytest.fixture(scope="module", params=MODELS, ids=lambda make: make.__name__)
-def exported(request):
+def decomposed(train):
     X, y = rows()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = request.param(X, y)
+        model = train(X, y)
     needs_stored_labels(model)
-    d = tp.purify(model, X, progress=False)
+    return model, X, tp.purify(model, X, progress=False)
+
+
+@pytest.fixture(scope="module", params=MODELS, ids=lambda make: make.__name__)
+def exported(request):
+    model, X, d = decomposed(request.param)
     return model, X, d, to_ebm(d)
 
 

@@ -2,8 +2,8 @@
 
 import inspect
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from functools import cache
+from dataclasses import dataclass, field, replace
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +12,14 @@ from sklearn.ensemble import GradientBoostingRegressor
 
 import treepurify as tp
 from tests.fuzz.bad_values import frame
+from treepurify.links import Link
 
 __all__ = ["KINDS", "Call", "calls", "none_is_wrong", "public_callables"]
 
 # What an argument stands for, by its name; a call may say otherwise.
 KINDS = {
     "X": "table",
+    "absorb": "flag",
     "columns": "choice",
     "a": "result",
     "audit": "result",
@@ -37,37 +39,44 @@ KINDS = {
     "index": "choice",
     "interactions": "interactions",
     "key": "key",
+    "level": "rate",
     "memory_budget": "budget",
     "method": "choice",
     "missing_cells": "choice",
     "model": "model",
     "of": "choice",
     "order": "order",
+    "others": "choice",
     "orthogonal": "flag",
+    "other_rows": "flag",
     "output": "output",
     "parts": "choice",
     "path": "path",
     "progress": "flag",
     "purified": "flag",
     "ranking": "choice",
+    "remainder": "choice",
     "resolution": "choice",
     "row": "row",
     "sample_weight": "weights",
     "scale": "choice",
     "selection": "choice",
+    "sets": "result",
     "show": "choice",
     "show_empty": "flag",
     "sort": "choice",
     "to": "path",
     "tolerance": "share",
     "threshold": "number",
+    "together": "flag",
     "weights": "weighting",
     "with_main": "flag",
 }
 WHOLE = """
-    background_size bins bootstrap degree density_degree draws lines main_cells max_candidates
-    max_steps most most_pairs most_rows n_bootstrap n_points pair_cells pairs probes rank
-    sample_rows sample_size samples seed top
+    background_size bins bootstrap degree density_degree draws least_rows lines main_cells
+    max_candidates max_steps most most_coalitions most_pairs most_rows n_bootstrap n_points
+    pair_cells pairs
+    probes rank sample_rows sample_size samples seed size top
 """
 for _name in WHOLE.split():
     KINDS[_name] = "whole"
@@ -117,7 +126,10 @@ def world() -> dict[str, Any]:
         "shapley": d.shapley_values(X),
         "interactions": d.shapley_interactions(X),
         "sets": sets,
+        "simple": tp.simplify(d, X, y, **quiet),
+        "worth": tp.effect_worth(d, X, y, n_bootstrap=2, **quiet),
         "counts": tp.count_cells(parsed, [X]),
+        "several": tp.purify([parsed, parsed], X, **quiet),
     }
 
 
@@ -145,6 +157,11 @@ def engines() -> Iterator[Call]:
     kinds["X"] = "table or batches"
     yield Call("categorical_anova of a model", tp.categorical_anova, on_rows, kinds)
     yield Call("compare", tp.compare, {"a": d, "b": d, "X": X}, {"names": "names of two"})
+    held_out = {"d": d, "X": X, "y": w["y"], "n_bootstrap": 3, "progress": False}
+    losses = {"loss": "choice", "y": "observations", "coverage": "number", "shapley": "flag"}
+    yield Call("effect_worth", tp.effect_worth, held_out, losses)
+    del held_out["n_bootstrap"]
+    yield Call("simplify", tp.simplify, held_out, {"hierarchical": "flag", **losses})
     kinds = {"batches": "batches", "sample_weights": "weights of batches"}
     yield Call("count_cells", tp.count_cells, {"model": model, "batches": [X]}, kinds)
     yield Call("apparent", tp.apparent, {"d": d})
@@ -154,12 +171,15 @@ def engines() -> Iterator[Call]:
     yield Call("hooker_anova", tp.hooker_anova, small)
     yield Call("hooker_anova of a function", tp.hooker_anova, {**small, "model": f}, as_function)
     yield Call("interaction_indices", tp.interaction_indices, on_rows)
+    of_data = {"X": X, "y": w["y"], "progress": False}
+    kinds = {"X": "table of a function", "y": "one number a row", "prediction": "one number a row"}
+    yield Call("measure_interactions", tp.measure_interactions, of_data, kinds)
     kinds = {"background": "table", "X": "rows"}
     yield Call(
         "interventional_shapley_values", tp.interventional_shapley_values,
         {**on_rows, "background": X}, kinds,
     )  # fmt: skip
-    quick = {"degree": 2, "density_degree": 2}
+    quick = {"degree": 2, "density": "legendre", "density_degree": 2}
     kinds = {"density_clip": "number", "scaling": "mapping", **as_function}
     yield Call("legendre_anova", tp.legendre_anova, {**black, **quick}, kinds)
     yield Call(
@@ -173,6 +193,7 @@ def engines() -> Iterator[Call]:
         {**on_rows, "model": f}, kinds,
     )  # fmt: skip
     yield Call("parse_model", tp.parse_model, {"model": model})
+    yield Call("response_function", tp.response_function, {"model": model})
     kinds = {"tensors": "tensors", "weights": "masses", "intercept": "intercept",
              "output_names": "output names", "feature_names": "tensor names"}  # fmt: skip
     tensors = {(0, 1): [[0.0, 1.0], [2.0, 5.0]]}
@@ -184,6 +205,24 @@ def engines() -> Iterator[Call]:
     called = {**explained, "model": f, "sampling": few}
     kinds["X"] = "table of a function"
     yield Call("shapley_sets of a function", tp.shapley_sets, called, kinds)
+    few_draws = {"model": f, "X": X, "sampling": few, "progress": False}
+    kinds = {**as_function, "sampling": "result", "threshold": "share"}
+    yield Call("interaction_sources", tp.interaction_sources, few_draws, kinds)
+
+
+def attributions() -> Iterator[Call]:
+    w = world()
+    of_rows = {"sets": w["sets"], "x": w["X"].iloc[:3]}
+    kinds = {"x": "rows", "attributions": "numbers"}
+    yield Call("deletion", tp.deletion, of_rows, kinds)
+    yield Call("deletion_curve", tp.deletion_curve, of_rows, kinds)
+    yield Call("sensitivity", tp.sensitivity, of_rows, kinds)
+    numbers = {"attributions": [[1.0]], "truth": [[2.0]]}
+    kinds = dict.fromkeys(numbers, "numbers")
+    yield Call("attribution_error", tp.attribution_error, numbers, kinds)
+    yield Call("owen_values", tp.owen_values, of_rows, {"x": "rows"})
+    of_data = {"sets": w["sets"], "X": w["X"]}
+    yield Call("product_groups", tp.product_groups, of_data, {"X": "rows"})
 
 
 def purify_on_rows(X: Any, sample_weight: Any = None) -> Any:
@@ -213,6 +252,52 @@ def constructors() -> Iterator[Call]:
     yield Call("CountedCells.describe", w["counts"].describe)
 
 
+def edit_by(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A method of any number of effects, as a function of one."""
+
+    def edit(term: Any, absorb: Any = False) -> Any:
+        return method(term, absorb=absorb)
+
+    return edit
+
+
+def purify_several(models: Any, of: Any = None, how: str = "") -> Any:
+    """Make refits and use them: what they hold is read then."""
+    return tp.purify(tp.Refits(models, of, how), world()["X"], progress=False)
+
+
+def repeated_training() -> Iterator[Call]:
+    w = world()
+    models = {"models": [w["model"], w["model"]]}
+    kinds = {"models": "several models", "of": "other model", "how": "text"}
+    yield Call("Refits", purify_several, models, kinds)
+    yield Call("ebm_bags", tp.ebm_bags, {"ebm": small_ebm()}, {"ebm": "estimator"})
+    small = {"estimator": GradientBoostingRegressor(n_estimators=1), "X": w["X"], "y": w["y"]}
+    kinds = {
+        "estimator": "estimator",
+        "y": "targets",
+        "n": "whole",
+        "how": "choice",
+        "X": "table of a function",
+    }
+    yield Call("refit", tp.refit, {**small, "n": 2, "progress": False}, kinds)
+    spread = w["several"].spread
+    names = ("band", "covers_zero", "mean", "standard_deviation", "standard_error", "values")
+    for name in (*names, "variances", "training_variance", "variance_interval"):
+        yield Call(f"Spread.{name}", getattr(spread, name), {"key": "a"})
+    yield Call("Spread.importance", spread.importance)
+    yield Call("Spread.present", spread.present)
+    yield Call("Spread.without_sign", spread.without_sign)
+
+
+@cache
+def small_ebm() -> Any:
+    from interpret.glassbox import ExplainableBoostingRegressor
+
+    X = frame()
+    return ExplainableBoostingRegressor(outer_bags=2, max_rounds=2, interactions=0).fit(X, X.a)
+
+
 def results() -> Iterator[Call]:
     w = world()
     d, X = w["d"], w["X"]
@@ -226,6 +311,21 @@ def results() -> Iterator[Call]:
     yield Call("Decomposition.to_frame", d.to_frame)
     yield Call("Decomposition.__getitem__", d.__getitem__, {"key": "a"})
     yield Call("Decomposition.term_name", d.term_name, {"subset": (0, 1)}, {"subset": "features"})
+    for name in ("without", "only"):
+        method = getattr(d, name)
+
+        yield Call(f"Decomposition.{name}", edit_by(method), {"term": "a"}, {"term": "key"})
+    taking_out = edit_by(partial(tp.without_features, d))
+    yield Call("without_features", taking_out, {"term": "a"}, {"term": "key"})
+    values = {"key": "a", "values": d["a"].values}
+    yield Call("Decomposition.with_effect", d.with_effect, values, {"values": "cells"})
+    yield Call("EffectWorth.of", w["worth"].of, {"key": "a"})
+    simple = w["simple"]
+    yield Call("Simplification.at", simple.at, {"n_effects": 1}, {"n_effects": "whole"})
+    yield Call("Simplification.to_frame", simple.to_frame)
+    yield Call("Simplification.summary", simple.summary)
+    yield Call("EffectWorth.to_frame", w["worth"].to_frame)
+    yield Call("EffectWorth.summary", w["worth"].summary)
     component = d["a"]
     yield Call("TensorComponent.evaluate", component.evaluate, {"X": X}, {"X": "rows"})
     yield Call("Audit.summary", w["audit"].summary)
@@ -234,7 +334,13 @@ def results() -> Iterator[Call]:
     yield Call("Comparison.verdict", w["compared"].verdict)
     for name in ("features", "overall", "pairs", "triples"):
         yield Call(f"HStatistics.{name}", getattr(w["h"], name))
+    yield Call("HStatistics.sets", w["h"].sets, {"size": 2})
     yield Call("InteractionIndices.pairs", w["indices"].pairs)
+    small = tp.Sampling(probes=3, draws=3, samples=10)
+    sources = tp.interaction_sources(w["function"], X, sampling=small, progress=False)
+    yield Call("InteractionSources.to_frame", sources.to_frame)
+    measured = tp.measure_interactions(X, w["y"], progress=False)
+    yield Call("MeasuredInteractions.to_frame", measured.to_frame)
     yield Call("ShapleyInteractions.matrix", w["interactions"].matrix)
     yield Call("ShapleyInteractions.to_frame", w["interactions"].to_frame)
     for name in ("by_feature", "to_frame", "total"):
@@ -263,6 +369,9 @@ def figures() -> Iterator[Call]:
     yield Call("plots.pair", plots.pair, {"d": d, "key": ("a", "b")}, {"limit": "number"})
     yield Call("plots.pair_lines", plots.pair_lines, {"d": d, "key": ("a", "b")})
     yield Call("plots.variance_by_order", plots.variance_by_order, {"d": d})
+    drawn = {"simple": "result", "whole": "flag", "worth": "result"}
+    yield Call("plots.simplification", plots.simplification, {"simple": w["simple"]}, drawn)
+    yield Call("plots.worth", plots.worth, {"worth": w["worth"]}, drawn)
     yield Call("plots.waterfall", plots.waterfall, {"d": d, "row": X.iloc[:1]})
 
 
@@ -276,11 +385,26 @@ def files(folder: Path) -> Iterator[Call]:
     yield Call("export.effects_frame", tp.export.effects_frame, {"d": d})
     yield Call("export.to_ebm", tp.export.to_ebm, {"d": d}, {"classes": "classes"})
     yield Call("export.to_excel", tp.export.to_excel, {"d": d, "path": folder / "d.xlsx"})
+    yield Call("export.json_schema", tp.export.json_schema)
     yield Call("export.to_json", tp.export.to_json, {"d": d})
+    log_odds = replace(d, link=Link("logit"))
+    numbers = {"base_points": "number", "base_odds": "number", "points_to_double": "number"}
+    kinds = numbers | {"odds": "choice", "nonnegative": "flag", "decimals": "whole"}
+    yield Call("export.to_scorecard", tp.export.to_scorecard, {"d": log_odds}, kinds)
+    card = tp.export.to_scorecard(log_odds)
+    for name in ("score", "probability"):
+        yield Call(f"Scorecard.{name}", getattr(card, name), {"X": w["X"]}, {"X": "rows"})
+    for name in ("facts", "to_frame"):
+        yield Call(f"Scorecard.{name}", getattr(card, name))
+    yield Call("Scorecard.to_html", card.to_html)
+    yield Call("Scorecard.to_excel", card.to_excel, {"path": folder / "card.xlsx"})
     shapley = {"values": "result", "output": "position", "row": "position"}
     yield Call("export.to_shap", tp.export.to_shap, {"values": w["shapley"]}, shapley)
     of_row = {"values": w["interactions"], "row": 0}
     yield Call("export.to_shapiq", tp.export.to_shapiq, of_row, shapley)
+    yield Call("export.to_onnx", tp.export.to_onnx, {"d": d}, {"input_type": "choice"})
+    query = {"table": "text", "keep": "tensor names", "dialect": "choice"}
+    yield Call("export.to_sql", tp.export.to_sql, {"d": d}, query)
     page = {"d": d, "path": folder / "page.html", "top": 0}
     kinds = {"command": "text", "measures": "several results", "X": "rows"}
     yield Call("report.write_html", tp.report.write_html, page, kinds)
@@ -288,25 +412,34 @@ def files(folder: Path) -> Iterator[Call]:
 
 def calls(folder: Path) -> list[Call]:
     """All public callables, with a folder for their files."""
-    return [*engines(), *constructors(), *results(), *figures(), *files(folder)]
+    return [
+        *engines(),
+        *attributions(),
+        *constructors(),
+        *repeated_training(),
+        *results(),
+        *figures(),
+        *files(folder),
+    ]
 
 
 # What callers do not make themselves; engines do.
 MADE_BY_ENGINES = {
-    "Audit", "Certificate", "Comparison", "Component", "CountedCells", "Decomposition", "Finding",
-    "HStatistics", "InteractionIndices", "ShapleyInteractions", "ShapleySets", "ShapleyValues",
-    "TensorComponent", "Weighting",
+    "Audit", "Certificate", "Comparison", "Component", "CountedCells", "Decomposition",
+    "EffectWorth", "Finding", "HStatistics", "InteractionIndices", "InteractionSources",
+    "MeasuredInteractions", "ProductGroup", "Scorecard", "ShapleyInteractions", "ShapleySets",
+    "ShapleyValues", "Simplification", "Spread", "TensorComponent", "Weighting",
 }  # fmt: skip
 # Methods by which parts of the package speak to each other.
 INTERNAL = {
     "tables",
     "on_cells",
-    "parts_on",
     "stored",
     "rows_for",
     "row_weights_for",
     "sample_points",
     "fitted",
+    "evaluate_parts",
 }
 
 

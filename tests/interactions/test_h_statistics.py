@@ -3,9 +3,11 @@
 from itertools import combinations
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.sparse import csr_array
 from sklearn.svm import SVR
+from sklearn.tree import DecisionTreeRegressor
 
 from tests.reference.ensembles import random_ensemble
 from tests.reference.partial_dependence import dependence
@@ -42,6 +44,15 @@ def definition(f, rows, weights=None, largest=2):
             three = pd(j, k, m)
             lower = double[j, k] + double[j, m] + double[k, m] - single[j] - single[k] - single[m]
             found[j, k, m] = (square(three - lower), square(three))
+    for size in range(4, largest + 1):
+        for subset in combinations(range(p), size):
+            whole = pd(*subset)
+            term = sum(
+                (-1) ** (size - r) * pd(*part)
+                for r in range(1, size + 1)
+                for part in combinations(subset, r)
+            )
+            found[subset] = (square(term), square(whole))
     return found
 
 
@@ -73,8 +84,10 @@ def test_random_ensembles(case):
         rows[:, 3] = rng.integers(0, 4, size=60)
     rows[rng.random(rows.shape) < 0.1] = np.nan
     weights = rng.random(60) if case < 3 else None
-    h = h_statistics(ensemble, rows, order=3, sample_weight=weights, purified=False)
-    assert_equal_to_definition(h, definition(ensemble.margin, rows, weights, 3))
+    order = 3 if case % 2 else 4
+    h = h_statistics(ensemble, rows, order=order, sample_weight=weights, purified=False)
+    assert_equal_to_definition(h, definition(ensemble.margin, rows, weights, order))
+    assert max(len(subset) for subset in h.interactions) == order
 
 
 def test_all_features_and_pairs_of_a_boosted_model_on_500_rows():
@@ -107,6 +120,37 @@ def test_independent_rows_give_the_purified_share():
     h = h_statistics(ensemble, rows, order=3)
     for subset, own in h.interactions.items():
         np.testing.assert_allclose(own.h_squared, own.purified, atol=1e-10, err_msg=str(subset))
+
+
+def test_uniform_expectations_do_not_depend_on_where_rows_are():
+    """Under the uniform measure the shares are those of a full factorial design."""
+    rng = np.random.default_rng(1)
+    cells = np.linspace(-1.5, 2.0, 8)
+    grid = np.stack([axis.ravel() for axis in np.meshgrid(cells, cells, cells)], axis=1)
+    target = grid[:, 0] * grid[:, 1] + grid.prod(axis=1) + grid[:, 2]
+    tree = DecisionTreeRegressor(random_state=0).fit(grid, target)
+    even = h_statistics(tree, grid, order=3)
+    dense = rng.permutation(grid)[:100]
+    uneven = h_statistics(tree, np.concatenate([dense, grid[[0, -1]]]), order=3, weights="uniform")
+    for subset, own in even.interactions.items():
+        # Grown to the last row, the tree has a cell for every value.
+        np.testing.assert_allclose(
+            uneven.interactions[subset].purified, own.h_squared, atol=1e-10, err_msg=str(subset)
+        )
+    assert uneven.diagnostics["purified"]["measure"] == "uniform"
+    with pytest.raises(InvalidInputError, match="independent features"):
+        h_statistics(tree, grid, weights="empirical")
+
+
+def test_sets_of_any_size_are_listed():
+    rows = np.random.default_rng(4).normal(size=(40, 4))
+    h = h_statistics(lambda X: X.prod(axis=1), rows, order=4, sample_size=40)
+    frame = h.sets(4)
+    assert list(frame.columns[:4]) == [f"feature {k}" for k in range(1, 5)]
+    assert frame["h_squared"][0] == pytest.approx(float(h.interactions[0, 1, 2, 3].h_squared[0]))
+    assert len(h.sets(3)) == 4
+    pairs = h.pairs().rename(columns={"first": "feature 1", "second": "feature 2"})
+    pd.testing.assert_frame_equal(h.sets(2), pairs)
 
 
 def test_a_function_is_called_as_the_definition_says():
@@ -238,7 +282,8 @@ def test_bad_input():
     rows = np.random.default_rng(0).normal(size=(30, 3))
     ensemble = random_ensemble(np.random.default_rng(0))
     wrong_options = (
-        {"order": 4},
+        {"order": 1},
+        {"order": 9},
         {"sample_size": 1},
         {"sample_size": 20.0},
         {"bootstrap": 1},

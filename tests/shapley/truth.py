@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from itertools import combinations
-from math import factorial
+from math import comb, factorial
 
 import numpy as np
 
@@ -67,3 +67,62 @@ def decomposition_game(d, X) -> Game:
         return sum(inside, np.zeros((len(X), d.n_outputs)))
 
     return value
+
+
+def derivative(value: dict[tuple[int, ...], np.ndarray], subset, given) -> np.ndarray:
+    """The discrete derivative of a game by a subset where others are given."""
+    total = 0.0
+    for k in range(len(subset) + 1):
+        for part in combinations(subset, k):
+            total = total + (-1) ** (len(subset) - k) * value[tuple(sorted((*given, *part)))]
+    return total
+
+
+def weight_of_coalition(family: str, n: int, size: int, given: int) -> float:
+    """Weight of a coalition of `given` others beside a group of some size out of n players."""
+    if family == "Banzhaf":
+        return 0.5 ** (n - size)
+    if family == "chaining":
+        return size / (size + given) / comb(n, size + given)
+    return factorial(given) * factorial(n - size - given) / factorial(n - size + 1)
+
+
+def mean_over_coalitions(game: Game, n: int, subset, family: str, *, joint: bool) -> np.ndarray:
+    """Mean derivative of a group, or mean of what it adds as one where `joint`."""
+    value = all_values(game, n)
+    total = 0.0
+    for others in value:
+        if set(others) & set(subset):
+            continue
+        weight = weight_of_coalition(family, n, len(subset), len(others))
+        whole = tuple(sorted((*others, *subset)))
+        added = value[whole] - value[others] if joint else derivative(value, subset, others)
+        total = total + weight * added
+    return total
+
+
+def faithful_approximation(
+    game: Game, n: int, order: int, family: str
+) -> dict[tuple[int, ...], np.ndarray]:
+    """Moebius coefficients of the nearest game of an order, by dense weighted least squares.
+
+    By Shapley's weights the values of no feature and of all are met, by constraints.
+    """
+    value = all_values(game, n)
+    groups = [s for size in range(order + 1) for s in combinations(range(n), size)]
+    design = np.array([[set(g) <= set(s) for g in groups] for s in value], dtype=float)
+    target = np.array([np.ravel(v) for v in value.values()])
+    sizes = np.array([len(s) for s in value])
+    if family == "Banzhaf":
+        found = np.linalg.lstsq(design, target, rcond=None)[0]
+    else:
+        inner = (sizes > 0) & (sizes < n)
+        weight = np.array([1.0 / comb(n - 2, s - 1) if 0 < s < n else 0.0 for s in sizes])
+        left = design[inner].T * weight[inner]
+        fixed = design[~inner]
+        zeros = np.zeros((len(fixed), len(fixed)))
+        system = np.block([[left @ design[inner], fixed.T], [fixed, zeros]])
+        right = np.vstack([left @ target[inner], target[~inner]])
+        found = np.linalg.lstsq(system, right, rcond=None)[0][: len(groups)]
+    shape = next(iter(value.values())).shape
+    return {g: row.reshape(shape) for g, row in zip(groups, found, strict=True)}

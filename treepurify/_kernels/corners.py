@@ -33,14 +33,16 @@ def add_corners(
     The box is the product of the runs of cells of ``entries[:order]``; each corner takes the
     start (plus) or the stop (minus) of one run along each axis, and corners outside the
     table add nothing. Where an entry is -1, the box covers the whole axis: one corner, at cell
-    0. One number of `values` feeds output ``output >= 0``, else all of them
-    feed theirs; the output axis is the last of the C-ordered table at `offset`. `run` and
-    `end` are work space.
+    0. Where an entry has no run, there is no box. One number of `values` feeds output
+    ``output >= 0``, else all of them feed theirs; the output axis is the last of the C-ordered
+    table at `offset`. `run` and `end` are work space.
     """
     n_outputs = extents[order]
     for k in range(order):
         run[k] = run_ptr[entries[k]] if entries[k] >= 0 else -1
         end[k] = 0
+        if run[k] >= 0 and run[k] == run_ptr[entries[k] + 1]:
+            return
     while True:
         cell = 0
         sign = weight

@@ -202,8 +202,12 @@ def leaf_runs(
     n_cells,
     n_regular,
     missing_cell,
+    keep_all,
 ):
     """Return each leaf's box as runs of cells along the features that restrict it.
+
+    With `keep_all`, features that restrict it in no cell are kept, and leaves that no cell
+    reaches have their features too, some of them without a run.
 
     Returns
     -------
@@ -268,9 +272,10 @@ def leaf_runs(
             for k in range(n_path):
                 j = path[k]
                 start = cell_ptr[j]
-                if not reachable[i] or _is_whole(
+                is_free = not reachable[i] or _is_whole(
                     box, start, n_cells[j], low[j], high[j], has_missing[j], n_regular[j]
-                ):
+                )
+                if is_free and not keep_all:
                     continue
                 if low[j] >= 0:
                     n_runs += _interval_runs(

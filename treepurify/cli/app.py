@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from treepurify.cli import inspection
+from treepurify.cli import evidence, exporting, inspection
 from treepurify.cli.console import (
     largest_move,
     method_facts,
@@ -282,6 +282,21 @@ app.command(
 app.command(
     epilog="Example:\n\ntreepurify audit model.json data.csv --target-column price --out audit"
 )(inspection.audit)
+app.command(
+    epilog="Example:\n\ntreepurify worth model.json train.csv test.csv --target-column price"
+)(evidence.worth)
+app.command(
+    epilog="Examples:\n\n"
+    "treepurify simplify model.json train.csv test.csv --target-column price\n\n"
+    "treepurify simplify model.txt train.csv test.csv --target-column bought --loss auc "
+    "--tolerance 0.005 --out simple"
+)(evidence.simplify)
 app.command(epilog="Example:\n\ntreepurify report results/decomposition.tpz --out report.html")(
     inspection.report
 )
+app.command(
+    epilog="Examples:\n\n"
+    "treepurify export results/decomposition.tpz --to sql --dialect postgresql --keep id\n\n"
+    "treepurify export results/decomposition.tpz --to onnx --scale response --out model.onnx\n\n"
+    "treepurify export results/decomposition.tpz --to scorecard --out card.xlsx"
+)(exporting.export)

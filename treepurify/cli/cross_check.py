@@ -108,10 +108,11 @@ def _failure(d: Decomposition) -> str:
         return "which it lacks"
     if not certificate.converged:
         return f"its solve having left an error of {certificate.solver_error:.1e}"
-    if not certificate.conditional_mean <= _LARGEST_ERROR:
+    means = certificate.conditional_mean
+    if means is not None and not means <= _LARGEST_ERROR:
         return (
-            "effects having means given fewer of their features of up to "
-            f"{certificate.conditional_mean:.1e} of the largest effect"
+            f"effects having means given fewer of their features of up to {means:.1e} of the "
+            "largest effect"
         )
     if not (certificate.additivity_rows or 0.0) <= _LARGEST_ERROR:
         return (

@@ -38,10 +38,13 @@ class DataFile:
         The columns of the features.
     sample_weight : ndarray of float64, shape (n_rows,), optional
         Weight of each row.
+    apart : DataFrame, optional
+        The columns that are no features.
     """
 
     X: "pd.DataFrame | None" = None
     sample_weight: Array | None = None
+    apart: "pd.DataFrame | None" = None
 
 
 def open_data(
@@ -102,7 +105,7 @@ def read_data(
         weights = _numbers(table[weight_column], weight_column)
     X = table.drop(columns=apart)
     check_known_categories(model.columns(X))
-    return DataFile(X, weights)
+    return DataFile(X, weights, table[apart])
 
 
 def _numbers(column: "pd.Series[Any]", name: str) -> Array:

@@ -36,7 +36,7 @@ from treepurify.models.parse import Model, parse_model
 from treepurify.report.html import write_html
 from treepurify.storage import load, write_atomically
 
-__all__ = ["audit", "compare", "report"]
+__all__ = ["audit", "compare", "read_rows", "report"]
 
 
 def compare(
@@ -71,7 +71,7 @@ def compare(
     wanted = read_engines(engines) if engines is not None else []
     with refusals():
         parsed = parse_model(model)
-        rows = _rows(parsed, data, target_column, drop_column, sample_weight_column)
+        rows = read_rows(parsed, data, target_column, drop_column, sample_weight_column)
         if wanted:
             names = [f"the {engine} engine" for engine in wanted]
             a, b = cross_check(model, parsed, rows, wanted, order=order, progress=not quiet)
@@ -157,7 +157,7 @@ def audit(  # noqa: PLR0913, PLR0917 - one argument per option of the command li
     folder = out or Path(f"{model.stem}-audit")
     with refusals():
         parsed = parse_model(model)
-        rows = _rows(parsed, data, target_column, drop_column, sample_weight_column)
+        rows = read_rows(parsed, data, target_column, drop_column, sample_weight_column)
         audited = audit_model(
             model,
             rows.X,
@@ -210,13 +210,14 @@ def report(
     typer.echo(str(page))
 
 
-def _rows(
+def read_rows(
     model: Model,
     data: Path,
     target_column: str | None,
     drop_column: list[str] | None,
     sample_weight_column: str | None,
 ) -> DataFile:
+    """Return the rows of a data file, without the columns that are no features."""
     apart = [*([target_column] if target_column else []), *(drop_column or [])]
     rows = read_data(data, model, dropped=apart, weight_column=sample_weight_column)
     if rows.X is None or len(rows.X) == 0:

@@ -69,6 +69,7 @@ def apparent(d: Decomposition) -> Decomposition:
         certificate=None,
         diagnostics={"model": d.diagnostics.get("model") or {}, "rows": d.diagnostics.get("rows")},
         stored_covariances=None,
+        spread=None,
     )
 
 

@@ -112,8 +112,12 @@ def model_cuts(model: Model) -> Cuts:
     return ensemble_cuts(model) if isinstance(model, TreeEnsemble) else table_cuts(model)
 
 
-def leaf_boxes(ensemble: TreeEnsemble, grid: Grid) -> LeafBoxes:
-    """Return the box of cells that each leaf covers on `grid`."""
+def leaf_boxes(ensemble: TreeEnsemble, grid: Grid, *, keep_every_test: bool = False) -> LeafBoxes:
+    """Return the box of cells that each leaf covers on `grid`.
+
+    With `keep_every_test`, a leaf's subset holds every feature that its path tests, and
+    leaves that no cell reaches have one too: they count where not all features are given.
+    """
     leaves = np.flatnonzero(ensemble.feature < 0)
     axes = grid.axes
     missing = np.array([-1 if a.missing_cell is None else a.missing_cell for a in axes], np.int64)
@@ -129,12 +133,13 @@ def leaf_boxes(ensemble: TreeEnsemble, grid: Grid) -> LeafBoxes:
         np.array([axis.n_cells for axis in axes], dtype=np.int64),
         np.array([axis.n_regular for axis in axes], dtype=np.int64),
         missing,
+        keep_every_test,
     )
     subsets, leaf_subset = _group(entry_ptr, entry_feature, grid.n_features)
     tree_of_leaf = np.searchsorted(ensemble.tree_ptr, leaves, side="right") - 1
     return LeafBoxes(
         subsets,
-        np.where(reachable, leaf_subset, -1),
+        leaf_subset if keep_every_test else np.where(reachable, leaf_subset, -1),
         entry_ptr,
         entry_feature,
         run_ptr,

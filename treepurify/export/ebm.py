@@ -7,9 +7,10 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify.arguments import brief, check_result
-from treepurify.components import TensorComponent
+from treepurify.components import values_on_rows
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError, MissingDependencyError, UnsupportedModelError
+from treepurify.export.left_out import OnRemainder, check_small_tables, leave_out_remainder
 from treepurify.grids.axis import FeatureAxis
 from treepurify.rows.table_reader import label_text
 from treepurify.typing import Array, Indices
@@ -19,12 +20,18 @@ __all__ = ["to_ebm"]
 _LINKS = {"identity": "identity", "logit": "logit", "log": "log", "softmax": "mlogit"}
 
 
-def to_ebm(d: Decomposition, *, classes: Sequence[Any] | None = None) -> Any:
+def to_ebm(
+    d: Decomposition,
+    *,
+    classes: Sequence[Any] | None = None,
+    remainder: OnRemainder = "refuse",
+) -> Any:
     """Return a fitted explainable boosting machine with the components as its terms.
 
-    It predicts, explains and is saved by interpret as one that interpret trained: use
+    It predicts, explains, is edited and saved by interpret as one that interpret trained: use
     ``predict``, ``predict_proba``, ``eval_terms``, ``explain_global``, ``explain_local``,
-    ``to_json``. Its terms are the purified effects, on the scale of the margin.
+    ``to_json``, ``scale``, ``monotonize``, ``remove_terms``, ``remove_features``, ``sweep`` and
+    interpret's ``merge_ebms``. Its terms are the purified effects, on the scale of the margin.
 
     Parameters
     ----------
@@ -33,6 +40,9 @@ def to_ebm(d: Decomposition, *, classes: Sequence[Any] | None = None) -> Any:
     classes : sequence, optional
         Class labels of a classifier, in the order of its outputs; two for one output. By
         default 0 and 1, or the names of the outputs.
+    remainder : {"refuse", "drop"}
+        What to do with effects above the order of the decomposition, which an EBM cannot hold:
+        refuse, or leave them out with a `RemainderWarning` that says how large they are.
 
     Returns
     -------
@@ -43,8 +53,8 @@ def to_ebm(d: Decomposition, *, classes: Sequence[Any] | None = None) -> Any:
     InvalidInputError
         If `classes` does not fit, or a component has more than two features or no cells.
     UnsupportedModelError
-        If an EBM cannot hold the model: its link, its way to mark missing values, or effects
-        above the second order.
+        If an EBM cannot hold the model: its link, its way to mark missing values, or a
+        remainder that is not to be dropped.
     MissingDependencyError
         If interpret is not installed.
 
@@ -59,7 +69,17 @@ def to_ebm(d: Decomposition, *, classes: Sequence[Any] | None = None) -> Any:
     against its margins we measured 3e-5 with 600 trees and 6e-5 with 2000, on margins up to 28;
     the same leaves added up in double precision differ from the EBM by 3e-9.
 
-    The EBM holds one bag: no error bars, and `predict_with_uncertainty` has nothing to tell.
+    Where the decomposition has a `Spread`, its models are the bags of the EBM, from which interpret
+    computes its error bars: standard deviations over the bags, whose squares are divided by the
+    number of bags. Without one there is one bag, and error bars are zero, as are those of
+    an EBM that interpret trained with ``outer_bags=1``.
+
+    What interpret keeps of the training data and a decomposition does not know is replaced by
+    what it knows: ``histogram_weights_`` of a number is one bar, and
+    pictures show the rows in each cell instead; ``unique_val_counts_`` counts the cells that hold
+    rows, not values; ``min_target_`` and ``max_target_`` are the ends of the model's own
+    response on the rows, NaN where no rows are kept. ``merge_ebms`` sets scores to zero in
+    cells for missing and unknown values that hold no rows, as it does for every EBM.
 
     Examples
     --------
@@ -73,6 +93,7 @@ def to_ebm(d: Decomposition, *, classes: Sequence[Any] | None = None) -> Any:
     True
     """
     check_result("d", d, Decomposition)
+    leave_out_remainder(d, remainder, "an EBM")
     _check(d)
     names = _feature_names(d)
     terms = list(d.tensor_components().items())
@@ -90,40 +111,41 @@ def to_ebm(d: Decomposition, *, classes: Sequence[Any] | None = None) -> Any:
     ebm.feature_types_in_ = [_feature_type(d, j) for j in range(len(names))]
     ebm.bins_ = [[_bins(axis) for axis in of_feature] for of_feature in axes]
     ebm.feature_bounds_ = _bounds(axes)
+    n_rows = float(d.diagnostics.get("rows") or 1)
+    histograms = [_histogram(d, j, n_rows) for j in range(len(names))]
+    ebm.histogram_weights_ = [weights for weights, _ in histograms]
+    ebm.unique_val_counts_ = np.array([count for _, count in histograms], dtype=np.int64)
+    # Without edges, interpret draws the rows in each cell of a term.
+    ebm.histogram_edges_ = [None] * len(names)
     ebm.term_features_ = [subset for subset, _ in terms]
     ebm.term_names_ = [" & ".join(names[j] for j in subset) for subset, _ in terms]
     ebm.term_scores_ = [
         _interpret_layout(_one_or_all(component.values), component.axes) for _, component in terms
     ]
-    n_rows = float(d.diagnostics.get("rows") or 1)
     ebm.bin_weights_ = [
         _interpret_layout(n_rows * component.mass, component.axes) for _, component in terms
     ]
-    ebm.standard_deviations_ = [None] * len(terms)
-    ebm.bagged_scores_ = [scores[None] for scores in ebm.term_scores_]
+    bags = _bags(d)
+    ebm.bagged_scores_ = [
+        np.array([_interpret_layout(_one_or_all(v), c.axes) for v in of_bags])
+        for of_bags, (_, c) in zip(bags, terms, strict=True)
+    ]
+    ebm.standard_deviations_ = [scores.std(axis=0) for scores in ebm.bagged_scores_]
     is_regression = not hasattr(ebm, "classes_")
+    if is_regression:
+        ebm.min_target_, ebm.max_target_ = _response_range(d)
     ebm.intercept_ = float(d.intercept[0]) if is_regression else d.intercept.copy()
-    ebm.bagged_intercept_ = d.intercept.copy() if d.n_outputs == 1 else d.intercept[None].copy()
+    intercepts = d.intercept[None] if d.spread is None else d.spread.intercepts
+    ebm.bagged_intercept_ = intercepts[:, 0].copy() if d.n_outputs == 1 else intercepts.copy()
     ebm.link_, ebm.link_param_ = _link(d), float("nan")
-    ebm.bag_weights_ = np.array([n_rows])
-    ebm.best_iteration_ = None
+    ebm.bag_weights_ = np.full(len(intercepts), n_rows)
+    ebm.best_iteration_ = np.empty((0, len(intercepts)), dtype=np.int64)  # no stages
     ebm.has_fitted_ = True
     return ebm
 
 
 def _check(d: Decomposition) -> None:
-    if d.remainder is not None:
-        raise UnsupportedModelError(
-            "an EBM holds main effects and pairs; this decomposition has a remainder of higher "
-            "order, without which the EBM would be another model. Train with max_depth=2, or "
-            "with interaction constraints."
-        )
-    for subset, component in d.components.items():
-        if len(subset) > 2 or not isinstance(component, TensorComponent):
-            what = f"{len(subset)} features" if len(subset) > 2 else "no cells"
-            raise InvalidInputError(
-                f"an EBM holds tables of one or two features; {d.term_name(subset)!r} has {what}"
-            )
+    check_small_tables(d, "an EBM")
     for spec in d.inputs.features:
         own_missing = spec.zero_is_missing or spec.missing_value is not None
         if own_missing or (not spec.is_categorical and spec.categories is not None):
@@ -235,6 +257,55 @@ def _bounds(axes: list[list[FeatureAxis]]) -> Array:
             for of_feature in axes
         ]
     ).reshape(len(axes), 2)
+
+
+def _bags(d: Decomposition) -> list[Array]:
+    """Return the values of each component in each bag, shape (n_bags, cells..., n_outputs).
+
+    The bags are the trained models of a spread; without one, the decomposition is the only bag.
+    """
+    tensors = d.tensor_components()
+    if d.spread is None:
+        return [component.values[None] for component in tensors.values()]
+    # A component that no spread knows is the same in all models.
+    n_models = d.spread.n_models
+    return [
+        d.spread.values(subset)
+        if subset in d.spread
+        else np.repeat(component.values[None], n_models, axis=0)
+        for subset, component in tensors.items()
+    ]
+
+
+def _histogram(d: Decomposition, feature: int, n_rows: float) -> tuple[Array, int]:
+    """Return rows that are missing, regular and unknown, and the number of cells with rows.
+
+    Categories are told apart; numbers are in one bar, since rows are kept as cells, not as numbers.
+    """
+    spec = d.inputs.features[feature]
+    for subset, component in d.tensor_components().items():
+        if feature not in subset:
+            continue
+        position = subset.index(feature)
+        others = tuple(k for k in range(len(subset)) if k != position)
+        axis = component.axes[position]
+        mass = n_rows * _interpret_layout(component.mass.sum(axis=others), [axis])
+        regular = mass[1:-1] if axis.is_categorical else mass[1:-1].sum(keepdims=True)
+        return np.concatenate([mass[:1], regular, mass[-1:]]), int(np.count_nonzero(mass[1:-1]))
+    # Nothing is known of a feature without effects but that there are rows.
+    regular = np.zeros(spec.n_codes) if spec.is_categorical else np.array([n_rows])
+    return np.concatenate([[0.0], regular, [0.0]]), 0
+
+
+def _response_range(d: Decomposition) -> tuple[float, float]:
+    """Return the smallest and the largest response of the components on the rows."""
+    if d.rows is None:
+        return float("nan"), float("nan")
+    margin = np.tile(d.intercept, (next(iter(d.rows.values())).n_rows, 1))
+    for component in d.tensor_components().values():
+        margin += values_on_rows(component, d.rows)
+    response = d.link.inverse(margin)
+    return float(response.min()), float(response.max())
 
 
 def _one_or_all(values: Array) -> Array:

@@ -1,6 +1,7 @@
-"""A decomposition as a spreadsheet with one sheet for each kind of fact."""
+"""A decomposition as a spreadsheet with one sheet for each table."""
 
 import re
+from collections.abc import Iterable, Iterator, Sequence
 from io import BytesIO
 from math import isfinite, isnan
 from pathlib import Path
@@ -9,18 +10,21 @@ from typing import TYPE_CHECKING, Any
 from treepurify.arguments import check_result, read_path
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError, MissingDependencyError
-from treepurify.export.flat_table import effects_frame
+from treepurify.export.flat_table import component_table, most_important_first
 from treepurify.storage import write_atomically
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["to_excel"]
+__all__ = ["sheet_names", "to_excel", "workbook"]
 
 # Excel's own limit, less the header.
 _MOST_ROWS = 1_048_575
 # A workbook is XML, which has no form for most control characters and for halves of pairs.
 _ILLEGAL = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+# What the name of a sheet cannot hold, and how long it can be.
+_NOT_IN_NAMES = re.compile(r"[\[\]:*?/\\\t\n\r]")
+_LONGEST_NAME = 31
 # openpyxl takes labels such as ``=1`` for formulas, and ``#N/A`` for errors.
 _NOT_TAKEN_FOR_TEXT = ("=", "#")
 
@@ -28,9 +32,11 @@ _NOT_TAKEN_FOR_TEXT = ("=", "#")
 def to_excel(d: Decomposition, path: str | Path) -> list[str]:
     """Write a decomposition as an Excel workbook.
 
-    Sheets: ``importance``, ``effects`` (one row per cell and output, the most important
-    component first) and ``facts`` (measure, intercept, certificate). Characters that a workbook
-    cannot hold, such as control characters in names, are replaced by U+FFFD.
+    Sheets: ``importance``, one for each component (one row per cell and output), the most
+    important first, and ``facts`` (measure, intercept, certificate). ``importance`` says which
+    sheet is whose: a name of a sheet is that of the component in as many characters as Excel
+    allows. Characters that a workbook cannot hold, such as control characters in names, are
+    replaced by U+FFFD. Sheets are made and written one after the other.
 
     Parameters
     ----------
@@ -42,7 +48,7 @@ def to_excel(d: Decomposition, path: str | Path) -> list[str]:
     Returns
     -------
     list of str
-        Components that are left out because the sheet would become too long.
+        Components that are left out because their sheet would become too long.
 
     Raises
     ------
@@ -63,7 +69,7 @@ def to_excel(d: Decomposition, path: str | Path) -> list[str]:
     ...     left_out = to_excel(d, pathlib.Path(folder) / "effects.xlsx")
     ...     sheets = pd.read_excel(pathlib.Path(folder) / "effects.xlsx", sheet_name=None)
     >>> left_out, list(sheets)
-    ([], ['importance', 'effects', 'facts'])
+    ([], ['importance', 'x0', 'x1', 'x0 & x1', 'facts'])
     """
     import pandas as pd
 
@@ -71,7 +77,25 @@ def to_excel(d: Decomposition, path: str | Path) -> list[str]:
     path = read_path("path", path)
     if path.suffix.lower() != ".xlsx":
         raise InvalidInputError(f"expected a file name ending in .xlsx, got {str(path)!r}")
-    effects, left_out = effects_frame(d, most_rows=_MOST_ROWS)
+    tensors = d.tensor_components()
+    order = most_important_first(d)
+    kept = [s for s in order if tensors[s].n_cells * d.n_outputs <= _MOST_ROWS]
+    names = sheet_names([d.term_name(s) for s in kept], taken=("importance", "facts"))
+    sheet_of = dict(zip(map(d.term_name, kept), names, strict=True))
+    importance = d.importance()
+    importance["sheet"] = [sheet_of.get(term, "") for term in importance["term"]]
+
+    def sheets() -> Iterator[tuple[str, "pd.DataFrame"]]:
+        yield "importance", importance
+        for subset, name in zip(kept, names, strict=True):
+            yield name, component_table(d, subset, tensors[subset].stored())
+        yield "facts", pd.DataFrame(_facts(d), columns=["fact", "value"])
+
+    write_atomically(path, workbook(sheets()))
+    return [d.term_name(s) for s in order if s not in kept]
+
+
+def _facts(d: Decomposition) -> list[tuple[str, str]]:
     facts = [("measure", d.measure), ("engine", d.engine), ("link", d.link.name)]
     facts += [
         (f"intercept {name}", f"{value:.17g}")
@@ -79,16 +103,46 @@ def to_excel(d: Decomposition, path: str | Path) -> list[str]:
     ]
     if d.certificate is not None:
         facts += [("certificate", sentence) for sentence in d.certificate.sentences()]
-    sheets = {
-        "importance": d.importance(),
-        "effects": effects,
-        "facts": pd.DataFrame(facts, columns=["fact", "value"]),
-    }
-    write_atomically(path, _workbook(sheets))
-    return left_out
+    return facts
 
 
-def _workbook(sheets: "dict[str, pd.DataFrame]") -> bytes:
+def sheet_names(titles: Sequence[str], *, taken: Iterable[str] = ()) -> list[str]:
+    """Return a name for each sheet: the title, as far as Excel allows, and each name once.
+
+    Parameters
+    ----------
+    titles : sequence of str
+        What the sheets are about.
+    taken : iterable of str
+        Names of other sheets.
+
+    Returns
+    -------
+    list of str
+
+    Examples
+    --------
+    >>> sheet_names(["age", "Age", "a/b", "x" * 40])
+    ['age', 'Age (2)', 'a_b', 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx']
+    """
+    # Excel takes names that differ in case only for the same, and keeps one for itself.
+    known = {name.lower() for name in taken} | {"history"}
+    names = []
+    for title in titles:
+        plain = _ILLEGAL.sub("\ufffd", title)
+        start = _NOT_IN_NAMES.sub("_", plain).strip("'") or "_"
+        name, number = start[:_LONGEST_NAME], 1
+        while name.lower() in known:
+            number += 1
+            ending = f" ({number})"
+            name = start[: _LONGEST_NAME - len(ending)] + ending
+        known.add(name.lower())
+        names.append(name)
+    return names
+
+
+def workbook(sheets: "Iterable[tuple[str, pd.DataFrame]]") -> bytes:
+    """Return a workbook, whose sheets are asked for one after the other."""
     try:
         from openpyxl import Workbook
     except ImportError as error:
@@ -97,7 +151,7 @@ def _workbook(sheets: "dict[str, pd.DataFrame]") -> bytes:
         ) from error
     # Rows are written as they come: a workbook in memory takes a kilobyte per cell, and minutes.
     book = Workbook(write_only=True)
-    for name, table in sheets.items():
+    for name, table in sheets:
         _write_sheet(book.create_sheet(name), table)
     buffer = BytesIO()
     book.save(buffer)

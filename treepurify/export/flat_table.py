@@ -14,7 +14,7 @@ from treepurify.grids.grid import Subset
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["effects_frame"]
+__all__ = ["component_table", "effects_frame", "most_important_first"]
 
 
 def effects_frame(
@@ -62,17 +62,14 @@ def effects_frame(
     if most_rows is not None:
         check_whole("most_rows", most_rows, 0)
     tensors = d.tensor_components()
-    if not tensors and len(d) > 0:
-        raise InvalidInputError(f"components of engine {d.engine!r} are not tables of cells")
-    order = sorted(tensors, key=lambda subset: -float(np.sum(tensors[subset].variance)))
     frames, left_out, n_rows = [], [], 0
-    for subset in order:
+    for subset in most_important_first(d):
         size = tensors[subset].n_cells * d.n_outputs
         if most_rows is not None and n_rows + size > most_rows:
             left_out.append(d.term_name(subset))
             continue
         n_rows += size
-        frames.append(_component_table(d, subset, tensors[subset].stored()))
+        frames.append(component_table(d, subset, tensors[subset].stored()))
     if not frames:
         return pd.DataFrame(columns=["term", "output", "effect", "mass"]), left_out
     table = pd.concat(frames, ignore_index=True)
@@ -80,9 +77,22 @@ def effects_frame(
     return table[[*(name for name in table if name not in last), *last]], left_out
 
 
-def _component_table(
-    d: Decomposition, subset: Subset, component: TensorComponent
-) -> "pd.DataFrame":
+def most_important_first(d: Decomposition) -> list[Subset]:
+    """Return the subsets of the components that are tables, the largest variance first.
+
+    Raises
+    ------
+    InvalidInputError
+        If there are components, and none of them is a table.
+    """
+    tensors = d.tensor_components()
+    if not tensors and len(d) > 0:
+        raise InvalidInputError(f"components of engine {d.engine!r} are not tables of cells")
+    return sorted(tensors, key=lambda subset: -float(np.sum(tensors[subset].variance)))
+
+
+def component_table(d: Decomposition, subset: Subset, component: TensorComponent) -> "pd.DataFrame":
+    """Return one row per cell and output of a component; see `effects_frame`."""
     columns: dict[str, Any] = {"term": d.term_name(subset), "output": None}
     located = zip(component.axes, locate_each_cell(component), strict=True)
     for position, (axis, cells) in enumerate(located, start=1):

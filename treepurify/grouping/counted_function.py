@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from treepurify.engines.common.called_function import CalledFunction
-from treepurify.engines.common.functions import ParsedFunction, read_function
+from treepurify.engines.common.functions import ParsedFunction, RowFunction, read_function
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model
 from treepurify.rows.columns import Columns
@@ -24,11 +24,11 @@ class CountedFunction:
 
     Parameters
     ----------
-    function : ParsedFunction or CalledFunction
+    function : RowFunction
         The function of columns.
     """
 
-    def __init__(self, function: ParsedFunction | CalledFunction) -> None:
+    def __init__(self, function: RowFunction) -> None:
         self.function = function
         self.rows_evaluated = function.rows_called if isinstance(function, CalledFunction) else 0
 

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from treepurify.arguments import check_flag, check_whole
 from treepurify.budget import DEFAULT_BUDGET, check_memory_budget
 from treepurify.engines.common.functions import parsed_or_none
+from treepurify.engines.common.inputs import check_order_fits
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
 from treepurify.interactions.h_statistics_effects import HEffects, HProblem, called_effects
@@ -17,6 +18,7 @@ from treepurify.interactions.h_statistics_independent import independent_shares
 from treepurify.interactions.h_statistics_parsed import parsed_effects
 from treepurify.progress import announce_compilation, progress_report
 from treepurify.typing import Array
+from treepurify.weights import Weighting, as_weighting
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,7 +38,7 @@ class Interaction:
     Parameters
     ----------
     features : tuple of int
-        One feature (with all others), two, or three; empty for all interactions together.
+        One feature (with all others), or two and more; empty for all interactions together.
     numerator : ndarray of float64, shape (n_outputs,)
         Mean square of the interaction effect over the rows, on the squared scale of the model.
     denominator : ndarray of float64, shape (n_outputs,)
@@ -121,6 +123,17 @@ class HStatistics:
         """Return the interactions of three features, the strongest first."""
         return self._frame(3, ["first", "second", "third"])
 
+    def sets(self, size: int) -> "pd.DataFrame":
+        """Return the interactions of `size` features, named in columns 1, 2, ...; strongest first.
+
+        Raises
+        ------
+        InvalidInputError
+            If `size` is less than two.
+        """
+        check_whole("size", size, 2)
+        return self._frame(size, [f"feature {k + 1}" for k in range(size)])
+
     def _frame(self, size: int, columns: list[str]) -> "pd.DataFrame":
         import pandas as pd
 
@@ -158,6 +171,7 @@ def h_statistics(
     X: Any,
     *,
     order: int = 2,
+    weights: str | Weighting = "independent",
     sample_weight: npt.ArrayLike | None = None,
     feature_names: Sequence[str] | None = None,
     sample_size: int = _ROWS_OF_A_FUNCTION,
@@ -174,7 +188,7 @@ def h_statistics(
 
     * a pair: ``(PD_jk - PD_j - PD_k)`` beside ``PD_jk``;
     * a feature with all others: ``(f - PD_j - PD_(without j))`` beside ``f``;
-    * a triple: what ``PD_jkl`` has beyond its pairs and mains, beside ``PD_jkl``;
+    * three or more: what ``PD_jkl`` has beyond all its smaller parts, beside ``PD_jkl``;
     * all together: ``f`` minus all main effects, beside ``f``.
 
     The numerators are the terms of `partial_dependence_anova`. Tree ensembles and EBMs get
@@ -195,8 +209,12 @@ def h_statistics(
         a function X -> (n_rows,) or (n_rows, n_outputs).
     X : array_like or table of shape (n_rows, n_features)
         The rows, which are the background too.
-    order : {2, 3}
-        Whether triples are computed too.
+    order : int
+        Most features of an interaction, at least two. Interactions of k features need those of
+        all their subsets, of which there are ``2**k``.
+    weights : {"independent", "uniform"} or Weighting
+        Under which independent features ``purified_share`` is computed: each distributed as in
+        the rows, or uniform, as textbooks define the functional ANOVA.
     sample_weight : array_like of shape (n_rows,), optional
         Weight of each row, finite and not negative. Rows of weight zero change nothing.
     feature_names : sequence of str, optional
@@ -241,6 +259,12 @@ def h_statistics(
     """
     _check(order, sample_size, bootstrap, seed)
     check_flag("purified", purified)
+    weighting = as_weighting(weights)
+    if not weighting.is_product:
+        raise InvalidInputError(
+            'purified shares need independent features: use weights="independent" or "uniform", '
+            f"not {weighting.describe()!r}"
+        )
     check_memory_budget(memory_budget)
     parsed = parsed_or_none(model, feature_names, X)
     problem = HProblem(
@@ -252,6 +276,7 @@ def h_statistics(
         sample_size,
         bootstrap,
         seed,
+        weighting,
         memory_budget,
         progress_report(progress),
     )
@@ -260,6 +285,7 @@ def h_statistics(
     if parsed is None:
         effects = called_effects(problem)
     else:
+        check_order_fits(order, parsed.n_features)
         announce_compilation(show=progress)
         effects = parsed_effects(problem, parsed)
         if purified:
@@ -285,7 +311,7 @@ def h_statistics(
 
 
 def _check(order: int, sample_size: int, bootstrap: int, seed: int) -> None:
-    check_whole("order", order, 2, 3)
+    check_whole("order", order, 2)
     check_whole("sample_size", sample_size, 2)
     check_whole("seed", seed, 0)
     check_whole("bootstrap", bootstrap, 0)

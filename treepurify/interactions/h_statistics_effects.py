@@ -14,6 +14,7 @@ import numpy.typing as npt
 from treepurify.budget import check_budget
 from treepurify.engines.common.called_function import CalledFunction, read_called
 from treepurify.engines.common.functions import splice
+from treepurify.engines.common.inputs import check_order_fits
 from treepurify.engines.partial_dependence.background import outside_support
 from treepurify.grids.grid import Subset
 from treepurify.progress import ProgressReport
@@ -21,6 +22,7 @@ from treepurify.rows.columns import Columns
 from treepurify.rows.row_weights import counted_rows, mean_square
 from treepurify.rows.samples import sample_rows
 from treepurify.typing import Array, Indices
+from treepurify.weights import Weighting
 
 __all__ = ["HEffects", "HProblem", "Moments", "called_effects", "moments_of_terms"]
 
@@ -43,6 +45,7 @@ class HProblem:
     sample_size: int
     bootstrap: int
     seed: int
+    weighting: Weighting
     memory_budget: int
     report: ProgressReport
 
@@ -87,7 +90,7 @@ def moments_of_terms(
     Parameters
     ----------
     terms : mapping of tuple of int to ndarray, shape (n_rows, n_outputs)
-        The terms of one, two and three features that are not zero.
+        The terms, up to some number of features, that are not zero.
     without : mapping of int to ndarray, shape (n_rows, n_outputs)
         Sum of all terms of two or more features that contain the feature.
     margin : ndarray of float64, shape (n_rows, n_outputs)
@@ -109,11 +112,12 @@ def moments_of_terms(
     moments: Moments = {(): (square(margin - mains), variance)}
     for j, values in without.items():
         moments[(j,)] = (square(values), variance)
-    for pair in [*pairs, *(s for s in terms if len(s) == 3)]:
-        term = terms.get(pair, zero)
-        parts = (part for size in (1, 2, 3) for part in combinations(pair, size))
+    for subset in [*pairs, *(s for s in terms if len(s) > 2)]:
+        term = terms.get(subset, zero)
+        sizes = range(1, len(subset) + 1)
+        parts = (part for size in sizes for part in combinations(subset, size))
         joint = sum((terms[part] for part in parts if part in terms), zero)
-        moments[pair] = (square(term), square(joint))
+        moments[subset] = (square(term), square(joint))
     return moments
 
 
@@ -123,6 +127,7 @@ def called_effects(problem: HProblem) -> HEffects:
     For a bootstrap the value at every pair of rows is kept: a resample weighs them anew.
     """
     box, columns = read_called(problem.model, problem.X, problem.feature_names)
+    check_order_fits(problem.order, len(box.features))
     columns, weights = counted_rows(columns, problem.sample_weight)
     sample = sample_rows(columns.n_rows, weights, problem.sample_size, problem.seed)
     rows, shares = columns.take(sample.picked), sample.shares

@@ -18,7 +18,6 @@ from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model
 from treepurify.rows.row_weights import read_row_weights
 from treepurify.typing import Array
-from treepurify.weights import Independent
 from treepurify.weights.weighting import outer_product
 
 __all__ = ["independent_shares"]
@@ -67,7 +66,7 @@ def _of_tables(problem: HProblem, parsed: AdditiveTables) -> _Variances:
     d = purify(
         parsed,
         problem.X,
-        weights="independent",
+        weights=problem.weighting,
         order=None,
         sample_weight=problem.sample_weight,
         memory_budget=problem.memory_budget,
@@ -78,14 +77,19 @@ def _of_tables(problem: HProblem, parsed: AdditiveTables) -> _Variances:
     containing = [
         sum((v for s, v in variance.items() if j in s), zero) for j in range(parsed.n_features)
     ]
-    return variance, sum(variance.values(), zero), containing, {"method": "components"}
+    return (
+        variance,
+        sum(variance.values(), zero),
+        containing,
+        {"measure": d.measure, "method": "components"},
+    )
 
 
 def _of_ensemble(problem: HProblem, parsed: TreeEnsemble) -> _Variances:
     """Return the same for an ensemble: components of low order, and its interaction indices."""
     columns = parsed.columns(problem.X)
     weights = read_row_weights(problem.sample_weight, columns.n_rows)
-    leaves = independent_leaves(parsed, columns, weights, Independent())
+    leaves = independent_leaves(parsed, columns, weights, problem.weighting)
     boxes, grid, margins = leaves.boxes, leaves.grid, leaves.margins
     probability = entry_probabilities(boxes, margins, grid)
     variance = {}
@@ -101,13 +105,14 @@ def _of_ensemble(problem: HProblem, parsed: TreeEnsemble) -> _Variances:
             )
     indices = leaf_indices(
         leaves,
-        "independent",
+        problem.weighting.describe(),
         most_pairs=MOST_PAIRS,
         seed=0,
         report=problem.report,
         memory_budget=problem.memory_budget,
     )
     facts = {
+        "measure": indices.measure,
         "method": indices.method,
         "sampled_rows": indices.sampled_rows,
         "variance_standard_error": indices.variance_standard_error.tolist(),

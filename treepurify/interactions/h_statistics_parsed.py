@@ -72,7 +72,7 @@ def _check_values(
 ) -> None:
     """Check the values on the rows of all effects, and of what each feature adds to others."""
     n_arrays = n_effects + 2 * parsed.n_features + _MORE_ARRAYS
-    smaller = "ask for order=2, " if order > 2 and isinstance(parsed, TreeEnsemble) else ""
+    smaller = "ask for a smaller order, " if order > 2 and isinstance(parsed, TreeEnsemble) else ""
     check_budget(
         8 * n_rows * parsed.n_outputs * n_arrays,
         memory_budget,
@@ -147,8 +147,8 @@ class _Ensemble:
             for subset in occurring_subsets(self.boxes, size, grid.n_features):
                 table = term_table(shares, grid, subset, n_outputs, budget)
                 terms[subset] = table[tuple(rows.codes[j] for j in subset)]
-        if order > 2:
-            for subset in occurring_subsets(self.boxes, 3, grid.n_features):
+        for size in range(3, order + 1):
+            for subset in occurring_subsets(self.boxes, size, grid.n_features):
                 term = PatternComponent(subset, grid, shares, rows, n_outputs)
                 terms[subset] = term.on_background()
         return terms

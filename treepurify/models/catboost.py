@@ -227,7 +227,9 @@ def _ensemble(document: dict[str, Any]) -> TreeEnsemble:
         splits = [
             [read_split(table, split) for split in tree.get("splits") or ()] for tree in trees
         ]
-        nodes = oblivious_nodes(splits, [tree["leaf_values"] for tree in trees], n_outputs)
+        values = [tree["leaf_values"] for tree in trees]
+        weights = [tree.get("leaf_weights") for tree in trees]
+        nodes = oblivious_nodes(splits, values, n_outputs, weights)
     else:
         nodes = nested_nodes(trees, partial(read_split, table), n_outputs)
     category_ptr, category_left = category_tables(nodes, features)
@@ -258,6 +260,7 @@ def _ensemble(document: dict[str, Any]) -> TreeEnsemble:
             _OLD_BIAS if _has_old_bias(document) else "",
         ),
         has_feature_names=table.named,
+        cover=None if np.any(np.isnan(nodes.cover)) else nodes.cover,
     )
 
 

@@ -48,6 +48,9 @@ class NodeTable:
         Children as positions in these arrays; -1 at leaves.
     value : ndarray of float64, shape (n_nodes, n_outputs)
         Leaf values; 0 at inner nodes.
+    cover : ndarray of float64, shape (n_nodes,)
+        Weights of the training rows in leaves, NaN where the model does not say; 0 at inner
+        nodes.
     """
 
     tree_ptr: Integers
@@ -57,10 +60,14 @@ class NodeTable:
     left: npt.NDArray[np.int32]
     right: npt.NDArray[np.int32]
     value: Array
+    cover: Array
 
 
 def oblivious_nodes(
-    splits: Sequence[Sequence[Split]], values: Sequence[Sequence[float]], n_outputs: int
+    splits: Sequence[Sequence[Split]],
+    values: Sequence[Sequence[float]],
+    n_outputs: int,
+    weights: Sequence[Sequence[float] | None] | None = None,
 ) -> NodeTable:
     """Expand oblivious trees, whose levels each share one test.
 
@@ -75,6 +82,8 @@ def oblivious_nodes(
         Leaf values, output after output within a leaf.
     n_outputs : int
         Number of outputs.
+    weights : sequence over trees of (sequence of float or None), optional
+        Weights of the training rows in the leaves, where they are known.
 
     Returns
     -------
@@ -83,7 +92,7 @@ def oblivious_nodes(
     Raises
     ------
     UnsupportedModelError
-        If a tree does not have one value per leaf and output.
+        If a tree does not have one value per leaf and output, or one weight per leaf.
     """
     depths = np.array([len(tree) for tree in splits], dtype=np.int64)
     sizes = np.zeros(len(splits), dtype=np.int64)
@@ -93,7 +102,8 @@ def oblivious_nodes(
         leaves = _leaf_values([values[tree] for tree in trees.tolist()], depth, n_outputs)
         # Tested from the most significant bit down, the leaves lie in the order of their index.
         tests = [split for tree in trees.tolist() for split in reversed(splits[tree])]
-        group = _expand(_columns(tests, (len(trees), depth)), leaves)
+        covers = _leaf_weights(weights, trees, depth)
+        group = _expand(_columns(tests, (len(trees), depth)), leaves, covers[:, :, 0])
         sizes[trees] = np.diff(group.tree_ptr)
         groups.append((trees, group))
     return _interleave(groups, sizes, n_outputs)
@@ -106,6 +116,14 @@ def _leaf_values(values: Sequence[Sequence[float]], depth: int, n_outputs: int) 
             f"{n_outputs} * 2**{depth} leaf values; the model is damaged or of an unknown layout"
         )
     return _numbers(values).reshape(len(values), 1 << depth, n_outputs)
+
+
+def _leaf_weights(
+    weights: Sequence[Sequence[float] | None] | None, trees: Indices, depth: int
+) -> Array:
+    unknown = [np.nan] * (1 << depth)
+    listed = [None if weights is None else weights[tree] for tree in trees.tolist()]
+    return _leaf_values([of_tree or unknown for of_tree in listed], depth, 1)
 
 
 def _numbers(values: Sequence[Sequence[float]]) -> Array:
@@ -131,7 +149,7 @@ def _columns(tests: Sequence[Split], shape: tuple[int, ...]) -> _Tests:
     )
 
 
-def _expand(tests: _Tests, leaves: Array) -> NodeTable:
+def _expand(tests: _Tests, leaves: Array, covers: Array) -> NodeTable:
     """Expand oblivious trees of one depth; `tests` of shape (n_trees, depth), root first."""
     n_trees, depth = tests.feature.shape
     open_ways = [_open_ways(tests, level) for level in range(depth)]
@@ -157,6 +175,8 @@ def _expand(tests: _Tests, leaves: Array) -> NodeTable:
 
     value = np.zeros((*kept.shape, leaves.shape[2]))
     value[:, n_inner:] = leaves
+    cover = np.zeros(kept.shape)
+    cover[:, n_inner:] = covers
     return NodeTable(
         tree_ptr=tree_ptr,
         feature=at_nodes(tests.feature, LEAF),
@@ -165,6 +185,7 @@ def _expand(tests: _Tests, leaves: Array) -> NodeTable:
         left=children[0][kept],
         right=children[1][kept],
         value=value[kept],
+        cover=cover[kept],
     )
 
 
@@ -231,11 +252,12 @@ def _interleave(
         left=np.empty(n_nodes, dtype=np.int32),
         right=np.empty(n_nodes, dtype=np.int32),
         value=np.empty((n_nodes, n_outputs)),
+        cover=np.empty(n_nodes),
     )
     for trees, group in groups:
         shift = np.repeat(tree_ptr[trees] - group.tree_ptr[:-1], sizes[trees])
         place = np.arange(len(group.feature)) + shift
-        for name in ("feature", "border", "code", "value"):
+        for name in ("feature", "border", "code", "value", "cover"):
             getattr(merged, name)[place] = getattr(group, name)
         leaf = group.feature == LEAF
         merged.left[place] = np.where(leaf, LEAF, group.left + shift)
@@ -265,6 +287,7 @@ def nested_nodes(
     """
     tests: list[Split] = []
     values: list[list[float]] = []
+    weights: list[list[float]] = []
     children: list[list[int]] = []
     tree_ptr = [0]
     no_test, no_value = Split(LEAF, np.nan, -1), [0.0] * n_outputs
@@ -281,8 +304,10 @@ def nested_nodes(
             tests.append(no_test if test is None else test)
             if test is None:
                 values.append(_vector(node["value"], n_outputs))
+                weights.append([node.get("weight", np.nan)])
                 continue
             values.append(no_value)
+            weights.append([0.0])
             if len(path) == _MOST_LEVELS:
                 raise UnsupportedModelError(
                     f"a CatBoost tree has more than {_MOST_LEVELS} levels; the model is damaged"
@@ -298,6 +323,7 @@ def nested_nodes(
         left=both[:, 0].copy(),
         right=both[:, 1].copy(),
         value=_numbers(values).reshape(-1, n_outputs),
+        cover=_numbers(weights).reshape(-1),
     )
 
 

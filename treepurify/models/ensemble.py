@@ -66,6 +66,9 @@ class TreeEnsemble(ParsedModel):
         Type in which the library itself adds leaves up, in tree order from the base.
     has_feature_names : bool
         Whether the names come from the user's training table.
+    cover : ndarray of float64, shape (n_nodes,), optional
+        Weight of the training rows in each leaf, as the library counts them; 0 at inner
+        nodes. None where the model does not say.
     """
 
     tree_ptr: Integers
@@ -85,6 +88,7 @@ class TreeEnsemble(ParsedModel):
     source: ModelSource
     accumulation: Literal["float64", "float32"] = "float64"
     has_feature_names: bool = False
+    cover: Array | None = None
 
     def __post_init__(self) -> None:
         _check_structure(self)
@@ -179,6 +183,8 @@ def _check_structure(ensemble: TreeEnsemble) -> None:
     by_node = ("cut", "left", "right", "missing_left", "category_ptr", "value")
     if any(len(getattr(ensemble, name)) != n_nodes for name in by_node):
         raise UnsupportedModelError("the model is damaged: its node tables differ in length")
+    if ensemble.cover is not None and ensemble.cover.shape != (n_nodes,):
+        raise UnsupportedModelError("the model is damaged: its leaves have weights for other nodes")
     inner = ensemble.feature >= 0
     problems = []
     if len(ensemble.tree_output) != ensemble.n_trees or int(ensemble.tree_ptr[0]) != 0:

@@ -276,6 +276,9 @@ def _ensemble(text: ModelText, class_names: tuple[str, ...] | None) -> TreeEnsem
         link=link,
         source=ModelSource("lightgbm", "unknown", text.parameters.get("boosting", "gbdt"), notes),
         has_feature_names=not has_generated_names(text.header["feature_names"].split()),
+        cover=None
+        if trees.leaf_count is None
+        else _spread(n_nodes, leaves, trees.leaf_count, 0.0, np.float64),
     )
 
 
@@ -394,10 +397,10 @@ def _category_tables(
 
 
 def _spread(
-    n_nodes: int, inner: Integers, of_inner: Any, of_leaves: Any, dtype: Any
+    n_nodes: int, some: Integers, of_some: Any, of_others: Any, dtype: Any
 ) -> npt.NDArray[Any]:
-    spread = np.full(n_nodes, of_leaves, dtype=dtype)
-    spread[inner] = of_inner
+    spread = np.full(n_nodes, of_others, dtype=dtype)
+    spread[some] = of_some
     return spread
 
 

@@ -112,6 +112,8 @@ class TreeFields:
         One entry per inner node: the threshold, or the number of the categorical split.
     leaf_value : ndarray of float64
         One entry per leaf.
+    leaf_count : ndarray of float64, optional
+        Number of training rows in each leaf, where every tree has them.
     word_start, word_count : ndarray of int64
         Where the bit set of each categorical split lies in `words`.
     words : ndarray of uint32
@@ -126,6 +128,7 @@ class TreeFields:
     right_child: _IntArray
     threshold: _FloatArray
     leaf_value: _FloatArray
+    leaf_count: _FloatArray | None
     word_start: _IntArray
     word_count: _IntArray
     words: npt.NDArray[np.uint32]
@@ -303,10 +306,22 @@ def _tree_fields(blocks: list[_Block]) -> TreeFields:
         right_child=_int_field(blocks, "right_child", n_inner),
         threshold=_float_field(blocks, "threshold", n_inner),
         leaf_value=_float_field(blocks, "leaf_value", n_leaves),
+        leaf_count=_leaf_counts(blocks, n_leaves),
         word_start=np.cumsum(word_count) - word_count,
         word_count=word_count,
         words=words.astype(np.uint32),
     )
+
+
+def _leaf_counts(blocks: list[_Block], n_leaves: _IntArray) -> _FloatArray | None:
+    """Return the training rows in each leaf; a tree of one leaf may leave its own out."""
+    if not all("leaf_count" in block for block in blocks):
+        return None
+    texts = [
+        block["leaf_count"] or ("1" if leaves == 1 else "")
+        for block, leaves in zip(blocks, n_leaves.tolist(), strict=True)
+    ]
+    return _numbers(texts, n_leaves, "leaf_count", _parse_floats)
 
 
 def _check_statistics(

@@ -193,6 +193,7 @@ def ensemble_of_trees(
         link=link,
         source=source,
         has_feature_names=hasattr(model, "feature_names_in_"),
+        cover=flat.cover,
     )
 
 
@@ -293,12 +294,13 @@ def _trees(model: Any, kind: str) -> list[Any]:
 
 def _read_nodes(trees: list[Any], n_features: int, *, allows_missing: bool) -> FlatNodes:
     tables = [tree.__getstate__()["nodes"] for tree in trees]
-    check_fields(tables[0].dtype.names, _NODE_FIELDS, _OPTIONAL_NODE_FIELDS)
+    fields = tables[0].dtype.names
+    check_fields(fields, _NODE_FIELDS, _OPTIONAL_NODE_FIELDS)
     nodes = np.concatenate(tables)
     inner = nodes["left_child"] >= 0
     # No comparison holds for NaN: without directions, missing values go right.
     missing_left = np.zeros(len(nodes), dtype=np.bool_)
-    if allows_missing and "missing_go_to_left" in tables[0].dtype.names:
+    if allows_missing and "missing_go_to_left" in fields:
         missing_left = nodes["missing_go_to_left"] != 0
     return flat_nodes(
         np.array([len(table) for table in tables], dtype=np.int64),
@@ -307,6 +309,7 @@ def _read_nodes(trees: list[Any], n_features: int, *, allows_missing: bool) -> F
         (nodes["left_child"], nodes["right_child"]),
         missing_left,
         nodes["n_node_samples"],
+        nodes["weighted_n_node_samples"] if "weighted_n_node_samples" in fields else None,
         n_features,
     )
 

@@ -123,6 +123,7 @@ def parse_histogram_boosting(
         (nodes["left"].astype(np.int64), nodes["right"].astype(np.int64)),
         nodes["missing_go_to_left"] != 0,
         nodes["count"],
+        nodes["count"],
         len(names),
     )
     bitsets = [predictor.raw_left_cat_bitsets for predictor in predictors]
@@ -146,6 +147,7 @@ def parse_histogram_boosting(
         link=_link(model),
         source=source,
         has_feature_names=has_feature_names,
+        cover=flat.cover,
     )
 
 

@@ -27,6 +27,8 @@ class FlatNodes:
         See `TreeEnsemble`.
     saw_missing : ndarray of bool, shape (n_features,)
         Whether a split on the feature proves that training rows lacked its value.
+    cover : ndarray of float64, shape (n_nodes,), optional
+        See `TreeEnsemble`.
     """
 
     tree_ptr: Integers
@@ -36,6 +38,7 @@ class FlatNodes:
     right: npt.NDArray[np.int32]
     missing_left: Mask
     saw_missing: Mask
+    cover: Array | None
 
 
 def check_fields(
@@ -66,6 +69,7 @@ def flat_nodes(
     children: tuple[npt.NDArray[Any], npt.NDArray[Any]],
     missing_left: Mask,
     count: npt.NDArray[Any],
+    weight: npt.NDArray[Any] | None,
     n_features: int,
 ) -> FlatNodes:
     """Join the nodes of all trees.
@@ -85,6 +89,8 @@ def flat_nodes(
         Whether missing values go left.
     count : ndarray of int, shape (n_nodes,)
         Number of training rows in each node.
+    weight : ndarray of shape (n_nodes,), optional
+        Weight of the training rows in each node, where it is known.
     n_features : int
         Number of features.
 
@@ -114,4 +120,5 @@ def flat_nodes(
         right=np.where(only_missing, left, right).astype(np.int32),
         missing_left=missing_left ^ only_missing,
         saw_missing=saw_missing,
+        cover=None if weight is None else np.where(inner, 0.0, weight),
     )

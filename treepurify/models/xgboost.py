@@ -330,6 +330,7 @@ def _first_trees(nodes: XgboostNodes, n_trees: int) -> XgboostNodes:
         missing_left=nodes.missing_left[:n_nodes],
         category_ptr=nodes.category_ptr[:n_nodes],
         value=nodes.value[:n_nodes],
+        cover=None if nodes.cover is None else nodes.cover[:n_nodes],
     )
 
 
@@ -366,6 +367,7 @@ def _ensemble(
         source=source,
         accumulation="float32",
         has_feature_names=has_feature_names,
+        cover=nodes.cover,
     )
 
 

@@ -35,6 +35,7 @@ TREE_KEYS = (
     "base_weights",
     "leaf_weights",
     "parents",
+    "sum_hessian",
 )
 TREE_NUMBERS = ("id", "num_nodes", "size_leaf_vector")
 # What stands as the parent of a root: the largest int32, or -1 in trees of vector leaves.
@@ -53,6 +54,8 @@ class XgboostNodes:
         Leaf values before any weight; 0 at inner nodes.
     n_codes : ndarray of int64, shape (n_features,)
         Number of codes each categorical feature distinguishes; -1 for a numeric feature.
+    cover : ndarray of float64, shape (n_nodes,), optional
+        Sums of second derivatives over the training rows in leaves; see `TreeEnsemble`.
     """
 
     tree_ptr: Integers
@@ -65,6 +68,7 @@ class XgboostNodes:
     category_left: Mask
     value: npt.NDArray[np.float32]
     n_codes: Integers
+    cover: Array | None
 
     @property
     def has_vector_leaves(self) -> bool:
@@ -150,6 +154,7 @@ def read_nodes(
         category_left=category_left,
         value=_leaf_values(table, stored, order, condition, n_outputs),
         n_codes=codes,
+        cover=_cover(table, inner, order),
     )
 
 
@@ -171,8 +176,9 @@ def _check_lengths(table: ArrayTable) -> None:
     n_nodes = table.counts["left_children"]
     if np.any(n_nodes < 1):
         raise InvalidInputError("a tree has no nodes; the model is damaged")
-    for key in (*_NODE_KEYS, "split_type", "parents"):
-        # Models older than categorical splits have no 'split_type'.
+    for key in (*_NODE_KEYS, "split_type", "parents", "sum_hessian"):
+        # Models older than categorical splits have no 'split_type', trees of vector leaves no
+        # 'sum_hessian'.
         if key not in _NODE_KEYS and not table.counts[key].any():
             continue
         if not np.array_equal(table.counts[key], n_nodes):
@@ -360,3 +366,8 @@ def _leaf_values(
         vectors = singles(_numbers(table, "base_weights")).reshape(-1, n_outputs)
         return np.where(is_leaf[:, None], vectors[order], np.float32(0))
     return np.where(is_leaf, condition, np.float32(0))[:, None]
+
+
+def _cover(table: ArrayTable, inner: Mask, order: Integers) -> Array | None:
+    weight = singles(_numbers(table, "sum_hessian"))
+    return np.where(inner, 0.0, weight[order].astype(np.float64)) if weight.size else None

@@ -17,6 +17,8 @@ from treepurify.plots.overlays import overlay
 from treepurify.plots.pair_lines import pair_lines
 from treepurify.plots.pairs import pair
 from treepurify.plots.rows import force, waterfall
+from treepurify.plots.simplification import simplification
+from treepurify.plots.worth import worth
 
 __all__ = [
     "beeswarm",
@@ -31,6 +33,8 @@ __all__ = [
     "overlay",
     "pair",
     "pair_lines",
+    "simplification",
     "variance_by_order",
     "waterfall",
+    "worth",
 ]

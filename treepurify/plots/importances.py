@@ -9,6 +9,7 @@ from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
 from treepurify.plots.axis_ticks import name_rows
+from treepurify.plots.bands import band_words, check_level
 from treepurify.plots.style import (
     DATA,
     FRAME,
@@ -21,6 +22,7 @@ from treepurify.plots.style import (
     style_axes,
     write_beside,
 )
+from treepurify.spread import LEVEL
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -39,6 +41,7 @@ def importance(
     *,
     top: int = 15,
     by: Literal["variance", "covariance"] = "variance",
+    level: float | None = LEVEL,
     ax: "Axes | None" = None,
 ) -> "Axes":
     """Draw the share of the most important components as bars.
@@ -53,6 +56,11 @@ def importance(
         The share of the sum of the components' own variances; or the share of the variance of
         the model, ``Cov(f_S, f) / Var f``, which also counts what components of dependent
         features have in common. The latter may be negative, and is ranked by its size.
+    level : float, optional
+        Where several trainings were purified: the rate of the whiskers between which the variance
+        of the effect would lie in one more of them, over the same sum
+        (`Spread.variance_interval`). The bar is the variance of the mean of the trainings, in
+        which noise is smaller than in each. None for no whiskers; covariances have none.
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
 
@@ -63,7 +71,8 @@ def importance(
     Raises
     ------
     InvalidInputError
-        If `top` is less than one, `by` is unknown, or the measure gives no covariances.
+        If `top` is less than one, `by` is unknown, `level` does not lie between 0 and 1, or the
+        measure gives no covariances.
     MissingDependencyError
         If matplotlib is not installed.
 
@@ -85,7 +94,10 @@ def importance(
     check_result("d", d, Decomposition)
     check_whole("top", top, 1)
     check_choice("by", by, _LABELS)
-    names, orders, shares = _shares(d, _sizes(d) if by == "variance" else _covariances(d))
+    check_level(level)
+    sizes = _sizes(d) if by == "variance" else _covariances(d)
+    names, orders, shares = _shares(d, sizes)
+    whiskers = _whiskers(d, sizes, level) if by == "variance" else {}
     rest = len(names) - top
     if rest > 1:
         names = [*names[:top], f"{rest} more"]
@@ -95,20 +107,27 @@ def importance(
     for kind, color in dict.fromkeys(kinds):
         places = [i for i, each in enumerate(kinds) if each == (kind, color)]
         ax.barh(places, [shares[i] for i in places], height=0.72, color=color, label=kind)
+    ends = {i: whiskers[name] for i, name in enumerate(names) if name in whiskers}
+    if ends:
+        lower, upper = np.array([*ends.values()]).T
+        words = band_words(level or LEVEL)
+        ax.hlines([*ends], lower, upper, color="black", linewidth=1.1, label=words)
     for i, share in enumerate(shares):
         words = f"{share:.1%}" if abs(share) >= 0.0005 else "< 0.1%"
-        write_beside(ax, words, (share, i), 4 if share >= 0 else -4)
+        end = max(share, ends[i][1]) if i in ends else share
+        write_beside(ax, words, (end, i), 4 if share >= 0 else -4)
     style_axes(ax)
     name_rows(ax, names)
-    lowest, highest = min([0.0, *shares]), max([0.0, *shares]) or 1.0
+    drawn = [0.0, *shares, *(upper for _, upper in ends.values())]
+    lowest, highest = min(drawn), max(drawn) or 1.0
     ax.set_xlim(lowest and lowest - 0.16 * (highest - lowest), highest + 0.14 * (highest - lowest))
     if lowest < 0:
         ax.axvline(0.0, color=FRAME, linewidth=0.8)
     ax.xaxis.set_major_locator(import_matplotlib("ticker").MaxNLocator(5))
     ax.xaxis.set_major_formatter(lambda share, _: f"{100 * share:g}%")
     ax.set_xlabel(_LABELS[by], loc="right")
-    if len({kind for kind in kinds if kind[0] != "the rest"}) > 1:
-        legend_above(ax, 3 if len(set(kinds)) <= 3 else 2, side="right")
+    if ends or len({kind for kind in kinds if kind[0] != "the rest"}) > 1:
+        legend_above(ax, 3 if len(set(kinds)) + bool(ends) <= 3 else 2, side="right")
     return ax
 
 
@@ -124,6 +143,20 @@ def _sizes(d: Decomposition) -> dict[Subset, float]:
     if d.remainder is not None and not np.any(np.isnan(d.remainder.variance)):
         sizes[()] = float(np.sum(d.remainder.variance))
     return sizes
+
+
+def _whiskers(
+    d: Decomposition, sizes: dict[Subset, float], level: float | None
+) -> dict[str, tuple[float, float]]:
+    """Return the interval of the share of each effect in one more training, by its name."""
+    if level is None or d.spread is None:
+        return {}
+    total = sum(sizes.values()) or 1.0
+    intervals = {}
+    for subset in d.spread.stacked:
+        lower, upper = d.spread.variance_interval(subset, level, together=True)
+        intervals[d.term_name(subset)] = float(lower[0]) / total, float(upper[0]) / total
+    return intervals
 
 
 def _covariances(d: Decomposition) -> dict[Subset, float]:

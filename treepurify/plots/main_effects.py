@@ -1,6 +1,6 @@
 """The figure of a main effect: before and after purification, over the density of the data."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from treepurify.decomposition import Decomposition
 from treepurify.grids.drawing import middle_values
 from treepurify.plots.axis_layout import AxisLayout, Scale, lay_out_axis
 from treepurify.plots.axis_ticks import name_axis, set_ticks
+from treepurify.plots.bands import band_of, check_level, draw_band, draw_whiskers
 from treepurify.plots.category_order import CategoryOrder, order_categories
 from treepurify.plots.labels import fold, shorten
 from treepurify.plots.scale_words import effect_label
@@ -36,6 +37,7 @@ from treepurify.plots.terms import (
     output_position,
     raw_effect,
 )
+from treepurify.spread import LEVEL
 from treepurify.typing import Array, Indices
 
 if TYPE_CHECKING:
@@ -56,6 +58,7 @@ def main_effect(
     before: bool = True,
     sort: CategoryOrder = "effect",
     scale: Scale = "auto",
+    level: float | None = LEVEL,
     ax: "Axes | None" = None,
 ) -> "Axes":
     """Draw one main effect, before and after purification.
@@ -85,6 +88,9 @@ def main_effect(
         same width, with the cuts at the ticks. ``"auto"`` takes ``"rank"`` where nine tenths of
         the mass would otherwise lie in less than a twentieth of the width, never for a curve;
         the figure says so below the axis.
+    level : float, optional
+        Where several trainings were purified: the rate of the band in which one more of them would
+        lie (`Spread.band`). None for no band.
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
 
@@ -97,7 +103,8 @@ def main_effect(
     UnknownComponentError
         If there is no such effect.
     InvalidInputError
-        If `output`, `sort` or `scale` is unknown, or ``scale="rank"`` is asked of a curve.
+        If `output`, `sort` or `scale` is unknown, ``scale="rank"`` is asked of a curve, or `level`
+        does not lie between 0 and 1.
     MissingDependencyError
         If matplotlib is not installed.
 
@@ -118,19 +125,25 @@ def main_effect(
     """
     check_axis_options(sort, scale)
     check_flag("before", before)
+    check_level(level)
     component = find_tensor(d, key, 1)
     position = output_position(d, output)
     after = component.values[:, position]
     raw = raw_effect(d, component) if before else None
     earlier = None if raw is None else raw[:, position]
     label = effect_label(d, position)
+    band = band_of(d, component.features, position, level)
     if component.axes[0].is_categorical:
         cells = cells_from_top(component, after, sort)
-        return _draw_bars(component, cells, after, earlier, label, ax)
+        return _draw_bars(component, cells, after, earlier, label, ax, band, level or LEVEL)
     is_smooth = is_continuous(d, key)
     layout = lay_out_axis(component.axes[0], component.mass, scale=scale, is_smooth=is_smooth)
     ax = axes_or_new(ax, *main_effect_size(component))
+    if band is not None:
+        is_fine = layout.n_regular > _MOST_VECTOR_CELLS
+        draw_band(ax, layout, band, level or LEVEL, rasterized=is_fine)
     _draw_steps(ax, component, layout, after, earlier, is_smooth=is_smooth)
+    _add_legend(ax, earlier is not None, band is not None)
     name_effect(ax, fold(label, 34))
     return ax
 
@@ -169,8 +182,6 @@ def _draw_steps(
     ax.spines["bottom"].set_visible(False)
     name_axis(strip, "x", axis.name, layout)
     strip.xaxis.label.set(color=INK, size=LABEL_SIZE)
-    if before is not None:
-        legend_above(ax, 2, reverse=True)
 
 
 def _draw_curve(
@@ -252,6 +263,8 @@ def _draw_bars(
     before: Array | None,
     label: str,
     ax: "Axes | None",
+    band: tuple[Array, Array] | None,
+    level: float,
 ) -> "Axes":
     axis = component.axes[0]
     gaps = np.array([0.0 if cell < axis.n_regular else 0.4 for cell in cells])
@@ -275,6 +288,8 @@ def _draw_bars(
             label="before purification",
             zorder=3,
         )
+    if band is not None:
+        draw_whiskers(ax, band, cells, positions, level)
     style_axes(ax)
     names = axis.labels()
     ax.set_yticks(positions, [shorten(names[cell]) for cell in cells])
@@ -287,9 +302,16 @@ def _draw_bars(
     ax.set_ylabel(fold(axis.name + some, max(3 * len(cells), 12), 3))
     strip = ax.inset_axes((1.02, 0.0, 0.14, 1.0), sharey=ax)
     _draw_shares(strip, positions, component.mass[cells])
-    if before is not None:
-        legend_above(ax, 2, side="right", reverse=True)
+    _add_legend(ax, before is not None, band is not None, side="right")
     return ax
+
+
+def _add_legend(
+    ax: "Axes", has_before: bool, has_band: bool, side: Literal["left", "right"] = "left"
+) -> None:
+    """Name what is drawn, where it is more than the effect itself."""
+    if has_before or has_band:
+        legend_above(ax, 2, side=side, reverse=True)
 
 
 def cells_from_top(

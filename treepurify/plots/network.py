@@ -1,15 +1,17 @@
 """The figure of who interacts with whom: features as nodes, pairs as edges."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from treepurify.arguments import check_result, check_whole
 from treepurify.decomposition import Decomposition
+from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
 from treepurify.plots.labels import fold
-from treepurify.plots.style import INK, MAIN, MUTED, PAIR, SMALL_SIZE, axes_or_new
+from treepurify.plots.row_parts import one_row, row_effects
+from treepurify.plots.style import DOWN, INK, MAIN, MUTED, PAIR, SMALL_SIZE, UP, axes_or_new
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,18 +24,27 @@ _WIDEST_EDGE = 9.0
 
 
 def network(
-    d: Decomposition, *, top: int = 15, pairs: int = 40, ax: "Axes | None" = None
+    d: Decomposition,
+    *,
+    row: Any = None,
+    top: int = 15,
+    pairs: int = 40,
+    ax: "Axes | None" = None,
 ) -> "Axes":
     """Draw features as nodes and interactions as edges.
 
     The area of a node is the variance of the main effect, the width of an edge the
-    standard deviation of the pair, each relative to the largest of its kind. Features that
-    interact stand next to each other where the circle allows it.
+    standard deviation of the pair, each relative to the largest of its kind. With a `row`
+    they are the square and the size of the effects there, red where they push the prediction
+    up and blue where they push it down. Features that interact stand next to each other where
+    the circle allows it.
 
     Parameters
     ----------
     d : Decomposition
         The decomposition. For several outputs variances are added up.
+    row : array_like or table of shape (1, n_features), optional
+        The row whose effects are drawn, as a table of one row; for one output.
     top : int
         Number of features; those with the largest variance over all their effects.
     pairs : int
@@ -48,7 +59,8 @@ def network(
     Raises
     ------
     InvalidInputError
-        If `top` or `pairs` is less than one.
+        If `top` or `pairs` is less than one, or `row` is not one row of a decomposition with
+        one output.
     MissingDependencyError
         If matplotlib is not installed.
 
@@ -65,35 +77,44 @@ def network(
     check_result("d", d, Decomposition)
     check_whole("top", top, 1)
     check_whole("pairs", pairs, 1)
-    variances = {s: float(np.sum(c.variance)) for s, c in d.components.items() if len(s) <= 2}
+    effects = _effects_of_row(d, row) if row is not None else {}
+    sizes = {s: effect**2 for s, effect in effects.items()}
+    if row is None:
+        sizes = {s: float(np.sum(c.variance)) for s, c in d.components.items() if len(s) <= 2}
     totals = np.zeros(len(d.feature_names))
-    for subset, variance in variances.items():
-        totals[list(subset)] += variance
+    for subset, size in sizes.items():
+        totals[list(subset)] += size
     shown = [int(j) for j in np.argsort(-totals, kind="stable")[:top] if totals[j] > 0]
     edges: dict[Subset, float] = {
-        s: v for s, v in variances.items() if len(s) == 2 and set(s) <= set(shown) and v > 0
+        s: v for s, v in sizes.items() if len(s) == 2 and set(s) <= set(shown) and v > 0
     }
     edges = dict(sorted(edges.items(), key=lambda edge: -edge[1])[:pairs])
     nodes = _around_circle(shown, edges)
     angles = {j: np.pi / 2 - 2 * np.pi * i / max(len(nodes), 1) for i, j in enumerate(nodes)}
+
+    def color(subset: Subset) -> str:
+        if row is None:
+            return MAIN if len(subset) == 1 else PAIR
+        return UP if effects.get(subset, 0.0) > 0 else DOWN
+
     ax = axes_or_new(ax, 5.6, 5.2)
     widest = float(np.sqrt(max(edges.values(), default=1.0)))
-    for (i, j), variance in reversed(list(edges.items())):
-        share = float(np.sqrt(variance)) / widest
+    for (i, j), size in reversed(list(edges.items())):
+        share = float(np.sqrt(size)) / widest
         ax.plot(
             [np.cos(angles[i]), np.cos(angles[j])],
             [np.sin(angles[i]), np.sin(angles[j])],
-            color=PAIR,
+            color=color((i, j)),
             alpha=0.25 + 0.6 * share,
             linewidth=max(_WIDEST_EDGE * share, 0.3),
             solid_capstyle="round",
             zorder=1,
         )
-    largest = max((variances.get((j,), 0.0) for j in nodes), default=0.0) or 1.0
+    largest = max((sizes.get((j,), 0.0) for j in nodes), default=0.0) or 1.0
     for j in nodes:
         x, y = float(np.cos(angles[j])), float(np.sin(angles[j]))
-        area = max(_LARGEST_NODE * variances.get((j,), 0.0) / largest, _SMALLEST_NODE)
-        ax.scatter([x], [y], s=area, color=MAIN, edgecolor="white", linewidth=1, zorder=2)
+        area = max(_LARGEST_NODE * sizes.get((j,), 0.0) / largest, _SMALLEST_NODE)
+        ax.scatter([x], [y], s=area, color=color((j,)), edgecolor="white", linewidth=1, zorder=2)
         far = 1.06 + float(np.sqrt(area)) / 250
         ax.annotate(
             fold(d.feature_names[j], 16, 3),
@@ -107,12 +128,22 @@ def network(
     ax.set_xlim(-1.75, 1.75)
     ax.set_ylim(-1.45, 1.45)
     ax.set_axis_off()
-    ax.set_title(
-        "area of a node: variance of the main effect; width of a line: deviation of the pair",
-        fontsize=SMALL_SIZE,
-        color=MUTED,
-    )
+    title = "area of a node: variance of the main effect; width of a line: deviation of the pair"
+    if row is not None:
+        title = "one row: a node is its main effect (squared), a line the effect of the pair"
+    ax.set_title(title, fontsize=SMALL_SIZE, color=MUTED)
     return ax
+
+
+def _effects_of_row(d: Decomposition, row: Any) -> dict[Subset, float]:
+    """Return the effects of one and two features at a row."""
+    if d.n_outputs > 1:
+        raise InvalidInputError(
+            f"row draws the effects of one output, and there are {d.n_outputs}; leave it out"
+        )
+    _, subsets, values = row_effects(d, one_row(d, row))
+    effects = zip(subsets, values[0, :, 0], strict=True)
+    return {s: float(value) for s, value in effects if s in d.components and len(s) <= 2}
 
 
 def _around_circle(shown: list[int], edges: Mapping[Subset, float]) -> list[int]:

@@ -9,6 +9,7 @@ from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
 from treepurify.plots.axis_layout import GAP, AxisLayout, Scale, lay_out_axis
 from treepurify.plots.axis_ticks import name_axis, set_ticks
+from treepurify.plots.bands import band_of, check_level
 from treepurify.plots.category_order import CategoryOrder, main_effect_of, order_categories
 from treepurify.plots.labels import fold
 from treepurify.plots.scale_words import effect_label
@@ -30,6 +31,7 @@ from treepurify.plots.terms import (
     output_position,
     raw_effect,
 )
+from treepurify.spread import LEVEL
 from treepurify.typing import Array, Mask
 
 if TYPE_CHECKING:
@@ -54,6 +56,7 @@ def pair(
     show_empty: bool = False,
     sort: CategoryOrder = "effect",
     scale: Scale = "auto",
+    level: float | None = LEVEL,
     ax: "Axes | None" = None,
 ) -> "Axes":
     """Draw the effect of two features as a heatmap.
@@ -86,6 +89,9 @@ def pair(
         order under ``"effect"``, and so do those of a feature without a main effect.
     scale : {"auto", "value", "rank"}
         Along numeric features, as in `main_effect`; ``"auto"`` decides for each by itself.
+    level : float, optional
+        Where several trainings were purified: cells are dotted whose band of this rate
+        (`Spread.band`) holds zero. None for no dots.
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
 
@@ -99,7 +105,7 @@ def pair(
         If there is no such effect.
     InvalidInputError
         If the effect before purification is asked for, but not known; or `sort` or `scale` is
-        unknown, or ``scale="rank"`` is asked of a curve.
+        unknown, ``scale="rank"`` is asked of a curve, or `level` does not lie between 0 and 1.
     MissingDependencyError
         If matplotlib is not installed.
 
@@ -116,6 +122,7 @@ def pair(
     check_axis_options(sort, scale)
     check_flag("before", before)
     check_flag("show_empty", show_empty)
+    check_level(level)
     if limit is not None:
         check_number("limit", limit, least=0, open_ends=True)
     component = find_tensor(d, key, 2)
@@ -125,8 +132,13 @@ def pair(
         raise InvalidInputError("this decomposition does not hold the effects before purification")
     values, mass, axes = table[..., position], component.mass, component.axes
     features = component.features
+    band = None if before else band_of(d, features, position, level)
+    unsure = np.zeros(mass.shape, dtype=bool)
+    if band is not None:
+        unsure = (band[0] <= 0) & (band[1] >= 0) & (mass > 0)
     if _position(d, key[0]) != features[0]:
         values, mass, axes, features = values.T, mass.T, axes[::-1], features[::-1]
+        unsure = unsure.T
     is_smooth = is_continuous(d, key)
 
     def lay_out(which: int) -> AxisLayout:
@@ -145,6 +157,10 @@ def pair(
     ax = axes_or_new(ax, *PAIR_SIZE)
     mesh = _draw_cells(ax, layouts, values, mass, limit, show_empty=show_empty)
     style_axes(ax)
+    if band is not None and d.spread is not None:
+        _dot_cells(ax, layouts, unsure)
+        words = f"dotted: the {level:.0%} band of {d.spread.n_models} trainings holds zero"
+        ax.set_title(words, loc="left", color=MUTED, size=SMALL_SIZE)
     for which, axis, layout in zip(("x", "y"), axes, layouts, strict=True):
         set_ticks(ax, which, axis, layout)  # type: ignore[arg-type]
     name_axis(ax, "x", axes[0].name, layouts[0])
@@ -200,7 +216,7 @@ def _draw_cells(
     is_empty = mass[drawn] <= 0
     shown = np.ma.masked_where(is_gap | (is_empty & (not show_empty)), values[drawn])
     if show_empty and np.any(is_empty & ~is_gap):
-        _hatch_cells(ax, layouts, is_empty & ~is_gap)
+        _hatch_cells(ax, layouts, is_empty & ~is_gap, "////")
     return ax.pcolormesh(
         across.edges,
         up.edges,
@@ -214,7 +230,18 @@ def _draw_cells(
     )
 
 
-def _hatch_cells(ax: "Axes", layouts: tuple[AxisLayout, AxisLayout], chosen: Mask) -> None:
+def _dot_cells(ax: "Axes", layouts: tuple[AxisLayout, AxisLayout], unsure: Mask) -> None:
+    """Dot the cells of a table that are chosen, where they are drawn."""
+    across, up = layouts
+    is_gap = (across.cells == GAP)[:, None] | (up.cells == GAP)
+    drawn = unsure[np.ix_(across.cells, up.cells)] & ~is_gap
+    if drawn.any():
+        _hatch_cells(ax, layouts, drawn, "....")
+
+
+def _hatch_cells(
+    ax: "Axes", layouts: tuple[AxisLayout, AxisLayout], chosen: Mask, hatch: str
+) -> None:
     """Hatch cells as one patch, with a rectangle for each run of them along the second axis."""
     across, up = layouts
     ends = np.diff(np.pad(chosen, ((0, 0), (1, 1))).astype(np.int8), axis=1)
@@ -229,7 +256,7 @@ def _hatch_cells(ax: "Axes", layouts: tuple[AxisLayout, AxisLayout], chosen: Mas
         path(np.array(corners).transpose(2, 0, 1).reshape(-1, 2), codes * len(column)),
         facecolor="none",
         edgecolor=MUTED,
-        hatch="////",
+        hatch=hatch,
         linewidth=0,
         zorder=2,
     )

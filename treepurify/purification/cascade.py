@@ -4,7 +4,7 @@ The errors of the solves are carried down the same way, to every component.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations, groupby
 from math import prod
 from typing import Literal, get_args
@@ -21,7 +21,7 @@ from treepurify.purification.pair import solve_pair
 from treepurify.purification.refinement import ROUNDING
 from treepurify.purification.solution import Solution, largest_entry
 from treepurify.threads import blas_threads_for, iterate_threads, one_blas_thread
-from treepurify.typing import Array
+from treepurify.typing import Array, Indices
 from treepurify.weights.weighting import MassTables
 
 __all__ = ["Purified", "SolveMethod", "downward_closure", "purify_effects"]
@@ -214,9 +214,30 @@ def _purify_level(
 def _solve(values: Array, mass: Array, method: SolveMethod, *, receives: bool) -> Solution:
     if method == "mass-moving":
         return solve_by_mass_moving(values, mass)
+    n_outputs = values.shape[-1]
+    used = np.arange(n_outputs)
+    if n_outputs > 1:
+        used = np.flatnonzero(np.any(values.reshape(-1, n_outputs), axis=0))
+    if len(used) < n_outputs:
+        # Of several models many lack a pair: nothing leaves a table of zeros.
+        used = used if len(used) else np.zeros(1, dtype=np.intp)
+        part = _solve(np.ascontiguousarray(values[..., used]), mass, method, receives=receives)
+        return _in_all_outputs(part, used, n_outputs)
     if mass.ndim == 2:
         return solve_pair(values, mass, receives=receives)
     return solve_general(values, mass)
+
+
+def _in_all_outputs(solution: Solution, used: Indices, n_outputs: int) -> Solution:
+    """Return a solution of some outputs as one of all, with zeros in the others."""
+
+    def widened(table: Array) -> Array:
+        wide = np.zeros((*table.shape[:-1], n_outputs))
+        wide[..., used] = table
+        return wide
+
+    moved = tuple(widened(part) for part in solution.moved)
+    return replace(solution, pure=widened(solution.pure), moved=moved)
 
 
 def _additivity(values: Array, solution: Solution) -> float:

@@ -71,7 +71,7 @@ def refine_parts(slices: MassSlices, solve: Callable[[Array], Array]) -> Refined
         if size * shrinks <= 0.1 * ROUNDING * largest_entry(high):
             break
         before = size
-    return Refined(high, largest_means(slices, high, low))
+    return Refined(high, _bound(slices, high, means))
 
 
 def largest_means(slices: MassSlices, high: Array, low: Array) -> Array:
@@ -89,10 +89,15 @@ def largest_means(slices: MassSlices, high: Array, low: Array) -> Array:
     ndarray of shape (n_slices,)
         The largest over the outputs; zero for slices without mass.
     """
+    return _bound(slices, high, _means(slices, high, low))
+
+
+def _bound(slices: MassSlices, high: Array, means: Array) -> Array:
+    """Bound the conditional means, of which `means` are right to double precision."""
     entries = largest_entry(slices.values)
     entries += slices.layout.n_axes * largest_entry(high)
     floor = 8 * max(slices.layout.shape) * ROUNDING**2 * entries
-    largest = np.max(np.abs(_means(slices, high, low)), axis=1, initial=0.0)
+    largest = np.max(np.abs(means), axis=1, initial=0.0)
     return np.where(slices.mass > 0, (1 + 4 * ROUNDING) * largest + floor, 0.0)
 
 

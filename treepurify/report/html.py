@@ -41,6 +41,7 @@ from treepurify.report.pictures import (
     pair_pictures,
 )
 from treepurify.report.same_model import check_same_model
+from treepurify.report.trainings import trainings_parts
 from treepurify.rows.tables import read_matrix, table_names, take_rows
 from treepurify.storage import write_atomically
 from treepurify.typing import Array
@@ -75,6 +76,7 @@ _NEARLY_ALL = 0.95
 _MOST_NAMED_OUTPUTS = 4
 _EXACT = "Sums and conditional means are exact to 1e-10, and every solve converged."
 _FITTED = "They were fitted, and the fit converged: conditional means vanish to 1e-10."
+_EDITED = "This is no longer the model: its effects were edited, as the lines below say."
 _NOT_EXACT = "Not exact to 1e-10: read the figures below."
 
 
@@ -153,6 +155,7 @@ def write_html(
         _effects(d, rows),
         _main_effects(d, most_important(rows, d, 1, top), payload),
         _pairs(d, most_important(rows, d, 2, top), payload),
+        _trainings(d, rows, top),
         _prediction(d, payload),
         _making(d, command),
     ]
@@ -329,6 +332,11 @@ def _pairs(d: Decomposition, rows: list[TermRow], payload: Payload) -> str:
     )
 
 
+def _trainings(d: Decomposition, rows: list[TermRow], top: int) -> str:
+    parts = trainings_parts(d, rows, most_important(rows, d, 1, top))
+    return _section("trainings", "Several trainings", *parts) if parts else ""
+
+
 def _static(count: int) -> str:
     """Return the class of figures that make room for an explorer, where it has anything to show."""
     return " static" if count else ""
@@ -407,6 +415,8 @@ def _verdict(d: Decomposition) -> tuple[str, str]:
     What is exact and leaves half of the model out is not good.
     """
     exact = None if d.certificate is None else d.certificate.is_accurate
+    if d.certificate is not None and d.certificate.edits:
+        return ("part" if exact else "bad"), f"{_EDITED} {'' if exact else _NOT_EXACT}".strip()
     words = {None: "", True: _EXACT, False: _NOT_EXACT}[exact]
     if d.remainder is None:
         return "bad" if exact is False else "good", words

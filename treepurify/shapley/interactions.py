@@ -1,10 +1,10 @@
 """Shapley interaction values: what groups of features add to a row's margin."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations
 from math import comb
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,6 +13,15 @@ from treepurify.budget import DEFAULT_BUDGET, check_budget, check_memory_budget
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
+from treepurify.rows.columns import Columns
+from treepurify.shapley.index_weights import (
+    INDICES,
+    InteractionIndex,
+    is_generalized_value,
+    share_of_constant,
+    share_of_overlap,
+    share_of_part,
+)
 from treepurify.shapley.values import evaluated_components
 from treepurify.typing import Array
 
@@ -20,10 +29,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["InteractionIndex", "ShapleyInteractions", "shapley_interactions"]
-
-InteractionIndex = Literal["k-SII", "SII", "STII", "components"]
-
-_INDICES = ("k-SII", "SII", "STII", "components")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -33,15 +38,16 @@ class ShapleyInteractions:
     Parameters
     ----------
     values : mapping of tuple of int to ndarray of float64, shape (n_rows, n_outputs)
-        Values by subset, by size and then by feature; subsets without effect are left out.
+        Values by subset, by size and then by feature; subsets without effect are left out. With
+        ``"FBII"``, the empty one holds what its constant adds to the base.
     base : ndarray of float64, shape (n_outputs,)
         Mean of the model under the measure.
     remainder : ndarray of float64, shape (n_rows, n_outputs), optional
         See `ShapleyValues.remainder`.
     order : int
         Largest size of a subset.
-    interaction_index : {"k-SII", "SII", "STII", "components"}
-        The index.
+    interaction_index : str
+        The index; see `Decomposition.shapley_interactions`.
     feature_names, output_names : tuple of str
         Names.
     measure : str
@@ -81,6 +87,8 @@ class ShapleyInteractions:
         n_rows = next((len(values) for values in self.values.values()), 0)
         matrix = np.zeros((n_rows, n_features, n_features))
         for subset, values in self.values.items():
+            if not subset:
+                continue
             i, j = subset[0], subset[-1]
             if i == j:
                 matrix[:, i, i] = values[:, output]
@@ -95,7 +103,7 @@ class ShapleyInteractions:
         output = read_output(output, self.output_names)
         return pd.DataFrame(
             {
-                " & ".join(self.feature_names[j] for j in subset): values[:, output]
+                " & ".join(self.feature_names[j] for j in subset) or "constant": values[:, output]
                 for subset, values in self.values.items()
             }
         )
@@ -111,8 +119,8 @@ def shapley_interactions(
 ) -> ShapleyInteractions:
     r"""Give the effects of rows to groups of at most `order` features.
 
-    All four are sums over the components f_S at the row, because these are the Moebius
-    coefficients of the game ``v(T) = sum over S in T of f_S(x)``:
+    All of them are sums over the components f_S at the row, because these are the Moebius
+    coefficients of the game ``v(T) = sum over S in T of f_S(x)``. They are called as in shapiq:
 
     * ``"SII"``, the Shapley interaction index (Grabisch and Roubens 1999):
       ``I(T) = sum over S containing T of f_S / (|S| - |T| + 1)``;
@@ -120,7 +128,19 @@ def shapley_interactions(
       2023); at order two these are the interaction values of TreeSHAP;
     * ``"STII"``, Shapley-Taylor (Sundararajan et al. 2020): f_T below the order, and
       ``sum over S containing T of f_S / binomial(|S|, order)`` at the order;
-    * ``"components"``: f_T themselves, nothing shared out.
+    * ``"FSII"``, faithful Shapley (Tsai et al. 2023): the game of the order that is nearest to
+      the game, by Shapley's weights of coalitions, and right for the largest one; ``"kADD-SHAP"``
+      (Pelegrina et al. 2023) are the SII of the same approximation;
+    * ``"FBII"``, faithful Banzhaf: nearest where all coalitions weigh the same. Its constant
+      differs between rows: what it adds to the base is the value of the empty group;
+    * ``"BII"``, the Banzhaf interaction index: ``sum of f_S / 2^(|S| - |T|)``, and ``"CHII"``,
+      the chaining index: ``sum of |T| / |S| f_S``, each over S containing T; ``"SV"`` and
+      ``"BV"`` are the Shapley and the Banzhaf values, of single features only;
+    * ``"SGV"``, ``"BGV"``, ``"CHGV"``, generalized values (Marichal 2000): what a group adds when
+      it comes as one, over all groups, by Shapley's, Banzhaf's or chaining weights: sums over
+      all S that T meets;
+    * ``"Moebius"``, also called ``"components"``: f_T themselves, nothing shared out, and
+      ``"Co-Moebius"``: the sum of all f_S with S containing T.
 
     Parameters
     ----------
@@ -130,8 +150,8 @@ def shapley_interactions(
         The rows.
     order : int
         Largest size of a group.
-    index : {"k-SII", "SII", "STII", "components"}
-        The index.
+    index : str
+        The index, one of the names above.
     memory_budget : int
         Bytes that the values may take.
 
@@ -156,31 +176,17 @@ def shapley_interactions(
     array([[0.25 , 0.125],
            [0.125, 0.25 ]])
     """
-    check_choice("index", index, _INDICES)
+    check_choice("index", index, INDICES)
     check_whole("order", order, 1, max(len(decomposition.feature_names), 2))
     check_memory_budget(memory_budget)
     columns = decomposition.inputs.columns(X)
     check_budget(
-        8 * columns.n_rows * decomposition.n_outputs * _most_subsets(decomposition, order),
+        8 * columns.n_rows * decomposition.n_outputs * _most_groups(decomposition, index, order),
         memory_budget,
         f"Shapley interactions of order {order} on {columns.n_rows} rows",
         "Pass fewer rows, a smaller order, or raise memory_budget.",
     )
-    values: dict[Subset, Array] = {}
-    remainder = None
-    for subset, effect in evaluated_components(decomposition, columns):
-        if subset is None:
-            remainder = effect
-            continue
-        for size in range(1, min(order, len(subset)) + 1):
-            weight = _weight(index, order, size, len(subset))
-            if weight == 0.0:
-                continue
-            for part in combinations(subset, size):
-                if part in values:
-                    values[part] += weight * effect
-                else:
-                    values[part] = weight * effect
+    values, remainder = _shared_out(decomposition, columns, index, order)
     ordered = {s: values[s] for s in sorted(values, key=lambda s: (len(s), s))}
     return ShapleyInteractions(
         ordered,
@@ -194,35 +200,66 @@ def shapley_interactions(
     )
 
 
-def _most_subsets(decomposition: Decomposition, order: int) -> int:
-    subsets = list(decomposition.components)
+def _shared_out(
+    decomposition: Decomposition, columns: Columns, index: InteractionIndex, order: int
+) -> tuple[dict[Subset, Array], Array | None]:
+    """Return the values by group, and what belongs to no features."""
+    groups = _groups(decomposition, order) if is_generalized_value(index) else []
+    values: dict[Subset, Array] = {}
+    remainder = None
+    for subset, effect in evaluated_components(decomposition, columns):
+        if subset is None:
+            remainder = effect
+            continue
+        shares = _shares_of_parts(index, order, subset)
+        if groups:
+            shares = _shares_of_overlaps(index, groups, subset)
+        for group, share in shares:
+            if group in values:
+                values[group] += share * effect
+            else:
+                values[group] = share * effect
+    return values, remainder
+
+
+def _shares_of_parts(
+    index: InteractionIndex, order: int, subset: Subset
+) -> Iterator[tuple[Subset, float]]:
+    constant = share_of_constant(index, order, len(subset))
+    if constant:
+        yield (), constant
+    for size in range(1, min(order, len(subset)) + 1):
+        share = share_of_part(index, order, size, len(subset))
+        if share:
+            yield from ((part, share) for part in combinations(subset, size))
+
+
+def _shares_of_overlaps(
+    index: InteractionIndex, groups: list[Subset], subset: Subset
+) -> Iterator[tuple[Subset, float]]:
+    features = set(subset)
+    for group in groups:
+        outside = len(features.difference(group))
+        if outside < len(subset):
+            yield group, share_of_overlap(index, len(group), outside)
+
+
+def _groups(decomposition: Decomposition, order: int) -> list[Subset]:
+    """Return all groups of at most `order` features that hold one with an effect."""
+    features = range(len(decomposition.feature_names))
+    used = {j for subset in _effects(decomposition) for j in subset}
+    sizes = range(1, order + 1)
+    return [g for size in sizes for g in combinations(features, size) if not used.isdisjoint(g)]
+
+
+def _effects(decomposition: Decomposition) -> list[Subset]:
     rest = getattr(decomposition.remainder, "parts", ())
-    subsets += [part.features for part in rest]
-    groups = {p for s in subsets for k in range(1, order + 1) for p in combinations(s, k)}
-    return len(groups)
+    return [*decomposition.components, *(part.features for part in rest)]
 
 
-def _weight(index: InteractionIndex, order: int, size: int, component: int) -> float:
-    """Return the share of a component of some size that goes to each part of `size` features."""
-    if index == "components":
-        return float(size == component)
-    if index == "SII":
-        return 1.0 / (component - size + 1)
-    if index == "STII":
-        if size < order:
-            return float(size == component)
-        return 1.0 / comb(component, order)
-    # Every T inside a part R hands B_{|R|-|T|} of its SII down to it: what R gets from f_S is
-    # the sum over T with R in T in S, |T| <= order, of B_{|T|-|R|} / (|S| - |T| + 1).
-    return sum(
-        comb(component - size, larger - size) * _bernoulli(larger - size) / (component - larger + 1)
-        for larger in range(size, min(order, component) + 1)
-    )
-
-
-def _bernoulli(n: int) -> float:
-    """Return the Bernoulli number B_n, with B_1 = -1/2; SciPy's are right to 12 digits only."""
-    numbers = [1.0]
-    for m in range(1, n + 1):
-        numbers.append(-sum(comb(m + 1, k) * numbers[k] for k in range(m)) / (m + 1))
-    return numbers[n]
+def _most_groups(decomposition: Decomposition, index: InteractionIndex, order: int) -> int:
+    if is_generalized_value(index):
+        n_features = len(decomposition.feature_names)
+        return sum(comb(n_features, size) for size in range(1, order + 1))
+    subsets = _effects(decomposition)
+    return 1 + len({p for s in subsets for k in range(1, order + 1) for p in combinations(s, k)})

@@ -89,6 +89,7 @@ def save_decomposition(d: Decomposition, path: str | Path) -> None:
         "diagnostics": dict(d.diagnostics),
         "components": encoder.encode(d.components),
         "remainder": encoder.encode(d.remainder),
+        "spread": encoder.encode(d.spread),
         "covariances": None
         if d.covariances is None
         else [[list(subset), values.tolist()] for subset, values in d.covariances.items()],
@@ -274,6 +275,8 @@ def _read_archive(
         stored_covariances=None
         if covariances is None
         else {tuple(subset): np.array(values) for subset, values in covariances},
+        # Earlier files have none.
+        spread=decoder.decode(document.get("spread")),
     )
     if any(subset != component.features for subset, component in d.components.items()):
         raise SavedFileError(f"{path} holds components under the features of others")

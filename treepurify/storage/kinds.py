@@ -38,10 +38,13 @@ from treepurify.models.parsed import ModelSource
 from treepurify.remainder import Difference, SumOfParts
 from treepurify.rows.columns import Columns, FeatureSpec
 from treepurify.saving import earlier_kind, savable
+from treepurify.spread import Spread
 from treepurify.typing import Array
 
 __all__ = ["announce_kinds"]
 
+# Fewer have no spread.
+_LEAST_MODELS = 2
 _NAMES = (
     ("inputs", ModelInputs),
     ("sum of tables", SumOfParts),
@@ -66,6 +69,7 @@ def announce_kinds() -> None:
     for name, cls in _NAMES:
         savable(name)(cls)
     savable("table", check=_check_table)(TensorComponent)
+    savable("spread", check=_check_spread)(Spread)
     savable("leaf boxes", check=_check_boxes)(LeafBoxes)
     savable("boxes", check=_check_box_component)(BoxComponent)
     savable("patterns", check=_check_pattern)(PatternComponent)
@@ -87,6 +91,20 @@ def _check_table(component: TensorComponent) -> None:
             f"the table of features {component.features} holds values that are not finite: the "
             "file is damaged"
         )
+
+
+def _check_spread(spread: Spread) -> None:
+    """Refuse effects of another number of models or outputs than the spread says."""
+    n_stacked = spread.n_models * spread.n_outputs
+    fits = spread.n_models >= _LEAST_MODELS and spread.n_outputs > 0
+    fits = fits and spread.intercepts.shape == (spread.n_models, spread.n_outputs)
+    fits = fits and bool(np.all(np.isfinite(spread.intercepts)))
+    for subset, component in spread.stacked.items():
+        has_features = set(subset) <= set(range(len(spread.feature_names)))
+        is_of_all = component.values.shape[-1] == n_stacked
+        fits = fits and subset == component.features and has_features and is_of_all
+    if not fits:
+        raise SavedFileError("the effects of several trainings in the file do not fit together")
 
 
 def _check_boxes(boxes: LeafBoxes) -> None:

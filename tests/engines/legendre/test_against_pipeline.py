@@ -8,6 +8,9 @@ from tests.cases import data_path
 from tests.reference.legendre_pipeline import legendre_pipeline
 from treepurify.engines.legendre import TermSelection, legendre_anova
 
+# Few functions are fitted here, which is what the warning is about.
+pytestmark = pytest.mark.filterwarnings("ignore::treepurify.errors.FitWarning")
+
 AS_PIPELINE = TermSelection(column_scale="density", max_steps=500)
 
 
@@ -26,6 +29,7 @@ def engine(values: np.ndarray, X: np.ndarray, **options: object):
     return legendre_anova(
         values,
         X,
+        density="legendre",
         scaling="tanh",
         selection=AS_PIPELINE,
         orthogonal=False,
@@ -75,6 +79,7 @@ def test_the_path_ends_where_that_of_scikit_learn_ends():
     d = legendre_anova(
         values,
         X,
+        density="legendre",
         scaling="tanh",
         selection=short,
         orthogonal=False,
@@ -111,6 +116,7 @@ def test_polynomials_that_are_not_normalised_select_as_scipys_do():
         X,
         order=2,
         degree=6,
+        density="legendre",
         scaling="tanh",
         selection=TermSelection(column_scale="polynomial", max_steps=500),
         orthogonal=False,
@@ -131,6 +137,7 @@ def test_the_projection_keeps_the_sum_and_makes_components_orthogonal():
         values,
         X,
         degree=5,
+        density="legendre",
         scaling="tanh",
         selection=AS_PIPELINE,
         progress=False,

@@ -15,7 +15,11 @@ from tests.reference.legendre_pipeline import legendre_pipeline
 from treepurify.engines.legendre import TermSelection, legendre_anova
 from treepurify.errors import InvalidInputError, SupportWarning
 
+# Few functions are fitted here, which is what the warning is about.
+pytestmark = pytest.mark.filterwarnings("ignore::treepurify.errors.FitWarning")
+
 PAPER = {
+    "density": "legendre",
     "scaling": "tanh",
     "orthogonal": False,
     "selection": TermSelection(column_scale="density", max_steps=500),
@@ -96,6 +100,7 @@ def test_recovers_the_papers_dependent_case(orthogonal):
         function,
         X,
         degree=8,
+        density="legendre",
         density_degree=2,
         scaling="minmax",
         orthogonal=orthogonal,
@@ -139,9 +144,15 @@ def test_levels_alone_give_the_categorical_closed_form():
     X[:, 1] = np.where(rng.random(2000) < 0.5, X[:, 0], X[:, 1])
     values = rng.normal(size=(3, 3, 3))[tuple(X.astype(int).T)]
     truth = categorical_anova(values, X)
-    for orthogonal in (False, True):
+    for density, orthogonal in (("legendre", False), ("legendre", True), ("none", True)):
         d = legendre_anova(
-            values, X, order=3, selection="all", orthogonal=orthogonal, progress=False
+            values,
+            X,
+            order=3,
+            selection="all",
+            density=density,
+            orthogonal=orthogonal,
+            progress=False,
         )
         assert set(d) == set(truth)
         for subset in truth:
@@ -156,7 +167,7 @@ def test_converges_to_conditional_means_as_the_degree_grows():
     main = (X[:, 0] < 0.4) * 1.0 + (X[:, 0] >= 0.4) * 0.5 - 0.7
     errors = []
     for degree in (2, 5, 11):
-        d = legendre_anova(f, X, degree=degree, selection="all", progress=False)
+        d = legendre_anova(f, X, degree=degree, scaling="rank", selection="all", progress=False)
         errors.append(rms(d[0].evaluate(X)[:, 0] - main))
     assert errors[0] > 1.3 * errors[1] > 1.3**2 * errors[2]
     assert errors[2] < 0.08
@@ -172,9 +183,7 @@ def test_comes_closer_to_the_purified_tree_as_the_degree_grows():
     truth = treepurify.purify(model, X)
     errors = []
     for degree in (2, 4, 8):
-        d = legendre_anova(
-            model, X, degree=degree, density_degree=2, selection="all", progress=False
-        )
+        d = legendre_anova(model, X, degree=degree, scaling="rank", selection="all", progress=False)
         errors.append([rms(d[s].evaluate(X) - truth[s].evaluate(X)) for s in [(0,), (1, 2)]])
     (main_2, pair_2), (main_4, pair_4), (main_8, pair_8) = errors
     assert main_2 > 1.5 * main_4 > 1.5**2 * main_8
@@ -330,6 +339,7 @@ def test_clipped_densities_are_announced_with_their_features():
             X["a"] * X["lonely"],
             X,
             scaling={"a": "tanh", "lonely": "minmax"},
+            density="legendre",
             density_clip=0.25,
             degree=4,
             progress=False,
@@ -393,7 +403,9 @@ def test_unbounded_densities_are_recovered():
         x = X[:, 0]
         return (x**3 - x) / (norm.pdf(np.arctanh(x)) / (1 - x**2))
 
-    d = legendre_anova(f, X, degree=10, density_degree=10, scaling="minmax", progress=False)
+    d = legendre_anova(
+        f, X, degree=10, density="legendre", density_degree=10, scaling="minmax", progress=False
+    )
     truth = f(X) - f(X).mean()
     assert rms(d[0].evaluate(X)[:, 0] - truth) < 0.1 * rms(truth)
 

@@ -9,6 +9,9 @@ import treepurify as tp
 from treepurify.engines.legendre.design import count_columns
 from treepurify.engines.legendre.scaling import LevelAxis
 
+# Few functions are fitted here, which is what the warning is about.
+pytestmark = pytest.mark.filterwarnings("ignore::treepurify.errors.FitWarning")
+
 QUIET = {"progress": False}
 
 
@@ -88,7 +91,7 @@ def test_numbers_whose_powers_overflow_are_refused(X, scale):
         ("scaling", 3),
         ("scaling", None),
         ("density_clip", "a"),
-        ("density_clip", None),
+        ("density_degree", 2.5),
     ],
 )
 def test_options_of_another_type_are_named(X, option, value):

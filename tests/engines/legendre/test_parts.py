@@ -11,6 +11,9 @@ from treepurify.engines.legendre.scaling import ContinuousAxis, LevelAxis, fit_a
 from treepurify.errors import InvalidInputError
 from treepurify.rows.columns import Columns, FeatureSpec
 
+# Few functions are fitted here, which is what the warning is about.
+pytestmark = pytest.mark.filterwarnings("ignore::treepurify.errors.FitWarning")
+
 
 def columns_of(*values):
     features = tuple(FeatureSpec(f"x{j}") for j in range(len(values)))
@@ -24,7 +27,7 @@ def even(n_rows):
 
 def axes_of(*values, scaling="minmax"):
     columns = columns_of(*values)
-    axes, _ = fit_axes(columns, even(columns.n_rows), scaling)
+    axes, _ = fit_axes(columns, even(columns.n_rows), scaling, "rank")
     return axes, scaled_rows(axes, columns, even(columns.n_rows))
 
 
@@ -60,11 +63,11 @@ def test_scaling_is_increasing_and_stays_inside(scaling):
 def test_auto_scaling_takes_levels_for_few_values():
     rng = np.random.default_rng(1)
     columns = columns_of(rng.integers(0, 4, 200), rng.normal(size=200), np.zeros(200))
-    axes, constant = fit_axes(columns, even(200), "auto")
+    axes, constant = fit_axes(columns, even(200), "auto", "rank")
     assert isinstance(axes[0], LevelAxis)
     assert isinstance(axes[1], ContinuousAxis)
     assert constant == ["x2"]
-    named, _ = fit_axes(columns, even(200), {"x0": "rank", "x1": "tanh"})
+    named, _ = fit_axes(columns, even(200), {"x0": "rank", "x1": "tanh"}, "rank")
     assert [axis.scaling for axis in named.values()] == ["rank", "tanh"]
 
 
@@ -107,7 +110,7 @@ def test_densities_integrate_to_one_over_mixed_features(make):
     x = rng.beta(1.0 + level, 2.0, 3000)
     z = rng.uniform(-1, 1, 3000)
     columns = columns_of(x, level, z)
-    axes, _ = fit_axes(columns, even(3000), {"x0": "minmax", "x2": "minmax"})
+    axes, _ = fit_axes(columns, even(3000), {"x0": "minmax", "x2": "minmax"}, "rank")
     rows = scaled_rows(axes, columns, even(3000))
     subset = (0, 1, 2)
     if make == "series":
@@ -179,6 +182,7 @@ def test_projection_makes_components_orthogonal_and_keeps_the_fit(order, scaling
         "order": order,
         "degree": 4,
         "scaling": {f"x{j}": scaling for j in range(3)},
+        "density": "legendre",
         "density_clip": 1e-3,
         "progress": False,
     }

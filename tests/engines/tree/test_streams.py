@@ -155,6 +155,8 @@ def test_what_cannot_be_streamed_is_refused():
     model, X = shallow_model()
     with pytest.raises(tp.InvalidInputError, match="name the interactions"):
         tp.purify(model, batches(X, 50), interactions=2, **QUIET)
+    with pytest.raises(tp.InvalidInputError, match="several models"):
+        tp.purify([model, model], batches(X, 50), **QUIET)
     counts = tp.count_cells(model, [X])
     with pytest.raises(tp.InvalidInputError, match="leave X out"):
         tp.purify(model, batches(X, 50), weights=counts, **QUIET)

@@ -28,6 +28,7 @@ from treepurify.purification.purity import Purity, measure_purity
 from treepurify.remainder import Difference, Function, Remainder, SumOfParts
 from treepurify.rows.reduction import RowStream
 from treepurify.rows.row_weights import mean_square
+from treepurify.spread import Spread
 from treepurify.typing import Array
 from treepurify.weights.weighting import MassTables
 
@@ -85,6 +86,9 @@ class Evidence:
         How tables were purified, where they were.
     purity : Purity, optional
         How orthogonal the components are; by default measured on the tables.
+    has_measure : bool
+        Whether a joint distribution stands behind the components, under which they could be
+        orthogonal; where none does, nothing is said of that.
     checked_rows : int
         Rows behind the figures, where no model was compared with its library.
     unidentified : int
@@ -114,6 +118,7 @@ class Evidence:
     fit_unidentified: int = 0
     converged: bool = True
     note: str = ""
+    has_measure: bool = True
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,6 +162,7 @@ def finish(
     stream: RowStream | None = None,
     check: ModelCheck | None = None,
     note: str = "",
+    spread: Spread | None = None,
 ) -> Decomposition:
     """Return the decomposition with its remainder, covariances, certificate and diagnostics.
 
@@ -180,6 +186,8 @@ def finish(
         The parsed model compared with its library.
     note : str
         What a reader of the certificate must know about the measure.
+    spread : Spread, optional
+        The components of several trainings of the model.
     """
     names = [spec.name for spec in subject.inputs.features]
     ordered = sorted(result.components, key=lambda subset: (len(subset), subset))
@@ -219,6 +227,7 @@ def finish(
         rows=rows,
         stored_covariances=covariances,
         stream=stream,
+        spread=spread,
     )
 
 
@@ -353,7 +362,7 @@ def _certificate(
     scale, purity = evidence.scale, evidence.purity
     if scale is None:
         scale = largest_effect(result.intercept, tables.values())
-    if purity is None:
+    if purity is None and evidence.has_measure:
         mass = EachTable(tables, lambda component: component.mass)
         purity = measure_purity(values, mass, {s: c.axes for s, c in tables.items()}, scale)
     divisor = scale if scale > 0 else 1.0
@@ -376,9 +385,9 @@ def _certificate(
         additivity_rows=additivity_rows,
         margin_error=margin_error,
         checked_rows=evidence.checked_rows if check is None else check.columns.n_rows,
-        conditional_mean=purity.conditional_mean,
-        inner_product=purity.inner_product,
-        cosine=purity.cosine,
+        conditional_mean=None if purity is None else purity.conditional_mean,
+        inner_product=None if purity is None else purity.inner_product,
+        cosine=None if purity is None else purity.cosine,
         unidentified=evidence.unidentified
         + sum(solution.unidentified or 0 for solution in solutions),
         uncounted=sum(solution.unidentified is None for solution in solutions),

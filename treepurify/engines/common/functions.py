@@ -22,11 +22,13 @@ from treepurify.typing import Array
 
 __all__ = [
     "ParsedFunction",
+    "ResponseFunction",
     "RowFunction",
     "is_function",
     "model_or_none",
     "parsed_or_none",
     "read_function",
+    "response_function",
     "splice",
 ]
 
@@ -119,6 +121,109 @@ class ParsedFunction:
         return self.model.margin(X, precision="float64")
 
 
+@savable("response of a model", left_out=("trained",))
+@dataclass(frozen=True, eq=False)
+class ResponseFunction:
+    """The response of a parsed model, in double precision: what `response_function` makes.
+
+    Parameters
+    ----------
+    model : TreeEnsemble or AdditiveTables
+        The model.
+    trained : object, optional
+        What it was parsed from, with which it is compared when it is used.
+    """
+
+    model: Model
+    trained: Any = None
+
+    @property
+    def trained_model(self) -> Any:
+        """The model that its library can be asked about, where there is one."""
+        return self.model if self.trained is None else self.trained
+
+    @property
+    def features(self) -> tuple[FeatureSpec, ...]:
+        """The columns."""
+        return self.model.features
+
+    @property
+    def inputs(self) -> ModelInputs:
+        """How the columns of a table are read."""
+        return ModelInputs(self.model.features, self.model.has_feature_names)
+
+    @property
+    def used_features(self) -> Subset:
+        """Positions of the features that the model uses."""
+        return self.model.used_features
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of outputs."""
+        return self.model.n_outputs
+
+    @property
+    def output_names(self) -> tuple[str, ...]:
+        """One name per output."""
+        return self.model.output_names
+
+    @property
+    def link(self) -> Link:
+        """The identity: the response is what is decomposed."""
+        return Link()
+
+    @property
+    def unit_roundoff(self) -> float:
+        """That of double precision."""
+        return UNIT_ROUNDOFF
+
+    def __call__(self, X: Any) -> Array:
+        """Return the response on all rows of a table or of columns, shape (n_rows, n_outputs)."""
+        return self.model.link.inverse(self.model.margin(X, precision="float64"))
+
+
+def response_function(model: Any) -> ResponseFunction:
+    """Return what a model predicts on the response scale, as a function that all engines take.
+
+    Effects of a probability add up to the probability, not to its log-odds. Where the margin
+    of the model is its response already, as of forests, engines read the trees themselves and
+    are as exact as on any model; elsewhere they ask the function.
+
+    Parameters
+    ----------
+    model : object, str or Path
+        A trained model, a model file, or what `parse_model` returned.
+
+    Returns
+    -------
+    ResponseFunction
+        Called with a table of shape (n_rows, n_features), it returns the response of shape
+        (n_rows, n_outputs).
+
+    Raises
+    ------
+    UnsupportedModelError
+        If the model cannot be parsed.
+    InvalidInputError
+        If it is not known how its margin becomes a response.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.ensemble import GradientBoostingClassifier
+    >>> from treepurify import partial_dependence_anova
+    >>> X = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]])
+    >>> model = GradientBoostingClassifier(random_state=0).fit(X, [0, 0, 1, 1])
+    >>> d = partial_dependence_anova(response_function(model), X)
+    >>> bool(np.allclose(d.predict(X), model.predict_proba(X)[:, 1]))
+    True
+    """
+    parsed = read_model(model)
+    # A link that is not known is refused here, not when the first engine asks.
+    parsed.link.inverse(np.zeros(parsed.n_outputs))
+    return ResponseFunction(parsed, model)
+
+
 def is_function(f: Any) -> bool:
     """Whether an argument is a model, its file or a function, rather than values on rows."""
     return callable(f) or isinstance(f, str | Path) or hasattr(f, "predict") or hasattr(f, "margin")
@@ -126,7 +231,7 @@ def is_function(f: Any) -> bool:
 
 def read_function(
     model: Any, X: Any, feature_names: Sequence[str] | None
-) -> tuple[ParsedFunction | CalledFunction, Columns]:
+) -> tuple[ParsedFunction | ResponseFunction | CalledFunction, Columns]:
     """Return the margin of a model that can be parsed, else the model as a function, and rows.
 
     Every engine, and all else that takes any function, reads it here.
@@ -143,7 +248,7 @@ def read_function(
 
     Returns
     -------
-    ParsedFunction or CalledFunction
+    ParsedFunction, ResponseFunction or CalledFunction
     Columns
         The rows of `X`.
 
@@ -157,12 +262,16 @@ def read_function(
         If the parsed model does not reproduce the library's raw prediction.
     """
     parsed = parsed_or_none(model, feature_names, X)
-    if parsed is None:
+    function: ParsedFunction | ResponseFunction
+    if parsed is not None:
+        function = ParsedFunction(parsed)
+    elif isinstance(model, ResponseFunction):
+        function = ResponseFunction(read_model(model.model, X, feature_names))
+    else:
         return read_called(model, X, feature_names)
-    function = ParsedFunction(parsed)
     columns = function.inputs.columns(X)
     check_distribution(columns)
-    check_against_library(model, parsed, X)
+    check_against_library(model, function.model, X)
     return function, columns
 
 
@@ -190,6 +299,10 @@ def model_or_none(model: Any, feature_names: Sequence[str] | None, X: Any = None
     UnsupportedModelError
         If a model cannot be parsed, and cannot be called either.
     """
+    if isinstance(model, ResponseFunction):
+        if model.model.link != Link():
+            return None
+        model = model.trained_model
     try:
         return read_model(model, X, feature_names)
     except UnsupportedModelError:

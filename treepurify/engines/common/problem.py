@@ -21,6 +21,7 @@ from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model
 from treepurify.progress import ProgressReport
 from treepurify.purification.cascade import downward_closure
+from treepurify.remainder import Function
 from treepurify.rows.columns import Columns
 from treepurify.rows.reduction import RowStream
 from treepurify.rows.row_weights import RowWeights
@@ -92,6 +93,12 @@ class Layout:
         return self.grids[1]
 
     @property
+    def encoded_rows(self) -> EncodedRows | None:
+        """The rows on the union grid one by one; None where there are none, or only counts."""
+        rows = self.rows.get(1)
+        return rows if isinstance(rows, EncodedRows) else None
+
+    @property
     def leaf_boxes(self) -> LeafBoxes:
         """The leaves of an ensemble on the union grid."""
         if self.boxes is None:
@@ -139,6 +146,9 @@ class Problem:
         Bytes that tables may take.
     report : callable
         Progress.
+    guide : Function, optional
+        Decides in place of the model how coarse cells join categories, so that several models
+        have the same cells.
     stream : RowStream, optional
         All rows, where they come in batches, and `columns` are a sample of them.
     """
@@ -150,6 +160,7 @@ class Problem:
     wanted: Wanted
     memory_budget: int
     report: ProgressReport
+    guide: Function | None = None
     stream: RowStream | None = None
 
     @property
@@ -182,7 +193,7 @@ class Problem:
     @property
     def encoded_rows(self) -> EncodedRows | None:
         """The rows on the union grid one by one; None where there are none, or only counts."""
-        return self.rows if isinstance(self.rows, EncodedRows) else None
+        return self.layout.encoded_rows
 
     @property
     def depth(self) -> int:

@@ -26,6 +26,7 @@ from treepurify.engines.common.finish import (
 )
 from treepurify.engines.common.functions import (
     ParsedFunction,
+    ResponseFunction,
     RowFunction,
     read_function,
 )
@@ -39,6 +40,7 @@ from treepurify.engines.common.inputs import (
 from treepurify.engines.common.problem import check_memory
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Cuts, Grid, Subset, make_grid
+from treepurify.grids.quantile_cuts import quantile_cuts
 from treepurify.progress import progress_report
 from treepurify.purification.cascade import downward_closure, purify_effects
 from treepurify.rows.columns import Columns
@@ -201,26 +203,13 @@ def hooker_anova(
 
 
 def _function_cuts(f: RowFunction, columns: Columns, bins: int) -> Cuts:
-    """Return the cuts of each numeric feature: the model's own, else quantiles of the rows.
-
-    A feature with at most `bins` different values is cut between them.
-    """
-    if isinstance(f, ParsedFunction):
+    """Return the cuts of each numeric feature: the model's own, else quantiles of the rows."""
+    if isinstance(f, ParsedFunction | ResponseFunction):
         return model_cuts(f.model)
     return tuple(
-        None if spec.is_categorical else _quantile_cuts(values, bins)
+        None if spec.is_categorical else quantile_cuts(values, bins)
         for spec, values in zip(f.features, columns.values, strict=True)
     )
-
-
-def _quantile_cuts(values: npt.NDArray[np.floating], bins: int) -> Array:
-    finite = values[np.isfinite(values)].astype(np.float64)
-    levels = np.unique(finite)
-    if len(levels) <= bins:
-        return np.asarray((levels[1:] + levels[:-1]) / 2)
-    inner = np.arange(1, bins) / bins
-    cuts = np.unique(np.quantile(finite, inner, method="inverted_cdf"))
-    return np.asarray(cuts[cuts > levels[0]])
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,6 +13,7 @@ from treepurify.decomposition import Decomposition
 from treepurify.engines.legendre.densities import (
     Density,
     DensityName,
+    constant_densities,
     grid_density,
     series_densities,
 )
@@ -27,10 +28,12 @@ from treepurify.engines.legendre.least_squares import (
     split_orthogonally,
 )
 from treepurify.engines.legendre.reading import read_question
-from treepurify.engines.legendre.result import Fit, assemble, axis_words
-from treepurify.engines.legendre.scaling import Axis, fit_axes
+from treepurify.engines.legendre.result import Fit, assemble
+from treepurify.engines.legendre.scaling import Axis
 from treepurify.engines.legendre.screening import candidate_columns
 from treepurify.engines.legendre.selection import TermSelection, as_selection, select_terms
+from treepurify.engines.legendre.tails import choose_axes
+from treepurify.errors import InvalidInputError
 from treepurify.progress import progress_report
 
 __all__ = ["legendre_anova"]
@@ -38,6 +41,8 @@ __all__ = ["legendre_anova"]
 Subset = tuple[int, ...]
 
 _MOST_ORDER = 3
+_DENSITY_DEGREE = 4
+_DENSITY_CLIP = 0.01
 
 
 def legendre_anova(  # noqa: PLR0913 - what all engines take, and how functions are fitted
@@ -46,9 +51,9 @@ def legendre_anova(  # noqa: PLR0913 - what all engines take, and how functions 
     *,
     order: int = 2,
     degree: int = 10,
-    density: DensityName = "legendre",
-    density_degree: int = 4,
-    density_clip: float = 0.01,
+    density: DensityName = "none",
+    density_degree: int | None = None,
+    density_clip: float | None = None,
     scaling: str | Mapping[str, str] = "auto",
     selection: Literal["bic", "aic", "all"] | TermSelection = "bic",
     orthogonal: bool = True,
@@ -59,15 +64,17 @@ def legendre_anova(  # noqa: PLR0913 - what all engines take, and how functions 
 ) -> Decomposition:
     """Decompose any function of dependent continuous features, under the distribution of rows.
 
-    Products of Legendre polynomials over the density of their features are orthogonal to all
-    functions of fewer of these features (Ferrere et al., "Generalized Functional ANOVA in
-    Closed-Form", definition 4.1 and theorem 4.2), so that least squares on them gives the
-    decomposition. Densities are estimated, columns selected by LARS and an information
-    criterion, and coefficients found by least squares, as in the paper's appendix C.
+    Least squares on products of functions of one feature each, of which LARS and an information
+    criterion select (Ferrere et al., "Generalized Functional ANOVA in Closed-Form", appendix
+    C); then each component is made orthogonal to all functions of fewer of its features, which
+    changes neither the sum nor R2.
 
-    Beyond the paper: `orthogonal` makes the components orthogonal on the rows whatever the
-    densities; features with levels take part with contrasts of levels in place of
-    polynomials, which sum to zero as those integrate to zero.
+    The paper divides the products by the density of their features, which makes them orthogonal
+    without that last step (definition 4.1 and theorem 4.2). Where features depend strongly on
+    each other, estimated densities are small and uncertain at many rows, and effects were off by
+    twice as much on new rows; ``density="legendre"`` with ``scaling="tanh"`` and
+    ``orthogonal=False`` is the paper's method. Features with levels take part with contrasts of
+    levels in place of polynomials, which sum to zero as those integrate to zero.
 
     Parameters
     ----------
@@ -80,27 +87,30 @@ def legendre_anova(  # noqa: PLR0913 - what all engines take, and how functions 
         Largest number of features of a component.
     degree : int
         Largest degree of a polynomial.
-    density : {"legendre", "kernel"}
-        Truncated Legendre series (equation 79), or Gaussian kernels reflected at the ends and
-        corrected towards orthogonality, which are never negative: without `orthogonal` they
-        usually leave less correlation, at a slightly lower R2.
-    density_degree : int
-        Largest degree of the series of densities.
-    density_clip : float
-        Densities on the scaled features are raised to at least this (remark C.2). Where it
-        happens on more than 5 % of the rows a `SupportWarning` names the features.
-    scaling : {"auto", "tanh", "minmax", "rank", "levels"} or mapping of str to str
-        How features reach [-1, 1]: ``"tanh"`` of the standardised feature as in the paper,
-        its range, or its smoothed ranks, on which outliers have no influence. ``"levels"``
-        treats each distinct value on its own. ``"auto"`` takes levels for categories and
-        numbers of at most 10 distinct values, else ranks; a mapping names features that
-        differ.
+    density : {"none", "legendre", "kernel"}
+        What products are divided by: nothing, a truncated Legendre series (equation 79), or
+        Gaussian kernels reflected at the ends and corrected towards orthogonality, which are
+        never negative.
+    density_degree : int, optional
+        Largest degree of the series of densities; 4 unless given.
+    density_clip : float, optional
+        Densities on the scaled features are raised to at least this (remark C.2), 0.01 unless
+        given. Where it happens on more than 5 % of the rows a `SupportWarning` names the
+        features.
+    scaling : {"auto", "score", "rank", "tanh", "minmax", "levels"} or mapping of str to str
+        How features reach [-1, 1]: ``"rank"`` by their smoothed ranks, on which outliers have
+        no influence; ``"score"`` likewise, with two functions that follow tails, the normal
+        score of the rank and its square, in place of the polynomials of the two largest
+        degrees (from degree 3 on); ``"tanh"`` of the standardised feature as in the paper; or
+        by their range. ``"levels"`` treats each distinct value on its own. ``"auto"`` takes
+        levels for categories and numbers of at most 10 distinct values, else ranks, or scores
+        where a fit of degree 4 shows that the function follows tails; a mapping names features
+        that differ.
     selection : {"bic", "aic", "all"} or TermSelection
         The criterion along the path; `TermSelection` has more options.
     orthogonal : bool
-        Whether components are projected off the fitted functions of fewer of their features,
-        which changes neither their sum nor R2; without it they are orthogonal as far as the
-        densities are right, as in the paper.
+        Whether components are projected off the functions of fewer of their features; without it
+        they are orthogonal as far as the densities are right, as in the paper.
     sample_weight : array_like of shape (n_rows,), optional
         Weight of each row, finite and not negative.
     feature_names : sequence of str, optional
@@ -115,7 +125,9 @@ def legendre_anova(  # noqa: PLR0913 - what all engines take, and how functions 
     Decomposition
         ``diagnostics["fit"]`` has R2, the largest correlation of nested components (equation
         94), terms and conditioning by output, ``diagnostics["cosines"]`` equations 96 and 97.
-        What the components leave of the function is the ``remainder``.
+        What the components leave of the function is the ``remainder``;
+        ``diagnostics["left_over"]`` says what variance it holds of single effects, and a
+        `FitWarning` names those of which it holds much.
 
     Raises
     ------
@@ -141,12 +153,14 @@ def legendre_anova(  # noqa: PLR0913 - what all engines take, and how functions 
     True
     """
     _check_options(order, degree, density, density_degree, density_clip, orthogonal)
+    density_degree = _DENSITY_DEGREE if density_degree is None else density_degree
+    density_clip = _DENSITY_CLIP if density_clip is None else density_clip
     check_memory_budget(memory_budget)
     chosen = as_selection(selection)
     report = progress_report(progress)
     report("evaluating the function", 0, 0)
     question = read_question(model, X, feature_names, sample_weight)
-    axes, constant = fit_axes(question.columns, question.weights, scaling)
+    axes, constant = choose_axes(question, scaling)
     rows = scaled_rows(axes, question.columns, question.weights)
     make = partial(_densities, density, axes, rows, density_degree, density_clip)
     if density == "legendre":
@@ -167,7 +181,7 @@ def legendre_anova(  # noqa: PLR0913 - what all engines take, and how functions 
     fit = Fit(basis, rows, moments, selected, coefficients, split, left_out)
     facts = {
         "rows": rows.n_rows,
-        "scaling": {axis.name: axis_words(axis) for axis in axes.values()},
+        "scaling": {axis.name: axis.kind for axis in axes.values()},
         "constant_features": constant,
         "density": density,
         "orthogonal": orthogonal,
@@ -183,6 +197,8 @@ def _densities(
     clip: float,
     subsets: Sequence[Subset],
 ) -> dict[Subset, Density]:
+    if density == "none":
+        return dict(constant_densities(axes, subsets))
     if density == "kernel":
         return {s: grid_density(axes, rows.coordinates, rows.weights, s, clip) for s in subsets}
     return series_densities(axes, rows.coordinates, rows.weights, subsets, degree, clip)
@@ -206,13 +222,32 @@ def _check_options(
     order: int,
     degree: int,
     density: str,
-    density_degree: int,
-    density_clip: float,
+    density_degree: int | None,
+    density_clip: float | None,
     orthogonal: bool,
 ) -> None:
     check_flag("orthogonal", orthogonal)
     check_whole("order", order, 1, _MOST_ORDER)
     check_whole("degree", degree, 1)
-    check_whole("density_degree", density_degree, 0)
     check_choice("density", density, get_args(DensityName))
-    check_number("density_clip", density_clip, least=0, open_ends=True)
+    if density_degree is not None:
+        check_whole("density_degree", density_degree, 0)
+        _check_used("density_degree", density, ("legendre",))
+    if density_clip is not None:
+        check_number("density_clip", density_clip, least=0, open_ends=True)
+        _check_used("density_clip", density, ("legendre", "kernel"))
+    if density == "none" and not orthogonal:
+        raise InvalidInputError(
+            'orthogonal=False needs densities, which density="none" does not estimate: components '
+            'would not be orthogonal at all. Pass density="legendre" (as the paper) or "kernel", '
+            "or leave orthogonal=True."
+        )
+
+
+def _check_used(option: str, density: str, users: tuple[str, ...]) -> None:
+    if density not in users:
+        raise InvalidInputError(
+            f"{option} has no meaning with density={density!r}: it is for "
+            f"{' and '.join(f'density={user!r}' for user in users)}. Leave it out, or choose "
+            "that density."
+        )

@@ -11,19 +11,21 @@ import numpy.typing as npt
 from treepurify.engines.legendre.scaling import Axis, LevelAxis, legendre_table
 from treepurify.saving import savable
 from treepurify.typing import Array
+from treepurify.weights.weighting import outer_product
 
 __all__ = [
     "Density",
     "DensityName",
     "GridDensity",
     "SeriesDensity",
+    "constant_densities",
     "contract",
     "grid_density",
     "series_densities",
 ]
 
 Subset = tuple[int, ...]
-DensityName = Literal["legendre", "kernel"]
+DensityName = Literal["none", "legendre", "kernel"]
 
 _POINTS_BY_ORDER = {1: 257, 2: 65, 3: 33}
 _BANDWIDTH = 0.5
@@ -112,6 +114,17 @@ def contract(tables: Sequence[Array], coefficients: Array) -> Array:
     for table in tables[1:]:
         total = np.einsum("na,na...->n...", table, total)
     return total
+
+
+def constant_densities(
+    axes: Mapping[int, Axis], subsets: Sequence[Subset]
+) -> dict[Subset, SeriesDensity]:
+    """Return densities that are one everywhere."""
+    ones = {
+        j: np.ones(len(axis.levels)) if isinstance(axis, LevelAxis) else np.array([np.sqrt(2.0)])
+        for j, axis in axes.items()
+    }
+    return {s: SeriesDensity(s, outer_product([ones[j] for j in s]), 0.0) for s in subsets}
 
 
 def series_densities(

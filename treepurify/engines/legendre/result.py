@@ -17,6 +17,7 @@ from treepurify.engines.legendre.components import (
 )
 from treepurify.engines.legendre.design import Basis, Moments, ScaledRows
 from treepurify.engines.legendre.least_squares import Coefficients, Split, remove_rest
+from treepurify.engines.legendre.left_over import left_over_variances, warn_of_left_over
 from treepurify.engines.legendre.quality import Quality, evidence_of, measure_quality
 from treepurify.engines.legendre.reading import Question
 from treepurify.engines.legendre.scaling import Axis, LevelAxis
@@ -27,7 +28,7 @@ from treepurify.remainder import Function
 from treepurify.rows.columns import Columns, FeatureSpec
 from treepurify.typing import Array
 
-__all__ = ["Fit", "assemble", "axis_words"]
+__all__ = ["Fit", "assemble"]
 
 Subset = tuple[int, ...]
 
@@ -70,11 +71,6 @@ class Fit:
     screened_out: int
 
 
-def axis_words(axis: Axis) -> str:
-    """Return how a feature is scaled, in words."""
-    return f"{len(axis.levels)} levels" if isinstance(axis, LevelAxis) else axis.scaling
-
-
 def assemble(question: Question, fit: Fit, facts: dict[str, Any]) -> Decomposition:
     """Return the decomposition with its certificate and diagnostics."""
     split, parts, shifts = fit.split, *_values(fit, fit.split)
@@ -90,6 +86,7 @@ def assemble(question: Question, fit: Fit, facts: dict[str, Any]) -> Decompositi
     quality = measure_quality(question.values, fit.rows.weights, parts, fit.rows.coordinates)
     clipped = _clipped_shares(fit)
     _warn_of_clipping(fit.basis, clipped)
+    left_over = _left_over(fit, quality, parts)
     gradient = _gradient(fit, quality)
     dropped = sum(selected.dropped for selected in fit.selected)
     result = Result(
@@ -102,6 +99,7 @@ def assemble(question: Question, fit: Fit, facts: dict[str, Any]) -> Decompositi
             **facts,
             "fit": _fit_table(question, fit, quality),
             "cosines": _cosines(question, quality),
+            "left_over": {_name(fit.basis.axes, s): left.tolist() for s, left in left_over.items()},
             "clipped": {
                 _name(fit.basis.axes, s): share for s, share in clipped.items() if share > 0
             },
@@ -230,6 +228,18 @@ def _cosines(question: Question, quality: Quality) -> dict[str, Any]:
             for entry in largest
         ],
     }
+
+
+def _left_over(fit: Fit, quality: Quality, parts: Mapping[Subset, Array]) -> dict[Subset, Array]:
+    """Return what the remainder holds of the effects of up to two features, and warn of it."""
+    weights, axes = fit.rows.weights, fit.basis.axes
+    left_over = left_over_variances(
+        quality.residual, weights, axes, fit.rows.coordinates, list(fit.basis.densities)
+    )
+    variances = {subset: np.asarray(weights @ part**2) for subset, part in parts.items()}
+    names = {j: axis.name for j, axis in axes.items()}
+    warn_of_left_over(left_over, variances, fit.moments.value_squares, names)
+    return {subset: left for subset, left in left_over.items() if np.any(left > 0)}
 
 
 def _clipped_shares(fit: Fit) -> dict[Subset, float]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -16,8 +17,12 @@ from treepurify.typing import Array
 
 __all__ = ["Axis", "ContinuousAxis", "LevelAxis", "Scaling", "fit_axes", "legendre_table"]
 
-Scaling = Literal["auto", "tanh", "minmax", "rank", "levels"]
+Scaling = Literal["auto", "tanh", "minmax", "rank", "score", "levels"]
 
+_RANKED = ("rank", "score")
+_LEAST_SCORED = 3
+# For integrals of scores, which grow slowly towards the ends.
+_NODES = 400
 _MOST_KNOTS = 129
 _MOST_LEVELS = 10
 _CONSTANT = 1e-12
@@ -53,15 +58,16 @@ class ContinuousAxis:
         Position of the feature.
     name : str
         Its name.
-    scaling : {"tanh", "minmax", "rank"}
+    scaling : {"tanh", "minmax", "rank", "score"}
         ``tanh((x - centre) / spread)``, ``(x - centre) / spread``, or an increasing piecewise
-        cubic function through `knots`.
+        cubic function through `knots`; see `functions` for ``"score"``.
     centre, spread : float
-        Mean and standard deviation, or the middle and half the range.
+        Mean and standard deviation, or the middle and half the range: of the feature, but for
+        ``"score"`` of the ranks as shares of the rows.
     knots : ndarray of float64, shape (n_knots,)
-        Values in units of the feature, for ``"rank"``.
+        Values in units of the feature, for ``"rank"`` and ``"score"``.
     cubics : ndarray of float64, shape (4, n_knots - 1)
-        Coefficients between the knots, the cube first, for ``"rank"``.
+        Coefficients between the knots, the cube first.
     """
 
     feature: int
@@ -71,6 +77,11 @@ class ContinuousAxis:
     spread: float
     knots: Array
     cubics: Array
+
+    @property
+    def kind(self) -> str:
+        """How the feature is scaled, in words."""
+        return self.scaling
 
     def coordinates(self, values: npt.NDArray[np.floating[Any]]) -> Array:
         """Return the scaled values; beyond the range of the rows they stay at the ends.
@@ -88,7 +99,7 @@ class ContinuousAxis:
                 "Legendre series has no value. Fill them in, leave these rows out, or pass "
                 f'scaling={{{self.name!r}: "levels"}} where the column has few distinct values.'
             )
-        if self.scaling == "rank":
+        if self.scaling in _RANKED:
             inside = np.clip(numbers, self.knots[0], self.knots[-1])
             piece = np.clip(
                 np.searchsorted(self.knots, inside, side="right") - 1, 0, len(self.knots) - 2
@@ -96,6 +107,10 @@ class ContinuousAxis:
             step = inside - self.knots[piece]
             cubic = self.cubics[:, piece]
             scaled = ((cubic[0] * step + cubic[1]) * step + cubic[2]) * step + cubic[3]
+            if self.scaling == "score":
+                from scipy.special import ndtr
+
+                scaled = (ndtr(scaled) - self.centre) / self.spread
         else:
             scaled = (numbers - self.centre) / self.spread
             if self.scaling == "tanh":
@@ -103,8 +118,18 @@ class ContinuousAxis:
         return np.asarray(np.clip(scaled, -1.0, 1.0))
 
     def functions(self, coordinates: Array, degree: int) -> Array:
-        """Return the polynomials of degree 1 to `degree`, shape (n_rows, degree)."""
-        return legendre_table(coordinates, degree)[:, 1:]
+        """Return the polynomials of degree 1 to `degree`, shape (n_rows, degree).
+
+        From degree 3 on, ``"score"`` has two others in place of the two of the largest degrees:
+        the normal score of the rank and its square, each less its projection on the polynomials,
+        at norm one. They grow where the feature has tails, as no polynomial of ranks does.
+        """
+        if self.scaling != "score" or degree < _LEAST_SCORED:
+            return legendre_table(coordinates, degree)[:, 1:]
+        polynomials = legendre_table(coordinates, degree - 2)
+        projection, norms = _along_polynomials(self.centre, self.spread, degree - 2)
+        tails = _powers_of_score(self.centre, self.spread, coordinates) - polynomials @ projection
+        return np.column_stack([polynomials[:, 1:], tails / norms])
 
     def n_functions(self, degree: int) -> int:
         """Return the number of functions of a main effect."""
@@ -139,6 +164,11 @@ class LevelAxis:
     name: str
     levels: Array
     reference: int
+
+    @property
+    def kind(self) -> str:
+        """How the feature is scaled, in words."""
+        return f"{len(self.levels)} levels"
 
     def coordinates(self, values: npt.NDArray[np.floating[Any]]) -> Array:
         """Return the level of each row, as whole numbers.
@@ -198,8 +228,29 @@ class LevelAxis:
 Axis = ContinuousAxis | LevelAxis
 
 
+def _powers_of_score(centre: float, spread: float, coordinates: Array) -> Array:
+    """Return the normal scores of ranks and their squares, shape (n_points, 2)."""
+    from scipy.special import ndtri
+
+    score = ndtri(centre + spread * coordinates)
+    return np.column_stack([score, score**2])
+
+
+@lru_cache(maxsize=1024)
+def _along_polynomials(centre: float, spread: float, degree: int) -> tuple[Array, Array]:
+    """Return the projections of the powers of scores on the polynomials, and what is left of them.
+
+    The projections have shape (degree + 1, 2); the other is the norms over [-1, 1] of the rest.
+    """
+    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
+    polynomials = legendre_table(nodes, degree)
+    powers = _powers_of_score(centre, spread, nodes)
+    projection = polynomials.T @ (weights[:, None] * powers)
+    return projection, np.sqrt(weights @ (powers - polynomials @ projection) ** 2)
+
+
 def fit_axes(
-    columns: Columns, weights: Array, scaling: str | Mapping[str, str]
+    columns: Columns, weights: Array, scaling: str | Mapping[str, str], auto: str
 ) -> tuple[dict[int, Axis], list[str]]:
     """Return the axis of each feature that varies, and the names of those that do not.
 
@@ -210,9 +261,11 @@ def fit_axes(
     weights : ndarray of float64, shape (n_rows,)
         Weight of each row; sums to one.
     scaling : str or mapping of str to str
-        ``"auto"`` takes levels for categories and for numbers of at most 10 distinct values,
-        and ranks for the rest. Categories have levels whatever it says. A mapping names
-        features that differ from ``"auto"``.
+        ``"auto"`` takes levels for categories and for numbers of at most 10 distinct values.
+        Categories have levels whatever it says. A mapping names features that differ from
+        ``"auto"``.
+    auto : {"rank", "score"}
+        What ``"auto"`` takes for all others.
 
     Raises
     ------
@@ -224,7 +277,7 @@ def fit_axes(
     constant = []
     for j, spec in enumerate(columns.features):
         values = np.asarray(columns.values[j], dtype=np.float64)
-        axis = _fit_axis(j, spec, values, weights, wanted[j])
+        axis = _fit_axis(j, spec, values, weights, wanted[j], auto)
         if axis is None:
             constant.append(spec.name)
         else:
@@ -255,7 +308,7 @@ def _scaling_by_feature(
 
 
 def _fit_axis(
-    feature: int, spec: FeatureSpec, values: Array, weights: Array, scaling: str
+    feature: int, spec: FeatureSpec, values: Array, weights: Array, scaling: str, auto: str
 ) -> Axis | None:
     is_present = weights > 0
     distinct, number = np.unique(values[is_present], return_inverse=True)
@@ -265,6 +318,7 @@ def _fit_axis(
             return None
         mass = np.bincount(number, weights[is_present])
         return LevelAxis(feature, spec.name, distinct, int(np.argmax(mass)))
+    scaling = auto if scaling == "auto" else scaling
     if not np.all(np.isfinite(distinct)):
         raise InvalidInputError(
             f"feature {spec.name!r} has missing or infinite values, for which a Legendre series "
@@ -274,7 +328,7 @@ def _fit_axis(
     if high - low <= _CONSTANT * max(abs(low), abs(high)):
         return None
     least = float(np.min(np.diff(distinct)))
-    if high - low > _LARGEST or (least < 1.0 / _LARGEST and scaling in ("auto", "rank")):
+    if high - low > _LARGEST or (least < 1.0 / _LARGEST and scaling in _RANKED):
         raise InvalidInputError(
             f"feature {spec.name!r} spans {high - low:.3g} with values as close as {least:.3g}: "
             f"powers of such numbers overflow. Bring it to another unit, or leave rows beyond "
@@ -288,24 +342,31 @@ def _fit_axis(
     centre, spread = 0.5 * low + 0.5 * high, 0.5 * high - 0.5 * low
     if scaling == "minmax":
         return ContinuousAxis(feature, spec.name, scaling, centre, spread, none, none)
-    knots, cubics = _rank_cubics(distinct, np.asarray(np.bincount(number, weights[is_present])))
-    return ContinuousAxis(feature, spec.name, "rank", centre, spread, knots, cubics)
+    mass = np.bincount(number, weights[is_present])
+    rank = np.cumsum(mass) - 0.5 * mass
+    middle, half = 0.5 * (rank[-1] + rank[0]), 0.5 * (rank[-1] - rank[0])
+    if scaling == "rank":
+        knots, cubics = _rank_cubics(distinct, rank, (rank - middle) / half)
+        return ContinuousAxis(feature, spec.name, "rank", centre, spread, knots, cubics)
+    from scipy.special import ndtri
+
+    knots, cubics = _rank_cubics(distinct, rank, ndtri(rank))
+    return ContinuousAxis(feature, spec.name, "score", middle, half, knots, cubics)
 
 
-def _rank_cubics(distinct: Array, mass: Array) -> tuple[Array, Array]:
-    """Return knots and cubics of a smooth increasing function that makes ranks even.
+def _rank_cubics(distinct: Array, rank: Array, image: Array) -> tuple[Array, Array]:
+    """Return knots and cubics of a smooth increasing function that has an image of each rank.
 
-    Each distinct value gets the middle of its share of the mass, mapped to [-1, 1]; many
-    values are thinned to quantiles, between which the function is monotone and smooth
-    (Fritsch and Carlson 1980).
+    Each distinct value has the middle of its share of the mass as `rank`; many values are
+    thinned to quantiles, between which the function is monotone and smooth (Fritsch and Carlson
+    1980).
     """
     from scipy.interpolate import PchipInterpolator
 
-    rank = np.cumsum(mass) - 0.5 * mass
     if len(distinct) > _MOST_KNOTS:
-        at = np.searchsorted(rank, np.linspace(rank[0], rank[-1], _MOST_KNOTS))
-        kept = np.unique(np.concatenate([[0], at, [len(distinct) - 1]]).clip(0, len(distinct) - 1))
-        distinct, rank = distinct[kept], rank[kept]
-    scaled = 2.0 * (rank - rank[0]) / (rank[-1] - rank[0]) - 1.0
-    cubics = PchipInterpolator(distinct, scaled).c
+        last = len(distinct) - 1
+        near = np.searchsorted(rank, np.linspace(rank[0], rank[-1], _MOST_KNOTS))
+        kept = np.unique(np.concatenate([[0], near, [last]]).clip(0, last))
+        distinct, image = distinct[kept], image[kept]
+    cubics = PchipInterpolator(distinct, image).c
     return distinct, np.ascontiguousarray(cubics)

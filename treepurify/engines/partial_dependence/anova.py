@@ -1,12 +1,12 @@
 """The interventional functional ANOVA: the Moebius inverse of partial dependence."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, get_args
 
 import numpy.typing as npt
 
-from treepurify.arguments import check_choice, check_whole
+from treepurify.arguments import brief, check_choice, check_whole
 from treepurify.budget import DEFAULT_BUDGET, check_memory_budget
 from treepurify.decomposition import Decomposition
 from treepurify.engines.common.finish import Evidence, Result, finish
@@ -20,6 +20,7 @@ from treepurify.engines.common.inputs import (
 )
 from treepurify.engines.common.model_check import ModelCheck, check_against_library
 from treepurify.engines.common.problem import Wanted
+from treepurify.engines.partial_dependence.averages import averages_over_cover, averages_over_rows
 from treepurify.engines.partial_dependence.background import (
     Background,
     certificate_note,
@@ -29,6 +30,7 @@ from treepurify.engines.partial_dependence.background import (
 from treepurify.engines.partial_dependence.sampled import sampled_anova
 from treepurify.engines.partial_dependence.tables import table_terms
 from treepurify.engines.partial_dependence.trees import TABLE_ORDER, tree_terms
+from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import MissingCells
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model
@@ -38,6 +40,11 @@ from treepurify.rows.tables import check_table
 __all__ = ["partial_dependence_anova"]
 
 _BACKGROUND_ROWS = 200
+_COVER_NOTE = (
+    "Path-dependent terms average over the training rows in the nodes of each tree. They add up to "
+    "the model, but no joint distribution of the features stands behind them: they are orthogonal "
+    "under none, and depend on how the trees were grown."
+)
 
 
 def partial_dependence_anova(
@@ -68,6 +75,13 @@ def partial_dependence_anova(
     Tree ensembles and EBMs are decomposed exactly, over the whole background. Any other
     model or function is called on combinations of rows with a sample of the background.
 
+    ``background="cover"`` gives the path-dependent values that XGBoost, LightGBM, CatBoost
+    and shap report by default: at a test of a feature that is not given, a row goes both ways
+    in proportion to the training rows that did. The terms belong to the trees as they were
+    grown, not to a distribution of the data: two models that predict the same can have
+    different ones, and no joint measure stands behind them. They add up to the model, which is
+    all that the certificate claims; their variances are those over the rows of `X`.
+
     Parameters
     ----------
     model : object, str, Path or callable
@@ -78,8 +92,9 @@ def partial_dependence_anova(
     order : int or None
         Largest number of features of a term; all that occur for None. The sum of the larger
         ones is `Decomposition.remainder`.
-    background : array_like or table, optional
-        The rows that partial dependence averages over.
+    background : array_like, table or "cover", optional
+        The rows that partial dependence averages over, or the covers of the nodes: how many
+        training rows went which way at each test of a tree.
     sample_weight : array_like of shape (n_background_rows,), optional
         Weight of each background row, finite and not negative. Rows of weight zero change
         nothing.
@@ -131,11 +146,20 @@ def partial_dependence_anova(
     check_whole("seed", seed, 0)
     check_choice("missing_cells", missing_cells, get_args(MissingCells))
     check_memory_budget(memory_budget)
-    if background is not None:
+    by_cover = isinstance(background, str)
+    if by_cover:
+        _check_cover(background, sample_weight)
+    elif background is not None:
         check_table(background, "background")
     check_interactions(interactions)
     report = progress_report(progress)
     parsed = parsed_or_none(model, feature_names, X)
+    if by_cover and not isinstance(parsed, TreeEnsemble):
+        raise InvalidInputError(
+            'background="cover" is the weight of the training rows in the nodes of trees, got '
+            f"{'a function' if parsed is None else f'a {parsed.source.kind} model'}: pass rows as "
+            "background"
+        )
     if parsed is None:
         return sampled_anova(
             model,
@@ -153,13 +177,60 @@ def partial_dependence_anova(
     check_order_fits(order, parsed.n_features)
     announce_compilation(show=progress)
     wanted = Wanted(order, named_subsets(parsed.features, interactions, order))
-    averaged = read_background(parsed, X, background, sample_weight, missing_cells)
+    rows = None if by_cover else background
+    averaged = read_background(parsed, X, rows, sample_weight, missing_cells)
     check = check_against_library(model, parsed, X)
     if isinstance(parsed, TreeEnsemble):
-        result = tree_terms(parsed, averaged, wanted, memory_budget, report)
+        averages = (
+            averages_over_cover(parsed, averaged.grid, memory_budget)
+            if by_cover
+            else averages_over_rows(parsed, averaged, memory_budget)
+        )
+        result = tree_terms(parsed, averaged, averages, wanted, memory_budget, report)
     else:
         result = table_terms(parsed, averaged, memory_budget, report)
-    return _finish(parsed, averaged, wanted, result, check)
+    about = _about_cover(averaged) if by_cover else _about_rows(averaged, result)
+    return _finish(parsed, averaged, wanted, result, check, about)
+
+
+def _check_cover(background: str, sample_weight: npt.ArrayLike | None) -> None:
+    if background != "cover":
+        raise InvalidInputError(
+            f'background must be a table of rows or "cover", got {brief(background)}'
+        )
+    if sample_weight is not None:
+        raise InvalidInputError(
+            'sample_weight weighs the rows of the background, and background="cover" has none: the '
+            "weights of the training rows are in the model. Leave it out."
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _About:
+    """What a reader must know of the background: the measure, a note, and facts."""
+
+    engine: str
+    measure: str
+    note: str
+    facts: dict[str, Any]
+    has_measure: bool
+
+
+def _about_rows(background: Background, result: Result) -> _About:
+    used = tuple(sorted(subset[0] for subset in result.components if len(subset) == 1))
+    extrapolation = background.extrapolation(used)
+    n_rows = background.rows.n_rows
+    measure = describe_background(n_rows, extrapolation)
+    facts = {"background_rows": n_rows, "extrapolation": extrapolation}
+    return _About(
+        "partial dependence", measure, certificate_note(extrapolation), facts, has_measure=True
+    )
+
+
+def _about_cover(background: Background) -> _About:
+    n_rows = background.rows.n_rows
+    measure = f"path-dependent (covers of the trees' nodes; variances over {n_rows} rows)"
+    return _About("path-dependent", measure, _COVER_NOTE, {"rows": n_rows}, has_measure=False)
 
 
 def _finish(
@@ -168,26 +239,20 @@ def _finish(
     wanted: Wanted,
     result: Result,
     check: ModelCheck | None,
+    about: _About,
 ) -> Decomposition:
     """Return the terms of a parsed model with what a reader must know of the background."""
-    rows = background.rows
-    used = tuple(sorted(subset[0] for subset in result.components if len(subset) == 1))
-    extrapolation = background.extrapolation(used)
-    evidence = replace(result.evidence or Evidence(), note=certificate_note(extrapolation))
-    facts = {
-        "model": parsed.facts(),
-        "exact": True,
-        "background_rows": rows.n_rows,
-        "extrapolation": extrapolation,
-        **result.diagnostics,
-    }
+    evidence = replace(
+        result.evidence or Evidence(), note=about.note, has_measure=about.has_measure
+    )
+    facts = {"model": parsed.facts(), "exact": True, **about.facts, **result.diagnostics}
     return finish(
         ParsedFunction(parsed),
         replace(result, evidence=evidence, diagnostics=facts),
-        engine="partial dependence",
-        measure=describe_background(rows.n_rows, extrapolation),
+        engine=about.engine,
+        measure=about.measure,
         wanted=wanted,
-        rows=dict.fromkeys(range(1, _largest_table(parsed) + 1), rows),
+        rows=dict.fromkeys(range(1, _largest_table(parsed) + 1), background.rows),
         check=check,
     )
 

@@ -20,7 +20,7 @@ from treepurify.progress import ProgressReport
 from treepurify.threads import map_threads
 from treepurify.typing import Array, Indices, Integers
 
-__all__ = ["PatternShares", "pattern_shares", "term_table"]
+__all__ = ["PatternShares", "empty_shares", "pattern_shares", "term_table"]
 
 _LEAVES_A_PIECE = 256
 _MOST_ROWS_A_BLOCK = 1 << 15
@@ -47,7 +47,8 @@ class PatternShares:
     share : ndarray of float64
         Share of the background rows that keep every condition of the leaf's path outside a
         subset of its features, for every subset of at most `limit`, in the order of
-        `treepurify._kernels.partial_dependence.pattern_slot`.
+        `treepurify._kernels.partial_dependence.pattern_slot`. With the covers of the nodes as
+        background, the product of the shares that the tests of each feature let by.
     """
 
     boxes: LeafBoxes
@@ -77,6 +78,23 @@ def pattern_shares(
     MemoryBudgetError
         If the shares would not fit.
     """
+    empty = empty_shares(boxes, limit, memory_budget)
+    limit, choose, slot_ptr, counts = empty.limit, empty.choose, empty.slot_ptr, empty.share
+    leaves = np.flatnonzero(boxes.leaf_subset >= 0)
+    _count(boxes, grid, rows, leaves, limit, choose, slot_ptr, counts, report)
+    add_smaller_patterns(leaves, boxes.entry_ptr, limit, choose, slot_ptr, counts)
+    total = float(rows.n_rows) if rows.weights is None else float(rows.weights.sum())
+    return PatternShares(boxes, limit, choose, slot_ptr, counts / total)
+
+
+def empty_shares(boxes: LeafBoxes, limit: int, memory_budget: int) -> PatternShares:
+    """Return room for the shares of subsets of at most `limit` features, all of them zero.
+
+    Raises
+    ------
+    MemoryBudgetError
+        If it would not fit.
+    """
     depth = max((len(subset) for subset in boxes.subsets), default=0)
     limit = min(limit, depth)
     lengths = np.diff(boxes.entry_ptr)
@@ -85,12 +103,7 @@ def pattern_shares(
     choose = np.array([[comb(n, k) for k in range(width)] for n in range(depth + 2)], np.int64)
     per_leaf = choose[lengths, : limit + 1].sum(axis=1)
     slot_ptr = np.concatenate([[0], np.cumsum(per_leaf)]).astype(np.int64)
-    counts = np.zeros(slot_ptr[-1])
-    leaves = np.flatnonzero(boxes.leaf_subset >= 0)
-    _count(boxes, grid, rows, leaves, limit, choose, slot_ptr, counts, report)
-    add_smaller_patterns(leaves, boxes.entry_ptr, limit, choose, slot_ptr, counts)
-    total = float(rows.n_rows) if rows.weights is None else float(rows.weights.sum())
-    return PatternShares(boxes, limit, choose, slot_ptr, counts / total)
+    return PatternShares(boxes, limit, choose, slot_ptr, np.zeros(slot_ptr[-1]))
 
 
 def _check_shares(lengths: Integers, limit: int, memory_budget: int) -> None:

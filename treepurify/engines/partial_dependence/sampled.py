@@ -13,7 +13,6 @@ import numpy.typing as npt
 from treepurify.budget import check_budget
 from treepurify.components import Component
 from treepurify.decomposition import Decomposition
-from treepurify.engines.common.called_function import CalledFunction, read_called
 from treepurify.engines.common.finish import (
     Explained,
     Rest,
@@ -21,7 +20,7 @@ from treepurify.engines.common.finish import (
     finish,
     measure_explained,
 )
-from treepurify.engines.common.functions import splice
+from treepurify.engines.common.functions import RowFunction, read_function, splice
 from treepurify.engines.common.inputs import Interactions, check_order_fits, named_subsets
 from treepurify.engines.partial_dependence.background import outside_support
 from treepurify.grids.axis import FeatureAxis
@@ -55,7 +54,7 @@ class SampledBackground:
 
     Parameters
     ----------
-    box : CalledFunction
+    box : RowFunction
         The function.
     rows : Columns
         The sampled background rows.
@@ -65,7 +64,7 @@ class SampledBackground:
         The probability that each of them was not drawn.
     """
 
-    box: CalledFunction
+    box: RowFunction
     rows: Columns
     shares: Array
     unseen: Array
@@ -175,7 +174,7 @@ def sampled_anova(
     report: ProgressReport,
 ) -> Decomposition:
     """Return the terms of a function; see `partial_dependence_anova`."""
-    box, columns = read_called(f, X, feature_names)
+    box, columns = read_function(f, X, feature_names)
     averaged = columns
     if background is not None:
         averaged = box.inputs.columns(background)

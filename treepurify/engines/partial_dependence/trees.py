@@ -1,4 +1,4 @@
-"""Partial dependence of tree ensembles: exact over the whole background."""
+"""Partial dependence of tree ensembles: exact over the whole background, or over covers."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -7,14 +7,15 @@ from functools import cached_property, partial
 import numpy as np
 
 from treepurify.components import Component, ModelInputs, TensorComponent, values_on_rows
-from treepurify.effects.accumulate import LeafBoxes, leaf_boxes
+from treepurify.effects.accumulate import LeafBoxes
 from treepurify.effects.conditional import occurring_subsets
 from treepurify.engines.common.finish import Evidence, Rest, Result
 from treepurify.engines.common.functions import ParsedFunction
 from treepurify.engines.common.problem import Wanted
+from treepurify.engines.partial_dependence.averages import Averages
 from treepurify.engines.partial_dependence.background import Background
 from treepurify.engines.partial_dependence.pattern_component import PatternComponent, PatternTensor
-from treepurify.engines.partial_dependence.pattern_shares import PatternShares, pattern_shares
+from treepurify.engines.partial_dependence.pattern_shares import PatternShares
 from treepurify.grids.grid import EncodedRows, Subset
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.progress import ProgressReport
@@ -33,15 +34,16 @@ _ROWS_A_BLOCK = 1 << 16
 def tree_terms(
     ensemble: TreeEnsemble,
     background: Background,
+    averages: Averages,
     wanted: Wanted,
     memory_budget: int,
     report: ProgressReport,
 ) -> Result:
     """Return the wanted terms of an ensemble; see `partial_dependence_anova`."""
-    boxes = leaf_boxes(ensemble, background.grid)
+    boxes = averages.boxes
     depth = max((len(subset) for subset in boxes.subsets), default=0)
     most = depth if wanted.order is None else min(wanted.order, depth)
-    shares = pattern_shares(boxes, background.grid, background.rows, most, memory_budget, report)
+    shares = averages.shares(most, report)
     components: dict[Subset, Component] = {}
     for size in range(1, most + 1):
         report("terms of order", size, most)
@@ -55,11 +57,13 @@ def tree_terms(
         covariances = BackgroundCovariances(ensemble, background, intercept, components)
         return Result(intercept, components, Evidence(), covariances=covariances)
     moments = _background_moments(ensemble, background, intercept, components)
-    find = partial(_find, ensemble, background, boxes, memory_budget)
+    find = partial(_find, ensemble, background, averages, memory_budget)
     rest = Rest(ParsedFunction(ensemble), moments.rest_variance, find)
-    # The mean over the background, by boxes of leaves and by the model itself.
-    error = float(np.max(np.abs(moments.mean - intercept), initial=0.0))
-    facts = {"intercept_error": error}
+    facts = {}
+    if averages.over_rows:
+        # The mean over the background, by boxes of leaves and by the model itself.
+        error = float(np.max(np.abs(moments.mean - intercept), initial=0.0))
+        facts["intercept_error"] = error
     return Result(intercept, components, Evidence(), rest, moments.covariances, facts)
 
 
@@ -89,19 +93,18 @@ def _mean(boxes: LeafBoxes, shares: PatternShares, n_outputs: int) -> Array:
 def _find(
     ensemble: TreeEnsemble,
     background: Background,
-    boxes: LeafBoxes,
+    averages: Averages,
     memory_budget: int,
     subset: Subset,
 ) -> Component | None:
     """Return the term of a subset that was not kept apart, if it occurs."""
-    if not subset or not any(set(subset) <= set(path) for path in boxes.subsets):
+    if not subset or not any(set(subset) <= set(path) for path in averages.boxes.subsets):
         return None
 
     def silent(what: str, done: int, total: int) -> None:
         del what, done, total
 
-    grid, rows = background.grid, background.rows
-    shares = pattern_shares(boxes, grid, rows, len(subset), memory_budget, silent)
+    shares = averages.shares(len(subset), silent)
     return _term(ensemble, background, shares, subset, memory_budget)
 
 

@@ -132,9 +132,10 @@ def purify_on_coarse_cells(problem: Problem, settings: CoarseProjection) -> Resu
     _check_order(problem.wanted.order)
     problem.report("predicting the rows", 0, 0)
     margin = problem.function(problem.columns)
+    guide = margin if problem.guide is None else problem.guide(problem.columns)
     mean = np.average(margin, axis=0, weights=rows.weights)
     pairs = pairs_on_paths(problem.ensemble) if problem.wanted.order == _PAIR else []
-    merged = _merge(problem, rows, margin, pairs, settings)
+    merged = _merge(problem, rows, guide, pairs, settings)
     terms = _terms(problem.ensemble.n_features, pairs, merged)
     subsets = [*((j,) for j in merged), *pairs]
     axes = [problem.grid.subset_axes(subset) for subset in subsets]

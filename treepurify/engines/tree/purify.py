@@ -11,6 +11,7 @@ from treepurify.arguments import check_choice
 from treepurify.budget import DEFAULT_BUDGET, check_memory_budget
 from treepurify.decomposition import Decomposition
 from treepurify.engines.common.finish import finish
+from treepurify.engines.common.functions import ParsedFunction
 from treepurify.engines.common.inputs import (
     Interactions,
     check_order,
@@ -21,33 +22,17 @@ from treepurify.engines.common.inputs import (
     read_stream,
 )
 from treepurify.engines.common.model_check import check_against_library
-from treepurify.engines.common.problem import (
-    Layout,
-    Problem,
-    Resolution,
-    Wanted,
-    lay_out,
-)
-from treepurify.engines.tree.closed_form import purify_by_closed_form
-from treepurify.engines.tree.coarse_projection import (
-    lay_out_coarse,
-    purify_on_coarse_cells,
-)
-from treepurify.engines.tree.projection import purify_by_projection
-from treepurify.engines.tree.routes import (
-    Method,
-    Route,
-    TreeProjection,
-    check_method,
-    choose_coarse,
-    choose_route,
-)
+from treepurify.engines.common.problem import Resolution, Wanted
+from treepurify.engines.tree.common_grid import purify_refits
+from treepurify.engines.tree.refits import check_refits, read_refits
+from treepurify.engines.tree.request import Request, purify_model
+from treepurify.engines.tree.routes import Method, check_method
 from treepurify.engines.tree.second_moments import kept_interactions
 from treepurify.engines.tree.streamed import StreamTask, purify_stream
-from treepurify.engines.tree.union_grid import purify_on_union_grid
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import MissingCells
-from treepurify.models.parse import Model, read_model
+from treepurify.models.parse import read_model
+from treepurify.models.refits import Refits
 from treepurify.progress import announce_compilation, progress_report
 from treepurify.rows.sources import as_source
 from treepurify.weights import Weighting, as_weighting
@@ -80,7 +65,11 @@ def purify(
     Parameters
     ----------
     model : object, str or Path
-        A trained model, a model file, or what `parse_model` returned.
+        A trained model, a model file, or what `parse_model` returned. Two or more of these in a
+        list, or as `Refits`: the mean of the models is decomposed (or the one that they are
+        refits of), and `Decomposition.spread` holds the effects of each on one common grid. That
+        is the grid of all their cuts where it fits the memory budget, else one of fewer:
+        ``diagnostics["refits"]`` says which.
     X : array_like, table of shape (n_rows, n_features), or rows in batches, optional
         Rows that stand for the distribution; usually the training data. Without it an EBM
         is purified under the weights of its own bins; other models need
@@ -175,6 +164,11 @@ def purify(
     weighting = as_weighting(weights)
     source = as_source(X)
     if source is not None:
+        if isinstance(model, list | tuple | Refits):
+            raise InvalidInputError(
+                "several models are purified under rows in memory: pass a table, or purify them "
+                "one by one under these rows"
+            )
         parsed, stream = read_stream(model, source, feature_names, sample_weight, progress=progress)
         check_order_fits(order, parsed.n_features)
         named = _named(interactions)
@@ -193,48 +187,46 @@ def purify(
                 report,
             )
         )
-    parsed = read_model(model, X, feature_names)
+    refits = read_refits(model, X, feature_names, memory_budget)
+    parsed = read_model(model, X, feature_names) if refits is None else refits.centre
     check_order_fits(order, parsed.n_features)
     columns = read_rows(parsed, X, weighting)
     measure = fit_measure(columns, weighting, sample_weight, memory_budget)
     weighting, columns, weights_of_rows = measure.weighting, measure.columns, measure.row_weights
-    n_rows = 0 if columns is None else columns.n_rows
-    coarse = choose_coarse(method, parsed, n_rows, weighting, order)
-    if coarse is None:
-        layout = lay_out(
-            parsed, columns, weights_of_rows, weighting, resolution, missing_cells, memory_budget
-        )
-        route = choose_route(method, layout, weighting, order, parsed, memory_budget)
-    else:
-        layout = lay_out_coarse(parsed, columns, weights_of_rows, weighting, missing_cells, coarse)
-        route = "coarse"
-    check = check_against_library(model, parsed, X)
+    request = Request(
+        columns,
+        weights_of_rows,
+        weighting,
+        order,
+        method,
+        resolution,
+        missing_cells,
+        memory_budget,
+        report,
+    )
+    check = check_against_library(model, parsed, X) if refits is None else check_refits(refits, X)
     subsets, chosen_pairs = kept_interactions(
         parsed, interactions, order, columns, weights_of_rows, weighting, report, memory_budget
     )
     wanted = Wanted(order, subsets)
-    problem = Problem(parsed, layout, columns, weighting, wanted, memory_budget, report)
-    if route == "closed-form":
-        result = purify_by_closed_form(problem)
-    elif coarse is not None:
-        result = purify_on_coarse_cells(problem, coarse)
-    elif route == "projection":
-        projection = method if isinstance(method, TreeProjection) else TreeProjection()
-        result = purify_by_projection(problem, projection.tolerance)
+    if refits is None:
+        outcome = purify_model(parsed, request, wanted)
     else:
-        result = purify_on_union_grid(problem, "mass-moving" if route == "mass-moving" else "exact")
-    facts = {**_facts(parsed, layout, route), **measure.facts, **chosen_pairs}
+        outcome = purify_refits(refits, request, wanted)
+    result = outcome.result
+    facts = {**outcome.facts, **measure.facts, **chosen_pairs}
     return finish(
-        problem.function,
+        ParsedFunction(parsed),
         replace(result, diagnostics=facts | result.diagnostics),
         engine="tree",
-        measure=layout.measure,
+        measure=outcome.layout.measure,
         wanted=wanted,
         is_product=weighting.is_product,
         # What components leave of the model is not constant in the cells of the rows.
-        rows=layout.measure_rows(weighting) if result.rest is None else None,
+        rows=outcome.layout.measure_rows(weighting) if result.rest is None else None,
         check=check,
         note=measure.note,
+        spread=outcome.spread,
     )
 
 
@@ -246,11 +238,3 @@ def _named(interactions: Interactions | int | None) -> Interactions | None:
             "name the interactions, such as those that purify finds on a sample of the rows"
         )
     return interactions
-
-
-def _facts(model: Model, layout: Layout, route: Route) -> dict[str, Any]:
-    return {
-        "model": model.facts(),
-        "method": route,
-        "resolution": layout.resolution,
-    }

@@ -182,7 +182,7 @@ def _purify_counted(task: StreamTask, wide: Layout, route: Route) -> tuple[Resul
         task.wanted,
         task.memory_budget,
         task.report,
-        task.stream,
+        stream=task.stream,
     )
     if route == "closed-form":
         result = purify_by_closed_form(problem)
@@ -240,7 +240,7 @@ def _project(task: StreamTask, coarse: CoarseProjection | None) -> tuple[Result,
         task.wanted,
         task.memory_budget,
         task.report,
-        task.stream,
+        stream=task.stream,
     )
     if coarse is None:
         result = purify_by_projection(problem, method.tolerance)

@@ -24,6 +24,7 @@ from treepurify.models.ensemble import LEAF, NUMERIC_NODE, TreeEnsemble
 from treepurify.models.pipelines.axes import RawAxis, cells_of, raw_axes
 from treepurify.models.pipelines.columns import Column
 from treepurify.models.pipelines.node_tests import NodeTests, node_tests
+from treepurify.typing import Array, Integers, Mask
 
 __all__ = ["compose"]
 
@@ -149,4 +150,13 @@ def _rebuilt(
         value=np.where(inner[:, None], 0.0, ensemble.value[nodes[:, ORIGIN]]),
         features=specs,
         has_feature_names=has_names,
+        cover=_cover(ensemble, nodes[:, ORIGIN], inner),
     )
+
+
+def _cover(ensemble: TreeEnsemble, origin: Integers, inner: Mask) -> Array | None:
+    """Return the weights of leaves; a leaf in several places has none of its own in any."""
+    leaves = origin[~inner]
+    if ensemble.cover is None or len(np.unique(leaves)) < len(leaves):
+        return None
+    return np.where(inner, 0.0, ensemble.cover[origin])

@@ -120,6 +120,7 @@ def _joined(ensembles: Sequence[TreeEnsemble], first: Sequence[int], base: Array
         else:
             values.append(ensemble.value)
             outputs.append(ensemble.tree_output + np.int32(output))
+    covers = [e.cover for e in ensembles if e.cover is not None]
     singles = any(ensemble.accumulation == "float32" for ensemble in ensembles)
     return replace(
         ensembles[0],
@@ -143,6 +144,7 @@ def _joined(ensembles: Sequence[TreeEnsemble], first: Sequence[int], base: Array
         features=features,
         output_names=tuple(map(str, range(len(base)))),
         accumulation="float32" if singles else "float64",
+        cover=np.concatenate(covers) if len(covers) == len(ensembles) else None,
     )
 
 

@@ -1,0 +1,135 @@
+"""Simplified decompositions: what each step of the path holds, and which step is taken."""
+
+import numpy as np
+import pytest
+from sklearn.ensemble import GradientBoostingRegressor
+from sklearn.metrics import mean_squared_error, roc_auc_score
+
+import treepurify as tp
+from treepurify.errors import InvalidInputError
+
+
+def decomposition(n_features=4, **options):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(900, n_features)).round(1)
+    X[:, 1] += X[:, 0]
+    y = X[:, 0] + X[:, 1] * X[:, 2] + rng.normal(size=len(X))
+    model = GradientBoostingRegressor(max_depth=2, n_estimators=60, random_state=0)
+    d = tp.purify(model.fit(X[:400], y[:400]), X[:400], progress=False, **options)
+    return d, X[400:], y[400:]
+
+
+@pytest.mark.parametrize("absorb", [False, "main", True])
+@pytest.mark.parametrize("hierarchical", [True, False])
+def test_each_step_is_the_decomposition_with_what_it_keeps(absorb, hierarchical):
+    d, X, y = decomposition(3)
+    simple = tp.simplify(d, X, y, absorb=absorb, hierarchical=hierarchical, progress=False)
+    assert simple.steps[0].kept == tuple(d)
+    assert simple.steps[-1].kept == ()
+    for before, step in zip(simple.steps, simple.steps[1:], strict=False):
+        assert set(before.kept) == {*step.kept, *step.left_out}
+        edited = d.only(*map(d.term_name, step.kept), absorb=absorb)
+        assert step.loss == pytest.approx(mean_squared_error(y, edited.predict(X)), abs=1e-7)
+        if hierarchical:
+            assert all((j,) in step.kept for subset in step.kept for j in subset)
+
+
+def test_the_fewest_effects_within_the_tolerance_are_taken():
+    d, X, y = decomposition()
+    for tolerance in (0.0, 0.01, 0.5, 100.0):
+        simple = tp.simplify(d, X, y, tolerance=tolerance, progress=False)
+        frame = simple.to_frame()
+        within = frame[frame["loss"] <= simple.model_loss * (1 + tolerance)]
+        assert len(simple.decomposition) == within["n_effects"].min()
+        loss = mean_squared_error(y, simple.decomposition.predict(X))
+        assert loss == pytest.approx(simple.steps[simple.chosen].loss, abs=1e-7)
+    assert len(simple.decomposition) == 0
+    assert set(simple.at(2)) == set(next(s.kept for s in simple.steps if len(s.kept) <= 2))
+
+
+def test_a_step_leaves_out_what_costs_least():
+    d, X, y = decomposition()
+    simple = tp.simplify(d, X, y, absorb=False, hierarchical=False, progress=False)
+    kept = set(d)
+    for step in simple.steps[1:]:
+        losses = {
+            subset: mean_squared_error(y, d.only(*map(d.term_name, kept - {subset})).predict(X))
+            for subset in kept
+        }
+        assert step.left_out == (min(losses, key=losses.get),)
+        kept -= set(step.left_out)
+
+
+def test_many_effects_go_by_tenths():
+    d, X, y = decomposition(9)
+    simple = tp.simplify(d, X, y, progress=False)
+    assert len(d) > 30
+    sizes = [len(step.left_out) for step in simple.steps]
+    assert sizes[1] == len(d) // 10
+    assert sum(sizes) == len(d)
+    assert {
+        size for step, size in zip(simple.steps, sizes, strict=True) if len(step.kept) < 26
+    } == {1}
+    assert {(0,), (2,)} <= set(simple.decomposition)
+    assert len(simple.decomposition) < len(d) / 2
+
+
+def test_what_others_absorb_costs_nothing():
+    """Of two copies of a feature one can go, though each alone is worth much."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=600)
+    X = np.stack([x, x + 1e-9 * rng.normal(size=600), rng.normal(size=600)], axis=1)
+    y = x + 0.5 * X[:, 2] + 0.1 * rng.normal(size=600)
+    model = GradientBoostingRegressor(max_depth=1, max_features=1, random_state=0)
+    d = tp.purify(model.fit(X[:300], y[:300]), X[:300], progress=False)
+    simple = tp.simplify(d, X[300:], y[300:], tolerance=0.1, progress=False)
+    alone = tp.simplify(d, X[300:], y[300:], tolerance=0.1, absorb=False, progress=False)
+    assert len(simple.decomposition) == 2
+    assert len(alone.decomposition) == 3
+
+
+def test_any_loss_and_weights():
+    d, X, y = decomposition(3)
+    weights = np.random.default_rng(2).uniform(0.5, 2, size=len(y))
+
+    def loss(y, predicted, sample_weight):
+        return 1 - roc_auc_score(y > 0, predicted, sample_weight=sample_weight)
+
+    simple = tp.simplify(d, X, y, loss=loss, sample_weight=weights, progress=False)
+    assert simple.loss == "loss"
+    expected = loss(y, simple.decomposition.predict(X), weights)
+    assert simple.steps[simple.chosen].loss == pytest.approx(expected, abs=1e-6)
+    assert np.isnan(simple.steps[0].rise_error)
+
+
+def test_the_remainder_is_one_of_the_effects():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 3))
+    y = X[:, 0] + rng.normal(size=600)
+    model = GradientBoostingRegressor(max_depth=3, n_estimators=20, random_state=0)
+    d = tp.purify(model.fit(X[:300], y[:300]), X[:300], progress=False)
+    simple = tp.simplify(d, X[300:], y[300:], progress=False)
+    assert () in {subset for step in simple.steps for subset in step.left_out}
+    assert simple.decomposition.remainder is None
+    loss = mean_squared_error(y[300:], simple.decomposition.predict(X[300:]))
+    assert loss == pytest.approx(simple.steps[simple.chosen].loss, abs=1e-9)
+    assert "remainder" in " ".join(simple.to_frame()["left_out"])
+
+
+def test_independent_effects_and_measures_without_rows():
+    for weights, absorb in (("independent", True), ("laplace", "auto")):
+        d, X, y = decomposition(3, weights=weights)
+        simple = tp.simplify(d, X, y, absorb=absorb, progress=False)
+        loss = mean_squared_error(y, simple.decomposition.predict(X))
+        assert loss == pytest.approx(simple.steps[simple.chosen].loss)
+    with pytest.raises(InvalidInputError, match="purify the model under its rows"):
+        tp.simplify(d, X, y, absorb=True, progress=False)
+
+
+def test_the_summary_names_what_is_kept():
+    d, X, y = decomposition(3)
+    simple = tp.simplify(d, X, y, tolerance=0.02, progress=False)
+    text = str(simple)
+    assert f"{len(simple.decomposition)} of {len(d)} effects are within 2.00%" in text
+    assert "Kept: x0" in text
+    assert "<table" in simple._repr_html_()

@@ -1,0 +1,203 @@
+"""An exported EBM is edited and merged by interpret's own functions."""
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.ensemble import GradientBoostingRegressor
+
+import treepurify as tp
+from tests.cases import needs_stored_labels
+from tests.export.test_ebm import (
+    MODELS,
+    classifier,
+    decomposed,
+    ebm_regressor,
+    regressor,
+    rows,
+    several_classes,
+)
+from treepurify.export import to_ebm
+
+interpret_glassbox = pytest.importorskip("interpret.glassbox")
+
+
+@pytest.fixture(autouse=True)
+def _quiet_interpret():
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", module="interpret")
+        warnings.filterwarnings("ignore", message=".*missing values.*", category=UserWarning)
+        warnings.filterwarnings("ignore", message=".*training samples.*", category=UserWarning)
+        yield
+
+
+@pytest.fixture(scope="module", params=MODELS, ids=lambda make: make.__name__)
+def exported(request):
+    return decomposed(request.param)[1:]
+
+
+def margins(ebm, X):
+    """The margin of each row and output: intercept and terms."""
+    scores = ebm.eval_terms(X)
+    total = scores.sum(axis=1) + ebm.intercept_
+    return total.reshape(len(X), -1)
+
+
+def parts(d, X):
+    """The components on each row, shape (n_rows, n_terms, n_outputs)."""
+    table = d.contributions(X).to_numpy().reshape(len(X), d.n_outputs, -1)
+    return table[:, :, 1:].transpose(0, 2, 1)
+
+
+def test_scale(exported):
+    X, d = exported
+    ebm = to_ebm(d)
+    first = next(iter(d))
+    ebm.scale(ebm.term_names_[0], 0.25)
+    expected = d.evaluate(X) - 0.75 * d[first].evaluate(X)
+    np.testing.assert_allclose(margins(ebm, X), expected, atol=1e-12)
+
+
+def test_remove_terms(exported):
+    X, d = exported
+    ebm = to_ebm(d)
+    ebm.remove_terms([ebm.term_names_[-1]])
+    np.testing.assert_allclose(
+        margins(ebm, X), d.evaluate(X) - d[list(d)[-1]].evaluate(X), atol=1e-12
+    )
+
+
+def test_remove_features(exported):
+    """Of the last column: of others, interpret 0.7.8 does not renumber the terms of any EBM."""
+    X, d = exported
+    ebm = to_ebm(d)
+    ebm.remove_features(["count"])
+    kept = [k for k, subset in enumerate(d) if 2 not in subset]
+    expected = d.intercept + parts(d, X)[:, kept].sum(axis=1)
+    np.testing.assert_allclose(margins(ebm, X.drop(columns="count")), expected, atol=1e-12)
+    assert len(ebm.unique_val_counts_) == len(ebm.histogram_weights_) == 2
+    assert ebm.feature_bounds_.shape == (2, 2)
+
+
+def test_sweep(exported):
+    X, d = exported
+    ebm = to_ebm(d)
+    with_count = [k for k, subset in enumerate(d) if 2 in subset]
+    for k in with_count:
+        ebm.scale(k, 0.0)
+    ebm.sweep()
+    assert len(ebm.term_names_) == len(d) - len(with_count)
+    kept = [k for k, subset in enumerate(d) if 2 not in subset]
+    expected = d.intercept + parts(d, X)[:, kept].sum(axis=1)
+    np.testing.assert_allclose(margins(ebm, X), expected, atol=1e-12)
+
+
+def test_monotonize(exported):
+    X, d = exported
+    position = list(d).index((2,))
+    ebm = to_ebm(d)
+    if d.n_outputs > 1:
+        with pytest.raises(ValueError, match="multiclass"):
+            ebm.monotonize(position)
+        return
+    ebm.monotonize(position, increasing=True)
+    curve = ebm.term_scores_[position][1:-1]
+    assert np.all(np.diff(curve) >= 0)
+    others = margins(ebm, X)[:, 0] - ebm.eval_terms(X)[:, position]
+    expected = d.evaluate(X)[:, 0] - d[2].evaluate(X)[:, 0]
+    np.testing.assert_allclose(others, expected, atol=1e-12)
+
+
+def test_merge_with_itself(exported):
+    from interpret.glassbox import merge_ebms
+
+    X, d = exported
+    merged = merge_ebms([to_ebm(d), to_ebm(d)])
+    difference = margins(merged, X) - d.evaluate(X)
+    # The margins of several classes are known up to a number that all of them share.
+    np.testing.assert_allclose(difference - difference.mean(axis=1, keepdims=True), 0, atol=1e-10)
+    if d.n_outputs == 1:
+        np.testing.assert_allclose(difference, 0, atol=1e-10)
+        np.testing.assert_allclose(merged.predict_with_uncertainty(X)[:, 1], 0, atol=1e-7)
+
+
+@pytest.mark.parametrize("train", [regressor, classifier, ebm_regressor])
+def test_merging_two_models_averages_them(train):
+    from interpret.glassbox import merge_ebms
+
+    X, y = rows(missing=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        first, second = train(X, y), train(X, y + 0.2 * X["count"].to_numpy())
+    a, b = (tp.purify(model, X, progress=False) for model in (first, second))
+    merged = merge_ebms([to_ebm(a), to_ebm(b)])
+    expected = (a.evaluate(X) + b.evaluate(X)) / 2
+    np.testing.assert_allclose(margins(merged, X), expected, atol=1e-10)
+    spread = np.abs(a.evaluate(X) - b.evaluate(X))[:, 0] / 2
+    np.testing.assert_allclose(merged.predict_with_uncertainty(X)[:, 1], spread, atol=1e-10)
+
+
+def test_what_is_known_of_the_training_data(exported):
+    X, d = exported
+    ebm = to_ebm(d)
+    for scores, deviations in zip(ebm.term_scores_, ebm.standard_deviations_, strict=True):
+        assert scores.shape == deviations.shape
+        assert not deviations.any()
+    counts = X["kind"].value_counts()
+    in_bins = dict(zip("xyz", ebm.histogram_weights_[1][1:-1], strict=True))
+    assert in_bins == pytest.approx(dict(counts))
+    assert ebm.histogram_weights_[1][0] == pytest.approx(X["kind"].isna().sum())
+    assert ebm.histogram_weights_[0][0] == pytest.approx(X["real"].isna().sum())
+    assert ebm.histogram_weights_[0][1:-1].sum() == pytest.approx(X["real"].notna().sum())
+    assert ebm.unique_val_counts_[1] == 3
+    assert ebm.unique_val_counts_[2] <= 5
+    if not hasattr(ebm, "classes_"):
+        response = d.predict(X, scale="response")
+        assert (ebm.min_target_, ebm.max_target_) == pytest.approx((response.min(), response.max()))
+
+
+def test_a_remainder_is_dropped_where_asked():
+    X, y = rows(missing=False)
+    values = np.column_stack([X["real"], X["count"], X["real"] + X["count"]])
+    deep = GradientBoostingRegressor(n_estimators=5, max_depth=3, random_state=0)
+    d = tp.purify(deep.fit(values, values[:, 0] * values[:, 1] * values[:, 2] + y), values, order=1)
+    with pytest.raises(tp.UnsupportedModelError, match=r'margins are off by .*remainder="drop"'):
+        to_ebm(d)
+    with pytest.warns(tp.RemainderWarning, match="leaves out the remainder") as caught:
+        ebm = to_ebm(d, remainder="drop")
+    rest = d.remainder.evaluate(values)[:, 0]
+    np.testing.assert_allclose(ebm.predict(values) + rest, d.predict(values), atol=1e-12)
+    lost, whole = np.sqrt(np.mean(rest**2)), np.std(d.predict(values))
+    assert f"margins are off by {lost:.4g} " in str(caught[0].message)
+    assert f"own deviation is {whole:.4g}" in str(caught[0].message)
+    with pytest.raises(tp.InvalidInputError, match="remainder must be"):
+        to_ebm(d, remainder="keep")
+
+
+@pytest.mark.parametrize("train", [regressor, classifier, several_classes])
+def test_error_bars_are_those_of_the_trained_models(train):
+    X, y = rows()
+    rng = np.random.default_rng(3)
+    picks = [rng.integers(0, len(X), len(X)) for _ in range(4)]
+    models = [train(X.iloc[pick], y[pick]) for pick in picks]
+    needs_stored_labels(models[0])
+    d = tp.purify(models, X, missing_cells="always", progress=False)
+    ebm = to_ebm(d)
+    by_hand = np.array([parsed_margin(model, X) for model in models])
+    np.testing.assert_allclose(margins(ebm, X), by_hand.mean(axis=0), atol=1e-6)
+    for subset, scores, deviations, bags in zip(
+        d, ebm.term_scores_, ebm.standard_deviations_, ebm.bagged_scores_, strict=True
+    ):
+        assert len(bags) == 4
+        np.testing.assert_allclose(bags.mean(axis=0), scores, atol=1e-12)
+        largest = d.spread.standard_deviation(subset).max() * np.sqrt(3 / 4)
+        np.testing.assert_allclose(deviations.max(), largest, rtol=1e-12)
+    if d.n_outputs == 1:
+        uncertainty = ebm.predict_with_uncertainty(X)
+        np.testing.assert_allclose(uncertainty[:, 1], by_hand[..., 0].std(axis=0), atol=1e-6)
+    ebm.explain_global()
+    ebm.scale(0, 0.5)
+
+
+def parsed_margin(model, X):
+    return tp.parse_model(model).margin(X)

@@ -1,0 +1,225 @@
+"""The query gives what the decomposition gives, in databases that run it."""
+
+import os
+import sqlite3
+import subprocess
+from dataclasses import replace
+from functools import cache
+from io import StringIO
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.ensemble import GradientBoostingRegressor
+from sklearn.tree import DecisionTreeRegressor
+
+import treepurify as tp
+from tests.export.written import CASES, check_same
+from treepurify.export import to_sql
+from treepurify.export.sql_dialects import DIALECTS
+from treepurify.links import Link
+
+duckdb = pytest.importorskip("duckdb")
+
+
+@cache
+def written(name):
+    return CASES[name]()
+
+
+def run_duckdb(query, stored):
+    data = stored.assign(id=np.arange(len(stored)))
+    with duckdb.connect() as connection:
+        connection.register("data", data)
+        return connection.execute(f"{query} ORDER BY id").df().drop(columns="id")
+
+
+def run_sqlite(query, stored):
+    with sqlite3.connect(":memory:") as connection:
+        data = stored.assign(id=np.arange(len(stored)))
+        names = ", ".join('"' + name.replace('"', '""') + '"' for name in data)
+        connection.execute(f"CREATE TABLE data ({names})")
+        marks = ", ".join("?" * len(data.columns))
+        records = data.astype(object).where(data.notna(), None).to_numpy().tolist()
+        connection.executemany(f"INSERT INTO data VALUES ({marks})", records)
+        found = connection.execute(f"{query} ORDER BY id")
+        columns = [one[0] for one in found.description]
+        return pd.DataFrame(found.fetchall(), columns=columns).drop(columns="id")
+
+
+def run_postgresql(query, stored):
+    """By psql, in the database that the environment variable names (``host=... dbname=...``)."""
+    address = os.environ.get("TREEPURIFY_POSTGRESQL")
+    if address is None:
+        pytest.skip("TREEPURIFY_POSTGRESQL names no database")
+    data = stored.assign(id=np.arange(len(stored)))
+    kinds = [
+        {"i": "bigint", "f": "double precision"}.get(kind.kind, "text") for kind in data.dtypes
+    ]
+    names = ['"' + name.replace('"', '""') + '"' for name in data]
+    columns = ", ".join(f"{name} {kind}" for name, kind in zip(names, kinds, strict=True))
+    rows = data.astype(object).where(data.notna(), None).to_numpy().tolist()
+    lines = [
+        "\t".join("\\N" if v is None else str(v).replace("inf", "Infinity") for v in row)
+        for row in rows
+    ]
+    script = [
+        f"CREATE TEMP TABLE data ({columns});", "COPY data FROM STDIN;", *lines, "\\.",
+        f"COPY (SELECT * FROM ({query}) AS found ORDER BY id) TO STDOUT WITH (FORMAT csv, HEADER);",
+    ]  # fmt: skip
+    done = subprocess.run(
+        ["psql", "-q", "-v", "ON_ERROR_STOP=1", address],
+        input="\n".join(script), capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return pd.read_csv(StringIO(done.stdout)).drop(columns="id")
+
+
+RUN = {"duckdb": run_duckdb, "sqlite": run_sqlite, "postgresql": run_postgresql}
+
+
+@pytest.mark.parametrize("dialect", RUN)
+@pytest.mark.parametrize("case", CASES)
+def test_the_query_gives_the_margin(case, dialect):
+    one = written(case)
+    found = RUN[dialect](to_sql(one.d, dialect=dialect, keep=["id"]), one.stored)
+    check_same(found.to_numpy(dtype=float), one.margins, one.d)
+
+
+@pytest.mark.parametrize("dialect", RUN)
+@pytest.mark.parametrize(
+    "case", ["xgboost_regressor", "xgboost_classifier", "xgboost_classes", "xgboost_counts"]
+)
+def test_the_query_gives_the_response(case, dialect):
+    one = written(case)
+    query = to_sql(one.d, dialect=dialect, keep=["id"], scale="response")
+    found = RUN[dialect](query, one.stored).to_numpy(dtype=float)
+    expected = one.d.link.inverse(one.margins)
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-15)
+
+
+def tree_on(values, target, names=None, **options):
+    X = pd.DataFrame(values, columns=names)
+    model = DecisionTreeRegressor(**options).fit(X, target)
+    return tp.purify(model, X, progress=False), X
+
+
+@pytest.mark.parametrize("dialect", RUN)
+def test_what_has_no_cell_gives_null(dialect):
+    d, X = tree_on([[0.0], [1.0]], [0.0, 4.0], ["x"])
+    stored = pd.DataFrame({"x": [0.0, None, np.nan, 1.0]})
+    found = RUN[dialect](to_sql(d, dialect=dialect, keep=["id"]), stored)["margin"]
+    assert found.isna().tolist() == [False, True, True, False]
+    np.testing.assert_array_equal(found.dropna(), d.predict(X))
+
+
+def test_text_in_a_column_of_numbers_gives_null_in_sqlite():
+    d, _ = tree_on([[0.0], [1.0]], [0.0, 4.0], ["x"])
+    stored = pd.DataFrame({"x": np.array([0.0, "much", "1.0"], dtype=object)})
+    found = run_sqlite(to_sql(d, dialect="sqlite", keep=["id"]), stored)["margin"]
+    assert found.isna().tolist() == [False, True, True]
+
+
+def test_a_column_that_is_not_there_is_an_error_in_sqlite():
+    """A name in quotes that names nothing would be text, were it not for the table before it."""
+    d, _ = tree_on([[0.0], [1.0]], [0.0, 4.0], ["x"])
+    with pytest.raises(sqlite3.OperationalError, match="no such column"):
+        run_sqlite(to_sql(d, dialect="sqlite", keep=["id"]), pd.DataFrame({"y": [1.0]}))
+
+
+@pytest.mark.parametrize("dialect", RUN)
+def test_whole_numbers_in_the_database(dialect):
+    d, _ = tree_on([[2.0**53], [2.0**53 + 2]], [0.0, 4.0], ["x"])
+    whole = [2**53 - 1, 2**53, 2**53 + 1, 2**53 + 2, 2**53 + 3]
+    found = RUN[dialect](to_sql(d, dialect=dialect, keep=["id"]), pd.DataFrame({"x": whole}))
+    expected = d.predict(pd.DataFrame({"x": whole}))
+    np.testing.assert_array_equal(found["margin"], expected)
+
+
+@pytest.mark.parametrize("dialect", RUN)
+def test_single_precision_in_the_database(dialect):
+    one = written("no_names")
+    stored = one.stored.replace([1e300, -1e300], 0.0).astype(np.float32)
+    if dialect == "sqlite":
+        stored = stored.astype(float)
+    found = RUN[dialect](to_sql(one.d, dialect=dialect, keep=["id"]), stored)
+    check_same(found.to_numpy(dtype=float), one.d.evaluate(stored), one.d)
+
+
+@pytest.mark.parametrize("dialect", RUN)
+def test_more_terms_than_an_expression_is_deep(dialect):
+    """Databases limit the depth of an expression to 1000; here are 1300 effects."""
+    rng = np.random.default_rng(0)
+    names = [f"f{k}" for k in range(51)]
+    tensors = {(k,): rng.normal(size=2) for k in range(51)}
+    tensors |= {(j, k): rng.normal(size=(2, 2)) for j in range(51) for k in range(j + 1, 51)}
+    d = tp.purify_tensors(tensors, progress=False, feature_names=names)
+    codes = pd.DataFrame(rng.integers(0, 2, size=(50, 51)), columns=names)
+    found = RUN[dialect](to_sql(d, dialect=dialect, keep=["id"]), codes)
+    check_same(found.to_numpy(dtype=float), d.evaluate(codes), d)
+
+
+@pytest.mark.parametrize("dialect", RUN)
+def test_a_pair_of_many_cells(dialect):
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(3000, 2))
+    model = GradientBoostingRegressor(n_estimators=150, max_depth=2, random_state=0)
+    names = ["a", "b"]
+    X = pd.DataFrame(values, columns=names)
+    d = tp.purify(model.fit(X, values[:, 0] * values[:, 1]), X, progress=False)
+    assert d["a", "b"].n_cells > 5000
+    found = RUN[dialect](to_sql(d, dialect=dialect, keep=["id"]), X)
+    check_same(found.to_numpy(dtype=float), d.evaluate(X), d)
+
+
+def test_numbers_of_sqlite_are_exact():
+    rng = np.random.default_rng(0)
+    bits = rng.integers(0, 2**63, size=3000, dtype=np.uint64) | rng.integers(
+        0, 2, size=3000, dtype=np.uint64
+    ) << np.uint64(63)
+    numbers = bits.view(np.float64)
+    numbers = numbers[np.isfinite(numbers)]
+    special = [5e-324, 2.2250738585072014e-308, 1e-35, 0.1, 1e22, 1e300, 1.7976931348623157e308]
+    everything = [*numbers.tolist(), *special, *(-v for v in special), 0.0, np.inf, -np.inf]
+    with sqlite3.connect(":memory:") as connection:
+        for value in everything:
+            written_as = DIALECTS["sqlite"].number(value)
+            (found,) = connection.execute(f"SELECT {written_as}").fetchone()
+            assert found == value, (written_as, value)
+
+
+def test_a_remainder_is_refused_or_named_in_the_query():
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(300, 3))
+    X = pd.DataFrame(values, columns=list("abc"))
+    model = DecisionTreeRegressor(max_depth=3).fit(X, values.prod(axis=1))
+    d = tp.purify(model, X, order=1, progress=False)
+    assert d.remainder is not None
+    with pytest.raises(tp.UnsupportedModelError, match=r'a SQL query holds .*remainder="drop"'):
+        to_sql(d)
+    with pytest.warns(tp.RemainderWarning, match="margins are off by"):
+        query = to_sql(d, keep=["id"], remainder="drop")
+    assert "-- without the remainder: margins are off by" in query
+    found = run_duckdb(query, X)["margin"].to_numpy()
+    np.testing.assert_allclose(found + d.remainder.evaluate(X)[:, 0], d.predict(X), atol=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore::treepurify.errors.FitWarning")
+def test_what_cannot_be_written():
+    one = written("xgboost_regressor")
+    with pytest.raises(tp.InvalidInputError, match="dialect must be"):
+        to_sql(one.d, dialect="oracle")
+    with pytest.raises(tp.InvalidInputError, match="several columns called"):
+        to_sql(one.d, keep=["Margin"])
+    with pytest.raises(tp.InvalidInputError, match="table must be the name"):
+        to_sql(one.d, table=3)
+    with pytest.raises(tp.InvalidInputError, match="an empty one"):
+        to_sql(one.d, table="")
+    with pytest.raises(tp.MemoryBudgetError, match="a query of"):
+        to_sql(one.d, memory_budget=100)
+    X = np.random.default_rng(0).normal(size=(50, 2))
+    smooth = tp.legendre_anova(lambda x: np.asarray(x)[:, 0], X, degree=2, progress=False)
+    with pytest.raises(tp.TreepurifyError, match=r"not a table of cells|remainder"):
+        to_sql(smooth)
+    with pytest.raises(tp.UnsupportedModelError, match=r"link 'sqrt' cannot be exported"):
+        to_sql(replace(one.d, link=Link("sqrt")), scale="response")

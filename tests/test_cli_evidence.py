@@ -1,0 +1,97 @@
+"""The commands that look at held-out rows."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import xgboost
+from typer.testing import CliRunner
+
+import treepurify as tp
+from treepurify.cli.app import app
+
+
+def run(*words):
+    return CliRunner().invoke(app, [str(word) for word in words], prog_name="treepurify")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("cli")
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(800, 3)).round(2), columns=["a", "b", "c"])
+    y = X["a"] + X["a"] * X["b"] + rng.normal(size=800)
+    table = X.assign(price=y, bought=np.where(y > 0, "yes", "no"))
+    table[:400].to_csv(path / "train.csv", index=False)
+    table[400:].to_csv(path / "test.csv", index=False)
+    options = {"n_estimators": 20, "max_depth": 2}
+    regressor = xgboost.XGBRegressor(**options).fit(X[:400], y[:400])
+    regressor.save_model(path / "price.json")
+    classifier = xgboost.XGBClassifier(**options).fit(X[:400], (y[:400] > 0).astype(int))
+    classifier.save_model(path / "bought.json")
+    return path
+
+
+def read(folder, name):
+    table = pd.read_csv(folder / f"{name}.csv")
+    return table[["a", "b", "c"]], table["price"], (table["bought"] == "yes").astype(float)
+
+
+def test_worth_prints_what_python_returns(folder, tmp_path):
+    out = tmp_path / "worth.csv"
+    result = run(
+        "worth", folder / "price.json", folder / "train.csv", folder / "test.csv",
+        "--target-column", "price", "--drop-column", "bought", "--quiet", "--out", out,
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    d = tp.purify(folder / "price.json", read(folder, "train")[0], missing_cells="always")
+    truth = tp.effect_worth(d, *read(folder, "test")[:2]).to_frame()
+    table = pd.read_csv(out)
+    assert list(table["term"]) == list(truth["term"])
+    np.testing.assert_allclose(table["worth"], truth["worth"])
+    assert f"{truth['worth'].iloc[0]:.4g}" in result.output
+
+
+def test_simplify_writes_what_is_left(folder, tmp_path):
+    out = tmp_path / "simple"
+    result = run(
+        "simplify", folder / "bought.json", folder / "train.csv", folder / "test.csv",
+        "--target-column", "bought", "--drop-column", "price", "--positive", "yes",
+        "--tolerance", "0.05", "--quiet", "--out", out, "--pictures", 1,
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    X, _, y = read(folder, "test")
+    d = tp.purify(folder / "bought.json", read(folder, "train")[0], missing_cells="always")
+    simple = tp.simplify(d, X, y, tolerance=0.05)
+    assert simple.summary()[0] in result.output
+    loaded = tp.load(out / "decomposition.tpz")
+    np.testing.assert_allclose(loaded.predict(X), simple.decomposition.predict(X))
+    path = pd.read_csv(out / "path.csv")
+    np.testing.assert_allclose(path["loss"], simple.to_frame()["loss"])
+    assert (out / "report.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--positive", "perhaps"], "no row of"),
+        ([], "y must hold 0 and 1"),
+        (["--positive", "yes", "--loss", "poisson"], "a model of positive numbers"),
+    ],
+)
+def test_what_cannot_be_used_is_refused(folder, more, message):
+    result = run(
+        "worth", folder / "bought.json", folder / "train.csv", folder / "test.csv",
+        "--target-column", "bought", "--drop-column", "price", "--quiet", *more,
+    )  # fmt: skip
+    assert result.exit_code == 1
+    assert message in " ".join(result.output.split())
+
+
+def test_a_quantile_has_a_level(folder):
+    result = run(
+        "worth", folder / "price.json", folder / "train.csv", folder / "test.csv", "--quiet",
+        "--target-column", "price", "--drop-column", "bought", "--loss", "quantile", "--level", 0.9,
+        "--absorb", "none",
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    assert "quantile 0.9" in result.output

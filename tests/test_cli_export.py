@@ -1,0 +1,123 @@
+"""The command that writes a saved decomposition for other programs."""
+
+import sqlite3
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.ensemble import GradientBoostingClassifier
+from typer.testing import CliRunner
+
+import treepurify as tp
+from treepurify.cli.app import app
+
+
+def run(*words):
+    return CliRunner().invoke(app, [str(word) for word in words], prog_name="treepurify")
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("export")
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(300, 3)), columns=list("abc"))
+    for name, depth in (("pairs", 2), ("deep", 3)):
+        model = GradientBoostingClassifier(max_depth=depth, n_estimators=10, random_state=0)
+        model.fit(X, X["a"] * X["b"] + X["c"] > 0)
+        tp.purify(model, X, progress=False).save(folder / f"{name}.tpz")
+    return folder, X
+
+
+def test_sql(saved, tmp_path):
+    folder, X = saved
+    out = tmp_path / "query.sql"
+    done = run(
+        "export", folder / "pairs.tpz", "--to", "sql", "--dialect", "sqlite", "--table", "people",
+        "--keep", "id", "--scale", "response", "--out", out,
+    )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    assert str(out) in done.stdout
+    with sqlite3.connect(":memory:") as connection:
+        X.rename_axis("id").to_sql("people", connection)
+        found = pd.read_sql(out.read_text(), connection).sort_values("id")
+    expected = tp.load(folder / "pairs.tpz").predict(X, scale="response")
+    np.testing.assert_allclose(found["response"], expected, atol=1e-12)
+
+
+def test_onnx(saved, tmp_path):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    folder, X = saved
+    done = run("export", folder / "pairs.tpz", "--to", "onnx", "--out", tmp_path / "m.onnx", "-q")
+    assert done.exit_code == 0, done.output
+    assert not done.stderr
+    session = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"))
+    (found,) = session.run(None, {name: X[[name]].to_numpy() for name in X})
+    expected = tp.load(folder / "pairs.tpz").predict(X)
+    np.testing.assert_allclose(found[:, 0], expected, atol=1e-12)
+
+
+def test_ebm(saved, tmp_path):
+    pytest.importorskip("interpret")
+    folder, X = saved
+    done = run("export", folder / "pairs.tpz", "--to", "ebm", "--out", tmp_path / "ebm.json")
+    assert done.exit_code == 0, done.output
+    expected = tp.load(folder / "pairs.tpz").evaluate(X)
+    found = tp.parse_model(tmp_path / "ebm.json").margin(X)
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["card.html", "card.xlsx"])
+def test_scorecard(saved, tmp_path, name):
+    pytest.importorskip("openpyxl")
+    folder, _ = saved
+    out = tmp_path / name
+    done = run(
+        "export", folder / "pairs.tpz", "--to", "scorecard", "--out", out, "--base-points", 500,
+        "--base-odds", 1, "--points-to-double", 40, "--odds", "against",
+    )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    assert "rounding moves a score by at most" in done.stderr
+    card = tp.export.to_scorecard(
+        tp.load(folder / "pairs.tpz"), base_points=500, base_odds=1, points_to_double=40,
+        odds="against",
+    )  # fmt: skip
+    if name.endswith("html"):
+        assert out.read_text(encoding="utf-8") == card.to_html()
+    else:
+        assert pd.read_excel(out)["points"].tolist() == card.to_frame()["points"].tolist()
+
+
+def test_the_file_beside_the_decomposition(saved, tmp_path):
+    folder, _ = saved
+    copy = tmp_path / "d.tpz"
+    copy.write_bytes((folder / "pairs.tpz").read_bytes())
+    assert run("export", copy, "--to", "sql").exit_code == 0
+    assert (tmp_path / "d.sql").read_text().endswith("FROM margins;\n")
+
+
+@pytest.mark.filterwarnings("default::treepurify.errors.RemainderWarning")
+@pytest.mark.parametrize("to", ["sql", "onnx", "ebm", "scorecard"])
+def test_a_remainder_is_refused_or_dropped(saved, tmp_path, to):
+    pytest.importorskip("interpret")
+    pytest.importorskip("onnx")
+    folder, _ = saved
+    out = tmp_path / "out.html"
+    done = run("export", folder / "deep.tpz", "--to", to, "--out", out)
+    assert done.exit_code == 1
+    assert "margins are off by" in done.stderr
+    assert not out.exists()
+    done = run("export", folder / "deep.tpz", "--to", to, "--out", out, "--drop-remainder")
+    assert done.exit_code == 0, done.output
+    assert "warning" in done.stderr
+    assert "margins are off by" in done.stderr
+    assert out.exists()
+
+
+def test_options_of_another_target(saved):
+    folder, _ = saved
+    done = run("export", folder / "pairs.tpz", "--to", "onnx", "--dialect", "sqlite")
+    assert done.exit_code == 2
+    assert "belongs to --to sql" in done.stderr.replace("\n", " ").replace("│", "")
+    done = run("export", folder / "pairs.tpz", "--to", "scorecard", "--out", folder / "c.txt")
+    assert done.exit_code == 1
+    assert "written as .html or .xlsx" in done.stderr

@@ -1,0 +1,103 @@
+"""The pages of the reproductions: scripts run to their end, tables are stored and shown."""
+
+import importlib
+import json
+import re
+import sys
+
+import pytest
+
+from examples import reproduction
+from examples.data import REPOSITORY
+from examples.reproduction import Entry, Table
+from tests.cases import data_path
+
+PAGES = REPOSITORY / "docs" / "reproductions"
+RESULTS = PAGES / "results"
+# What each script needs: packages, and data sets.
+SCRIPTS = {
+    "paper_chapter": ((), ()),
+    "paper_continuous": (("xgboost", "interpret", "matplotlib", "shap"), ("pima_diabetes",)),
+    "paper_shapley_sets": (("xgboost", "shap", "matplotlib"), ("boston_housing",)),
+    "paper_purification": (
+        ("xgboost", "interpret", "matplotlib"),
+        ("california_housing", "compas_two_years", "adult"),
+    ),
+}
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_script_runs_to_its_end(script, tmp_path, monkeypatch, capsys):
+    packages, data = SCRIPTS[script]
+    for name in packages:
+        pytest.importorskip(name)
+    for name in data:
+        data_path(name)
+    monkeypatch.setattr(sys, "argv", [f"{script}.py", "--small", "--store", str(tmp_path)])
+    importlib.import_module(f"examples.{script}").main()
+    printed = capsys.readouterr().out
+    assert "left out" not in printed
+    stored = {path.name for path in tmp_path.iterdir()}
+    shown = {path.name for path in RESULTS.glob(f"{script.removeprefix('paper_')}_*")}
+    # A small run may leave data sets out.
+    assert stored <= shown
+    assert stored
+    for path in tmp_path.glob("*.json"):
+        small, full = (
+            json.loads((folder / path.name).read_text()) for folder in (tmp_path, RESULTS)
+        )
+        assert small["title"] in printed
+        assert small["command"] == f"python examples/{script}.py --small"
+        # Sizes stand in the notes: what the paper prints is the same.
+        assert small["columns"] == full["columns"]
+        papers = [[line for line in own["lines"] if line[1] == "paper"] for own in (small, full)]
+        assert papers[0] == papers[1], path.name
+
+
+def test_every_stored_table_is_shown_once():
+    shown = []
+    for page in PAGES.glob("*.md"):
+        shown += re.findall(r"```\{stored-table\} (\w+)", page.read_text(encoding="utf-8"))
+    assert sorted(shown) == sorted(path.stem for path in RESULTS.glob("*.json"))
+
+
+def test_every_picture_is_shown():
+    stored = [json.loads(path.read_text(encoding="utf-8")) for path in RESULTS.glob("*.json")]
+    shown = {own["figure"] for own in stored} - {""}
+    for page in PAGES.glob("*.md"):
+        shown |= set(re.findall(r"!\[[^]]*\]\(results/([^)]+)\)", page.read_text(encoding="utf-8")))
+    assert shown == {path.name for path in RESULTS.glob("*.png")}
+
+
+def test_every_page_is_in_the_list():
+    listed = (PAGES / "index.md").read_text(encoding="utf-8")
+    for page in PAGES.glob("*.md"):
+        assert page.stem == "index" or re.search(rf"^{page.stem}$", listed, flags=re.MULTILINE)
+
+
+@pytest.mark.parametrize("path", sorted(RESULTS.glob("*.json")), ids=lambda path: path.stem)
+def test_stored_tables_say_where_they_come_from(path):
+    stored = json.loads(path.read_text(encoding="utf-8"))
+    assert stored["command"].startswith("python examples/paper_")
+    assert "--small" not in stored["command"]
+    assert (REPOSITORY / stored["command"].split()[1]).exists()
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d", stored["date"])
+    assert {"python", "treepurify", "numpy"} <= set(stored["versions"])
+    assert all(len(line) == 2 + len(stored["columns"]) for line in stored["lines"])
+    assert path.stat().st_size < 50_000
+
+
+def test_differences_are_ours_less_the_papers(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["paper_x.py", "--store", "here", "--seeds", "3"])
+    entry = Entry("a", (1.0, (2.0, 0.5), None, "yes"), {"ours": ((1.5, 0.1), 1.0, 3.0, "no")})
+    table = Table("x", "Table 1", ("p", "q", "r", "s"), (entry,), ".1f", ("A note.",), "x.png")
+    assert reproduction.lines(table) == [
+        ["a", "paper", "1.0", "2.0 ± 0.5", "", "yes"],
+        ["a", "ours", "1.5 ± 0.1", "1.0", "3.0", "no"],
+        ["a", "difference", "+0.5", "-1.0", "", ""],
+    ]
+    text = reproduction.as_markdown(reproduction.store(table, tmp_path))
+    assert "| a | paper | 1.0 | 2.0 ± 0.5 |  | yes |" in text
+    assert "|  | difference | +0.5 | -1.0 |  |  |" in text
+    assert "![Table 1](results/x.png)" in text
+    assert "python examples/paper_x.py --seeds 3" in text

@@ -1,0 +1,268 @@
+"""The commands that look at held-out rows: worth, simplify."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from treepurify.cli.console import note, print_table, refusals
+from treepurify.cli.inspection import read_rows
+from treepurify.cli.options import (
+    DataArgument,
+    DropOption,
+    ModelArgument,
+    OutOption,
+    PicturesOption,
+    QuietOption,
+    TopOption,
+    WeightColumnOption,
+    Weights,
+    WeightsOption,
+    command_line,
+)
+from treepurify.cli.results import write_results
+from treepurify.decomposition import Absorb, Decomposition
+from treepurify.engines.tree.purify import purify as purify_model
+from treepurify.errors import InvalidInputError
+from treepurify.evidence.effect_worth_table import EffectWorth
+from treepurify.evidence.selection import simplify as simplify_decomposition
+from treepurify.evidence.worth import effect_worth
+from treepurify.models.parse import parse_model
+from treepurify.storage import write_atomically
+
+__all__ = ["simplify", "worth"]
+
+
+class LossOption(StrEnum):
+    """The losses."""
+
+    AUTO = "auto"
+    SQUARED_ERROR = "squared_error"
+    LOG_LOSS = "log_loss"
+    POISSON = "poisson"
+    QUANTILE = "quantile"
+    AUC = "auc"
+
+
+class AbsorbOption(StrEnum):
+    """Which effects take over parts of those that are left out."""
+
+    AUTO = "auto"
+    NONE = "none"
+    MAIN = "main"
+    ALL = "all"
+
+
+HeldOutArgument = Annotated[
+    Path,
+    typer.Argument(
+        exists=True,
+        dir_okay=False,
+        help="CSV or Parquet file with rows that the model was not trained on, and the target.",
+    ),
+]
+TargetNeeded = Annotated[
+    str, typer.Option("--target-column", help="Column with the target, in both files.")
+]
+LossAsked = Annotated[
+    LossOption,
+    typer.Option("--loss", help="The loss; auto goes by the model. auc is one minus the area."),
+]
+LevelOption = Annotated[
+    float, typer.Option("--level", help="Level of the quantile, for --loss quantile.")
+]
+AbsorbAsked = Annotated[
+    AbsorbOption,
+    typer.Option("--absorb", help="Which effects take over parts of those that are left out."),
+]
+PositiveOption = Annotated[
+    str | None,
+    typer.Option(help="Value of the target that is 1, where it has two values that are not 0, 1."),
+]
+
+
+def _loss(loss: LossOption, level: float) -> Any:
+    return ("quantile", level) if loss is LossOption.QUANTILE else loss.value
+
+
+def _absorb(absorb: AbsorbOption) -> Any:
+    chosen: dict[AbsorbOption, Absorb | str] = {
+        AbsorbOption.NONE: False,
+        AbsorbOption.ALL: True,
+        AbsorbOption.MAIN: "main",
+        AbsorbOption.AUTO: "auto",
+    }
+    return chosen[absorb]
+
+
+def worth(  # noqa: PLR0913, PLR0917 - one argument per option of the command line
+    model: ModelArgument,
+    data: DataArgument,
+    held_out: HeldOutArgument,
+    target_column: TargetNeeded,
+    loss: LossAsked = LossOption.AUTO,
+    level: LevelOption = 0.5,
+    positive: PositiveOption = None,
+    absorb: AbsorbAsked = AbsorbOption.AUTO,
+    weights: WeightsOption = Weights.EMPIRICAL,
+    drop_column: DropOption = None,
+    sample_weight_column: WeightColumnOption = None,
+    out: Annotated[
+        Path | None, typer.Option(dir_okay=False, help="CSV file for the table of effects.")
+    ] = None,
+    top: TopOption = 20,
+    quiet: QuietOption = False,
+) -> None:
+    """Say what each effect is worth: how much the loss on held-out rows rises without it."""
+    with refusals():
+        columns = _Columns(target_column, positive, drop_column, sample_weight_column)
+        d, X, y, row_weights = _read(model, data, held_out, columns, weights, quiet=quiet)
+        result = effect_worth(
+            d,
+            X,
+            y,
+            loss=_loss(loss, level),
+            absorb=_absorb(absorb),
+            sample_weight=row_weights,
+            progress=not quiet,
+        )
+        if out is not None:
+            write_atomically(out, result.to_frame().to_csv(index=False).encode("utf-8"))
+    typer.echo(result.summary(0)[0])
+    typer.echo()
+    _print_worth(result, top)
+    for line in result.notes:
+        typer.echo(line)
+    if out is not None:
+        typer.echo(str(out))
+
+
+def simplify(  # noqa: PLR0913, PLR0917 - one argument per option of the command line
+    context: typer.Context,
+    model: ModelArgument,
+    data: DataArgument,
+    held_out: HeldOutArgument,
+    target_column: TargetNeeded,
+    tolerance: Annotated[
+        float, typer.Option(help="By what share of its own size the held-out loss may rise.")
+    ] = 0.01,
+    loss: LossAsked = LossOption.AUTO,
+    level: LevelOption = 0.5,
+    positive: PositiveOption = None,
+    absorb: AbsorbAsked = AbsorbOption.AUTO,
+    hierarchical: Annotated[
+        bool, typer.Option(help="Whether a pair stays only with both of its main effects.")
+    ] = True,
+    weights: WeightsOption = Weights.EMPIRICAL,
+    drop_column: DropOption = None,
+    sample_weight_column: WeightColumnOption = None,
+    out: OutOption = None,
+    pictures: PicturesOption = 6,
+    quiet: QuietOption = False,
+) -> None:
+    """Leave effects out as long as the held-out loss allows; write what is left."""
+    folder = out or Path(f"{model.stem}-simplified")
+    with refusals():
+        columns = _Columns(target_column, positive, drop_column, sample_weight_column)
+        d, X, y, row_weights = _read(model, data, held_out, columns, weights, quiet=quiet)
+        simple = simplify_decomposition(
+            d,
+            X,
+            y,
+            loss=_loss(loss, level),
+            tolerance=tolerance,
+            hierarchical=hierarchical,
+            absorb=_absorb(absorb),
+            sample_weight=row_weights,
+            progress=not quiet,
+        )
+        note(f"writing {folder}", quiet=quiet)
+        files, _ = write_results(
+            simple.decomposition, folder, command=command_line(context), top=pictures
+        )
+        path = folder / "path.csv"
+        write_atomically(path, simple.to_frame().to_csv(index=False).encode("utf-8"))
+    for line in simple.summary():
+        typer.echo(line)
+    typer.echo()
+    rows = [
+        [
+            f"{row['n_effects']}",
+            f"{row['loss']:.6g}",
+            f"{row['rise']:+.2%}",
+            f"{row['rise_error']:.2%}".replace("nan%", ""),
+            "*" if row["is_chosen"] else "",
+            str(row["left_out"]),
+        ]
+        for row in simple.to_frame().to_dict("records")
+    ]
+    print_table(["effects", "loss", "rise", "std. error", "taken", "left out"], rows, left=0)
+    typer.echo()
+    for file in [*files, path]:
+        typer.echo(str(file))
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """The columns of the files that are no features."""
+
+    target: str
+    positive: str | None
+    dropped: list[str] | None
+    weight: str | None
+
+    def observations(self, apart: Any, path: Path) -> Any:
+        """Return the target of the rows of a file; 0 and 1 where its positive value is named."""
+        y = apart[self.target]
+        if self.positive is None:
+            return y.to_numpy()
+        is_positive = y.astype(str) == self.positive
+        if not is_positive.any():
+            raise InvalidInputError(
+                f"no row of {str(path)!r} has {self.positive!r} in column {self.target!r}; it has "
+                f"{', '.join(sorted(y.astype(str).unique())[:10])}"
+            )
+        return is_positive.to_numpy().astype(float)
+
+
+def _read(
+    model: Path, data: Path, held_out: Path, columns: _Columns, weights: Weights, *, quiet: bool
+) -> tuple[Decomposition, Any, Any, Any]:
+    """Return the effects of a model, and rows with observations and weights."""
+    parsed = parse_model(model)
+    note(f"reading {data} and {held_out}", quiet=quiet)
+    names = (columns.target, columns.dropped, columns.weight)
+    rows = read_rows(parsed, data, *names)
+    others = read_rows(parsed, held_out, *names)
+    d = purify_model(
+        model,
+        rows.X,
+        weights=weights.value,
+        sample_weight=None if weights is Weights.UNIFORM else rows.sample_weight,
+        # Held-out rows may have missing values where those of the training have none.
+        missing_cells="always",
+        progress=not quiet,
+    )
+    return d, others.X, columns.observations(others.apart, held_out), others.sample_weight
+
+
+def _print_worth(result: EffectWorth, top: int) -> None:
+    frame = result.to_frame()
+    more = [name for name in ("worth_absorbed", "shapley") if name in frame]
+    names = ["effect", "worth", "from", "to", "variance"]
+    names += [{"worth_absorbed": "absorbed", "shapley": "Shapley"}[name] for name in more]
+    numbers = ["worth", "low", "high"]
+    rows = [
+        [
+            row["term"],
+            *(f"{row[name]:.4g}" for name in numbers),
+            f"{row['variance_share']:.2%}",
+            *(f"{row[name]:.4g}" for name in more),
+        ]
+        for row in frame.head(top).to_dict("records")
+    ]
+    print_table(names, rows)
+    if len(frame) > top:
+        typer.echo(f"... and {len(frame) - top} more")

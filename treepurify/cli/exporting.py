@@ -1,0 +1,159 @@
+"""The command that writes a saved decomposition for other programs."""
+
+import warnings
+from enum import StrEnum
+from io import StringIO
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from treepurify.cli.console import note, refusals
+from treepurify.cli.options import QuietOption
+from treepurify.decomposition import Decomposition
+from treepurify.errors import InvalidInputError
+from treepurify.export.ebm import to_ebm
+from treepurify.export.left_out import OnRemainder
+from treepurify.export.onnx import to_onnx
+from treepurify.export.scorecard import to_scorecard
+from treepurify.export.sql import to_sql
+from treepurify.storage import load, write_atomically
+
+__all__ = ["export"]
+
+
+class Target(StrEnum):
+    """What is written."""
+
+    SQL = "sql"
+    ONNX = "onnx"
+    EBM = "ebm"
+    SCORECARD = "scorecard"
+
+
+class Dialect(StrEnum):
+    """Where a query runs."""
+
+    DUCKDB = "duckdb"
+    SQLITE = "sqlite"
+    POSTGRESQL = "postgresql"
+
+
+class ExportScale(StrEnum):
+    """What a query or an ONNX model gives."""
+
+    MARGIN = "margin"
+    RESPONSE = "response"
+
+
+class Odds(StrEnum):
+    """Which way points rise."""
+
+    FOR = "for"
+    AGAINST = "against"
+
+
+_SUFFIX = {Target.SQL: ".sql", Target.ONNX: ".onnx", Target.EBM: ".json", Target.SCORECARD: ".html"}
+_OF_TARGETS = {
+    "dialect": (Target.SQL,),
+    "table": (Target.SQL,),
+    "keep": (Target.SQL,),
+    "scale": (Target.SQL, Target.ONNX),
+    "base_points": (Target.SCORECARD,),
+    "base_odds": (Target.SCORECARD,),
+    "points_to_double": (Target.SCORECARD,),
+    "odds": (Target.SCORECARD,),
+}
+
+
+def export(  # noqa: PLR0913, PLR0917 - one argument per option of the command line
+    context: typer.Context,
+    decomposition: Annotated[
+        Path,
+        typer.Argument(exists=True, dir_okay=False, help="A .tpz file that purify wrote."),
+    ],
+    to: Annotated[Target, typer.Option(help="What is written.")],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            dir_okay=False,
+            help="The file; by default the name of DECOMPOSITION with .sql, .onnx, .json (EBM) or "
+            ".html (scorecard; .xlsx is a workbook).",
+        ),
+    ] = None,
+    drop_remainder: Annotated[
+        bool,
+        typer.Option(
+            "--drop-remainder",
+            help="Leave out effects above the order of the decomposition, and say what that loses.",
+        ),
+    ] = False,
+    scale: Annotated[
+        ExportScale, typer.Option(help="Margin, or response after the inverse link (SQL, ONNX).")
+    ] = ExportScale.MARGIN,
+    dialect: Annotated[Dialect, typer.Option(help="Database of the query.")] = Dialect.DUCKDB,
+    table: Annotated[str, typer.Option(help="Table of the query.")] = "data",
+    keep: Annotated[
+        list[str] | None,
+        typer.Option(help="Another column that the query returns, such as a key; may be repeated."),
+    ] = None,
+    base_points: Annotated[float, typer.Option(help="Points of a scorecard at --base-odds.")] = 600,
+    base_odds: Annotated[float, typer.Option(help="Odds at --base-points, as 50 to 1.")] = 50,
+    points_to_double: Annotated[
+        float, typer.Option(help="Points by which the odds of a scorecard double.")
+    ] = 20,
+    odds: Annotated[
+        Odds, typer.Option(help="Whether points rise with the odds for the second class.")
+    ] = Odds.FOR,
+    quiet: QuietOption = False,
+) -> None:
+    """Write a saved decomposition as a SQL query, an ONNX model, an EBM or a scorecard."""
+    _check_options(context, to)
+    target = out or decomposition.with_suffix(_SUFFIX[to])
+    remainder: OnRemainder = "drop" if drop_remainder else "refuse"
+    with refusals():
+        d = load(decomposition)
+        note(f"writing {target}", quiet=quiet)
+        if to is Target.SQL:
+            query = to_sql(
+                d, table=table, dialect=dialect.value, keep=keep or (), scale=scale.value,
+                remainder=remainder,
+            )  # fmt: skip
+            write_atomically(target, f"{query};\n".encode())
+        elif to is Target.ONNX:
+            to_onnx(d, target, scale=scale.value, remainder=remainder)
+        elif to is Target.EBM:
+            write_atomically(target, _ebm_document(d, remainder))
+        else:
+            card = to_scorecard(
+                d, base_points=base_points, base_odds=base_odds,
+                points_to_double=points_to_double, odds=odds.value, remainder=remainder,
+            )  # fmt: skip
+            note(str(card.rounding), quiet=quiet)
+            if target.suffix.lower() == ".xlsx":
+                card.to_excel(target)
+            elif target.suffix.lower() in (".html", ".htm"):
+                card.to_html(target)
+            else:
+                raise InvalidInputError(
+                    f"a scorecard is written as .html or .xlsx, got {str(target)!r}"
+                )
+    typer.echo(str(target))
+
+
+def _check_options(context: typer.Context, to: Target) -> None:
+    """Refuse options of another target."""
+    for name, targets in _OF_TARGETS.items():
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE" and to not in targets:
+            option = f"--{name.replace('_', '-')}"
+            raise typer.BadParameter(f"{option} belongs to --to {' or '.join(targets)}, not {to}")
+
+
+def _ebm_document(d: Decomposition, remainder: OnRemainder) -> bytes:
+    text = StringIO()
+    ebm = to_ebm(d, remainder=remainder)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="JSON formats are in beta")
+        ebm.to_json(text)
+    return text.getvalue().encode("utf-8")

@@ -1,0 +1,70 @@
+"""Whether a function follows the tails of its features, or the ranks of their values.
+
+Products of unbounded features need functions that grow with the tails; trees, which are constant
+beyond their cuts, are better served by two more polynomials of ranks. A fit of low degree of
+each tells which.
+"""
+
+from collections.abc import Mapping
+from itertools import combinations
+
+import numpy as np
+
+from treepurify.engines.common.least_angle import full_fit
+from treepurify.engines.legendre.densities import constant_densities
+from treepurify.engines.legendre.design import (
+    Basis,
+    count_columns,
+    measure_moments,
+    scaled_rows,
+)
+from treepurify.engines.legendre.reading import Question
+from treepurify.engines.legendre.scaling import Axis, fit_axes
+
+__all__ = ["choose_axes"]
+
+_DEGREE = 4
+_MOST_COLUMNS = 1500
+_ROWS_A_COLUMN = 3
+# Scores are taken where they leave clearly less of the function.
+_CLEARLY_LESS = 0.9
+
+
+def choose_axes(
+    question: Question, scaling: str | Mapping[str, str]
+) -> tuple[dict[int, Axis], list[str]]:
+    """Return the axis of each feature that varies, and the names of those that do not.
+
+    Where the scaling is left to us, numbers have ranks, or scores if main effects and pairs of
+    degree 4 in these leave a tenth less of the function's variance (main effects alone where
+    there are many features, or few rows).
+
+    Raises
+    ------
+    InvalidInputError
+        If a scaling is unknown or names an unknown feature, or values are not finite.
+    """
+    ranks, constant = fit_axes(question.columns, question.weights, scaling, "rank")
+    scores, _ = fit_axes(question.columns, question.weights, scaling, "score")
+    n_columns = count_columns(ranks, 2, _DEGREE)
+    most = min(_MOST_COLUMNS, question.effective_rows / _ROWS_A_COLUMN)
+    order = 2 if n_columns <= most else 1
+    is_open = any(scores[j].kind != axis.kind for j, axis in ranks.items())
+    if not is_open or count_columns(ranks, order, _DEGREE) > most:
+        return ranks, constant
+    left = [_unexplained(question, axes, order) for axes in (ranks, scores)]
+    return scores if left[1] < _CLEARLY_LESS * left[0] else ranks, constant
+
+
+def _unexplained(question: Question, axes: dict[int, Axis], order: int) -> float:
+    """Return the share of the variance that a fit of low degree leaves, meaned over outputs."""
+    subsets = [s for size in range(1, order + 1) for s in combinations(axes, size)]
+    basis = Basis(axes, dict(constant_densities(axes, subsets)), _DEGREE)
+    rows = scaled_rows(axes, question.columns, question.weights)
+    moments = measure_moments(basis, rows, question.values)
+    shares = [
+        full_fit(moments.gram, moments.covariances[:, k], total, rows.n_rows).sum_of_squares / total
+        for k, total in enumerate(moments.value_squares.tolist())
+        if total > 0
+    ]
+    return float(np.mean(shares)) if shares else 0.0

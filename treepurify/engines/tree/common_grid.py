@@ -1,0 +1,182 @@
+"""The grid that several trainings of one model have in common: all their cuts, or fewer."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+from math import prod
+
+import numpy as np
+
+from treepurify.components import Component, TensorComponent, evaluate_each, values_on_rows
+from treepurify.effects.accumulate import ensemble_cuts
+from treepurify.effects.grid_margin import margin_in_cells
+from treepurify.engines.common.finish import Evidence, Rest, measure_explained
+from treepurify.engines.common.functions import ParsedFunction
+from treepurify.engines.common.problem import Wanted, lay_out
+from treepurify.engines.tree.coarse_cells import pairs_on_paths
+from treepurify.engines.tree.refits import ReadRefits
+from treepurify.engines.tree.request import Outcome, Request
+from treepurify.engines.tree.side_by_side import purify_side_by_side
+from treepurify.engines.tree.snapped_cuts import CutMoves, choose_moves, move_cuts
+from treepurify.errors import MemoryBudgetError
+from treepurify.grids.grid import EncodedRows, Subset
+from treepurify.models.ensemble import TreeEnsemble
+from treepurify.models.parse import Model
+from treepurify.rows.columns import Columns
+from treepurify.rows.row_weights import row_shares
+from treepurify.typing import Array, Indices
+
+__all__ = ["purify_refits"]
+
+_MOST_CELLS, _LEAST_CELLS, _STEP = 512, 2, 0.9
+_PAIR = 2
+
+
+def purify_refits(refits: ReadRefits, request: Request, wanted: Wanted) -> Outcome:
+    """Purify several models on one common grid.
+
+    That is the grid of all their cuts where it fits the memory budget. Else each cut is moved to
+    the nearest of fewer that are kept, as many as fit, and what that changes is in the remainder.
+
+    Raises
+    ------
+    MemoryBudgetError
+        If not even few cells fit, or the models have no cuts that can be moved.
+    """
+    stack, columns = refits.stack, request.columns
+    is_fixed = request.weighting.fixed_grid is not None
+    if not isinstance(stack, TreeEnsemble) or columns is None or is_fixed:
+        return purify_side_by_side(refits, refits.centre, stack, request, wanted)
+    sizes, pairs = _cells_of_features(stack), pairs_on_paths(stack)
+    if _may_fit(sizes, pairs, stack.n_outputs, request.memory_budget):
+        with suppress(MemoryBudgetError):
+            return purify_side_by_side(refits, refits.centre, stack, request, wanted)
+    return _purify_on_fewer_cuts(refits, stack, columns, request, wanted)
+
+
+def _cells_of_features(stack: TreeEnsemble) -> Indices:
+    """Return the number of cells of each feature, special ones left out."""
+    sizes = [
+        spec.n_codes if cuts is None else len(cuts) + 1
+        for spec, cuts in zip(stack.features, ensemble_cuts(stack), strict=True)
+    ]
+    return np.array(sizes, dtype=np.intp)
+
+
+def _may_fit(sizes: Indices, pairs: list[Subset], n_outputs: int, memory_budget: int) -> bool:
+    """Return whether tables of pairs may fit: what `check_memory` counts, larger sets left out."""
+    ends = np.array(pairs, dtype=np.intp).reshape(-1, _PAIR)
+    cells = sizes[ends[:, 0]] * sizes[ends[:, 1]]
+    n_bytes = 8 * (3 * cells.sum() + 4 * cells.max(initial=0)) * n_outputs
+    return bool(n_bytes <= memory_budget)
+
+
+def _purify_on_fewer_cuts(
+    refits: ReadRefits, stack: TreeEnsemble, columns: Columns, request: Request, wanted: Wanted
+) -> Outcome:
+    """Purify models whose cuts are moved, and put what that changes into the remainder."""
+    shares = row_shares(columns.n_rows, request.row_weights)
+    failed = MemoryBudgetError("several models do not fit the memory budget: raise it")
+    for n_cells in _numbers_of_cells(stack, request.memory_budget):
+        moves = choose_moves(stack, columns, shares, n_cells)
+        centre = refits.centre
+        if isinstance(centre, TreeEnsemble):
+            centre = move_cuts(centre, moves)
+        try:
+            outcome = purify_side_by_side(refits, centre, move_cuts(stack, moves), request, wanted)
+        except MemoryBudgetError as error:
+            failed = error
+            continue
+        return _with_difference(refits, outcome, columns, request, wanted, moves)
+    raise failed
+
+
+def _numbers_of_cells(stack: TreeEnsemble, memory_budget: int) -> Iterator[int]:
+    """Yield numbers of cells of a feature, fewer and fewer, whose pairs may fit the budget."""
+    sizes, pairs = _cells_of_features(stack), pairs_on_paths(stack)
+    n_cells = min(_MOST_CELLS, int(sizes.max()) - 1)
+    while n_cells >= _LEAST_CELLS:
+        if _may_fit(np.minimum(sizes, n_cells), pairs, stack.n_outputs, memory_budget):
+            yield n_cells
+        n_cells = min(int(n_cells * _STEP), n_cells - 1)
+
+
+def _with_difference(
+    refits: ReadRefits,
+    outcome: Outcome,
+    columns: Columns,
+    request: Request,
+    wanted: Wanted,
+    moves: CutMoves,
+) -> Outcome:
+    """Return the components of moved models, with what they leave of the model as remainder."""
+    result = outcome.result
+    shares = row_shares(columns.n_rows, request.row_weights)
+    margin = _margin(refits.centre, columns, request)
+    is_rows = request.weighting.share_of_rows == 1.0
+    intercept = shares @ margin if is_rows else result.intercept
+    kept = {s: c for s, c in result.components.items() if wanted.keeps(s)}
+    parts = _values_of_each(kept, columns, outcome.layout.encoded_rows)
+    explained = measure_explained(margin, shares, intercept, parts)
+    note = (
+        "The models have cuts of their own, too many together: cuts were moved onto a common grid "
+        f"of fewer, each over at most {moves.moved:.2%} of the rows. What that changes is in the "
+        "remainder."
+    )
+    evidence = result.evidence or Evidence()
+    facts = {
+        "common_grid": "fewer cuts",
+        "cells_of_all_cuts": {
+            spec.name: len(old) + 1
+            for spec, old in zip(refits.centre.features, moves.old, strict=True)
+            if old is not None
+        },
+        "moved_rows": moves.moved,
+        "r_squared": explained.share.tolist(),
+    }
+    return replace(
+        outcome,
+        result=replace(
+            result,
+            intercept=intercept,
+            evidence=replace(
+                evidence,
+                fitted_share=explained.share,
+                note=" ".join(part for part in (evidence.note, note) if part),
+            ),
+            rest=Rest(ParsedFunction(refits.centre), explained.rest_variance),
+            covariances=explained.covariances if is_rows else None,
+        ),
+        facts=outcome.facts | {"refits": outcome.facts["refits"] | facts},
+    )
+
+
+def _values_of_each(
+    components: dict[Subset, Component], columns: Columns, rows: EncodedRows | None
+) -> Iterator[tuple[Subset, Array]]:
+    """Yield the values of each component on the rows."""
+    if rows is not None and all(isinstance(c, TensorComponent) for c in components.values()):
+        on_grid = dict.fromkeys(range(1, 1 + max(map(len, components), default=0)), rows)
+        for subset, component in components.items():
+            if isinstance(component, TensorComponent):
+                yield subset, values_on_rows(component, on_grid)
+    else:
+        yield from zip(components, evaluate_each(components.values(), columns), strict=True)
+
+
+def _margin(model: Model, columns: Columns, request: Request) -> Array:
+    """Return the margin of the rows.
+
+    Several models have very many trees together; shallow ones are not walked one by one.
+    """
+    if not isinstance(model, TreeEnsemble):
+        return ParsedFunction(model)(columns)
+    rows = (columns, request.row_weights, request.weighting)
+    budget = request.memory_budget
+    layout = lay_out(model, *rows, request.resolution, request.missing_cells, budget)
+    boxes, grid, encoded = layout.leaf_boxes, layout.union_grid, layout.encoded_rows
+    largest = max((prod(grid.shape(subset)) for subset in boxes.subsets), default=0)
+    is_shallow = max(map(len, boxes.subsets), default=0) <= _PAIR
+    if encoded is None or not is_shallow or 8 * largest * model.n_outputs > budget:
+        return ParsedFunction(model)(columns)
+    return margin_in_cells(model, grid, boxes, encoded.codes, budget)

@@ -1,0 +1,122 @@
+"""Read several trainings of one model: what is decomposed, and all of them side by side."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from treepurify.effects.ensemble_tables import ensemble_tables
+from treepurify.engines.common.model_check import ModelCheck, check_against_library
+from treepurify.models.ensemble import TreeEnsemble
+from treepurify.models.parse import Model, read_model
+from treepurify.models.parsed import ModelSource
+from treepurify.models.refits import Refits
+from treepurify.models.several import check_alike, sum_of_models, together
+
+__all__ = ["ReadRefits", "check_refits", "read_refits"]
+
+
+@dataclass(frozen=True, eq=False)
+class ReadRefits:
+    """Trained models, read.
+
+    Parameters
+    ----------
+    given : tuple of object
+        The models as they were given; last the one that they are refits of, where there is one.
+    parsed : tuple of TreeEnsemble or AdditiveTables
+        The same, parsed.
+    centre : TreeEnsemble or AdditiveTables
+        What is decomposed, with the cuts of all of them: their mean, or the one that they are
+        refits of.
+    stack : TreeEnsemble or AdditiveTables
+        All of them, their outputs side by side.
+    n_models : int
+        Number of refits.
+    how : str
+        How they were trained.
+    """
+
+    given: tuple[Any, ...]
+    parsed: tuple[Model, ...]
+    centre: Model
+    stack: Model
+    n_models: int
+    how: str
+
+    @property
+    def is_mean(self) -> bool:
+        """Whether the mean of the refits is decomposed."""
+        return len(self.parsed) == self.n_models
+
+
+def read_refits(
+    model: Any, X: Any, feature_names: Sequence[str] | None, memory_budget: int
+) -> ReadRefits | None:
+    """Return several models, read; None for a single one.
+
+    Raises
+    ------
+    InvalidInputError
+        If there are fewer than two, or they differ in their columns, outputs or link.
+    UnsupportedModelError
+        If one cannot be decomposed, or they read a column in different ways.
+    """
+    if not isinstance(model, list | tuple | Refits):
+        return None
+    refits = model if isinstance(model, Refits) else Refits(model)
+    given = (*refits.models, *([] if refits.of is None else [refits.of]))
+    parsed = tuple(read_model(each, X, feature_names) for each in given)
+    check_alike(parsed)
+    common = _one_form(parsed, memory_budget)
+    n_models = len(refits)
+    weights = np.full(len(given), 1.0 / n_models)
+    source = _mean_source(parsed)
+    if refits.of is not None:
+        weights[:n_models], weights[n_models] = 0.0, 1.0
+        source = parsed[-1].source
+    centre = sum_of_models(common, weights, source)
+    return ReadRefits(given, parsed, centre, together(common), n_models, refits.how)
+
+
+def _one_form(parsed: Sequence[Model], memory_budget: int) -> Sequence[Model]:
+    """Return all as trees, or all as tables."""
+    if len({isinstance(model, TreeEnsemble) for model in parsed}) == 1:
+        return parsed
+    return [
+        ensemble_tables(model, memory_budget) if isinstance(model, TreeEnsemble) else model
+        for model in parsed
+    ]
+
+
+def _mean_source(parsed: Sequence[Model]) -> ModelSource:
+    def common(name: str) -> str:
+        words = dict.fromkeys(str(getattr(model.source, name)) for model in parsed)
+        return ", ".join(words)
+
+    notes = tuple(dict.fromkeys(note for model in parsed for note in model.source.notes))
+    kind = f"mean of {len(parsed)} models ({common('kind')})"
+    return ModelSource(common("library"), common("version"), kind, notes)
+
+
+def check_refits(refits: ReadRefits, X: Any) -> ModelCheck | None:
+    """Compare each parsed model with its library; see `check_against_library`.
+
+    Raises
+    ------
+    ModelMismatchError
+        If one differs by more than rounding.
+    """
+    checks = [
+        check_against_library(given, parsed, X)
+        for given, parsed in zip(refits.given, refits.parsed, strict=True)
+    ]
+    of_centre = check_against_library(refits.centre, refits.centre, X)
+    if of_centre is None:
+        return None
+    known = [check for check in checks if check is not None]
+    errors = [check.error for check in known if check.error is not None]
+    notes = dict.fromkeys(check.note for check in known if check.note)
+    error = max(errors) if len(errors) == len(checks) else None
+    return replace(of_centre, error=error, note=" ".join(notes))

@@ -1,0 +1,296 @@
+"""The functions that a set of effects can be, and the projection of others on them.
+
+The effects of a decomposition stay when others are taken out, but under dependent features they
+can take over a part of them: the part that lies in the space of the effects that stay, the direct
+sum of the pure functions of each of their sets of features. It is found on the rows that are the
+measure, by conjugate gradients.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify._kernels.table_sums import add_rows, add_tables
+from treepurify.arguments import check_flag
+from treepurify.budget import check_budget
+from treepurify.components import TensorComponent, locate_cells
+from treepurify.decomposition import Absorb, Decomposition
+from treepurify.errors import InvalidInputError
+from treepurify.grids.grid import Subset
+from treepurify.purification.general import solve_general
+from treepurify.purification.pair import solve_pair
+from treepurify.purification.solution import inverse_mass
+from treepurify.rows.columns import Columns
+from treepurify.typing import Array, Indices
+
+__all__ = ["EffectSpace", "Projected", "absorbing", "effect_space", "space_on_rows"]
+
+TOLERANCE = 1e-11
+_MOST_STEPS = 5000
+
+
+@dataclass(frozen=True, eq=False)
+class Projected:
+    """The projection of a function on the space of some effects.
+
+    Parameters
+    ----------
+    tables : dict of tuple of int to ndarray of float64, shape (cells..., n_outputs)
+        Tables whose sum it is. Those of sets of features that lack none of their subsets
+        still hold parts of these.
+    pure : frozenset of tuple of int
+        The tables that hold pure functions, since they lack one of their subsets.
+    mean : ndarray of float64, shape (n_outputs,)
+        The constant that belongs to it.
+    steps : int
+        Conjugate-gradient steps, the most of any output.
+    gradient : float
+        Norm of the gradient that is left, relative to the norm of the function.
+    """
+
+    tables: dict[Subset, Array]
+    pure: frozenset[Subset]
+    mean: Array
+    steps: int
+    gradient: float
+
+    @property
+    def converged(self) -> bool:
+        """Whether the solve met its tolerance."""
+        return self.gradient <= TOLERANCE
+
+
+@dataclass(frozen=True, eq=False)
+class EffectSpace:
+    """The tables of all effects of a decomposition on the rows that are its measure.
+
+    Parameters
+    ----------
+    subsets : tuple of tuple of int
+        The effects.
+    shapes : tuple of tuple of int
+        Cells along each axis of each of them.
+    cells : ndarray of uint32, shape (n_effects, n_rows)
+        The cell of each row in each table, flat.
+    shares : ndarray of float64, shape (n_rows,)
+        Share of each row in the measure.
+    """
+
+    subsets: tuple[Subset, ...]
+    shapes: tuple[tuple[int, ...], ...]
+    cells: npt.NDArray[np.uint32]
+    shares: Array
+
+    def project(self, function: Array, onto: Collection[Subset]) -> Projected:
+        """Return the projection of a function on the space of some effects.
+
+        Parameters
+        ----------
+        function : ndarray of float64, shape (n_rows, n_outputs)
+            Its values on the rows.
+        onto : collection of tuple of int
+            The effects; constants belong to the space.
+        """
+        chosen = self._places(onto)
+        free = [t for t in chosen if not _needs_purifying(self.subsets[t], onto)]
+        tied = [t for t in chosen if t not in free]
+        space = _Tables(self, (*free, *tied), frozenset(tied))
+        return space.project(function)
+
+    def sum_of(self, tables: Mapping[Subset, Array]) -> Array:
+        """Return the sum of some tables (cells..., n_outputs) on the rows."""
+        places = self._places(tables)
+        flat = [tables[self.subsets[t]].reshape(-1, _n_outputs(tables)) for t in places]
+        on_rows = np.zeros((len(self.shares), _n_outputs(tables)))
+        if flat:
+            starts = np.cumsum([0, *(len(table) for table in flat)])
+            add_tables(self.cells[places], starts, np.concatenate(flat), on_rows)
+        return on_rows
+
+    def _places(self, subsets: Collection[Subset]) -> list[int]:
+        return [t for t, subset in enumerate(self.subsets) if subset in subsets]
+
+
+def _n_outputs(tables: Mapping[Subset, Array]) -> int:
+    return next((table.shape[-1] for table in tables.values()), 1)
+
+
+def _needs_purifying(subset: Subset, kept: Collection[Subset]) -> bool:
+    """Return whether an effect stays without one on a subset of its features.
+
+    Then it may only take pure functions of its features over.
+    """
+    return any(
+        part not in kept for size in range(1, len(subset)) for part in combinations(subset, size)
+    )
+
+
+def absorbing(kept: Collection[Subset], absorb: Absorb) -> tuple[Subset, ...]:
+    """Return the effects among those kept that take over parts of others.
+
+    Raises
+    ------
+    InvalidInputError
+        If `absorb` is neither True, False nor "main".
+    """
+    if isinstance(absorb, str) and absorb == "main":
+        return tuple(subset for subset in kept if len(subset) == 1)
+    check_flag("absorb", absorb, advice=' or "main"')
+    return tuple(kept) if absorb else ()
+
+
+def effect_space(d: Decomposition, subsets: Collection[Subset], memory_budget: int) -> EffectSpace:
+    """Return the tables of some effects on the rows that are the measure of a decomposition.
+
+    Raises
+    ------
+    InvalidInputError
+        If the measure is not one of rows that `d` holds, or a component is no table.
+    MemoryBudgetError
+        If the cells of the rows would not fit.
+    """
+    tensors = {s: c for s, c in d.tensor_components().items() if s in subsets}
+    if d.rows is None or len(d.tensor_components()) < len(d.components):
+        raise InvalidInputError(
+            "effects take over parts of others on the rows that are the measure, which this "
+            f"decomposition does not hold (engine {d.engine!r}, measure {d.measure!r}): purify "
+            "the model under its rows (they are not saved with it), or pass absorb=False"
+        )
+    rows = d.rows
+
+    def codes(component: TensorComponent) -> npt.NDArray[Any]:
+        of_order = rows.get(len(component.features), rows[max(rows)])
+        return of_order.codes[list(component.features)]
+
+    return _space(tensors, codes, next(iter(rows.values())).shares, memory_budget)
+
+
+def space_on_rows(
+    d: Decomposition,
+    subsets: Collection[Subset],
+    columns: Columns,
+    shares: Array,
+    memory_budget: int,
+) -> EffectSpace:
+    """Return the tables of some effects on other rows, with a share of each.
+
+    Raises
+    ------
+    InvalidInputError
+        If a value is missing or unknown, and a table has no cell for it.
+    MemoryBudgetError
+        If the cells of the rows would not fit.
+    """
+    tensors = {s: c for s, c in d.tensor_components().items() if s in subsets}
+    found: dict[tuple[int, int], Indices] = {}
+
+    def codes(component: TensorComponent) -> npt.NDArray[Any]:
+        axes = [*zip(component.features, component.axes, strict=True)]
+        for j, axis in axes:
+            if (j, id(axis)) not in found:
+                found[j, id(axis)] = locate_cells(columns, j, axis)
+        return np.stack([found[j, id(axis)] for j, axis in axes])
+
+    return _space(tensors, codes, shares, memory_budget)
+
+
+def _space(
+    tensors: Mapping[Subset, TensorComponent],
+    codes: Callable[[TensorComponent], npt.NDArray[Any]],
+    shares: Array,
+    memory_budget: int,
+) -> EffectSpace:
+    check_budget(
+        4 * len(shares) * max(len(tensors), 1),
+        memory_budget,
+        f"the cells of {len(shares)} rows in {len(tensors)} tables",
+        "Pass fewer rows, raise memory_budget, or pass absorb=False.",
+    )
+    shapes = tuple(tuple(axis.n_cells for axis in c.axes) for c in tensors.values())
+    cells = np.empty((len(tensors), len(shares)), dtype=np.uint32)
+    for t, (component, shape) in enumerate(zip(tensors.values(), shapes, strict=True)):
+        cells[t] = np.ravel_multi_index(tuple(codes(component).astype(np.intp)), shape)
+    return EffectSpace(tuple(tensors), shapes, cells, shares)
+
+
+class _Tables:
+    """Tables by their cells, one after the other, scaled so that each cell has norm one."""
+
+    def __init__(self, space: EffectSpace, chosen: Iterable[int], tied: Collection[int]) -> None:
+        self._chosen = tuple(chosen)
+        self._shapes = [space.shapes[t] for t in self._chosen]
+        self._subsets = [space.subsets[t] for t in self._chosen]
+        sizes = [int(np.prod(shape)) for shape in self._shapes]
+        self._starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        self._cells = space.cells[list(self._chosen)]
+        self._shares = space.shares
+        self._mass = np.zeros((int(self._starts[-1]), 1))
+        add_rows(self._cells, self._starts, self._shares[:, None], self._mass)
+        self._root = np.sqrt(self._mass)
+        self._inverse_root = inverse_mass(self._root)
+        self._tied = [i for i, t in enumerate(self._chosen) if t in tied]
+
+    def project(self, function: Array) -> Projected:
+        """Return the projection of a function on rows (n_rows, n_outputs)."""
+        mean = (self._shares[:, None] * function).sum(axis=0)
+        left = function - mean
+        solution = np.zeros((len(self._mass), function.shape[1]))
+        gradient = self._transposed(left)
+        direction = gradient.copy()
+        size = np.sqrt((self._shares[:, None] * left**2).sum(axis=0))
+        divisor = np.where(size > 0, size, 1.0)
+        squares = (gradient**2).sum(axis=0)
+        steps = 0
+        while np.any(np.sqrt(squares) > TOLERANCE * divisor) and steps < _MOST_STEPS:
+            image = self._on_rows(direction)
+            curvature = (self._shares[:, None] * image**2).sum(axis=0)
+            length = _ratio(squares, curvature)
+            solution += length * direction
+            left -= length * image
+            gradient = self._transposed(left)
+            before, squares = squares, (gradient**2).sum(axis=0)
+            direction = gradient + _ratio(squares, before) * direction
+            steps += 1
+        tables = self._pure(solution) * self._inverse_root
+        return Projected(
+            {
+                subset: tables[self._starts[i] : self._starts[i + 1]].reshape(*shape, -1)
+                for i, (subset, shape) in enumerate(zip(self._subsets, self._shapes, strict=True))
+            },
+            frozenset(self._subsets[i] for i in self._tied),
+            mean,
+            steps,
+            float(np.max(np.sqrt(squares) / divisor, initial=0.0)),
+        )
+
+    def _on_rows(self, scaled: Array) -> Array:
+        on_rows = np.zeros((len(self._shares), scaled.shape[1]))
+        add_tables(self._cells, self._starts, self._pure(scaled) * self._inverse_root, on_rows)
+        return on_rows
+
+    def _transposed(self, on_rows: Array) -> Array:
+        sums = np.zeros((len(self._mass), on_rows.shape[1]))
+        add_rows(self._cells, self._starts, self._shares[:, None] * on_rows, sums)
+        return self._pure(sums * self._inverse_root)
+
+    def _pure(self, scaled: Array) -> Array:
+        """Project the tables that may only hold pure functions on these; the same transposed."""
+        if not self._tied:
+            return scaled
+        scaled = scaled.copy()
+        for i in self._tied:
+            part = slice(self._starts[i], self._starts[i + 1])
+            table = (scaled[part] * self._inverse_root[part]).reshape(*self._shapes[i], -1)
+            mass = self._mass[part, 0].reshape(self._shapes[i])
+            solve = solve_pair if mass.ndim == 2 else solve_general
+            pure = solve(table, mass).pure * (mass > 0)[..., None]
+            scaled[part] = pure.reshape(-1, pure.shape[-1]) * self._root[part]
+        return scaled
+
+
+def _ratio(above: Array, below: Array) -> Array:
+    return np.divide(above, below, out=np.zeros_like(above), where=below > 0)

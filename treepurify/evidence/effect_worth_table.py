@@ -1,0 +1,171 @@
+"""What effects are worth, as a table and in words."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from treepurify.arguments import check_whole
+from treepurify.decomposition import Absorb, Decomposition
+from treepurify.errors import UnknownComponentError
+from treepurify.frozen import FrozenMapping
+from treepurify.grids.grid import Subset
+from treepurify.typing import Array
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["EffectWorth"]
+
+_MOST_LINES = 12
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class EffectWorth:
+    """By how much the loss on given rows rises where each effect is left out.
+
+    Parameters
+    ----------
+    decomposition : Decomposition
+        The effects.
+    loss : str
+        The loss.
+    n_rows : int
+        Number of rows.
+    model_loss, intercept_loss : float
+        The loss of the model, and of its intercept alone.
+    subsets : tuple of tuple of int
+        The effects; the remainder, where there is one, as ().
+    worth : ndarray of float64, shape (n_effects,)
+        Rise of the loss where the effect is left out, and all else stays as it is.
+    low, high : ndarray of float64, shape (n_effects,)
+        Ends of the interval of `worth` over rows drawn again; NaN without draws. It says how far
+        other rows would give another worth, not how far another training would.
+    standard_error : ndarray of float64, shape (n_effects,)
+        Standard deviation of `worth` over these draws.
+    coverage : float
+        Nominal coverage of the interval.
+    n_bootstrap : int
+        Number of draws.
+    absorb : bool or "main"
+        Which effects absorbed, for `worth_absorbed`.
+    worth_absorbed : ndarray of float64, shape (n_effects,), optional
+        The rise that is left where other effects take over what they can; NaN for the remainder.
+    shapley : ndarray of float64, shape (n_effects,), optional
+        The rise averaged over all orders in which effects can be left out; these numbers sum to
+        ``intercept_loss - model_loss``.
+    notes : tuple of str
+        What was not computed, and why.
+    """
+
+    decomposition: Decomposition
+    loss: str
+    n_rows: int
+    model_loss: float
+    intercept_loss: float
+    subsets: tuple[Subset, ...]
+    worth: Array
+    low: Array
+    high: Array
+    standard_error: Array
+    coverage: float
+    n_bootstrap: int
+    absorb: Absorb = False
+    worth_absorbed: Array | None = None
+    shapley: Array | None = None
+    notes: tuple[str, ...] = ()
+
+    def of(self, key: str | int | tuple[str | int, ...]) -> "FrozenMapping[str, float]":
+        """Return the numbers of one effect, named as in ``d[key]`` or as in the table.
+
+        Raises
+        ------
+        UnknownComponentError
+            If there is no such effect.
+        """
+        from treepurify.evidence.editing import read_terms
+
+        (subset,) = read_terms(self.decomposition, [key])
+        if subset not in self.subsets:
+            raise UnknownComponentError(f"no worth of {key!r} was computed")
+        place = self.subsets.index(subset)
+        return FrozenMapping({name: float(values[place]) for name, values in self._numbers()})
+
+    def to_frame(self) -> "pd.DataFrame":
+        """Return one row per effect, the largest worth first.
+
+        Returns
+        -------
+        DataFrame
+            ``term``, ``order``, ``variance`` and ``variance_share`` under the measure (summed over
+            the outputs), ``worth``, ``low`` and ``high``, ``standard_error``, ``worth_share`` (of
+            what all effects together lower the loss by, from that of the intercept), and
+            ``worth_absorbed`` and ``shapley`` where they were computed.
+        """
+        import pandas as pd
+
+        d = self.decomposition
+        variance = np.array([self._variance(subset) for subset in self.subsets])
+        total = float(variance.sum())
+        columns: dict[str, Any] = {
+            "term": [d.term_name(subset) or "remainder" for subset in self.subsets],
+            "order": [self._order(subset) for subset in self.subsets],
+            "variance": variance,
+            "variance_share": variance / total if total > 0 else np.zeros_like(variance),
+            **dict(self._numbers()),
+        }
+        frame = pd.DataFrame(columns)
+        return frame.sort_values("worth", ascending=False, kind="stable").reset_index(drop=True)
+
+    def _numbers(self) -> list[tuple[str, Array]]:
+        gain = self.intercept_loss - self.model_loss
+        numbers = [
+            ("worth", self.worth),
+            ("low", self.low),
+            ("high", self.high),
+            ("standard_error", self.standard_error),
+            ("worth_share", self.worth / gain if gain != 0 else np.full_like(self.worth, np.nan)),
+        ]
+        if self.worth_absorbed is not None:
+            numbers.append(("worth_absorbed", self.worth_absorbed))
+        if self.shapley is not None:
+            numbers.append(("shapley", self.shapley))
+        return numbers
+
+    def _variance(self, subset: Subset) -> float:
+        d = self.decomposition
+        part = d.components[subset] if subset else d.remainder
+        return np.nan if part is None else float(np.sum(part.variance))
+
+    def _order(self, subset: Subset) -> int:
+        return len(subset) or 1 + max(map(len, self.decomposition.components), default=0)
+
+    def summary(self, most: int = _MOST_LINES) -> list[str]:
+        """Return the result in lines, with the `most` effects of the largest worth."""
+        check_whole("most", most, 0)
+        lines = [
+            f"Worth of {len(self.subsets)} effects on {self.n_rows} rows: {self.loss} "
+            f"{self.model_loss:.6g}, of the intercept alone {self.intercept_loss:.6g}."
+        ]
+        frame = self.to_frame()
+        has_interval = self.n_bootstrap > 0
+        for row in frame.head(most).to_dict("records"):
+            interval = f" ({row['low']:.3g} to {row['high']:.3g})" if has_interval else ""
+            lines.append(
+                f"  {row['worth']:10.4g}{interval}  {row['term']}, {row['variance_share']:.2%} of "
+                "the variance"
+            )
+        if len(frame) > most:
+            lines.append(f"  ... and {len(frame) - most} more")
+        return [*lines, *self.notes]
+
+    def __repr__(self) -> str:
+        """Return the summary."""
+        return "\n".join(self.summary())
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        table = self.to_frame().to_html(index=False, float_format=lambda x: f"{x:.4g}", border=0)
+        notes = "".join(f"<p>{escape(note)}</p>" for note in self.notes)
+        return f"<p>{escape(self.summary()[0])}</p>{table}{notes}"

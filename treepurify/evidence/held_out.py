@@ -1,0 +1,85 @@
+"""Rows that a model was not trained on, with what was observed there and what effects add."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify.arguments import check_result
+from treepurify.budget import check_budget
+from treepurify.decomposition import Decomposition
+from treepurify.evidence.losses import Loss, read_loss
+from treepurify.grids.grid import Subset
+from treepurify.rows.columns import Columns
+from treepurify.rows.row_weights import read_row_weights, row_shares
+from treepurify.rows.tables import check_any_rows
+from treepurify.typing import Array
+
+__all__ = ["HeldOut", "read_held_out"]
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """Rows with observations, and what each part of a decomposition adds to them.
+
+    Parameters
+    ----------
+    subsets : tuple of tuple of int
+        The effects, and the remainder as () where there is one.
+    contributions : ndarray of float64, shape (n_effects, n_rows, n_outputs)
+        What each adds to the margin of each row.
+    margin : ndarray of float64, shape (n_rows, n_outputs)
+        Their sum with the intercept.
+    loss : Loss
+        The loss, which knows the observations.
+    shares : ndarray of float64, shape (n_rows,)
+        Share of each row.
+    columns : Columns
+        The rows as the decomposition reads them.
+    """
+
+    subsets: tuple[Subset, ...]
+    contributions: Array
+    margin: Array
+    loss: Loss
+    shares: Array
+    columns: Columns
+
+
+def read_held_out(
+    d: Decomposition,
+    X: Any,
+    y: Any,
+    loss: Any,
+    sample_weight: npt.ArrayLike | None,
+    memory_budget: int,
+) -> HeldOut:
+    """Return rows with their observations, and what each effect adds to them.
+
+    Raises
+    ------
+    InvalidInputError
+        If the rows, the observations or the loss cannot be used.
+    MemoryBudgetError
+        If the contributions would not fit.
+    """
+    check_result("d", d, Decomposition)
+    columns = d.inputs.columns(X)
+    n_rows = columns.n_rows
+    check_any_rows(n_rows, "rows that the model was not trained on")
+    read = read_loss(loss, y, d.link, d.output_names, n_rows)
+    shares = row_shares(n_rows, read_row_weights(sample_weight, n_rows))
+    subsets = (*d.components, *([()] if d.remainder is not None else []))
+    check_budget(
+        8 * (len(subsets) + 4) * n_rows * d.n_outputs,
+        memory_budget,
+        f"the contributions of {len(subsets)} effects on {n_rows} rows",
+        "Pass fewer rows, or raise memory_budget.",
+    )
+    contributions = np.empty((len(subsets), n_rows, d.n_outputs))
+    margin = np.tile(d.intercept, (n_rows, 1))
+    for part, values in enumerate(d.evaluate_parts(columns)):
+        contributions[part] = values
+        margin += values
+    return HeldOut(subsets, contributions, margin, read, shares, columns)

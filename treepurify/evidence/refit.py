@@ -1,0 +1,238 @@
+"""Train a model again and again, on drawn rows, without a part of the rows, or with other seeds."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify.arguments import brief, check_choice, check_whole
+from treepurify.errors import InvalidInputError
+from treepurify.models.refits import Refits
+from treepurify.progress import progress_report
+from treepurify.rows.row_weights import read_row_weights
+from treepurify.rows.tables import check_table, frame_or_matrix, take_rows
+from treepurify.threads import iterate_threads
+from treepurify.typing import Array, Indices
+
+__all__ = ["How", "refit"]
+
+How = Literal["bootstrap", "folds", "seeds"]
+
+_MOST_SEED = 2**31 - 1
+_MOST_DRAWS = 100
+
+
+def refit(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    *,
+    n: int = 20,
+    how: How = "bootstrap",
+    sample_weight: npt.ArrayLike | None = None,
+    seed: int = 0,
+    progress: bool = True,
+) -> Refits:
+    """Train a model `n` times, for `purify` to say how much its effects differ.
+
+    What the differences stand for depends on `how`:
+
+    * ``"bootstrap"``: as many rows as there are, drawn with replacement, and another seed. Stands
+      for training on other rows of the same population. A refit sees 63 % of the rows, some of
+      them several times: it is a little rougher than the model itself, and where a model
+      overfits, the differences come out too large.
+    * ``"folds"``: each leaves out one of `n` parts of the rows, and has another seed. Two refits
+      share most of their rows, so their differences are too small to stand for other rows.
+    * ``"seeds"``: the same rows with another seed. Stands for the randomness of the training
+      alone: none, where a model has none.
+
+    Parameters
+    ----------
+    estimator : object with ``fit`` and ``get_params``
+        An estimator in the manner of scikit-learn, trained or not; a pipeline too. It stays as
+        it is.
+    X : array_like or table of shape (n_rows, n_features)
+        The training rows.
+    y : array_like of shape (n_rows,) or (n_rows, n_targets)
+        The targets. Each class occurs in each training.
+    n : int
+        Number of trainings, two or more.
+    how : {"bootstrap", "folds", "seeds"}
+        What changes from training to training.
+    sample_weight : array_like of shape (n_rows,), optional
+        Weight of each row, finite and not negative. It is passed on to ``fit``.
+    seed : int
+        Seed of the draws and of the seeds.
+    progress : bool
+        Whether to report progress on standard error after the first second.
+
+    Returns
+    -------
+    Refits
+        The trained models, as a sequence.
+
+    Raises
+    ------
+    InvalidInputError
+        If an option cannot be used, the estimator cannot be trained, or takes no seed or no
+        weights where it needs them.
+
+    Examples
+    --------
+    >>> import numpy as np, treepurify as tp
+    >>> from sklearn.ensemble import HistGradientBoostingRegressor
+    >>> X = np.random.default_rng(0).uniform(size=(200, 2))
+    >>> models = tp.refit(HistGradientBoostingRegressor(max_iter=10), X, X[:, 0], n=5)
+    >>> models
+    Refits(5 models, bootstrap)
+    """
+    check_whole("n", n, 2)
+    check_choice("how", how, get_args(How))
+    check_whole("seed", seed, 0)
+    report = progress_report(progress)
+    training = _read_training(estimator, X, y, sample_weight)
+    rng = np.random.default_rng(seed)
+    rows = _choose_rows(rng, training, n, how)
+    seeds = rng.integers(_MOST_SEED, size=n)
+    if how == "seeds" and not training.seeds:
+        raise InvalidInputError(
+            f"{type(estimator).__name__} takes no random_state, so other seeds change nothing: "
+            'use how="bootstrap" or how="folds"'
+        )
+
+    def train(number: int) -> Any:
+        return training.fitted(rows[number], int(seeds[number]))
+
+    models = []
+    for model in iterate_threads(train, range(n)):
+        models.append(model)
+        report("training again", len(models), n)
+    return Refits(tuple(models), how=_HOW[how])
+
+
+_HOW: dict[How, str] = {"bootstrap": "bootstrap", "folds": "folds left out", "seeds": "other seeds"}
+
+
+@dataclass(frozen=True, eq=False)
+class _Training:
+    """An estimator with what it is trained on, and the names of its seeds.
+
+    `labels` are the classes of a classifier, one for each row; `row_weights` None for equal ones.
+    """
+
+    clone: Callable[[], Any]
+    X: Any
+    y: npt.NDArray[Any]
+    row_weights: Array | None
+    seeds: tuple[str, ...]
+    labels: Indices | None
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.y)
+
+    def fitted(self, rows: Indices | None, seed: int) -> Any:
+        """Return the estimator trained on some rows; on all for None."""
+        X, y, weights = self.X, self.y, self.row_weights
+        if rows is not None:
+            X, y = take_rows(X, rows), y[rows]
+            weights = None if weights is None else weights[rows]
+        more = {} if weights is None else {"sample_weight": weights}
+        try:
+            model = self.clone()
+            if self.seeds:
+                model.set_params(**dict.fromkeys(self.seeds, seed))
+            return model.fit(X, y, **more)
+        except Exception as error:
+            raise InvalidInputError(
+                f"the estimator could not be trained again: {type(error).__name__}: {error}"
+            ) from error
+
+
+def _read_training(estimator: Any, X: Any, y: Any, sample_weight: Any) -> _Training:
+    from sklearn.base import clone, is_classifier
+    from sklearn.utils.validation import has_fit_parameter
+
+    if isinstance(estimator, type) or not (
+        hasattr(estimator, "fit") and hasattr(estimator, "get_params")
+    ):
+        raise InvalidInputError(
+            "refit takes an estimator with fit and get_params, such as "
+            f"HistGradientBoostingRegressor(); got {brief(estimator)}. Train other models "
+            "yourself, and pass them to purify in a list"
+        )
+    check_table(X)
+    targets = np.asarray(y)
+    n_rows = frame_or_matrix(X).shape[0]
+    if targets.ndim == 0 or len(targets) != n_rows or n_rows < 2:
+        raise InvalidInputError(
+            f"y must have one target for each of the {n_rows} rows, two or more; got "
+            f"{brief(y) if targets.ndim == 0 else len(targets)}"
+        )
+    weights = read_row_weights(sample_weight, n_rows)
+    if weights is not None and not has_fit_parameter(estimator, "sample_weight"):
+        raise InvalidInputError(
+            f"fit of {type(estimator).__name__} takes no sample_weight: leave it out"
+        )
+    names = [name for name in estimator.get_params() if _is_seed(name)]
+    # CatBoost lists only what was set.
+    if not names and type(estimator).__module__.startswith("catboost."):
+        names = ["random_seed"]
+    labels = None
+    if is_classifier(estimator) and targets.ndim == 1:
+        labels = np.unique(targets, return_inverse=True)[1].astype(np.intp)
+    return _Training(lambda: clone(estimator), X, targets, weights, tuple(names), labels)
+
+
+def _is_seed(name: str) -> bool:
+    return name.rpartition("__")[2] in ("random_state", "random_seed")
+
+
+def _choose_rows(
+    rng: np.random.Generator, training: _Training, n: int, how: How
+) -> list[Indices | None]:
+    """Return the rows of each training; None for all rows."""
+    n_rows = training.n_rows
+    if how == "seeds":
+        return [None] * n
+    if how == "folds":
+        if n > n_rows:
+            raise InvalidInputError(f"n={n} parts need as many rows; X has {n_rows}")
+        fold = _folds(rng, training, n)
+        chosen: list[Indices | None] = [np.flatnonzero(fold != part) for part in range(n)]
+        return [_with_all_classes(rows, training) for rows in chosen]
+    return [_drawn(rng, training) for _ in range(n)]
+
+
+def _folds(rng: np.random.Generator, training: _Training, n: int) -> Indices:
+    """Return the part of each row: parts of one size, with equal shares of each class."""
+    order = rng.permutation(training.n_rows)
+    if training.labels is not None:
+        order = order[np.argsort(training.labels[order], kind="stable")]
+    fold = np.empty(training.n_rows, dtype=np.intp)
+    fold[order] = np.arange(training.n_rows) % n
+    return fold
+
+
+def _drawn(rng: np.random.Generator, training: _Training) -> Indices:
+    for _ in range(_MOST_DRAWS):
+        rows = np.sort(rng.integers(training.n_rows, size=training.n_rows))
+        if _has_all_classes(rows, training):
+            return rows
+    return _with_all_classes(rows, training)
+
+
+def _has_all_classes(rows: Indices | None, training: _Training) -> bool:
+    labels = training.labels
+    return labels is None or len(np.unique(labels[rows])) == int(labels.max()) + 1
+
+
+def _with_all_classes(rows: Indices | None, training: _Training) -> Indices:
+    if rows is None or not _has_all_classes(rows, training):
+        raise InvalidInputError(
+            "a class is so rare that a training would not see it: leave its rows out, or use "
+            'how="seeds"'
+        )
+    return rows

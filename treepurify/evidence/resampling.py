@@ -1,0 +1,151 @@
+"""Intervals of a mean over rows, by drawing the rows again."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify.budget import check_budget
+from treepurify.evidence.losses import Loss
+from treepurify.typing import Array
+
+__all__ = ["Intervals", "draw_counts", "resample"]
+
+_EFFECTS_AT_ONCE = 16
+_ROWS_AT_ONCE = 1 << 13
+
+
+@dataclass(frozen=True, eq=False)
+class Intervals:
+    """Numbers, one per effect, with percentile intervals and standard errors.
+
+    Parameters
+    ----------
+    value, low, high, standard_error : ndarray of float64, shape (n_effects,)
+        The value on all rows, the ends of its interval, and the standard deviation over the
+        draws; all but the value are NaN without draws.
+    """
+
+    value: Array
+    low: Array
+    high: Array
+    standard_error: Array
+
+
+def draw_counts(
+    n_rows: int, n_bootstrap: int, seed: int, memory_budget: int
+) -> npt.NDArray[np.uint8]:
+    """Return how often each row is in each of some draws with replacement.
+
+    Returns
+    -------
+    ndarray of uint8, shape (n_bootstrap, n_rows)
+    """
+    check_budget(
+        n_bootstrap * n_rows,
+        memory_budget,
+        f"{n_bootstrap} draws of {n_rows} rows",
+        "Use a smaller n_bootstrap, or raise memory_budget.",
+    )
+    rng = np.random.default_rng(seed)
+    counts = np.empty((n_bootstrap, n_rows), dtype=np.uint8)
+    for draw in counts:
+        # A row that is drawn 256 times of as many is less likely than any error of the machine.
+        draw[:] = np.bincount(rng.integers(0, n_rows, n_rows), minlength=n_rows)
+    return counts
+
+
+def resample(
+    loss: Loss,
+    margin: Array,
+    others: Iterator[Array],
+    shares: Array,
+    counts: npt.NDArray[np.uint8],
+    coverage: float,
+) -> Intervals:
+    """Return by how much the loss of other margins is above that of one, with intervals.
+
+    Parameters
+    ----------
+    loss : Loss
+        The loss.
+    margin : ndarray of float64, shape (n_rows, n_outputs)
+        The margin that others are compared with, on the same draws of the rows.
+    others : iterator of ndarray of float64, shape (n_rows, n_outputs)
+        Other margins.
+    shares : ndarray of float64, shape (n_rows,)
+        Share of each row.
+    counts : ndarray of uint8, shape (n_bootstrap, n_rows)
+        How often each row was drawn.
+    coverage : float
+        Nominal coverage of the intervals.
+    """
+    if loss.of_rows is None:
+        value, draws = _rises_of_wholes(loss, margin, others, shares, counts)
+    else:
+        value, draws = _rises_of_means(loss.of_rows, margin, others, shares, counts)
+    if len(counts) == 0:
+        unknown = np.full(len(value), np.nan)
+        return Intervals(value, unknown, unknown, unknown)
+    tail = (1.0 - coverage) / 2
+    low, high = np.quantile(draws, [tail, 1.0 - tail], axis=0)
+    return Intervals(value, low, high, draws.std(axis=0, ddof=1 if len(draws) > 1 else 0))
+
+
+def _rises_of_means(
+    of_rows: Callable[[Array], Array],
+    margin: Array,
+    others: Iterator[Array],
+    shares: Array,
+    counts: npt.NDArray[np.uint8],
+) -> tuple[Array, Array]:
+    """Return the rises (n_effects,) and those of each draw (n_bootstrap, n_effects)."""
+    before = of_rows(margin)
+    total = _weighed(counts, shares[:, None])
+    values: list[float] = []
+    draws: list[Array] = []
+    waiting: list[Array] = []
+    for other in others:
+        rise = shares * (of_rows(other) - before)
+        values.append(float(rise.sum()))
+        waiting.append(rise)
+        if len(waiting) == _EFFECTS_AT_ONCE:
+            draws.append(_weighed(counts, np.stack(waiting, axis=1)) / total)
+            waiting = []
+    if waiting:
+        draws.append(_weighed(counts, np.stack(waiting, axis=1)) / total)
+    return np.array(values), np.concatenate([np.empty((len(counts), 0)), *draws], axis=1)
+
+
+def _weighed(counts: npt.NDArray[np.uint8], columns: Array) -> Array:
+    """Return ``counts @ columns``, some rows at a time: they are small whole numbers."""
+    total = np.zeros((len(counts), columns.shape[1]))
+    for start in range(0, len(columns), _ROWS_AT_ONCE):
+        block = slice(start, start + _ROWS_AT_ONCE)
+        total += counts[:, block].astype(np.float64) @ columns[block]
+    return total
+
+
+def _rises_of_wholes(
+    loss: Loss,
+    margin: Array,
+    others: Iterator[Array],
+    shares: Array,
+    counts: npt.NDArray[np.uint8],
+) -> tuple[Array, Array]:
+    drawn = [_drawn_shares(count, shares) for count in counts]
+    at_margin = loss.at(margin)
+    before = np.array([at_margin(share) for share in drawn])
+    whole = at_margin(shares)
+    values, draws = [], []
+    for other in others:
+        at_other = loss.at(other)
+        values.append(at_other(shares) - whole)
+        draws.append(np.array([at_other(share) for share in drawn]) - before)
+    return np.array(values), np.array(draws).reshape(len(values), len(counts)).T
+
+
+def _drawn_shares(count: npt.NDArray[np.uint8], shares: Array) -> Array:
+    drawn = count * shares
+    return np.asarray(drawn / drawn.sum())

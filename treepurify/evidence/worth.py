@@ -1,0 +1,212 @@
+"""What each effect is worth: how much the loss on given rows rises where it is left out."""
+
+from collections.abc import Iterator
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify.arguments import check_flag, check_number, check_whole
+from treepurify.budget import DEFAULT_BUDGET
+from treepurify.decomposition import Absorb, Decomposition
+from treepurify.errors import InvalidInputError
+from treepurify.evidence.absorbed_worth import absorbed_losses, work_of_absorbing
+from treepurify.evidence.effect_space import absorbing
+from treepurify.evidence.effect_worth_table import EffectWorth
+from treepurify.evidence.held_out import HeldOut, read_held_out
+from treepurify.evidence.losses import LossChoice
+from treepurify.evidence.resampling import Intervals, draw_counts, resample
+from treepurify.evidence.shapley_worth import is_quadratic, most_shapley_effects, shapley_worth
+from treepurify.progress import ProgressReport, progress_report
+from treepurify.typing import Array
+
+__all__ = ["effect_worth"]
+
+# Beyond so many additions, what takes longest is done only where it is asked for.
+_MUCH_WORK = 5e9
+
+
+def effect_worth(
+    d: Decomposition,
+    X: Any,
+    y: Any,
+    *,
+    loss: LossChoice = "auto",
+    sample_weight: npt.ArrayLike | None = None,
+    absorb: Absorb | Literal["auto"] = "auto",
+    shapley: bool | Literal["auto"] = "auto",
+    n_bootstrap: int = 200,
+    coverage: float = 0.95,
+    seed: int = 0,
+    memory_budget: int = DEFAULT_BUDGET,
+    progress: bool = True,
+) -> EffectWorth:
+    """Return by how much the loss on given rows rises where each effect is left out.
+
+    On rows that the model was not trained on, an effect that helps predictions is worth more
+    than zero, and one that follows the noise of the training rows is worth nothing or less, however
+    large its variance is.
+
+    Parameters
+    ----------
+    d : Decomposition
+        The decomposition.
+    X : array_like or table of shape (n_rows, n_features)
+        Rows that the model was not trained on.
+    y : array_like of shape (n_rows,) or (n_rows, n_outputs)
+        What was observed there: numbers, 0 and 1, or the classes of several outputs.
+    loss : str, tuple or callable
+        ``"squared_error"`` and ``"quantile"`` of the response, averaged over the outputs (for
+        classes the squared error of all probabilities), where ``("quantile", 0.9)`` is of another
+        level than 0.5, ``"log_loss"``, ``"poisson"`` (the deviance), ``"auc"`` (one minus the area
+        under the ROC curve), or a function that is called as
+        ``loss(y, predicted, sample_weight)`` with the response and weights that sum to
+        one. ``"auto"`` goes by the link: squared error, log loss or Poisson.
+    sample_weight : array_like of shape (n_rows,), optional
+        Weight of each row, finite and not negative.
+    absorb : bool, "main" or "auto"
+        Whether the effects that stay, or the main effects among them, first take over what they
+        can; see `Decomposition.without`. Then ``worth_absorbed`` is the rise of the loss that is
+        left. ``"auto"`` is ``"main"``, unless it would take long or the rows of the measure
+        are not there; the notes of the result say so.
+    shapley : bool or "auto"
+        Whether to average the worth of an effect over all orders in which effects can be left
+        out. For the squared error that is a formula; other losses are computed for every set of
+        effects, with ``"auto"`` for at most ten of them.
+    n_bootstrap : int
+        Number of times the rows are drawn again with replacement for the intervals; 0 leaves
+        them out. The model and its effects stay the same.
+    coverage : float
+        Nominal coverage of the intervals, percentiles of these draws.
+    seed : int
+        Seed of these draws.
+    memory_budget : int
+        Bytes that the contributions of all effects may take, and likewise the draws.
+    progress : bool
+        Whether to report progress on standard error after the first second.
+
+    Returns
+    -------
+    EffectWorth
+
+    Raises
+    ------
+    InvalidInputError
+        If the loss does not suit the model or the observations, or an option cannot be used.
+    MemoryBudgetError
+        If the contributions would not fit.
+
+    Examples
+    --------
+    >>> import numpy as np, treepurify as tp
+    >>> from sklearn.ensemble import GradientBoostingRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(600, 3))
+    >>> y = X[:, 0] * X[:, 1] + rng.normal(size=600)
+    >>> model = GradientBoostingRegressor(max_depth=2, random_state=0).fit(X[:300], y[:300])
+    >>> d = tp.purify(model, X[:300])
+    >>> worth = tp.effect_worth(d, X[300:], y[300:])
+    >>> worth.to_frame()["term"].iloc[0]
+    'x0 & x1'
+    """
+    check_whole("n_bootstrap", n_bootstrap, 0)
+    check_whole("seed", seed, 0)
+    check_number("coverage", coverage, least=0, most=1, open_ends=True)
+    if shapley != "auto":
+        check_flag("shapley", shapley, advice=' or "auto"')
+    report = progress_report(progress)
+    held_out = read_held_out(d, X, y, loss, sample_weight, memory_budget)
+    base = held_out.loss.at(held_out.margin)
+    counts = draw_counts(len(held_out.shares), n_bootstrap, seed, memory_budget)
+    worth = _left_out_one_by_one(held_out, counts, coverage, report)
+    notes: list[str] = []
+    absorbed, absorb_used = _absorbed(d, held_out, absorb, memory_budget, report, notes)
+    return EffectWorth(
+        decomposition=d,
+        loss=held_out.loss.name,
+        n_rows=len(held_out.shares),
+        model_loss=base(held_out.shares),
+        intercept_loss=_loss_of_intercept(d, held_out),
+        subsets=held_out.subsets,
+        worth=worth.value,
+        low=worth.low,
+        high=worth.high,
+        standard_error=worth.standard_error,
+        coverage=coverage,
+        n_bootstrap=n_bootstrap,
+        absorb=absorb_used,
+        worth_absorbed=absorbed,
+        shapley=_shapley(d, held_out, shapley, report, notes),
+        notes=tuple(notes),
+    )
+
+
+def _left_out_one_by_one(
+    held_out: HeldOut, counts: npt.NDArray[np.uint8], coverage: float, report: ProgressReport
+) -> Intervals:
+    def margins() -> Iterator[Array]:
+        total = len(held_out.subsets)
+        for part, values in enumerate(held_out.contributions):
+            report("leaving effects out", part, total)
+            yield held_out.margin - values
+
+    return resample(held_out.loss, held_out.margin, margins(), held_out.shares, counts, coverage)
+
+
+def _loss_of_intercept(d: Decomposition, held_out: HeldOut) -> float:
+    constant = np.tile(d.intercept, (len(held_out.shares), 1))
+    return held_out.loss.mean(constant, held_out.shares)
+
+
+def _absorbed(
+    d: Decomposition,
+    held_out: HeldOut,
+    absorb: Absorb | Literal["auto"],
+    memory_budget: int,
+    report: ProgressReport,
+    notes: list[str],
+) -> tuple[Array | None, Absorb]:
+    """Return the worth of each effect where others absorb it, and how they did."""
+    chosen: Absorb = "main"
+    if absorb != "auto":
+        chosen = absorb
+        absorbing((), chosen)
+    else:
+        reason = ""
+        if d.rows is None:
+            reason = "the decomposition does not hold the rows that are its measure"
+        elif work_of_absorbing(d) > _MUCH_WORK:
+            reason = 'it would take long; pass absorb="main" or True'
+        if reason:
+            notes.append(f"What other effects would absorb was not computed: {reason}.")
+            return None, False
+    if not chosen:
+        return None, False
+    losses = absorbed_losses(d, held_out, chosen, memory_budget, report)
+    return losses - held_out.loss.mean(held_out.margin, held_out.shares), chosen
+
+
+def _shapley(
+    d: Decomposition,
+    held_out: HeldOut,
+    shapley: bool | Literal["auto"],
+    report: ProgressReport,
+    notes: list[str],
+) -> Array | None:
+    if shapley is False:
+        return None
+    most = most_shapley_effects(len(held_out.shares), _MUCH_WORK)
+    if not is_quadratic(held_out.loss) and len(held_out.subsets) > most:
+        if shapley == "auto":
+            notes.append(
+                f"The Shapley version, over all sets of {len(held_out.subsets)} effects, was not "
+                f"computed: for this loss that is done for at most {most}, or few rows."
+            )
+            return None
+        raise InvalidInputError(
+            f"the Shapley worth for {held_out.loss.name!r} takes every set of the "
+            f"{len(held_out.subsets)} effects; on {len(held_out.shares)} rows {most} are the most: "
+            'take others out first (d.only(...)), or use loss="squared_error"'
+        )
+    values = held_out.contributions
+    return shapley_worth(d.intercept, values, held_out.loss, held_out.shares, report)

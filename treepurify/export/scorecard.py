@@ -1,0 +1,391 @@
+"""A decomposition of log-odds as a scorecard: whole points for each interval and category."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from treepurify.arguments import check_choice, check_flag, check_number, check_result, check_whole
+from treepurify.components import TensorComponent, evaluate_each, values_on_rows
+from treepurify.decomposition import Decomposition
+from treepurify.errors import InvalidInputError, UnsupportedModelError
+from treepurify.export.left_out import OnRemainder, check_small_tables, leave_out_remainder
+from treepurify.export.scorecard_files import write_page, write_workbook
+from treepurify.frozen import FrozenMapping
+from treepurify.grids.axis import FeatureAxis
+from treepurify.grids.grid import Subset
+from treepurify.typing import Array
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["PointScale", "Rounding", "Scorecard", "to_scorecard"]
+
+
+@dataclass(frozen=True)
+class PointScale:
+    """How log-odds become points.
+
+    Parameters
+    ----------
+    base_points : float
+        Points at which the odds are `base_odds`.
+    base_odds : float
+        The odds there, as 50 for 50 to 1.
+    points_to_double : float
+        Points by which the odds double.
+    odds : {"for", "against"}
+        Whether points rise with the odds for the second class, or against it.
+    """
+
+    base_points: float = 600.0
+    base_odds: float = 50.0
+    points_to_double: float = 20.0
+    odds: Literal["for", "against"] = "for"
+
+    @property
+    def factor(self) -> float:
+        """Points per unit of log-odds for the second class."""
+        sign = 1.0 if self.odds == "for" else -1.0
+        return float(sign * self.points_to_double / np.log(2.0))
+
+    @property
+    def offset(self) -> float:
+        """Points at even odds."""
+        return float(self.base_points - abs(self.factor) * np.log(self.base_odds))
+
+    def points(self, log_odds: Array) -> Array:
+        """Return the points of log-odds for the second class."""
+        return self.offset + self.factor * log_odds
+
+    def log_odds(self, points: Array) -> Array:
+        """Return the log-odds for the second class that points stand for."""
+        return (points - self.offset) / self.factor
+
+
+@dataclass(frozen=True)
+class Rounding:
+    """What rounding to whole points changes.
+
+    Parameters
+    ----------
+    bound : float
+        Most points by which any score can be off.
+    largest, typical : float
+        Points by which scores of the rows of the measure are off: the most, and the root mean
+        square; NaN where no rows are kept.
+    largest_probability : float
+        The most by which the probability of such a row is off; NaN where no rows are kept.
+    """
+
+    bound: float
+    largest: float
+    typical: float
+    largest_probability: float
+
+    def __str__(self) -> str:
+        """Return it in a sentence."""
+        text = f"rounding moves a score by at most {self.bound:.3g} points"
+        if np.isnan(self.largest):
+            return f"{text}; no rows are kept on which to measure it"
+        return (
+            f"{text}; on the rows of the measure by at most {self.largest:.3g} (root mean square "
+            f"{self.typical:.2g}), and the probability by at most {self.largest_probability:.2g}"
+        )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Scorecard:
+    """Points for each interval, category or cell of two features, which add up to a score.
+
+    Parameters
+    ----------
+    base : float
+        Points that every row has.
+    components : mapping of tuple of int to TensorComponent
+        The points of each component in place of its effects.
+    scale : PointScale
+        How log-odds become points.
+    decimals : int
+        Decimals to which points are rounded.
+    rounding : Rounding
+        What rounding changes.
+    lost : str
+        What was lost with the remainder, in a sentence; empty where there was none.
+    measure : str
+        The distribution to which the effects refer.
+    """
+
+    base: float
+    components: Mapping[Subset, TensorComponent]
+    scale: PointScale
+    decimals: int
+    rounding: Rounding
+    lost: str
+    measure: str
+
+    def score(self, X: Any) -> Array:
+        """Return the points of each row, shape (n_rows,).
+
+        Raises
+        ------
+        InvalidInputError
+            If a value is missing or unknown and the scorecard has no points for it.
+        """
+        if not self.components:
+            raise InvalidInputError("the scorecard has no effects: every row has the base points")
+        inputs = next(iter(self.components.values())).inputs
+        columns = inputs.columns(X)
+        total = np.full(columns.n_rows, self.base)
+        for points in evaluate_each(self.components.values(), columns):
+            total += points[:, 0]
+        return total
+
+    def probability(self, X: Any) -> Array:
+        """Return the probability of the second class that the points stand for, (n_rows,)."""
+        from scipy.special import expit
+
+        return np.asarray(expit(self.scale.log_odds(self.score(X))))
+
+    def to_frame(self) -> "pd.DataFrame":
+        """Return one row per interval, category or cell, the base points first.
+
+        Returns
+        -------
+        DataFrame
+            Columns ``characteristic``, ``attribute``, ``points``, and ``share``, that of the
+            rows of the measure. Neighbouring intervals with the same points are one.
+        """
+        import pandas as pd
+
+        frames = [
+            pd.DataFrame(
+                {
+                    "characteristic": ["base points"], "attribute": ["all"], "points": [self.base],
+                    "share": [1.0],
+                }
+            )
+        ]  # fmt: skip
+        for component in self.components.values():
+            short = _merged(component)
+            labels = [axis.labels() for axis in short.axes]
+            cells = np.indices(short.mass.shape).reshape(len(labels), -1)
+            words = zip(
+                *([own[k] for k in along] for own, along in zip(labels, cells, strict=True)),
+                strict=True,
+            )
+            frames.append(
+                pd.DataFrame(
+                    {
+                        "characteristic": " & ".join(axis.name for axis in short.axes),
+                        "attribute": [" & ".join(each) for each in words],
+                        "points": short.values.ravel(),
+                        "share": short.mass.ravel(),
+                    }
+                )
+            )
+        table = pd.concat(frames, ignore_index=True)
+        if self.decimals == 0:
+            table["points"] = table["points"].astype(np.int64)
+        return table
+
+    def facts(self) -> list[tuple[str, str]]:
+        """Return how to read the points, as names and values."""
+        scale = self.scale
+        return [
+            ("score", "base points plus the points of each characteristic"),
+            ("base score", f"{scale.base_points:g} points at odds of {scale.base_odds:g} to 1"),
+            ("odds", f"{scale.odds} the second class"),
+            ("points to double the odds", f"{scale.points_to_double:g}"),
+            ("rounding", str(self.rounding)),
+            *([("without the remainder", self.lost)] if self.lost else []),
+            ("measure", self.measure),
+        ]
+
+    def to_excel(self, path: str | Path) -> None:
+        """Write the scorecard as a workbook: the points, a sheet for each pair, and the facts.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file to write, ending in ``.xlsx``; an existing one is replaced.
+
+        Raises
+        ------
+        InvalidInputError
+            If the name does not end in ``.xlsx``, or the folder does not exist.
+        MissingDependencyError
+            If openpyxl is not installed.
+        """
+        write_workbook(self.to_frame(), self._pairs(), self.facts(), path)
+
+    def to_html(self, path: str | Path | None = None) -> str:
+        """Return the scorecard as one HTML page, and write it where a file is named.
+
+        Parameters
+        ----------
+        path : str or Path, optional
+            The file to write; an existing one is replaced.
+
+        Raises
+        ------
+        InvalidInputError
+            If the folder does not exist.
+        """
+        return write_page(self.to_frame(), self._pairs(), self.facts(), path)
+
+    def _pairs(self) -> list[TensorComponent]:
+        return [component for component in self.components.values() if len(component.axes) == 2]
+
+    def __repr__(self) -> str:
+        """Return the first characteristics and the facts."""
+        lines = [f"Scorecard of {len(self.components)} characteristics"]
+        lines += [f"  {name}: {value}" for name, value in self.facts()]
+        return "\n".join([*lines, self.to_frame().head(12).to_string(index=False)])
+
+
+def _merged(component: TensorComponent) -> TensorComponent:
+    """Return a table of one number in which neighbours with the same points are one interval."""
+    axis = component.axes[0]
+    if len(component.axes) > 1 or axis.cuts is None:
+        return component
+    points = component.values[: axis.n_regular, 0]
+    starts = np.flatnonzero(np.diff(points)) + 1
+    first = np.concatenate([[0], starts, np.arange(axis.n_regular, axis.n_cells)]).astype(np.intp)
+    merged: FeatureAxis = replace(axis, cuts=axis.cuts[starts - 1])
+    return replace(
+        component,
+        axes=(merged,),
+        values=component.values[first],
+        mass=np.add.reduceat(component.mass, first),
+        raw=None,
+    )
+
+
+def to_scorecard(
+    d: Decomposition,
+    *,
+    base_points: float = 600.0,
+    base_odds: float = 50.0,
+    points_to_double: float = 20.0,
+    odds: Literal["for", "against"] = "for",
+    nonnegative: bool = False,
+    decimals: int = 0,
+    remainder: OnRemainder = "refuse",
+) -> Scorecard:
+    """Return a decomposition of log-odds as a scorecard.
+
+    Parameters
+    ----------
+    d : Decomposition
+        A decomposition of a classifier of two classes into main effects and pairs that are tables
+        of cells.
+    base_points : float
+        Points at which the odds are `base_odds`.
+    base_odds : float
+        The odds there, as 50 for 50 to 1.
+    points_to_double : float
+        Points by which the odds double.
+    odds : {"for", "against"}
+        Whether points rise with the odds for the second class (say, repaid), or against it (say,
+        defaulted).
+    nonnegative : bool
+        Whether each characteristic gives at least zero points; the base points make up for it.
+    decimals : int
+        Decimals to which points are rounded, at most 6.
+    remainder : {"refuse", "drop"}
+        What to do with effects above the order of the decomposition, which are no tables:
+        refuse, or leave them out with a `RemainderWarning` that says how large they are.
+
+    Returns
+    -------
+    Scorecard
+        It scores rows, says what rounding changes, and is written by ``to_excel``
+        and ``to_html``.
+
+    Raises
+    ------
+    InvalidInputError
+        If a component has more than two features or no cells, or an option cannot be used.
+    UnsupportedModelError
+        If the model is no classifier of two classes by log-odds, or there is a remainder that
+        is not to be dropped.
+
+    Examples
+    --------
+    >>> import numpy as np, treepurify as tp
+    >>> from sklearn.ensemble import GradientBoostingClassifier
+    >>> from treepurify.export import to_scorecard
+    >>> X = np.repeat([[0.0], [1.0]], 50, axis=0)
+    >>> y = np.tile([0, 1, 1, 1, 1], 20)
+    >>> y[:30] = 0
+    >>> model = GradientBoostingClassifier(max_depth=1, n_estimators=200).fit(X, y)
+    >>> card = to_scorecard(tp.purify(model, X))
+    >>> card.to_frame()
+      characteristic attribute  points  share
+    0    base points       all     496    1.0
+    1             x0     < 0.5     -31    0.5
+    2             x0    >= 0.5      31    0.5
+    >>> print(card.rounding)
+    rounding moves a score by at most ... points; on the rows of the measure by at most ...
+    """
+    check_result("d", d, Decomposition)
+    check_choice("odds", odds, ("for", "against"))
+    check_flag("nonnegative", nonnegative)
+    check_whole("decimals", decimals, 0, 6)
+    check_number("base_points", base_points)
+    check_number("base_odds", base_odds, least=0, open_ends=True)
+    check_number("points_to_double", points_to_double, least=0, open_ends=True)
+    if d.link.name != "logit" or d.n_outputs != 1 or d.link.before is not None:
+        raise UnsupportedModelError(
+            f"a scorecard needs log-odds of two classes, and this decomposition has {d.n_outputs} "
+            f"outputs with the link {d.link.name!r}"
+        )
+    lost = leave_out_remainder(d, remainder, "a scorecard")
+    check_small_tables(d, "a scorecard")
+    scale = PointScale(float(base_points), float(base_odds), float(points_to_double), odds)
+    factor = scale.factor * d.link.scale
+    exact = {subset: factor * c.stored().values for subset, c in d.tensor_components().items()}
+    shift = {subset: -points.min() if nonnegative else 0.0 for subset, points in exact.items()}
+    base = scale.offset + factor * float(d.intercept[0]) - sum(shift.values())
+    rounded: dict[Subset, Array] = {
+        subset: np.asarray(np.round(points + shift[subset], decimals) + 0.0, dtype=np.float64)
+        for subset, points in exact.items()
+    }
+    components = {
+        subset: replace(component.stored(), values=rounded[subset], raw=None)
+        for subset, component in d.tensor_components().items()
+    }
+    errors = {subset: rounded[subset] - shift[subset] - exact[subset] for subset in exact}
+    whole = float(np.round(base, decimals))
+    return Scorecard(
+        whole,
+        FrozenMapping(components),
+        scale,
+        decimals,
+        _rounding(d, whole - base, errors, scale),
+        lost,
+        d.measure,
+    )
+
+
+def _rounding(
+    d: Decomposition, of_base: float, errors: Mapping[Subset, Array], scale: PointScale
+) -> Rounding:
+    from scipy.special import expit
+
+    bound = abs(of_base) + sum(float(np.abs(error).max()) for error in errors.values())
+    if d.rows is None:
+        return Rounding(bound, np.nan, np.nan, np.nan)
+    rows = next(iter(d.rows.values()))
+    off = np.full(rows.n_rows, of_base)
+    margin = np.full(rows.n_rows, d.intercept[0])
+    for subset, component in d.tensor_components().items():
+        off += values_on_rows(replace(component.stored(), values=errors[subset]), d.rows)[:, 0]
+        margin += values_on_rows(component, d.rows)[:, 0]
+    log_odds = d.link.scale * margin
+    moved = np.abs(expit(log_odds + off / scale.factor) - expit(log_odds))
+    typical = float(np.sqrt(np.sum(rows.shares * off**2)))
+    return Rounding(bound, float(np.abs(off).max()), typical, float(moved.max()))

@@ -1,0 +1,88 @@
+"""The figure of worth: what each effect is worth on held-out rows, beside its variance."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from treepurify.arguments import check_result, check_whole
+from treepurify.evidence.effect_worth_table import EffectWorth
+from treepurify.plots.axis_ticks import name_rows
+from treepurify.plots.style import (
+    AFTER,
+    BEFORE,
+    FRAME,
+    INK,
+    axes_or_new,
+    import_matplotlib,
+    legend_above,
+    style_axes,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["worth"]
+
+
+def worth(worth: EffectWorth, *, top: int = 15, ax: "Axes | None" = None) -> "Axes":
+    """Draw what effects are worth on held-out rows, with intervals, beside their variance.
+
+    Parameters
+    ----------
+    worth : EffectWorth
+        What `treepurify.effect_worth` returned.
+    top : int
+        Number of effects; those of the largest variance.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Raises
+    ------
+    InvalidInputError
+        If `top` is less than one.
+    MissingDependencyError
+        If matplotlib is not installed.
+
+    Notes
+    -----
+    Dark bars are the rise of the loss without the effect, as a share of what all effects together
+    lower it by; shares need not add up to one. Light bars are shares of the variance.
+
+    Examples
+    --------
+    >>> import numpy as np, treepurify as tp
+    >>> from sklearn.tree import DecisionTreeRegressor
+    >>> X = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
+    >>> d = tp.purify(DecisionTreeRegressor().fit(X, [0, 0, 0, 1]), X)
+    >>> ax = tp.plots.worth(tp.effect_worth(d, X, [0, 0, 0, 1]))
+    >>> len(ax.get_yticklabels())
+    3
+    """
+    check_result("worth", worth, EffectWorth, "treepurify.effect_worth")
+    check_whole("top", top, 1)
+    table = worth.to_frame().sort_values("variance", ascending=False, kind="stable").head(top)
+    gain = worth.intercept_loss - worth.model_loss
+    scale = 1.0 / gain if gain > 0 else 1.0
+    ax = axes_or_new(ax, 5.2, max(0.34 * len(table) + 1.1, 1.9))
+    places = np.arange(len(table))
+    values, low, high = (scale * table[name].to_numpy() for name in ("worth", "low", "high"))
+    ax.barh(places - 0.19, values, height=0.36, color=AFTER, label="worth on held-out rows")
+    shares = table["variance_share"].to_numpy()
+    ax.barh(places + 0.19, shares, height=0.36, color=BEFORE, alpha=0.6, label="variance")
+    if worth.n_bootstrap:
+        ax.hlines(places - 0.19, low, high, color=INK, linewidth=1.2, zorder=3)
+    ax.axvline(0.0, color=FRAME, linewidth=0.8)
+    style_axes(ax)
+    name_rows(ax, [*table["term"]])
+    ax.xaxis.set_major_locator(import_matplotlib("ticker").MaxNLocator(5))
+    if gain > 0:
+        ax.xaxis.set_major_formatter(lambda share, _: f"{100 * share:g}%")
+        ax.set_xlabel("share of what all effects lower the loss by, and of the variance")
+    else:
+        ax.set_xlabel("rise of the loss without the effect, and share of the variance")
+    legend_above(ax, 2, side="right")
+    return ax

@@ -1,0 +1,312 @@
+"""How much effects differ between trainings of one model: every effect of each, and bands."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import sqrt
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from treepurify.arguments import brief, check_flag, check_number, read_features
+from treepurify.components import TensorComponent
+from treepurify.errors import UnknownComponentError
+from treepurify.frozen import FrozenMapping
+from treepurify.grids.grid import Subset
+from treepurify.typing import Array, Mask
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["LEVEL", "Spread"]
+
+# The rate of bands and intervals unless the caller says otherwise.
+LEVEL = 0.9
+# A component that is smaller, relative to the largest effect of the same model, is rounding.
+_NOTHING = 1e-10
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Spread:
+    """The effects of several trainings of one model, purified on one common grid.
+
+    This is the spread of *training*: the rows under which effects are purified are the same for
+    all models. That the rows are a sample is another uncertainty; see `treepurify.audit` and
+    `treepurify.unbiased_importance`.
+
+    Parameters
+    ----------
+    n_models : int
+        Number of trained models.
+    how : str
+        How they were trained, in words; empty where it is not known.
+    intercepts : ndarray of float64, shape (n_models, n_outputs)
+        Intercept of each model, on the margin scale.
+    stacked : mapping of tuple of int to TensorComponent
+        The component of each subset with the outputs of all models, those of the first model
+        first: tables of shape (cells..., n_models * n_outputs).
+    feature_names : tuple of str
+        Names of the features, in the order of the model.
+    output_names : tuple of str
+        One name per output.
+
+    Examples
+    --------
+    >>> import numpy as np, treepurify as tp
+    >>> from sklearn.ensemble import GradientBoostingRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(size=(300, 2))
+    >>> y = X[:, 0] + rng.normal(size=300)
+    >>> models = tp.refit(GradientBoostingRegressor(n_estimators=20), X, y, n=8, progress=False)
+    >>> d = tp.purify(models, X)
+    >>> lower, upper = d.spread.band("x0")
+    >>> bool(np.all(lower <= d["x0"].values) and np.all(d["x0"].values <= upper))
+    True
+    >>> d.spread.standard_deviation("x0").shape == d["x0"].values.shape
+    True
+    """
+
+    n_models: int
+    how: str
+    intercepts: Array
+    stacked: Mapping[Subset, TensorComponent]
+    feature_names: tuple[str, ...]
+    output_names: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "stacked", FrozenMapping(self.stacked))
+
+    def __repr__(self) -> str:
+        """Return the number of models and how they were trained."""
+        how = f" ({self.how})" if self.how else ""
+        return f"{type(self).__name__}({len(self.stacked)} effects of {self.n_models} models{how})"
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of outputs of each model."""
+        return len(self.output_names)
+
+    def __contains__(self, key: object) -> bool:
+        """Return whether the effect of these features is known for each model, as a table."""
+        try:
+            return read_features(key, self.feature_names) in self.stacked
+        except (KeyError, TypeError):
+            return False
+
+    def values(self, key: str | int | tuple[str | int, ...]) -> Array:
+        """Return one effect in each model, shape (n_models, cells..., n_outputs).
+
+        Parameters
+        ----------
+        key : str, int or tuple
+            The features, by name or position.
+
+        Raises
+        ------
+        UnknownComponentError
+            If there is no such effect, or it is no table.
+        """
+        table = self.stacked[self._known(key)].values
+        apart = table.reshape(*table.shape[:-1], self.n_models, self.n_outputs)
+        return np.moveaxis(apart, -2, 0)
+
+    def mean(self, key: str | int | tuple[str | int, ...]) -> Array:
+        """Return the mean of one effect over the models, shape (cells..., n_outputs)."""
+        return np.asarray(self.values(key).mean(axis=0))
+
+    def standard_deviation(self, key: str | int | tuple[str | int, ...]) -> Array:
+        """Return how much one effect differs from model to model, shape (cells..., n_outputs).
+
+        The square root of the sum of squared differences from the mean, divided by one less than
+        the number of models.
+        """
+        return np.asarray(self.values(key).std(axis=0, ddof=1))
+
+    def standard_error(self, key: str | int | tuple[str | int, ...]) -> Array:
+        """Return the standard error of the mean over the models, shape (cells..., n_outputs).
+
+        It falls with the number of models, and says how well their mean is known; where another
+        model would lie is what `band` says.
+        """
+        return np.asarray(self.standard_deviation(key) / sqrt(self.n_models))
+
+    def band(
+        self,
+        key: str | int | tuple[str | int, ...],
+        level: float = LEVEL,
+        *,
+        other_rows: bool = False,
+    ) -> tuple[Array, Array]:
+        """Return where one more model, trained in the same way, would have each cell.
+
+        The prediction interval of one more draw from a normal distribution of which `n_models`
+        are known: ``mean +- t * sd * sqrt(1 + 1 / n_models)``, with the quantile of Student's t
+        with ``n_models - 1`` degrees of freedom. It holds in each cell by itself, not in all
+        cells at once.
+
+        One more bootstrap of the same rows is one thing, a model trained on other rows of the same
+        population another: these rows are themselves one draw, around which the bootstrap
+        scatters. So twice the variance stands between the two, ``sqrt(2 + 1 / n_models)``.
+
+        Parameters
+        ----------
+        key : str, int or tuple
+            The features, by name or position.
+        level : float
+            The rate at which the interval holds the value of one more model, between 0 and 1.
+        other_rows : bool
+            Whether that model would be trained on other rows, where the refits are bootstraps.
+
+        Returns
+        -------
+        lower, upper : ndarray of float64, shape (cells..., n_outputs)
+
+        Raises
+        ------
+        UnknownComponentError
+            If there is no such effect.
+        InvalidInputError
+            If `level` does not lie between 0 and 1.
+        """
+        check_flag("other_rows", other_rows)
+        half = self._factor(level, other_rows) * self.standard_deviation(key)
+        mean = self.mean(key)
+        return np.asarray(mean - half), np.asarray(mean + half)
+
+    def covers_zero(self, key: str | int | tuple[str | int, ...], level: float = LEVEL) -> Mask:
+        """Return where the band of one effect holds zero, shape (cells..., n_outputs).
+
+        See `band`.
+        """
+        lower, upper = self.band(key, level)
+        return np.asarray((lower <= 0) & (upper >= 0))
+
+    def without_sign(self, level: float = LEVEL) -> list[tuple[Subset, int]]:
+        """Return the effects whose band holds zero in every cell that has mass.
+
+        Of none of these can a reader say that one more training would have it in one direction,
+        anywhere.
+
+        Parameters
+        ----------
+        level : float
+            The rate of the band; see `band`.
+
+        Returns
+        -------
+        list of (tuple of int, int)
+            The features of each, and the output.
+        """
+        found = []
+        for subset, component in self.stacked.items():
+            within = self.covers_zero(subset, level)[component.mass > 0].all(axis=0)
+            found += [(subset, k) for k in np.flatnonzero(within).tolist()]
+        return found
+
+    def importance(self, level: float = LEVEL) -> "pd.DataFrame":
+        """Return how much each component matters in one more model.
+
+        Parameters
+        ----------
+        level : float
+            The rate of the intervals; see `band`.
+
+        Returns
+        -------
+        DataFrame
+            One row per component and output, in the order of the components. ``variance_lower``
+            and ``variance_upper`` bound the variance that the component would have in one more
+            model: the square of the interval of its standard deviation, cut off at zero.
+            ``training_variance`` is the mean square by which a model's component is off from the
+            mean of all models. ``present`` is the share of the models that have the component
+            at all.
+        """
+        import pandas as pd
+
+        terms = [" & ".join(self.feature_names[j] for j in subset) for subset in self.stacked]
+        intervals = [self.variance_interval(subset, level) for subset in self.stacked]
+        numbers = {
+            "variance_lower": [lower for lower, _ in intervals],
+            "variance_upper": [upper for _, upper in intervals],
+            "training_variance": [self.training_variance(subset) for subset in self.stacked],
+            "present": list(self.present().values()),
+        }
+        columns: dict[str, Any] = {
+            "term": [term for term in terms for _ in self.output_names],
+            "output": [*self.output_names] * len(terms),
+            **{name: np.array(values, dtype=float).ravel() for name, values in numbers.items()},
+        }
+        if self.n_outputs == 1:
+            del columns["output"]
+        return pd.DataFrame(columns)
+
+    def present(self) -> dict[Subset, Array]:
+        """Return the share of the models that have each effect, shape (n_outputs,).
+
+        Not there is what is zero, but for rounding beside the largest effect of its model.
+        """
+        sizes = {subset: self.variances(subset) for subset in self.stacked}
+        largest = np.max(
+            [np.zeros(self.n_models), *(v.max(axis=1) for v in sizes.values())], axis=0
+        )
+        return {
+            subset: np.asarray((variances > _NOTHING**2 * largest[:, None]).mean(axis=0))
+            for subset, variances in sizes.items()
+        }
+
+    def variance_interval(
+        self,
+        key: str | int | tuple[str | int, ...],
+        level: float = LEVEL,
+        *,
+        together: bool = False,
+    ) -> tuple[Array, Array]:
+        """Return the bounds of the variance that one effect would have in one more model.
+
+        Parameters
+        ----------
+        key : str, int or tuple
+            The features, by name or position.
+        level : float
+            The rate of the interval; see `band`.
+        together : bool
+            Whether the variances of all outputs are added up.
+
+        Returns
+        -------
+        lower, upper : ndarray of float64, shape (n_outputs,), or (1,) together
+            The squares of the interval of the standard deviation, cut off at zero.
+        """
+        check_flag("together", together)
+        variances = self.variances(key)
+        sizes = np.sqrt(variances.sum(axis=1, keepdims=True) if together else variances)
+        mean, half = sizes.mean(axis=0), self._factor(level) * sizes.std(axis=0, ddof=1)
+        return np.asarray(np.maximum(mean - half, 0.0) ** 2), np.asarray((mean + half) ** 2)
+
+    def variances(self, key: str | int | tuple[str | int, ...]) -> Array:
+        """Return the variance of one effect in each model, shape (n_models, n_outputs)."""
+        subset = self._known(key)
+        return self.stacked[subset].variance.reshape(self.n_models, self.n_outputs)
+
+    def training_variance(self, key: str | int | tuple[str | int, ...]) -> Array:
+        """Return the mean of the squared standard deviation over the cells, shape (n_outputs,)."""
+        subset = self._known(key)
+        mass = self.stacked[subset].mass
+        square = self.standard_deviation(subset) ** 2
+        return np.asarray(np.tensordot(mass, square, axes=mass.ndim))
+
+    def _known(self, key: Any) -> Subset:
+        subset = read_features(key, self.feature_names)
+        if subset not in self.stacked:
+            raise UnknownComponentError(
+                f"no spread of the effect {brief(key)}: it is known for effects that are tables "
+                "and kept apart"
+            )
+        return subset
+
+    def _factor(self, level: float, other_rows: bool = False) -> float:
+        """Return the half width of the interval of one more model, in standard deviations."""
+        from scipy.special import stdtrit
+
+        check_number("level", level, least=0, most=1, open_ends=True)
+        quantile = float(stdtrit(self.n_models - 1, 0.5 + level / 2))
+        return quantile * sqrt(1 + other_rows + 1 / self.n_models)
