@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from sklearn.ensemble import GradientBoostingRegressor
 
 import treepurify as tp
@@ -234,6 +235,9 @@ def held_out_rows() -> Iterator[Call]:
     del held_out["n_bootstrap"]
     smoothed = {"d": d, "key": "a"}
     yield Call("smooth_effect", tp.smooth_effect, smoothed, {"amount": "number"})
+    few = {**held_out, "X": pd.concat([X, X]), "y": pd.concat([w["y"], w["y"]]), "repeats": 1}
+    kinds = {"repeats": "whole", **losses}
+    yield Call("missed_effects", tp.missed_effects, few, kinds)
     yield Call("simplify", tp.simplify, held_out, {"hierarchical": "flag", **losses})
 
 
