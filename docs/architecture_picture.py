@@ -92,6 +92,7 @@ FLOORS = (
             Room("interactions", ("indices,", "H-statistics"), GREEN),
             Room("grouping", ("Shapley Sets",), GREEN),
             Room("comparing", ("two", "decompositions"), GREEN),
+            Room("profiles", ("one feature,", "as observed"), GREEN),
             Room("evidence", ("trainings, worth,", "what can go"), GREEN),
             Room("auditing", ("ranked", "findings"), GREEN),
         ),

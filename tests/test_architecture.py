@@ -42,6 +42,7 @@ MAY_IMPORT = {
     "engines": GROUND | {"models", "grids", "weights", "effects", "purification", "decomposition"},
     "interactions": GROUND
     | {"models", "grids", "weights", "effects", "purification", "decomposition", "engines"},
+    "profiles": GROUND | {"models", "grids", "decomposition", "engines"},
     # Trees are grouped by the indices of their interactions.
     "grouping": GROUND | {"models", "grids", "effects", "engines", "interactions"},
     "shapley": GROUND | {"models", "grids", "effects", "decomposition"},
@@ -56,9 +57,11 @@ MAY_IMPORT = {
     | {"models", "grids", "weights", "effects", "decomposition", "engines", "comparing"}
     | {"evidence"},
     "plots": GROUND
-    | {"grids", "decomposition", "interactions", "grouping", "comparing", "auditing", "evidence"},
+    | {"grids", "decomposition", "interactions", "grouping", "comparing", "auditing", "evidence"}
+    | {"profiles"},
     # Reports call libraries by the names that the list of families gives them.
-    "report": GROUND | {"models", "grids", "decomposition", "storage", "auditing", "plots"},
+    "report": GROUND
+    | {"models", "grids", "decomposition", "storage", "auditing", "evidence", "plots"},
     # Cells are written down with the cuts of single precision, which models know.
     "export": GROUND | {"models", "grids", "decomposition", "frames", "storage", "shapley"},
 }

@@ -350,10 +350,8 @@ class Decomposition:
         order : int
             Largest size of a group.
         index : str
-            The interaction index, by shapiq's names: ``"k-SII"``, ``"SII"``, ``"STII"``,
-            ``"FSII"``, ``"kADD-SHAP"``, ``"BII"``, ``"FBII"``, ``"CHII"``, ``"SV"``, ``"BV"``,
-            ``"SGV"``, ``"BGV"``, ``"CHGV"``, ``"Co-Moebius"``, ``"Moebius"``, or
-            ``"components"``.
+            The interaction index by its name in shapiq, or ``"components"``: see
+            `treepurify.shapley.interactions.shapley_interactions`.
         memory_budget : int
             Bytes that the values may take.
 

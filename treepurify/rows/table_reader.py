@@ -64,8 +64,10 @@ def read_columns(
     if names is not None and match_names:
         order = column_order(names, specs)
     else:
-        _check_count(int(table.shape[1]), specs)
-        order = list(range(len(specs)))
+        order = list(range(int(table.shape[1])))
+        if names is not None and (ignored := _ignored(specs)):
+            order = [k for k in order if names[k] not in ignored]
+        _check_count(len(order), specs)
     n_rows = int(table.shape[0])
     missing = np.broadcast_to(np.float64(np.nan), n_rows)
     values = tuple(
@@ -95,19 +97,27 @@ def column_order(names: Sequence[str], features: Sequence[FeatureSpec]) -> list[
         If columns are missing, extra or repeated; the message names them.
     """
     matched = matched_names(names, features)
-    _check_names(matched, features)
+    ignored = _ignored(features)
+    _check_names([name for name in matched if name not in ignored], features)
     position = {name: i for i, name in enumerate(matched)}
     return [position[spec.name] for spec in features]
+
+
+def _ignored(features: Sequence[FeatureSpec]) -> set[str]:
+    return {name for spec in features for name in spec.ignored}
 
 
 def matched_names(names: Sequence[str], features: Sequence[FeatureSpec]) -> list[str]:
     """Return the names of columns, as the features have them where they have them.
 
-    A name with blanks also matches a feature whose name has underscores in their place,
-    because LightGBM keeps names in that form only.
+    Names that differ in blanks and underscores only are the same where no column has the name
+    itself, because LightGBM keeps names with underscores in the place of blanks.
     """
-    wanted = {spec.name for spec in features}.difference(names)
-    return [joined if (joined := name.replace(" ", "_")) in wanted else name for name in names]
+    absent = {spec.name for spec in features}.difference(names)
+    joined = Counter(name.replace(" ", "_") for name in absent)
+    wanted = {own.replace(" ", "_"): own for own in absent if joined[own.replace(" ", "_")] == 1}
+    known = {spec.name for spec in features}
+    return [name if name in known else wanted.get(name.replace(" ", "_"), name) for name in names]
 
 
 def _check_names(names: Sequence[str], specs: Sequence[FeatureSpec]) -> None:
@@ -126,7 +136,8 @@ def _check_names(names: Sequence[str], specs: Sequence[FeatureSpec]) -> None:
             parts.append(f"not known to the model: {_listed(extra)}")
         raise InvalidInputError(
             f"the table's columns do not match the model's features ({'; '.join(parts)}). "
-            "Pass exactly the columns the model was trained on, in any order."
+            "Pass exactly the columns the model was trained on, in any order; "
+            "parse_model(model, ignore=[...]) names others that tables may have."
         )
 
 
