@@ -4,10 +4,9 @@ The analytical cases of the continuous closed form
 
 Equations 87 to 93 and section D.8 of Ferrere et al.: three dependent features, a function whose
 components are known in closed form, tables 7 and 8, and how well the components are recovered
-from 10 000 rows. ``--curves FOLDER`` draws them.
+from 10 000 rows. Part of ``paper_continuous.py``.
 """
 
-import argparse
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from scipy.special import eval_legendre
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import treepurify as tp
+from examples.reproduction import Entry, Table, mean_and_spread
 from treepurify.decomposition import Decomposition
 
 RHO = 0.5
@@ -132,18 +132,27 @@ def absolute_cosines(components: Mapping[Subset, np.ndarray]) -> list[float]:
     return cosines
 
 
-def show_table(number: int, case: Case, runs: int, n_rows: int) -> None:
-    """Print Table 7 or 8."""
-    print(f"\nTable {number}: absolute cosines of the true components, {case.name}")
+def cosine_table(number: int, case: Case, runs: int, n_rows: int) -> Table:
+    """Return Table 7 or 8."""
     rng = np.random.default_rng(0)
     samples = (case.sample(n_rows, rng) for _ in range(runs))
     cosines = np.array([absolute_cosines(truth(case, X)) for X in samples])
-    print(f"  {'(S, T)':<16}{'paper':>18}{'ours':>18}   ({runs} runs of {n_rows} rows)")
-    for k, (subset, part) in enumerate(ORTHOGONAL):
-        name = f"{label(subset)}, {label(part)}"
-        paper = "{:.4f} ± {:.4f}".format(*case.table[k])
-        own = f"{cosines[:, k].mean():.4f} ± {cosines[:, k].std():.4f}"
-        print(f"  {name:<16}{paper:>18}{own:>18}")
+    entries = [
+        Entry(
+            f"{label(subset)}, {label(part)}",
+            (case.table[k],),
+            {"ours": (mean_and_spread(cosines[:, k]),)},
+        )
+        for k, (subset, part) in enumerate(ORTHOGONAL)
+    ]
+    return Table(
+        f"continuous_table_{number}",
+        f"Table {number}: absolute cosines of the true components, {case.name}",
+        ("absolute cosine",),
+        entries,
+        ".4f",
+        (f"{runs} runs of {n_rows} rows.",),
+    )
 
 
 def label(subset: Subset) -> str:
@@ -204,29 +213,45 @@ def errors(
     return [float(np.sqrt(np.mean((own[s] - true[s])[rows] ** 2)) / scale) for s in true]
 
 
-def show_recovery(case: Case, n_rows: int = 10_000) -> dict[str, Decomposition]:
-    """Print how far recovered components are from the true ones, on new rows.
+def recovered(case: Case, n_rows: int = 10_000) -> dict[str, Decomposition]:
+    """Return decompositions of the function, known by its values on some rows, by route."""
+    X = case.sample(n_rows, np.random.default_rng(1))
+    return {route: recover(case, X, route) for route in ROUTES}
+
+
+def recovery_table(
+    number: int, case: Case, found: Mapping[str, Decomposition], n_rows: int
+) -> Table:
+    """Return how far recovered components are from the true ones, on new rows.
 
     Where densities fall to zero the true components grow without limit towards the ends, so
     the error is also given without the rows beyond `INSIDE`.
     """
-    print(f"\nRecovered from {n_rows} rows, {case.name}: root mean square error on new rows, in")
-    print("  standard deviations of the function, of its 3 main effects and 3 pairs")
-    rng = np.random.default_rng(1)
-    X, new = case.sample(n_rows, rng), case.sample(n_rows, rng)
+    new = case.sample(10_000, np.random.default_rng(2))
     true = truth(case, new)
     inside = np.abs(new).max(axis=1) < INSIDE
-    found = {route: recover(case, X, route) for route in ROUTES}
+    entries = []
     for name, d in found.items():
-        own, fit = evaluate(d, new), d.diagnostics["fit"]["f"]
-        quality = f"R2 {fit['r_squared']:.4f} MaxCorr {fit['max_correlation']:.0e}"
-        for where, rows in ((quality, slice(None)), (f"{inside.mean():.1%} of rows", inside)):
-            figures = " ".join(f"{error:.4f}" for error in errors(true, own, rows))
-            print(f"  {name:<22} {figures}   {where}")
-    return found
+        own = evaluate(d, new)
+        correlation = d.diagnostics["fit"]["f"]["max_correlation"]
+        for where, rows in (("all rows", slice(None)), (f"{inside.mean():.1%} of rows", inside)):
+            cells = (*errors(true, own, rows), f"{correlation:.0e}")
+            entries.append(Entry(f"{name}, {where}", (), {"ours": cells}))
+    return Table(
+        f"continuous_figure_{number}",
+        f"Figure {number}: the function decomposed from its values, {case.name}",
+        (*(label(subset) for subset in MAINS + PAIRS), "MaxCorr"),
+        entries,
+        ".4f",
+        (
+            f"From {n_rows} rows; root mean square error of the components on 10 000 new rows, in"
+            " standard deviations of the function. The paper shows curves only.",
+        ),
+        f"continuous_figure_{number}.png",
+    )
 
 
-def save_curves(case: Case, found: Mapping[str, Decomposition], folder: Path) -> None:
+def draw_curves(case: Case, found: Mapping[str, Decomposition], path: Path) -> None:
     """Draw the main effects and the pair at constant second feature, true and recovered."""
     import matplotlib.pyplot as plt
 
@@ -241,23 +266,5 @@ def save_curves(case: Case, found: Mapping[str, Decomposition], folder: Path) ->
             axis.plot(x, evaluate(d, at)[subset], "--", label=name)
         axis.set_title(label(subset) + ("" if j < 3 else ", second feature 0.5"))
     axes[0].legend()
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{case.name.replace(' ', '_')}.png"
-    figure.savefig(path)
+    figure.savefig(path, dpi=70)
     plt.close(figure)
-    print(f"  saved {path}")
-
-
-def show_analytical(runs: int, curves: Path | None = None) -> None:
-    """Print tables 7 and 8 and the recovered components of both cases."""
-    for number, case in ((7, BOUNDED), (8, UNBOUNDED)):
-        show_table(number, case, runs, 100_000)
-        found = show_recovery(case)
-        if curves is not None:
-            save_curves(case, found, curves)
-
-
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[1])
-    parser.add_argument("--curves", type=Path, help="folder for pictures")
-    show_analytical(100, parser.parse_args().curves)

@@ -2,14 +2,17 @@
 The data sets and models of the continuous closed form
 ======================================================
 
-Section D.2 of Ferrere et al.: XGBoost, a multi-layer perceptron and an Explainable Boosting
-Machine with the paper's settings, seed 42 and an 80/20 split. Two things differ: scikit-learn's
-perceptron replaces the paper's PyTorch network (so no dropout, and its own validation rows for
-early stopping), and boosting machines have one outer bag instead of 14, which smooths less.
+Section D.2 of Ferrere et al.: XGBoost, a multi-layer perceptron, an Explainable Boosting Machine
+and a Neural Additive Model with the paper's settings, an 80/20 split, seed 42. Two things differ:
+scikit-learn's perceptron replaces the paper's PyTorch network (so no dropout, and its own
+validation rows for early stopping), and boosting machines have one outer bag instead of 14, which
+smooths less.
 """
 
 import warnings
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,6 +21,7 @@ from sklearn.neural_network import MLPClassifier, MLPRegressor
 from sklearn.preprocessing import StandardScaler
 
 from examples.data import read_table
+from examples.paper_continuous_nam import train as train_nam
 
 SEED = 42
 BIKE_FEATURES = [
@@ -61,10 +65,16 @@ class Explained:
         Predictions of all rows; log-odds of a classifier.
     performance : float
         R2 or accuracy on the held-out rows.
+    function : callable
+        The same predictions of any rows.
+    model : object
+        What was trained.
     """
 
     values: np.ndarray
     performance: float
+    function: Callable[[np.ndarray], np.ndarray]
+    model: Any
 
 
 def read_task(name: str) -> Task:
@@ -99,89 +109,128 @@ def _task(X: pd.DataFrame, y: pd.Series) -> Task:
     return Task(numbered.astype(np.float64), y.to_numpy(np.float64), bool(is_binary))
 
 
-def explain(task: Task, kind: str) -> Explained:
-    """Train a model, ``"XGB"``, ``"MLP"`` or ``"EBM"``, and return its predictions."""
+def explain(task: Task, kind: str, seed: int = SEED, *, quick: bool = False) -> Explained:
+    """Train a model, ``"XGB"``, ``"MLP"``, ``"EBM"`` or ``"NAM"``, and predict all rows.
+
+    Parameters
+    ----------
+    task : Task
+        What to learn.
+    kind : str
+        The model.
+    seed : int
+        Seed of the split and of the training.
+    quick : bool
+        Whether to stop after a few rounds.
+    """
     X = task.X.to_numpy()
     stratify = task.y if task.is_binary else None
     train, test = train_test_split(
-        np.arange(len(X)), test_size=0.2, random_state=SEED, stratify=stratify
+        np.arange(len(X)), test_size=0.2, random_state=seed, stratify=stratify
     )
-    fit = {"XGB": _xgboost, "MLP": _perceptron, "EBM": _boosting_machine}[kind]
-    values = np.asarray(fit(X, task.y, task.is_binary, train, test), dtype=np.float64)
+    fit = {"XGB": _xgboost, "MLP": _perceptron, "EBM": _boosting_machine, "NAM": _additive}[kind]
+    model, function = fit(task, train, test, seed, quick)
+    values = np.asarray(function(X), dtype=np.float64)
     if task.is_binary:
         performance = float(np.mean((values[test] > 0) == (task.y[test] == 1)))
     else:
         performance = 1 - float(np.mean((task.y[test] - values[test]) ** 2) / task.y[test].var())
-    return Explained(values, performance)
+    return Explained(values, performance, function, model)
 
 
-def _xgboost(
-    X: np.ndarray, y: np.ndarray, is_binary: bool, train: np.ndarray, test: np.ndarray
-) -> np.ndarray:
+Fitted = tuple[Any, Callable[[np.ndarray], np.ndarray]]
+
+
+def _xgboost(task: Task, train: np.ndarray, test: np.ndarray, seed: int, quick: bool) -> Fitted:
     from xgboost import XGBClassifier, XGBRegressor
 
-    model = (XGBClassifier if is_binary else XGBRegressor)(
-        n_estimators=100,
+    X, y = task.X.to_numpy(), task.y
+    model = (XGBClassifier if task.is_binary else XGBRegressor)(
+        n_estimators=20 if quick else 100,
         max_depth=10,
         learning_rate=0.05,
         subsample=0.8,
         colsample_bytree=0.8,
         early_stopping_rounds=30,
-        random_state=SEED,
-        n_jobs=2,
+        random_state=seed,
+        n_jobs=1,
     )
     model.fit(X[train], y[train], eval_set=[(X[test], y[test])], verbose=False)
-    return model.predict(X, output_margin=True)
+    return model, lambda rows: model.predict(rows, output_margin=True).astype(np.float64)
 
 
-def _perceptron(
-    X: np.ndarray, y: np.ndarray, is_binary: bool, train: np.ndarray, test: np.ndarray
-) -> np.ndarray:
+def _perceptron(task: Task, train: np.ndarray, test: np.ndarray, seed: int, quick: bool) -> Fitted:
     del test
+    X, y = task.X.to_numpy(), task.y
     scale = StandardScaler().fit(X[train])
-    model = (MLPClassifier if is_binary else MLPRegressor)(
+    model = (MLPClassifier if task.is_binary else MLPRegressor)(
         hidden_layer_sizes=(128, 64, 32),
         alpha=1e-4,
         batch_size=min(256, len(train)),
         learning_rate_init=1e-3,
-        max_iter=500,
+        max_iter=5 if quick else 500,
         early_stopping=True,
         n_iter_no_change=30,
-        random_state=SEED,
+        random_state=seed,
     )
-    centre, spread = (0.0, 1.0) if is_binary else (y[train].mean(), y[train].std())
+    centre, spread = (0.0, 1.0) if task.is_binary else (y[train].mean(), y[train].std())
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model.fit(scale.transform(X[train]), (y[train] - centre) / spread)
-    if not is_binary:
-        return centre + spread * model.predict(scale.transform(X))
-    # Log-odds from the last layer: probabilities are rounded to one long before these saturate.
-    layer = scale.transform(X)
-    for weights, offsets in zip(model.coefs_, model.intercepts_, strict=True):
-        before = layer @ weights + offsets
-        layer = np.maximum(before, 0.0)
-    return before[:, 0]
+
+    def function(rows: np.ndarray) -> np.ndarray:
+        # Log-odds from the last layer: probabilities are rounded to one long before they saturate.
+        layer = scale.transform(rows)
+        for weights, offsets in zip(model.coefs_, model.intercepts_, strict=True):
+            before = layer @ weights + offsets
+            layer = np.maximum(before, 0.0)
+        return centre + spread * before[:, 0]
+
+    return model, function
 
 
 def _boosting_machine(
-    X: np.ndarray, y: np.ndarray, is_binary: bool, train: np.ndarray, test: np.ndarray
-) -> np.ndarray:
+    task: Task, train: np.ndarray, test: np.ndarray, seed: int, quick: bool
+) -> Fitted:
     from interpret.glassbox import ExplainableBoostingClassifier, ExplainableBoostingRegressor
 
     del test
-    kind = ExplainableBoostingClassifier if is_binary else ExplainableBoostingRegressor
-    model = kind(
+    X, y = task.X.to_numpy(), task.y
+    model = (ExplainableBoostingClassifier if task.is_binary else ExplainableBoostingRegressor)(
         max_bins=256,
         interactions=10,
-        max_rounds=5000,
+        max_rounds=50 if quick else 5000,
         learning_rate=0.01,
         max_leaves=3,
         min_samples_leaf=2,
         outer_bags=1,
-        random_state=SEED,
+        random_state=seed,
         n_jobs=1,
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model.fit(X[train], y[train])
-    return model.decision_function(X) if is_binary else model.predict(X)
+    return model, model.decision_function if task.is_binary else model.predict
+
+
+def _additive(task: Task, train: np.ndarray, test: np.ndarray, seed: int, quick: bool) -> Fitted:
+    X, y = task.X.to_numpy(), task.y
+    centre, spread = (0.0, 1.0) if task.is_binary else (y[train].mean(), y[train].std())
+    target = (y - centre) / spread
+    model = train_nam(
+        X[train],
+        target[train],
+        X[test],
+        target[test],
+        is_binary=task.is_binary,
+        seed=seed,
+        most_epochs=5 if quick else 1000,
+    )
+    # In the units of the target, so that its curves can be laid beside other effects.
+    *hidden, (weights, offsets) = model.layers
+    scaled = replace(
+        model,
+        layers=(*hidden, (weights * spread, offsets * spread)),
+        constant=centre + spread * model.constant,
+    )
+    return scaled, scaled.values

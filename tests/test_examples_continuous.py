@@ -9,6 +9,7 @@ from scipy.integrate import dblquad, quad
 
 from examples import paper_continuous as paper
 from examples import paper_continuous_analytical as analytical
+from examples import paper_continuous_nam as nam
 from examples.data import REPOSITORY
 from tests.cases import data_path
 
@@ -54,8 +55,8 @@ def test_samples_have_the_densities(case):
             assert counts[i, j] == pytest.approx(mass, abs=4 * np.sqrt(mass / len(X)))
 
 
-def test_components_of_the_bounded_case_are_recovered(capsys):
-    found = analytical.show_recovery(analytical.BOUNDED, n_rows=10_000)
+def test_components_of_the_bounded_case_are_recovered():
+    found = analytical.recovered(analytical.BOUNDED)
     rng = np.random.default_rng(7)
     new = analytical.BOUNDED.sample(5000, rng)
     true = analytical.truth(analytical.BOUNDED, new)
@@ -64,36 +65,55 @@ def test_components_of_the_bounded_case_are_recovered(capsys):
         assert max(errors) < most
     for route in analytical.ROUTES[1:]:
         assert found[route].diagnostics["fit"]["f"]["max_correlation"] < 1e-8
-    assert "100.0%" not in capsys.readouterr().out
+    table = analytical.recovery_table(8, analytical.BOUNDED, found, 10_000)
+    assert len(table.entries) == 2 * len(analytical.ROUTES)
 
 
 def test_pictures_of_the_curves(tmp_path):
     pytest.importorskip("matplotlib")
     X = analytical.BOUNDED.sample(2000, np.random.default_rng(0))
     found = {"own": analytical.recover(analytical.BOUNDED, X, analytical.ROUTES[1])}
-    analytical.save_curves(analytical.BOUNDED, found, tmp_path / "pictures")
-    assert (tmp_path / "pictures" / "bounded_densities.png").stat().st_size > 10_000
+    analytical.draw_curves(analytical.BOUNDED, found, tmp_path / "curves.png")
+    assert (tmp_path / "curves.png").stat().st_size > 10_000
 
 
 def test_diabetes_as_good_as_the_paper():
     pytest.importorskip("xgboost")
     data_path("pima_diabetes")
     task = paper.read_task("pima_diabetes")
-    printed = paper.PAPER["pima_diabetes"]["XGB"]
-    as_paper, projected, unprojected, own = paper.show_model("pima_diabetes", "XGB", task)
-    assert as_paper.r_squared >= printed.r_squared - 0.01
+    entry, explained = paper.model_entry("pima_diabetes", "XGB", task, [42])
+    _, r_squared, max_correlation, _ = entry.paper
+    as_paper, unnormalised, own = (entry.ours[route] for route in (*paper.PAPER_ROUTES, "own"))
+    assert as_paper[1] >= r_squared - 0.01
+    assert unnormalised[1] >= r_squared - 0.01
+    assert as_paper[2] == pytest.approx(max_correlation, abs=0.02)
     # Densities that are closer to the rows need fewer terms, and the criterion keeps fewer.
-    assert own.r_squared > 0.8
-    assert projected.r_squared == pytest.approx(as_paper.r_squared, abs=1e-12)
-    assert own.r_squared == pytest.approx(unprojected.r_squared, abs=1e-12)
-    assert max(projected.max_correlation, own.max_correlation) < 1e-8
-    assert unprojected.max_correlation < as_paper.max_correlation
+    assert own[1] > 0.8
+    assert own[2] < 1e-8
+    np.testing.assert_allclose(explained.function(task.X.to_numpy()), explained.values)
+
+
+def test_additive_network_is_a_sum_of_its_curves():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1200, 3))
+    y = np.sin(2 * X[:, 0]) + 0.5 * X[:, 1] ** 2
+    network = nam.train(
+        X[:1000], y[:1000], X[1000:], y[1000:], is_binary=False, seed=0, most_epochs=150
+    )
+    values = network.values(X[1000:])
+    assert 1 - np.var(values - y[1000:]) / np.var(y[1000:]) > 0.9
+    np.testing.assert_allclose(values, network.constant + network.curves(X[1000:]).sum(axis=1))
+    # Moving another feature leaves a curve where it is.
+    moved = X[1000:].copy()
+    moved[:, 1] += 1
+    np.testing.assert_array_equal(network.curves(moved)[:, 0], network.curves(X[1000:])[:, 0])
 
 
 def test_example_says_what_it_leaves_out(monkeypatch, tmp_path, capsys):
+    pytest.importorskip("matplotlib")
     monkeypatch.setenv("TREEPURIFY_DATA", str(tmp_path))
-    monkeypatch.setattr(sys, "argv", ["paper_continuous.py", "--quick"])
-    monkeypatch.setattr(paper, "show_analytical", lambda runs, curves: None)
+    arguments = ["--data", "pima_diabetes", "--store", str(tmp_path / "out")]
+    monkeypatch.setattr(sys, "argv", ["paper_continuous.py", *arguments])
     paper.main()
     assert "left out: " in capsys.readouterr().out
 

@@ -17,6 +17,8 @@ RESULTS = PAGES / "results"
 # What each script needs: packages, and data sets.
 SCRIPTS = {
     "paper_chapter": ((), ()),
+    "paper_continuous": (("xgboost", "interpret", "matplotlib", "shap"), ("pima_diabetes",)),
+    "paper_shapley_sets": (("xgboost", "shap", "matplotlib"), ("boston_housing",)),
     "paper_purification": (
         ("xgboost", "interpret", "matplotlib"),
         ("california_housing", "compas_two_years", "adult"),

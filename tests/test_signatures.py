@@ -13,6 +13,7 @@ PARSED = "A trained model, a model file, or what `parse_model` returned."
 # What decomposes or explains any function, and what needs trees.
 OF_FUNCTIONS = {
     tp.ale_anova, tp.categorical_anova, tp.feature_profile, tp.h_statistics, tp.hooker_anova,
+    tp.interaction_sources,
     tp.legendre_anova, tp.partial_dependence_anova, tp.shapley_sets,
 }  # fmt: skip
 OF_MODELS = {
@@ -40,6 +41,7 @@ WITHOUT = {
     tp.interventional_shapley_values: {"feature_names"},
     # Probes and draws are rows that count alike.
     tp.shapley_sets: {"sample_weight"},
+    tp.interaction_sources: {"sample_weight"},
 }
 
 

@@ -405,7 +405,6 @@ class Decomposition:
         values : array_like of shape (cells...) or (cells..., n_outputs)
             On the margin scale, in its cells. What fewer features can express of them moves to
             their effects, and the mean to the intercept.
-
         """
         from treepurify.evidence.editing import with_effect
 

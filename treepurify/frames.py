@@ -338,6 +338,7 @@ def text_summary(d: Decomposition, most: int = 8) -> str:
                 f"the components were fitted and explain {explained} of the model's variance; the "
                 "rest is in the remainder"
             )
+        lines += c.edits
     if d.spread is not None:
         lines.append(_spread_words(d.spread))
     return "\n".join(lines)

@@ -130,7 +130,11 @@ class Spread:
         return np.asarray(self.standard_deviation(key) / sqrt(self.n_models))
 
     def band(
-        self, key: str | int | tuple[str | int, ...], level: float = LEVEL
+        self,
+        key: str | int | tuple[str | int, ...],
+        level: float = LEVEL,
+        *,
+        other_rows: bool = False,
     ) -> tuple[Array, Array]:
         """Return where one more model, trained in the same way, would have each cell.
 
@@ -139,12 +143,18 @@ class Spread:
         with ``n_models - 1`` degrees of freedom. It holds in each cell by itself, not in all
         cells at once.
 
+        One more bootstrap of the same rows is one thing, a model trained on other rows of the same
+        population another: these rows are themselves one draw, around which the bootstrap
+        scatters. So twice the variance stands between the two, ``sqrt(2 + 1 / n_models)``.
+
         Parameters
         ----------
         key : str, int or tuple
             The features, by name or position.
         level : float
             The rate at which the interval holds the value of one more model, between 0 and 1.
+        other_rows : bool
+            Whether that model would be trained on other rows, where the refits are bootstraps.
 
         Returns
         -------
@@ -157,7 +167,8 @@ class Spread:
         InvalidInputError
             If `level` does not lie between 0 and 1.
         """
-        half = self._factor(level) * self.standard_deviation(key)
+        check_flag("other_rows", other_rows)
+        half = self._factor(level, other_rows) * self.standard_deviation(key)
         mean = self.mean(key)
         return np.asarray(mean - half), np.asarray(mean + half)
 
@@ -292,10 +303,10 @@ class Spread:
             )
         return subset
 
-    def _factor(self, level: float) -> float:
+    def _factor(self, level: float, other_rows: bool = False) -> float:
         """Return the half width of the interval of one more model, in standard deviations."""
         from scipy.special import stdtrit
 
         check_number("level", level, least=0, most=1, open_ends=True)
         quantile = float(stdtrit(self.n_models - 1, 0.5 + level / 2))
-        return quantile * sqrt(1 + 1 / self.n_models)
+        return quantile * sqrt(1 + other_rows + 1 / self.n_models)

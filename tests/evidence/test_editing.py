@@ -34,6 +34,7 @@ def assert_says_what_changed(d, edited, X, weights=None):
     assert not edited.certificate.is_exact
     assert edited.certificate.additivity_rows is None
     assert edited.certificate.sentences()[-1].startswith("Edited: ")
+    assert str(edited).endswith(edited.certificate.edits[-1])
 
 
 def test_without_is_the_rest_of_the_sum():

@@ -32,6 +32,9 @@ def test_the_band_is_the_prediction_interval_of_one_more_draw(d):
         lower, upper = d.spread.band("x0", level)
         np.testing.assert_allclose(lower, values.mean(axis=0) - half)
         np.testing.assert_allclose(upper, values.mean(axis=0) + half)
+        lower, _ = d.spread.band("x0", level, other_rows=True)
+        wider = half * np.sqrt(2 + 1 / 6) / np.sqrt(1 + 1 / 6)
+        np.testing.assert_allclose(lower, values.mean(axis=0) - wider)
 
 
 def test_the_band_holds_a_fresh_draw_at_its_rate():

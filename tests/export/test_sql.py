@@ -204,6 +204,7 @@ def test_a_remainder_is_refused_or_named_in_the_query():
     np.testing.assert_allclose(found + d.remainder.evaluate(X)[:, 0], d.predict(X), atol=1e-12)
 
 
+@pytest.mark.filterwarnings("ignore::treepurify.errors.FitWarning")
 def test_what_cannot_be_written():
     one = written("xgboost_regressor")
     with pytest.raises(tp.InvalidInputError, match="dialect must be"):

@@ -46,7 +46,9 @@ KINDS = {
     "model": "model",
     "of": "choice",
     "order": "order",
+    "others": "choice",
     "orthogonal": "flag",
+    "other_rows": "flag",
     "output": "output",
     "parts": "choice",
     "path": "path",
@@ -59,6 +61,7 @@ KINDS = {
     "sample_weight": "weights",
     "scale": "choice",
     "selection": "choice",
+    "sets": "result",
     "show": "choice",
     "show_empty": "flag",
     "sort": "choice",
@@ -69,15 +72,10 @@ KINDS = {
     "with_main": "flag",
 }
 WHOLE = """
-<<<<<<< HEAD
     background_size bins bootstrap degree density_degree draws least_rows lines main_cells
-    max_candidates max_steps most most_pairs most_rows n_bootstrap n_points pair_cells pairs
-    probes rank sample_size samples seed top
-=======
-    background_size bins bootstrap degree density_degree draws lines main_cells max_candidates
-    max_steps most most_pairs most_rows n_bootstrap n_points pair_cells pairs probes rank
-    sample_size samples seed size top
->>>>>>> 5b3b53458b73a81d93e7d323a7d3b1d9ace3a611
+    max_candidates max_steps most most_coalitions most_pairs most_rows n_bootstrap n_points
+    pair_cells pairs
+    probes rank sample_size samples seed size top
 """
 for _name in WHOLE.split():
     KINDS[_name] = "whole"
@@ -171,18 +169,12 @@ def engines() -> Iterator[Call]:
     yield Call("hooker_anova", tp.hooker_anova, small)
     yield Call("hooker_anova of a function", tp.hooker_anova, {**small, "model": f}, as_function)
     yield Call("interaction_indices", tp.interaction_indices, on_rows)
-    along = {**on_rows, "feature": "a"}
-    kinds = {"feature": "key", "y": "one number a row"}
-    yield Call("feature_profile", tp.feature_profile, along, kinds)
-    of_data = {"X": X, "y": w["y"], "progress": False}
-    kinds = {"X": "table of a function", "y": "one number a row", "prediction": "one number a row"}
-    yield Call("measure_interactions", tp.measure_interactions, of_data, kinds)
     kinds = {"background": "table", "X": "rows"}
     yield Call(
         "interventional_shapley_values", tp.interventional_shapley_values,
         {**on_rows, "background": X}, kinds,
     )  # fmt: skip
-    quick = {"degree": 2, "density_degree": 2}
+    quick = {"degree": 2, "density": "legendre", "density_degree": 2}
     kinds = {"density_clip": "number", "scaling": "mapping", **as_function}
     yield Call("legendre_anova", tp.legendre_anova, {**black, **quick}, kinds)
     yield Call(
@@ -196,7 +188,6 @@ def engines() -> Iterator[Call]:
         {**on_rows, "model": f}, kinds,
     )  # fmt: skip
     yield Call("parse_model", tp.parse_model, {"model": model})
-    yield Call("response_function", tp.response_function, {"model": model})
     kinds = {"tensors": "tensors", "weights": "masses", "intercept": "intercept",
              "output_names": "output names", "feature_names": "tensor names"}  # fmt: skip
     tensors = {(0, 1): [[0.0, 1.0], [2.0, 5.0]]}
@@ -208,6 +199,35 @@ def engines() -> Iterator[Call]:
     called = {**explained, "model": f, "sampling": few}
     kinds["X"] = "table of a function"
     yield Call("shapley_sets of a function", tp.shapley_sets, called, kinds)
+    few_draws = {"model": f, "X": X, "sampling": few, "progress": False}
+    kinds = {**as_function, "sampling": "result", "threshold": "share"}
+    yield Call("interaction_sources", tp.interaction_sources, few_draws, kinds)
+
+
+def attributions() -> Iterator[Call]:
+    w = world()
+    of_rows = {"sets": w["sets"], "x": w["X"].iloc[:3]}
+    kinds = {"x": "rows", "attributions": "numbers"}
+    yield Call("deletion", tp.deletion, of_rows, kinds)
+    yield Call("deletion_curve", tp.deletion_curve, of_rows, kinds)
+    yield Call("sensitivity", tp.sensitivity, of_rows, kinds)
+    numbers = {"attributions": [[1.0]], "truth": [[2.0]]}
+    kinds = dict.fromkeys(numbers, "numbers")
+    yield Call("attribution_error", tp.attribution_error, numbers, kinds)
+    yield Call("owen_values", tp.owen_values, of_rows, {"x": "rows"})
+    of_data = {"sets": w["sets"], "X": w["X"]}
+    yield Call("product_groups", tp.product_groups, of_data, {"X": "rows"})
+
+
+def about_data() -> Iterator[Call]:
+    w = world()
+    along = {"model": w["model"], "X": w["X"], "feature": "a", "progress": False}
+    kinds = {"feature": "key", "y": "one number a row"}
+    yield Call("feature_profile", tp.feature_profile, along, kinds)
+    of_data = {"X": w["X"], "y": w["y"], "progress": False}
+    kinds = {"X": "table of a function", "y": "one number a row", "prediction": "one number a row"}
+    yield Call("measure_interactions", tp.measure_interactions, of_data, kinds)
+    yield Call("response_function", tp.response_function, {"model": w["model"]})
 
 
 def purify_on_rows(X: Any, sample_weight: Any = None) -> Any:
@@ -320,6 +340,9 @@ def results() -> Iterator[Call]:
         yield Call(f"HStatistics.{name}", getattr(w["h"], name))
     yield Call("HStatistics.sets", w["h"].sets, {"size": 2})
     yield Call("InteractionIndices.pairs", w["indices"].pairs)
+    small = tp.Sampling(probes=3, draws=3, samples=10)
+    sources = tp.interaction_sources(w["function"], X, sampling=small, progress=False)
+    yield Call("InteractionSources.to_frame", sources.to_frame)
     measured = tp.measure_interactions(X, w["y"], progress=False)
     yield Call("MeasuredInteractions.to_frame", measured.to_frame)
     along = tp.feature_profile(w["model"], X, "a", w["y"], progress=False)
@@ -371,6 +394,7 @@ def files(folder: Path) -> Iterator[Call]:
     yield Call("export.effects_frame", tp.export.effects_frame, {"d": d})
     yield Call("export.to_ebm", tp.export.to_ebm, {"d": d}, {"classes": "classes"})
     yield Call("export.to_excel", tp.export.to_excel, {"d": d, "path": folder / "d.xlsx"})
+    yield Call("export.json_schema", tp.export.json_schema)
     yield Call("export.to_json", tp.export.to_json, {"d": d})
     log_odds = replace(d, link=Link("logit"))
     numbers = {"base_points": "number", "base_odds": "number", "points_to_double": "number"}
@@ -399,6 +423,8 @@ def calls(folder: Path) -> list[Call]:
     """All public callables, with a folder for their files."""
     return [
         *engines(),
+        *attributions(),
+        *about_data(),
         *constructors(),
         *repeated_training(),
         *results(),
@@ -411,8 +437,9 @@ def calls(folder: Path) -> list[Call]:
 MADE_BY_ENGINES = {
     "Audit", "Certificate", "Comparison", "Component", "CountedCells", "Decomposition",
     "EffectWorth", "FeatureProfile", "Finding", "HStatistics", "InteractionIndices",
-    "MeasuredInteractions", "Scorecard", "ShapleyInteractions", "ShapleySets", "ShapleyValues",
-    "Simplification", "Spread", "TensorComponent", "Weighting",
+    "InteractionSources", "MeasuredInteractions", "ProductGroup", "Scorecard",
+    "ShapleyInteractions", "ShapleySets", "ShapleyValues", "Simplification", "Spread",
+    "TensorComponent", "Weighting",
 }  # fmt: skip
 # Methods by which parts of the package speak to each other.
 INTERNAL = {

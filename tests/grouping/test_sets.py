@@ -12,7 +12,12 @@ from tests.reference.ensembles import random_ensemble
 from tests.shapley.truth import interventional_game, shapley_by_definition
 from treepurify.grouping.counted_function import as_function
 from treepurify.grouping.gaussian import gaussian_value
-from treepurify.grouping.measures import attribution_error, deletion, sensitivity
+from treepurify.grouping.measures import (
+    attribution_error,
+    deletion,
+    deletion_curve,
+    sensitivity,
+)
 from treepurify.grouping.partition import shapley_sets
 from treepurify.grouping.sets import Sampling, read_groups
 from treepurify.grouping.value_functions import reference_value
@@ -172,15 +177,21 @@ def test_measures_by_hand():
     )
     given = np.array([[2.0, 1.0], [0.0, 5.0]])
     # Row 0 loses feature 0: f(0, 1) = 0. Row 1 loses feature 1: f(3, 0) = 3.
-    np.testing.assert_allclose(
-        deletion(found.value_function, rows, given, found.groups), [0.0, 3.0]
-    )
-    np.testing.assert_allclose(sensitivity(found.value_function, rows, given), [1.0, 2.0])
+    np.testing.assert_allclose(deletion(found, rows, given), [0.0, 3.0])
+    np.testing.assert_allclose(sensitivity(found, rows, given), [1.0, 2.0])
+    # Row 0 loses feature 0, then 1; row 1 feature 1, then 0.
+    np.testing.assert_allclose(deletion_curve(found, rows, given), [[2, 0, 0], [3, 3, 0]])
+    # By default groups have what they are worth: 1 and 0, 3 and 0.
+    np.testing.assert_allclose(deletion(found, rows), [0.0, 0.0])
+    np.testing.assert_allclose(sensitivity(found, rows), [1.0, 0.0])
+    np.testing.assert_allclose(deletion(found, rows, [[1.0], [1.0]], groups=[[0, 1]]), [0.0, 0.0])
     np.testing.assert_allclose(attribution_error(given, np.zeros((2, 2))), [1.5, 2.5])
     with pytest.raises(tp.InvalidInputError, match="one shape"):
         attribution_error(given, given[:1])
-    with pytest.raises(tp.InvalidInputError, match="expected attributions"):
-        deletion(found.value_function, rows, given[:, :1], found.groups)
+    with pytest.raises(tp.InvalidInputError, match="one column for each group"):
+        deletion(found, rows, given[:, :1])
+    with pytest.raises(tp.InvalidInputError, match="pass attributions too"):
+        deletion(found, rows, groups=[])
 
 
 def test_names_and_tables():

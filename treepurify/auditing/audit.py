@@ -12,6 +12,7 @@ from treepurify.auditing.ranked_findings import Audit, Evidence, audit_decomposi
 from treepurify.budget import DEFAULT_BUDGET
 from treepurify.decomposition import Decomposition
 from treepurify.engines.tree.purify import purify
+from treepurify.engines.tree.refits import read_refits
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
 from treepurify.models.parse import parse_model
@@ -44,12 +45,14 @@ def audit(
     Looks for main effects of which a part is inside interactions, contradictions between
     apparent and purified effects, interactions that nearly vanish when purified, and effects
     that depend on the measure, are large where there are no data, are not determined by the
-    data, or change with the rows. Everything refers to the measure of the rows, ``"empirical"``.
+    data, or change with the rows or, where several trainings are given, with the training.
+    Everything refers to the measure of the rows, ``"empirical"``.
 
     Parameters
     ----------
     model : object, str or Path
-        A trained model, a model file, or what `parse_model` returned.
+        A trained model, a model file, or what `parse_model` returned. Two or more of these in a
+        list, or as `Refits`, as `purify` takes them.
     X : array_like or table of shape (n_rows, n_features)
         Rows that stand for the distribution; usually the training data.
     order : int, optional
@@ -67,8 +70,8 @@ def audit(
     n_bootstrap : int
         Number of times the rows are drawn again with replacement: as many as have weight,
         each with the same chance, and a row counts with its weight as often as it was drawn.
-        The model stays the same: this is the instability of its effects, not of its training.
-        0 leaves it out.
+        The model stays the same: this is the instability of its effects, not of its training,
+        which takes several models. 0 leaves it out.
     seed : int
         Seed of these draws.
     threshold : float
@@ -108,7 +111,8 @@ def audit(
         raise InvalidInputError("an audit needs the rows that stand for the distribution: pass X")
     if sample_weight is not None:
         sample_weight = read_weights(sample_weight)
-    parsed = parse_model(model, X=X)
+    refits = read_refits(model, X, feature_names, memory_budget)
+    parsed = parse_model(model, X=X) if refits is None else refits.centre
     report = progress_report(progress)
     wanted = _OTHER_MEASURES if measures is None else tuple(read_names("measures", measures))
     steps = 1 + len(wanted) + n_bootstrap
@@ -127,6 +131,10 @@ def audit(
         )
 
     d = purified(0, X, "empirical", sample_weight)
+    trainings = d.spread
+    if refits is not None and d.diagnostics["refits"]["common_grid"] == "fewer cuts":
+        # What stands beside other measures and other rows is the model on all its cuts.
+        d = purified(1, X, "empirical", sample_weight)
     others: dict[str, Decomposition] = {}
     left_out: dict[str, str] = {}
     for step, measure in enumerate(wanted, start=1):
@@ -149,7 +157,7 @@ def audit(
         _add_squares(squares, d, sample)
     report("auditing", steps, steps)
     spread = {subset: np.sqrt(total / n_bootstrap) for subset, total in squares.items()}
-    return audit_decompositions(Evidence(d, others, spread, n_bootstrap), threshold)
+    return audit_decompositions(Evidence(d, others, spread, n_bootstrap, trainings), threshold)
 
 
 def _all_weights(d: Decomposition, sample_weight: npt.ArrayLike | None) -> Array:

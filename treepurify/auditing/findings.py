@@ -18,6 +18,7 @@ FindingKind = Literal[
     "extrapolation",
     "identifiability",
     "instability",
+    "training",
 ]
 
 KINDS: Mapping[FindingKind, str] = FrozenMapping(
@@ -29,6 +30,7 @@ KINDS: Mapping[FindingKind, str] = FrozenMapping(
         "extrapolation": "interaction that is large where there are no data",
         "identifiability": "effects that the data do not determine",
         "instability": "effect that changes with the rows",
+        "training": "effect that other trainings of the model do not have, or not so",
     }
 )
 

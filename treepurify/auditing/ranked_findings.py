@@ -17,12 +17,14 @@ from treepurify.auditing.support_findings import (
     measure_findings,
     unidentified_effects,
 )
+from treepurify.auditing.training_findings import training_findings
 from treepurify.comparing.apparent import apparent, apparent_values
 from treepurify.comparing.compare import compare
 from treepurify.comparing.comparison import Comparison
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
+from treepurify.spread import Spread
 from treepurify.typing import Array
 
 if TYPE_CHECKING:
@@ -45,12 +47,16 @@ class Evidence:
         Root mean square change of each cell of each component over resampled rows.
     n_samples : int
         Number of resamplings.
+    trainings : Spread, optional
+        The components in several trainings, on cells of their own where those of `decomposition`
+        were too many.
     """
 
     decomposition: Decomposition
     others: Mapping[str, Decomposition]
     spread: Mapping[Subset, Array]
     n_samples: int
+    trainings: Spread | None = None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -69,9 +75,12 @@ class Audit:
     comparisons : mapping of str to Comparison
         The effects under each other measure.
     spread : mapping of tuple of int to ndarray of float64
-        Root mean square change of each cell over resampled rows.
+        Root mean square change of each cell over resampled rows: the spread of the rows. That of
+        training is in `trainings`.
     threshold : float
         Share of the variance of the prediction from which something is a finding.
+    trainings : Spread, optional
+        The components in several trainings, where several were given.
     """
 
     findings: tuple[Finding, ...]
@@ -80,6 +89,7 @@ class Audit:
     comparisons: Mapping[str, Comparison]
     spread: Mapping[Subset, Array]
     threshold: float
+    trainings: Spread | None = None
 
     def summary(self, most: int = 12) -> list[str]:
         """Return the audit in sentences, with the `most` most serious findings."""
@@ -185,8 +195,18 @@ def audit_decompositions(evidence: Evidence, threshold: float = 0.01) -> Audit:
         *unidentified_effects(d),
         *instabilities(d, evidence.spread, evidence.n_samples, threshold),
     ]
+    if evidence.trainings is not None:
+        findings += training_findings(d, evidence.trainings, threshold)
     findings.sort(key=lambda finding: -finding.severity)
     before_after = None
     if known and len(d) > 0:
         before_after = compare(apparent(d), d, names=("as the model carries it", "purified"))
-    return Audit(tuple(findings), d, before_after, comparisons, evidence.spread, threshold)
+    return Audit(
+        tuple(findings),
+        d,
+        before_after,
+        comparisons,
+        evidence.spread,
+        threshold,
+        evidence.trainings,
+    )

@@ -91,6 +91,7 @@ def compare(
         for subset, difference in sides.remainders:
             _split(subset, difference, shapley)
     frame, subsets = _ranked(terms)
+    frame = _with_spreads(frame, subsets, a, b)
     ranks = frame[["deviation_first", "deviation_second"]].corr(method="spearman")
     return Comparison(
         a,
@@ -198,6 +199,34 @@ def _ranked(terms: list[dict[str, Any]]) -> tuple["pd.DataFrame", tuple[Subset, 
     frame = frame.sort_values("distance", ascending=False, kind="stable").reset_index(drop=True)
     subsets = tuple(frame.pop("subset"))
     return frame, subsets
+
+
+def _with_spreads(
+    frame: "pd.DataFrame", subsets: tuple[Subset, ...], a: Decomposition, b: Decomposition
+) -> "pd.DataFrame":
+    """Return the rows with how much trainings differ, where either side has several."""
+    if a.spread is None and b.spread is None:
+        return frame
+    outputs = [a.output_names.index(output) for output in frame["output"]]
+    squares = {}
+    for which, d in (("first", a), ("second", b)):
+        squares[which] = np.full(len(frame), np.nan)
+        for i, (subset, k) in enumerate(zip(subsets, outputs, strict=True)):
+            key = tuple(a.feature_names[j] for j in subset)
+            if d.spread is not None and key in d.spread:
+                squares[which][i] = d.spread.training_variance(key)[k]
+    both = np.nansum([*squares.values()], axis=0)
+    unknown = np.isnan(squares["first"]) & np.isnan(squares["second"])
+    apart = np.divide(
+        frame["distance"].to_numpy(), np.sqrt(both), out=np.full(len(frame), np.inf), where=both > 0
+    )
+    apart[(frame["distance"].to_numpy() == 0) & (both == 0)] = 0.0
+    apart[unknown] = np.nan
+    return frame.assign(
+        spread_first=np.sqrt(squares["first"]),
+        spread_second=np.sqrt(squares["second"]),
+        distance_in_spreads=apart,
+    )
 
 
 def _places_frame(places: list[dict[str, Any]]) -> "pd.DataFrame":

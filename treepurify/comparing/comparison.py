@@ -37,7 +37,10 @@ class Comparison:
         ``relative_distance`` (by the larger of the two deviations), ``correlation``,
         ``sign_changes`` (mass where the two have opposite signs, both beyond 2 % of the
         deviation of the first prediction), ``deviation_first``, ``deviation_second``,
-        ``rank_first``, ``rank_second``. The largest distance first.
+        ``rank_first``, ``rank_second``. Where a side has several trainings (`Spread`), also
+        ``spread_first`` and ``spread_second``, the root mean square by which one of them is off
+        from their mean, and ``distance_in_spreads``, the distance over the root of the sum of the
+        squares of both: below about one, trainings differ as much. The largest distance first.
     places : DataFrame
         Where signs change: ``term``, ``output``, ``where``, ``mass``, and the mean effects
         ``first`` and ``second`` there. Main effects only. The largest mass first.
@@ -80,6 +83,7 @@ class Comparison:
         lines.append(_ranks(self))
         lines += _moved(self)
         lines += _shapley(self)
+        lines += _spreads(self)
         if self.first.remainder is not None or self.second.remainder is not None:
             lines.append(
                 "Remainders of higher order are left out; Shapley values count what is known of "
@@ -196,6 +200,19 @@ def _moved(comparison: Comparison) -> list[str]:
         f"Main effects carry {first:.1%} of the variance of the components in the first, "
         f"{second:.1%} in the second."
     ]
+
+
+def _spreads(comparison: Comparison) -> list[str]:
+    """Say which differences are larger than those between trainings of one side."""
+    if "distance_in_spreads" not in comparison.terms:
+        return []
+    known = comparison.terms.dropna(subset="distance_in_spreads")
+    beyond = known[known["distance_in_spreads"] > 1]
+    line = f"{len(beyond)} of {len(known)} effects differ by more than the trainings of one side do"
+    if len(beyond) == 0:
+        return [f"{line}."]
+    row = beyond.iloc[0]
+    return [f"{line}, the largest by {row['distance_in_spreads']:.1f} times that ({row['term']})."]
 
 
 def _shapley(comparison: Comparison) -> list[str]:

@@ -9,9 +9,9 @@ from treepurify.grids.grid import Subset
 from treepurify.grouping.connected import connected_groups
 from treepurify.grouping.counted_function import CountedFunction
 from treepurify.grouping.value_functions import ROWS_AT_ONCE
-from treepurify.typing import Array
+from treepurify.typing import Array, Mask
 
-__all__ = ["GaussianValue", "gaussian_value"]
+__all__ = ["GaussianValue", "dependent_pairs", "gaussian_value"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,11 +129,18 @@ def gaussian_value(
     return GaussianValue(function, mean, covariance, blocks, draws, base)
 
 
-def _dependent_blocks(covariance: Array, n_rows: int) -> tuple[Subset, ...]:
-    """Return the connected components of features whose correlations chance does not explain.
+def dependent_pairs(covariance: Array, n_rows: int) -> Mask:
+    """Return which pairs of features have a correlation that chance does not explain.
 
     The bound holds for all pairs together with probability 0.99 if features are independent
     and normal (Bonferroni).
+
+    Parameters
+    ----------
+    covariance : ndarray of float64, shape (n_features, n_features)
+        Covariances of the rows.
+    n_rows : int
+        Their number.
     """
     from scipy.special import ndtri
 
@@ -143,5 +150,12 @@ def _dependent_blocks(covariance: Array, n_rows: int) -> tuple[Subset, ...]:
     correlation = np.divide(covariance, product, out=np.zeros((n, n)), where=product > 0)
     n_pairs = max(n * (n - 1) // 2, 1)
     bound = float(ndtri(1 - 0.005 / n_pairs)) / np.sqrt(max(n_rows - 1, 1))
-    edges = np.argwhere(np.abs(np.triu(correlation, 1)) > bound)
-    return connected_groups(n, edges)
+    found: Mask = np.asarray(np.abs(correlation) > bound)
+    np.fill_diagonal(found, val=False)
+    return found
+
+
+def _dependent_blocks(covariance: Array, n_rows: int) -> tuple[Subset, ...]:
+    """Return the connected components of features that depend on each other."""
+    edges = np.argwhere(np.triu(dependent_pairs(covariance, n_rows)))
+    return connected_groups(len(covariance), edges)

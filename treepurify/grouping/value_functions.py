@@ -22,6 +22,10 @@ class ValueFunction(Protocol):
     """The worth of a coalition of features, zero for the empty one."""
 
     @property
+    def function(self) -> CountedFunction:
+        """The function whose values coalitions are worth."""
+
+    @property
     def base(self) -> Array:
         """What no feature at all would predict, shape (n_outputs,)."""
 

@@ -28,7 +28,7 @@ from treepurify.models.pipelines.steps import is_pipeline
 from treepurify.models.pipelines.wrappers import unwrap
 from treepurify.rows.category_hash import category_hash
 from treepurify.rows.columns import Columns
-from treepurify.rows.table_reader import is_missing, label_text
+from treepurify.rows.table_reader import is_missing, label_text, matched_names
 from treepurify.rows.tables import check_table, table_column, table_names
 from treepurify.typing import Array
 
@@ -123,7 +123,8 @@ def read_model(model: Any, X: Any = None, feature_names: Sequence[str] | None = 
     model : object, str or Path
         What `parse_model` takes.
     X : array_like or table of shape (n_rows, n_features), optional
-        Rows, for example the training data. Its column names count where the model has none.
+        Rows, for example the training data. Its column names count where the model has none, or
+        has underscores where they have blanks.
         Columns that were read already hold no labels of categories.
     feature_names : sequence of str, optional
         Names of the features, in the order of the model; they come before all others.
@@ -146,7 +147,9 @@ def _with_names(model: Model, X: Any, feature_names: Sequence[str] | None) -> Mo
     names = None
     if feature_names is not None:
         names = read_names("feature_names", feature_names, model.n_features)
-    elif not model.has_feature_names:
+    elif model.has_feature_names:
+        names = _names_with_blanks(model, X)
+    else:
         names = table_names(X) if X is not None else None
         if names is not None and len(names) != model.n_features:
             raise InvalidInputError(
@@ -159,6 +162,15 @@ def _with_names(model: Model, X: Any, feature_names: Sequence[str] | None) -> Mo
         replace(spec, name=name) for spec, name in zip(model.features, names, strict=True)
     )
     return replace(model, features=features, has_feature_names=True)
+
+
+def _names_with_blanks(model: Model, X: Any) -> list[str] | None:
+    """Return the names of the features, with blanks where the columns have them (LightGBM)."""
+    columns = None if X is None or isinstance(X, Columns) else table_names(X)
+    if columns is None:
+        return None
+    of_feature = dict(zip(matched_names(columns, model.features), columns, strict=True))
+    return [of_feature.get(spec.name, spec.name) for spec in model.features]
 
 
 def _with_labels(model: Model, X: Any) -> Model:

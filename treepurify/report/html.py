@@ -41,6 +41,7 @@ from treepurify.report.pictures import (
     pair_pictures,
 )
 from treepurify.report.same_model import check_same_model
+from treepurify.report.trainings import trainings_parts
 from treepurify.rows.tables import read_matrix, table_names, take_rows
 from treepurify.storage import write_atomically
 from treepurify.typing import Array
@@ -154,6 +155,7 @@ def write_html(
         _effects(d, rows),
         _main_effects(d, most_important(rows, d, 1, top), payload),
         _pairs(d, most_important(rows, d, 2, top), payload),
+        _trainings(d, rows, top),
         _prediction(d, payload),
         _making(d, command),
     ]
@@ -328,6 +330,11 @@ def _pairs(d: Decomposition, rows: list[TermRow], payload: Payload) -> str:
         f'<div class="pictures{_static(payload.n_pairs)}">{note}\n<div class="figures">\n'
         f"{pictures}\n</div></div>",
     )
+
+
+def _trainings(d: Decomposition, rows: list[TermRow], top: int) -> str:
+    parts = trainings_parts(d, rows, most_important(rows, d, 1, top))
+    return _section("trainings", "Several trainings", *parts) if parts else ""
 
 
 def _static(count: int) -> str:

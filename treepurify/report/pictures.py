@@ -21,7 +21,13 @@ from treepurify.typing import Array
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["importance_picture", "main_effect_picture", "most_important", "pair_pictures"]
+__all__ = [
+    "band_picture",
+    "importance_picture",
+    "main_effect_picture",
+    "most_important",
+    "pair_pictures",
+]
 
 
 @dataclass(frozen=True)
@@ -83,6 +89,19 @@ def main_effect_picture(d: Decomposition, row: TermRow) -> str:
         _caption(d, row) + _cells_in_words(d, component),
         f"{words}.",
     ).html()
+
+
+def band_picture(d: Decomposition, row: TermRow) -> str:
+    """Return a main effect with the band of several trainings as a ``<figure>``."""
+    (feature,) = row.subset or ()
+    component = tabulate(d.components[feature,], d.inputs)
+    if component is None or d.spread is None:
+        return ""
+    ax = new_axes(main_effect_size(component))
+    main_effect(d, feature, output=row.output, before=False, ax=ax)
+    lower, upper = (bound[..., row.output] for bound in d.spread.band(feature))
+    words = f"Main effect of {row.name} with its band, which is {_range(upper - lower)} wide."
+    return _Picture(ax, f"band-{feature}", _caption(d, row), words).html()
 
 
 def pair_pictures(d: Decomposition, row: TermRow) -> str:

@@ -103,11 +103,14 @@ def column_order(names: Sequence[str], features: Sequence[FeatureSpec]) -> list[
 def matched_names(names: Sequence[str], features: Sequence[FeatureSpec]) -> list[str]:
     """Return the names of columns, as the features have them where they have them.
 
-    A name with blanks also matches a feature whose name has underscores in their place,
-    because LightGBM keeps names in that form only.
+    Names that differ in blanks and underscores only are the same where no column has the name
+    itself, because LightGBM keeps names with underscores in the place of blanks.
     """
-    wanted = {spec.name for spec in features}.difference(names)
-    return [joined if (joined := name.replace(" ", "_")) in wanted else name for name in names]
+    absent = {spec.name for spec in features}.difference(names)
+    joined = Counter(name.replace(" ", "_") for name in absent)
+    wanted = {own.replace(" ", "_"): own for own in absent if joined[own.replace(" ", "_")] == 1}
+    known = {spec.name for spec in features}
+    return [name if name in known else wanted.get(name.replace(" ", "_"), name) for name in names]
 
 
 def _check_names(names: Sequence[str], specs: Sequence[FeatureSpec]) -> None:

@@ -22,7 +22,7 @@ ENGINES = {
     "categorical": partial(tp.categorical_anova, progress=False),
     "h statistics": partial(tp.h_statistics, progress=False),
     "hooker": partial(tp.hooker_anova, n_points=200, progress=False),
-    "legendre": partial(tp.legendre_anova, degree=1, density_degree=0, progress=False),
+    "legendre": partial(tp.legendre_anova, degree=1, progress=False),
     "partial dependence": partial(tp.partial_dependence_anova, progress=False),
     "shapley sets": partial(tp.shapley_sets, progress=False),
 }

@@ -1,0 +1,98 @@
+"""
+Figures 7 and 9 of the continuous closed form
+=============================================
+
+The true main effects of the analytical cases beside KernelSHAP, TreeSHAP, TreeHFD, an additive
+network and a boosting machine. Part of ``paper_continuous.py``.
+"""
+
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from examples.paper_continuous_analytical import BOUNDED, MAINS, UNBOUNDED, Case, truth
+from examples.paper_continuous_figures import (
+    by_additive_network,
+    by_boosting_machine,
+    by_kernel_shap,
+    by_tree_hfd,
+    by_tree_shap,
+)
+from examples.paper_continuous_models import Explained, Task, explain
+from examples.reproduction import Entry, Table
+
+Attribute = Callable[[Explained, np.ndarray], tuple[np.ndarray, np.ndarray]]
+METHODS: dict[str, tuple[str, Attribute]] = {
+    "KernelSHAP": ("", by_kernel_shap),
+    "TreeSHAP": ("XGB", by_tree_shap),
+    "TreeHFD": ("XGB", by_tree_hfd),
+    "NAM": ("NAM", by_additive_network),
+    "EBM": ("EBM", by_boosting_machine),
+}
+
+
+def figures_7_and_9(out: Path, n_rows: int) -> list[Table]:
+    """Return how far each method is from the true main effects, and draw them."""
+    return [_figure(number, case, out, n_rows) for number, case in ((7, BOUNDED), (9, UNBOUNDED))]
+
+
+def _figure(number: int, case: Case, out: Path, n_rows: int) -> Table:
+    X = case.sample(n_rows, np.random.default_rng(3))
+    values = sum(truth(case, X).values())
+    spread = float(values.std())
+    task = Task(pd.DataFrame(X, columns=["X1", "X2", "X3"]), values, is_binary=False)
+    known = Explained(values, 1.0, lambda rows: sum(truth(case, rows).values()), None)
+    trained = {"": known}
+    trained |= {kind: explain(task, kind, quick=n_rows < 1000) for kind in ("XGB", "NAM", "EBM")}
+    entries, drawn = [], {}
+    for name, (kind, attribute) in METHODS.items():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                at, found = attribute(trained[kind], X[:5000])
+            except ImportError as error:
+                missing = (f"no {error.name}", "", "", "")
+                entries.append(Entry(name, (), {"ours": missing}))
+                continue
+        drawn[name] = (at, found)
+        true = truth(case, at)
+        errors = []
+        for j, subset in enumerate(MAINS):
+            difference = found[:, j] - found[:, j].mean() - true[subset] + true[subset].mean()
+            errors.append(float(np.sqrt(np.mean(difference**2))) / spread)
+        entries.append(Entry(name, (), {"ours": (*errors, trained[kind].performance)}))
+    _draw(case, drawn, out / f"continuous_figure_{number}.png")
+    return Table(
+        f"continuous_figure_{number}",
+        f"Figure {number}: other methods beside the true main effects, {case.name}",
+        ("X1", "X2", "X3", "R² of the model"),
+        entries,
+        ".3f",
+        (
+            f"Root mean square distance, in standard deviations of the function; {n_rows} rows."
+            " KernelSHAP explains the function itself, the others a model trained on it. The paper"
+            " shows curves only. What is not a main effect, such as half of the interaction in"
+            " Shapley values, counts as distance.",
+        ),
+        f"continuous_figure_{number}.png",
+    )
+
+
+def _draw(case: Case, drawn: dict[str, tuple[np.ndarray, np.ndarray]], path: Path) -> None:
+    import matplotlib.pyplot as plt
+
+    x = np.linspace(-0.95, 0.95, 200)
+    figure, panels = plt.subplots(1, 3, figsize=(12, 3.2), layout="constrained")
+    for j, panel in enumerate(panels):
+        for name, (at, values) in drawn.items():
+            panel.scatter(at[:, j], values[:, j] - values[:, j].mean(), s=1, label=name)
+        grid = np.zeros((len(x), 3))
+        grid[:, j] = x
+        panel.plot(x, truth(case, grid)[MAINS[j]], "k", label="true")
+        panel.set(title=f"X{j + 1}", ylim=(-3.2, 3.2))
+    panels[0].legend(markerscale=6, fontsize=8)
+    figure.savefig(path, dpi=60)
+    plt.close(figure)

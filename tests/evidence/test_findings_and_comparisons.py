@@ -1,0 +1,87 @@
+"""Several trainings in an audit and in a comparison."""
+
+import numpy as np
+import pytest
+from sklearn.ensemble import GradientBoostingRegressor
+
+import treepurify as tp
+
+QUIET = {"progress": False}
+
+
+@pytest.fixture(scope="module")
+def world():
+    rng = np.random.default_rng(0)
+    X = rng.integers(4, size=(400, 3)).astype(float)
+    y = 2 * X[:, 0] + X[:, 1] * (X[:, 1] > 1) + 3 * rng.normal(size=400)
+    estimator = GradientBoostingRegressor(max_depth=2, n_estimators=20)
+    return X, y, tp.refit(estimator, X, y, n=6, **QUIET)
+
+
+def test_an_audit_says_which_effects_depend_on_the_training(world):
+    X, _, models = world
+    audit = tp.audit(models, X, n_bootstrap=2, measures=["uniform"], threshold=0.002, **QUIET)
+    found = {finding.subset: finding for finding in audit.findings if finding.kind == "training"}
+    d = audit.decomposition
+    total = sum(d.covariances.values())
+    for subset in d:
+        between = d.spread.training_variance(subset)[0]
+        variance = d[subset].variance[0]
+        is_large = max(between, variance) >= 0.002 * total[0]
+        is_unsure = between >= 0.09 * variance or (subset, 0) in d.spread.without_sign()
+        missing = d.spread.present()[subset][0] < 1
+        assert (subset in found) == bool(is_large and (is_unsure or missing))
+        if subset in found:
+            relative = found[subset].numbers["relative_change"]
+            np.testing.assert_allclose(relative, np.sqrt(between / variance))
+            assert "depends on the training: 6" in found[subset].sentence
+    # What is made of noise is found, and the strong main effect is not.
+    assert found
+    assert (0,) not in found
+    assert "training" in str(audit)
+
+
+def test_an_audit_of_models_on_fewer_cuts(world):
+    X = np.random.default_rng(0).normal(size=(300, 2))
+    estimator = GradientBoostingRegressor(max_depth=2, n_estimators=15)
+    models = tp.refit(estimator, X, X[:, 0] * X[:, 1], n=5, **QUIET)
+    audit = tp.audit(models, X, n_bootstrap=1, measures=[], memory_budget=300_000, **QUIET)
+    facts = tp.purify(models, X, memory_budget=300_000, **QUIET).diagnostics["refits"]
+    assert facts["common_grid"] == "fewer cuts"
+    assert audit.decomposition.remainder is None
+    assert audit.trainings.n_models == 5
+    expected = np.mean([model.predict(X) for model in models], axis=0)
+    np.testing.assert_allclose(audit.decomposition.predict(X), expected, atol=1e-12)
+
+
+def test_a_single_model_has_no_such_findings(world):
+    X, _, models = world
+    audit = tp.audit(models[0], X, n_bootstrap=0, measures=[], **QUIET)
+    assert not [finding for finding in audit.findings if finding.kind == "training"]
+    assert audit.trainings is None
+
+
+def test_a_comparison_has_the_spread_of_each_side(world):
+    X, y, models = world
+    more = tp.refit(GradientBoostingRegressor(max_depth=1), X, y, n=4, seed=1, **QUIET)
+    a, b = tp.purify(models, X, **QUIET), tp.purify(more, X, **QUIET)
+    compared = tp.compare(a, b, X)
+    for row, subset in zip(compared.terms.to_dict("records"), compared.subsets, strict=True):
+        first = a.spread.training_variance(subset)[0]
+        second = b.spread.training_variance(subset)[0] if subset in b.spread.stacked else np.nan
+        np.testing.assert_allclose(row["spread_first"], np.sqrt(first))
+        np.testing.assert_allclose(row["spread_second"], np.sqrt(second))
+        expected = row["distance"] / np.sqrt(np.nansum([first, second]))
+        np.testing.assert_allclose(row["distance_in_spreads"], expected)
+    n_beyond = int((compared.terms["distance_in_spreads"] > 1).sum())
+    assert f"{n_beyond} of {len(compared.terms)} effects differ by more than the trainings" in str(
+        compared
+    )
+
+
+def test_a_comparison_of_single_models_has_none(world):
+    X, _, models = world
+    a, b = (tp.purify(model, X, **QUIET) for model in models[:2])
+    assert "spread_first" not in tp.compare(a, b, X).terms
+    apparent = tp.apparent(tp.purify(models, X, **QUIET))
+    assert apparent.spread is None

@@ -1,0 +1,46 @@
+"""The section of a report on several trainings: its numbers, and a page that still stands alone."""
+
+import numpy as np
+import pytest
+from sklearn.ensemble import GradientBoostingClassifier, GradientBoostingRegressor
+
+import treepurify as tp
+from tests.test_report import Page
+
+pytest.importorskip("matplotlib", reason="draws figures")
+
+
+def page_of(d, path):
+    return Page(tp.report.write_html(d, path / "page.html", top=2).read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("n_classes", [1, 3])
+def test_the_section_says_what_the_spread_says(tmp_path, n_classes):
+    rng = np.random.default_rng(0)
+    X = rng.integers(5, size=(300, 3)).astype(float)
+    y = X[:, 0] * X[:, 1] + rng.normal(size=300)
+    estimator = GradientBoostingRegressor(n_estimators=6, max_depth=2)
+    if n_classes > 1:
+        y = np.digitize(y, [1, 5])
+        estimator = GradientBoostingClassifier(n_estimators=3, max_depth=2)
+    d = tp.purify(tp.refit(estimator, X, y, n=4, progress=False), X, progress=False)
+    page = page_of(d, tmp_path)
+    assert ("h2", "Several trainings") in page.headings
+    assert "4 trainings (bootstrap) were purified together, on all their cuts" in page.text
+    whole = len(d.spread.stacked) * d.n_outputs
+    found = len(d.spread.without_sign())
+    expected = f"The bands of {found} of {whole} effects" if found else "Each effect has a sign"
+    assert expected in page.text
+    ids = [name for name in page.ids if name.startswith("band-")]
+    assert len(page.ids) == len(set(page.ids))
+    assert ids
+    largest = max(d, key=lambda subset: d[subset].variance[0])
+    between = np.sqrt(d.spread.training_variance(largest)[0] / d[largest].variance[0])
+    assert f"{between:.0%} of its size" in page.text
+
+
+def test_a_single_training_has_no_section(tmp_path):
+    X = np.random.default_rng(0).normal(size=(100, 2))
+    model = GradientBoostingRegressor(n_estimators=2).fit(X, X[:, 0])
+    page = page_of(tp.purify(model, X, progress=False), tmp_path)
+    assert ("h2", "Several trainings") not in page.headings
