@@ -74,11 +74,20 @@ def true_effects(rows: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def effects(models: list[object], rows: np.ndarray) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Return the effects of each model (n_models, cells...), and the mass of the cells."""
-    d = tp.purify(models, rows, progress=False)
-    return {
-        name: (d.spread.values(key)[..., 0], d.components[key].mass) for name, key in KEYS.items()
-    }
+    """Return the effects of each model (n_models, n_levels...), and the share of rows."""
+    spread = tp.purify(models, rows, progress=False).spread
+    found = {}
+    for name, key in KEYS.items():
+        shape = (N_LEVELS,) * len(key)
+        points = np.zeros((N_LEVELS ** len(key), 3))
+        points[:, list(key)] = np.indices(shape).reshape(len(key), -1).T
+        values = np.zeros((len(points), len(models)))
+        if key in spread:
+            values = spread.stacked[key].evaluate(points)
+        mass = np.zeros(shape)
+        np.add.at(mass, tuple(rows[:, j].astype(int) for j in key), 1 / len(rows))
+        found[name] = values.T.reshape(-1, *shape), mass
+    return found
 
 
 def rates(

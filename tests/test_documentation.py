@@ -12,6 +12,7 @@ NEEDS = {
     "docs/auditing.md": ("matplotlib",),
     "docs/categorical.md": (),
     "docs/choosing.md": (),
+    "docs/coming_from.md": (),
     "docs/comparing.md": ("matplotlib",),
     "docs/continuous.md": (),
     "docs/deep.md": ("xgboost",),
@@ -21,6 +22,8 @@ NEEDS = {
     "docs/partial_dependence.md": ("matplotlib",),
     "docs/pipelines.md": ("xgboost",),
     "docs/shapley.md": (),
+    "docs/uncertainty.md": ("matplotlib",),
+    "docs/worth.md": ("matplotlib",),
 }
 
 # The model and the rows that a page speaks of without making them.
@@ -36,7 +39,14 @@ model.fit(X, y)
 d = tp.purify(model, X)
 """
 GIVEN = {
-    "docs/auditing.md": MODEL,
+    "docs/auditing.md": MODEL
+    + """
+import pandas as pd
+
+X = pd.DataFrame(X, columns=["age", "income", "hours", "tenure", "sex"])
+model.fit(X, X.age * X.income + X.sex)
+d = tp.purify(model, X)
+""",
     "docs/categorical.md": MODEL
     + """
 import pandas as pd
@@ -50,8 +60,21 @@ network.fit(table, X[:, 0] > X[:, 1])
 """,
     "docs/choosing.md": MODEL,
     "docs/comparing.md": MODEL,
-    "docs/partial_dependence.md": MODEL + "f = lambda rows: np.asarray(rows)[:, 0] ** 2\n",
+    "docs/partial_dependence.md": MODEL
+    + "f = lambda rows: np.asarray(rows)[:, 0] ** 2\ny = model.predict(X)\n",
     "docs/shapley.md": MODEL,
+    "docs/worth.md": MODEL
+    + """
+import pandas as pd
+
+rows = np.random.default_rng(1).integers(0, 4, size=(300, 3)).astype(float)
+rows = pd.DataFrame(rows, columns=["age", "hours", "race"])
+observed = rows.age * rows.hours + rows.race
+X, X_test, y_test = rows[:200], rows[200:], observed[200:]
+model.fit(X, observed[:200])
+d = tp.purify(model, X)
+values = d["age"].values
+""",
 }
 
 

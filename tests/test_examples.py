@@ -253,6 +253,17 @@ def test_gallery_explains_pipelines_in_their_raw_columns(gallery):
     assert names["d"].feature_names == tuple(names["X"].columns)
 
 
+def test_gallery_bands_are_those_of_twenty_trainings(gallery):
+    data_path("compas_two_years")
+    names = gallery("plot_uncertainty")
+    d, X = names["d"], names["data"].X
+    shipped = names["model"].predict(X, output_margin=True)
+    np.testing.assert_allclose(d.predict(X), shipped, atol=1e-5)
+    assert d.spread.n_models == 20
+    assert {"priors_count", "age"} & set(names["unsure"]) == set()
+    assert 20 < len(names["unsure"]) < len(d)
+
+
 def test_gallery_exports_the_same_model_everywhere(gallery):
     for module in ("onnxruntime", "onnx", "interpret"):
         pytest.importorskip(module)

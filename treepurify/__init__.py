@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from treepurify.evidence.removal import without_features
     from treepurify.evidence.selection import simplify
     from treepurify.evidence.simplification import Simplification
+    from treepurify.evidence.smoothing import smooth_effect
     from treepurify.evidence.worth import effect_worth
     from treepurify.grouping.measures import (
         attribution_error,
@@ -175,6 +176,7 @@ __all__ = [
     "sensitivity",
     "shapley_sets",
     "simplify",
+    "smooth_effect",
     "unbiased_importance",
     "without_features",
 ]
@@ -263,6 +265,7 @@ _HOME = {
     "sensitivity": "grouping.measures",
     "shapley_sets": "grouping.partition",
     "simplify": "evidence.selection",
+    "smooth_effect": "evidence.smoothing",
     "unbiased_importance": "auditing.unbiased",
     "without_features": "evidence.removal",
 }

@@ -241,6 +241,14 @@ BAD: dict[str, Callable[[], dict[str, Any]]] = {
         "two columns": np.ones((N_ROWS, 2)),
         "nan": np.full(N_ROWS, np.nan),
     },
+    "held-out rows": lambda: {
+        "text": "xy",
+        "a number": 5,
+        "an object": Opaque(),
+        "rows alone": frame(),
+        "two numbers": (1, 2),
+        "no observations": (frame(), None),
+    },
     "cells": lambda: {
         "text": "x",
         "a number": 5,

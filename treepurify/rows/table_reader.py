@@ -64,8 +64,10 @@ def read_columns(
     if names is not None and match_names:
         order = column_order(names, specs)
     else:
-        _check_count(int(table.shape[1]), specs)
-        order = list(range(len(specs)))
+        order = list(range(int(table.shape[1])))
+        if names is not None and (ignored := _ignored(specs)):
+            order = [k for k in order if names[k] not in ignored]
+        _check_count(len(order), specs)
     n_rows = int(table.shape[0])
     missing = np.broadcast_to(np.float64(np.nan), n_rows)
     values = tuple(
@@ -95,9 +97,14 @@ def column_order(names: Sequence[str], features: Sequence[FeatureSpec]) -> list[
         If columns are missing, extra or repeated; the message names them.
     """
     matched = matched_names(names, features)
-    _check_names(matched, features)
+    ignored = _ignored(features)
+    _check_names([name for name in matched if name not in ignored], features)
     position = {name: i for i, name in enumerate(matched)}
     return [position[spec.name] for spec in features]
+
+
+def _ignored(features: Sequence[FeatureSpec]) -> set[str]:
+    return {name for spec in features for name in spec.ignored}
 
 
 def matched_names(names: Sequence[str], features: Sequence[FeatureSpec]) -> list[str]:
@@ -129,7 +136,8 @@ def _check_names(names: Sequence[str], specs: Sequence[FeatureSpec]) -> None:
             parts.append(f"not known to the model: {_listed(extra)}")
         raise InvalidInputError(
             f"the table's columns do not match the model's features ({'; '.join(parts)}). "
-            "Pass exactly the columns the model was trained on, in any order."
+            "Pass exactly the columns the model was trained on, in any order; "
+            "parse_model(model, ignore=[...]) names others that tables may have."
         )
 
 
