@@ -168,12 +168,6 @@ def engines() -> Iterator[Call]:
     yield Call("hooker_anova", tp.hooker_anova, small)
     yield Call("hooker_anova of a function", tp.hooker_anova, {**small, "model": f}, as_function)
     yield Call("interaction_indices", tp.interaction_indices, on_rows)
-    along = {**on_rows, "feature": "a"}
-    kinds = {"feature": "key", "y": "one number a row"}
-    yield Call("feature_profile", tp.feature_profile, along, kinds)
-    of_data = {"X": X, "y": w["y"], "progress": False}
-    kinds = {"X": "table of a function", "y": "one number a row", "prediction": "one number a row"}
-    yield Call("measure_interactions", tp.measure_interactions, of_data, kinds)
     kinds = {"background": "table", "X": "rows"}
     yield Call(
         "interventional_shapley_values", tp.interventional_shapley_values,
@@ -194,7 +188,6 @@ def engines() -> Iterator[Call]:
     )  # fmt: skip
     others = {"ignore": "tensor names"}
     yield Call("parse_model", tp.parse_model, {"model": model}, others)
-    yield Call("response_function", tp.response_function, {"model": model})
     kinds = {"tensors": "tensors", "weights": "masses", "intercept": "intercept",
              "output_names": "output names", "feature_names": "tensor names"}  # fmt: skip
     tensors = {(0, 1): [[0.0, 1.0], [2.0, 5.0]]}
@@ -224,6 +217,17 @@ def attributions() -> Iterator[Call]:
     yield Call("owen_values", tp.owen_values, of_rows, {"x": "rows"})
     of_data = {"sets": w["sets"], "X": w["X"]}
     yield Call("product_groups", tp.product_groups, of_data, {"X": "rows"})
+
+
+def about_data() -> Iterator[Call]:
+    w = world()
+    along = {"model": w["model"], "X": w["X"], "feature": "a", "progress": False}
+    kinds = {"feature": "key", "y": "one number a row"}
+    yield Call("feature_profile", tp.feature_profile, along, kinds)
+    of_data = {"X": w["X"], "y": w["y"], "progress": False}
+    kinds = {"X": "table of a function", "y": "one number a row", "prediction": "one number a row"}
+    yield Call("measure_interactions", tp.measure_interactions, of_data, kinds)
+    yield Call("response_function", tp.response_function, {"model": w["model"]})
 
 
 def held_out_rows() -> Iterator[Call]:
@@ -437,6 +441,7 @@ def calls(folder: Path) -> list[Call]:
     return [
         *engines(),
         *attributions(),
+        *about_data(),
         *held_out_rows(),
         *constructors(),
         *repeated_training(),
