@@ -162,6 +162,7 @@ def test_purify_drops_columns(folder, tmp_path):
     refused = run(*arguments, "--out", tmp_path)
     assert refused.exit_code == 1
     assert "not known to the model: 'weight'" in words_of(refused)
+    assert "--drop-column any other column" in words_of(refused)
     assert list(tmp_path.iterdir()) == []
     assert run(*arguments, "--drop-column", "weight", "--out", tmp_path).exit_code == 0
 

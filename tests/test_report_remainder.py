@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -163,3 +164,11 @@ def test_after_an_edit_the_remainder_is_not_said_to_hold_the_rest(deep, tmp_path
         assert "remainder holds the rest" not in words
         assert "the rest is in the remainder" not in words
     assert "2 of 1 feature<" in page
+
+
+def test_a_version_that_is_not_known_is_not_shown(deep, tmp_path):
+    d, _, _ = deep
+    facts = {"library": "lightgbm", "version": "unknown", "trees": 40}
+    unknown = replace(d, diagnostics={**d.diagnostics, "model": facts})
+    page = write_html(unknown, tmp_path / "d.html", top=0).read_text(encoding="utf-8")
+    assert "<dd>lightgbm, 40 trees</dd>" in page

@@ -216,3 +216,13 @@ def test_an_ebm_has_the_indices_of_the_trees_that_it_equals(weights):
     assert found.pairs()["total"].max() > 0
     with pytest.raises(tp.InvalidInputError, match="independent features"):
         tp.interaction_indices(ebm, X, weights="empirical")
+
+
+def test_indices_say_what_they_found_in_lines():
+    x = np.random.default_rng(0).uniform(-1, 1, (300, 3))
+    model = GradientBoostingRegressor(max_depth=2, n_estimators=20, random_state=0)
+    found = ask(model.fit(x, x[:, 0] * x[:, 1] + x[:, 2]), x)
+    _, orders, pairs = repr(found).splitlines()
+    first = found.pairs().iloc[0]
+    assert f"{first['first']} & {first['second']} {first['share']:.2%}" in pairs
+    assert f"{found.variance_by_order[0, 1] / found.variance[0]:.2%}" in orders

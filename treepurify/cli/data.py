@@ -9,7 +9,7 @@ import numpy as np
 
 from treepurify.errors import InvalidInputError, MissingDependencyError
 from treepurify.models.parse import Model
-from treepurify.rows.columns import FeatureSpec
+from treepurify.rows.columns import Columns, FeatureSpec
 from treepurify.rows.parquet_source import ParquetSource, are_many_files, open_parquet
 from treepurify.rows.table_reader import check_known_categories, matched_names
 from treepurify.typing import Array
@@ -104,8 +104,21 @@ def read_data(
     if weight_column is not None:
         weights = _numbers(table[weight_column], weight_column)
     X = table.drop(columns=apart)
-    check_known_categories(model.columns(X))
+    check_known_categories(_read_columns(model, X))
     return DataFile(X, weights, table[apart])
+
+
+def _read_columns(model: Model, X: "pd.DataFrame") -> Columns:
+    try:
+        return model.columns(X)
+    except InvalidInputError as error:
+        known = {spec.name for spec in model.features}
+        if known.issuperset(matched_names(list(map(str, X.columns)), model.features)):
+            raise
+        raise InvalidInputError(
+            f"{error} On the command line, --target-column names the target, and --drop-column "
+            "any other column"
+        ) from error
 
 
 def _numbers(column: "pd.Series[Any]", name: str) -> Array:

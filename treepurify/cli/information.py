@@ -53,6 +53,8 @@ def _feature_row(
     # LightGBM cuts at the next number beyond what it takes for zero.
     ends = [0.0 if abs(cut) < 2 * ZERO_THRESHOLD else cut for cut in (*cuts[:1], *cuts[-1:])]
     span = f"cuts from {ends[0]:.6g} to {ends[1]:.6g}" if ends else "not used"
+    if len(cuts) == 1:
+        span = f"one cut, at {ends[0]:.6g}"
     return [spec.name, "numeric", span, f"{len(cuts) + 1}"]
 
 

@@ -345,7 +345,7 @@ def to_scorecard(
     if d.link.name != "logit" or d.n_outputs != 1 or d.link.before is not None:
         raise UnsupportedModelError(
             f"a scorecard needs log-odds of two classes, and this decomposition has {d.n_outputs} "
-            f"outputs with the link {d.link.name!r}"
+            f"output{'' if d.n_outputs == 1 else 's'} with the link {d.link.name!r}"
         )
     lost = leave_out_remainder(d, remainder, "a scorecard")
     check_small_tables(d, "a scorecard")

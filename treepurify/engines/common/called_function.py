@@ -287,7 +287,8 @@ def read_values(returned: Any, n_rows: int) -> Array:
     if wrong:
         raise InvalidInputError(
             f"{wrong} of {n_rows} rows have values that are not finite (NaN or infinite); a "
-            "function must be finite also where features are combined from different rows"
+            "function must be finite on every row, also where X has missing values, and where "
+            "features are combined from different rows"
         )
     return values
 

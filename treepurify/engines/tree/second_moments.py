@@ -57,7 +57,7 @@ _MOST_ROWS = 20_000
 _ADVICE = "Raise memory_budget, or name the interactions that you need."
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class InteractionIndices:
     """Second moments of a model when its features are independent.
 
@@ -98,6 +98,22 @@ class InteractionIndices:
     method: str
     sampled_rows: int
     measure: str
+
+    def __repr__(self) -> str:
+        """Return the share of each order, and the strongest pairs."""
+        lines = [
+            f"Interaction indices of {len(self.feature_names)} features (measure: {self.measure}, "
+            f"method: {self.method})"
+        ]
+        for k, whole in enumerate(self.variance):
+            output = f"output {k}: " if len(self.variance) > 1 else ""
+            shares = [f"{part / whole:.2%}" for part in self.variance_by_order[k] if whole > 0]
+            lines.append(f"{output}share of the variance at order 1, 2, ...: {', '.join(shares)}")
+            pairs = (f"{i} & {j} {share:.2%}" for i, j, _, share, _ in self.pairs(k)[:3].to_numpy())
+            lines.append(f"{output}strongest pairs, by total index: {', '.join(pairs) or 'none'}")
+        if self.sampled_rows:
+            lines.append(f"estimated on {self.sampled_rows} sampled rows; see the standard errors")
+        return "\n".join(lines)
 
     @property
     def variance(self) -> Array:
