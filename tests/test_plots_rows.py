@@ -51,7 +51,9 @@ def test_shapley_values_of_deep_models_have_the_rest_as_one_bar(deep):
     assert shown["remainder"] == pytest.approx(values.remainder[0, 0])
     assert shown[f"kind = {X['kind'].iloc[3]}"] == pytest.approx(values.values[0, 4, 0])
     assert sum(shown.values()) + d.intercept[0] == pytest.approx(d.predict(row)[0])
-    assert "remainder" in labels(plots.beeswarm(d, X, parts="shapley"))
+    swarm = plots.beeswarm(d, X, parts="shapley")
+    assert "remainder" in labels(swarm)
+    assert swarm.get_xlabel() == "Shapley value: effect on the prediction"
     assert any(
         "remainder" in text.get_text() for text in plots.force(d, row, parts="shapley").texts
     )

@@ -163,3 +163,11 @@ def test_heatmaps_of_the_explorer_have_the_colours_of_the_figures(page):
     truth = mpl.colormaps[style.SIGNS](np.linspace(0, 1, len(colors)))[:, :3]
     # The colours of matplotlib are taken at one of 256 places.
     np.testing.assert_allclose(colors, 255 * truth, atol=2)
+
+
+def test_what_a_screen_hides_is_printed():
+    style_sheet = resources.files("treepurify.report").joinpath("report.css").read_text("utf-8")
+    screen, printed = style_sheet.rsplit("@media print {", 1)
+    assert re.search(r"@media screen \{ \.scripted \.static \{ display: none; \} \}", screen)
+    assert ".scroll, .scroll.tall { max-height: none; overflow: visible; }" in printed
+    assert "details::details-content { content-visibility: visible" in printed

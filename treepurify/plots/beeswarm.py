@@ -119,7 +119,10 @@ def beeswarm(
     for end, color in zip(limits, (DOWN, UP), strict=True):
         ax.axvspan(0.0, end, color=color, alpha=_SIDE_ALPHA, linewidth=0, zorder=-1)
     ax.set_xlim(limits)
-    ax.set_xlabel(fold(effect_label(d, position), 44), loc="right")
+    label = effect_label(d, position)
+    if parts == "shapley":
+        label = f"Shapley value: {label}"
+    ax.set_xlabel(fold(label, 44), loc="right")
     _add_scale(ax)
     return ax
 
