@@ -84,6 +84,7 @@ FLOORS = (
             Room("verification", ("sum against model",), YELLOW),
             Room("shapley", ("Shapley values",), YELLOW),
             Room("storage", ("save and load",), YELLOW),
+            Room("streamed_values", ("written in batches",), YELLOW),
         ),
     ),
     Floor(
@@ -114,7 +115,7 @@ FLOORS = (
         ),
     ),
 )
-FILES = {"frames", "verification", "decomposition", "demo", "__init__"}
+FILES = {"frames", "verification", "streamed_values", "decomposition", "demo", "__init__"}
 ENGINES = ("common", "tree", "partial_dependence", "ale", "hooker", "categorical", "legendre")
 
 

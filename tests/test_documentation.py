@@ -24,6 +24,7 @@ NEEDS = {
     "docs/shapley.md": (),
     "docs/uncertainty.md": ("matplotlib",),
     "docs/worth.md": ("matplotlib",),
+    "docs/streams.md": ("pyarrow", "dask.dataframe"),
 }
 
 # The model and the rows that a page speaks of without making them.

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from sklearn.ensemble import GradientBoostingRegressor
 
 import treepurify as tp
@@ -65,6 +66,7 @@ KINDS = {
     "show": "choice",
     "show_empty": "flag",
     "sort": "choice",
+    "to": "path",
     "tolerance": "share",
     "threshold": "number",
     "together": "flag",
@@ -75,7 +77,7 @@ WHOLE = """
     background_size bins bootstrap degree density_degree draws least_rows lines main_cells
     max_candidates max_steps most most_coalitions most_pairs most_rows n_bootstrap n_points
     pair_cells pairs
-    probes rank sample_size samples seed size top
+    probes rank sample_rows sample_size samples seed size top
 """
 for _name in WHOLE.split():
     KINDS[_name] = "whole"
@@ -137,7 +139,7 @@ def engines() -> Iterator[Call]:
     model, X, d, f = w["model"], w["X"], w["d"], w["function"]
     on_rows = {"model": model, "X": X, "progress": False}
     black = {"model": f, "X": X, "progress": False}
-    yield Call("purify", tp.purify, on_rows)
+    yield Call("purify", tp.purify, on_rows, {"X": "table or batches"})
     yield Call("ale_anova", tp.ale_anova, on_rows)
     called = {**on_rows, "model": f}
     as_function = {"model": "function", "X": "table of a function"}
@@ -151,9 +153,10 @@ def engines() -> Iterator[Call]:
     kinds = {"measures": "measures", "held_out": "held-out rows"}
     yield Call("audit", tp.audit, {**on_rows, "n_bootstrap": 0}, kinds)
     kinds = {"neighbours": "mapping"}
-    free = {**kinds, "model": "function", "X": "table of labels"}
+    free = {**kinds, "model": "function", "X": "batches of labels"}
     yield Call("categorical_anova", tp.categorical_anova, black, free)
     kinds["model"] = "function"
+    kinds["X"] = "table or batches"
     yield Call("categorical_anova of a model", tp.categorical_anova, on_rows, kinds)
     yield Call("compare", tp.compare, {"a": d, "b": d, "X": X}, {"names": "names of two"})
     kinds = {"batches": "batches", "sample_weights": "weights of batches"}
@@ -236,6 +239,9 @@ def held_out_rows() -> Iterator[Call]:
     del held_out["n_bootstrap"]
     smoothed = {"d": d, "key": "a"}
     yield Call("smooth_effect", tp.smooth_effect, smoothed, {"amount": "number"})
+    few = {**held_out, "X": pd.concat([X, X]), "y": pd.concat([w["y"], w["y"]]), "repeats": 1}
+    kinds = {"repeats": "whole", **losses}
+    yield Call("missed_effects", tp.missed_effects, few, kinds)
     yield Call("simplify", tp.simplify, held_out, {"hierarchical": "flag", **losses})
 
 
@@ -317,10 +323,11 @@ def results() -> Iterator[Call]:
     d, X = w["d"], w["X"]
     for name in ("importance", "orthogonality", "tensor_components"):
         yield Call(f"Decomposition.{name}", getattr(d, name))
-    yield Call("Decomposition.r_squared", d.r_squared, {"X": X})
+    batches = {"X": "table or batches"}
+    yield Call("Decomposition.r_squared", d.r_squared, {"X": X}, batches)
     for name in ("contributions", "evaluate", "predict", "shapley_interactions", "shapley_values"):
         yield Call(f"Decomposition.{name}", getattr(d, name), {"X": X}, {"X": "rows"})
-    yield Call("Decomposition.verify", d.verify, {"model": w["model"], "X": X})
+    yield Call("Decomposition.verify", d.verify, {"model": w["model"], "X": X}, batches)
     yield Call("Decomposition.to_frame", d.to_frame)
     yield Call("Decomposition.__getitem__", d.__getitem__, {"key": "a"})
     yield Call("Decomposition.term_name", d.term_name, {"subset": (0, 1)}, {"subset": "features"})
