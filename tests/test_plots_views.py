@@ -72,7 +72,7 @@ def test_waterfall_ends_at_the_prediction(d, X, parts):
     assert bars[0].get_x() + bars[0].get_width() == pytest.approx(prediction)
     assert names_of(ax)[-1] == "mean prediction"
     assert names_of(ax)[-2].endswith(" more") == (parts == "terms")
-    assert f"{prediction:.4g} for this row" in ax.get_xlabel()
+    assert any(f"this row {prediction:.4g}" in text.get_text() for text in ax.texts)
 
 
 @pytest.mark.usefixtures("labelled")

@@ -12,7 +12,8 @@ CALLED = "A model that `parse_model` knows (on its margin scale), an object with
 PARSED = "A trained model, a model file, or what `parse_model` returned."
 # What decomposes or explains any function, and what needs trees.
 OF_FUNCTIONS = {
-    tp.ale_anova, tp.categorical_anova, tp.h_statistics, tp.hooker_anova, tp.interaction_sources,
+    tp.ale_anova, tp.categorical_anova, tp.feature_profile, tp.h_statistics, tp.hooker_anova,
+    tp.interaction_sources,
     tp.legendre_anova, tp.partial_dependence_anova, tp.shapley_sets,
 }  # fmt: skip
 OF_MODELS = {

@@ -47,9 +47,12 @@ if TYPE_CHECKING:
         UnsupportedModelError,
     )
     from treepurify.evidence.effect_worth_table import EffectWorth
+    from treepurify.evidence.missed import missed_effects
     from treepurify.evidence.refit import refit
+    from treepurify.evidence.removal import without_features
     from treepurify.evidence.selection import simplify
     from treepurify.evidence.simplification import Simplification
+    from treepurify.evidence.smoothing import smooth_effect
     from treepurify.evidence.worth import effect_worth
     from treepurify.grouping.measures import (
         attribution_error,
@@ -67,6 +70,7 @@ if TYPE_CHECKING:
     from treepurify.interactions.measured import MeasuredInteractions, measure_interactions
     from treepurify.models.parse import parse_model
     from treepurify.models.refits import Refits, ebm_bags
+    from treepurify.profiles.feature_profile import FeatureProfile, feature_profile
     from treepurify.shapley.interactions import ShapleyInteractions
     from treepurify.shapley.interventional import interventional_shapley_values
     from treepurify.shapley.values import ShapleyValues
@@ -102,6 +106,7 @@ __all__ = [
     "Decomposition",
     "EffectWorth",
     "Empirical",
+    "FeatureProfile",
     "Finding",
     "FitWarning",
     "HStatistics",
@@ -150,6 +155,7 @@ __all__ = [
     "ebm_bags",
     "effect_worth",
     "export",
+    "feature_profile",
     "h_statistics",
     "hooker_anova",
     "interaction_indices",
@@ -158,6 +164,7 @@ __all__ = [
     "legendre_anova",
     "load",
     "measure_interactions",
+    "missed_effects",
     "owen_values",
     "parse_model",
     "partial_dependence_anova",
@@ -171,7 +178,9 @@ __all__ = [
     "sensitivity",
     "shapley_sets",
     "simplify",
+    "smooth_effect",
     "unbiased_importance",
+    "without_features",
 ]
 
 # Where each name is, once it is asked for: one engine does not wait for the imports of all.
@@ -188,6 +197,7 @@ _HOME = {
     "Decomposition": "decomposition",
     "EffectWorth": "evidence.effect_worth_table",
     "Empirical": "weights",
+    "FeatureProfile": "profiles.feature_profile",
     "Finding": "auditing.findings",
     "FitWarning": "errors",
     "HStatistics": "interactions.h_statistics",
@@ -235,6 +245,7 @@ _HOME = {
     "ebm_bags": "models.refits",
     "effect_worth": "evidence.worth",
     "export": "export",
+    "feature_profile": "profiles.feature_profile",
     "h_statistics": "interactions.h_statistics",
     "hooker_anova": "engines.hooker.anova",
     "interaction_indices": "interactions.indices",
@@ -242,6 +253,7 @@ _HOME = {
     "interventional_shapley_values": "shapley.interventional",
     "legendre_anova": "engines.legendre",
     "load": "storage",
+    "missed_effects": "evidence.missed",
     "measure_interactions": "interactions.measured",
     "owen_values": "grouping.owen",
     "parse_model": "models.parse",
@@ -256,7 +268,9 @@ _HOME = {
     "sensitivity": "grouping.measures",
     "shapley_sets": "grouping.partition",
     "simplify": "evidence.selection",
+    "smooth_effect": "evidence.smoothing",
     "unbiased_importance": "auditing.unbiased",
+    "without_features": "evidence.removal",
 }
 
 

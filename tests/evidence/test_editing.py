@@ -243,3 +243,19 @@ def test_unknown_effects_and_wrong_values_are_refused():
         d.with_effect("x0", [1.0, 2.0])
     with pytest.raises(InvalidInputError, match="must be finite"):
         d.with_effect("x0", np.full_like(d["x0"].values, np.nan))
+
+
+def test_effects_that_stay_keep_their_spread():
+    X = rows()
+    y = X[:, 0] + X[:, 1] * X[:, 2] + np.random.default_rng(3).normal(size=len(X))
+    model = GradientBoostingRegressor(max_depth=2, n_estimators=20, random_state=0)
+    models = tp.refit(model, X, y, n=3, progress=False)
+    d = tp.purify(models, X, progress=False)
+    edited = d.without("x2")
+    assert set(edited.spread.stacked) == set(d) - {(2,)}
+    np.testing.assert_array_equal(edited.spread.values("x0"), d.spread.values("x0"))
+    changed = d.with_effect("x0", d["x0"].values * 2)
+    assert "x0" not in changed.spread
+    assert "x1" in changed.spread
+    assert len(changed.importance()) == len(d)
+    assert d.without("x1 & x2", absorb="main").spread is not None

@@ -3,6 +3,8 @@
 import json
 import sys
 import tracemalloc
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -10,7 +12,7 @@ import pytest
 import xgboost
 
 import treepurify as tp
-from treepurify.export import effects_frame, to_excel, to_json
+from treepurify.export import effects_frame, json_schema, to_excel, to_json
 from treepurify.export.excel import sheet_names
 
 
@@ -177,3 +179,108 @@ def test_json_names_its_parts_in_the_docstring(d):
     (component, *_) = document["components"]
     for name in (*document, *component, *component["axes"][0]):
         assert f"``{name}``" in to_json.__doc__
+
+
+SCHEMA = Path(__file__).parents[2] / "docs" / "_static" / "decomposition.schema.json"
+
+
+def wrong_with(value, schema, root, path="$"):
+    """What a JSON document breaks of a schema, for the keywords that ours has."""
+    if "$ref" in schema:
+        schema = root["$defs"][schema["$ref"].removeprefix("#/$defs/")]
+    kinds = {
+        "object": dict, "array": list, "string": str, "boolean": bool, "null": type(None),
+        "number": float | int,
+    }  # fmt: skip
+    known = {
+        "type", "properties", "required", "additionalProperties", "items", "anyOf", "enum",
+        "const", "description", "title", "$schema", "$defs",
+    }  # fmt: skip
+    assert set(schema) <= known
+    listed = schema.get("type", [])
+    listed = [listed] if isinstance(listed, str) else listed
+    is_flag = isinstance(value, bool)
+    fits = [isinstance(value, kinds[k]) and (k == "boolean") == is_flag for k in listed]
+    wrong = [] if any(fits) or not listed else [f"{path} is no {listed}"]
+    if "const" in schema and value != schema["const"]:
+        wrong.append(f"{path} is not {schema['const']}")
+    if "enum" in schema and value not in schema["enum"]:
+        wrong.append(f"{path} is none of {schema['enum']}")
+    if "anyOf" in schema:
+        ways = [wrong_with(value, way, root, path) for way in schema["anyOf"]]
+        wrong += [] if [] in ways else min(ways, key=len)
+    if isinstance(value, dict) and "properties" in schema:
+        wrong += [f"{path} lacks {name}" for name in schema["required"] if name not in value]
+        for name, inner in value.items():
+            if name in schema["properties"]:
+                wrong += wrong_with(inner, schema["properties"][name], root, f"{path}.{name}")
+            elif schema.get("additionalProperties") is False:
+                wrong.append(f"{path} has {name}")
+    if isinstance(value, list) and "items" in schema:
+        for k, inner in enumerate(value):
+            wrong += wrong_with(inner, schema["items"], root, f"{path}[{k}]")
+    return wrong
+
+
+@pytest.mark.parametrize("kind", ["rows", "tensors", "categories", "infinite cuts"])
+def test_documents_follow_the_schema(d, kind):
+    schema = json_schema()
+    made = {
+        "rows": lambda: d,
+        "tensors": lambda: tp.purify_tensors({(0, 1): np.eye(3)}, progress=False),
+        "categories": lambda: labelled(["a", "b"]),
+        "infinite cuts": lambda: with_infinite_cut(d),
+    }
+    document = json.loads(to_json(made[kind]()))
+    assert wrong_with(document, schema, schema) == []
+
+
+def with_infinite_cut(d):
+    component = d["x"]
+    cuts = np.append(component.axes[0].cuts[:-1], np.inf)
+    axis = replace(component.axes[0], cuts=cuts)
+    return replace(d, components={(0,): replace(component, axes=(axis,))})
+
+
+def test_the_schema_refuses_what_does_not_belong(d):
+    schema = json_schema()
+    document = json.loads(to_json(d))
+    first = document["components"][0]
+    for change in (
+        {"version": 2}, {"measure": None}, {"intercept": ["1"]}, {"more": 1},
+        {"has_remainder": 1}, {"components": [{**first, "axes": [{"labels": []}]}]},
+        {"components": [{**first, "values": [["a"]]}]},
+    ):  # fmt: skip
+        assert wrong_with({**document, **change}, schema, schema), change
+    del document["outputs"]
+    assert wrong_with(document, schema, schema) == ["$ lacks outputs"]
+
+
+def test_the_published_schema_is_that_of_the_package():
+    expected = json.dumps(json_schema(), indent=2) + "\n"
+    assert SCHEMA.read_text(encoding="utf-8") == expected, "write json_schema() to docs/_static"
+
+
+def test_margins_follow_from_the_document(d):
+    """By the schema alone, without the package."""
+    document = json.loads(to_json(d))
+    rows = pd.DataFrame({"x": [-0.3, np.nan, 2.5, 0.1], "k": ["u", "v", None, "u"]})
+    rows = rows[:2]
+    expected = d.predict(rows.assign(k=pd.Categorical(rows["k"])))
+    found = []
+    for row in rows.to_dict("records"):
+        total = document["intercept"][0]
+        for component in document["components"]:
+            entry = component["values"]
+            for name, axis in zip(component["features"], component["axes"], strict=True):
+                value = row[name]
+                if pd.isna(value):
+                    assert axis["has_missing"]
+                    entry = entry[-1]
+                elif "cuts" in axis:
+                    entry = entry[sum(value >= float(cut) for cut in axis["cuts"])]
+                else:
+                    entry = entry[axis["categories"].index(value)]
+            total += entry[0]
+        found.append(total)
+    np.testing.assert_allclose(found, expected, atol=1e-12)

@@ -7,6 +7,7 @@ import pytest
 from sklearn.ensemble import GradientBoostingRegressor
 
 import treepurify as tp
+from tests.cases import needs_stored_labels
 from tests.export.test_ebm import (
     MODELS,
     classifier,
@@ -14,6 +15,7 @@ from tests.export.test_ebm import (
     ebm_regressor,
     regressor,
     rows,
+    several_classes,
 )
 from treepurify.export import to_ebm
 
@@ -170,3 +172,32 @@ def test_a_remainder_is_dropped_where_asked():
     assert f"own deviation is {whole:.4g}" in str(caught[0].message)
     with pytest.raises(tp.InvalidInputError, match="remainder must be"):
         to_ebm(d, remainder="keep")
+
+
+@pytest.mark.parametrize("train", [regressor, classifier, several_classes])
+def test_error_bars_are_those_of_the_trained_models(train):
+    X, y = rows()
+    rng = np.random.default_rng(3)
+    picks = [rng.integers(0, len(X), len(X)) for _ in range(4)]
+    models = [train(X.iloc[pick], y[pick]) for pick in picks]
+    needs_stored_labels(models[0])
+    d = tp.purify(models, X, missing_cells="always", progress=False)
+    ebm = to_ebm(d)
+    by_hand = np.array([parsed_margin(model, X) for model in models])
+    np.testing.assert_allclose(margins(ebm, X), by_hand.mean(axis=0), atol=1e-6)
+    for subset, scores, deviations, bags in zip(
+        d, ebm.term_scores_, ebm.standard_deviations_, ebm.bagged_scores_, strict=True
+    ):
+        assert len(bags) == 4
+        np.testing.assert_allclose(bags.mean(axis=0), scores, atol=1e-12)
+        largest = d.spread.standard_deviation(subset).max() * np.sqrt(3 / 4)
+        np.testing.assert_allclose(deviations.max(), largest, rtol=1e-12)
+    if d.n_outputs == 1:
+        uncertainty = ebm.predict_with_uncertainty(X)
+        np.testing.assert_allclose(uncertainty[:, 1], by_hand[..., 0].std(axis=0), atol=1e-6)
+    ebm.explain_global()
+    ebm.scale(0, 0.5)
+
+
+def parsed_margin(model, X):
+    return tp.parse_model(model).margin(X)

@@ -3,11 +3,12 @@
 import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from sklearn.ensemble import GradientBoostingRegressor
 
 import treepurify as tp
@@ -65,6 +66,7 @@ KINDS = {
     "show": "choice",
     "show_empty": "flag",
     "sort": "choice",
+    "to": "path",
     "tolerance": "share",
     "threshold": "number",
     "together": "flag",
@@ -75,7 +77,7 @@ WHOLE = """
     background_size bins bootstrap degree density_degree draws least_rows lines main_cells
     max_candidates max_steps most most_coalitions most_pairs most_rows n_bootstrap n_points
     pair_cells pairs
-    probes rank sample_size samples seed size top
+    probes rank sample_rows sample_size samples seed size top
 """
 for _name in WHOLE.split():
     KINDS[_name] = "whole"
@@ -137,7 +139,7 @@ def engines() -> Iterator[Call]:
     model, X, d, f = w["model"], w["X"], w["d"], w["function"]
     on_rows = {"model": model, "X": X, "progress": False}
     black = {"model": f, "X": X, "progress": False}
-    yield Call("purify", tp.purify, on_rows)
+    yield Call("purify", tp.purify, on_rows, {"X": "table or batches"})
     yield Call("ale_anova", tp.ale_anova, on_rows)
     called = {**on_rows, "model": f}
     as_function = {"model": "function", "X": "table of a function"}
@@ -148,18 +150,15 @@ def engines() -> Iterator[Call]:
         {**on_rows, "repeats": 1},
         {"repeats": "whole"},
     )
-    yield Call("audit", tp.audit, {**on_rows, "n_bootstrap": 0}, {"measures": "measures"})
+    kinds = {"measures": "measures", "held_out": "held-out rows"}
+    yield Call("audit", tp.audit, {**on_rows, "n_bootstrap": 0}, kinds)
     kinds = {"neighbours": "mapping"}
-    free = {**kinds, "model": "function", "X": "table of labels"}
+    free = {**kinds, "model": "function", "X": "batches of labels"}
     yield Call("categorical_anova", tp.categorical_anova, black, free)
     kinds["model"] = "function"
+    kinds["X"] = "table or batches"
     yield Call("categorical_anova of a model", tp.categorical_anova, on_rows, kinds)
     yield Call("compare", tp.compare, {"a": d, "b": d, "X": X}, {"names": "names of two"})
-    held_out = {"d": d, "X": X, "y": w["y"], "n_bootstrap": 3, "progress": False}
-    losses = {"loss": "choice", "y": "observations", "coverage": "number", "shapley": "flag"}
-    yield Call("effect_worth", tp.effect_worth, held_out, losses)
-    del held_out["n_bootstrap"]
-    yield Call("simplify", tp.simplify, held_out, {"hierarchical": "flag", **losses})
     kinds = {"batches": "batches", "sample_weights": "weights of batches"}
     yield Call("count_cells", tp.count_cells, {"model": model, "batches": [X]}, kinds)
     yield Call("apparent", tp.apparent, {"d": d})
@@ -169,9 +168,6 @@ def engines() -> Iterator[Call]:
     yield Call("hooker_anova", tp.hooker_anova, small)
     yield Call("hooker_anova of a function", tp.hooker_anova, {**small, "model": f}, as_function)
     yield Call("interaction_indices", tp.interaction_indices, on_rows)
-    of_data = {"X": X, "y": w["y"], "progress": False}
-    kinds = {"X": "table of a function", "y": "one number a row", "prediction": "one number a row"}
-    yield Call("measure_interactions", tp.measure_interactions, of_data, kinds)
     kinds = {"background": "table", "X": "rows"}
     yield Call(
         "interventional_shapley_values", tp.interventional_shapley_values,
@@ -190,8 +186,8 @@ def engines() -> Iterator[Call]:
         "partial_dependence_anova of a function", tp.partial_dependence_anova,
         {**on_rows, "model": f}, kinds,
     )  # fmt: skip
-    yield Call("parse_model", tp.parse_model, {"model": model})
-    yield Call("response_function", tp.response_function, {"model": model})
+    others = {"ignore": "tensor names"}
+    yield Call("parse_model", tp.parse_model, {"model": model}, others)
     kinds = {"tensors": "tensors", "weights": "masses", "intercept": "intercept",
              "output_names": "output names", "feature_names": "tensor names"}  # fmt: skip
     tensors = {(0, 1): [[0.0, 1.0], [2.0, 5.0]]}
@@ -221,6 +217,32 @@ def attributions() -> Iterator[Call]:
     yield Call("owen_values", tp.owen_values, of_rows, {"x": "rows"})
     of_data = {"sets": w["sets"], "X": w["X"]}
     yield Call("product_groups", tp.product_groups, of_data, {"X": "rows"})
+
+
+def about_data() -> Iterator[Call]:
+    w = world()
+    along = {"model": w["model"], "X": w["X"], "feature": "a", "progress": False}
+    kinds = {"feature": "key", "y": "one number a row"}
+    yield Call("feature_profile", tp.feature_profile, along, kinds)
+    of_data = {"X": w["X"], "y": w["y"], "progress": False}
+    kinds = {"X": "table of a function", "y": "one number a row", "prediction": "one number a row"}
+    yield Call("measure_interactions", tp.measure_interactions, of_data, kinds)
+    yield Call("response_function", tp.response_function, {"model": w["model"]})
+
+
+def held_out_rows() -> Iterator[Call]:
+    w = world()
+    d, X = w["d"], w["X"]
+    held_out = {"d": d, "X": X, "y": w["y"], "n_bootstrap": 3, "progress": False}
+    losses = {"loss": "choice", "y": "observations", "coverage": "number", "shapley": "flag"}
+    yield Call("effect_worth", tp.effect_worth, held_out, losses)
+    del held_out["n_bootstrap"]
+    smoothed = {"d": d, "key": "a"}
+    yield Call("smooth_effect", tp.smooth_effect, smoothed, {"amount": "number"})
+    few = {**held_out, "X": pd.concat([X, X]), "y": pd.concat([w["y"], w["y"]]), "repeats": 1}
+    kinds = {"repeats": "whole", **losses}
+    yield Call("missed_effects", tp.missed_effects, few, kinds)
+    yield Call("simplify", tp.simplify, held_out, {"hierarchical": "flag", **losses})
 
 
 def purify_on_rows(X: Any, sample_weight: Any = None) -> Any:
@@ -301,10 +323,11 @@ def results() -> Iterator[Call]:
     d, X = w["d"], w["X"]
     for name in ("importance", "orthogonality", "tensor_components"):
         yield Call(f"Decomposition.{name}", getattr(d, name))
-    yield Call("Decomposition.r_squared", d.r_squared, {"X": X})
+    batches = {"X": "table or batches"}
+    yield Call("Decomposition.r_squared", d.r_squared, {"X": X}, batches)
     for name in ("contributions", "evaluate", "predict", "shapley_interactions", "shapley_values"):
         yield Call(f"Decomposition.{name}", getattr(d, name), {"X": X}, {"X": "rows"})
-    yield Call("Decomposition.verify", d.verify, {"model": w["model"], "X": X})
+    yield Call("Decomposition.verify", d.verify, {"model": w["model"], "X": X}, batches)
     yield Call("Decomposition.to_frame", d.to_frame)
     yield Call("Decomposition.__getitem__", d.__getitem__, {"key": "a"})
     yield Call("Decomposition.term_name", d.term_name, {"subset": (0, 1)}, {"subset": "features"})
@@ -312,6 +335,8 @@ def results() -> Iterator[Call]:
         method = getattr(d, name)
 
         yield Call(f"Decomposition.{name}", edit_by(method), {"term": "a"}, {"term": "key"})
+    taking_out = edit_by(partial(tp.without_features, d))
+    yield Call("without_features", taking_out, {"term": "a"}, {"term": "key"})
     values = {"key": "a", "values": d["a"].values}
     yield Call("Decomposition.with_effect", d.with_effect, values, {"values": "cells"})
     yield Call("EffectWorth.of", w["worth"].of, {"key": "a"})
@@ -336,6 +361,8 @@ def results() -> Iterator[Call]:
     yield Call("InteractionSources.to_frame", sources.to_frame)
     measured = tp.measure_interactions(X, w["y"], progress=False)
     yield Call("MeasuredInteractions.to_frame", measured.to_frame)
+    along = tp.feature_profile(w["model"], X, "a", w["y"], progress=False)
+    yield Call("FeatureProfile.to_frame", along.to_frame)
     yield Call("ShapleyInteractions.matrix", w["interactions"].matrix)
     yield Call("ShapleyInteractions.to_frame", w["interactions"].to_frame)
     for name in ("by_feature", "to_frame", "total"):
@@ -362,6 +389,9 @@ def figures() -> Iterator[Call]:
     both = {"decompositions": {"one": d, "two": d}, "key": "a"}
     yield Call("plots.overlay", plots.overlay, both, several)
     yield Call("plots.pair", plots.pair, {"d": d, "key": ("a", "b")}, {"limit": "number"})
+    along = tp.feature_profile(w["model"], X, "a", w["y"], progress=False)
+    shown = {"profile": "result", "curves": "flag"}
+    yield Call("plots.profile", plots.profile, {"profile": along}, shown)
     yield Call("plots.pair_lines", plots.pair_lines, {"d": d, "key": ("a", "b")})
     yield Call("plots.variance_by_order", plots.variance_by_order, {"d": d})
     drawn = {"simple": "result", "whole": "flag", "worth": "result"}
@@ -380,6 +410,7 @@ def files(folder: Path) -> Iterator[Call]:
     yield Call("export.effects_frame", tp.export.effects_frame, {"d": d})
     yield Call("export.to_ebm", tp.export.to_ebm, {"d": d}, {"classes": "classes"})
     yield Call("export.to_excel", tp.export.to_excel, {"d": d, "path": folder / "d.xlsx"})
+    yield Call("export.json_schema", tp.export.json_schema)
     yield Call("export.to_json", tp.export.to_json, {"d": d})
     log_odds = replace(d, link=Link("logit"))
     numbers = {"base_points": "number", "base_odds": "number", "points_to_double": "number"}
@@ -400,7 +431,8 @@ def files(folder: Path) -> Iterator[Call]:
     query = {"table": "text", "keep": "tensor names", "dialect": "choice"}
     yield Call("export.to_sql", tp.export.to_sql, {"d": d}, query)
     page = {"d": d, "path": folder / "page.html", "top": 0}
-    kinds = {"command": "text", "measures": "several results", "X": "rows"}
+    kinds = {"command": "text", "measures": "several results", "X": "rows", "worth": "result",
+             "simple": "result"}  # fmt: skip
     yield Call("report.write_html", tp.report.write_html, page, kinds)
 
 
@@ -409,6 +441,8 @@ def calls(folder: Path) -> list[Call]:
     return [
         *engines(),
         *attributions(),
+        *about_data(),
+        *held_out_rows(),
         *constructors(),
         *repeated_training(),
         *results(),
@@ -420,9 +454,10 @@ def calls(folder: Path) -> list[Call]:
 # What callers do not make themselves; engines do.
 MADE_BY_ENGINES = {
     "Audit", "Certificate", "Comparison", "Component", "CountedCells", "Decomposition",
-    "EffectWorth", "Finding", "HStatistics", "InteractionIndices", "InteractionSources",
-    "MeasuredInteractions", "ProductGroup", "Scorecard", "ShapleyInteractions", "ShapleySets",
-    "ShapleyValues", "Simplification", "Spread", "TensorComponent", "Weighting",
+    "EffectWorth", "FeatureProfile", "Finding", "HStatistics", "InteractionIndices",
+    "InteractionSources", "MeasuredInteractions", "ProductGroup", "Scorecard",
+    "ShapleyInteractions", "ShapleySets", "ShapleyValues", "Simplification", "Spread",
+    "TensorComponent", "Weighting",
 }  # fmt: skip
 # Methods by which parts of the package speak to each other.
 INTERNAL = {

@@ -4,6 +4,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from sklearn.ensemble import GradientBoostingRegressor
 
 import treepurify as tp
 from tests.engines.tree.test_purify import WEIGHTINGS, scene, truth
@@ -192,3 +193,26 @@ def test_h_statistics_say_how_their_shares_were_computed(monkeypatch):
     assert min(facts["feature_standard_error"][0]) > 0
     one, other = (h.features()["purified_share"].to_numpy() for h in (exact, sampled))
     np.testing.assert_allclose(one, other, atol=0.02)
+
+
+@pytest.mark.parametrize("weights", ["independent", "uniform"])
+def test_an_ebm_has_the_indices_of_the_trees_that_it_equals(weights):
+    """The tables of the machine against the leaves of the ensemble that it was made from."""
+    pytest.importorskip("interpret")
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 4))
+    X[:, 1] += X[:, 0]
+    model = GradientBoostingRegressor(n_estimators=12, max_depth=2, random_state=0)
+    model.fit(X, X[:, 0] * X[:, 1] + X[:, 2])
+    ebm = tp.export.to_ebm(tp.purify(model, X, progress=False))
+    weight = rng.uniform(0.5, 2.0, size=len(X)) if weights == "independent" else None
+    options = {"weights": weights, "sample_weight": weight, "progress": False}
+    expected = tp.interaction_indices(model, X, **options)
+    found = tp.interaction_indices(ebm, X, **options)
+    assert found.method == "tables"
+    for name in ("variance_by_order", "feature_total", "pair_total"):
+        np.testing.assert_allclose(getattr(found, name), getattr(expected, name), atol=1e-12)
+    assert not found.standard_error.any()
+    assert found.pairs()["total"].max() > 0
+    with pytest.raises(tp.InvalidInputError, match="independent features"):
+        tp.interaction_indices(ebm, X, weights="empirical")

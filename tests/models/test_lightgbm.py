@@ -698,6 +698,22 @@ def test_names_with_blanks():
         ensemble.margin(frame.rename(columns={"h": "c d"}))
 
 
+def test_names_of_the_table_are_kept():
+    X, y = _data()
+    frame = pd.DataFrame(X, columns=["a b", "c_d", "e f g", "h"])
+    model = lgb.LGBMRegressor(n_estimators=5, **SMALL).fit(frame, y)
+    expected = model.predict(frame, raw_score=True)
+    underscored = frame.rename(columns=lambda name: name.replace(" ", "_"))
+    for source in (model, parse(model)):
+        d = tp.purify(source, frame, progress=False)
+        assert d.feature_names == ("a b", "c_d", "e f g", "h")
+        for table in (frame, underscored, frame[frame.columns[::-1]]):
+            np.testing.assert_allclose(d.predict(table), expected, atol=1e-12)
+        assert "a b" in d.to_frame("a b").columns
+    assert tp.purify(model, underscored, progress=False).feature_names[0] == "a_b"
+    assert tp.purify(model, X, progress=False).feature_names[0] == "a_b"
+
+
 def test_generated_names_match_by_position():
     X, y = _data()
     model = _train(X, y)

@@ -72,6 +72,11 @@ def test_names_are_matched_over_blanks_unless_both_are_there():
     features = (FeatureSpec("a_b"), FeatureSpec("c"))
     assert matched_names(["a b", "c", "d e"], features) == ["a_b", "c", "d e"]
     assert matched_names(["a b", "a_b"], features) == ["a b", "a_b"]
+    with_blanks = (FeatureSpec("a b"), FeatureSpec("c d_e"))
+    assert matched_names(["c_d_e", "a_b"], with_blanks) == ["c d_e", "a b"]
+    both = (FeatureSpec("a b"), FeatureSpec("a_b"))
+    assert matched_names(["a_b", "a b"], both) == ["a_b", "a b"]
+    assert matched_names(["x", "a_b_"], both) == ["x", "a_b_"]
 
 
 def test_rows_that_stand_for_no_distribution():

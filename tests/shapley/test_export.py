@@ -3,7 +3,9 @@
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
+from sklearn.ensemble import HistGradientBoostingRegressor
 
 import treepurify as tp
 from tests.shapley.test_values import Unsplit, purified
@@ -23,6 +25,23 @@ def test_shap_explanation_and_its_plots():
     shap.plots.beeswarm(explanation, show=False)
     shap.plots.waterfall(explanation[0], show=False)
     plt.close("all")
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_shap_shows_labels_for_codes():
+    pytest.importorskip("shap")
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"kind": pd.Categorical(rng.choice(["fir", "oak"], 80)), "b": rng.random(80)})
+    model = HistGradientBoostingRegressor(max_iter=5, categorical_features="from_dtype")
+    d = tp.purify(model.fit(X, (X["kind"] == "oak") * X["b"]), X, missing_cells="always")
+    rows = X[:6].assign(kind=["fir", "oak", None, "elm", "oak", "fir"])
+    shown = to_shap(d.shapley_values(rows)).display_data
+    assert shown[:2, 0].tolist() == ["fir", "oak"]
+    assert np.isnan(shown[2, 0]) or shown[2, 0] == "other"
+    assert shown[3, 0] != "elm"
+    assert shown[4:, 0].tolist() == ["oak", "fir"]
+    np.testing.assert_array_equal(shown[:, 1].astype(float), rows["b"])
+    assert to_shap(tp.interventional_shapley_values(model, rows, X)).display_data[0, 0] == "fir"
 
 
 @pytest.mark.filterwarnings("ignore")

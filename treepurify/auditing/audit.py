@@ -7,13 +7,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.arguments import check_number, check_whole, read_names
+from treepurify.arguments import brief, check_number, check_whole, read_names
 from treepurify.auditing.ranked_findings import Audit, Evidence, audit_decompositions
 from treepurify.budget import DEFAULT_BUDGET
 from treepurify.decomposition import Decomposition
 from treepurify.engines.tree.purify import purify
 from treepurify.engines.tree.refits import read_refits
 from treepurify.errors import InvalidInputError
+from treepurify.evidence.effect_worth_table import EffectWorth
+from treepurify.evidence.worth import effect_worth
 from treepurify.grids.grid import Subset
 from treepurify.models.parse import parse_model
 from treepurify.progress import progress_report
@@ -37,6 +39,7 @@ def audit(
     n_bootstrap: int = 10,
     seed: int = 0,
     threshold: float = 0.01,
+    held_out: tuple[Any, Any] | None = None,
     memory_budget: int = DEFAULT_BUDGET,
     progress: bool = True,
 ) -> Audit:
@@ -76,6 +79,9 @@ def audit(
         Seed of these draws.
     threshold : float
         Share of the variance of the prediction from which something is a finding.
+    held_out : tuple of (table, array_like), optional
+        Rows that the model was not trained on, and what was observed there: interactions that
+        carry variance without lowering the usual loss on them (see `effect_worth`) are a finding.
     memory_budget : int
         Bytes that tables may take; more is refused before it is allocated. It holds for each
         purification.
@@ -156,8 +162,22 @@ def audit(
         sample = purified(step, X, "empirical", _drawn_again(rng, all_weights))
         _add_squares(squares, d, sample)
     report("auditing", steps, steps)
+    worth = None if held_out is None else _worth(d, held_out, seed, memory_budget)
     spread = {subset: np.sqrt(total / n_bootstrap) for subset, total in squares.items()}
-    return audit_decompositions(Evidence(d, others, spread, n_bootstrap, trainings), threshold)
+    return audit_decompositions(
+        Evidence(d, others, spread, n_bootstrap, worth, trainings), threshold
+    )
+
+
+def _worth(d: Decomposition, held_out: Any, seed: int, memory_budget: int) -> EffectWorth:
+    if not isinstance(held_out, tuple | list) or len(held_out) != 2:
+        raise InvalidInputError(
+            f"held_out must be rows and what was observed there, (X, y); got {brief(held_out)}"
+        )
+    X, y = held_out
+    return effect_worth(
+        d, X, y, absorb=False, shapley=False, seed=seed, memory_budget=memory_budget, progress=False
+    )
 
 
 def _all_weights(d: Decomposition, sample_weight: npt.ArrayLike | None) -> Array:

@@ -18,11 +18,13 @@ from treepurify.auditing.support_findings import (
     unidentified_effects,
 )
 from treepurify.auditing.training_findings import training_findings
+from treepurify.auditing.worth_findings import worthless_interactions
 from treepurify.comparing.apparent import apparent, apparent_values
 from treepurify.comparing.compare import compare
 from treepurify.comparing.comparison import Comparison
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
+from treepurify.evidence.effect_worth_table import EffectWorth
 from treepurify.grids.grid import Subset
 from treepurify.spread import Spread
 from treepurify.typing import Array
@@ -47,6 +49,8 @@ class Evidence:
         Root mean square change of each cell of each component over resampled rows.
     n_samples : int
         Number of resamplings.
+    worth : EffectWorth, optional
+        What the effects are worth on held-out rows.
     trainings : Spread, optional
         The components in several trainings, on cells of their own where those of `decomposition`
         were too many.
@@ -56,6 +60,7 @@ class Evidence:
     others: Mapping[str, Decomposition]
     spread: Mapping[Subset, Array]
     n_samples: int
+    worth: EffectWorth | None = None
     trainings: Spread | None = None
 
 
@@ -79,6 +84,8 @@ class Audit:
         training is in `trainings`.
     threshold : float
         Share of the variance of the prediction from which something is a finding.
+    worth : EffectWorth, optional
+        What the effects are worth on held-out rows, where these were passed.
     trainings : Spread, optional
         The components in several trainings, where several were given.
     """
@@ -89,6 +96,7 @@ class Audit:
     comparisons: Mapping[str, Comparison]
     spread: Mapping[Subset, Array]
     threshold: float
+    worth: EffectWorth | None = None
     trainings: Spread | None = None
 
     def summary(self, most: int = 12) -> list[str]:
@@ -195,6 +203,8 @@ def audit_decompositions(evidence: Evidence, threshold: float = 0.01) -> Audit:
         *unidentified_effects(d),
         *instabilities(d, evidence.spread, evidence.n_samples, threshold),
     ]
+    if evidence.worth is not None:
+        findings += worthless_interactions(evidence.worth, threshold)
     if evidence.trainings is not None:
         findings += training_findings(d, evidence.trainings, threshold)
     findings.sort(key=lambda finding: -finding.severity)
@@ -208,5 +218,6 @@ def audit_decompositions(evidence: Evidence, threshold: float = 0.01) -> Audit:
         comparisons,
         evidence.spread,
         threshold,
+        evidence.worth,
         evidence.trainings,
     )

@@ -23,6 +23,7 @@ from treepurify.grids.grid import Subset
 from treepurify.purification.cascade import Purified, downward_closure, purify_effects
 from treepurify.purification.purity import measure_purity
 from treepurify.remainder import Remainder, SumOfParts
+from treepurify.spread import Spread
 from treepurify.typing import Array
 
 __all__ = [
@@ -298,6 +299,7 @@ def edited(
             "difference_from_model": summary,
         },
         stored_covariances=known,
+        spread=_spread_of_what_stayed(d, components),
     )
     sentence = _sentence(what, difference, deviation)
     certificate = None
@@ -313,6 +315,20 @@ def edited(
         )
     result = replace(result, certificate=certificate)
     return result if purified is None else _with_new_purity(result, purified)
+
+
+def _spread_of_what_stayed(
+    d: Decomposition, components: Mapping[Subset, Component]
+) -> Spread | None:
+    """Return the spread of the effects that the edit left as they were; it is of no others."""
+    if d.spread is None:
+        return None
+    stayed = {
+        subset: stacked
+        for subset, stacked in d.spread.stacked.items()
+        if components.get(subset) is d.components.get(subset)
+    }
+    return replace(d.spread, stacked=stayed) if stayed else None
 
 
 def _with_new_purity(d: Decomposition, purified: Purified) -> Decomposition:

@@ -4,6 +4,7 @@ from treepurify.export.ebm import to_ebm
 from treepurify.export.excel import to_excel
 from treepurify.export.flat_table import effects_frame
 from treepurify.export.json import to_json
+from treepurify.export.json_schema import json_schema
 from treepurify.export.onnx import to_onnx
 from treepurify.export.scorecard import Scorecard, to_scorecard
 from treepurify.export.shap import to_shap, to_shapiq
@@ -12,6 +13,7 @@ from treepurify.export.sql import to_sql
 __all__ = [
     "Scorecard",
     "effects_frame",
+    "json_schema",
     "to_ebm",
     "to_excel",
     "to_json",

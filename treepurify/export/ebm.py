@@ -69,9 +69,13 @@ def to_ebm(
     against its margins we measured 3e-5 with 600 trees and 6e-5 with 2000, on margins up to 28;
     the same leaves added up in double precision differ from the EBM by 3e-9.
 
-    The EBM holds one bag, so that its error bars are zero, as are those of an EBM that interpret
-    trained with ``outer_bags=1``. What interpret keeps of the training data and a decomposition
-    does not know is replaced by what it knows: ``histogram_weights_`` of a number is one bar,
+    Where the decomposition has a `Spread`, its models are the bags of the EBM, from which interpret
+    computes its error bars: standard deviations over the bags, whose squares are divided by the
+    number of bags. Without one there is one bag, and error bars are zero, as are those of
+    an EBM that interpret trained with ``outer_bags=1``.
+
+    What interpret keeps of the training data and a decomposition does not know is replaced by
+    what it knows: ``histogram_weights_`` of a number is one bar, and
     pictures show the rows in each cell instead; ``unique_val_counts_`` counts the cells that hold
     rows, not values; ``min_target_`` and ``max_target_`` are the ends of the model's own
     response on the rows, NaN where no rows are kept. ``merge_ebms`` sets scores to zero in
@@ -121,16 +125,21 @@ def to_ebm(
     ebm.bin_weights_ = [
         _interpret_layout(n_rows * component.mass, component.axes) for _, component in terms
     ]
-    ebm.standard_deviations_ = [np.zeros_like(scores) for scores in ebm.term_scores_]
-    ebm.bagged_scores_ = [scores[None].copy() for scores in ebm.term_scores_]
+    bags = _bags(d)
+    ebm.bagged_scores_ = [
+        np.array([_interpret_layout(_one_or_all(v), c.axes) for v in of_bags])
+        for of_bags, (_, c) in zip(bags, terms, strict=True)
+    ]
+    ebm.standard_deviations_ = [scores.std(axis=0) for scores in ebm.bagged_scores_]
     is_regression = not hasattr(ebm, "classes_")
     if is_regression:
         ebm.min_target_, ebm.max_target_ = _response_range(d)
     ebm.intercept_ = float(d.intercept[0]) if is_regression else d.intercept.copy()
-    ebm.bagged_intercept_ = d.intercept.copy() if d.n_outputs == 1 else d.intercept[None].copy()
+    intercepts = d.intercept[None] if d.spread is None else d.spread.intercepts
+    ebm.bagged_intercept_ = intercepts[:, 0].copy() if d.n_outputs == 1 else intercepts.copy()
     ebm.link_, ebm.link_param_ = _link(d), float("nan")
-    ebm.bag_weights_ = np.array([n_rows])
-    ebm.best_iteration_ = np.empty((0, 1), dtype=np.int64)  # no stages of boosting
+    ebm.bag_weights_ = np.full(len(intercepts), n_rows)
+    ebm.best_iteration_ = np.empty((0, len(intercepts)), dtype=np.int64)  # no stages
     ebm.has_fitted_ = True
     return ebm
 
@@ -248,6 +257,24 @@ def _bounds(axes: list[list[FeatureAxis]]) -> Array:
             for of_feature in axes
         ]
     ).reshape(len(axes), 2)
+
+
+def _bags(d: Decomposition) -> list[Array]:
+    """Return the values of each component in each bag, shape (n_bags, cells..., n_outputs).
+
+    The bags are the trained models of a spread; without one, the decomposition is the only bag.
+    """
+    tensors = d.tensor_components()
+    if d.spread is None:
+        return [component.values[None] for component in tensors.values()]
+    # A component that no spread knows is the same in all models.
+    n_models = d.spread.n_models
+    return [
+        d.spread.values(subset)
+        if subset in d.spread
+        else np.repeat(component.values[None], n_models, axis=0)
+        for subset, component in tensors.items()
+    ]
 
 
 def _histogram(d: Decomposition, feature: int, n_rows: float) -> tuple[Array, int]:

@@ -36,9 +36,11 @@ def to_json(d: Decomposition, path: str | Path | None = None) -> str:
         ``outputs``, ``features``, ``intercept``, ``certificate``, ``has_remainder`` (whether
         the components leave a rest of the model out, which is not in the document) and
         ``components``. Each component has its ``features``; in ``axes``, for each of them, its
-        ``cuts`` or ``categories`` and the ``labels`` of all cells, special ones last; its
+        ``cuts`` or ``categories``, the ``labels`` of all cells, special ones last, and whether
+        these are there (``has_other``, ``has_missing``); its
         ``variance`` (outputs) under the measure; ``values`` (cells..., outputs) on the margin
         scale; and ``mass`` (cells...). In the certificate NaN is null; an infinite cut is text.
+        `json_schema` has all of this as a schema.
 
     Raises
     ------
@@ -96,9 +98,11 @@ def _component(d: Decomposition, subset: tuple[int, ...], component: Any) -> dic
 
 
 def _axis(axis: FeatureAxis) -> dict[str, Any]:
+    special = {"has_other": axis.has_other, "has_missing": axis.has_missing}
     if axis.cuts is not None:
-        return {"cuts": _numbers(axis.cuts), "labels": axis.labels()}
-    return {"categories": [str(label) for label in axis.categories], "labels": axis.labels()}
+        return {"cuts": _numbers(axis.cuts), "labels": axis.labels(), **special}
+    categories = [str(label) for label in axis.categories]
+    return {"categories": categories, "labels": axis.labels(), **special}
 
 
 def _numbers(values: Array) -> list[float | str]:

@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from treepurify.arguments import check_result, check_whole, read_output
 from treepurify.errors import InvalidInputError, MissingDependencyError
@@ -32,6 +33,7 @@ def to_shap(values: ShapleyValues, *, output: int | None = None) -> Any:
     shap.Explanation
         Values of shape (n_rows, n_features), or (n_rows, n_features, n_outputs); where there
         is a remainder it is one more feature, ``"remainder"``, so that rows still add up.
+        ``display_data`` has the labels of categories, which ``data`` has as codes.
 
     Raises
     ------
@@ -41,9 +43,12 @@ def to_shap(values: ShapleyValues, *, output: int | None = None) -> Any:
     check_result("values", values, ShapleyValues, "Decomposition.shapley_values")
     shap = _optional("shap", "0.46")
     table, data, names = values.values, values.data, list(values.feature_names)
+    shown = _with_labels(values)
     if values.remainder is not None:
         table = np.concatenate([table, values.remainder[:, None, :]], axis=1)
         data = np.column_stack([data, np.full(len(data), np.nan)])
+        if shown is not None:
+            shown = np.column_stack([shown, np.full(len(data), "")])
         names.append("remainder")
     chosen = 0 if output is None and len(values.base) == 1 else output
     if chosen is not None:
@@ -55,9 +60,24 @@ def to_shap(values: ShapleyValues, *, output: int | None = None) -> Any:
         values=np.ascontiguousarray(table),
         base_values=base,
         data=data,
+        display_data=shown,
         feature_names=names,
         output_names=list(values.output_names) if chosen is None else None,
     )
+
+
+def _with_labels(values: ShapleyValues) -> npt.NDArray[Any] | None:
+    """Return the rows with labels in place of codes; None where no labels are known."""
+    labels = {j: spec.categories for j, spec in enumerate(values.features) if spec.categories}
+    if not labels:
+        return None
+    shown = values.data.astype(object)
+    for j, of_codes in labels.items():
+        known = values.data[:, j] < len(of_codes)
+        shown[known, j] = [of_codes[int(code)] for code in values.data[known, j]]
+        # A number beyond all codes stands for labels that the model does not know.
+        shown[values.data[:, j] >= len(of_codes), j] = "other"
+    return shown
 
 
 def to_shapiq(values: ShapleyInteractions | ShapleyValues, row: int, *, output: int = 0) -> Any:

@@ -3,14 +3,17 @@
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from treepurify.arguments import check_whole
 from treepurify.budget import DEFAULT_BUDGET, check_memory_budget
+from treepurify.decomposition import Decomposition
 from treepurify.engines.common.inputs import read_rows, row_weights
+from treepurify.engines.tree.purify import purify
 from treepurify.engines.tree.second_moments import MOST_PAIRS, InteractionIndices, ensemble_indices
 from treepurify.errors import InvalidInputError
-from treepurify.models.ensemble import TreeEnsemble
+from treepurify.models.additive_tables import AdditiveTables
 from treepurify.models.parse import read_model
 from treepurify.progress import progress_report
 from treepurify.weights import Weighting, as_weighting
@@ -38,7 +41,7 @@ def interaction_indices(
     grid of the tested features has few cells, from the values in all of them; else from the
     second moments of all pairs of leaves, which are products over features. Where both are
     too much work, the numbers are means over sampled rows, of squares that are exact on each
-    row, and every one has its standard error.
+    row, and every one has its standard error. Those of an EBM are sums over its purified tables.
 
     Parameters
     ----------
@@ -93,8 +96,17 @@ def interaction_indices(
             f'"uniform", not {weighting.describe()!r}'
         )
     parsed = read_model(model, X, feature_names)
-    if not isinstance(parsed, TreeEnsemble):
-        raise InvalidInputError("an EBM has its terms as tables: use purify(...).importance()")
+    if isinstance(parsed, AdditiveTables):
+        d = purify(
+            parsed,
+            X,
+            weights=weighting,
+            sample_weight=sample_weight,
+            order=None,
+            memory_budget=memory_budget,
+            progress=progress,
+        )
+        return _indices_of_effects(d)
     columns = read_rows(parsed, X, weighting)
     weights_of_rows = row_weights(columns, weighting, sample_weight)
     return ensemble_indices(
@@ -106,4 +118,32 @@ def interaction_indices(
         seed=seed,
         memory_budget=memory_budget,
         report=progress_report(progress),
+    )
+
+
+def _indices_of_effects(d: Decomposition) -> InteractionIndices:
+    """Return sums over components, which are uncorrelated under independent features."""
+    n_outputs, n_features = d.n_outputs, len(d.feature_names)
+    by_order = np.zeros((n_outputs, max(map(len, d.components), default=1)))
+    of_pairs = np.zeros((n_outputs, n_features, n_features))
+    of_features = np.zeros((n_outputs, n_features))
+    for subset, component in d.components.items():
+        members = list(subset)
+        by_order[:, len(members) - 1] += component.variance
+        of_features[:, members] += component.variance[:, None]
+        for j in members:
+            others = [k for k in members if k != j]
+            of_pairs[:, j, others] += component.variance[:, None]
+    return InteractionIndices(
+        d.feature_names,
+        by_order,
+        of_pairs,
+        of_features,
+        np.zeros_like(by_order),
+        np.zeros_like(of_pairs),
+        np.zeros_like(of_features),
+        np.zeros(n_outputs),
+        "tables",
+        0,
+        d.measure,
     )

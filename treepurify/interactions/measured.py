@@ -9,11 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify._kernels.quadrants import best_crossing
-from treepurify.arguments import check_whole, read_numbers
+from treepurify.arguments import check_whole
 from treepurify.budget import DEFAULT_BUDGET, check_memory_budget
 from treepurify.engines.common.inputs import Interactions, check_interactions, named_subsets
 from treepurify.engines.common.table_form import read_table
-from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
 from treepurify.interactions.binned_pairs import (
     BinnedColumn,
@@ -25,6 +24,7 @@ from treepurify.progress import progress_report
 from treepurify.rows.columns import Columns
 from treepurify.rows.row_weights import counted_rows, read_row_weights
 from treepurify.rows.table_reader import check_distribution
+from treepurify.rows.targets import read_target
 from treepurify.threads import map_threads
 from treepurify.typing import Array
 
@@ -180,8 +180,8 @@ def measure_interactions(
     report = progress_report(progress)
     _, columns, _ = read_table(X, feature_names)
     check_distribution(columns)
-    target = _read_target("y", y, columns.n_rows)
-    given = None if prediction is None else _read_target("prediction", prediction, columns.n_rows)
+    target = read_target("y", y, columns.n_rows)
+    given = None if prediction is None else read_target("prediction", prediction, columns.n_rows)
     counted, weights, target, given = _counted(columns, sample_weight, target, given)
     binned = bin_columns(counted, bins, weights, target)
     report("fitting functions of one feature", 0, 0)
@@ -244,13 +244,3 @@ def _counted(
     counted, positive = counted_rows(columns, sample_weight)
     shares = np.ones(counted.n_rows) if positive is None else positive / positive.mean()
     return counted, shares, target, given
-
-
-def _read_target(name: str, values: npt.ArrayLike, n_rows: int) -> Array:
-    numbers = read_numbers(name, values, "have one number per row; labels of classes as 0 and 1")
-    if numbers.shape != (n_rows,) or not np.all(np.isfinite(numbers)):
-        raise InvalidInputError(
-            f"{name} must have one finite number per row ({n_rows}), got shape {numbers.shape}"
-            + ("" if numbers.shape != (n_rows,) else " with values that are missing or infinite")
-        )
-    return numbers

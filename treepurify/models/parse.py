@@ -28,7 +28,7 @@ from treepurify.models.pipelines.steps import is_pipeline
 from treepurify.models.pipelines.wrappers import unwrap
 from treepurify.rows.category_hash import category_hash
 from treepurify.rows.columns import Columns
-from treepurify.rows.table_reader import is_missing, label_text
+from treepurify.rows.table_reader import is_missing, label_text, matched_names
 from treepurify.rows.tables import check_table, table_column, table_names
 from treepurify.typing import Array
 
@@ -37,7 +37,13 @@ __all__ = ["Model", "parse_model", "raw_margin", "read_model"]
 Model = TreeEnsemble | AdditiveTables
 
 
-def parse_model(model: Any, columns: WhichColumns = "raw", X: Any = None) -> Model:
+def parse_model(
+    model: Any,
+    columns: WhichColumns = "raw",
+    X: Any = None,
+    *,
+    ignore: Sequence[str] = (),
+) -> Model:
     """Turn a trained model, a pipeline or a model file into its canonical form.
 
     Parameters
@@ -55,6 +61,9 @@ def parse_model(model: Any, columns: WhichColumns = "raw", X: Any = None) -> Mod
         Rows such as a pipeline will get. Only the types of the columns count: transformers
         round columns in single precision otherwise than those in double precision, which is
         assumed without `X`.
+    ignore : sequence of str
+        Names of columns that tables may have beside the features, such as a key or the target: they
+        are left aside wherever the parsed model, or a decomposition of it, reads a table.
 
     Returns
     -------
@@ -90,12 +99,23 @@ def parse_model(model: Any, columns: WhichColumns = "raw", X: Any = None) -> Mod
     25.000...
     """
     check_choice("columns", columns, ("raw", "transformed"))
-    parsed = _parse(model, columns, X)
+    parsed = _ignoring(_parse(model, columns, X), read_names("ignore", ignore))
     if X is not None and columns == "raw" and parsed.columns(X).n_rows == 0:
         raise InvalidInputError("X has no rows; pass at least one, or leave X out")
     if X is not None:
         check_table(X)
     return parsed
+
+
+def _ignoring(model: Model, names: Sequence[str]) -> Model:
+    """Let tables have further columns."""
+    own = [spec.name for spec in model.features if spec.name in names]
+    if own and model.has_feature_names:
+        raise InvalidInputError(
+            f"ignore names features of the model: {', '.join(map(repr, own[:10]))}; leave them out"
+        )
+    features = tuple(replace(spec, ignored=tuple(names)) for spec in model.features)
+    return replace(model, features=features) if names else model
 
 
 def _parse(model: Any, columns: WhichColumns = "raw", X: Any = None) -> Model:
@@ -123,7 +143,8 @@ def read_model(model: Any, X: Any = None, feature_names: Sequence[str] | None = 
     model : object, str or Path
         What `parse_model` takes.
     X : array_like or table of shape (n_rows, n_features), optional
-        Rows, for example the training data. Its column names count where the model has none.
+        Rows, for example the training data. Its column names count where the model has none, or
+        has underscores where they have blanks.
         Columns that were read already hold no labels of categories.
     feature_names : sequence of str, optional
         Names of the features, in the order of the model; they come before all others.
@@ -146,8 +167,12 @@ def _with_names(model: Model, X: Any, feature_names: Sequence[str] | None) -> Mo
     names = None
     if feature_names is not None:
         names = read_names("feature_names", feature_names, model.n_features)
-    elif not model.has_feature_names:
+    elif model.has_feature_names:
+        names = _names_with_blanks(model, X)
+    else:
         names = table_names(X) if X is not None else None
+        if names is not None and model.features:
+            names = [name for name in names if name not in model.features[0].ignored]
         if names is not None and len(names) != model.n_features:
             raise InvalidInputError(
                 f"the model has {model.n_features} features, the data {len(names)} columns. "
@@ -159,6 +184,15 @@ def _with_names(model: Model, X: Any, feature_names: Sequence[str] | None) -> Mo
         replace(spec, name=name) for spec, name in zip(model.features, names, strict=True)
     )
     return replace(model, features=features, has_feature_names=True)
+
+
+def _names_with_blanks(model: Model, X: Any) -> list[str] | None:
+    """Return the names of the features, with blanks where the columns have them (LightGBM)."""
+    columns = None if X is None or isinstance(X, Columns) else table_names(X)
+    if columns is None:
+        return None
+    of_feature = dict(zip(matched_names(columns, model.features), columns, strict=True))
+    return [of_feature.get(spec.name, spec.name) for spec in model.features]
 
 
 def _with_labels(model: Model, X: Any) -> Model:

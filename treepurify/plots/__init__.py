@@ -16,6 +16,7 @@ from treepurify.plots.orders import variance_by_order
 from treepurify.plots.overlays import overlay
 from treepurify.plots.pair_lines import pair_lines
 from treepurify.plots.pairs import pair
+from treepurify.plots.profiles import profile
 from treepurify.plots.rows import force, waterfall
 from treepurify.plots.simplification import simplification
 from treepurify.plots.worth import worth
@@ -33,6 +34,7 @@ __all__ = [
     "overlay",
     "pair",
     "pair_lines",
+    "profile",
     "simplification",
     "variance_by_order",
     "waterfall",

@@ -9,7 +9,7 @@ from treepurify.arguments import check_result, check_whole
 from treepurify.decomposition import Decomposition
 from treepurify.plots.axis_ticks import name_rows
 from treepurify.plots.labels import fold
-from treepurify.plots.rows import Parts, row_effects
+from treepurify.plots.row_parts import Parts, row_effects
 from treepurify.plots.scale_words import effect_label
 from treepurify.plots.style import (
     DATA,

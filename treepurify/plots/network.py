@@ -10,7 +10,7 @@ from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
 from treepurify.plots.labels import fold
-from treepurify.plots.rows import one_row, row_effects
+from treepurify.plots.row_parts import one_row, row_effects
 from treepurify.plots.style import DOWN, INK, MAIN, MUTED, PAIR, SMALL_SIZE, UP, axes_or_new
 
 if TYPE_CHECKING:

@@ -1,15 +1,13 @@
 """Figures of one row: how its prediction is built up, part by part."""
 
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from treepurify.arguments import check_choice, check_result, check_whole
-from treepurify.components import Component, evaluate_each
 from treepurify.decomposition import Decomposition
-from treepurify.errors import InvalidInputError
-from treepurify.grids.grid import Subset
 from treepurify.plots.labels import fold, with_minus
+from treepurify.plots.response_axis import add_response_axis, response_words
+from treepurify.plots.row_parts import Parts, largest_parts
 from treepurify.plots.scale_words import margin_label
 from treepurify.plots.style import (
     DOWN,
@@ -25,16 +23,11 @@ from treepurify.plots.style import (
     write_beside,
 )
 from treepurify.plots.terms import output_position
-from treepurify.remainder import Difference, SumOfParts
-from treepurify.rows.columns import Columns
-from treepurify.typing import Array
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["Parts", "force", "one_row", "row_effects", "value_words", "waterfall"]
-
-Parts = Literal["terms", "shapley"]
+__all__ = ["force", "waterfall"]
 
 
 def waterfall(
@@ -50,15 +43,17 @@ def waterfall(
 
     From the mean prediction at the bottom, each bar adds one part, the largest at the top,
     where the prediction of the row is reached. What pushes up is red, what pushes down blue.
+    Where the response follows from the margin by a curve, a second axis above has the response.
 
     Parameters
     ----------
     d : Decomposition
         The decomposition.
-    row : array_like or table of shape (1, n_features)
-        The row, as a table of one row.
+    row : table of shape (1, n_features), Series or ndarray of shape (n_features,)
+        The row.
     parts : {"terms", "shapley"}
-        Components, or features with their Shapley values.
+        Components, or features with their Shapley values; what belongs to no feature that is
+        known is one more bar.
     output : int or str
         The output, by position or name.
     top : int
@@ -88,7 +83,7 @@ def waterfall(
     ['x0 = 1', 'x1 = 1', 'x0 & x1 = 1, 1', 'mean prediction']
     """
     position = output_position(d, output)
-    names, values = _largest_parts(d, row, parts, position, top)
+    names, values = largest_parts(d, row, parts, position, top)
     start = float(d.intercept[position])
     ends = start + np.cumsum(values[::-1])[::-1]
     starts = ends - values
@@ -114,10 +109,15 @@ def waterfall(
     ax.set_xlim(lower - 0.04 * reach, upper + 0.16 * reach)
     ax.set_yticks(np.arange(len(names) + 1), [*labels, "mean prediction"])
     ax.tick_params(axis="y", length=0)
-    ax.set_ylim(len(names) + 0.6, -0.7)
+    ax.set_ylim(len(names) + 0.6, -1.15)
     ax.xaxis.set_major_locator(import_matplotlib("ticker").MaxNLocator(5))
-    reached = ends[0] if len(ends) else start
-    ax.set_xlabel(fold(f"{margin_label(d, position)}: {reached:.4g} for this row", 60), loc="right")
+    reached = float(ends[0]) if len(ends) else start
+    ax.plot([start] * 2, [len(names), len(names) + 0.6], color=MUTED, linewidth=1.2, zorder=1)
+    ax.plot([reached] * 2, [-1.15, 0], color=INK, linewidth=1.2, zorder=1)
+    said = with_minus(f"this row {reached:.4g}") + response_words(d, position, reached)
+    write_beside(ax, said, (reached, -0.75), -6 if reached > (lower + upper) / 2 else 6)
+    ax.set_xlabel(fold(margin_label(d, position), 60), loc="right")
+    add_response_axis(ax, d, position)
     return ax
 
 
@@ -140,10 +140,11 @@ def force(
     ----------
     d : Decomposition
         The decomposition.
-    row : array_like or table of shape (1, n_features)
-        The row, as a table of one row.
+    row : table of shape (1, n_features), Series or ndarray of shape (n_features,)
+        The row.
     parts : {"terms", "shapley"}
-        Components, or features with their Shapley values.
+        Components, or features with their Shapley values; what belongs to no feature that is
+        known is one more bar.
     output : int or str
         The output, by position or name.
     top : int
@@ -176,7 +177,7 @@ def force(
     x0 & x1 = 1, 1 +0.25
     """
     position = output_position(d, output)
-    names, values = _largest_parts(d, row, parts, position, top)
+    names, values = largest_parts(d, row, parts, position, top)
     start = float(d.intercept[position])
     prediction = start + float(values.sum())
     labels = [f"{fold(n, 40, 3)}  {_signed(v)}" for n, v in zip(names, values, strict=True)]
@@ -233,121 +234,3 @@ def _name_line(ax: "Axes", place: float, text: str, color: str, height: int) -> 
         color=color,
         fontsize=LABEL_SIZE,
     )
-
-
-def one_row(d: Decomposition, row: Any) -> Columns:
-    """Return one row as columns; refuse anything but a table of one row."""
-    if getattr(row, "ndim", 2) == 1:
-        raise InvalidInputError(
-            f"row must be a table of one row, got a {type(row).__name__} of one dimension: pass "
-            "X[i:i+1] or X.iloc[[i]]"
-        )
-    columns = d.inputs.columns(row)
-    if columns.n_rows != 1:
-        raise InvalidInputError(
-            f"this figure shows one row, got {columns.n_rows}: pass X[i:i+1] or X.iloc[[i]]"
-        )
-    return columns
-
-
-def _largest_parts(
-    d: Decomposition, row: Any, parts: Parts, output: int, top: int
-) -> tuple[list[str], Array]:
-    check_whole("top", top, 1)
-    columns = one_row(d, row)
-    names, subsets, table = row_effects(d, columns, parts)
-    values = table[0, :, output]
-    labels = [
-        name
-        if name == "remainder"
-        else f"{name} = {', '.join(value_words(d, columns, j, 0) for j in subset)}"
-        for name, subset in zip(names, subsets, strict=True)
-    ]
-    order = np.argsort(-np.abs(values), kind="stable")
-    kept = order[:top] if len(order) > top + 1 else order
-    shown = [labels[i] for i in kept]
-    sizes = [float(values[i]) for i in kept]
-    if len(kept) < len(order):
-        shown.append(f"{len(order) - len(kept)} more")
-        sizes.append(float(values[order[len(kept) :]].sum()))
-    return shown, np.array(sizes)
-
-
-def row_effects(
-    d: Decomposition, X: Any, parts: Parts = "terms"
-) -> tuple[list[str], list[Subset], Array]:
-    """Return what each part adds to the margin of each row.
-
-    Parameters
-    ----------
-    d : Decomposition
-        The decomposition.
-    X : array_like or table of shape (n_rows, n_features)
-        The rows.
-    parts : {"terms", "shapley"}
-        Components, or features with their Shapley values
-        ``sum over S containing j of f_S / |S|``.
-
-    Returns
-    -------
-    names : list of str
-        One per part; the last may be ``"remainder"``.
-    subsets : list of tuple of int
-        Features of each part.
-    values : ndarray of float64, shape (n_rows, n_parts, n_outputs)
-        With the intercept they sum to the margin.
-
-    Raises
-    ------
-    InvalidInputError
-        If `parts` is unknown, or Shapley values are asked of a remainder that is not a sum of
-        components.
-    """
-    check_result("d", d, Decomposition)
-    check_choice("parts", parts, get_args(Parts))
-    columns = d.inputs.columns(X)
-    if parts == "terms":
-        subsets = list(d.components)
-        names = [d.term_name(subset) for subset in subsets]
-        values = [*evaluate_each(d.components.values(), columns)]
-        if d.remainder is not None:
-            names.append("remainder")
-            subsets.append(tuple(d.remainder.features))
-            values.append(d.remainder.evaluate(columns))
-    else:
-        names, subsets = list(d.feature_names), [(j,) for j in range(len(d.feature_names))]
-        values = _shapley_values(d, columns)
-    if not values:
-        return names, subsets, np.zeros((columns.n_rows, 0, d.n_outputs))
-    return names, subsets, np.stack(values, axis=1)
-
-
-def _shapley_values(d: Decomposition, columns: Columns) -> list[Array]:
-    components: list[Component] = list(d.components.values())
-    if isinstance(d.remainder, SumOfParts):
-        components += d.remainder.parts
-    elif d.remainder is not None:
-        if not (isinstance(d.remainder, Difference) and d.remainder.is_joint):
-            raise InvalidInputError(
-                "the Shapley values need the components of the remainder, which are not known: "
-                "decompose with order=None, which keeps all of them"
-            )
-        components.append(d.remainder)
-    total = [np.zeros((columns.n_rows, d.n_outputs)) for _ in d.feature_names]
-    for component, values in zip(components, evaluate_each(components, columns), strict=True):
-        for j in component.features:
-            total[j] += values / len(component.features)
-    return total
-
-
-def value_words(d: Decomposition, columns: Columns, feature: int, row: int) -> str:
-    """Return the value of one feature in one row, as text: ``"missing"`` for none."""
-    value, spec = columns.values[feature][row], d.inputs.features[feature]
-    if np.isnan(value):
-        return "missing"
-    if not spec.is_categorical:
-        return f"{value:.4g}"
-    code = int(value)
-    if code >= spec.n_codes:
-        return "other"
-    return str(spec.categories[code]) if spec.categories is not None else str(code)

@@ -81,8 +81,8 @@ def worth(worth: EffectWorth, *, top: int = 15, ax: "Axes | None" = None) -> "Ax
     ax.xaxis.set_major_locator(import_matplotlib("ticker").MaxNLocator(5))
     if gain > 0:
         ax.xaxis.set_major_formatter(lambda share, _: f"{100 * share:g}%")
-        ax.set_xlabel("share of what all effects lower the loss by, and of the variance")
+        ax.set_xlabel("share of the loss lowered, and of the variance", loc="right")
     else:
-        ax.set_xlabel("rise of the loss without the effect, and share of the variance")
+        ax.set_xlabel("rise of the loss, and share of the variance", loc="right")
     legend_above(ax, 2, side="right")
     return ax

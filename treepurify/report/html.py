@@ -14,6 +14,8 @@ from treepurify.arguments import brief, check_result, check_whole, read_path
 from treepurify.auditing.ranked_findings import Audit
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
+from treepurify.evidence.effect_worth_table import EffectWorth
+from treepurify.evidence.simplification import Simplification
 from treepurify.models.families import display_name
 from treepurify.plots.labels import with_minus
 from treepurify.plots.scale_words import scale_sentence, with_class_names
@@ -25,6 +27,7 @@ from treepurify.report.effects_table import (
     table_notes,
     term_rows,
 )
+from treepurify.report.held_out import simplification_parts, worth_parts
 from treepurify.report.interactive import (
     explorer,
     findings_list,
@@ -42,9 +45,9 @@ from treepurify.report.pictures import (
 )
 from treepurify.report.same_model import check_same_model
 from treepurify.report.trainings import trainings_parts
+from treepurify.report.verdict import explained_words, verdict
 from treepurify.rows.tables import read_matrix, table_names, take_rows
 from treepurify.storage import write_atomically
-from treepurify.typing import Array
 
 __all__ = ["write_html"]
 
@@ -71,13 +74,6 @@ _OTHERWISE = (
     "certificate, where there is one, says what holds exactly and what nearly."
 )
 _NO_CONDITIONAL_MEANS = 1e-8
-# Below this share of the variance a report without its remainder is another model.
-_NEARLY_ALL = 0.95
-_MOST_NAMED_OUTPUTS = 4
-_EXACT = "Sums and conditional means are exact to 1e-10, and every solve converged."
-_FITTED = "They were fitted, and the fit converged: conditional means vanish to 1e-10."
-_EDITED = "This is no longer the model: its effects were edited, as the lines below say."
-_NOT_EXACT = "Not exact to 1e-10: read the figures below."
 
 
 def write_html(
@@ -88,6 +84,8 @@ def write_html(
     command: str | None = None,
     measures: Sequence[Decomposition] = (),
     audit: Audit | None = None,
+    worth: EffectWorth | None = None,
+    simple: Simplification | None = None,
     X: Any = None,
 ) -> Path:
     """Write a report of a decomposition.
@@ -111,6 +109,10 @@ def write_html(
         The same model under other measures, to switch to; those of `audit` by default.
     audit : Audit, optional
         Its findings are listed.
+    worth : EffectWorth, optional
+        What effects are worth on held-out rows; that of `audit` by default.
+    simple : Simplification, optional
+        The path on which effects were left out.
     X : array_like or table, optional
         Rows to choose from as examples, at most 200 and at most 20 000 values, with their
         remainder where the decomposition has one. Their values become part of the file, so
@@ -131,18 +133,15 @@ def write_html(
     MissingDependencyError
         If matplotlib is not installed.
     """
-    check_result("d", d, Decomposition)
     target = read_path("path", path)
-    check_whole("top", top, 0)
-    if command is not None and not isinstance(command, str):
-        raise InvalidInputError(f"command must be text, got {brief(command)}")
-    if audit is not None:
-        check_result("audit", audit, Audit, "treepurify.audit")
-    if not isinstance(measures, list | tuple):
-        raise InvalidInputError(f"measures must be a list of decompositions, got {brief(measures)}")
-    for other in measures:
-        check_result("each of measures", other, Decomposition)
-        check_same_model(d, other)
+    _check_arguments(d, top, command, measures, audit)
+    for name, given, kind in (
+        ("worth", worth, EffectWorth),
+        ("simple", simple, Simplification),
+    ):
+        if given is not None:
+            check_result(name, given, kind, "treepurify.effect_worth or treepurify.simplify")
+    worth = audit.worth if worth is None and audit is not None else worth
     d = with_class_names(d)
     rows = term_rows(d)
     if not measures and audit is not None:
@@ -153,6 +152,8 @@ def write_html(
         _certificate(d),
         _findings(audit, top),
         _effects(d, rows),
+        "" if worth is None else _section("worth", "Worth on held-out rows", *worth_parts(worth)),
+        "" if simple is None else _section("path", "What can go", *simplification_parts(simple)),
         _main_effects(d, most_important(rows, d, 1, top), payload),
         _pairs(d, most_important(rows, d, 2, top), payload),
         _trainings(d, rows, top),
@@ -162,6 +163,20 @@ def write_html(
     page = _page(_title(d), _introduction(d), sections, payload.text)
     write_atomically(target, page.encode("utf-8"))
     return target
+
+
+def _check_arguments(d: Any, top: Any, command: Any, measures: Any, audit: Any) -> None:
+    check_result("d", d, Decomposition)
+    check_whole("top", top, 0)
+    if command is not None and not isinstance(command, str):
+        raise InvalidInputError(f"command must be text, got {brief(command)}")
+    if audit is not None:
+        check_result("audit", audit, Audit, "treepurify.audit")
+    if not isinstance(measures, list | tuple):
+        raise InvalidInputError(f"measures must be a list of decompositions, got {brief(measures)}")
+    for other in measures:
+        check_result("each of measures", other, Decomposition)
+        check_same_model(d, other)
 
 
 def _examples(X: Any, n_features: int) -> Any:
@@ -271,12 +286,12 @@ def _method_in_words(d: Decomposition) -> str:
 
 
 def _explained_in_words(d: Decomposition) -> str:
-    share = _explained_words(d)
+    share = explained_words(d)
     return f"{share} of the model's variance; the remainder holds the rest" if share else ""
 
 
 def _certificate(d: Decomposition) -> str:
-    state, headline = _verdict(d)
+    state, headline = verdict(d)
     if not headline:
         return ""
     sentences = [] if d.certificate is None else d.certificate.sentences()
@@ -367,75 +382,3 @@ def _making(d: Decomposition, command: str | None) -> str:
     if command is not None:
         parts.append(f'<pre class="command"><code>{escape(command)}</code></pre>')
     return _section("making", "How it was made", *parts)
-
-
-def _explained_share(d: Decomposition) -> Array:
-    """Return the share of the model's variance that the components explain.
-
-    Returns
-    -------
-    ndarray of float64, shape (n_outputs,)
-        One minus the variance of the remainder over that of the model; one where there is no
-        remainder, NaN where the measure does not give it.
-    """
-    if d.remainder is None:
-        return np.ones(d.n_outputs)
-    projection = d.diagnostics.get("projection")
-    if projection is not None:
-        return np.array(projection["r_squared"], dtype=np.float64)
-    rest = np.asarray(d.remainder.variance, dtype=np.float64)
-    if d.covariances is None or () not in d.covariances:
-        return np.full(d.n_outputs, np.nan)
-    total = np.sum(list(d.covariances.values()), axis=0)
-    constant = total <= 0
-    return np.where(constant, 1.0, 1.0 - rest / np.where(constant, 1.0, total))
-
-
-def _explained_words(d: Decomposition) -> str:
-    """Return the share in words, such as ``"97.82 %"``; empty without a remainder."""
-    shares = _explained_share(d)
-    if d.remainder is None:
-        return ""
-    if np.any(np.isnan(shares)):
-        return "an unknown share"
-    # A sum of effects can be further from the model than its mean is.
-    words = [f"{100 * max(share, 0.0):.2f} %" for share in shares]
-    if d.n_outputs == 1:
-        return words[0]
-    if d.n_outputs > _MOST_NAMED_OUTPUTS:
-        low, high = (100 * max(float(end), 0.0) for end in (shares.min(), shares.max()))
-        return f"{low:.2f} % to {high:.2f} %, by output,"
-    named = [f"{share} ({name})" for share, name in zip(words, d.output_names, strict=True)]
-    return f"{', '.join(named[:-1])} and {named[-1]}"
-
-
-def _verdict(d: Decomposition) -> tuple[str, str]:
-    """Return the state, ``"good"``, ``"part"`` or ``"bad"``, and the headline; empty for neither.
-
-    What is exact and leaves half of the model out is not good.
-    """
-    exact = None if d.certificate is None else d.certificate.is_accurate
-    if d.certificate is not None and d.certificate.edits:
-        return ("part" if exact else "bad"), f"{_EDITED} {'' if exact else _NOT_EXACT}".strip()
-    words = {None: "", True: _EXACT, False: _NOT_EXACT}[exact]
-    if d.remainder is None:
-        return "bad" if exact is False else "good", words
-    is_fitted = d.certificate is not None and bool(d.certificate.fitted_share)
-    accuracy = _FITTED if exact and is_fitted else _exactness_of_a_part(exact)
-    words = f"{_coverage(d)} {accuracy}".strip()
-    if exact is False:
-        return "bad", words
-    return "good" if np.all(_explained_share(d) >= _NEARLY_ALL) else "part", words
-
-
-def _coverage(d: Decomposition) -> str:
-    return (
-        f"The effects explain {_explained_words(d)} of the model's variance; the rest is in the "
-        "remainder, which no figure of an effect shows."
-    )
-
-
-def _exactness_of_a_part(exact: bool | None) -> str:
-    if exact is None:
-        return ""
-    return f"Of the effects themselves: {_EXACT[0].lower()}{_EXACT[1:]}" if exact else _NOT_EXACT

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = [
+    "Picture",
     "band_picture",
     "importance_picture",
     "main_effect_picture",
@@ -31,8 +32,18 @@ __all__ = [
 
 
 @dataclass(frozen=True)
-class _Picture:
-    """A figure with its caption and a description in words."""
+class Picture:
+    """A figure with its caption and a description in words.
+
+    Parameters
+    ----------
+    ax : matplotlib Axes
+        The axes of the figure.
+    prefix : str
+        Start of every id in it, which must be unique in the page.
+    caption, alternative : str
+        The caption, and what the figure shows for those who do not see it.
+    """
 
     ax: "Axes"
     prefix: str
@@ -40,6 +51,7 @@ class _Picture:
     alternative: str
 
     def html(self) -> str:
+        """Return it as a ``<figure>``."""
         figure = self.ax.get_figure(root=True)
         svg = inline_svg(figure, self.prefix, self.alternative) if figure is not None else ""
         return f"<figure>\n{svg}\n<figcaption>{self.caption}</figcaption>\n</figure>"
@@ -69,7 +81,7 @@ def importance_picture(d: Decomposition, top: int) -> str:
     caption = f"Share of the sum of the variances of all effects{together}."
     if d.n_outputs > 1:
         caption += " The table has the share of each effect within its output."
-    return _Picture(ax, "importance", caption, alternative).html()
+    return Picture(ax, "importance", caption, alternative).html()
 
 
 def main_effect_picture(d: Decomposition, row: TermRow) -> str:
@@ -83,7 +95,7 @@ def main_effect_picture(d: Decomposition, row: TermRow) -> str:
     words = f"Main effect of {row.name}: {_range(component.values[..., row.output])}"
     if raw is not None:
         words += f"; before purification {_range(raw[..., row.output])}"
-    return _Picture(
+    return Picture(
         ax,
         f"main-{component.features[0]}",
         _caption(d, row) + _cells_in_words(d, component),
@@ -101,7 +113,7 @@ def band_picture(d: Decomposition, row: TermRow) -> str:
     main_effect(d, feature, output=row.output, before=False, ax=ax)
     lower, upper = (bound[..., row.output] for bound in d.spread.band(feature))
     words = f"Main effect of {row.name} with its band, which is {_range(upper - lower)} wide."
-    return _Picture(ax, f"band-{feature}", _caption(d, row), words).html()
+    return Picture(ax, f"band-{feature}", _caption(d, row), words).html()
 
 
 def pair_pictures(d: Decomposition, row: TermRow) -> str:
@@ -124,7 +136,7 @@ def pair_pictures(d: Decomposition, row: TermRow) -> str:
         if before:
             caption = f"The same pair as the model carries it, main effects mixed in. {scale}"
         prefix = "-".join(["pair", *map(str, key), "before" if before else "after"])
-        pictures.append(_Picture(ax, prefix, caption, words).html())
+        pictures.append(Picture(ax, prefix, caption, words).html())
     return "\n".join(pictures)
 
 

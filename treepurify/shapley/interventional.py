@@ -137,6 +137,7 @@ def interventional_shapley_values(
         ensemble.output_names,
         f"interventional, {reference.n_rows} background rows",
         getattr(X, "index", None) if hasattr(X, "iloc") else None,
+        ensemble.features,
     )
 
 

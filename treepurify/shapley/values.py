@@ -11,6 +11,7 @@ from treepurify.components import Component, evaluate_each
 from treepurify.decomposition import Decomposition
 from treepurify.grids.grid import Subset
 from treepurify.remainder import Difference, SumOfParts
+from treepurify.rows.columns import FeatureSpec
 from treepurify.typing import Array
 
 if TYPE_CHECKING:
@@ -42,6 +43,8 @@ class ShapleyValues:
         The distribution that the values refer to, in words.
     index : Any, optional
         Labels of the rows, where the table had some.
+    features : tuple of FeatureSpec
+        How the columns were read, with the labels of categories.
     """
 
     values: Array
@@ -52,6 +55,7 @@ class ShapleyValues:
     output_names: tuple[str, ...]
     measure: str
     index: Any = None
+    features: tuple[FeatureSpec, ...] = ()
 
     def __repr__(self) -> str:
         """Return the sizes and the measure, not the entries."""
@@ -197,6 +201,7 @@ def shapley_values(
         decomposition.output_names,
         decomposition.measure,
         getattr(X, "index", None) if hasattr(X, "iloc") else None,
+        decomposition.inputs.features,
     )
 
 

@@ -7,7 +7,7 @@ from tests.engines.categorical.test_anova import every_pair_of, quiet
 from tests.reference.categorical import projection
 from treepurify.engines.categorical.observations import observe
 from treepurify.errors import MemoryBudgetError
-from treepurify.plots.rows import row_effects
+from treepurify.plots.row_parts import row_effects
 
 
 def rare_levels():

@@ -78,7 +78,8 @@ class InteractionIndices:
         Standard error of `variance`.
     method : str
         ``"cells"``: exact, from the values in all joint cells of the tested features;
-        ``"pairs"``: exact, from all pairs of leaves; ``"rows"``: estimated on sampled rows.
+        ``"pairs"``: exact, from all pairs of leaves; ``"tables"``: exact, from the purified tables
+        of an EBM; ``"rows"``: estimated on sampled rows.
         Joined by "and" where outputs differ.
     sampled_rows : int
         Rows that were sampled; 0 where all numbers are exact.

@@ -1,0 +1,163 @@
+"""Profiles of features against loops over rows, pandas and the engine of local effects."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.ensemble import GradientBoostingClassifier, HistGradientBoostingRegressor
+
+import treepurify as tp
+from treepurify.errors import InvalidInputError, MemoryBudgetError
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 3))
+    X[:, 1] += X[:, 0]
+    X[:, 2] = rng.integers(0, 4, 400)
+    y = (X[:, 0] * X[:, 1] + X[:, 2] > 1).astype(int)
+    model = GradientBoostingClassifier(n_estimators=20, max_depth=3, random_state=0).fit(X, y)
+    return X, y, model
+
+
+def profile(model, X, feature, y=None, **options):
+    return tp.feature_profile(model, X, feature, y, progress=False, **options)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_means_in_cells_are_those_of_the_rows(data, weighted):
+    X, y, model = data
+    weights = np.random.default_rng(1).uniform(0, 2, 400) if weighted else None
+    found = profile(model, X, "x2", y, sample_weight=weights)
+    assert found.labels == ("< 0.5", "[0.5, 1.5)", "[1.5, 2.5)", ">= 2.5")
+    np.testing.assert_array_equal(found.points, [0, 1, 2, 3])
+    probability = model.predict_proba(X)[:, 1]
+    own = np.ones(400) if weights is None else weights
+    for k in range(4):
+        inside = X[:, 2] == k
+        assert found.share[k] == pytest.approx(own[inside].sum() / own.sum())
+        assert found.predicted[k, 0] == pytest.approx(
+            np.average(probability[inside], weights=own[inside])
+        )
+        assert found.observed[k] == pytest.approx(np.average(y[inside], weights=own[inside]))
+    frame = found.to_frame()
+    np.testing.assert_allclose(frame["residual"], frame["observed"] - frame["predicted"])
+    if not weighted:
+        errors = [y[X[:, 2] == k].std(ddof=1) / np.sqrt((X[:, 2] == k).sum()) for k in range(4)]
+        np.testing.assert_allclose(found.observed_error, errors)
+
+
+@pytest.mark.parametrize("scale", ["response", "margin"])
+def test_curves_and_partial_dependence_are_predictions_of_changed_rows(data, scale):
+    X, _, model = data
+    found = profile(model, X, 0, scale=scale, bins=6)
+    ask = (
+        (lambda rows: model.predict_proba(rows)[:, 1])
+        if scale == "response"
+        else (model.decision_function)
+    )
+    assert len(found.points) == 6
+    for k, point in enumerate(found.points):
+        changed = X.copy()
+        changed[:, 0] = point
+        assert found.partial_dependence[k, 0] == pytest.approx(ask(changed).mean())
+        curves = ask(changed)[np.linspace(0, 399, 50).astype(int)]
+        np.testing.assert_allclose(found.curves[:, k, 0], curves, atol=1e-12)
+    assert not found.dependence_error.any()
+    assert found.rows_used == found.n_rows == 400
+
+
+def test_a_sample_of_rows_says_how_far_it_may_be_off(data):
+    X, _, model = data
+    whole = profile(model, X, 0)
+    part = profile(model, X, 0, most_rows=100)
+    assert part.rows_used == 100
+    off = np.abs(part.partial_dependence - whole.partial_dependence)
+    assert np.all(part.dependence_error > 0)
+    assert np.all(off < 4 * part.dependence_error)
+    again = profile(model, X, 0, most_rows=100)
+    np.testing.assert_array_equal(again.partial_dependence, part.partial_dependence)
+
+
+def test_accumulated_effects_are_those_of_the_engine(data):
+    X, _, model = data
+    f = tp.response_function(model)
+    found = profile(model, X, 1, bins=10)
+    d = tp.ale_anova(f, X, order=1, bins=10, progress=False)
+    rows = np.zeros((10, 3))
+    rows[:, 1] = found.points
+    expected = d.intercept + d["x1"].evaluate(rows)
+    np.testing.assert_allclose(found.accumulated, expected, atol=1e-12)
+
+
+def test_missing_values_and_categories():
+    rng = np.random.default_rng(2)
+    X = pd.DataFrame({"a": rng.normal(size=300), "kind": rng.choice(["fir", "oak"], 300)})
+    X["kind"] = X["kind"].astype("category")
+    X.loc[::7, "a"] = np.nan
+    y = X["a"].fillna(3) + (X["kind"] == "oak")
+    model = HistGradientBoostingRegressor(max_iter=20, categorical_features="from_dtype")
+    model.fit(X, y)
+    found = profile(model, X, "a", y, bins=5)
+    assert found.labels[-1] == "missing"
+    assert np.isnan(found.points[-1])
+    assert np.isnan(found.accumulated[-1, 0])
+    changed = X.assign(a=np.nan)
+    assert found.partial_dependence[-1, 0] == pytest.approx(model.predict(changed).mean())
+    kinds = profile(model, X, "kind", y)
+    assert kinds.labels == ("fir", "oak")
+    assert not kinds.is_numeric
+    means = y.groupby(X["kind"], observed=True).mean()
+    np.testing.assert_allclose(kinds.observed, means)
+    assert "kind" in repr(kinds)
+
+
+def test_several_outputs_and_functions(data):
+    X, _, _ = data
+    found = profile(
+        lambda rows: np.stack([rows[:, 0], rows[:, 0] * rows[:, 1]], axis=1), X, 0, bins=4
+    )
+    np.testing.assert_allclose(found.partial_dependence[:, 0], found.points)
+    np.testing.assert_allclose(found.partial_dependence[:, 1], found.points * X[:, 1].mean())
+    assert found.to_frame(1)["partial_dependence"].tolist() == (
+        found.partial_dependence[:, 1].tolist()
+    )
+    with pytest.raises(InvalidInputError, match="2 outputs"):
+        profile(lambda rows: rows[:, :2], X, 0, np.zeros(400))
+
+
+def test_what_cannot_be_used_is_refused(data):
+    X, y, model = data
+    with pytest.raises(InvalidInputError, match="one feature"):
+        profile(model, X, ("x0", "x1"))
+    with pytest.raises(InvalidInputError, match="one finite number per row"):
+        profile(model, X, "x0", y[1:])
+    with pytest.raises(MemoryBudgetError, match="predictions of 400 rows"):
+        profile(model, X, "x0", memory_budget=10_000)
+
+
+@pytest.mark.parametrize("feature", ["a", "kind"])
+def test_the_figure_shows_every_mean(feature):
+    plots = pytest.importorskip("treepurify.plots")
+    plt = pytest.importorskip("matplotlib.pyplot")
+    rng = np.random.default_rng(3)
+    X = pd.DataFrame({"a": rng.normal(size=200), "kind": rng.choice(["fir", "oak"], 200)})
+    X.loc[::9, "a"] = np.nan
+    X["kind"] = X["kind"].astype("category")
+    y = X["a"].fillna(2.0) * (X["kind"] == "oak")
+    model = HistGradientBoostingRegressor(max_iter=10, categorical_features="from_dtype")
+    found = profile(model.fit(X, y), X, feature, y)
+    ax = plots.profile(found, curves=True)
+    shown = {line.get_label(): line.get_ydata() for line in ax.lines}
+    frame = found.to_frame()
+    special = frame["point"].isna() if feature == "a" else np.ones(len(frame), dtype=bool)
+    drawn = "partial_dependence"
+    apart = [line.get_ydata() for line in ax.lines if line.get_color() == "#d55e00"]
+    np.testing.assert_allclose(
+        np.concatenate(apart),
+        frame[drawn].loc[~special].tolist() + (frame[drawn].loc[special].tolist()),
+    )
+    assert {"predicted", "partial dependence", "accumulated effects"} <= set(shown)
+    words = [text.get_text() for text in ax.get_xticklabels()]
+    assert words[-1] == ("missing" if feature == "a" else "oak")
+    plt.close("all")

@@ -1,0 +1,50 @@
+"""What held-out rows say against effects: interactions that are large and worth nothing."""
+
+import numpy as np
+
+from treepurify.auditing.findings import Finding
+from treepurify.comparing.apparent import model_variance
+from treepurify.evidence.effect_worth_table import EffectWorth
+
+__all__ = ["worthless_interactions"]
+
+
+def worthless_interactions(worth: EffectWorth, threshold: float) -> list[Finding]:
+    """Return the interactions that carry variance but do not lower the held-out loss.
+
+    One counts if its share of the variance of the prediction is at least `threshold` and the
+    interval of its worth does not lie above zero; without an interval, if its worth does not.
+
+    Parameters
+    ----------
+    worth : EffectWorth
+        What effects are worth on held-out rows.
+    threshold : float
+        Share of the variance of the prediction.
+    """
+    d = worth.decomposition
+    total = model_variance(d)
+    findings = []
+    for place, subset in enumerate(worth.subsets):
+        lowest = worth.low[place] if worth.n_bootstrap else worth.worth[place]
+        if len(subset) < 2 or lowest > 0:
+            continue
+        shares = d.components[subset].variance / np.where(total > 0, total, np.inf)
+        k = int(np.argmax(shares))
+        share = float(shares[k])
+        if share < threshold:
+            continue
+        value = float(worth.worth[place])
+        numbers = {"share": share, "worth": value, "model_loss": worth.model_loss}
+        interval = ""
+        if worth.n_bootstrap:
+            low, high = float(worth.low[place]), float(worth.high[place])
+            numbers |= {"low": low, "high": high}
+            interval = f" ({worth.coverage:.0%} interval {low:.2g} to {high:.2g})"
+        sentence = (
+            f"The interaction {d.term_name(subset)} has {share:.1%} of the variance of the "
+            f"prediction, but is not seen to help on {worth.n_rows} held-out rows: without it the "
+            f"{worth.loss} changes by {value:+.2g}{interval}, from {worth.model_loss:.4g}."
+        )
+        findings.append(Finding("no worth", subset, k, share, sentence, numbers))
+    return findings

@@ -1,0 +1,151 @@
+"""What each part of a decomposition adds to rows, and how values of rows are written."""
+
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from treepurify.arguments import check_choice, check_result, check_whole
+from treepurify.components import Component, evaluate_each
+from treepurify.decomposition import Decomposition
+from treepurify.errors import InvalidInputError
+from treepurify.grids.grid import Subset
+from treepurify.plots.labels import number_words
+from treepurify.remainder import Difference, SumOfParts
+from treepurify.rows.columns import Columns
+from treepurify.typing import Array
+
+__all__ = ["Parts", "largest_parts", "one_row", "row_effects", "value_words"]
+
+Parts = Literal["terms", "shapley"]
+_REMAINDER = "remainder"
+
+
+def one_row(d: Decomposition, row: Any) -> Columns:
+    """Return the only row of a table, or a row by itself, as the model reads it.
+
+    Raises
+    ------
+    InvalidInputError
+        If it is not one row.
+    """
+    columns = d.inputs.columns(_as_table(row))
+    if columns.n_rows != 1:
+        raise InvalidInputError(
+            f"this figure shows one row, got {columns.n_rows}: pass X[i:i+1] or X.iloc[[i]], or "
+            "one of them as X[i] or X.iloc[i]"
+        )
+    return columns
+
+
+def _as_table(row: Any) -> Any:
+    """Return a row of a data frame or of an array as a table of one row."""
+    if getattr(row, "ndim", 2) != 1:
+        return row
+    # A row of columns of several types holds objects; the columns have types again.
+    return row.to_frame().T.infer_objects() if hasattr(row, "to_frame") else row[None, :]
+
+
+def largest_parts(
+    d: Decomposition, row: Any, parts: Parts, output: int, top: int
+) -> tuple[list[str], Array]:
+    """Return the labels and the sizes of what adds most to a row, and of the rest together."""
+    check_whole("top", top, 1)
+    columns = one_row(d, row)
+    names, subsets, table = row_effects(d, columns, parts)
+    values = table[0, :, output]
+    labels = [
+        name
+        if not subset or (name == _REMAINDER and subset not in d.components)
+        else f"{name} = {', '.join(value_words(d, columns, j, 0) for j in subset)}"
+        for name, subset in zip(names, subsets, strict=True)
+    ]
+    order = np.argsort(-np.abs(values), kind="stable")
+    kept = order[:top] if len(order) > top + 1 else order
+    shown = [labels[i] for i in kept]
+    sizes = [float(values[i]) for i in kept]
+    if len(kept) < len(order):
+        shown.append(f"{len(order) - len(kept)} more")
+        sizes.append(float(values[order[len(kept) :]].sum()))
+    return shown, np.array(sizes)
+
+
+def row_effects(
+    d: Decomposition, X: Any, parts: Parts = "terms"
+) -> tuple[list[str], list[Subset], Array]:
+    """Return what each part adds to the margin of each row.
+
+    Parameters
+    ----------
+    d : Decomposition
+        The decomposition.
+    X : array_like or table of shape (n_rows, n_features)
+        The rows.
+    parts : {"terms", "shapley"}
+        Components, or features with their Shapley values
+        ``sum over S containing j of f_S / |S|``.
+
+    Returns
+    -------
+    names : list of str
+        One per part; the last may be ``"remainder"``: what is left, or, of Shapley values,
+        what belongs to no single feature.
+    subsets : list of tuple of int
+        Features of each part.
+    values : ndarray of float64, shape (n_rows, n_parts, n_outputs)
+        With the intercept they sum to the margin.
+
+    Raises
+    ------
+    InvalidInputError
+        If `parts` is unknown.
+    """
+    check_result("d", d, Decomposition)
+    check_choice("parts", parts, get_args(Parts))
+    columns = d.inputs.columns(X)
+    if parts == "terms":
+        subsets = list(d.components)
+        names = [d.term_name(subset) for subset in subsets]
+        values = [*evaluate_each(d.components.values(), columns)]
+        if d.remainder is not None:
+            names.append(_REMAINDER)
+            subsets.append(tuple(d.remainder.features))
+            values.append(d.remainder.evaluate(columns))
+    else:
+        names, subsets = list(d.feature_names), [(j,) for j in range(len(d.feature_names))]
+        values = _shapley_values(d, columns)
+        if len(values) > len(names):
+            names.append(_REMAINDER)
+            subsets.append(())
+    if not values:
+        return names, subsets, np.zeros((columns.n_rows, 0, d.n_outputs))
+    return names, subsets, np.stack(values, axis=1)
+
+
+def _shapley_values(d: Decomposition, columns: Columns) -> list[Array]:
+    """Return the values of each feature, and last of what no features are known of, if any."""
+    rest = d.remainder
+    components: list[Component] = list(d.components.values())
+    if isinstance(rest, SumOfParts):
+        components += rest.parts
+    elif isinstance(rest, Difference) and rest.is_joint:
+        components.append(rest)
+    total = [np.zeros((columns.n_rows, d.n_outputs)) for _ in d.feature_names]
+    for component, values in zip(components, evaluate_each(components, columns), strict=True):
+        for j in component.features:
+            total[j] += values / len(component.features)
+    if isinstance(rest, Difference) and not rest.is_joint:
+        total.append(rest.evaluate(columns))
+    return total
+
+
+def value_words(d: Decomposition, columns: Columns, feature: int, row: int) -> str:
+    """Return the value of one feature in one row, as text: ``"missing"`` for none."""
+    value, spec = columns.values[feature][row], d.inputs.features[feature]
+    if np.isnan(value):
+        return "missing"
+    if not spec.is_categorical:
+        return number_words(value, 6)
+    code = int(value)
+    if code >= spec.n_codes:
+        return "other"
+    return str(spec.categories[code]) if spec.categories is not None else str(code)

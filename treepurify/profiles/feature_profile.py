@@ -1,0 +1,346 @@
+"""A model along one feature: observed and predicted means, partial dependence and its curves."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify.arguments import check_choice, check_whole, read_features, read_output
+from treepurify.budget import DEFAULT_BUDGET, check_budget, check_memory_budget
+from treepurify.engines.ale.axes import accumulation_axis
+from treepurify.engines.ale.components import interpolate
+from treepurify.engines.ale.local_effects import main_effect
+from treepurify.engines.common.functions import (
+    ParsedFunction,
+    ResponseFunction,
+    RowFunction,
+    read_function,
+    splice,
+)
+from treepurify.errors import InvalidInputError
+from treepurify.grids.axis import FeatureAxis
+from treepurify.grids.grid import encode_rows
+from treepurify.grids.quantile_cuts import quantile_cuts
+from treepurify.links import Link
+from treepurify.progress import progress_report
+from treepurify.rows.columns import Columns
+from treepurify.rows.row_weights import RowWeights, counted_rows, row_quantiles, row_shares
+from treepurify.rows.samples import sample_rows
+from treepurify.rows.targets import read_target
+from treepurify.typing import Array, Indices
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["FeatureProfile", "ProfileScale", "feature_profile"]
+
+ProfileScale = Literal["response", "margin"]
+_CURVES = 50
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FeatureProfile:
+    """A model along one feature, in cells of its rows.
+
+    Parameters
+    ----------
+    feature : str
+        Name of the feature.
+    labels : tuple of str
+        The cells, in words.
+    points : ndarray of float64, shape (n_cells,)
+        Where curves are evaluated: the median of the rows in a cell of numbers, NaN where
+        values are missing; the number of the category.
+    is_numeric : bool
+        Whether the feature has numbers.
+    share : ndarray of float64, shape (n_cells,)
+        Share of the rows in each cell.
+    predicted : ndarray of float64, shape (n_cells, n_outputs)
+        Mean prediction of the rows in each cell.
+    observed, observed_error : ndarray of float64, shape (n_cells,), optional
+        Mean of what was observed, and its standard error from the spread in the cell (NaN of a
+        single row); None where it was not given.
+    partial_dependence, dependence_error : ndarray of float64, shape (n_cells, n_outputs)
+        Mean prediction of all rows with the feature set to the point, and the standard error of
+        a sample of rows; zero where all rows were used.
+    accumulated : ndarray of float64, shape (n_cells, n_outputs)
+        Mean prediction plus the accumulated local effect; NaN at missing values.
+    curves : ndarray of float64, shape (n_curves, n_cells, n_outputs)
+        Predictions of single rows with the feature set to the points.
+    scale : {"response", "margin"}
+        What predictions are.
+    output_names : tuple of str
+        Names.
+    n_rows, rows_used : int
+        Rows, and those behind partial dependence.
+    """
+
+    feature: str
+    labels: tuple[str, ...]
+    points: Array
+    is_numeric: bool
+    share: Array
+    predicted: Array
+    observed: Array | None
+    observed_error: Array | None
+    partial_dependence: Array
+    dependence_error: Array
+    accumulated: Array
+    curves: Array
+    scale: ProfileScale
+    output_names: tuple[str, ...]
+    n_rows: int
+    rows_used: int
+
+    def __repr__(self) -> str:
+        """Return the feature and the sizes."""
+        return (
+            f"FeatureProfile({self.feature}: {len(self.labels)} cells, {self.n_rows} rows, partial "
+            f"dependence over {self.rows_used} of them, on the {self.scale} scale)"
+        )
+
+    def to_frame(self, output: int | str = 0) -> "pd.DataFrame":
+        """Return one row per cell.
+
+        Returns
+        -------
+        DataFrame
+            Columns ``cell``, ``point``, ``share``, ``observed``, ``predicted``, ``residual``
+            (observed minus predicted), ``observed_error``, ``partial_dependence``,
+            ``dependence_error`` and ``accumulated``; those of what was observed where it was
+            given.
+        """
+        import pandas as pd
+
+        k = read_output(output, self.output_names)
+        seen = {}
+        if self.observed is not None:
+            seen = {
+                "observed": self.observed,
+                "residual": self.observed - self.predicted[:, k],
+                "observed_error": self.observed_error,
+            }
+        return pd.DataFrame(
+            {
+                "cell": self.labels,
+                "point": self.points,
+                "share": self.share,
+                "predicted": self.predicted[:, k],
+                **seen,
+                "partial_dependence": self.partial_dependence[:, k],
+                "dependence_error": self.dependence_error[:, k],
+                "accumulated": self.accumulated[:, k],
+            }
+        )
+
+
+def feature_profile(
+    model: Any,
+    X: Any,
+    feature: str | int,
+    y: npt.ArrayLike | None = None,
+    *,
+    scale: ProfileScale = "response",
+    bins: int = 20,
+    most_rows: int = 2000,
+    seed: int = 0,
+    sample_weight: npt.ArrayLike | None = None,
+    feature_names: Sequence[str] | None = None,
+    memory_budget: int = DEFAULT_BUDGET,
+    progress: bool = True,
+) -> FeatureProfile:
+    """Show a model along one feature, beside what was observed.
+
+    In cells of the feature: the mean of the observations, of the predictions and of their
+    difference; partial dependence, with the curves of single rows behind it (individual
+    conditional expectation, Goldstein et al. 2015); and accumulated local effects. Where
+    predicted means and partial dependence part, other features go with this one; where
+    observed and predicted means part, the model is off; where curves are not parallel, the
+    feature interacts.
+
+    Parameters
+    ----------
+    model : object, str, Path or callable
+        A model that `parse_model` knows (on its margin scale), an object with ``predict``, or
+        a function X -> (n_rows,) or (n_rows, n_outputs).
+    X : array_like or table of shape (n_rows, n_features)
+        The rows.
+    feature : str or int
+        The feature, by name or position.
+    y : array_like of shape (n_rows,), optional
+        What was observed, on the scale of the response: numbers, classes as 0 and 1. For models
+        of one output.
+    scale : {"response", "margin"}
+        Whether predictions of parsed models are responses, such as probabilities, or margins.
+    bins : int
+        Cells of a numeric feature: quantiles of the rows. Missing values have one more.
+    most_rows : int
+        Most rows that partial dependence averages over, drawn at random in proportion to their
+        weights where there are more. At most 50 of them have curves of their own.
+    seed : int
+        Seed of that draw.
+    sample_weight : array_like of shape (n_rows,), optional
+        Weight of each row, finite and not negative. Rows of weight zero change nothing.
+    feature_names : sequence of str, optional
+        Names of the features, in the order of the model.
+    memory_budget : int
+        Bytes that tables may take; more is refused before it is allocated.
+    progress : bool
+        Whether to report progress on standard error after the first second.
+
+    Returns
+    -------
+    FeatureProfile
+        `treepurify.plots.profile` draws it.
+
+    Raises
+    ------
+    InvalidInputError
+        If the rows, the observations or an option cannot be used.
+    MemoryBudgetError
+        If the predictions would not fit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]])
+    >>> found = feature_profile(lambda X: X[:, 0] * X[:, 1], X, "x0", [0, 0, 0, 1])
+    >>> found.to_frame()[["cell", "observed", "predicted", "partial_dependence"]]
+        cell  observed  predicted  partial_dependence
+    0  < 0.5       0.0        0.0                 0.0
+    1 >= 0.5       0.5        0.5                 0.5
+    """
+    check_choice("scale", scale, get_args(ProfileScale))
+    for name, value, least in (("bins", bins, 2), ("most_rows", most_rows, 2), ("seed", seed, 0)):
+        check_whole(name, value, least)
+    check_memory_budget(memory_budget)
+    report = progress_report(progress)
+    f, columns = read_function(model, X, feature_names)
+    if isinstance(f, ParsedFunction) and scale == "response" and f.link != Link():
+        f = ResponseFunction(f.model)
+    (j,) = _one_feature(feature, [spec.name for spec in columns.features])
+    observed = None if y is None else _observed(y, columns.n_rows, f.n_outputs, sample_weight)
+    columns, weights = counted_rows(columns, sample_weight)
+    shares = row_shares(columns.n_rows, weights)
+    axis, cells = _cells(columns, weights, j, bins)
+    kept = np.flatnonzero(np.bincount(cells, shares, minlength=axis.n_cells))
+    place = np.searchsorted(kept, cells)
+    points = _points(columns, weights, j, place, len(kept))
+    report("averaging predictions", 0, 0)
+    predictions = f(columns)
+    sample = sample_rows(columns.n_rows, weights, most_rows, seed)
+    lines = _lines(f, columns.take(sample.picked), j, points, memory_budget)
+    dependence = np.einsum("r,rck->ck", sample.shares, lines)
+    spread = np.einsum("r,rck->ck", sample.shares**2 * sample.unseen, (lines - dependence) ** 2)
+    drawn = np.unique(np.linspace(0, len(lines) - 1, min(_CURVES, len(lines))).astype(np.intp))
+    mass = np.bincount(place, shares, minlength=len(kept)).astype(np.float64)
+    mean, error = None, None
+    if observed is not None:
+        mean, error = _means(place, shares, observed, mass)
+    return FeatureProfile(
+        columns.features[j].name,
+        tuple(axis.labels()[cell] for cell in kept),
+        points,
+        not columns.features[j].is_categorical,
+        mass,
+        np.stack([_means(place, shares, own, mass)[0] for own in predictions.T], axis=1),
+        mean,
+        error,
+        dependence,
+        np.sqrt(spread),
+        _accumulated(f, columns, weights, shares, j, bins, points, memory_budget)
+        + shares @ predictions,
+        lines[drawn],
+        scale,
+        f.output_names,
+        columns.n_rows,
+        len(lines),
+    )
+
+
+def _one_feature(feature: str | int, names: list[str]) -> tuple[int]:
+    found = read_features(feature, names)
+    if len(found) != 1:
+        raise InvalidInputError(f"feature must be one feature, got {feature!r}")
+    return (found[0],)
+
+
+def _observed(
+    y: npt.ArrayLike, n_rows: int, n_outputs: int, sample_weight: npt.ArrayLike | None
+) -> Array:
+    observed = read_target("y", y, n_rows)
+    if n_outputs != 1:
+        raise InvalidInputError(
+            f"y is one number per row, and the model has {n_outputs} outputs: leave y out, or pass "
+            "a function of one output, such as lambda X: model.predict_proba(X)[:, 2]"
+        )
+    return observed if sample_weight is None else observed[np.asarray(sample_weight) > 0]
+
+
+def _cells(columns: Columns, weights: RowWeights, j: int, bins: int) -> tuple[FeatureAxis, Indices]:
+    """Return the cells of the feature, and that of each row."""
+    spec, values = columns.features[j], columns.values[j]
+    cuts = None if spec.is_categorical else quantile_cuts(values, bins, weights)
+    labels = spec.categories if spec.categories is not None else range(spec.n_codes)
+    categories = () if cuts is not None else tuple(labels)[: spec.n_codes]
+    own = FeatureAxis(spec.name, cuts, categories)
+    rows, (axis,) = encode_rows(Columns((spec,), (values,), columns.n_rows), (own,))
+    return axis, rows.codes[0].astype(np.intp)
+
+
+def _points(columns: Columns, weights: RowWeights, j: int, place: Indices, n_cells: int) -> Array:
+    """Return a value of the feature in each cell: the median of its rows."""
+    values = columns.values[j]
+    points = np.full(n_cells, np.nan)
+    for k in range(n_cells):
+        inside = np.flatnonzero((place == k) & ~np.isnan(values))
+        if len(inside):
+            own = None if weights is None else weights[inside]
+            middle = row_quantiles(values[inside], own, np.array([0.5]), between=False)
+            points[k] = middle[0]
+    return points
+
+
+def _lines(f: RowFunction, rows: Columns, j: int, points: Array, memory_budget: int) -> Array:
+    """Return the predictions of rows with the feature set to each point."""
+    check_budget(
+        8 * rows.n_rows * len(points) * (f.n_outputs + len(rows.features)),
+        memory_budget,
+        f"the predictions of {rows.n_rows} rows at {len(points)} points",
+        "Use fewer rows or bins, or raise memory_budget.",
+    )
+    at = tuple(points if k == j else np.zeros(len(points)) for k in range(len(rows.features)))
+    values = f(splice(Columns(rows.features, at, len(points)), rows, (j,)))
+    return values.reshape(len(points), rows.n_rows, -1).transpose(1, 0, 2)
+
+
+def _means(place: Indices, shares: Array, values: Array, mass: Array) -> tuple[Array, Array]:
+    """Return weighted means in cells, and their standard errors."""
+    mean = np.bincount(place, shares * values, minlength=len(mass)) / mass
+    count = np.bincount(place, minlength=len(mass))
+    squares = np.bincount(place, (shares * (values - mean[place])) ** 2, minlength=len(mass))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return mean, np.sqrt(squares * (count / (count - 1.0))) / mass
+
+
+def _accumulated(
+    f: RowFunction,
+    columns: Columns,
+    weights: RowWeights,
+    shares: Array,
+    j: int,
+    bins: int,
+    points: Array,
+    memory_budget: int,
+) -> Array:
+    """Return accumulated local effects at the points; NaN where there is none."""
+    axis = accumulation_axis(columns, weights, j, bins, memory_budget)
+    if axis is None:
+        return np.zeros((len(points), f.n_outputs))
+    effect = main_effect(f, columns, shares, axis)
+    values = tuple(points if k == j else points * 0 for k in range(len(columns.features)))
+    at = replace(columns, values=values, n_rows=len(points))
+    known = np.isfinite(axis.place(points))[:, None]
+    return np.where(known, interpolate(effect.values, (axis,), at), np.nan)

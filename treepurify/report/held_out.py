@@ -1,0 +1,95 @@
+"""What held-out rows say, as parts of a report: worth of effects, and what can go."""
+
+from html import escape
+
+import numpy as np
+
+from treepurify.evidence.effect_worth_table import EffectWorth
+from treepurify.evidence.simplification import Simplification
+from treepurify.plots.labels import with_minus
+from treepurify.plots.simplification import simplification
+from treepurify.plots.worth import worth as draw_worth
+from treepurify.report.pictures import Picture
+from treepurify.report.svg import new_axes
+
+__all__ = ["simplification_parts", "worth_parts"]
+
+_MOST_ROWS = 30
+_MOST_BARS = 12
+_COLUMNS = {
+    "worth": "Worth",
+    "low": "from",
+    "high": "to",
+    "worth_absorbed": "Others absorbing",
+    "shapley": "Shapley",
+}
+
+
+def worth_parts(worth: EffectWorth) -> list[str]:
+    """Return the figure and the table of what effects are worth, with what they mean."""
+    frame = worth.to_frame()
+    names = [name for name in _COLUMNS if name in frame and not frame[name].isna().all()]
+    head = ["Effect", "Share of variance", *(_COLUMNS[name] for name in names)]
+    rows = [
+        [row["term"], f"{row['variance_share']:.2%}", *(_number(row[name]) for name in names)]
+        for row in frame.head(_MOST_ROWS).to_dict("records")
+    ]
+    ax = new_axes((5.2, max(0.34 * min(len(frame), _MOST_BARS) + 1.1, 1.9)))
+    draw_worth(worth, top=_MOST_BARS, ax=ax)
+    words = "Bars of the worth of each effect beside its share of the variance; numbers below."
+    picture = Picture(ax, "worth", "Worth on held-out rows, beside the variance.", words)
+    left_out = len(frame) - len(rows)
+    more = f"<p>{left_out} effects of less worth are not listed.</p>" if left_out > 0 else ""
+    notes = "".join(f"<p>{escape(note)}</p>" for note in worth.notes)
+    meaning = (
+        "Worth is the rise of the loss on rows that the model was not trained on where the effect "
+        "is left out and all else stays."
+    )
+    if worth.n_bootstrap:
+        meaning += (
+            f" The interval covers {worth.coverage:.0%} of {worth.n_bootstrap} draws of these rows "
+            "with replacement; the model is the same in all."
+        )
+    first = f"<p>{escape(worth.summary(0)[0])} {escape(meaning)}</p>"
+    return [first, picture.html(), _table("Table of worth", head, rows), more, notes]
+
+
+def simplification_parts(simple: Simplification) -> list[str]:
+    """Return the figure and the table of the path on which effects were left out."""
+    lines = "".join(f"<p>{escape(line)}</p>" for line in simple.summary())
+    ax = new_axes((4.8, 3.0))
+    simplification(simple, ax=ax)
+    words = "The held-out loss against the number of effects; the table has the numbers."
+    picture = Picture(ax, "path", "Held-out loss as effects are left out.", words)
+    head = ["Effects", "Loss", "Rise", "Taken", "Left out by this step"]
+    rows = [
+        [
+            f"{row['n_effects']}",
+            _number(row["loss"]),
+            with_minus(f"{row['rise']:+.2%}"),
+            "yes" if row["is_chosen"] else "",
+            str(row["left_out"]),
+        ]
+        for row in simple.to_frame().to_dict("records")
+    ]
+    table = _table("Table of the path", head, rows)
+    details = f"<details><summary>{len(rows)} steps</summary>\n{table}\n</details>"
+    return [lines, picture.html(), details]
+
+
+def _number(value: float) -> str:
+    return "" if np.isnan(value) else with_minus(f"{value:.4g}")
+
+
+def _table(label: str, head: list[str], rows: list[list[str]]) -> str:
+    names = "".join(f'<th scope="col">{escape(name)}</th>' for name in head)
+    body = "\n".join(
+        f'<tr><th scope="row">{escape(first)}</th>'
+        + "".join(f"<td>{escape(cell)}</td>" for cell in rest)
+        + "</tr>"
+        for first, *rest in rows
+    )
+    return (
+        f'<div class="scroll" role="region" aria-label="{escape(label)}" tabindex="0">\n'
+        f"<table>\n<thead><tr>{names}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>\n</div>"
+    )
