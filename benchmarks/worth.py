@@ -157,7 +157,7 @@ def fresh_ebm(
     kind = ExplainableBoostingClassifier if is_binary else ExplainableBoostingRegressor
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        ebm = kind(interactions=n_pairs, n_jobs=1, random_state=0, outer_bags=8).fit(X, y)
+        ebm = kind(interactions=n_pairs, n_jobs=1, random_state=0, outer_bags=4).fit(X, y)
     return ebm.predict_proba(X_test)[:, 1] if is_binary else ebm.predict(X_test)
 
 
@@ -169,7 +169,7 @@ def simplify_one(data: DataSet) -> None:
     )
     kind = xgboost.XGBClassifier if data.is_binary else xgboost.XGBRegressor
     model = kind(
-        n_estimators=300, max_depth=2, learning_rate=0.1, enable_categorical=True, n_jobs=1
+        n_estimators=1000, max_depth=2, learning_rate=0.1, enable_categorical=True, n_jobs=1
     ).fit(X, y)
     d = tp.purify(model, X, missing_cells="always", progress=False)
     start = time.process_time()
