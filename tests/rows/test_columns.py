@@ -3,7 +3,9 @@
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.ensemble import GradientBoostingRegressor
 
+import treepurify as tp
 from treepurify.errors import InvalidInputError
 from treepurify.rows.columns import FeatureSpec
 from treepurify.rows.table_reader import read_columns
@@ -213,3 +215,39 @@ def test_the_first_of_equal_labels_counts():
     assert FeatureSpec("a", "categorical", ("x", 1, 1.0, True), n_codes=4).code_of == {"x": 0, 1: 1}
     hashed = FeatureSpec("a", "categorical", ("x",), n_codes=2, label_hashes=(7, 9))
     assert hashed.code_of == {7: 0, 9: 1}
+
+
+def named(names):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(100, 2)), columns=["a", "b"])
+    trained = X if names else X.to_numpy()
+    model = GradientBoostingRegressor(max_depth=2, n_estimators=10, random_state=0)
+    return model.fit(trained, X["a"] * X["b"]), X, model.predict(trained)
+
+
+@pytest.mark.parametrize("names", [True, False])
+def test_columns_to_ignore(names, tmp_path):
+    model, X, expected = named(names)
+    wide = X.assign(id="one", y=0.0)[["y", "a", "id", "b"]]
+    with pytest.raises(
+        InvalidInputError, match=r"ignore=\[\.\.\.\]|2 features, the data 4 columns"
+    ):
+        tp.purify(model, wide)
+    parsed = tp.parse_model(model, ignore=["id", "y", "never there"])
+    d = tp.purify(parsed, wide, progress=False)
+    d.save(tmp_path / "d.tpz")
+    for one in (d, tp.load(tmp_path / "d.tpz")):
+        np.testing.assert_allclose(one.predict(wide), expected, atol=1e-12)
+        np.testing.assert_allclose(one.predict(X), expected, atol=1e-12)
+        with pytest.raises(InvalidInputError, match=r"'more'|5 columns|3 columns"):
+            one.predict(wide.assign(more=1.0))
+    assert d.verify(parsed, wide).relative_difference < 1e-12
+    assert tp.audit(parsed, wide, n_bootstrap=0, progress=False).decomposition.intercept.size == 1
+
+
+def test_features_are_not_ignored():
+    model, _, _ = named(names=True)
+    with pytest.raises(InvalidInputError, match="ignore names features of the model: 'a'"):
+        tp.parse_model(model, ignore=["a"])
+    with pytest.raises(InvalidInputError, match="ignore must be"):
+        tp.parse_model(model, ignore="id")

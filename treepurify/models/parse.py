@@ -37,7 +37,13 @@ __all__ = ["Model", "parse_model", "raw_margin", "read_model"]
 Model = TreeEnsemble | AdditiveTables
 
 
-def parse_model(model: Any, columns: WhichColumns = "raw", X: Any = None) -> Model:
+def parse_model(
+    model: Any,
+    columns: WhichColumns = "raw",
+    X: Any = None,
+    *,
+    ignore: Sequence[str] = (),
+) -> Model:
     """Turn a trained model, a pipeline or a model file into its canonical form.
 
     Parameters
@@ -55,6 +61,9 @@ def parse_model(model: Any, columns: WhichColumns = "raw", X: Any = None) -> Mod
         Rows such as a pipeline will get. Only the types of the columns count: transformers
         round columns in single precision otherwise than those in double precision, which is
         assumed without `X`.
+    ignore : sequence of str
+        Names of columns that tables may have beside the features, such as a key or the target: they
+        are left aside wherever the parsed model, or a decomposition of it, reads a table.
 
     Returns
     -------
@@ -90,12 +99,23 @@ def parse_model(model: Any, columns: WhichColumns = "raw", X: Any = None) -> Mod
     25.000...
     """
     check_choice("columns", columns, ("raw", "transformed"))
-    parsed = _parse(model, columns, X)
+    parsed = _ignoring(_parse(model, columns, X), read_names("ignore", ignore))
     if X is not None and columns == "raw" and parsed.columns(X).n_rows == 0:
         raise InvalidInputError("X has no rows; pass at least one, or leave X out")
     if X is not None:
         check_table(X)
     return parsed
+
+
+def _ignoring(model: Model, names: Sequence[str]) -> Model:
+    """Let tables have further columns."""
+    own = [spec.name for spec in model.features if spec.name in names]
+    if own and model.has_feature_names:
+        raise InvalidInputError(
+            f"ignore names features of the model: {', '.join(map(repr, own[:10]))}; leave them out"
+        )
+    features = tuple(replace(spec, ignored=tuple(names)) for spec in model.features)
+    return replace(model, features=features) if names else model
 
 
 def _parse(model: Any, columns: WhichColumns = "raw", X: Any = None) -> Model:
@@ -151,6 +171,8 @@ def _with_names(model: Model, X: Any, feature_names: Sequence[str] | None) -> Mo
         names = _names_with_blanks(model, X)
     else:
         names = table_names(X) if X is not None else None
+        if names is not None and model.features:
+            names = [name for name in names if name not in model.features[0].ignored]
         if names is not None and len(names) != model.n_features:
             raise InvalidInputError(
                 f"the model has {model.n_features} features, the data {len(names)} columns. "

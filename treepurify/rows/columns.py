@@ -50,6 +50,8 @@ class FeatureSpec:
     made_from : tuple of str
         Names of the raw columns that a transformed column of a pipeline is made from; empty
         for a raw column.
+    ignored : tuple of str
+        Names of columns that tables may have beside the features; the same in every feature.
     """
 
     name: str
@@ -63,6 +65,7 @@ class FeatureSpec:
     truncates_before_sign: bool = False
     label_hashes: tuple[int, ...] | None = None
     made_from: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
 
     @property
     def is_categorical(self) -> bool:
@@ -104,6 +107,11 @@ class Columns:
         for j, column in enumerate(self.values):
             matrix[:, j] = column[start:stop]
         return matrix
+
+    def part(self, start: int, stop: int) -> "Columns":
+        """Return the rows from `start` to `stop`, which may lie beyond the last."""
+        values = tuple(column[start:stop] for column in self.values)
+        return Columns(self.features, values, max(min(stop, self.n_rows) - start, 0))
 
     def take(self, rows: Indices) -> "Columns":
         """Return the given rows only."""
