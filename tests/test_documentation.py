@@ -19,6 +19,7 @@ NEEDS = {
     "docs/exporting.md": ("interpret", "shap", "shapiq", "duckdb", "onnx", "onnxruntime"),
     "docs/extending.md": (),
     "docs/getting_started.md": ("xgboost", "matplotlib"),
+    "docs/index.md": ("xgboost", "matplotlib"),
     "docs/partial_dependence.md": ("matplotlib",),
     "docs/pipelines.md": ("xgboost",),
     "docs/shapley.md": (),
