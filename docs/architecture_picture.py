@@ -84,6 +84,7 @@ FLOORS = (
             Room("verification", ("sum against model",), YELLOW),
             Room("shapley", ("Shapley values",), YELLOW),
             Room("storage", ("save and load",), YELLOW),
+            Room("streamed_values", ("written in batches",), YELLOW),
         ),
     ),
     Floor(
@@ -91,9 +92,9 @@ FLOORS = (
         (
             Room("interactions", ("indices,", "H-statistics"), GREEN),
             Room("grouping", ("Shapley Sets",), GREEN),
-            Room("comparing", ("two", "decompositions"), GREEN),
+            Room("comparing", ("two results,", "side by side"), GREEN),
             Room("profiles", ("one feature,", "as observed"), GREEN),
-            Room("evidence", ("trainings, worth,", "what can go"), GREEN),
+            Room("evidence", ("trainings,", "worth"), GREEN),
             Room("auditing", ("ranked", "findings"), GREEN),
         ),
     ),
@@ -114,7 +115,7 @@ FLOORS = (
         ),
     ),
 )
-FILES = {"frames", "verification", "decomposition", "demo", "__init__"}
+FILES = {"frames", "verification", "streamed_values", "decomposition", "demo", "__init__"}
 ENGINES = ("common", "tree", "partial_dependence", "ale", "hooker", "categorical", "legendre")
 
 
@@ -132,13 +133,16 @@ def draw_rooms() -> str:
         own_height = height + 34 if is_tall else height
         middle = top + own_height / 2
         parts += _lines(0, middle, floor.title, "start", GREY, 13)
-        width = (right - left - GAP * (len(floor.rooms) - 1)) / len(floor.rooms)
+        # Where rooms are many, walls are thin and names small.
+        is_full = len(floor.rooms) > 5
+        between, size = (GAP / 2, 12.5) if is_full else (GAP, 14)
+        width = (right - left - between * (len(floor.rooms) - 1)) / len(floor.rooms)
         for number, room in enumerate(floor.rooms):
-            x = left + number * (width + GAP)
+            x = left + number * (width + between)
             name = {"base": "base: files of the top level"}.get(room.name, _shown(room.name))
             parts += _box(x, top, width, own_height, room.colours)
             first = top + 22 if len(room.lines) == 1 else top + 17
-            parts.append(_text(x + width / 2, first, name, "middle", DARK, 14, bold=True))
+            parts.append(_text(x + width / 2, first, name, "middle", DARK, size, bold=True))
             for line, text in enumerate(room.lines):
                 parts.append(_text(x + width / 2, first + 18 + 15 * line, text, "middle", DARK, 12))
         if is_tall:

@@ -39,13 +39,13 @@ def nursery() -> tuple[str, pd.DataFrame, np.ndarray]:
 
 def poker_hand() -> tuple[str, pd.DataFrame, np.ndarray]:
     """Probability of a poker hand of any rank above the lowest."""
-    case = poker()
+    (case,) = poker()
     return "Poker Hand", case.X, case.values
 
 
 def connect_four() -> tuple[str, pd.DataFrame, np.ndarray]:
     """Probability of a win."""
-    case = connect4()
+    (case,) = connect4()
     return "Connect-4", case.X, case.values
 
 

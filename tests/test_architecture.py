@@ -50,6 +50,8 @@ MAY_IMPORT = {
     "storage": GROUND | {"models", "grids", "effects", "decomposition", "engines"},
     "frames": GROUND | {"grids", "effects", "purification", "decomposition"},
     "verification": GROUND | {"models", "decomposition"},
+    "streamed_values": GROUND
+    | {"grids", "decomposition", "frames", "shapley", "storage", "verification"},
     "comparing": GROUND | {"grids", "effects", "purification", "decomposition", "frames"},
     "evidence": GROUND
     | {"models", "grids", "effects", "purification", "decomposition", "comparing"},
@@ -65,7 +67,7 @@ MAY_IMPORT = {
     # Cells are written down with the cuts of single precision, which models know.
     "export": GROUND | {"models", "grids", "decomposition", "frames", "storage", "shapley"},
 }
-PART_OF_FILE = dict.fromkeys(("components", "remainder", "spread"), "decomposition")
+PART_OF_FILE = dict.fromkeys(("components", "moments", "remainder", "spread"), "decomposition")
 # Methods of a decomposition that lead onward import what they need when they are called. These
 # are the only imports against the direction.
 MAY_IMPORT_LATE = {
@@ -75,6 +77,7 @@ MAY_IMPORT_LATE = {
         "treepurify.shapley.interactions",
         "treepurify.shapley.values",
         "treepurify.storage",
+        "treepurify.streamed_values",
         "treepurify.verification",
     },
 }
@@ -103,6 +106,7 @@ ALLOWED_FILES = {
     "plotly": ["plots/*.py", "report/*.py"],
     "PIL": ["report/svg.py"],
     "openpyxl": ["export/excel.py"],
+    "dask": ["rows/dask_source.py"],
     "onnx": ["export/onnx.py"],
     "typer": ["cli/*.py"],
     "rich": ["cli/*.py"],
@@ -127,6 +131,9 @@ NEVER_AT_MODULE_LEVEL = {
     "matplotlib",
     "pandas",
     "plotly",
+    "dask",
+    "distributed",
+    "duckdb",
     "polars",
     "pyarrow",
 }

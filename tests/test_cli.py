@@ -366,3 +366,22 @@ def test_without_its_packages_the_command_names_the_extra(name):
     assert ended.returncode == 1
     assert 'pip install "treepurify[cli]"' in ended.stderr
     assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.usefixtures("labelled")
+@pytest.mark.parametrize("asked", ["", "part*.parquet"])
+def test_purify_reads_many_files_in_batches(folder, truth, asked, tmp_path):
+    table = pd.read_parquet(folder / "data.parquet")
+    for number in range(3):
+        part = table[number * 100 : number * 100 + 100]
+        part.to_parquet(tmp_path / f"part{number}.parquet")
+    out = tmp_path / "results"
+    result = run("purify", folder / "model.json", tmp_path / asked, *OPTIONS, "--out", out)
+    assert result.exit_code == 0, result.output
+    d = load(out / "decomposition.tpz")
+    assert d.diagnostics["stream"]["passes"] == 1
+    for subset, component in truth.components.items():
+        np.testing.assert_allclose(d.components[subset].values, component.values, atol=1e-12)
+        np.testing.assert_allclose(d.covariances[subset], truth.covariances[subset], atol=1e-12)
+    refused = run("purify", folder / "model.json", tmp_path / asked, "--target-column", "age")
+    assert "has no column 'age'" in words_of(refused)

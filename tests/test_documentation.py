@@ -19,11 +19,13 @@ NEEDS = {
     "docs/exporting.md": ("interpret", "shap", "shapiq", "duckdb", "onnx", "onnxruntime"),
     "docs/extending.md": (),
     "docs/getting_started.md": ("xgboost", "matplotlib"),
-    "docs/partial_dependence.md": (),
+    "docs/index.md": ("xgboost", "matplotlib"),
+    "docs/partial_dependence.md": ("matplotlib",),
     "docs/pipelines.md": ("xgboost",),
     "docs/shapley.md": (),
     "docs/uncertainty.md": ("matplotlib",),
     "docs/worth.md": ("matplotlib",),
+    "docs/streams.md": ("pyarrow", "dask.dataframe"),
 }
 
 # The model and the rows that a page speaks of without making them.

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
         UnsupportedModelError,
     )
     from treepurify.evidence.effect_worth_table import EffectWorth
+    from treepurify.evidence.missed import missed_effects
     from treepurify.evidence.refit import refit
     from treepurify.evidence.removal import without_features
     from treepurify.evidence.selection import simplify
@@ -163,6 +164,7 @@ __all__ = [
     "legendre_anova",
     "load",
     "measure_interactions",
+    "missed_effects",
     "owen_values",
     "parse_model",
     "partial_dependence_anova",
@@ -251,6 +253,7 @@ _HOME = {
     "interventional_shapley_values": "shapley.interventional",
     "legendre_anova": "engines.legendre",
     "load": "storage",
+    "missed_effects": "evidence.missed",
     "measure_interactions": "interactions.measured",
     "owen_values": "grouping.owen",
     "parse_model": "models.parse",

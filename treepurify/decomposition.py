@@ -15,15 +15,15 @@ from treepurify.components import (
     Component,
     ModelInputs,
     TensorComponent,
-    covariances_on_rows,
-    evaluate_each,
 )
 from treepurify.errors import UnknownComponentError
 from treepurify.frozen import FrozenMapping
 from treepurify.grids.grid import EncodedRows, Subset
 from treepurify.links import Link
-from treepurify.remainder import Difference, Remainder, SumOfParts
+from treepurify.moments import measured_covariances
+from treepurify.remainder import Remainder, SumOfParts, evaluate_parts
 from treepurify.rows.columns import Columns
+from treepurify.rows.reduction import RowStream
 from treepurify.spread import Spread
 from treepurify.typing import Array
 
@@ -36,10 +36,13 @@ if TYPE_CHECKING:
     from treepurify.shapley.values import ShapleyValues
     from treepurify.verification import Verification
 
-__all__ = ["Absorb", "Decomposition", "Key"]
+    File = str | Path | None
+
+__all__ = ["Absorb", "Decomposition", "Key", "Scale"]
 
 Key = str | int | tuple[str | int, ...]
 Absorb = bool | Literal["main"]
+Scale = Literal["margin", "response"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -74,6 +77,8 @@ class Decomposition:
         The rows that are the measure, on the grid of each order.
     stored_covariances : mapping of tuple of int to ndarray of float64, optional
         Covariances with the model where they are known without rows; see `covariances`.
+    stream : RowStream, optional
+        The rows that are the measure, where they come in batches: `covariances` reads them again.
     spread : Spread, optional
         The same components in several trainings of the model, where there were several.
 
@@ -103,6 +108,7 @@ class Decomposition:
     diagnostics: Mapping[str, Any] = field(default_factory=dict)
     rows: Mapping[int, EncodedRows] | None = None
     stored_covariances: Mapping[Subset, Array] | None = None
+    stream: RowStream | None = None
     spread: Spread | None = None
 
     def __post_init__(self) -> None:
@@ -129,10 +135,10 @@ class Decomposition:
         joint distribution of all features to compute it from.
         """
         tensors = self.tensor_components()
-        if self.stored_covariances is not None or self.rows is None or not tensors:
+        if self.stored_covariances is not None or not tensors:
             return self.stored_covariances
         parts = self.remainder.parts if isinstance(self.remainder, SumOfParts) else ()
-        return covariances_on_rows(self.intercept, tensors, parts, self.rows)
+        return measured_covariances(self.intercept, tensors, parts, self.stream or self.rows)
 
     def term_name(self, subset: Subset) -> str:
         """Return the name of a component, such as ``"age & hours"``."""
@@ -151,14 +157,9 @@ class Decomposition:
             part = None if self.remainder is None else self.remainder.component(subset)
             if part is not None:
                 return part
-            known = ", ".join(repr(self.term_name(s)) for s in list(self.components)[:12])
-            more = " ..." if len(self.components) > 12 else ""
-            kept = max(map(len, self.components), default=0)
-            where = f"; effects of more than {kept} features are together in d.remainder"
-            raise UnknownComponentError(
-                f"no component {self.term_name(subset)!r}; the model has {known}{more}"
-                f"{where if self.remainder is not None and len(subset) > kept else ''}"
-            )
+            from treepurify.frames import absent_component
+
+            raise absent_component(self, subset)
         return self.components[subset]
 
     def __iter__(self) -> Iterator[Subset]:
@@ -176,25 +177,27 @@ class Decomposition:
         except (KeyError, TypeError):
             return False
 
-    def predict(self, X: Any, *, scale: Literal["margin", "response"] = "margin") -> Array:
+    def predict(self, X: Any, *, scale: Scale = "margin", to: "File" = None) -> Array:
         """Return the sum of the intercept, the components and the remainder.
 
         Parameters
         ----------
-        X : array_like or table of shape (n_rows, n_features)
+        X : array_like, table of shape (n_rows, n_features), or rows in batches
             The rows.
         scale : {"margin", "response"}
             Margin, or response after the inverse link.
+        to : str or Path, optional
+            Parquet file, or new folder, to write to; rows in batches need it.
 
         Returns
         -------
         ndarray of float64, shape (n_rows,) or (n_rows, n_outputs)
-            One-dimensional for one output.
+            One-dimensional for one output. With `to`, the path of what was written.
         """
         check_choice("scale", scale, ("margin", "response"))
-        margin = self.evaluate(X)
-        values = self.link.inverse(margin) if scale == "response" else margin
-        return values[:, 0] if self.n_outputs == 1 else values
+        from treepurify.streamed_values import predictions
+
+        return predictions(self, X, scale, to)
 
     def evaluate(self, X: Any) -> Array:
         """Return the margin of the rows of `X`, shape (n_rows, n_outputs)."""
@@ -204,13 +207,17 @@ class Decomposition:
             total += values
         return total
 
-    def contributions(self, X: Any, *, memory_budget: int = DEFAULT_BUDGET) -> "pd.DataFrame":
+    def contributions(
+        self, X: Any, *, to: "File" = None, memory_budget: int = DEFAULT_BUDGET
+    ) -> "pd.DataFrame":
         """Return what each component adds to the margin of each row.
 
         Parameters
         ----------
-        X : array_like or table of shape (n_rows, n_features)
+        X : array_like, table of shape (n_rows, n_features), or rows in batches
             The rows.
+        to : str or Path, optional
+            See `predict`.
         memory_budget : int
             Bytes that the table may take.
 
@@ -226,9 +233,9 @@ class Decomposition:
         MemoryBudgetError
             If the table would not fit.
         """
-        from treepurify.frames import contributions_table
+        from treepurify.streamed_values import contributions
 
-        return contributions_table(self, X, memory_budget)
+        return contributions(self, X, to, memory_budget)
 
     def importance(self) -> "pd.DataFrame":
         """Return how much each component matters, the largest variance first.
@@ -287,7 +294,7 @@ class Decomposition:
 
         Parameters
         ----------
-        X : array_like or table of shape (n_rows, n_features)
+        X : array_like, table of shape (n_rows, n_features), or rows in batches
             The rows, for example some that the model was not trained on.
 
         Returns
@@ -295,9 +302,9 @@ class Decomposition:
         ndarray of float64, shape (n_outputs,)
             One minus the mean square of the remainder over the margin's variance.
         """
-        from treepurify.verification import explained_share
+        from treepurify.streamed_values import share_explained
 
-        return explained_share(self, X)
+        return share_explained(self, X)
 
     def verify(self, model: Any, X: Any) -> "Verification":
         """Compare the decomposition with a model on every row of `X`.
@@ -307,31 +314,30 @@ class Decomposition:
         model : object, str or Path
             The model that was decomposed: trained, parsed, or a model file. A trained model
             is asked for its own raw prediction.
-        X : array_like or table of shape (n_rows, n_features)
+        X : array_like, table of shape (n_rows, n_features), or rows in batches
             The rows.
-
         """
         from treepurify.verification import verify
 
         return verify(self, model, X)
 
-    def shapley_values(self, X: Any, *, memory_budget: int = DEFAULT_BUDGET) -> "ShapleyValues":
+    def shapley_values(
+        self, X: Any, *, memory_budget: int = DEFAULT_BUDGET, to: "File" = None
+    ) -> "ShapleyValues":
         """Split each component evenly among its features, on each row.
 
         Parameters
         ----------
-        X : array_like or table of shape (n_rows, n_features)
+        X : array_like, table of shape (n_rows, n_features), or rows in batches
             The rows.
         memory_budget : int
             Bytes that the values may take.
-
-        Returns
-        -------
-        ShapleyValues
+        to : str or Path, optional
+            See `predict`; what is written is the table of `ShapleyValues.to_frame`.
         """
-        from treepurify.shapley.values import shapley_values
+        from treepurify.streamed_values import split_evenly
 
-        return shapley_values(self, X, memory_budget=memory_budget)
+        return split_evenly(self, X, to, memory_budget)
 
     def shapley_interactions(
         self,
@@ -432,16 +438,8 @@ class Decomposition:
 
     def evaluate_parts(self, columns: Columns) -> Iterator[Array]:
         """Yield the values of each component, then of the remainder where there is one."""
-        rest, components = self.remainder, tuple(self.components.values())
-        explained = np.zeros((columns.n_rows, self.n_outputs))
-        for values in evaluate_each(components, columns):
-            explained += values
-            yield values
-        identities = [id(component) for component in components]
-        if isinstance(rest, Difference) and [id(c) for c in rest.components] == identities:
-            yield rest.beyond(columns, explained)
-        elif rest is not None:
-            yield rest.evaluate(columns)
+        components = tuple(self.components.values())
+        return evaluate_parts(components, self.remainder, columns, self.n_outputs)
 
     def tensor_components(self) -> dict[Subset, TensorComponent]:
         """Return the components that are tables."""

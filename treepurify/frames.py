@@ -12,7 +12,7 @@ import numpy.typing as npt
 from treepurify.budget import check_budget
 from treepurify.components import Component, EachTable, TensorComponent
 from treepurify.decomposition import Decomposition
-from treepurify.errors import InvalidInputError
+from treepurify.errors import InvalidInputError, UnknownComponentError
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import Subset
 from treepurify.purification.purity import subset_pairs
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AxisCells",
+    "absent_component",
     "component_frame",
     "contributions_table",
     "decomposition_frame",
@@ -123,6 +124,19 @@ def _shares(parts: Array) -> Array:
     return np.where(nothing, 0.0, parts / np.where(nothing, 1.0, whole))
 
 
+def absent_component(d: Decomposition, subset: Subset) -> UnknownComponentError:
+    """Return the error for a subset that has no component, which names those that there are."""
+    known = ", ".join(repr(d.term_name(s)) for s in list(d.components)[:12])
+    more = " ..." if len(d.components) > 12 else ""
+    kept = max(map(len, d.components), default=0)
+    where = f"; effects of more than {kept} features are together in d.remainder"
+    is_above = d.remainder is not None and len(subset) > kept
+    return UnknownComponentError(
+        f"no component {d.term_name(subset)!r}; the model has {known}{more}"
+        f"{where if is_above else ''}"
+    )
+
+
 def contributions_table(d: Decomposition, X: Any, memory_budget: int) -> "pd.DataFrame":
     """Return what each component adds on each row; see `Decomposition.contributions`."""
     import pandas as pd
@@ -137,7 +151,8 @@ def contributions_table(d: Decomposition, X: Any, memory_budget: int) -> "pd.Dat
         8 * prod(shape),
         memory_budget,
         f"the contributions of {len(names)} terms on {columns.n_rows} rows",
-        "Ask for fewer rows at a time, or raise memory_budget.",
+        'Write them to a file, as in to="contributions.parquet", ask for fewer rows at a time, or '
+        "raise memory_budget.",
     )
     table = np.empty(shape)
     table[:, 0] = d.intercept[:, None]

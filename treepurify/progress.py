@@ -8,7 +8,7 @@ from pathlib import Path
 from treepurify._kernels.leaf_boxes import leaf_runs
 from treepurify.arguments import check_flag
 
-__all__ = ["ProgressReport", "announce_compilation", "progress_report"]
+__all__ = ["ProgressReport", "announce_compilation", "progress_report", "row_progress"]
 
 ProgressReport = Callable[[str, int, int], None]
 
@@ -41,6 +41,30 @@ class _Reporter:
         count = f" {done} of {total}" if total else ""
         sys.stderr.write(f"treepurify: {what}{count} ({now - self._start:.0f} s)\n")
         sys.stderr.flush()
+
+
+def row_progress(what: str, total: int | None, report: ProgressReport) -> Callable[[int], None]:
+    """Return a function that is told of rows that are done, and reports their number and pace.
+
+    Parameters
+    ----------
+    what : str
+        What is done, such as "counting rows".
+    total : int, optional
+        All rows there are, where that is known: then the time left is reported too.
+    report : callable
+        Progress.
+    """
+    start, done = time.monotonic(), 0
+
+    def add(n_rows: int) -> None:
+        nonlocal done
+        done += n_rows
+        rate = done / max(time.monotonic() - start, 1e-9)
+        left = "" if total is None else f", {max(total - done, 0) / rate:.0f} s left"
+        report(f"{what}, {rate:,.0f} per second{left}:", done, total or done)
+
+    return add
 
 
 def announce_compilation(*, show: bool) -> None:

@@ -1,6 +1,6 @@
 """What a decomposition keeps besides its components: a difference, or a sum of further parts."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -12,7 +12,7 @@ from treepurify.grids.grid import Subset
 from treepurify.rows.columns import Columns
 from treepurify.typing import Array
 
-__all__ = ["Difference", "Function", "Remainder", "SumOfParts"]
+__all__ = ["Difference", "Function", "Remainder", "SumOfParts", "evaluate_parts"]
 
 
 class Function(Protocol):
@@ -143,3 +143,18 @@ class SumOfParts:
 
 
 Remainder = Difference | SumOfParts
+
+
+def evaluate_parts(
+    components: tuple[Component, ...], rest: Remainder | None, columns: Columns, n_outputs: int
+) -> Iterator[Array]:
+    """Yield the values of each component, then of the remainder where there is one."""
+    explained = np.zeros((columns.n_rows, n_outputs))
+    for values in evaluate_each(components, columns):
+        explained += values
+        yield values
+    identities = [id(component) for component in components]
+    if isinstance(rest, Difference) and [id(c) for c in rest.components] == identities:
+        yield rest.beyond(columns, explained)
+    elif rest is not None:
+        yield rest.evaluate(columns)

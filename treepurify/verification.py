@@ -1,5 +1,6 @@
 """Compare a decomposition with its model, and a parsed model with its library."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +10,10 @@ from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
 from treepurify.models.library_child import FileRefusedError
 from treepurify.models.parse import parse_model, raw_margin
+from treepurify.progress import progress_report, row_progress
+from treepurify.rows.batches import Source
+from treepurify.rows.source_reader import model_table
+from treepurify.rows.sources import as_source
 from treepurify.rows.tables import check_any_rows
 from treepurify.typing import Array
 
@@ -41,24 +46,54 @@ class Verification:
 
 def verify(decomposition: Decomposition, model: Any, X: Any) -> Verification:
     """Compare the sum of the components with the model on every row; see `Decomposition.verify`."""
+    source = as_source(X)
+    parts = [X] if source is None else _tables(decomposition, source)
+    n_rows, largest, scale, words = 0, 0.0, 0.0, ""
+    for table in parts:
+        margin, total, words = _margins(decomposition, model, table)
+        n_rows += len(total)
+        largest = max(largest, largest_difference(margin, total))
+        scale = max(scale, float(np.max(np.abs(margin), initial=0.0)))
+    check_any_rows(n_rows, "the rows on which to compare")
+    return Verification(n_rows, words, largest, largest / scale if scale > 0 else 0.0)
+
+
+def _tables(decomposition: Decomposition, source: Source) -> Iterator[Any]:
+    """Yield the rows of a source with the columns that the library of the model is asked with."""
+    features = decomposition.inputs.features
+    progress = row_progress("comparing rows", source.n_rows, progress_report(True))
+    for batch in source.batches(None):
+        if not len(batch.table):
+            continue
+        table = model_table(batch.table, features)
+        if table is None:
+            names = ", ".join(spec.name for spec in features)
+            raise InvalidInputError(
+                f"{batch.where} must have all columns of the model, since its library is asked to "
+                f"predict: {names}"
+            )
+        yield table
+        progress(len(table))
+
+
+def _margins(decomposition: Decomposition, model: Any, X: Any) -> tuple[Array, Array, str]:
+    """Return the margin of the model and the sum of the components, and who gave the former."""
     columns = decomposition.inputs.columns(X)
     check_any_rows(columns.n_rows, "the rows on which to compare")
     try:
         margin = raw_margin(model, X)
     except FileRefusedError:
         margin = None
-    source = "raw prediction of the library"
+    words = "raw prediction of the library"
     if margin is None:
-        margin, source = parse_model(model).margin(X), "parsed model"
+        margin, words = parse_model(model).margin(X), "parsed model"
     total = decomposition.evaluate(columns)
     if margin.shape != total.shape:
         raise InvalidInputError(
             f"the model gives margins of shape {margin.shape}, the decomposition {total.shape}: is "
             "this the model that was decomposed?"
         )
-    largest = largest_difference(margin, total)
-    scale = float(np.max(np.abs(margin), initial=0.0))
-    return Verification(len(total), source, largest, largest / scale if scale > 0 else 0.0)
+    return margin, total, words
 
 
 def largest_difference(first: Array, second: Array) -> float:

@@ -2,7 +2,9 @@
 
 import numpy as np
 import pytest
+from scipy import stats
 from sklearn.ensemble import GradientBoostingRegressor
+from sklearn.tree import DecisionTreeRegressor
 
 import treepurify as tp
 
@@ -85,3 +87,47 @@ def test_a_comparison_of_single_models_has_none(world):
     assert "spread_first" not in tp.compare(a, b, X).terms
     apparent = tp.apparent(tp.purify(models, X, **QUIET))
     assert apparent.spread is None
+
+
+def test_the_spread_of_training_stands_beside_that_of_rows(world):
+    X, _, models = world
+    table = tp.unbiased_importance(models, X, repeats=1, **QUIET).set_index("term")
+    d = tp.purify(models, X, missing_cells="always", **QUIET)
+    for subset in d:
+        row = table.loc[d.term_name(subset)]
+        np.testing.assert_allclose(row["training_variance"], d.spread.training_variance(subset)[0])
+        np.testing.assert_allclose(row["variance"], d[subset].variance[0])
+        assert row["sampling_variance"] > 0
+
+
+def test_the_figure_of_a_finding_shows_the_band(world):
+    pytest.importorskip("matplotlib", reason="draws figures")
+    X, _, models = world
+    audit = tp.audit(models, X, n_bootstrap=0, measures=[], threshold=1e-5, **QUIET)
+    for finding in audit.findings:
+        if finding.kind == "training" and len(finding.subset) == 1:
+            legend = tp.plots.finding(audit, finding).get_legend()
+            assert "one more training, 90%" in [text.get_text() for text in legend.get_texts()]
+            return
+    raise AssertionError("no main effect depends on the training")
+
+
+def test_a_bootstrap_holds_one_more_of_its_kind_and_its_standard_error_does_not():
+    """Fifty small trainings, at rates far enough from one another that chance cannot turn them."""
+    rng = np.random.default_rng(0)
+    tree = DecisionTreeRegressor(max_depth=2)
+    held, held_by_error = [], []
+    for seed in range(50):
+        X = rng.integers(3, size=(150, 2)).astype(float)
+        y = X[:, 0] + rng.normal(size=150)
+        d = tp.purify(tp.refit(tree, X, y, n=9, seed=seed, **QUIET), X, **QUIET)
+        values = d.spread.values(0)[..., 0]
+        one, others = values[-1], values[:-1]
+        deviation = others.std(axis=0, ddof=1)
+        half = stats.t.ppf(0.95, 7) * deviation
+        inside = np.abs(one - others.mean(axis=0)) <= half * np.sqrt(1 + 1 / 8)
+        held.append(np.mean(inside))
+        held_by_error.append(np.mean(np.abs(one - others.mean(axis=0)) <= half / np.sqrt(8)))
+    error = np.std(held, ddof=1) / np.sqrt(50)
+    assert abs(np.mean(held) - 0.9) <= 3 * error
+    assert np.mean(held_by_error) < 0.7

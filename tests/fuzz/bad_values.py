@@ -203,8 +203,13 @@ BAD: dict[str, Callable[[], dict[str, Any]]] = {
     "weighting": not_choice,
     "text": not_text,
     "table": not_table,
+    # What is read batch by batch may be lazy.
+    "table or batches": lambda: {n: rows for n, rows in not_table().items() if n != "lazy"},
     "table of a function": lambda: not_table_of(a_function=True),
     "table of labels": lambda: not_table_of(a_function=False),
+    "batches of labels": lambda: {
+        name: rows for name, rows in not_table_of(a_function=False).items() if name != "lazy"
+    },
     "rows": lambda: {name: rows for name, rows in not_table().items() if name != "no rows"},
     "row": lambda: {**not_table(), "a position": 3},
     "batches": lambda: {

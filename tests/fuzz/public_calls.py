@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from sklearn.ensemble import GradientBoostingRegressor
 
 import treepurify as tp
@@ -65,6 +66,7 @@ KINDS = {
     "show": "choice",
     "show_empty": "flag",
     "sort": "choice",
+    "to": "path",
     "tolerance": "share",
     "threshold": "number",
     "together": "flag",
@@ -75,7 +77,7 @@ WHOLE = """
     background_size bins bootstrap degree density_degree draws least_rows lines main_cells
     max_candidates max_steps most most_coalitions most_pairs most_rows n_bootstrap n_points
     pair_cells pairs
-    probes rank sample_size samples seed size top
+    probes rank sample_rows sample_size samples seed size top
 """
 for _name in WHOLE.split():
     KINDS[_name] = "whole"
@@ -137,7 +139,7 @@ def engines() -> Iterator[Call]:
     model, X, d, f = w["model"], w["X"], w["d"], w["function"]
     on_rows = {"model": model, "X": X, "progress": False}
     black = {"model": f, "X": X, "progress": False}
-    yield Call("purify", tp.purify, on_rows)
+    yield Call("purify", tp.purify, on_rows, {"X": "table or batches"})
     yield Call("ale_anova", tp.ale_anova, on_rows)
     called = {**on_rows, "model": f}
     as_function = {"model": "function", "X": "table of a function"}
@@ -151,9 +153,10 @@ def engines() -> Iterator[Call]:
     kinds = {"measures": "measures", "held_out": "held-out rows"}
     yield Call("audit", tp.audit, {**on_rows, "n_bootstrap": 0}, kinds)
     kinds = {"neighbours": "mapping"}
-    free = {**kinds, "model": "function", "X": "table of labels"}
+    free = {**kinds, "model": "function", "X": "batches of labels"}
     yield Call("categorical_anova", tp.categorical_anova, black, free)
     kinds["model"] = "function"
+    kinds["X"] = "table or batches"
     yield Call("categorical_anova of a model", tp.categorical_anova, on_rows, kinds)
     yield Call("compare", tp.compare, {"a": d, "b": d, "X": X}, {"names": "names of two"})
     kinds = {"batches": "batches", "sample_weights": "weights of batches"}
@@ -165,12 +168,6 @@ def engines() -> Iterator[Call]:
     yield Call("hooker_anova", tp.hooker_anova, small)
     yield Call("hooker_anova of a function", tp.hooker_anova, {**small, "model": f}, as_function)
     yield Call("interaction_indices", tp.interaction_indices, on_rows)
-    along = {**on_rows, "feature": "a"}
-    kinds = {"feature": "key", "y": "one number a row"}
-    yield Call("feature_profile", tp.feature_profile, along, kinds)
-    of_data = {"X": X, "y": w["y"], "progress": False}
-    kinds = {"X": "table of a function", "y": "one number a row", "prediction": "one number a row"}
-    yield Call("measure_interactions", tp.measure_interactions, of_data, kinds)
     kinds = {"background": "table", "X": "rows"}
     yield Call(
         "interventional_shapley_values", tp.interventional_shapley_values,
@@ -191,7 +188,6 @@ def engines() -> Iterator[Call]:
     )  # fmt: skip
     others = {"ignore": "tensor names"}
     yield Call("parse_model", tp.parse_model, {"model": model}, others)
-    yield Call("response_function", tp.response_function, {"model": model})
     kinds = {"tensors": "tensors", "weights": "masses", "intercept": "intercept",
              "output_names": "output names", "feature_names": "tensor names"}  # fmt: skip
     tensors = {(0, 1): [[0.0, 1.0], [2.0, 5.0]]}
@@ -223,6 +219,17 @@ def attributions() -> Iterator[Call]:
     yield Call("product_groups", tp.product_groups, of_data, {"X": "rows"})
 
 
+def about_data() -> Iterator[Call]:
+    w = world()
+    along = {"model": w["model"], "X": w["X"], "feature": "a", "progress": False}
+    kinds = {"feature": "key", "y": "one number a row"}
+    yield Call("feature_profile", tp.feature_profile, along, kinds)
+    of_data = {"X": w["X"], "y": w["y"], "progress": False}
+    kinds = {"X": "table of a function", "y": "one number a row", "prediction": "one number a row"}
+    yield Call("measure_interactions", tp.measure_interactions, of_data, kinds)
+    yield Call("response_function", tp.response_function, {"model": w["model"]})
+
+
 def held_out_rows() -> Iterator[Call]:
     w = world()
     d, X = w["d"], w["X"]
@@ -232,6 +239,9 @@ def held_out_rows() -> Iterator[Call]:
     del held_out["n_bootstrap"]
     smoothed = {"d": d, "key": "a"}
     yield Call("smooth_effect", tp.smooth_effect, smoothed, {"amount": "number"})
+    few = {**held_out, "X": pd.concat([X, X]), "y": pd.concat([w["y"], w["y"]]), "repeats": 1}
+    kinds = {"repeats": "whole", **losses}
+    yield Call("missed_effects", tp.missed_effects, few, kinds)
     yield Call("simplify", tp.simplify, held_out, {"hierarchical": "flag", **losses})
 
 
@@ -313,10 +323,11 @@ def results() -> Iterator[Call]:
     d, X = w["d"], w["X"]
     for name in ("importance", "orthogonality", "tensor_components"):
         yield Call(f"Decomposition.{name}", getattr(d, name))
-    yield Call("Decomposition.r_squared", d.r_squared, {"X": X})
+    batches = {"X": "table or batches"}
+    yield Call("Decomposition.r_squared", d.r_squared, {"X": X}, batches)
     for name in ("contributions", "evaluate", "predict", "shapley_interactions", "shapley_values"):
         yield Call(f"Decomposition.{name}", getattr(d, name), {"X": X}, {"X": "rows"})
-    yield Call("Decomposition.verify", d.verify, {"model": w["model"], "X": X})
+    yield Call("Decomposition.verify", d.verify, {"model": w["model"], "X": X}, batches)
     yield Call("Decomposition.to_frame", d.to_frame)
     yield Call("Decomposition.__getitem__", d.__getitem__, {"key": "a"})
     yield Call("Decomposition.term_name", d.term_name, {"subset": (0, 1)}, {"subset": "features"})
@@ -430,6 +441,7 @@ def calls(folder: Path) -> list[Call]:
     return [
         *engines(),
         *attributions(),
+        *about_data(),
         *held_out_rows(),
         *constructors(),
         *repeated_training(),

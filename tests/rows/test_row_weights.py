@@ -109,7 +109,10 @@ def test_the_interval_of_one_heavy_row_contains_the_estimate(ensemble, rows):
 
 def test_effects_say_how_many_rows_count(ensemble, rows):
     more, weights = weightless(rows)
-    problem = HProblem(ensemble, more, 2, None, weights, 500, 0, 0, 1 << 30, lambda *_: None)
+    independent = tp.Independent()
+    problem = HProblem(
+        ensemble, more, 2, None, weights, 500, 0, 0, independent, 1 << 30, lambda *_: None
+    )
     effects = parsed_effects(problem, ensemble)
     assert effects.n_rows == 60
     assert "over 60 background rows" in effects.measure

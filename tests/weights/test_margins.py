@@ -20,7 +20,7 @@ from treepurify.weights import (
     Uniform,
     as_weighting,
 )
-from treepurify.weights.empirical import count_rows
+from treepurify.weights.cell_counts import count_rows
 from treepurify.weights.weighting import normalised
 
 FEATURES = (

@@ -11,6 +11,7 @@ from treepurify.arguments import check_whole
 from treepurify.budget import DEFAULT_BUDGET
 from treepurify.decomposition import Decomposition
 from treepurify.engines.tree.purify import purify
+from treepurify.engines.tree.refits import read_refits
 from treepurify.errors import InvalidInputError
 from treepurify.models.parse import parse_model
 from treepurify.progress import progress_report
@@ -53,7 +54,8 @@ def unbiased_importance(
     Parameters
     ----------
     model : object, str or Path
-        A trained model, a model file, or what `parse_model` returned.
+        A trained model, a model file, or what `parse_model` returned. Two or more of these in a
+        list, or as `Refits`, as `purify` takes them.
     X : array_like or table of shape (n_rows, n_features)
         The rows; where there are any, those that the model was not trained on.
     weights : str or Weighting
@@ -81,7 +83,8 @@ def unbiased_importance(
         ``unbiased_variance`` is the corrected variance. ``sampling_variance`` is the mean
         square by which a component from all rows is off because they are a sample: half the
         mean squared difference of the components of two parts, over three, as if errors fell
-        with the root of the number of rows. Both are NaN for the remainder.
+        with the root of the number of rows. Both are NaN for the remainder. Of several models,
+        ``training_variance`` stands beside it: how far the training, and how far the rows.
 
     Raises
     ------
@@ -106,7 +109,8 @@ def unbiased_importance(
     check_whole("repeats", repeats, 1)
     check_whole("seed", seed, 0)
     check_table(X)
-    parsed = parse_model(model, X=X)
+    refits = read_refits(model, X, feature_names, memory_budget)
+    parsed = parse_model(model, X=X) if refits is None else refits.centre
     report = progress_report(progress)
 
     def purified(rows: Any, weight_of_rows: Any, what: Any) -> Decomposition:

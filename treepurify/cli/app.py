@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -17,7 +17,7 @@ from treepurify.cli.console import (
     print_table,
     refusals,
 )
-from treepurify.cli.data import DataFile, read_data
+from treepurify.cli.data import open_data, read_data
 from treepurify.cli.information import feature_rows, model_facts
 from treepurify.cli.options import (
     DropOption,
@@ -39,6 +39,7 @@ from treepurify.errors import InvalidInputError
 from treepurify.models.additive_tables import AdditiveTables
 from treepurify.models.parse import Model, parse_model
 from treepurify.report.html import write_html
+from treepurify.rows.parquet_source import are_many_files
 
 __all__ = ["app"]
 
@@ -161,6 +162,7 @@ def info(model: ModelArgument) -> None:
     epilog="Examples:\n\n"
     "treepurify purify model.json data.parquet --target-column price\n\n"
     "treepurify purify model.txt data.csv --weights laplace --out results\n\n"
+    'treepurify purify model.txt "rows/*.parquet" --target-column price\n\n'
     "treepurify purify ebm.json --format json --quiet\n\n"
     "Exit codes: 0 done, 1 refused (the reason is on standard error), 2 wrong usage."
 )
@@ -170,10 +172,10 @@ def purify(  # noqa: PLR0913, PLR0917 - one argument per option of the command l
     data: Annotated[
         Path | None,
         typer.Argument(
-            exists=True,
-            dir_okay=False,
             help="CSV or Parquet file with the rows that stand for the distribution, usually the "
-            "training data. An EBM needs none, nor does --weights uniform.",
+            "training data. A folder of Parquet files, or a pattern in quotes such as "
+            '"rows/*.parquet", is read batch by batch. An EBM needs none, nor does '
+            "--weights uniform.",
         ),
     ] = None,
     weights: WeightsOption = Weights.EMPIRICAL,
@@ -203,23 +205,20 @@ def purify(  # noqa: PLR0913, PLR0917 - one argument per option of the command l
     apart = [*([target_column] if target_column else []), *(drop_column or [])]
     if data is None and (apart or sample_weight_column):
         raise typer.BadParameter("columns are named, but there is no DATA file to drop them from")
+    if data is not None and not data.exists() and not are_many_files(data):
+        raise typer.BadParameter(f"there is no file {str(data)!r}")
     folder = out or Path(f"{model.stem}-purified")
     with refusals():
         note(f"reading {model}", quiet=quiet)
         parsed = parse_model(model)
-        rows = DataFile()
-        if data is None:
-            _check_rows_are_not_needed(parsed, weights)
-        else:
-            note(f"reading {data}", quiet=quiet)
-            rows = read_data(data, parsed, dropped=apart, weight_column=sample_weight_column)
+        X, sample_weight = _rows(data, parsed, weights, apart, sample_weight_column, quiet=quiet)
         # The file is passed on, not what was parsed from it, so that its library is asked, too.
         d = purify_model(
             model,
-            rows.X,
+            X,
             weights=weights.value,
             order=order,
-            sample_weight=rows.sample_weight,
+            sample_weight=sample_weight,
             progress=not quiet,
         )
         note(f"writing {folder}", quiet=quiet)
@@ -227,6 +226,26 @@ def purify(  # noqa: PLR0913, PLR0917 - one argument per option of the command l
     if left_out:
         note(f"effects.csv leaves out {len(left_out)} large effects for its size", quiet=quiet)
     _print_result(d, files, output_format, top)
+
+
+def _rows(
+    data: Path | None,
+    parsed: Model,
+    weights: Weights,
+    apart: list[str],
+    weight_column: str | None,
+    *,
+    quiet: bool,
+) -> tuple[Any, Any]:
+    """Return the rows, in memory or to be read in batches, and their weights."""
+    if data is None:
+        _check_rows_are_not_needed(parsed, weights)
+        return None, None
+    note(f"reading {data}", quiet=quiet)
+    if are_many_files(data):
+        return open_data(data, dropped=apart, weight_column=weight_column), weight_column
+    rows = read_data(data, parsed, dropped=apart, weight_column=weight_column)
+    return rows.X, rows.sample_weight
 
 
 def _check_rows_are_not_needed(model: Model, weights: Weights) -> None:

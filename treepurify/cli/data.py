@@ -1,7 +1,7 @@
 """Read a data file the way the model reads a table."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,13 +10,14 @@ import numpy as np
 from treepurify.errors import InvalidInputError, MissingDependencyError
 from treepurify.models.parse import Model
 from treepurify.rows.columns import FeatureSpec
+from treepurify.rows.parquet_source import ParquetSource, are_many_files, open_parquet
 from treepurify.rows.table_reader import check_known_categories, matched_names
 from treepurify.typing import Array
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["DataFile", "read_data"]
+__all__ = ["DataFile", "open_data", "read_data"]
 
 # What stands for a missing value in a CSV file, unless the model knows it as a category.
 _MISSING = (
@@ -46,6 +47,23 @@ class DataFile:
     apart: "pd.DataFrame | None" = None
 
 
+def open_data(
+    path: Path, *, dropped: Sequence[str] = (), weight_column: str | None = None
+) -> ParquetSource:
+    """Return the rows of a folder of Parquet files, or of those that a pattern matches, unread.
+
+    Raises
+    ------
+    InvalidInputError
+        If there are no such files, or they lack a column that is named.
+    MissingDependencyError
+        If pyarrow is not installed.
+    """
+    source = open_parquet(path)
+    _check_columns(source.names, [*dropped, *([weight_column] if weight_column else [])], path)
+    return replace(source, left_out=frozenset(dropped))
+
+
 def read_data(
     path: Path, model: Model, *, dropped: Sequence[str] = (), weight_column: str | None = None
 ) -> DataFile:
@@ -61,6 +79,13 @@ def read_data(
     MissingDependencyError
         If a Parquet file is given and pyarrow is not installed.
     """
+    if are_many_files(path):
+        raise InvalidInputError(
+            f"{str(path)!r}: this command reads one file into memory; name one, or purify the "
+            "model under all files with treepurify purify"
+        )
+    if not path.exists():
+        raise InvalidInputError(f"there is no file {str(path)!r}")
     suffixes = [suffix.lower() for suffix in path.suffixes]
     kind = suffixes[-2] if len(suffixes) > 1 and suffixes[-1] in _COMPRESSIONS else path.suffix
     apart = [*dropped, *([weight_column] if weight_column else [])]

@@ -13,9 +13,10 @@ from treepurify.budget import check_budget
 from treepurify.effects.accumulate import LeafBoxes
 from treepurify.effects.difference_tables import difference_tables, table_sizes
 from treepurify.errors import MemoryBudgetError
-from treepurify.grids.grid import EncodedRows, Grid, Subset
+from treepurify.grids.grid import Grid, Subset
 from treepurify.typing import Array, Integers
 from treepurify.weights import Weighting
+from treepurify.weights.cell_counts import RowsOnGrid
 
 __all__ = [
     "conditional_tensors",
@@ -28,7 +29,7 @@ __all__ = [
 
 
 def feature_margins(
-    boxes: LeafBoxes, weighting: Weighting, grid: Grid, rows: EncodedRows | None
+    boxes: LeafBoxes, weighting: Weighting, grid: Grid, rows: RowsOnGrid | None
 ) -> dict[int, Array]:
     """Return the mass of the cells of each feature that restricts a leaf."""
     tables = weighting.tables(grid, rows, [(j,) for j in boxes.features])

@@ -14,6 +14,7 @@ from treepurify.plots.main_effects import main_effect
 from treepurify.plots.overlays import overlay
 from treepurify.plots.pairs import pair
 from treepurify.plots.style import BEFORE, MUTED, SMALL_SIZE
+from treepurify.spread import LEVEL
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -79,7 +80,10 @@ def _draw_pair(audit: Audit, what: Finding, ax: "Axes | None") -> "Axes":
         return pair(audit.comparisons[what.measure].second, key, output=what.output, ax=ax)
     before = what.kind == "spurious interaction"
     show_empty = what.kind == "extrapolation"
-    return pair(d, key, output=what.output, before=before, show_empty=show_empty, ax=ax)
+    level = LEVEL if what.kind == "training" else None
+    return pair(
+        d, key, output=what.output, before=before, show_empty=show_empty, level=level, ax=ax
+    )
 
 
 def _draw_main(audit: Audit, what: Finding, ax: "Axes | None") -> "Axes":
@@ -87,7 +91,9 @@ def _draw_main(audit: Audit, what: Finding, ax: "Axes | None") -> "Axes":
     if what.kind == "measure":
         other = audit.comparisons[what.measure].second
         return overlay({d.measure: d, other.measure: other}, feature, output=what.output, ax=ax)
-    ax = main_effect(d, feature, output=what.output, before=what.kind != "instability", ax=ax)
+    level = LEVEL if what.kind == "training" else None
+    before = what.kind not in ("instability", "training")
+    ax = main_effect(d, feature, output=what.output, before=before, level=level, ax=ax)
     component = d.components[what.subset]
     if not isinstance(component, TensorComponent) or component.axes[0].is_categorical:
         return ax

@@ -108,6 +108,11 @@ class Columns:
             matrix[:, j] = column[start:stop]
         return matrix
 
+    def part(self, start: int, stop: int) -> "Columns":
+        """Return the rows from `start` to `stop`, which may lie beyond the last."""
+        values = tuple(column[start:stop] for column in self.values)
+        return Columns(self.features, values, max(min(stop, self.n_rows) - start, 0))
+
     def take(self, rows: Indices) -> "Columns":
         """Return the given rows only."""
         return Columns(self.features, tuple(column[rows] for column in self.values), len(rows))

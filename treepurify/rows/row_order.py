@@ -9,7 +9,7 @@ from treepurify._kernels.categorical import hash_rows
 from treepurify.rows.columns import Columns
 from treepurify.rows.row_weights import RowWeights
 
-__all__ = ["ordered_by_value"]
+__all__ = ["mixed_bits", "ordered_by_value"]
 
 
 def ordered_by_value(columns: Columns, weights: RowWeights) -> tuple[Columns, RowWeights]:
@@ -23,13 +23,13 @@ def ordered_by_value(columns: Columns, weights: RowWeights) -> tuple[Columns, Ro
     matrix[np.isnan(matrix)] = np.nan
     keys = np.array([crc32(spec.name.encode()) for spec in columns.features], dtype=np.uint64)
     hashes = np.empty(columns.n_rows, dtype=np.uint64)
-    hash_rows(matrix.view(np.uint64), _mixed(keys), hashes)
-    hashes = _mixed(hashes)
+    hash_rows(matrix.view(np.uint64), mixed_bits(keys), hashes)
+    hashes = mixed_bits(hashes)
     order = np.argsort(hashes, kind="stable") if weights is None else np.lexsort((weights, hashes))
     return columns.take(order), None if weights is None else weights[order]
 
 
-def _mixed(numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+def mixed_bits(numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
     """Spread what tells numbers apart over all their bits (the finaliser of SplitMix64)."""
     mixed = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

@@ -1,7 +1,7 @@
 """Read user tables (NumPy, pandas, polars, Arrow) into one numeric column per feature."""
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from numbers import Number
 from typing import Any
 
@@ -23,6 +23,8 @@ __all__ = [
     "label_text",
     "matched_names",
     "read_columns",
+    "read_placed_columns",
+    "unknown_categories",
 ]
 
 
@@ -68,13 +70,36 @@ def read_columns(
         if names is not None and (ignored := _ignored(specs)):
             order = [k for k in order if names[k] not in ignored]
         _check_count(len(order), specs)
+    wanted = range(len(specs)) if only is None else only
+    return read_placed_columns(table, specs, {j: order[j] for j in wanted})
+
+
+def read_placed_columns(
+    table: Any, features: tuple[FeatureSpec, ...], place: Mapping[int, int]
+) -> Columns:
+    """Read the columns of some features, those of all others are missing in the result.
+
+    Parameters
+    ----------
+    table : table or ndarray
+        The rows, of a kind that `table_column` knows.
+    features : tuple of FeatureSpec
+        The features, in the order of the model.
+    place : mapping of int to int
+        Position in the table of the column of each feature to read.
+
+    Raises
+    ------
+    InvalidInputError
+        If a column is unreadable; the message names it.
+    """
     n_rows = int(table.shape[0])
     missing = np.broadcast_to(np.float64(np.nan), n_rows)
     values = tuple(
-        _read_column(table_column(table, order[j]), spec) if only is None or j in only else missing
-        for j, spec in enumerate(specs)
+        _read_column(table_column(table, place[j]), spec) if j in place else missing
+        for j, spec in enumerate(features)
     )
-    return Columns(specs, values, n_rows)
+    return Columns(features, values, n_rows)
 
 
 def column_order(names: Sequence[str], features: Sequence[FeatureSpec]) -> list[int]:
@@ -293,13 +318,18 @@ def check_known_categories(columns: Columns) -> None:
             continue
         present = codes[~np.isnan(codes)]
         if len(present) and np.all(present == spec.n_codes):
-            known = f"the model knows {', '.join(map(str, (spec.categories or ())[:8]))}"
-            if spec.categories is None:
-                known = f"the model knows the codes 0 to {spec.n_codes - 1}"
-            raise InvalidInputError(
-                f"no value in the column of feature {spec.name!r} is known to the model; {known}. "
-                "Pass the labels of the training, spelt as they were there."
-            )
+            raise unknown_categories(spec)
+
+
+def unknown_categories(spec: FeatureSpec) -> InvalidInputError:
+    """Return the error for a column of which no value is known."""
+    known = f"the model knows {', '.join(map(str, (spec.categories or ())[:8]))}"
+    if spec.categories is None:
+        known = f"the model knows the codes 0 to {spec.n_codes - 1}"
+    return InvalidInputError(
+        f"no value in the column of feature {spec.name!r} is known to the model; {known}. "
+        "Pass the labels of the training, spelt as they were there."
+    )
 
 
 def _codes_of_categories(codes: npt.NDArray[Any], labels: Any, spec: FeatureSpec) -> Array:

@@ -16,6 +16,7 @@ stay (`benchmarks/table_reader.py`, narwhals 2.29):
 For tables that stay in a database or a cluster it remains the way to get batches as Arrow tables.
 """
 
+from pathlib import PurePath
 from typing import Any
 
 import numpy as np
@@ -46,11 +47,29 @@ def is_table(X: Any) -> bool:
     return hasattr(X, "iloc") or hasattr(X, "get_column") or hasattr(X, "column_names")
 
 
+def _is_in_batches(X: Any) -> bool:
+    """Return whether something stands for rows that are not in memory, as a `Source` reads them."""
+    if isinstance(X, str | PurePath) or hasattr(X, "get_fragments"):
+        return True
+    library = type(X).__module__.partition(".")[0]
+    if library in ("dask", "dask_expr") or type(X).__name__ == "DuckDBPyRelation":
+        return True
+    if is_table(X) or hasattr(X, "__array__"):
+        return False
+    return hasattr(X, "__next__") or hasattr(X, "__arrow_c_stream__")
+
+
 def check_table(X: Any, name: str = "X") -> None:
     """Raise `InvalidInputError` for what is neither a table nor an array of rows."""
     expected = f"{name} must be a table or a two-dimensional array (rows, features)"
     if isinstance(X, type):
         raise InvalidInputError(f"{expected}, got the class {X.__qualname__}")
+    if _is_in_batches(X):
+        raise InvalidInputError(
+            f"{expected} here, since all rows are read at once; got {brief(X)}. Files, Dask frames "
+            "and other rows in batches are for purify and categorical_anova, and for predict, "
+            "contributions, shapley_values, r_squared and verify of what they return: pass a table"
+        )
     if is_table(X):
         if getattr(X, "ndim", 2) != 2:
             raise InvalidInputError(

@@ -1,6 +1,7 @@
 """Write whole files or none."""
 
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from tempfile import mkstemp
@@ -8,11 +9,23 @@ from tempfile import mkstemp
 from treepurify.arguments import read_path
 from treepurify.errors import InvalidInputError
 
-__all__ = ["write_atomically"]
+__all__ = ["replace_file", "write_atomically"]
 
 
 def write_atomically(path: str | Path, content: bytes) -> None:
-    """Write a file under a temporary name beside `path`, then rename it.
+    """Write a file under a temporary name beside `path`, then rename it; see `replace_file`."""
+    replace_file(path, lambda temporary: temporary.write_bytes(content))
+
+
+def replace_file(path: str | Path, write: Callable[[Path], object]) -> None:
+    """Let a function write a file under a temporary name beside `path`, then rename it.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file, which is replaced where it exists.
+    write : callable
+        Writes the file whose name it gets, which exists and is empty.
 
     Raises
     ------
@@ -35,11 +48,11 @@ def write_atomically(path: str | Path, content: bytes) -> None:
         descriptor, name = mkstemp(dir=target.parent, prefix=f".{target.name[:32]}.")
     except OSError as error:
         raise InvalidInputError(f"{target} cannot be written: {error.strerror}") from error
+    os.close(descriptor)
     temporary = Path(name)
     try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-            file.flush()
+        write(temporary)
+        with temporary.open("rb+") as file:
             os.fsync(file.fileno())
         # Temporary files are private; the result gets the permissions of an ordinary new file.
         mask = os.umask(0)

@@ -5,9 +5,10 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from treepurify.errors import InvalidInputError
-from treepurify.grids.grid import EncodedRows, Grid, Subset
+from treepurify.grids.grid import Grid, Subset
 from treepurify.rows.columns import Columns
 from treepurify.rows.row_weights import RowWeights
+from treepurify.weights.cell_counts import RowsOnGrid
 from treepurify.weights.latent_rows import latent_rows
 from treepurify.weights.smoothing import (
     USUAL_POINTS,
@@ -59,6 +60,6 @@ class Auto(Weighting):
         measure = smoothed_measure(latent, choice, f"auto: {name}", USUAL_POINTS, memory_budget)
         return replace(measure, facts={"picked": name, **measure.facts})
 
-    def tables(self, grid: Grid, rows: EncodedRows | None, subsets: Sequence[Subset]) -> MassTables:
+    def tables(self, grid: Grid, rows: RowsOnGrid | None, subsets: Sequence[Subset]) -> MassTables:
         """Refuse: a grid and the cells of rows do not say where rows lie within them."""
         raise InvalidInputError(needs_values(self.name))

@@ -8,9 +8,10 @@ import numpy as np
 
 from treepurify.arguments import check_whole
 from treepurify.errors import InvalidInputError
-from treepurify.grids.grid import EncodedRows, Grid, Subset
+from treepurify.grids.grid import Grid, Subset
 from treepurify.rows.columns import Columns
 from treepurify.rows.row_weights import RowWeights
+from treepurify.weights.cell_counts import RowsOnGrid
 from treepurify.weights.latent_rows import latent_rows
 from treepurify.weights.smoothing import (
     USUAL_POINTS,
@@ -57,6 +58,6 @@ class Copula(Weighting):
         choice = choose_smoothing(latent, np.inf, 0.0)
         return smoothed_measure(latent, choice, self.name, self.n_points, memory_budget)
 
-    def tables(self, grid: Grid, rows: EncodedRows | None, subsets: Sequence[Subset]) -> MassTables:
+    def tables(self, grid: Grid, rows: RowsOnGrid | None, subsets: Sequence[Subset]) -> MassTables:
         """Refuse: a grid and the cells of rows do not say where rows lie within them."""
         raise InvalidInputError(needs_values(self.name))

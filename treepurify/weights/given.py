@@ -9,10 +9,11 @@ import numpy.typing as npt
 
 from treepurify.arguments import brief, check_result, check_whole, read_numbers
 from treepurify.errors import InvalidInputError
-from treepurify.grids.grid import EncodedRows, Grid, Subset
+from treepurify.grids.grid import Grid, Subset
 from treepurify.rows.row_weights import read_weights
 from treepurify.rows.tables import check_table
 from treepurify.typing import Array
+from treepurify.weights.cell_counts import RowsOnGrid
 from treepurify.weights.empirical import Empirical
 from treepurify.weights.weighting import MassTables, Weighting, normalised
 
@@ -51,7 +52,7 @@ class JointTable(Weighting):
         if self.features is not None:
             _read_features(self.features)
 
-    def tables(self, grid: Grid, rows: EncodedRows | None, subsets: Sequence[Subset]) -> MassTables:
+    def tables(self, grid: Grid, rows: RowsOnGrid | None, subsets: Sequence[Subset]) -> MassTables:
         """Return the mass of each subset's cells."""
         features = tuple(range(grid.n_features))
         if self.features is not None:
@@ -150,7 +151,7 @@ class Rows(Weighting):
             )
         return self.sample_weight
 
-    def tables(self, grid: Grid, rows: EncodedRows | None, subsets: Sequence[Subset]) -> MassTables:
+    def tables(self, grid: Grid, rows: RowsOnGrid | None, subsets: Sequence[Subset]) -> MassTables:
         """Return the mass of each subset's cells."""
         return Empirical().tables(grid, rows, subsets)
 
@@ -176,7 +177,7 @@ class CountedCells(Weighting):
         """The cells that were counted."""
         return self.grid
 
-    def tables(self, grid: Grid, rows: EncodedRows | None, subsets: Sequence[Subset]) -> MassTables:
+    def tables(self, grid: Grid, rows: RowsOnGrid | None, subsets: Sequence[Subset]) -> MassTables:
         """Return the mass of each subset's cells."""
         absent = [subset for subset in subsets if subset not in self.counts]
         if absent or grid is not self.grid:

@@ -7,9 +7,9 @@ from typing import ClassVar
 import numpy as np
 
 from treepurify.errors import InvalidInputError
-from treepurify.grids.grid import EncodedRows, Grid, Subset
+from treepurify.grids.grid import Grid, Subset
 from treepurify.rows.columns import Columns
-from treepurify.weights.empirical import count_rows
+from treepurify.weights.cell_counts import RowsOnGrid, count_rows
 from treepurify.weights.points import MeasurePoints, drawn_points
 from treepurify.weights.weighting import MassTables, Weighting, normalised, outer_product
 
@@ -30,7 +30,12 @@ class Independent(Weighting):
     needs_rows: ClassVar[bool] = True
     is_product: ClassVar[bool] = True
 
-    def tables(self, grid: Grid, rows: EncodedRows | None, subsets: Sequence[Subset]) -> MassTables:
+    @property
+    def counts_are_enough(self) -> bool:
+        """True: only the cells of rows count."""
+        return True
+
+    def tables(self, grid: Grid, rows: RowsOnGrid | None, subsets: Sequence[Subset]) -> MassTables:
         """Return the mass of each subset's cells."""
         if rows is None:
             raise InvalidInputError('weights="independent" need the rows: pass X')

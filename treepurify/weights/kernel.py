@@ -6,9 +6,10 @@ from typing import ClassVar
 
 from treepurify.arguments import check_number, check_whole
 from treepurify.errors import InvalidInputError
-from treepurify.grids.grid import EncodedRows, Grid, Subset
+from treepurify.grids.grid import Grid, Subset
 from treepurify.rows.columns import Columns
 from treepurify.rows.row_weights import RowWeights
+from treepurify.weights.cell_counts import RowsOnGrid
 from treepurify.weights.latent_rows import latent_rows
 from treepurify.weights.smoothing import (
     USUAL_POINTS,
@@ -77,7 +78,7 @@ class Kernel(Weighting):
         choice = choose_smoothing(latent, self.bandwidth, self.level_share)
         return smoothed_measure(latent, choice, self.name, self.n_points, memory_budget)
 
-    def tables(self, grid: Grid, rows: EncodedRows | None, subsets: Sequence[Subset]) -> MassTables:
+    def tables(self, grid: Grid, rows: RowsOnGrid | None, subsets: Sequence[Subset]) -> MassTables:
         """Refuse: a grid and the cells of rows do not say where rows lie within them."""
         raise InvalidInputError(needs_values(self.name))
 

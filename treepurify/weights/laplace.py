@@ -8,8 +8,9 @@ import numpy as np
 
 from treepurify.arguments import check_choice, check_number
 from treepurify.errors import InvalidInputError
-from treepurify.grids.grid import EncodedRows, Grid, Subset
-from treepurify.weights.empirical import Empirical, count_rows
+from treepurify.grids.grid import Grid, Subset
+from treepurify.weights.cell_counts import RowsOnGrid, count_rows
+from treepurify.weights.empirical import Empirical
 from treepurify.weights.points import MeasurePoints
 from treepurify.weights.uniform import Uniform
 from treepurify.weights.weighting import MassTables, Weighting, normalised
@@ -49,7 +50,12 @@ class Laplace(Weighting):
         check_choice("variant", self.variant, ("mixture", "plus-one"))
         check_number("smoothing", self.smoothing, least=0, most=1)
 
-    def tables(self, grid: Grid, rows: EncodedRows | None, subsets: Sequence[Subset]) -> MassTables:
+    @property
+    def counts_are_enough(self) -> bool:
+        """True: only the cells of rows count."""
+        return True
+
+    def tables(self, grid: Grid, rows: RowsOnGrid | None, subsets: Sequence[Subset]) -> MassTables:
         """Return the mass of each subset's cells."""
         if rows is None:
             raise InvalidInputError('weights="laplace" need the rows: pass X')

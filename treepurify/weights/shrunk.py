@@ -6,9 +6,10 @@ from typing import ClassVar
 
 from treepurify.arguments import check_number
 from treepurify.errors import InvalidInputError
-from treepurify.grids.grid import EncodedRows, Grid, Subset
+from treepurify.grids.grid import Grid, Subset
 from treepurify.rows.columns import Columns
 from treepurify.rows.row_weights import RowWeights
+from treepurify.weights.cell_counts import RowsOnGrid
 from treepurify.weights.empirical import Empirical
 from treepurify.weights.held_out import held_out_shrinkage
 from treepurify.weights.independent import Independent
@@ -60,6 +61,11 @@ class Shrunk(Weighting):
         return FittedMeasure(Shrunk(share), columns, row_weights, facts)
 
     @property
+    def counts_are_enough(self) -> bool:
+        """Whether the share is stated: it is found from the values of the rows."""
+        return self.share is not None
+
+    @property
     def share_of_rows(self) -> float | None:
         """One minus the share of the independent part; None before that is found."""
         return None if self.share is None else 1.0 - self.share
@@ -69,7 +75,7 @@ class Shrunk(Weighting):
         """Independent features with the margins of the rows."""
         return Independent()
 
-    def tables(self, grid: Grid, rows: EncodedRows | None, subsets: Sequence[Subset]) -> MassTables:
+    def tables(self, grid: Grid, rows: RowsOnGrid | None, subsets: Sequence[Subset]) -> MassTables:
         """Return the mass of each subset's cells."""
         if rows is None:
             raise InvalidInputError('weights="shrunk" need the rows: pass X')

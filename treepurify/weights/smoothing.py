@@ -6,8 +6,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from treepurify.grids.grid import EncodedRows, Grid, Subset
+from treepurify.grids.grid import Grid, Subset
 from treepurify.typing import Array
+from treepurify.weights.cell_counts import RowsOnGrid
 from treepurify.weights.empirical import Empirical
 from treepurify.weights.held_out import HeldOut, held_out_bandwidths, held_out_level_shares
 from treepurify.weights.latent_rows import LatentRows
@@ -40,7 +41,7 @@ class Points(Weighting):
         """One: the points are the whole measure."""
         return 1.0
 
-    def tables(self, grid: Grid, rows: EncodedRows | None, subsets: Sequence[Subset]) -> MassTables:
+    def tables(self, grid: Grid, rows: RowsOnGrid | None, subsets: Sequence[Subset]) -> MassTables:
         """Return the mass of each subset's cells."""
         return Empirical().tables(grid, rows, subsets)
 

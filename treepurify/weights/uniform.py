@@ -9,8 +9,9 @@ import numpy as np
 from treepurify.arguments import check_choice, check_flag
 from treepurify.errors import InvalidInputError
 from treepurify.grids.axis import FeatureAxis
-from treepurify.grids.grid import EncodedRows, Grid, Subset
+from treepurify.grids.grid import Grid, Subset
 from treepurify.typing import Array
+from treepurify.weights.cell_counts import RowsOnGrid
 from treepurify.weights.weighting import MassTables, Weighting, normalised, outer_product
 
 __all__ = ["Uniform"]
@@ -45,7 +46,7 @@ class Uniform(Weighting):
         check_choice("by", self.by, ("cell", "length"))
         check_flag("missing", self.missing)
 
-    def tables(self, grid: Grid, rows: EncodedRows | None, subsets: Sequence[Subset]) -> MassTables:
+    def tables(self, grid: Grid, rows: RowsOnGrid | None, subsets: Sequence[Subset]) -> MassTables:
         """Return the mass of each subset's cells."""
         margins = {j: self._margin(grid.axes[j]) for subset in subsets for j in subset}
         return {subset: outer_product([margins[j] for j in subset]) for subset in subsets}

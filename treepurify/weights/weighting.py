@@ -9,10 +9,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from treepurify.errors import InvalidInputError
-from treepurify.grids.grid import EncodedRows, Grid, Subset
+from treepurify.grids.grid import Grid, Subset
 from treepurify.rows.columns import Columns
 from treepurify.rows.row_weights import RowWeights
 from treepurify.typing import Array, Indices
+from treepurify.weights.cell_counts import RowsOnGrid
 from treepurify.weights.points import MeasurePoints, mixed_points, points_in_cells
 
 __all__ = ["FittedMeasure", "MassTables", "Weighting", "normalised", "outer_product"]
@@ -45,15 +46,15 @@ class Weighting(ABC):
     is_product: ClassVar[bool] = False
 
     @abstractmethod
-    def tables(self, grid: Grid, rows: EncodedRows | None, subsets: Sequence[Subset]) -> MassTables:
+    def tables(self, grid: Grid, rows: RowsOnGrid | None, subsets: Sequence[Subset]) -> MassTables:
         """Return the mass of each subset's cells.
 
         Parameters
         ----------
         grid : Grid
             The cells.
-        rows : EncodedRows or None
-            The data on that grid.
+        rows : EncodedRows, CountedRows or None
+            The data on that grid, row by row or counted; see `counts_are_enough`.
         subsets : sequence of tuple of int
             The marginal tables wanted.
 
@@ -81,6 +82,14 @@ class Weighting(ABC):
         raise NotImplementedError(
             f"{type(self).__name__} has a share_of_rows, so it must say what is beside_rows"
         )
+
+    @property
+    def counts_are_enough(self) -> bool:
+        """Whether it is known from the rows in each cell, whatever their values within it.
+
+        `tables` then takes rows that were counted batch by batch, through `count_rows`.
+        """
+        return not self.needs_rows
 
     @property
     def fixed_grid(self) -> Grid | None:

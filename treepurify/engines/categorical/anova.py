@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from math import prod
 from typing import Any, get_args
@@ -22,7 +23,7 @@ from treepurify.engines.categorical.candidates import (
 )
 from treepurify.engines.categorical.full_grid import is_independent
 from treepurify.engines.categorical.observations import Observations, observe
-from treepurify.engines.categorical.reading import Question, read_question
+from treepurify.engines.categorical.reading import Question, read_question, rows_in_memory
 from treepurify.engines.categorical.routes import (
     Route,
     Selection,
@@ -69,7 +70,7 @@ def categorical_anova(
     neighbours: Mapping[int, Sequence[int]] | None = None,
     ranking: Ranking = "position",
     bins: int = 32,
-    sample_weight: npt.ArrayLike | None = None,
+    sample_weight: npt.ArrayLike | str | None = None,
     feature_names: Sequence[str] | None = None,
     memory_budget: int = DEFAULT_BUDGET,
     progress: bool = True,
@@ -88,10 +89,11 @@ def categorical_anova(
     model : object, str, Path, callable, or array_like of shape (n_rows,) or (n_rows, n_outputs)
         A model that `parse_model` knows (on its margin scale), an object with ``predict``, or
         a function X -> (n_rows,) or (n_rows, n_outputs); or its values on the rows.
-    X : array_like or table of shape (n_rows, n_features)
+    X : array_like, table of shape (n_rows, n_features), or rows in batches
         Labels, codes or numbers. For a tree ensemble the levels are the cells of its grid;
         else text and numeric columns of at most `bins` values have one level per value, and
-        other numeric columns are cut at quantiles.
+        other numeric columns are cut at quantiles. Rows in batches are read once, and their
+        distinct rows, which must fit `memory_budget`, stand for all of them.
     order : int, optional
         Largest number of features of a component; all by default.
     rank : int, optional
@@ -112,8 +114,9 @@ def categorical_anova(
         Order of the features within each size of subsets.
     bins : int
         Most levels of a numeric column.
-    sample_weight : array_like of shape (n_rows,), optional
-        Weight of each row, finite and not negative.
+    sample_weight : array_like of shape (n_rows,) or str, optional
+        Weight of each row, finite and not negative. For rows in batches, the name of the column
+        of weights.
     feature_names : sequence of str, optional
         Names of the features, in the order of the model.
     memory_budget : int
@@ -162,6 +165,9 @@ def categorical_anova(
     _check_options(order, rank, selection, ranking)
     check_memory_budget(memory_budget)
     report = progress_report(progress)
+    X, sample_weight, facts = rows_in_memory(
+        model, X, sample_weight, feature_names, memory_budget, report
+    )
     question = read_question(model, X, bins, feature_names)
     n_features, n_rows = question.codes.shape
     check_order_fits(order, n_features)
@@ -179,13 +185,16 @@ def categorical_anova(
     subsets = partial(candidate_subsets, ranked, most, near)
     route = Route(observations, subsets, names, rank, memory_budget, report)
     if selection == "lars":
-        solved = solve_by_least_angle(route, effective_rows(n_rows, row_weights))
+        solved = solve_by_least_angle(
+            route, facts.get("effective_rows") or effective_rows(n_rows, row_weights)
+        )
     elif rank is None and near is None and is_independent(observations):
         solved = solve_independent(route, most)
     else:
         solved = _IN_ORDER[selection](route)
     rows = EncodedRows(question.codes, row_weights)
     _check_tables(question, solved, memory_budget)
+    solved = replace(solved, diagnostics=solved.diagnostics | facts)
     d = _finish(question, observations, solved, rows)
     if solved.warning:
         warnings.warn(solved.warning, SupportWarning, stacklevel=2)

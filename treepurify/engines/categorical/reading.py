@@ -21,16 +21,21 @@ from treepurify.engines.common.functions import (
     ParsedFunction,
     RowFunction,
     is_function,
+    model_or_none,
     parsed_or_none,
 )
 from treepurify.engines.common.model_check import check_against_library
+from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Grid, make_grid
 from treepurify.links import Link
 from treepurify.models.ensemble import TreeEnsemble
-from treepurify.rows.table_reader import check_distribution
+from treepurify.progress import ProgressReport
+from treepurify.rows.distinct_rows import distinct_rows
+from treepurify.rows.sources import as_source
+from treepurify.rows.table_reader import check_distribution, matched_names
 from treepurify.typing import Array
 
-__all__ = ["Question", "read_question"]
+__all__ = ["Question", "read_question", "rows_in_memory"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +72,53 @@ class Question:
     def inputs(self) -> ModelInputs:
         """How the columns of a table are read."""
         return ModelInputs(self.grid.features, self.grid.match_names)
+
+
+def rows_in_memory(
+    model: Any,
+    X: Any,
+    sample_weight: Any,
+    feature_names: Sequence[str] | None,
+    memory_budget: int,
+    report: ProgressReport,
+) -> tuple[Any, Any, dict[str, Any]]:
+    """Return rows and weights, and what diagnostics say of them.
+
+    Rows in batches become their distinct rows, with the number of rows that are equal to each: the
+    closed form depends on these alone.
+
+    Raises
+    ------
+    InvalidInputError
+        If there are values of a function in place of a function, or rows cannot be read.
+    MemoryBudgetError
+        If there are too many distinct rows.
+    """
+    source = as_source(X)
+    if source is None:
+        return X, sample_weight, {}
+    if not is_function(model):
+        raise InvalidInputError(
+            "values on the rows cannot be told apart where rows come in batches: pass the function "
+            "itself, or a table of all rows"
+        )
+    parsed = model_or_none(model, feature_names)
+    columns = None
+    if parsed is not None and parsed.has_feature_names and source.names is not None:
+        known = dict(zip(matched_names(source.names, parsed.features), source.names, strict=True))
+        columns = tuple(known.get(spec.name, spec.name) for spec in parsed.features)
+    rows = distinct_rows(source, columns, sample_weight, memory_budget, report)
+    facts = {
+        "rows": rows.n_rows,
+        "effective_rows": rows.effective,
+        "stream": {
+            "source": source.describe(),
+            "passes": 1,
+            "sampled_rows": 0,
+            "distinct_rows": len(rows.weights),
+        },
+    }
+    return rows.table, rows.weights, facts
 
 
 def read_question(model: Any, X: Any, bins: int, feature_names: Sequence[str] | None) -> Question:

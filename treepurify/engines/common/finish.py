@@ -22,9 +22,11 @@ from treepurify.engines.common.problem import Wanted
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import EncodedRows, Subset
 from treepurify.links import Link
+from treepurify.moments import variance_of_stream
 from treepurify.purification.cascade import Purified, refine
 from treepurify.purification.purity import Purity, measure_purity
 from treepurify.remainder import Difference, Function, Remainder, SumOfParts
+from treepurify.rows.reduction import RowStream
 from treepurify.rows.row_weights import mean_square
 from treepurify.spread import Spread
 from treepurify.typing import Array
@@ -157,6 +159,7 @@ def finish(
     wanted: Wanted = _EVERYTHING,
     is_product: bool = False,
     rows: Mapping[int, EncodedRows] | None = None,
+    stream: RowStream | None = None,
     check: ModelCheck | None = None,
     note: str = "",
     spread: Spread | None = None,
@@ -177,6 +180,8 @@ def finish(
         Whether features are independent under the measure.
     rows : mapping of int to EncodedRows, optional
         The rows on the grid of each order, where they are the measure.
+    stream : RowStream, optional
+        The same for rows that come in batches, and can be read again.
     check : ModelCheck, optional
         The parsed model compared with its library.
     note : str
@@ -197,7 +202,8 @@ def finish(
             for subset, component in every.items()
             if subset not in kept and isinstance(component, TensorComponent)
         )
-        remainder = SumOfParts(parts, _variance_of_sum(parts, is_product=is_product, rows=rows))
+        variance = _variance_of_sum(parts, is_product=is_product, rows=rows, stream=stream)
+        remainder = SumOfParts(parts, variance)
     covariances = result.covariances
     if covariances is None and is_product:
         # Under independence components are uncorrelated: their variances are the covariances.
@@ -220,6 +226,7 @@ def finish(
         diagnostics={**result.diagnostics, **solves},
         rows=rows,
         stored_covariances=covariances,
+        stream=stream,
         spread=spread,
     )
 
@@ -323,10 +330,13 @@ def _variance_of_sum(
     *,
     is_product: bool,
     rows: Mapping[int, EncodedRows] | None,
+    stream: RowStream | None,
 ) -> Array:
     """Return the variance of a sum of components; NaN where the measure does not give it."""
     if is_product:
         return np.asarray(np.sum([part.variance for part in parts], axis=0))
+    if stream is not None:
+        return variance_of_stream(parts, stream)
     if rows is None:
         return np.full(parts[0].values.shape[-1], np.nan)
     # In place: the values of all parts on all rows can take far more than their tables.

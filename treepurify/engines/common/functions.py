@@ -25,6 +25,7 @@ __all__ = [
     "ResponseFunction",
     "RowFunction",
     "is_function",
+    "model_or_none",
     "parsed_or_none",
     "read_function",
     "response_function",
@@ -287,6 +288,17 @@ def parsed_or_none(model: Any, feature_names: Sequence[str] | None, X: Any) -> M
     if X is not None:
         check_table(X)
     check_any_rows(0 if X is None else len(X) if hasattr(X, "__len__") else 1)
+    return model_or_none(model, feature_names, X)
+
+
+def model_or_none(model: Any, feature_names: Sequence[str] | None, X: Any = None) -> Model | None:
+    """Return the parsed model; None for a function or a model that no parser knows.
+
+    Raises
+    ------
+    UnsupportedModelError
+        If a model cannot be parsed, and cannot be called either.
+    """
     if isinstance(model, ResponseFunction):
         if model.model.link != Link():
             return None

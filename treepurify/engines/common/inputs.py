@@ -11,9 +11,12 @@ from treepurify.arguments import check_whole
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
 from treepurify.models.additive_tables import AdditiveTables
-from treepurify.models.parse import Model
+from treepurify.models.parse import Model, parse_model, read_model
+from treepurify.rows.batches import Source
 from treepurify.rows.columns import Columns, FeatureSpec
+from treepurify.rows.reduction import RowStream
 from treepurify.rows.row_weights import RowWeights, read_row_weights
+from treepurify.rows.source_reader import head_table, source_reader
 from treepurify.rows.table_reader import check_distribution, read_columns
 from treepurify.weights import Empirical, Weighting
 from treepurify.weights.weighting import FittedMeasure
@@ -26,6 +29,7 @@ __all__ = [
     "fit_measure",
     "named_subsets",
     "read_rows",
+    "read_stream",
     "row_weights",
 ]
 
@@ -118,6 +122,50 @@ def _position(positions: dict[str, int], part: Any, here: str) -> int:
         f"no feature {part!r}; the model has {', '.join(map(repr, [*positions][:20]))}, at the "
         f"positions 0 to {len(positions) - 1}; {here}"
     )
+
+
+def read_stream(
+    model: Any,
+    source: Source,
+    feature_names: Sequence[str] | None = None,
+    sample_weight: Any = None,
+    *,
+    progress: bool = True,
+) -> tuple[Model, RowStream]:
+    """Return the parsed model, named after the columns of a source, and how its rows are read.
+
+    Parameters
+    ----------
+    model : object, str or Path
+        What `parse_model` takes.
+    source : Source
+        The rows.
+    feature_names : sequence of str, optional
+        Names of the features; they come before those of the columns.
+    sample_weight : str, optional
+        Name of the column of weights.
+    progress : bool
+        Whether to report progress where the rows are read again later.
+
+    Raises
+    ------
+    UnsupportedModelError
+        If the model cannot be decomposed exactly.
+    InvalidInputError
+        If columns are missing, or names or weights do not fit.
+    """
+    by_itself = parse_model(model)
+    weight = sample_weight if isinstance(sample_weight, str) else None
+    head = head_table(source, by_itself.features, weight)
+    parsed = read_model(model, head, feature_names)
+    reader = source_reader(
+        source,
+        parsed.features,
+        parsed.used_features,
+        match_names=by_itself.has_feature_names,
+        weight=sample_weight,
+    )
+    return parsed, RowStream(source, reader, progress)
 
 
 def read_rows(model: Model, X: Any, weighting: Weighting) -> Columns | None:

@@ -8,11 +8,14 @@ import numpy as np
 from treepurify.errors import ModelMismatchError
 from treepurify.models.library_child import FileRefusedError
 from treepurify.models.parse import Model, raw_margin
+from treepurify.rows.batches import Batch
 from treepurify.rows.columns import Columns
+from treepurify.rows.reduction import RowStream
+from treepurify.rows.source_reader import head_table
 from treepurify.rows.tables import take_rows
 from treepurify.typing import Array
 
-__all__ = ["ModelCheck", "check_against_library"]
+__all__ = ["ModelCheck", "check_against_library", "check_head"]
 
 _MOST_ROWS = 256
 _TOLERANCE = {"float32": 2e-6, "float64": 1e-9}
@@ -39,6 +42,23 @@ class ModelCheck:
     margin: Array
     error: float | None
     note: str
+
+
+def check_head(model: Any, parsed: Model, stream: RowStream) -> ModelCheck | None:
+    """Compare the parsed model with its library on the first rows of a stream, at most 256.
+
+    Raises
+    ------
+    ModelMismatchError
+        If they differ by more than rounding.
+    """
+    table = head_table(stream.source, parsed.features, stream.reader.weight)
+    if table is not None:
+        return check_against_library(model, parsed, table)
+    rows = stream.reader.read(Batch(stream.source.head(), 0, 0, stream.source.describe()))
+    margin = parsed.margin(rows.columns, precision="float64")
+    note = "Columns that the model does not use are absent, so its library could not be asked."
+    return ModelCheck(rows.columns, margin, None, note)
 
 
 def check_against_library(model: Any, parsed: Model, X: Any) -> ModelCheck | None:

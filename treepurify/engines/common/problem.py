@@ -1,6 +1,6 @@
 """What a model is purified for: the model on its grids, the measure, and what is wanted of it."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Literal
@@ -23,8 +23,10 @@ from treepurify.progress import ProgressReport
 from treepurify.purification.cascade import downward_closure
 from treepurify.remainder import Function
 from treepurify.rows.columns import Columns
+from treepurify.rows.reduction import RowStream
 from treepurify.rows.row_weights import RowWeights
 from treepurify.weights import Weighting
+from treepurify.weights.cell_counts import CountedRows, RowsOnGrid
 from treepurify.weights.weighting import MassTables
 
 __all__ = [
@@ -38,6 +40,7 @@ __all__ = [
 ]
 
 Resolution = Literal["auto", "union", "term"]
+Counted = Mapping[int, CountedRows]
 
 # A feature, the start of its runs, one run of cells, and a probability.
 _BYTES_PER_FEATURE = 28
@@ -78,7 +81,7 @@ class Layout:
 
     effects: EffectTensors | None
     grids: dict[int, Grid]
-    rows: dict[int, EncodedRows | None]
+    rows: Mapping[int, RowsOnGrid | None]
     measure: str
     resolution: str
     boxes: LeafBoxes | None = None
@@ -88,6 +91,12 @@ class Layout:
     def union_grid(self) -> Grid:
         """The grid of main effects, which has all cuts."""
         return self.grids[1]
+
+    @property
+    def encoded_rows(self) -> EncodedRows | None:
+        """The rows on the union grid one by one; None where there are none, or only counts."""
+        rows = self.rows.get(1)
+        return rows if isinstance(rows, EncodedRows) else None
 
     @property
     def leaf_boxes(self) -> LeafBoxes:
@@ -112,7 +121,7 @@ class Layout:
 
     def measure_rows(self, weighting: Weighting) -> dict[int, EncodedRows] | None:
         """Return the rows where they, and nothing else, are the measure."""
-        rows = {size: encoded for size, encoded in self.rows.items() if encoded is not None}
+        rows = {size: known for size, known in self.rows.items() if isinstance(known, EncodedRows)}
         is_rows = weighting.share_of_rows == 1.0
         return rows if is_rows and rows and self.given_mass is None else None
 
@@ -140,6 +149,8 @@ class Problem:
     guide : Function, optional
         Decides in place of the model how coarse cells join categories, so that several models
         have the same cells.
+    stream : RowStream, optional
+        All rows, where they come in batches, and `columns` are a sample of them.
     """
 
     model: Model
@@ -150,6 +161,7 @@ class Problem:
     memory_budget: int
     report: ProgressReport
     guide: Function | None = None
+    stream: RowStream | None = None
 
     @property
     def ensemble(self) -> TreeEnsemble:
@@ -174,9 +186,14 @@ class Problem:
         return self.layout.leaf_boxes
 
     @property
-    def rows(self) -> EncodedRows | None:
-        """The rows on the union grid, with their weights."""
+    def rows(self) -> RowsOnGrid | None:
+        """The rows on the union grid, with their weights, or counted there."""
         return self.layout.rows.get(1)
+
+    @property
+    def encoded_rows(self) -> EncodedRows | None:
+        """The rows on the union grid one by one; None where there are none, or only counts."""
+        return self.layout.encoded_rows
 
     @property
     def depth(self) -> int:
@@ -202,11 +219,13 @@ def lay_out(
     resolution: Resolution,
     missing_cells: MissingCells,
     memory_budget: int,
+    counted: Counted | None = None,
 ) -> Layout:
     """Choose the grids, encode the rows on them and write the model as effect tensors.
 
     Trees share one grid, the union of their cuts. The terms of an EBM have bins of their
-    own: see `resolution` of `purify`.
+    own: see `resolution` of `purify`. Rows that were `counted` batch by batch, on the grid of
+    each order, come with their grids.
 
     Raises
     ------
@@ -217,27 +236,37 @@ def lay_out(
     """
     if isinstance(model, AdditiveTables):
         return _lay_out_tables(
-            model, columns, row_weights, weighting, resolution, missing_cells, memory_budget
+            model,
+            columns,
+            row_weights,
+            weighting,
+            resolution,
+            missing_cells,
+            memory_budget,
+            counted,
         )
     _check_leaves(model, memory_budget)
-    if weighting.fixed_grid is not None:
-        grid, rows = weighting.fixed_grid, None
+    rows: RowsOnGrid | None = None
+    if counted is not None:
+        grid, rows = counted[1].grid, counted[1]
+    elif weighting.fixed_grid is not None:
+        grid = weighting.fixed_grid
     else:
-        grid, rows = make_grid(
+        grid, encoded = make_grid(
             columns,
             model.features,
             ensemble_cuts(model),
             match_names=model.has_feature_names,
             missing_cells=missing_cells,
         )
+        rows = None if encoded is None else replace(encoded, weights=row_weights)
     boxes = leaf_boxes(model, grid)
     depth = max((len(subset) for subset in boxes.subsets), default=0)
     orders = range(1, max(depth, 1) + 1)
-    weighted = None if rows is None else replace(rows, weights=row_weights)
     return Layout(
         None,
         dict.fromkeys(orders, grid),
-        dict.fromkeys(orders, weighted),
+        dict.fromkeys(orders, rows),
         weighting.describe(),
         "union",
         boxes,
@@ -267,8 +296,9 @@ def _lay_out_tables(
     resolution: Resolution,
     missing_cells: MissingCells,
     memory_budget: int,
+    counted: Counted | None,
 ) -> Layout:
-    uses_bin_weights = columns is None and weighting.needs_rows
+    uses_bin_weights = columns is None and counted is None and weighting.needs_rows
     chosen = resolution
     if chosen == "auto":
         chosen = "term" if uses_bin_weights or not _fits_union(model, memory_budget) else "union"
@@ -276,8 +306,11 @@ def _lay_out_tables(
         raise InvalidInputError('resolution="union" needs the rows: pass X')
     largest = max((len(term.features) for term in model.terms), default=1)
     grids: dict[int, Grid] = {}
-    rows: dict[int, EncodedRows | None] = {}
+    rows: dict[int, RowsOnGrid | None] = {}
     for size in range(1, largest + 1):
+        if counted is not None:
+            grids[size], rows[size] = counted[size].grid, counted[size]
+            continue
         if chosen == "union" and size > 1:
             grids[size], rows[size] = grids[1], rows[1]
             continue

@@ -64,20 +64,26 @@ class CoarseProjection:
     pair_cells : int, optional
         Most cells of a feature in pairs. By default as many as leave four rows for an unknown,
         and at most 5000 unknowns, but 3 at least.
+    sample_rows, seed : int
+        See `TreeProjection`.
 
     Examples
     --------
-    >>> CoarseProjection(pair_cells=8)
-    CoarseProjection(main_cells=None, pair_cells=8)
+    >>> CoarseProjection(pair_cells=8).pair_cells
+    8
     """
 
     main_cells: int | None = None
     pair_cells: int | None = None
+    sample_rows: int = 100_000
+    seed: int = 0
 
     def __post_init__(self) -> None:
         for name, value in (("main_cells", self.main_cells), ("pair_cells", self.pair_cells)):
             if value is not None:
                 check_whole(f"{name} of a coarse projection", value, least=2)
+        check_whole("sample_rows of a coarse projection", self.sample_rows, least=1)
+        check_whole("seed", self.seed, least=0)
 
 
 def lay_out_coarse(
@@ -120,7 +126,7 @@ def purify_on_coarse_cells(problem: Problem, settings: CoarseProjection) -> Resu
     of least norm is taken (see `TreeProblem`), with the part of a main effect that coarse
     cells see counted apart from what is finer.
     """
-    rows = problem.rows
+    rows = problem.encoded_rows
     if rows is None or problem.columns is None:
         raise InvalidInputError("the projection on coarse cells needs rows: pass X")
     _check_order(problem.wanted.order)

@@ -116,7 +116,7 @@ def _with_difference(
     is_rows = request.weighting.share_of_rows == 1.0
     intercept = shares @ margin if is_rows else result.intercept
     kept = {s: c for s, c in result.components.items() if wanted.keeps(s)}
-    parts = _values_of_each(kept, columns, outcome.layout.rows[1])
+    parts = _values_of_each(kept, columns, outcome.layout.encoded_rows)
     explained = measure_explained(margin, shares, intercept, parts)
     note = (
         "The models have cuts of their own, too many together: cuts were moved onto a common grid "
@@ -174,7 +174,7 @@ def _margin(model: Model, columns: Columns, request: Request) -> Array:
     rows = (columns, request.row_weights, request.weighting)
     budget = request.memory_budget
     layout = lay_out(model, *rows, request.resolution, request.missing_cells, budget)
-    boxes, grid, encoded = layout.leaf_boxes, layout.union_grid, layout.rows[1]
+    boxes, grid, encoded = layout.leaf_boxes, layout.union_grid, layout.encoded_rows
     largest = max((prod(grid.shape(subset)) for subset in boxes.subsets), default=0)
     is_shallow = max(map(len, boxes.subsets), default=0) <= _PAIR
     if encoded is None or not is_shallow or 8 * largest * model.n_outputs > budget:

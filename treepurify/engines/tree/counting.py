@@ -17,7 +17,7 @@ from treepurify.models.additive_tables import AdditiveTables
 from treepurify.models.parse import parse_model
 from treepurify.rows.row_weights import read_row_weights, read_weights
 from treepurify.weights import CountedCells, Uniform
-from treepurify.weights.empirical import count_rows
+from treepurify.weights.cell_counts import count_rows
 
 __all__ = ["count_cells"]
 

@@ -13,9 +13,11 @@ from treepurify.engines.common.finish import (
     table_components,
 )
 from treepurify.engines.common.problem import Problem
-from treepurify.grids.grid import EncodedRows
+from treepurify.engines.common.streamed_rows import count_stream, explain_stream
+from treepurify.grids.grid import EncodedRows, Grid
 from treepurify.purification.cascade import purify_effects
 from treepurify.typing import Array
+from treepurify.weights.cell_counts import RowsOnGrid
 
 __all__ = ["fitted_result"]
 
@@ -29,12 +31,15 @@ def fitted_result(
 ) -> Result:
     """Return the components of fitted tables, with the rest of the model as remainder.
 
+    Where the problem has a stream, the tables are purified under all rows of it, and what they
+    explain is measured on all of them.
+
     Parameters
     ----------
     problem : Problem
         The model on the grid of the tables.
     rows : EncodedRows
-        The rows on that grid.
+        The rows on that grid that were fitted.
     effects : EffectTensors
         What was fitted; not yet pure.
     margin : ndarray of float64, shape (n_rows, n_outputs)
@@ -44,19 +49,36 @@ def fitted_result(
         the components explain on the rows is added.
     """
     subsets = list(effects.tensors)
-    axes = {subset: problem.grid.subset_axes(subset) for subset in subsets}
     problem.report("weighing cells", 0, 0)
-    mass = problem.weighting.tables(problem.grid, rows, subsets)
+    grid: Grid = problem.grid
+    on_grid: RowsOnGrid = rows
+    if problem.stream is not None:
+        tables_of_grid = [(grid, subsets)]
+        (counted,) = count_stream(problem.stream, tables_of_grid, problem.report, keep_special=True)
+        grid, on_grid = counted.grid, counted
+    axes = {subset: grid.subset_axes(subset) for subset in subsets}
+    mass = problem.weighting.tables(grid, on_grid, subsets)
     purified = purify_effects(effects, mass, axes, method="exact", progress=problem.report)
     tables = table_components(purified, mass, axes, problem.function.inputs)
     problem.report("evaluating the rows", 0, 0)
-    on_grid = dict.fromkeys(range(1, max(map(len, subsets), default=0) + 1), rows)
-    parts = (
-        (subset, values_on_rows(table, on_grid))
-        for subset, table in tables.items()
-        if problem.wanted.keeps(subset)
-    )
+    of_orders = dict.fromkeys(range(1, max(map(len, subsets), default=0) + 1), rows)
+    kept = {subset: table for subset, table in tables.items() if problem.wanted.keeps(subset)}
+    parts = ((subset, values_on_rows(table, of_orders)) for subset, table in kept.items())
     explained = measure_explained(margin, rows.shares, purified.intercept, parts)
+    diagnostics: dict[str, Any] = {"projection": facts | {"r_squared": explained.share.tolist()}}
+    note = ""
+    if problem.stream is not None:
+        sampled, n_sampled = explained.share.tolist(), rows.n_rows
+        explained, n_rows = explain_stream(
+            problem.stream, problem.function, purified.intercept, kept, problem.report
+        )
+        shares = {"r_squared": explained.share.tolist(), "r_squared_of_sample": sampled}
+        diagnostics = {"rows": n_rows, "projection": facts | shares}
+        if n_sampled < n_rows:
+            note = (
+                f"The trees were projected on a sample of {n_sampled} of {n_rows} rows; masses, "
+                "purity and the share explained are those of all rows."
+            )
     scale = largest_effect(purified.intercept, effects.tensors.values())
     return Result(
         purified.intercept,
@@ -68,8 +90,9 @@ def fitted_result(
             fit_error=max(facts["error"]) / (scale or 1.0),
             fit_unidentified=facts["undetermined"],
             converged=facts["converged"],
+            note=note,
         ),
         Rest(problem.function, explained.rest_variance),
         explained.covariances if problem.weighting.share_of_rows == 1.0 else None,
-        {"projection": facts | {"r_squared": explained.share.tolist()}},
+        diagnostics,
     )

@@ -114,7 +114,7 @@ def purify_by_projection(problem: Problem, tolerance: float) -> Result:
 
 def _read_task(problem: Problem, tolerance: float) -> _Task:
     """Return the task of a problem, if there are rows, and the order is not too large."""
-    weighting, rows = problem.weighting, problem.rows
+    weighting, rows = problem.weighting, problem.encoded_rows
     share = 1.0 - (weighting.share_of_rows or 0.0)
     order = _checked_order(problem.wanted.order, 2 if share > 0 else _MOST_ORDER)
     if rows is None or problem.columns is None:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, get_args
 
+import numpy as np
 import numpy.typing as npt
 
 from treepurify.arguments import check_choice
@@ -16,7 +17,9 @@ from treepurify.engines.common.inputs import (
     check_order,
     check_order_fits,
     fit_measure,
+    named_subsets,
     read_rows,
+    read_stream,
 )
 from treepurify.engines.common.model_check import check_against_library
 from treepurify.engines.common.problem import Resolution, Wanted
@@ -25,9 +28,13 @@ from treepurify.engines.tree.refits import check_refits, read_refits
 from treepurify.engines.tree.request import Request, purify_model
 from treepurify.engines.tree.routes import Method, check_method
 from treepurify.engines.tree.second_moments import kept_interactions
+from treepurify.engines.tree.streamed import StreamTask, purify_stream
+from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import MissingCells
 from treepurify.models.parse import read_model
+from treepurify.models.refits import Refits
 from treepurify.progress import announce_compilation, progress_report
+from treepurify.rows.sources import as_source
 from treepurify.weights import Weighting, as_weighting
 
 __all__ = ["purify"]
@@ -40,7 +47,7 @@ def purify(
     weights: str | Weighting = "empirical",
     order: int | None = 2,
     interactions: Interactions | int | None = None,
-    sample_weight: npt.ArrayLike | None = None,
+    sample_weight: npt.ArrayLike | str | None = None,
     feature_names: Sequence[str] | None = None,
     method: Method = "auto",
     resolution: Resolution = "auto",
@@ -63,10 +70,13 @@ def purify(
         refits of), and `Decomposition.spread` holds the effects of each on one common grid. That
         is the grid of all their cuts where it fits the memory budget, else one of fewer:
         ``diagnostics["refits"]`` says which.
-    X : array_like or table of shape (n_rows, n_features), optional
+    X : array_like, table of shape (n_rows, n_features), or rows in batches, optional
         Rows that stand for the distribution; usually the training data. Without it an EBM
         is purified under the weights of its own bins; other models need
-        ``weights="uniform"``.
+        ``weights="uniform"``. Rows in batches are Parquet files (a path, a list, a pattern or
+        a folder), a `pyarrow.dataset`, a polars LazyFrame, a DuckDB relation, an Arrow stream, or
+        an iterator of tables or a callable that returns one. Only the columns that the model uses
+        are read, and never all rows at once.
     weights : str or Weighting
         The distribution of the features: ``"empirical"``, of the rows themselves; ``"auto"``,
         smoothed as much as foretells a row best from all others (`Auto`); ``"kernel"`` or
@@ -86,8 +96,9 @@ def purify(
         total interaction index (`interaction_indices`): under the measure itself where
         features are independent, else under the product of the rows' margins. For very many
         leaves that index is estimated; ``diagnostics["strongest_pairs"]`` says so.
-    sample_weight : array_like of shape (n_rows,), optional
-        Weight of each row, finite and not negative.
+    sample_weight : array_like of shape (n_rows,) or str, optional
+        Weight of each row, finite and not negative. For rows in batches, the name of the column
+        of weights.
     feature_names : sequence of str, optional
         Names of the features, in the order of the model.
     method : str, TreeProjection or CoarseProjection
@@ -151,6 +162,31 @@ def purify(
     report = progress_report(progress)
     announce_compilation(show=progress)
     weighting = as_weighting(weights)
+    source = as_source(X)
+    if source is not None:
+        if isinstance(model, list | tuple | Refits):
+            raise InvalidInputError(
+                "several models are purified under rows in memory: pass a table, or purify them "
+                "one by one under these rows"
+            )
+        parsed, stream = read_stream(model, source, feature_names, sample_weight, progress=progress)
+        check_order_fits(order, parsed.n_features)
+        named = _named(interactions)
+        wanted = Wanted(order, named_subsets(parsed.features, named, order))
+        return purify_stream(
+            StreamTask(
+                model,
+                parsed,
+                stream,
+                weighting,
+                wanted,
+                method,
+                resolution,
+                missing_cells,
+                memory_budget,
+                report,
+            )
+        )
     refits = read_refits(model, X, feature_names, memory_budget)
     parsed = read_model(model, X, feature_names) if refits is None else refits.centre
     check_order_fits(order, parsed.n_features)
@@ -192,3 +228,13 @@ def purify(
         note=measure.note,
         spread=outcome.spread,
     )
+
+
+def _named(interactions: Interactions | int | None) -> Interactions | None:
+    """Return interactions that are named; their number is chosen with rows in memory only."""
+    if isinstance(interactions, int | np.integer):
+        raise InvalidInputError(
+            f"interactions={interactions!r}: the strongest pairs are found with rows in memory; "
+            "name the interactions, such as those that purify finds on a sample of the rows"
+        )
+    return interactions

@@ -3,14 +3,12 @@
 from dataclasses import dataclass
 from typing import Any
 
-from treepurify.effects.accumulate import accumulate
-from treepurify.engines.common.finish import Evidence, Result, largest_effect, table_components
+from treepurify.engines.common.finish import Result
 from treepurify.engines.common.problem import (
     Layout,
     Problem,
     Resolution,
     Wanted,
-    closed_subsets,
     lay_out,
 )
 from treepurify.engines.tree.closed_form import purify_by_closed_form
@@ -27,10 +25,10 @@ from treepurify.engines.tree.routes import (
     choose_coarse,
     choose_route,
 )
+from treepurify.engines.tree.union_grid import purify_on_union_grid
 from treepurify.grids.grid import MissingCells
 from treepurify.models.parse import Model
 from treepurify.progress import ProgressReport
-from treepurify.purification.cascade import SolveMethod, downward_closure, purify_effects
 from treepurify.remainder import Function
 from treepurify.rows.columns import Columns
 from treepurify.rows.row_weights import RowWeights
@@ -162,26 +160,6 @@ def run(planned: Plan, request: Request, wanted: Wanted, guide: Function | None 
         method = asked.method
         projection = method if isinstance(method, TreeProjection) else TreeProjection()
         return purify_by_projection(problem, projection.tolerance)
-    return _purify_on_grid(problem, "mass-moving" if planned.route == "mass-moving" else "exact")
-
-
-def _purify_on_grid(problem: Problem, method: SolveMethod) -> Result:
-    """Purify the model's tensors on their grids, after checking that all tables fit."""
-    layout, model = problem.layout, problem.model
-    effects = layout.effects
-    if effects is not None:
-        subsets = downward_closure(effects.tensors)
-    else:
-        paths = layout.leaf_boxes.subsets
-        subsets = closed_subsets(paths, problem.grid, model.n_outputs, problem.memory_budget)
-    axes = {subset: layout.grids[len(subset)].subset_axes(subset) for subset in subsets}
-    if effects is None:
-        effects = accumulate(problem.ensemble, problem.grid, problem.boxes, problem.memory_budget)
-    problem.report("weighing cells", 0, 0)
-    mass = layout.mass(problem.weighting, subsets)
-    purified = purify_effects(effects, mass, axes, method=method, progress=problem.report)
-    return Result(
-        purified.intercept,
-        table_components(purified, mass, axes, problem.function.inputs, effects),
-        Evidence(largest_effect(purified.intercept, effects.tensors.values()), purified),
+    return purify_on_union_grid(
+        problem, "mass-moving" if planned.route == "mass-moving" else "exact"
     )

@@ -6,7 +6,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from treepurify.arguments import check_choice, check_number
+from treepurify.arguments import check_choice, check_number, check_whole
 from treepurify.engines.common.problem import Layout, closed_subsets
 from treepurify.engines.tree.coarse_projection import CoarseProjection
 from treepurify.errors import InvalidInputError, MemoryBudgetError
@@ -50,19 +50,29 @@ class TreeProjection:
         Estimated error of a tree's tables, over the standard deviation of its values, at which
         conjugate gradients stop. Trees whose normal equations fit the memory are factored
         instead, which leaves rounding.
+    sample_rows : int
+        Most rows that trees are projected on where rows come in batches: a sample of all of them,
+        each with a chance that grows with its weight. Rows in memory are all taken.
+    seed : int
+        Seed of that sample. It depends on the places of the rows, by file and row number, and not
+        on how they are divided into batches.
 
     Examples
     --------
-    >>> TreeProjection(1e-6)
-    TreeProjection(tolerance=1e-06)
+    >>> TreeProjection(1e-6).tolerance
+    1e-06
     """
 
     tolerance: float = 1e-8
+    sample_rows: int = 100_000
+    seed: int = 0
 
     def __post_init__(self) -> None:
         check_number(
             "the tolerance of a projection", self.tolerance, least=0, most=1, open_ends=True
         )
+        check_whole("sample_rows of a projection", self.sample_rows, least=1)
+        check_whole("seed", self.seed, least=0)
 
 
 Method = MethodName | TreeProjection | CoarseProjection

@@ -18,7 +18,7 @@ _INSIDE = {
 
 
 def unwrap(model: Any) -> Any:
-    """Return the model that a search, a frozen estimator or a threshold stands for.
+    """Return the model that a search, a frozen estimator, a threshold or a training stands for.
 
     Parameters
     ----------
@@ -35,6 +35,9 @@ def unwrap(model: Any) -> Any:
     InvalidInputError
         If a search is not fitted, or kept no model.
     """
+    if isinstance(model, dict) and {"booster", "history"} <= set(model):
+        # What xgboost.dask.train returns: the model, and how its training went.
+        model = model["booster"]
     while (kind := known_class(model)) in _INSIDE:
         attribute = _INSIDE[kind]
         if not hasattr(model, attribute):

@@ -1,0 +1,196 @@
+"""Rows in Dask frames: the same answers, from partitions that stay where they are."""
+
+import os
+import signal
+import sys
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import treepurify as tp
+from tests.engines.tree.streams import regression_rows, shallow_model
+from tests.engines.tree.test_streams import assert_same, deep_model
+from treepurify.rows.dask_source import DaskSource
+from treepurify.rows.source_reader import source_reader
+
+dd = pytest.importorskip("dask.dataframe")
+dask = pytest.importorskip("dask")
+distributed = pytest.importorskip("distributed")
+
+QUIET = {"progress": False}
+# Dask and its servers warn of what they do themselves.
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+@pytest.fixture(scope="module")
+def client():
+    """Two processes."""
+    options = {"n_workers": 2, "threads_per_worker": 1, "processes": True}
+    with (
+        dask.config.set({"distributed.worker.daemon": True}),
+        distributed.LocalCluster(**options, dashboard_address=None) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        yield client
+
+
+@pytest.mark.parametrize("npartitions", [1, 2, 7])
+def test_frames_without_a_client(npartitions):
+    model, X = shallow_model()
+    whole = tp.purify(model, X, **QUIET)
+    frame = dd.from_pandas(X.assign(target=0.0), npartitions=npartitions)
+    d = tp.purify(model, frame, **QUIET)
+    assert_same(whole, d)
+    for subset, covariance in whole.covariances.items():
+        np.testing.assert_allclose(d.covariances[subset], covariance, atol=1e-12)
+    np.testing.assert_allclose(d.r_squared(frame), 1.0)
+    assert d.verify(model, frame).n_rows == len(X)
+
+
+def test_arrays():
+    array = pytest.importorskip("dask.array")
+    X, y = regression_rows()
+    model, _ = shallow_model()
+    model.fit(X.to_numpy(), y)
+    chunked = array.from_array(X.to_numpy(), chunks=(90, 2))
+    d = tp.purify(model, chunked, **QUIET)
+    assert_same(tp.purify(model, X.to_numpy(), **QUIET), d)
+    found = d.predict(chunked).compute().to_numpy()[:, 0]
+    np.testing.assert_allclose(found, d.predict(X.to_numpy()))
+
+
+def test_a_cluster_gives_the_same(client):
+    model, X = shallow_model()
+    weight = np.random.default_rng(0).integers(0, 4, len(X)) / 4
+    frame = dd.from_pandas(X.assign(weight=weight), npartitions=5)
+    whole = tp.purify(model, X, sample_weight=weight, **QUIET)
+    assert_same(whole, tp.purify(model, frame, sample_weight="weight", **QUIET))
+    assert client.nthreads()
+
+
+def test_a_sample_does_not_depend_on_the_workers(client):
+    model, X = deep_model()
+    frame = dd.from_pandas(X, npartitions=4)
+    few = tp.TreeProjection(sample_rows=500)
+    with dask.config.set(scheduler="synchronous"):
+        alone = tp.purify(model, frame, method=few, **QUIET)
+    assert_same(alone, tp.purify(model, frame, method=few, **QUIET), 1e-12)
+    assert alone.diagnostics["stream"]["sampled_rows"] == 500
+    assert client.nthreads()
+
+
+@pytest.mark.parametrize("name", ["predict", "contributions", "shapley_values"])
+def test_values_are_lazy_frames(name):
+    model, X = shallow_model()
+    d = tp.purify(model, X, **QUIET)
+    frame = dd.from_pandas(X, npartitions=3)
+    values = getattr(d, name)(frame)
+    assert isinstance(values, dd.DataFrame)
+    assert values.divisions == frame.divisions
+    found = values.compute()
+    expected = getattr(d, name)(X)
+    if name == "predict":
+        expected = pd.DataFrame(expected, columns=list(d.output_names))
+    elif name == "shapley_values":
+        expected = expected.to_frame()
+    pd.testing.assert_frame_equal(found, expected, rtol=1e-12)
+
+
+def test_values_of_several_outputs_have_one_name_a_column():
+    model, X = shallow_model()
+    _, y = regression_rows()
+    pytest.importorskip("xgboost")
+    import xgboost
+
+    model = xgboost.XGBClassifier(n_estimators=3, max_depth=2).fit(X, np.digitize(y, [-1, 1]))
+    d = tp.purify(model, X, **QUIET)
+    found = d.contributions(dd.from_pandas(X, npartitions=3)).compute()
+    np.testing.assert_allclose(found.to_numpy(), d.contributions(X).to_numpy())
+    assert found.columns[0] == f"{d.output_names[0]}: intercept"
+
+
+def test_partitions_without_rows_and_of_missing_values_only():
+    model, X = shallow_model()
+    X.iloc[100:200] = np.nan
+    parts = [X[:0], X[:100], X[100:200], X[200:]]
+    frame = dd.from_delayed([dask.delayed(part) for part in parts], meta=X[:0])
+    whole = tp.purify(model, X, **QUIET)
+    assert_same(whole, tp.purify(model, frame, **QUIET))
+    text = [*parts[:3], X[200:].assign(b="two")]
+    mixed = dd.from_delayed([dask.delayed(part) for part in text], meta=X[:0], verify_meta=False)
+    with pytest.raises(tp.InvalidInputError, match="partition 3: feature 'b' is numeric"):
+        tp.purify(model, mixed, **QUIET)
+
+
+class _SlowCount:
+    """Counts rows; on one worker it waits until that worker is killed."""
+
+    def __init__(self, marker):
+        self.marker = marker
+
+    def zero(self):
+        return 0
+
+    def add(self, state, rows):
+        time.sleep(0.3)
+        if rows.part == 3 and not os.path.exists(self.marker):  # noqa: PTH110
+            with open(self.marker, "w") as file:  # noqa: PTH123
+                file.write(str(os.getpid()))
+            os.kill(os.getpid(), signal.SIGKILL)
+        return state + rows.columns.n_rows
+
+    def merge(self, state, other):
+        return state + other
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")
+def test_a_worker_that_is_killed_costs_time_only(client, tmp_path):
+    model, X = shallow_model()
+    source = DaskSource(dd.from_pandas(X, npartitions=6))
+    parsed = tp.parse_model(model)
+    reader = source_reader(source, parsed.features, (0, 1), match_names=True)
+    count = _SlowCount(str(tmp_path / "killed"))
+    assert source.reduce(reader, count, "counting", lambda *_: None) == len(X)
+    assert (tmp_path / "killed").exists()
+    # The cluster still works, and so does the whole way.
+    frame = dd.from_pandas(X, npartitions=6)
+    assert_same(tp.purify(model, X, **QUIET), tp.purify(model, frame, **QUIET))
+    assert client.nthreads()
+
+
+def test_models_of_dask_are_read_as_they_are(client):
+    xgboost = pytest.importorskip("xgboost")
+    lightgbm = pytest.importorskip("lightgbm")
+    from xgboost import dask as xgboost_dask
+
+    X, y = regression_rows(2000)
+    frame = dd.from_pandas(X.assign(y=y), npartitions=2).persist()
+    rows, target = frame[list("abcd")], frame["y"]
+    trained = xgboost_dask.train(
+        client, {"max_depth": 2}, xgboost_dask.DaskDMatrix(client, rows, target), num_boost_round=5
+    )
+    assert_same(tp.purify(trained["booster"], X, **QUIET), tp.purify(trained, rows, **QUIET))
+    model = xgboost_dask.DaskXGBRegressor(n_estimators=5, max_depth=2)
+    model.client = client
+    model.fit(rows, target)
+    alone = xgboost.XGBRegressor()
+    alone.load_model(model.get_booster().save_raw("json"))
+    assert_same(tp.purify(alone, X, **QUIET), tp.purify(model, rows, **QUIET))
+    model = lightgbm.DaskLGBMRegressor(n_estimators=5, max_depth=2, verbose=-1, client=client)
+    model.fit(rows, target)
+    assert_same(tp.purify(model.booster_, X, **QUIET), tp.purify(model, rows, **QUIET))
+
+
+def test_what_is_not_two_dimensional_is_refused():
+    array = pytest.importorskip("dask.array")
+    model, _ = shallow_model()
+    with pytest.raises(tp.InvalidInputError, match="two dimensions"):
+        tp.purify(model, array.zeros(3), **QUIET)
+
+
+def test_a_frame_without_rows_is_refused():
+    model, X = shallow_model()
+    with pytest.raises(tp.InvalidInputError, match="the Dask frame has no rows"):
+        tp.purify(model, dd.from_pandas(X[:0], npartitions=1), **QUIET)

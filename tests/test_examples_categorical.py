@@ -1,0 +1,59 @@
+"""What the page of the categorical paper says, checked on small cases and on the data."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from examples import paper_categorical as paper
+from tests.cases import data_path
+from treepurify.engines.categorical import categorical_anova
+
+
+def test_table_1_to_the_printed_digits():
+    for entry in paper.table_1().entries:
+        # The paper cuts off.
+        assert 0 <= entry.ours["ours"][0] - entry.paper[0] < 1e-3
+
+
+def test_all_goes_to_the_copy_that_comes_first():
+    first, second = (entry.ours["ours"] for entry in paper.remark_4_3().entries)
+    assert first[0] > 1
+    assert first[0] == pytest.approx(second[1])
+    assert [*first[1:], second[0], second[2]] == pytest.approx([0.0] * 4, abs=1e-20)
+
+
+def test_kernel_shap_with_the_whole_factorial_is_the_anova():
+    rng = np.random.default_rng(0)
+    shape = (3, 2, 4)
+    values = rng.normal(size=(*shape, 2))
+    codes = np.indices(shape).reshape(3, -1).T
+    X = pd.DataFrame(codes.astype(str), columns=list("abc"))
+    on_rows = values[tuple(codes.T)]
+    d = categorical_anova(on_rows, X, progress=False)
+    ours = paper.anova_shapley(d, X)
+    theirs = paper.kernel_shap(values, codes)[(slice(None), *codes.T)]
+    np.testing.assert_allclose(theirs, ours, atol=1e-12)
+    part = paper.kernel_shap(values, codes[:4])[(slice(None), *codes.T)]
+    assert np.abs(part - ours).max() > 0.1
+
+
+def test_biased_rows_give_the_errors_of_table_3():
+    data_path("car_evaluation")
+    from sklearn.ensemble import RandomForestClassifier
+
+    errors, _ = paper.integrated_errors(
+        "car_evaluation", lambda seed: RandomForestClassifier(50, random_state=seed), 1
+    )
+    first, random = errors[0]
+    printed = np.array(paper.TABLE_3)
+    np.testing.assert_allclose(first, printed, atol=0.06, rtol=0.35)
+    assert random.sum() < printed.sum() / 10
+
+
+def test_the_class_of_a_mushroom_is_a_sum_of_main_effects():
+    data_path("mushroom")
+    table = paper.read_table("mushroom")
+    X = table.drop(columns="class")
+    labels = (table["class"] == "p").to_numpy().astype(float)
+    d = categorical_anova(labels, X, order=1, memory_budget=4 << 30, progress=False)
+    assert d.diagnostics["fit"]["f"]["mean_squared_error"] < 1e-20

@@ -1,0 +1,114 @@
+"""Values on rows that come in batches are those in memory, written whole or not at all."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.ensemble import GradientBoostingRegressor, HistGradientBoostingClassifier
+
+import treepurify as tp
+from tests.engines.tree.streams import batches, regression_rows, shallow_model
+
+pytest.importorskip("pyarrow")
+
+
+def decompositions():
+    """A sum of tables, one with a remainder, and one of several outputs."""
+    model, X = shallow_model()
+    yield tp.purify(model, X, progress=False), X
+    deep, y = regression_rows(600)
+    model = GradientBoostingRegressor(n_estimators=6, max_depth=4, random_state=0).fit(deep, y)
+    yield tp.purify(model, deep, method="projection", progress=False), deep
+    model = HistGradientBoostingClassifier(max_depth=2, max_iter=3).fit(deep, np.digitize(y, [0]))
+    yield tp.purify(model, deep, progress=False), deep
+    model.fit(deep, np.digitize(y, [-1, 1]))
+    yield tp.purify(model, deep, progress=False), deep
+
+
+CASES = list(decompositions())
+
+
+def flat(frame):
+    if frame.columns.nlevels > 1:
+        frame.columns = [": ".join(names) for names in frame.columns]
+    return frame.reset_index(drop=True)
+
+
+@pytest.mark.parametrize(("d", "X"), CASES)
+def test_values_are_those_in_memory(d, X, tmp_path):
+    source = batches(X, 130)
+    for name, expected in (
+        ("predict", pd.DataFrame(d.predict(X).reshape(len(X), -1), columns=list(d.output_names))),
+        ("contributions", flat(d.contributions(X))),
+        ("shapley_values", flat(d.shapley_values(X).to_frame())),
+    ):
+        path = getattr(d, name)(source, to=tmp_path / f"{name}.parquet")
+        pd.testing.assert_frame_equal(pd.read_parquet(path), expected, rtol=1e-13, atol=1e-13)
+    response = d.predict(source, scale="response", to=tmp_path / "response.parquet")
+    expected = d.predict(X, scale="response").reshape(len(X), -1)
+    np.testing.assert_allclose(pd.read_parquet(response), expected)
+
+
+@pytest.mark.parametrize(("d", "X"), CASES)
+def test_r_squared_and_verify_read_all_batches(d, X):
+    np.testing.assert_allclose(d.r_squared(batches(X, 130)), d.r_squared(X), rtol=1e-12)
+
+
+def test_verify_reads_all_batches():
+    model, X = shallow_model()
+    d = tp.purify(model, X, progress=False)
+    whole, streamed = (d.verify(model, rows) for rows in (X, batches(X.assign(target=1.0), 37)))
+    assert (streamed.n_rows, streamed.source) == (whole.n_rows, whole.source)
+    assert streamed.largest_difference == whole.largest_difference
+    assert streamed.relative_difference == whole.relative_difference
+    with pytest.raises(tp.InvalidInputError, match="must have all columns"):
+        d.verify(model, batches(X.drop(columns="a"), 37))
+
+
+def test_a_folder_has_one_file_for_each_file(tmp_path):
+    d, X = CASES[0]
+    for number in range(3):
+        X[number * 100 : number * 100 + 100].to_parquet(tmp_path / f"in{number}.parquet")
+    path = d.predict(str(tmp_path / "in*.parquet"), to=tmp_path / "out")
+    names = sorted(file.name for file in path.iterdir())
+    assert names == ["part-00000.parquet", "part-00001.parquet", "part-00002.parquet"]
+    second = pd.read_parquet(path / "part-00001.parquet").to_numpy()[:, 0]
+    np.testing.assert_array_equal(second, d.predict(X[100:200]))
+    with pytest.raises(tp.InvalidInputError, match="is there already"):
+        d.predict(str(tmp_path / "in*.parquet"), to=tmp_path / "out")
+
+
+@pytest.mark.parametrize("name", ["values.parquet", "values"])
+def test_an_interruption_leaves_nothing(name, tmp_path):
+    d, X = CASES[0]
+
+    def interrupted():
+        yield X[:200]
+        yield X[200:300]
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        d.contributions(interrupted, to=tmp_path / name)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_file_that_was_there_stays_until_the_new_one_is_whole(tmp_path):
+    d, X = CASES[0]
+    path = d.predict(X, to=tmp_path / "values.parquet")
+    before = path.read_bytes()
+    with pytest.raises(tp.InvalidInputError, match="feature 'a' is numeric"):
+        d.predict([X[:10], X[10:].assign(a="one")], to=path)
+    assert path.read_bytes() == before
+
+
+def test_where_to_write_must_be_said():
+    d, X = CASES[0]
+    with pytest.raises(tp.InvalidInputError, match=r'to="values\.parquet"'):
+        d.predict(batches(X, 100))
+
+
+def test_wide_tables_are_written_a_few_rows_at_a_time(tmp_path, monkeypatch):
+    d, X = CASES[1]
+    monkeypatch.setattr("treepurify.streamed_values._LEAST_ROWS", 7)
+    monkeypatch.setattr("treepurify.streamed_values._VALUES_AT_A_TIME", 1)
+    path = d.contributions([X], to=tmp_path / "values.parquet")
+    pd.testing.assert_frame_equal(pd.read_parquet(path), d.contributions(X), rtol=1e-13)

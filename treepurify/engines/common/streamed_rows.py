@@ -1,0 +1,119 @@
+"""What engines ask of rows that come in batches: counts of cells, a sample, what is explained."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from treepurify.components import Component, evaluate_each
+from treepurify.engines.common.finish import Explained
+from treepurify.errors import InvalidInputError
+from treepurify.grids.grid import Grid, Subset
+from treepurify.moments import PartMoments
+from treepurify.progress import ProgressReport
+from treepurify.remainder import Function
+from treepurify.rows.columns import Columns
+from treepurify.rows.reduction import RowStream, Several
+from treepurify.rows.row_weights import RowWeights
+from treepurify.rows.stream_sample import StreamSample, sampled_columns
+from treepurify.typing import Array
+from treepurify.weights.cell_counts import CellCounts, CountedRows, counted_rows
+
+__all__ = ["SampledRows", "count_stream", "explain_stream", "sample_stream"]
+
+
+def count_stream(
+    stream: RowStream,
+    tables: Sequence[tuple[Grid, Sequence[Subset]]],
+    report: ProgressReport,
+    *,
+    keep_special: bool,
+) -> list[CountedRows]:
+    """Return all rows counted in the cells of tables on one grid or several, in one pass.
+
+    Parameters
+    ----------
+    stream : RowStream
+        The rows.
+    tables : sequence of tuple of (Grid, sequence of tuple of int)
+        Each grid, with cells for missing and unknown values everywhere, and its tables.
+    report : callable
+        Progress.
+    keep_special : bool
+        Whether these cells stay where no row needs them.
+    """
+    used, is_weighted = stream.reader.used, stream.reader.weight is not None
+    counts = [CellCounts(grid, subsets, used, is_weighted) for grid, subsets in tables]
+    states = stream.reduce(Several(tuple(counts)), "counting rows", report)
+    return [
+        counted_rows(one, state, keep_special=keep_special)
+        for one, state in zip(counts, states, strict=True)
+    ]
+
+
+@dataclass(frozen=True, eq=False)
+class SampledRows:
+    """Rows of a sample, and what each counts; None where all count the same."""
+
+    columns: Columns
+    weights: RowWeights
+
+
+def sample_stream(
+    stream: RowStream, most: int, seed: int, memory_budget: int, report: ProgressReport
+) -> SampledRows:
+    """Return a weighted sample of the rows; all of them where there are not more than `most`.
+
+    Raises
+    ------
+    MemoryBudgetError
+        If the sample would not fit.
+    InvalidInputError
+        If there are no rows of positive weight.
+    """
+    sample = StreamSample(most, stream.reader.used, seed)
+    sample.check(memory_budget)
+    state = stream.reduce(sample, "drawing a sample of rows", report)
+    if not state.n_rows:
+        raise InvalidInputError(f"{stream.source.describe()} has no rows of positive weight")
+    return SampledRows(*sampled_columns(sample, state, stream.reader.features))
+
+
+def explain_stream(
+    stream: RowStream,
+    function: Function,
+    intercept: Array,
+    kept: Mapping[Subset, Component],
+    report: ProgressReport,
+) -> tuple[Explained, int]:
+    """Return how much of a function its components explain on all rows, and how many these are.
+
+    Parameters
+    ----------
+    stream : RowStream
+        The rows.
+    function : Function
+        The function.
+    intercept : ndarray of float64, shape (n_outputs,)
+        Intercept of the decomposition.
+    kept : mapping of tuple of int to Component
+        The components.
+    report : callable
+        Progress.
+    """
+
+    def parts(columns: Columns) -> Iterable[Array]:
+        rest = function(columns) - intercept
+        for values in evaluate_each(kept.values(), columns):
+            rest -= values
+            yield values
+        yield rest
+
+    moments = PartMoments(parts, len(kept) + 1, len(intercept))
+    state = stream.reduce(moments, "measuring what is explained", report)
+    total = state.variance
+    left = state.mean_squares[-1] / np.where(total > 0, total, 1.0)
+    found = state.covariances
+    covariances = {subset: found[i] for i, subset in enumerate(kept)}
+    covariances[()] = found[-1]
+    return Explained(covariances, state.variances[-1], np.asarray(1.0 - left)), state.n_rows

@@ -1,0 +1,237 @@
+"""What a model missed: the effects of its residuals on rows that it was not trained on."""
+
+from dataclasses import dataclass
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify._kernels.histogram import group_neighbours
+from treepurify.arguments import check_whole
+from treepurify.budget import DEFAULT_BUDGET
+from treepurify.components import TensorComponent, locate_cells
+from treepurify.decomposition import Decomposition
+from treepurify.errors import InvalidInputError
+from treepurify.evidence.held_out import HeldOut, read_held_out
+from treepurify.evidence.losses import LossChoice
+from treepurify.grids.grid import Subset
+from treepurify.progress import progress_report
+from treepurify.purification.pair import solve_pair
+from treepurify.typing import Array, Indices
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["missed_effects"]
+
+# Groups of neighbouring cells of about equal mass: of a feature alone, and in pairs.
+_GROUPS = {1: 32, 2: 8}
+_PARTS = 3
+_LEAST_ROWS = 30
+_TIE = 1e-12
+
+
+def missed_effects(
+    d: Decomposition,
+    X: Any,
+    y: Any,
+    *,
+    loss: LossChoice = "auto",
+    sample_weight: npt.ArrayLike | None = None,
+    repeats: int = 5,
+    seed: int = 0,
+    memory_budget: int = DEFAULT_BUDGET,
+    progress: bool = True,
+) -> "pd.DataFrame":
+    """Return what each effect of the model says, beside what the model missed of it.
+
+    The residuals on rows that the model was not trained on are decomposed like the model: into a
+    main effect of every feature, and an effect of every pair, each fitted by itself. An effect
+    that is fitted and measured on the same rows is never zero; so the rows are split into three
+    parts, an effect is fitted on two of them, and the mean product of both over the third is its
+    variance without that noise. It is about zero, and may be negative, where nothing was missed.
+
+    Parameters
+    ----------
+    d : Decomposition
+        The decomposition; features without a main effect in it are left out.
+    X : array_like or table of shape (n_rows, n_features)
+        Rows that the model was not trained on.
+    y : array_like of shape (n_rows,) or (n_rows, n_outputs)
+        What was observed there; see `effect_worth`.
+    loss : str
+        The squared error of a model without a link, the log loss of log-odds or of softmax scores,
+        or the Poisson deviance of a log: from the first two derivatives of the loss, residuals
+        become a step on the margin scale (one of Newton's method; for softmax scores each output
+        by itself). ``"auto"`` goes by the link.
+    sample_weight : array_like of shape (n_rows,), optional
+        Weight of each row, finite and not negative.
+    repeats : int
+        Number of splits into three parts.
+    seed : int
+        Seed of the splits.
+    memory_budget : int
+        Bytes that the contributions of all effects may take.
+    progress : bool
+        Whether to report progress on standard error after the first second.
+
+    Returns
+    -------
+    DataFrame
+        One row per effect, the most missed first: ``term``, ``order``, ``says`` (the variance of
+        the model's effect under its measure; 0 where it has none), ``missed`` (that of the missing
+        part on the held-out rows, both on the margin scale and summed over the outputs) and
+        ``missed_spread`` (the standard deviation of `missed` over all splits and turns; they share
+        their rows, so it is no standard error). Numeric features are cut into at most 32 groups of
+        the model's cells, 8 in pairs: what happens within a group is not seen.
+
+    Raises
+    ------
+    InvalidInputError
+        If the loss has no second derivative, or there are too few rows.
+
+    Examples
+    --------
+    >>> import numpy as np, treepurify as tp
+    >>> from sklearn.ensemble import GradientBoostingRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(2000, 3))
+    >>> y = X[:, 0] + X[:, 1] * X[:, 2] + rng.normal(size=2000)
+    >>> model = GradientBoostingRegressor(max_depth=1, random_state=0).fit(X[:500], y[:500])
+    >>> table = tp.missed_effects(tp.purify(model, X[:500]), X[500:], y[500:])
+    >>> table["term"].iloc[0], float(table["says"].iloc[0])
+    ('x1 & x2', 0.0)
+    """
+    import pandas as pd
+
+    check_whole("repeats", repeats, 1)
+    check_whole("seed", seed, 0)
+    held_out = read_held_out(d, X, y, loss, sample_weight, memory_budget)
+    if held_out.loss.curvature is None:
+        raise InvalidInputError(
+            "what a model missed is found from the first two derivatives of the loss, which "
+            f"{held_out.loss.name!r} with the link {d.link.name!r} does not have here: take "
+            '"squared_error" without a link, "log_loss" for log-odds, "poisson" for a log'
+        )
+    counted = np.flatnonzero(held_out.shares > 0)
+    if len(counted) < _LEAST_ROWS:
+        raise InvalidInputError(
+            f"residuals of three parts of the rows are compared, which takes {_LEAST_ROWS} rows of "
+            f"positive weight; X has {len(counted)}"
+        )
+    tables = _tables(d, held_out)
+    gradient, curvature = held_out.loss.curvature(held_out.margin)
+    weight = held_out.shares[:, None]
+    steps = _Steps(-weight * gradient, weight * curvature, held_out.shares)
+    report = progress_report(progress)
+    rng = np.random.default_rng(seed)
+    found: dict[Subset, list[float]] = {subset: [] for subset in tables}
+    for repeat in range(repeats):
+        parts = np.array_split(rng.permutation(counted), _PARTS)
+        for done, (subset, table) in enumerate(tables.items()):
+            report("decomposing residuals", repeat * len(tables) + done, repeats * len(tables))
+            fitted = [steps.fit(table, part) for part in parts]
+            for one, other in combinations(range(_PARTS), 2):
+                third = parts[_PARTS - one - other]
+                product = (fitted[one] * fitted[other]).sum(axis=1)[table.cells[third]]
+                shares = held_out.shares[third]
+                found[subset].append(float(shares @ product / shares.sum()))
+    says = {s: float(np.sum(component.variance)) for s, component in d.components.items()}
+    frame = pd.DataFrame(
+        {
+            "term": [d.term_name(subset) for subset in tables],
+            "order": [len(subset) for subset in tables],
+            "says": [says.get(subset, 0.0) for subset in tables],
+            "missed": [float(np.mean(values)) for values in found.values()],
+            "missed_spread": [float(np.std(values)) for values in found.values()],
+        }
+    )
+    return frame.sort_values("missed", ascending=False, kind="stable").reset_index(drop=True)
+
+
+@dataclass(frozen=True, eq=False)
+class _Table:
+    """The cell of each row in the table of one effect, and the shape of the table."""
+
+    cells: Indices
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class _Steps:
+    """What each row says of its cell: the step down the loss is a ratio of sums over rows.
+
+    Parameters
+    ----------
+    slope, curvature : ndarray of float64, shape (n_rows, n_outputs)
+        Minus the gradient of the loss by the margin, and its second derivative, by weight.
+    shares : ndarray of float64, shape (n_rows,)
+        Share of each row.
+    """
+
+    slope: Array
+    curvature: Array
+    shares: Array
+
+    def fit(self, table: _Table, rows: Indices) -> Array:
+        """Return the pure effect of some rows' residuals, shape (n_cells, n_outputs)."""
+        cells, n_cells = table.cells[rows], int(np.prod(table.shape))
+
+        def summed(columns: Array) -> Array:
+            per_output = [
+                np.bincount(cells, columns[rows, k], minlength=n_cells)
+                for k in range(columns.shape[1])
+            ]
+            return np.stack(per_output, axis=1)
+
+        curvature = summed(self.curvature)
+        step = np.divide(
+            summed(self.slope), curvature, out=np.zeros_like(curvature), where=curvature > 0
+        )
+        mass = np.asarray(np.bincount(cells, self.shares[rows], n_cells), dtype=np.float64)
+        mass = np.asarray(mass / mass.sum())
+        if len(table.shape) == 1:
+            pure = np.asarray(step - mass @ step)
+        else:
+            solved = solve_pair(step.reshape(*table.shape, -1), mass.reshape(table.shape))
+            pure = solved.pure.reshape(n_cells, -1)
+        # Cells without rows say nothing.
+        return np.asarray(pure * (mass > 0)[:, None])
+
+
+def _tables(d: Decomposition, held_out: HeldOut) -> dict[Subset, _Table]:
+    """Return the cells of the rows in a table of every feature and of every pair of them."""
+    groups: dict[int, dict[int, tuple[Indices, int]]] = {1: {}, 2: {}}
+    for subset, component in d.tensor_components().items():
+        if len(subset) != 1:
+            continue
+        (j,) = subset
+        cells = locate_cells(held_out.columns, j, component.axes[0])
+        counted = np.bincount(cells, held_out.shares, component.axes[0].n_cells)
+        mass = np.asarray(counted, dtype=np.float64)
+        for order, most in _GROUPS.items():
+            group = _groups(component, mass, most)
+            groups[order][j] = group[cells], int(group.max()) + 1
+    if not groups[1]:
+        raise InvalidInputError(
+            "what a model missed is found in the cells of its main effects, and the decomposition "
+            "has none that is a table"
+        )
+    tables: dict[Subset, _Table] = {}
+    for j, (cells, size) in groups[1].items():
+        tables[j,] = _Table(cells, (size,))
+    for i, j in combinations(groups[2], 2):
+        (first, n_first), (second, n_second) = groups[2][i], groups[2][j]
+        tables[i, j] = _Table(first * n_second + second, (n_first, n_second))
+    return tables
+
+
+def _groups(component: TensorComponent, mass: Array, most: int) -> Indices:
+    """Return the group of each cell along one axis; categories and special cells stay apart."""
+    axis = component.axes[0]
+    if axis.is_categorical or axis.n_regular <= most:
+        return np.arange(axis.n_cells, dtype=np.intp)
+    regular = group_neighbours(np.ascontiguousarray(mass[: axis.n_regular]), most, _TIE)
+    special = regular.max() + 1 + np.arange(axis.n_cells - axis.n_regular)
+    return np.concatenate([regular, special]).astype(np.intp)

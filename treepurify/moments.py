@@ -1,0 +1,180 @@
+"""Second moments of the parts of a function over rows that come in batches."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from treepurify.components import (
+    Component,
+    TensorComponent,
+    covariances_on_rows,
+    evaluate_each,
+)
+from treepurify.errors import InvalidInputError
+from treepurify.grids.grid import EncodedRows, Subset
+from treepurify.progress import progress_report
+from treepurify.rows.columns import Columns
+from treepurify.rows.reduction import RowStream
+from treepurify.rows.source_reader import RowBatch
+from treepurify.typing import Array
+
+__all__ = ["MomentState", "PartMoments", "measured_covariances", "variance_of_stream"]
+
+# The values of all parts on so many rows stay in the cache, or are few.
+_VALUES_PER_BLOCK = 1 << 21
+_LEAST_ROWS = 1 << 10
+
+
+@dataclass(frozen=True, eq=False)
+class MomentState:
+    """Weighted sums over rows: of products of each part with the function, and of squares.
+
+    Parameters
+    ----------
+    n_rows : int
+        Number of rows.
+    weight : float
+        Sum of their weights.
+    function, square : ndarray of float64, shape (n_outputs,)
+        Sums of the function minus its intercept, and of its square.
+    parts, squares, products : ndarray of float64, shape (n_parts, n_outputs)
+        Sums of the parts, of their squares, and of their products with the function.
+    """
+
+    n_rows: int
+    weight: float
+    function: Array
+    square: Array
+    parts: Array
+    squares: Array
+    products: Array
+
+    @property
+    def variance(self) -> Array:
+        """Variance of the function, shape (n_outputs,)."""
+        mean = self.function / self.weight
+        return np.asarray(np.maximum(self.square / self.weight - mean**2, 0.0))
+
+    @property
+    def covariances(self) -> Array:
+        """Covariance of each part with the function, shape (n_parts, n_outputs)."""
+        means = (self.function / self.weight) * (self.parts / self.weight)
+        return np.asarray(self.products / self.weight - means)
+
+    @property
+    def variances(self) -> Array:
+        """Variance of each part, shape (n_parts, n_outputs)."""
+        return np.asarray(self.squares / self.weight - (self.parts / self.weight) ** 2)
+
+    @property
+    def mean_squares(self) -> Array:
+        """Mean square of each part, shape (n_parts, n_outputs)."""
+        return np.asarray(self.squares / self.weight)
+
+
+@dataclass(frozen=True, eq=False)
+class PartMoments:
+    """The statistic of the second moments of parts that add up to a function.
+
+    Parameters
+    ----------
+    parts : callable
+        Yields the parts on some rows, each of shape (n_rows, n_outputs).
+    n_parts, n_outputs : int
+        How many there are, and outputs of each.
+    """
+
+    parts: Callable[[Columns], Iterable[Array]]
+    n_parts: int
+    n_outputs: int
+
+    def zero(self) -> MomentState:
+        """Return the sums over no rows."""
+        nothing = np.zeros(self.n_outputs)
+        sums = np.zeros((3, self.n_parts, self.n_outputs))
+        return MomentState(0, 0.0, nothing, nothing, *sums)
+
+    def add(self, state: MomentState, rows: RowBatch) -> MomentState:
+        """Return the sums with those over a batch."""
+        n_rows = rows.columns.n_rows
+        weights = np.ones(n_rows) if rows.weights is None else rows.weights
+        size = max(_VALUES_PER_BLOCK // max(self.n_parts * self.n_outputs, 1), _LEAST_ROWS)
+        for start in range(0, n_rows, size):
+            columns = rows.columns.part(start, start + size)
+            state = self.merge(state, self._moments(columns, weights[start : start + size]))
+        return state
+
+    def _moments(self, columns: Columns, weights: Array) -> MomentState:
+        of_parts = list(self.parts(columns))
+        total = np.zeros((columns.n_rows, self.n_outputs))
+        for part in of_parts:
+            total += part
+        # Sums rather than matrix products: for one column the threads of a BLAS only wait.
+        weighted = weights[:, None] * total
+        sums = np.zeros((3, self.n_parts, self.n_outputs))
+        for i, part in enumerate(of_parts):
+            sums[0, i] = weights @ part
+            sums[1, i] = weights @ part**2
+            sums[2, i] = (weighted * part).sum(axis=0)
+        return MomentState(
+            columns.n_rows,
+            float(weights.sum()),
+            weighted.sum(axis=0),
+            (weighted * total).sum(axis=0),
+            *sums,
+        )
+
+    def merge(self, state: MomentState, other: MomentState) -> MomentState:
+        """Return the sums over the rows of both."""
+        return MomentState(
+            state.n_rows + other.n_rows,
+            state.weight + other.weight,
+            state.function + other.function,
+            state.square + other.square,
+            state.parts + other.parts,
+            state.squares + other.squares,
+            state.products + other.products,
+        )
+
+
+def measured_covariances(
+    intercept: Array,
+    components: Mapping[Subset, TensorComponent],
+    rest: Sequence[TensorComponent],
+    rows: RowStream | Mapping[int, EncodedRows] | None,
+) -> dict[Subset, Array] | None:
+    """Return the covariance of each component with the model over all rows; None without rows.
+
+    That of the remainder, the sum of the components in `rest`, is under the empty subset.
+    """
+    if rows is None:
+        return None
+    if isinstance(rows, RowStream):
+        return _covariances_of_stream(components, rest, rows)
+    return covariances_on_rows(intercept, components, rest, rows)
+
+
+def _covariances_of_stream(
+    components: Mapping[Subset, Component], rest: Sequence[Component], stream: RowStream
+) -> dict[Subset, Array]:
+    found = _moments([*components.values(), *rest], stream).covariances
+    covariances = {subset: found[i] for i, subset in enumerate(components)}
+    if rest:
+        covariances[()] = np.asarray(found[len(components) :].sum(axis=0))
+    return covariances
+
+
+def variance_of_stream(parts: Sequence[Component], stream: RowStream) -> Array:
+    """Return the variance of a sum of components over all rows of a stream."""
+    return _moments(parts, stream).variance
+
+
+def _moments(parts: Sequence[Component], stream: RowStream) -> MomentState:
+    moments = PartMoments(
+        lambda columns: evaluate_each(parts, columns), len(parts), len(parts[0].variance)
+    )
+    state = stream.reduce(moments, "measuring effects on rows", progress_report(stream.progress))
+    if not state.weight > 0:
+        raise InvalidInputError(f"{stream.source.describe()} has no rows of positive weight")
+    return state

@@ -1,0 +1,255 @@
+"""Read the batches of a source into the columns that a model asks for, and their weights."""
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from treepurify.arguments import brief
+from treepurify.errors import InvalidInputError
+from treepurify.rows.batches import Batch, Source
+from treepurify.rows.columns import Columns, FeatureSpec
+from treepurify.rows.row_weights import RowWeights, read_weights
+from treepurify.rows.table_reader import matched_names, read_placed_columns
+from treepurify.rows.tables import read_matrix, table_column, table_names
+from treepurify.typing import Array
+
+__all__ = [
+    "RowBatch",
+    "SourceReader",
+    "head_table",
+    "model_table",
+    "read_weight_column",
+    "source_reader",
+]
+
+
+@dataclass(frozen=True, eq=False)
+class RowBatch:
+    """Some rows of a source, as the model reads them.
+
+    Parameters
+    ----------
+    columns : Columns
+        The rows. Columns that are not used are missing values.
+    weights : ndarray of float64, shape (n_rows,), optional
+        Their weights, finite and not negative; None for equal weights.
+    part, first_row, where
+        See `Batch`.
+    levels : mapping of int to tuple of hashable
+        The labels in the order of their codes, of the categories of which the model knows codes
+        only. All batches must agree on them.
+    """
+
+    columns: Columns
+    weights: RowWeights
+    part: int
+    first_row: int
+    where: str
+    levels: Mapping[int, tuple[Hashable, ...]]
+
+    def __len__(self) -> int:
+        return self.columns.n_rows
+
+
+@dataclass(frozen=True, eq=False)
+class SourceReader:
+    """How batches are read: what every one of them is asked for.
+
+    Parameters
+    ----------
+    features : tuple of FeatureSpec
+        The features, in the order of the model.
+    used : tuple of int
+        Positions of the features whose columns are read.
+    columns : tuple of str, optional
+        Names of the columns of the used features, in their order; None for arrays.
+    weight : str, optional
+        Name of the column of weights.
+    """
+
+    features: tuple[FeatureSpec, ...]
+    used: tuple[int, ...]
+    columns: tuple[str, ...] | None
+    weight: str | None
+
+    @property
+    def wanted(self) -> tuple[str, ...] | None:
+        """Names of the columns that are read; None for all."""
+        if self.columns is None:
+            return None
+        more = () if self.weight is None or self.weight in self.columns else (self.weight,)
+        return (*self.columns, *more)
+
+    def read(self, batch: Batch) -> RowBatch:
+        """Return the rows of a batch.
+
+        Raises
+        ------
+        InvalidInputError
+            If a column is missing or unreadable, or weights cannot be used; the message names the
+            file and the column.
+        """
+        try:
+            return self._read(batch)
+        except InvalidInputError as error:
+            raise InvalidInputError(f"{batch.where}: {error}") from error
+
+    def _read(self, batch: Batch) -> RowBatch:
+        table, names = batch.table, table_names(batch.table)
+        if (names is None) != (self.columns is None):
+            raise InvalidInputError("some batches have names of columns, and others have none")
+        if names is None or self.columns is None:
+            table = read_matrix(batch.table)
+            if table.shape[1] != len(self.features):
+                raise InvalidInputError(
+                    f"the model has {len(self.features)} features, the batch {table.shape[1]} "
+                    "columns"
+                )
+            place = {j: j for j in self.used}
+        else:
+            place = dict(zip(self.used, _positions(names, self.columns), strict=True))
+        columns = read_placed_columns(table, self.features, place)
+        weights = None
+        if self.weight is not None and names is not None:
+            (position,) = _positions(names, [self.weight])
+            weights = read_weight_column(table_column(table, position), self.weight)
+        levels = {
+            j: tuple(table_column(table, place[j]).dtype.categories)
+            for j in self.used
+            if _knows_codes_only(self.features[j]) and _is_coded(table, place[j])
+        }
+        return RowBatch(columns, weights, batch.part, batch.first_row, batch.where, levels)
+
+
+def source_reader(
+    source: Source,
+    features: Sequence[FeatureSpec],
+    used: Sequence[int],
+    *,
+    match_names: bool,
+    weight: Any = None,
+) -> SourceReader:
+    """Return how the batches of a source are read.
+
+    Columns of a source are matched by name where the model has names, and those that it does
+    not use are not read. Otherwise they are matched by position, all but that of the weights.
+
+    Raises
+    ------
+    InvalidInputError
+        If columns are missing, or there are too many or too few.
+    """
+    names = source.names
+    if weight is not None and not isinstance(weight, str):
+        raise InvalidInputError(
+            "rows that come in batches bring their weights along: pass the name of their column as "
+            f"sample_weight, got {brief(weight)}"
+        )
+    # One column at least, for the number of rows.
+    read = tuple(used) or (0,)
+    if names is None:
+        if weight is not None:
+            raise InvalidInputError(
+                f"sample_weight={weight!r} names a column, but {source.describe()} gives arrays, "
+                "whose columns have no names: give tables"
+            )
+        return SourceReader(tuple(features), read, None, None)
+    if weight is not None and weight not in names:
+        raise InvalidInputError(
+            f"{source.describe()} has no column {weight!r} for sample_weight; its columns are "
+            f"{', '.join(names[:30])}"
+        )
+    if match_names:
+        known = dict(zip(matched_names(names, features), names, strict=True))
+        absent = [features[j].name for j in read if features[j].name not in known]
+        if absent:
+            raise InvalidInputError(
+                f"{source.describe()} has no column {', '.join(map(repr, absent[:10]))}, which the "
+                f"model uses; its columns are {', '.join(names[:30])}"
+            )
+        columns = tuple(known[features[j].name] for j in read)
+    else:
+        others = [name for name in names if name != weight]
+        if len(others) != len(features):
+            raise InvalidInputError(
+                f"the model has {len(features)} features without names, {source.describe()} has "
+                f"{len(others)} columns: select exactly those of the training, in the same order"
+            )
+        columns = tuple(others[j] for j in read)
+    return SourceReader(tuple(features), read, columns, weight)
+
+
+def head_table(source: Source, features: Sequence[FeatureSpec], weight: str | None = None) -> Any:
+    """Return the first rows as a table with the columns of the model and no others.
+
+    Parameters
+    ----------
+    source : Source
+        The rows.
+    features : sequence of FeatureSpec
+        The features, by name.
+    weight : str, optional
+        Name of the column of weights.
+
+    Returns
+    -------
+    table, ndarray or None
+        None where a column is absent.
+    """
+    return model_table(source.head(), features, weight)
+
+
+def model_table(table: Any, features: Sequence[FeatureSpec], weight: str | None = None) -> Any:
+    """Return a table with the columns of the model and no others; None where one is absent."""
+    names = table_names(table)
+    if names is None:
+        return table
+    if hasattr(table, "to_pandas") and hasattr(table, "column_names"):
+        table = table.to_pandas()
+    known = dict(zip(matched_names(names, features), names, strict=True))
+    if all(spec.name in known for spec in features):
+        return table[[known[spec.name] for spec in features]]
+    others = [name for name in names if name != weight]
+    return table[others] if len(others) == len(features) else None
+
+
+def _positions(names: Sequence[str], wanted: Sequence[str]) -> list[int]:
+    absent = [name for name in wanted if name not in names]
+    if absent:
+        raise InvalidInputError(
+            f"there is no column {', '.join(map(repr, absent[:10]))}; the columns are "
+            f"{', '.join(names[:30])}"
+        )
+    place = {name: position for position, name in enumerate(names)}
+    if len(place) < len(names) and any(names.count(name) > 1 for name in wanted):
+        raise InvalidInputError("columns that the model uses appear more than once")
+    return [place[name] for name in wanted]
+
+
+def read_weight_column(column: Any, name: str) -> Array:
+    """Return the weights in a column.
+
+    Raises
+    ------
+    InvalidInputError
+        Unless they are finite and not negative.
+    """
+    weights = read_weights(column, f"the weights in column {name!r}")
+    if not np.all(np.isfinite(weights)) or np.any(weights < 0):
+        raise InvalidInputError(
+            f"the weights in column {name!r} must be finite and not negative; got values from "
+            f"{np.min(weights):g} to {np.max(weights):g}"
+        )
+    return weights
+
+
+def _knows_codes_only(spec: FeatureSpec) -> bool:
+    return spec.is_categorical and spec.categories is None and spec.label_hashes is None
+
+
+def _is_coded(table: Any, position: int) -> bool:
+    """Return whether a column holds codes of categories that it names."""
+    column = table_column(table, position)
+    return hasattr(column, "cat") and hasattr(column.dtype, "categories")

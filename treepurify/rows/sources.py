@@ -1,0 +1,122 @@
+"""What a caller may pass for rows that are not one table in memory."""
+
+from inspect import signature
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from treepurify.arguments import brief
+from treepurify.errors import InvalidInputError
+from treepurify.rows.batches import Source
+from treepurify.rows.columns import Columns
+from treepurify.rows.dask_source import DaskSource, is_dask
+from treepurify.rows.lazy_sources import (
+    DuckSource,
+    PolarsSource,
+    is_duck_relation,
+    is_polars_lazy,
+)
+from treepurify.rows.parquet_source import DatasetSource, is_dataset, open_parquet
+from treepurify.rows.stream_source import StreamSource, read_arrow_stream
+from treepurify.rows.tables import is_table
+
+__all__ = ["as_source", "check_repeats", "refuse_source"]
+
+
+def as_source(X: Any) -> Source | None:
+    """Return the source that something is; None for a table or an array in memory.
+
+    Parameters
+    ----------
+    X : object
+        A path, list, pattern or folder of Parquet files; a `pyarrow.dataset.Dataset`; a polars
+        LazyFrame; a DuckDB relation; a Dask frame or array; an Arrow stream; an iterator or a
+        list of tables, or a callable that returns such an iterator; a `Source`.
+
+    Raises
+    ------
+    InvalidInputError
+        If files are not there or cannot be read.
+    """
+    if X is None or isinstance(X, type | np.ndarray | Columns):
+        return None
+    if hasattr(X, "batches") and hasattr(X, "can_repeat"):
+        source: Source = X
+        return source
+    if isinstance(X, str | Path):
+        return open_parquet(X)
+    if is_dataset(X):
+        return DatasetSource(X)
+    if is_polars_lazy(X):
+        return PolarsSource(X)
+    if is_duck_relation(X):
+        return DuckSource(X)
+    if is_dask(X):
+        return DaskSource(X)
+    if is_table(X) or hasattr(X, "__array__"):
+        return None
+    if isinstance(X, list | tuple):
+        return _listed(X)
+    if hasattr(X, "__arrow_c_stream__"):
+        return StreamSource(lambda: read_arrow_stream(X), False, "the Arrow stream")
+    if hasattr(X, "__next__"):
+        return StreamSource(lambda: X, False, "the iterator")
+    if callable(X):
+        _check_no_arguments(X)
+        return StreamSource(lambda: _opened(X()), True, "the callable")
+    return None
+
+
+def _listed(X: Any) -> Source | None:
+    """Return a list of files or of tables as a source; None for rows as nested lists."""
+    if X and any(isinstance(one, str | Path) for one in X):
+        return open_parquet(X)
+    if X and all(is_table(one) or (isinstance(one, np.ndarray) and one.ndim == 2) for one in X):
+        return StreamSource(lambda: X, True, "the list of tables")
+    return None
+
+
+def _check_no_arguments(X: Any) -> None:
+    """Raise `InvalidInputError` for a callable that cannot be called without arguments."""
+    try:
+        signature(X).bind()
+    except TypeError:
+        raise InvalidInputError(
+            f"a callable that gives rows in batches is called without arguments; got {brief(X)}"
+        ) from None
+    except ValueError:  # some that are written in C do not say what they take
+        return
+
+
+def _opened(X: Any) -> Any:
+    """Return what a callable opened as an iterable of tables."""
+    if hasattr(X, "__arrow_c_stream__") and not is_table(X):
+        return read_arrow_stream(X)
+    return X
+
+
+def check_repeats(source: Source, passes: str) -> None:
+    """Raise `InvalidInputError` before the first pass, where more are needed and not possible.
+
+    Parameters
+    ----------
+    source : Source
+        The rows.
+    passes : str
+        What reads them, such as "two passes, one for ... and one for ...".
+    """
+    if not source.can_repeat:
+        raise InvalidInputError(
+            f"this takes {passes}, and {source.describe()} can be read only once: pass files, or a "
+            "callable that returns the batches anew each time it is called"
+        )
+
+
+def refuse_source(X: Any, what: str, advice: str) -> None:
+    """Raise `InvalidInputError` where rows come in batches, and `what` needs them in memory."""
+    source = as_source(X)
+    if source is not None:
+        raise InvalidInputError(
+            f"{what} reads rows from memory only, not from {source.describe()}: {advice}"
+        )

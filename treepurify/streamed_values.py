@@ -1,0 +1,226 @@
+"""What a decomposition says about many rows: written as it is computed, or summed.
+
+Predictions, contributions and Shapley values go to Parquet batch by batch; nothing is there under
+the name that was asked for before all of it is.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from shutil import rmtree
+from tempfile import mkdtemp
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from treepurify.arguments import read_path
+from treepurify.decomposition import Decomposition
+from treepurify.errors import InvalidInputError, MissingDependencyError
+from treepurify.frames import contributions_table
+from treepurify.moments import PartMoments
+from treepurify.progress import progress_report, row_progress
+from treepurify.rows.batches import Source
+from treepurify.rows.columns import Columns
+from treepurify.rows.dask_source import DaskSource
+from treepurify.rows.reduction import RowStream
+from treepurify.rows.source_reader import source_reader
+from treepurify.rows.sources import as_source
+from treepurify.rows.stream_source import StreamSource
+from treepurify.rows.tables import check_any_rows
+from treepurify.shapley.values import ShapleyValues, shapley_values
+from treepurify.storage.files import replace_file
+from treepurify.typing import Array
+from treepurify.verification import explained_share
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["contributions", "predictions", "share_explained", "split_evenly"]
+
+_SUFFIXES = (".parquet", ".pq")
+# Values of a table that is written at a time.
+_VALUES_AT_A_TIME = 1 << 23
+_LEAST_ROWS = 1 << 10
+
+Values = Callable[[Columns], "pd.DataFrame"]
+
+
+def predictions(d: Decomposition, X: Any, scale: Literal["margin", "response"], to: Any) -> Array:
+    """Return `Decomposition.predict`, or the path of its table, one column per output."""
+    if to is None and as_source(X) is None:
+        margin = d.evaluate(X)
+        values = d.link.inverse(margin) if scale == "response" else margin
+        return values[:, 0] if d.n_outputs == 1 else values
+    written: Array = _write(d, X, partial(_predictions, _alone(d), scale), d.n_outputs, to)
+    return written
+
+
+def contributions(d: Decomposition, X: Any, to: Any, memory_budget: int) -> "pd.DataFrame":
+    """Return the table of `Decomposition.contributions`, or the path of its file."""
+    if to is None and as_source(X) is None:
+        return contributions_table(d, X, memory_budget)
+    values = partial(_contributions, _alone(d), memory_budget)
+    written: pd.DataFrame = _write(d, X, values, (len(d) + 2) * d.n_outputs, to)
+    return written
+
+
+def split_evenly(d: Decomposition, X: Any, to: Any, memory_budget: int) -> ShapleyValues:
+    """Return the values of `Decomposition.shapley_values`, or the path of their table."""
+    if to is None and as_source(X) is None:
+        return shapley_values(d, X, memory_budget=memory_budget)
+    values = partial(_shapley_values, _alone(d), memory_budget)
+    written: ShapleyValues = _write(d, X, values, (len(d.feature_names) + 2) * d.n_outputs, to)
+    return written
+
+
+def _alone(d: Decomposition) -> Decomposition:
+    """Return a decomposition without the rows of its measure, which workers do not need."""
+    return replace(d, rows=None, stream=None)
+
+
+def _predictions(
+    d: Decomposition, scale: Literal["margin", "response"], columns: Columns
+) -> "pd.DataFrame":
+    import pandas as pd
+
+    predicted = d.predict(columns, scale=scale).reshape(columns.n_rows, d.n_outputs)
+    return pd.DataFrame(predicted, columns=list(d.output_names))
+
+
+def _contributions(d: Decomposition, memory_budget: int, columns: Columns) -> "pd.DataFrame":
+    return contributions_table(d, columns, memory_budget)
+
+
+def _shapley_values(d: Decomposition, memory_budget: int, columns: Columns) -> "pd.DataFrame":
+    return shapley_values(d, columns, memory_budget=memory_budget).to_frame()
+
+
+def share_explained(d: Decomposition, X: Any) -> Array:
+    """Return the figure of `Decomposition.r_squared`."""
+    source = as_source(X)
+    if source is None:
+        return explained_share(d, X)
+    moments = PartMoments(d.evaluate_parts, len(d) + (d.remainder is not None), d.n_outputs)
+    report = progress_report(True)
+    state = _stream(d, source).reduce(moments, "measuring what is explained", report)
+    check_any_rows(state.n_rows, "the rows whose variance is explained")
+    variance, left = state.variance, state.mean_squares[-1] * (d.remainder is not None)
+    return np.asarray(1.0 - left / np.where(variance > 0, variance, 1.0))
+
+
+def _stream(d: Decomposition, source: Source) -> RowStream:
+    """Return the rows of a source with the columns that the parts of a decomposition read."""
+    used = {j for subset in d.components for j in subset}
+    if d.remainder is not None:
+        used.update(d.remainder.features)
+    inputs = d.inputs
+    reader = source_reader(source, inputs.features, sorted(used), match_names=inputs.match_names)
+    return RowStream(source, reader)
+
+
+def _write(d: Decomposition, X: Any, values: Values, width: int, to: Any) -> Any:
+    """Write a table of values on all rows to a Parquet file, or to a folder of files.
+
+    On a Dask frame, return a Dask frame of them instead, unless they are to be written.
+    """
+    source = as_source(X) or StreamSource(lambda: [X], True, "X")
+    if to is None and isinstance(source, DaskSource):
+        reader = _stream(d, source).reader
+        like = _flat(values(_no_rows(d)))
+        return source.map_frame(reader, partial(_flat_values, values), like)
+    if to is None:
+        raise InvalidInputError(
+            f"the values on the rows of {source.describe()} are written as they are computed: name "
+            'a Parquet file or a folder, as in to="values.parquet"'
+        )
+    target = read_path("to", to)
+    try:
+        import pyarrow.parquet  # noqa: F401 - asked for before anything is computed
+    except ImportError as error:
+        raise MissingDependencyError(
+            'writing Parquet files needs pyarrow: pip install "treepurify[parquet]"'
+        ) from error
+    tables = _tables(_stream(d, source), values, width)
+    if target.suffix.lower() in _SUFFIXES:
+        replace_file(target, lambda path: _write_file(path, (table for _, table in tables)))
+    else:
+        _write_folder(target, tables)
+    return target
+
+
+def _tables(stream: RowStream, values: Values, width: int) -> Iterator[tuple[int, Any]]:
+    """Yield the values on some rows at a time, and the file or partition that they are in."""
+    import pyarrow as pa
+
+    size = max(_VALUES_AT_A_TIME // max(width, 1), _LEAST_ROWS)
+    progress = row_progress("writing values", stream.source.n_rows, progress_report(True))
+    for rows in stream.batches():
+        for start in range(0, rows.columns.n_rows, size):
+            columns = rows.columns.part(start, start + size)
+            frame = _flat(values(columns))
+            yield rows.part, pa.Table.from_pandas(frame, preserve_index=False)
+            progress(columns.n_rows)
+
+
+def _flat(frame: "pd.DataFrame") -> "pd.DataFrame":
+    """Return a table with one name a column."""
+    if frame.columns.nlevels == 1:
+        return frame
+    return frame.set_axis([": ".join(map(str, names)) for names in frame.columns], axis=1)
+
+
+def _flat_values(values: Values, columns: Columns) -> "pd.DataFrame":
+    return _flat(values(columns))
+
+
+def _no_rows(d: Decomposition) -> Columns:
+    features = d.inputs.features
+    return Columns(features, tuple(np.empty(0) for _ in features), 0)
+
+
+def _write_file(path: Path, tables: Iterator[Any]) -> None:
+    import pyarrow.parquet as pq
+
+    first = next(tables, None)
+    if first is None:
+        raise InvalidInputError("there are no rows whose values could be written")
+    with pq.ParquetWriter(path, first.schema) as writer:
+        writer.write_table(first)
+        for table in tables:
+            writer.write_table(table)
+
+
+def _write_folder(target: Path, tables: Iterator[tuple[int, Any]]) -> None:
+    """Write one file for each file or partition of the source, in a folder of its own at first."""
+    import pyarrow.parquet as pq
+
+    if not target.parent.is_dir():
+        raise InvalidInputError(f"the folder {target.parent} does not exist; create it first")
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise InvalidInputError(
+            f"{target} is there already and not an empty folder: name another one, or a file that "
+            'ends with ".parquet", which is replaced'
+        )
+    folder = Path(mkdtemp(dir=target.parent, prefix=f".{target.name[:32]}."))
+    writer, current = None, -1
+    try:
+        for part, table in tables:
+            if writer is None or part != current:
+                if writer is not None:
+                    writer.close()
+                writer = pq.ParquetWriter(folder / f"part-{part:05d}.parquet", table.schema)
+                current = part
+            writer.write_table(table)
+        if writer is None:
+            raise InvalidInputError("there are no rows whose values could be written")
+        writer.close()
+        folder.chmod(0o755)
+        if target.exists():
+            target.rmdir()
+        folder.replace(target)
+    except BaseException:
+        if writer is not None:
+            writer.close()
+        rmtree(folder, ignore_errors=True)
+        raise

@@ -1,0 +1,252 @@
+"""Count rows in the cells of marginal tables: all at once, or batch by batch."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify._kernels.histogram import count_pairs, weigh_pairs
+from treepurify.errors import InvalidInputError
+from treepurify.grids.grid import EncodedRows, Grid, Subset
+from treepurify.grids.met_values import (
+    MetValues,
+    bounded_grid,
+    encode_batch,
+    kept_cells,
+    merge_met,
+    narrowed_grid,
+    no_values,
+)
+from treepurify.rows.source_reader import RowBatch
+from treepurify.threads import map_threads
+from treepurify.typing import Array, Integers
+
+__all__ = ["CellCounts", "CountState", "CountedRows", "RowsOnGrid", "count_rows", "counted_rows"]
+
+_PAIRS_A_PIECE = 8
+
+Counts = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class CountedRows:
+    """Rows that were counted in the cells of a grid, in place of their cells one by one.
+
+    Parameters
+    ----------
+    grid : Grid
+        The cells.
+    tables : mapping of tuple of int to ndarray of float64, shape (cells...)
+        Number, or summed weight, of the rows in each cell of each subset.
+    n_rows : int
+        Number of rows.
+    """
+
+    grid: Grid
+    tables: Mapping[Subset, Array]
+    n_rows: int
+
+
+RowsOnGrid = EncodedRows | CountedRows
+
+
+def count_rows(grid: Grid, rows: RowsOnGrid, subsets: Sequence[Subset]) -> dict[Subset, Array]:
+    """Return the number, or the summed weight, of the rows in each cell of each subset.
+
+    Counts are sums over rows: those of two batches add up to those of both together.
+    """
+    if isinstance(rows, CountedRows):
+        return {subset: rows.tables[subset] for subset in subsets}
+    positions = {j: j for j in range(grid.n_features)}
+    pieces = _pieces(grid, subsets, positions)
+
+    def count(piece: "_Piece") -> dict[Subset, Array]:
+        cells = _zeros(int(piece.offsets[-1]), is_weighted=rows.weights is not None)
+        _add_pairs(piece, rows, cells)
+        return piece.tables(cells.astype(np.float64, copy=False))
+
+    tables: dict[Subset, Array] = {}
+    for of_piece in map_threads(count, pieces):
+        tables.update(of_piece)
+    for subset in subsets:
+        if len(subset) != 2:
+            counts = _count_table(grid.shape(subset), [rows.codes[j] for j in subset], rows)
+            tables[subset] = counts.astype(np.float64)
+    return {subset: tables[subset] for subset in subsets}
+
+
+@dataclass(frozen=True, eq=False)
+class _Piece:
+    """Some pairs of features, whose tables stand one after the other in one array."""
+
+    pairs: Sequence[Subset]
+    shapes: Sequence[tuple[int, ...]]
+    first: Integers
+    second: Integers
+    widths: Integers
+    offsets: Integers
+
+    def tables(self, cells: Counts) -> dict[Subset, Counts]:
+        """Return the table of each pair, a view."""
+        return {
+            pair: cells[self.offsets[t] : self.offsets[t + 1]].reshape(self.shapes[t])
+            for t, pair in enumerate(self.pairs)
+        }
+
+
+def _pieces(grid: Grid, subsets: Sequence[Subset], position: Mapping[int, int]) -> list[_Piece]:
+    """Divide the pairs; `position` is where each feature stands among the codes."""
+    pairs = [subset for subset in subsets if len(subset) == 2]
+    pieces = []
+    for start in range(0, len(pairs), _PAIRS_A_PIECE):
+        some = pairs[start : start + _PAIRS_A_PIECE]
+        shapes = [grid.shape(pair) for pair in some]
+        pieces.append(
+            _Piece(
+                some,
+                shapes,
+                np.array([position[pair[0]] for pair in some], dtype=np.int64),
+                np.array([position[pair[1]] for pair in some], dtype=np.int64),
+                np.array([shape[1] for shape in shapes], dtype=np.int64),
+                np.concatenate([[0], np.cumsum([prod(shape) for shape in shapes])]).astype(
+                    np.int64
+                ),
+            )
+        )
+    return pieces
+
+
+def _zeros(n_cells: int, *, is_weighted: bool) -> Counts:
+    # Whole numbers, so that no count depends on the order of the rows.
+    return np.zeros(n_cells, dtype=np.float64 if is_weighted else np.int64)
+
+
+def _add_pairs(piece: _Piece, rows: EncodedRows, cells: Counts) -> None:
+    """Add rows to the tables of some pairs."""
+    given = (piece.first, piece.second, rows.codes)
+    if rows.weights is None:
+        count_pairs(*given, piece.widths, piece.offsets, cells)
+    else:
+        weigh_pairs(*given, rows.weights, piece.widths, piece.offsets, cells)
+
+
+def _count_table(shape: tuple[int, ...], codes: Sequence[Counts], rows: EncodedRows) -> Counts:
+    cell = np.zeros(rows.n_rows, dtype=np.int64)
+    for along_axis, size in zip(codes, shape, strict=True):
+        cell = cell * size + along_axis
+    counts = np.bincount(cell, weights=rows.weights, minlength=prod(shape))
+    return counts.reshape(shape)
+
+
+@dataclass(eq=False)
+class CountState:
+    """What `CellCounts` knows so far: the tables of pairs by piece, the others, and the values."""
+
+    pairs: list[Counts]
+    others: dict[Subset, Counts]
+    met: MetValues
+
+
+@dataclass(frozen=True, eq=False)
+class CellCounts:
+    """The statistic of rows in the cells of marginal tables.
+
+    Parameters
+    ----------
+    grid : Grid
+        The cells. Its axes have cells for missing and unknown values everywhere, since later
+        batches may have such values.
+    subsets : sequence of tuple of int
+        The tables.
+    used : tuple of int
+        The features of these tables.
+    is_weighted : bool
+        Whether rows have weights.
+    """
+
+    grid: Grid
+    subsets: Sequence[Subset]
+    used: tuple[int, ...]
+    is_weighted: bool
+
+    @cached_property
+    def _pieces(self) -> list[_Piece]:
+        return _pieces(self.grid, self.subsets, {j: i for i, j in enumerate(self.used)})
+
+    def zero(self) -> CountState:
+        """Return no counts."""
+        others = {}
+        for subset in self.subsets:
+            if len(subset) != 2:
+                shape = self.grid.shape(subset)
+                others[subset] = _zeros(prod(shape), is_weighted=self.is_weighted).reshape(shape)
+        pairs = [
+            _zeros(int(piece.offsets[-1]), is_weighted=self.is_weighted) for piece in self._pieces
+        ]
+        return CountState(pairs, others, no_values(self.grid.n_features))
+
+    def add(self, state: CountState, rows: RowBatch) -> CountState:
+        """Return the counts with those of a batch."""
+        encoded, met = encode_batch(rows, self.grid, self.used)
+        state.met = merge_met(state.met, met, self.grid, rows.where)
+
+        def add_piece(item: tuple[_Piece, Counts]) -> None:
+            _add_pairs(item[0], encoded, item[1])
+
+        map_threads(add_piece, zip(self._pieces, state.pairs, strict=True))
+        position = {j: i for i, j in enumerate(self.used)}
+        for subset, table in state.others.items():
+            codes = [encoded.codes[position[j]] for j in subset]
+            np.add(table, _count_table(table.shape, codes, encoded), out=table)
+        return state
+
+    def merge(self, state: CountState, other: CountState) -> CountState:
+        """Return the counts of both."""
+        for cells, more in zip(state.pairs, other.pairs, strict=True):
+            np.add(cells, more, out=cells)
+        for subset, table in state.others.items():
+            np.add(table, other.others[subset], out=table)
+        state.met = merge_met(state.met, other.met, self.grid)
+        return state
+
+    def tables(self, state: CountState) -> dict[Subset, Array]:
+        """Return the tables on the grid of the statistic."""
+        tables = dict(state.others)
+        for piece, cells in zip(self._pieces, state.pairs, strict=True):
+            tables |= piece.tables(cells)
+        return {subset: tables[subset].astype(np.float64) for subset in self.subsets}
+
+
+def counted_rows(counts: CellCounts, state: CountState, *, keep_special: bool) -> CountedRows:
+    """Return all rows as counts, on a grid with the special cells that are needed.
+
+    Parameters
+    ----------
+    counts : CellCounts
+        The statistic.
+    state : CountState
+        Its state after all rows.
+    keep_special : bool
+        Whether cells for missing and unknown values stay everywhere.
+
+    Raises
+    ------
+    InvalidInputError
+        If there are no rows, all have weight zero, or a model knows no value of a category.
+    """
+    if not state.met.n_rows:
+        raise InvalidInputError("there are no rows; pass those that stand for the distribution")
+    if not state.met.total_weight > 0:
+        raise InvalidInputError("sample_weight is zero for every row; one must be positive")
+    narrow = narrowed_grid(counts.grid, state.met)
+    grid = bounded_grid(counts.grid if keep_special else narrow, state.met)
+    kept = [kept_cells(*axes) for axes in zip(counts.grid.axes, grid.axes, strict=True)]
+    tables = {}
+    for subset, table in counts.tables(state).items():
+        is_whole = table.shape == grid.shape(subset)
+        tables[subset] = table if is_whole else table[np.ix_(*(kept[j] for j in subset))]
+    return CountedRows(grid, tables, state.met.n_rows)
