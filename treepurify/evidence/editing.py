@@ -367,9 +367,10 @@ def _sentence(what: str, difference: _Difference, deviation: Array) -> str:
         for size, of in zip(difference.size, deviation, strict=True)
     )
     bound = "at most " if difference.is_bound else ""
+    loose = ", a sum over what was taken out that may be far too large" if bound else ""
     return (
         f"Edited: {what}. The root mean square difference from before is {bound}{sizes} on the "
-        f"margin scale ({shares} of the standard deviation)."
+        f"margin scale ({shares} of the standard deviation){loose}."
     )
 
 
