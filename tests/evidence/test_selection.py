@@ -116,6 +116,27 @@ def test_the_remainder_is_one_of_the_effects():
     assert "remainder" in " ".join(simple.to_frame()["left_out"])
 
 
+def test_a_feature_called_remainder_is_not_the_remainder():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 3))
+    y = X.prod(axis=1) + X[:, 0]
+    model = GradientBoostingRegressor(max_depth=4, n_estimators=20, random_state=0).fit(X, y)
+    names = ["remainder", "b", "c"]
+    d = tp.purify(model, X, order=2, feature_names=names, progress=False)
+    assert d.remainder is not None
+    simple = tp.simplify(d, X, y, tolerance=0.3, progress=False)
+    for step in simple.steps:
+        found = simple.at(len(step.kept))
+        assert {*found, *([()] if found.remainder is not None else [])} == set(step.kept)
+    chosen = simple.steps[simple.chosen]
+    assert {*simple.decomposition} == {subset for subset in chosen.kept if subset}
+    other = X.copy()
+    other[:, 1] = rng.permutation(X[:, 1])
+    without = tp.without_features(d, "b")
+    np.testing.assert_array_equal(without.predict(other), without.predict(X))
+    assert (0,) in without
+
+
 def test_independent_effects_and_measures_without_rows():
     for weights, absorb in (("independent", True), ("laplace", "auto")):
         d, X, y = decomposition(3, weights=weights)

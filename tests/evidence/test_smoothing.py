@@ -6,7 +6,7 @@ from scipy.optimize import isotonic_regression, minimize
 
 import treepurify as tp
 from treepurify._kernels.fused_steps import fuse_steps
-from treepurify.errors import InvalidInputError
+from treepurify.errors import InvalidInputError, MemoryBudgetError
 from treepurify.evidence.shaping import nearest_monotone, smoother_of_degrees
 
 
@@ -75,6 +75,69 @@ def test_a_smoother_has_its_degrees_and_minimises_the_penalised_distance(degrees
         line = np.polyfit(at, values, 1, w=np.sqrt(weights))
         np.testing.assert_allclose(smooth, np.polyval(line, at), atol=1e-8)
     np.testing.assert_array_equal(smoother_of_degrees(at, weights, 12), np.eye(12))
+
+
+@pytest.mark.parametrize("kind", ["places far apart", "empty cells", "many cells"])
+def test_lines_stay_where_places_or_weights_differ_widely(kind):
+    rng = np.random.default_rng(0)
+    n = 1500 if kind == "many cells" else 300
+    at, weights = np.arange(n, dtype=float), np.ones(n)
+    if kind == "places far apart":
+        at = np.sort(rng.lognormal(0, 2, n))
+    if kind == "empty cells":
+        weights[rng.random(n) < 0.5] = 1e-9
+    smoother = smoother_of_degrees(at, weights, 6.0)
+    line = (at - at.mean()) / at.std()
+    assert np.trace(smoother) == pytest.approx(6.0, abs=1e-7)
+    np.testing.assert_allclose(smoother @ line, line, atol=1e-8)
+    np.testing.assert_allclose(smoother @ np.ones(n), 1, atol=1e-8)
+
+
+def test_a_smoother_is_that_of_exact_arithmetic():
+    """Against the penalised equations in rational numbers, at the penalty that was found."""
+    from fractions import Fraction
+
+    at = np.array([0.0, 2.0**-20, 0.25, 0.5, 0.5 + 2.0**-12, 1.0])
+    weights = np.array([1.0, 2.0**-30, 1.0, 2.0, 2.0**-30, 1.0])
+    smoother = smoother_of_degrees(at, weights, 3.0)
+    x = [Fraction(value) for value in at]
+    n = len(x)
+    slopes = [[(Fraction(j == k + 1) - (j == k)) / (x[k + 1] - x[k]) for j in range(n)]
+              for k in range(n - 1)]  # fmt: skip
+    bends = [[b - a for a, b in zip(slopes[k], slopes[k + 1], strict=True)] for k in range(n - 2)]
+    widths = [(x[k + 2] - x[k]) / 2 for k in range(n - 2)]
+    penalty = [[sum(r[i] * r[j] / w for r, w in zip(bends, widths, strict=True)) for j in range(n)]
+               for i in range(n)]  # fmt: skip
+    values = [Fraction(k % 3) for k in range(n)]
+    smooth = smoother @ np.array(values, dtype=float)
+
+    def exact(log_penalty):
+        factor = Fraction(float(np.exp(log_penalty)))
+        rows = [
+            [factor * penalty[i][j] + (Fraction(weights[i]) if i == j else 0) for j in range(n)]
+            + [Fraction(weights[i]) * values[i]]
+            + [Fraction(weights[i]) if i == j else Fraction(0) for j in range(n)]
+            for i in range(n)
+        ]
+        for i in range(n):
+            rows[i] = [entry / rows[i][i] for entry in rows[i]]
+            for k in range(n):
+                if k != i:
+                    rows[k] = [a - rows[k][i] * b for a, b in zip(rows[k], rows[i], strict=True)]
+        trace = float(sum(rows[i][n + 1 + i] for i in range(n)))
+        return np.array([float(row[n]) for row in rows]), trace
+
+    low, high = -40.0, 40.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if exact(middle)[1] > 3.0 else (low, middle)
+    np.testing.assert_allclose(smooth, exact(low)[0], atol=1e-8)
+
+
+def test_a_smoother_that_would_not_fit_is_refused(world):
+    d, _ = world
+    with pytest.raises(MemoryBudgetError, match="the smoother of the"):
+        tp.smooth_effect(d, "x0", memory_budget=1000)
 
 
 def test_a_monotone_pair_is_the_nearest_one():

@@ -157,6 +157,45 @@ def test_intervals_are_percentiles_over_rows_drawn_again(name):
     np.testing.assert_allclose(worth.standard_error, np.std(draws, axis=0, ddof=1), atol=1e-10)
 
 
+@pytest.mark.parametrize("why", ["one class", "no weight"])
+def test_draws_without_a_loss_are_left_out_and_counted(why):
+    """Against the same draws by scikit-learn, of those on which it has a value."""
+    d, X, y = binary()
+    weights = np.ones(len(X))
+    if why == "one class":
+        y = np.zeros_like(y)
+        y[[4, 90]] = 1
+        loss, reference = "auc", metrics.roc_auc_score
+        sign = -1
+    else:
+        weights[2:] = 0
+        loss, reference = "log_loss", metrics.log_loss
+        sign = 1
+    worth = tp.effect_worth(
+        d, X, y, loss=loss, sample_weight=weights, n_bootstrap=60, absorb=False, shapley=False,
+        progress=False,
+    )  # fmt: skip
+    rng = np.random.default_rng(0)
+    draws, left_out = [], 0
+    options = {} if why == "one class" else {"labels": [0, 1]}
+    for _ in range(60):
+        rows = rng.integers(0, len(X), len(X))
+        if len(set(y[rows])) < 2 or weights[rows].sum() == 0:
+            left_out += 1
+            continue
+        of_model, *of_others = (
+            sign * reference(
+                y[rows], rebuilt(d, X, out)[rows], sample_weight=weights[rows], **options
+            )
+            for out in ((), *((s,) for s in worth.subsets))
+        )  # fmt: skip
+        draws.append(np.array(of_others) - of_model)
+    assert 0 < left_out < 60
+    np.testing.assert_allclose(worth.low, np.quantile(draws, 0.025, axis=0), atol=1e-9)
+    np.testing.assert_allclose(worth.high, np.quantile(draws, 0.975, axis=0), atol=1e-9)
+    assert f"leave out {left_out} of 60 draws" in " ".join(worth.notes)
+
+
 @pytest.mark.parametrize("absorb", ["main", True])
 def test_absorbed_worth_is_that_of_an_edited_decomposition(absorb):
     d, X, y = regression()
@@ -223,6 +262,8 @@ def test_classes_are_known_by_name_or_position():
         (regression, ("quantile", 1.5), lambda y: y, "level of the quantile"),
         (regression, "auto", lambda y: y[1:], "one observation per row"),
         (regression, "auto", lambda y: np.where(y > 2, np.nan, y), "y must be finite"),
+        (three_classes, "auto", lambda y: np.eye(3, dtype=int)[y], "one class per row"),
+        (three_classes, "auto", lambda y: np.where(y > 1, None, y), "classes of one type"),
         (binary, "auto", lambda y: y + 1, "y must hold 0 and 1"),
         (binary, "auc", np.ones_like, "rows of both classes"),
         (counts, "auto", lambda y: y - 5, "y of 0 and above"),

@@ -132,6 +132,9 @@ def test_what_cannot_be_used_is_refused(data):
         profile(model, X, ("x0", "x1"))
     with pytest.raises(InvalidInputError, match="one finite number per row"):
         profile(model, X, "x0", y[1:])
+    for weights in (np.ones(3), ["a"] * 400, np.ones((400, 2))):
+        with pytest.raises(InvalidInputError, match="sample_weight"):
+            profile(model, X, "x0", y, sample_weight=weights)
     with pytest.raises(MemoryBudgetError, match="predictions of 400 rows"):
         profile(model, X, "x0", memory_budget=10_000)
 

@@ -69,7 +69,8 @@ def read_terms(d: Decomposition, terms: Iterable[Any]) -> list[Subset]:
     d : Decomposition
         The decomposition.
     terms : iterable of str, int or tuple
-        As in ``d[key]``, or by the name in a table, such as ``"age & hours"``.
+        As in ``d[key]``, or by the name in a table, such as ``"age & hours"``. An empty tuple is
+        the remainder too, whatever features are called.
 
     Raises
     ------
@@ -81,6 +82,9 @@ def read_terms(d: Decomposition, terms: Iterable[Any]) -> list[Subset]:
         by_name.setdefault("remainder", REMAINDER)
     subsets = []
     for term in terms:
+        if isinstance(term, tuple) and not term and d.remainder is not None:
+            subsets.append(REMAINDER)
+            continue
         if isinstance(term, str) and term in by_name:
             subsets.append(by_name[term])
             continue

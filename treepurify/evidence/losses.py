@@ -170,13 +170,23 @@ def _binary(observed: npt.NDArray[Any]) -> Array:
 
 def _classes(observed: npt.NDArray[Any], output_names: Sequence[str]) -> Indices:
     """Return the output of each row's class, by its name, else by its position."""
-    labels, inverse = np.unique(observed, return_inverse=True)
+    if observed.ndim != 1:
+        raise InvalidInputError(
+            f"y must hold one class per row, got shape {observed.shape}: pass the classes "
+            "themselves, such as y.argmax(axis=1) of indicators"
+        )
+    try:
+        labels, inverse = np.unique(observed, return_inverse=True)
+    except TypeError as error:
+        raise InvalidInputError(
+            f"y must hold classes of one type, and none may be missing; got {brief(observed)}"
+        ) from error
     known = {name.removeprefix("class "): k for k, name in enumerate(output_names)}
     texts = [str(label) for label in labels]
     if all(text in known for text in texts):
         return np.array([known[text] for text in texts], dtype=np.intp)[inverse]
     is_position = observed.dtype.kind in "biu" and labels[0] >= 0 and labels[-1] < len(known)
-    if observed.ndim != 1 or not is_position:
+    if not is_position:
         raise InvalidInputError(
             f"y must hold the classes {', '.join(output_names)}, or their positions from 0; got "
             f"{brief(texts[:5])} among them"

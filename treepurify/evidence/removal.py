@@ -2,7 +2,7 @@
 
 from treepurify.arguments import check_result, read_features
 from treepurify.decomposition import Absorb, Decomposition
-from treepurify.evidence.editing import without
+from treepurify.evidence.editing import REMAINDER, without
 
 __all__ = ["without_features"]
 
@@ -49,7 +49,7 @@ def without_features(
     """
     check_result("d", d, Decomposition)
     gone = {j for feature in features for j in read_features(feature, d.feature_names)}
-    terms: list[tuple[int, ...] | str] = [s for s in d.components if not gone.isdisjoint(s)]
+    terms = [s for s in d.components if not gone.isdisjoint(s)]
     if d.remainder is not None and not gone.isdisjoint(d.remainder.features):
-        terms.append("remainder")
+        terms.append(REMAINDER)
     return without(d, terms, absorb=absorb) if terms else d

@@ -25,12 +25,16 @@ class Intervals:
     value, low, high, standard_error : ndarray of float64, shape (n_effects,)
         The value on all rows, the ends of its interval, and the standard deviation over the
         draws; all but the value are NaN without draws.
+    undefined : int
+        Draws that are left out since the loss has no value on them: all rows drawn weigh
+        nothing, or one class is missing where the loss compares two.
     """
 
     value: Array
     low: Array
     high: Array
     standard_error: Array
+    undefined: int = 0
 
 
 def draw_counts(
@@ -85,12 +89,16 @@ def resample(
         value, draws = _rises_of_wholes(loss, margin, others, shares, counts)
     else:
         value, draws = _rises_of_means(loss.of_rows, margin, others, shares, counts)
-    if len(counts) == 0:
+    is_defined = np.isfinite(draws).all(axis=1)
+    undefined = int(np.sum(~is_defined))
+    draws = draws[is_defined]
+    if len(draws) == 0:
         unknown = np.full(len(value), np.nan)
-        return Intervals(value, unknown, unknown, unknown)
+        return Intervals(value, unknown, unknown, unknown, undefined)
     tail = (1.0 - coverage) / 2
     low, high = np.quantile(draws, [tail, 1.0 - tail], axis=0)
-    return Intervals(value, low, high, draws.std(axis=0, ddof=1 if len(draws) > 1 else 0))
+    error = draws.std(axis=0, ddof=1 if len(draws) > 1 else 0)
+    return Intervals(value, low, high, error, undefined)
 
 
 def _rises_of_means(
@@ -103,6 +111,7 @@ def _rises_of_means(
     """Return the rises (n_effects,) and those of each draw (n_bootstrap, n_effects)."""
     before = of_rows(margin)
     total = _weighed(counts, shares[:, None])
+    total[total == 0.0] = np.nan
     values: list[float] = []
     draws: list[Array] = []
     waiting: list[Array] = []
@@ -135,17 +144,23 @@ def _rises_of_wholes(
     counts: npt.NDArray[np.uint8],
 ) -> tuple[Array, Array]:
     drawn = [_drawn_shares(count, shares) for count in counts]
+
+    def on_draws(of_shares: Callable[[Array], float]) -> Array:
+        return np.array([np.nan if share is None else of_shares(share) for share in drawn])
+
     at_margin = loss.at(margin)
-    before = np.array([at_margin(share) for share in drawn])
+    before = on_draws(at_margin)
     whole = at_margin(shares)
     values, draws = [], []
     for other in others:
         at_other = loss.at(other)
         values.append(at_other(shares) - whole)
-        draws.append(np.array([at_other(share) for share in drawn]) - before)
+        draws.append(on_draws(at_other) - before)
     return np.array(values), np.array(draws).reshape(len(values), len(counts)).T
 
 
-def _drawn_shares(count: npt.NDArray[np.uint8], shares: Array) -> Array:
+def _drawn_shares(count: npt.NDArray[np.uint8], shares: Array) -> Array | None:
+    """Return the shares of drawn rows; None where they weigh nothing."""
     drawn = count * shares
-    return np.asarray(drawn / drawn.sum())
+    total = drawn.sum()
+    return np.asarray(drawn / total) if total > 0 else None

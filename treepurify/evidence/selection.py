@@ -1,6 +1,6 @@
 """The fewest effects within a tolerance of the held-out loss: one after the other is left out."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -114,7 +114,7 @@ def simplify(
     found = min((step for step in steps if step.loss <= allowed), key=lambda step: len(step.kept))
     return Simplification(
         model=d,
-        decomposition=only(d, _terms(found.kept), absorb=chosen, memory_budget=memory_budget),
+        decomposition=only(d, found.kept, absorb=chosen, memory_budget=memory_budget),
         loss=held_out.loss.name,
         n_rows=len(held_out.shares),
         tolerance=tolerance,
@@ -130,10 +130,6 @@ def _read_absorb(d: Decomposition, absorb: Absorb | Literal["auto"]) -> Absorb:
         return "main" if d.rows is not None else False
     absorbing((), absorb)
     return absorb
-
-
-def _terms(kept: Collection[Subset]) -> list[Any]:
-    return [subset or "remainder" for subset in kept]
 
 
 @dataclass(frozen=True, eq=False)

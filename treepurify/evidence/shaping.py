@@ -32,33 +32,34 @@ def smoother_of_degrees(at: Array, weights: Array, degrees: float) -> Array:
     -------
     ndarray of float64, shape (n_cells, n_cells)
     """
-    from scipy.linalg import eigh
+    from scipy.linalg import qr, svd
     from scipy.optimize import brentq
 
     n_cells = len(at)
     if degrees >= n_cells or n_cells <= 2:
         return np.eye(n_cells)
     root = np.sqrt(weights)
-    gaps = np.diff((at - at[0]) / (at[-1] - at[0]))
-    first = np.diff(np.eye(n_cells), axis=0) / gaps[:, None]
-    second = np.diff(first, axis=0) / ((gaps[1:] + gaps[:-1]) / 2)[:, None]
-    # Integrals of squares, where places are unevenly spaced.
-    second *= np.sqrt((gaps[1:] + gaps[:-1]) / 2)[:, None]
-    roughness, vectors = eigh((second / root).T @ (second / root))
-    roughness[:2] = 0.0
+    at = (at - at[0]) / (at[-1] - at[0])
+    basis, _ = qr(root[:, None] * np.column_stack([np.ones(n_cells), at]))
+    # Second differences are undone rather than done: where places or weights differ widely, their
+    # own small eigenvalues, those of smooth directions, would be lost beside the large ones.
+    bent = np.maximum(at[:, None] - at[None, 1:-1], 0.0) * np.sqrt((at[2:] - at[:-2]) / 2)
+    vectors, smoothness, _ = svd(basis[:, 2:].T @ (root[:, None] * bent))
+    smoothness = np.maximum(smoothness / smoothness[0], np.finfo(float).eps) ** 2
     if degrees <= 2:
-        kept = (roughness == 0).astype(np.float64)
+        kept = np.zeros(n_cells - 2)
     else:
-        rough = np.maximum(roughness[2:], 0.0)
 
         def excess(log_penalty: float) -> float:
-            return float((1.0 / (1.0 + np.exp(log_penalty) * rough)).sum()) + 2.0 - degrees
+            left = smoothness / (smoothness + np.exp(log_penalty))
+            return float(left.sum()) + 2.0 - degrees
 
-        # Ends at which all, and next to none, of the rough directions are left.
-        ends = -np.log(rough.max()) - 50.0, -np.log(max(rough.min(), 1e-300)) + 50.0
-        penalty = np.exp(brentq(excess, *ends, xtol=1e-12))
-        kept = 1.0 / (1.0 + penalty * roughness)
-    return np.asarray((vectors / root[:, None] * kept) @ (vectors * root[:, None]).T)
+        # Ends at which all, and next to none, of the bent directions are left.
+        ends = np.log(smoothness[-1]) - 50.0, np.log(smoothness[0]) + 50.0
+        kept = smoothness / (smoothness + np.exp(brentq(excess, *ends, xtol=1e-12)))
+    directions = np.concatenate([basis[:, :2], basis[:, 2:] @ vectors], axis=1)
+    kept = np.concatenate([[1.0, 1.0], kept])
+    return np.asarray((directions / root[:, None] * kept) @ (directions * root[:, None]).T)
 
 
 def nearest_monotone(

@@ -87,7 +87,7 @@ class Simplification:
 
         check_whole("n_effects", n_effects, 0)
         step = next(step for step in self.steps if len(step.kept) <= n_effects)
-        return only(self.model, [s or "remainder" for s in step.kept], absorb=self.absorb)
+        return only(self.model, step.kept, absorb=self.absorb)
 
     def to_frame(self) -> "pd.DataFrame":
         """Return the path, one row per step.

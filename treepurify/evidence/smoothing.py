@@ -10,6 +10,7 @@ import numpy as np
 
 from treepurify._kernels.fused_steps import fuse_steps
 from treepurify.arguments import check_choice, check_number, check_result, read_features
+from treepurify.budget import DEFAULT_BUDGET, check_budget, check_memory_budget
 from treepurify.components import TensorComponent
 from treepurify.decomposition import Decomposition, Key
 from treepurify.errors import InvalidInputError
@@ -26,6 +27,8 @@ _DEGREES, _KEPT_VARIATION = 6.0, 0.5
 # What a cell without mass weighs beside the mean of all: its value is smoothed too, but does not
 # count.
 _EMPTY_CELL = 1e-9
+# Matrices of all cells by all cells that a smoother takes at once.
+_MATRICES = 8
 
 
 def smooth_effect(
@@ -34,6 +37,7 @@ def smooth_effect(
     *,
     method: SmoothingMethod = "degrees",
     amount: float | None = None,
+    memory_budget: int = DEFAULT_BUDGET,
 ) -> Decomposition:
     """Replace an effect by a smoother one, and purify the model with it.
 
@@ -57,6 +61,8 @@ def smooth_effect(
     amount : float, optional
         Degrees of freedom, 2 (a straight line) or more, 6 by default; or the share of the total
         variation that stays, from 0 to 1, a half by default. Monotone effects take none.
+    memory_budget : int
+        Bytes that the smoother of a feature may take; it grows with the square of its cells.
 
     Returns
     -------
@@ -70,6 +76,8 @@ def smooth_effect(
     InvalidInputError
         If the effect has more than two features, none of them is numeric, or an option cannot be
         used.
+    MemoryBudgetError
+        If a feature has too many cells for its smoother to fit.
 
     Examples
     --------
@@ -84,6 +92,7 @@ def smooth_effect(
     """
     check_result("d", d, Decomposition)
     check_choice("method", method, get_args(SmoothingMethod))
+    check_memory_budget(memory_budget)
     amount = _read_amount(method, amount)
     subset = read_features(key, d.feature_names)
     component = d[key]
@@ -98,6 +107,9 @@ def smooth_effect(
     ]
     if not places:
         raise InvalidInputError(f"{name!r} has no numeric feature to smooth along")
+    if method == "degrees":
+        for place in places:
+            _check_cells(component.axes[place], memory_budget)
     values, found = _smooth(component, places, method, amount)
     words = f"made {found.get('direction')}"
     if amount is not None and method == "degrees":
@@ -122,6 +134,15 @@ def _read_amount(method: str, amount: float | None) -> float | None:
             f'amount is for "degrees" and "total_variation"; method={method!r} takes none'
         )
     return None
+
+
+def _check_cells(axis: FeatureAxis, memory_budget: int) -> None:
+    check_budget(
+        8 * _MATRICES * axis.n_regular**2,
+        memory_budget,
+        f"the smoother of the {axis.n_regular} cells of {axis.name!r}",
+        'Use method="total_variation", or raise memory_budget.',
+    )
 
 
 def _smooth(

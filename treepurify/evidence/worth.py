@@ -120,6 +120,11 @@ def effect_worth(
     counts = draw_counts(len(held_out.shares), n_bootstrap, seed, memory_budget)
     worth = _left_out_one_by_one(held_out, counts, coverage, report)
     notes: list[str] = []
+    if worth.undefined:
+        notes.append(
+            f"The intervals leave out {worth.undefined} of {n_bootstrap} draws, on which the loss "
+            "has no value: their rows weigh nothing, or lack one of two classes."
+        )
     absorbed, absorb_used = _absorbed(d, held_out, absorb, memory_budget, report, notes)
     return EffectWorth(
         decomposition=d,

@@ -26,7 +26,13 @@ from treepurify.grids.quantile_cuts import quantile_cuts
 from treepurify.links import Link
 from treepurify.progress import progress_report
 from treepurify.rows.columns import Columns
-from treepurify.rows.row_weights import RowWeights, counted_rows, row_quantiles, row_shares
+from treepurify.rows.row_weights import (
+    RowWeights,
+    counted_rows,
+    read_row_weights,
+    row_quantiles,
+    row_shares,
+)
 from treepurify.rows.samples import sample_rows
 from treepurify.rows.targets import read_target
 from treepurify.typing import Array, Indices
@@ -276,7 +282,8 @@ def _observed(
             f"y is one number per row, and the model has {n_outputs} outputs: leave y out, or pass "
             "a function of one output, such as lambda X: model.predict_proba(X)[:, 2]"
         )
-    return observed if sample_weight is None else observed[np.asarray(sample_weight) > 0]
+    weights = read_row_weights(sample_weight, n_rows)
+    return observed if weights is None else observed[weights > 0]
 
 
 def _cells(columns: Columns, weights: RowWeights, j: int, bins: int) -> tuple[FeatureAxis, Indices]:
