@@ -6,7 +6,7 @@ import pytest
 from sklearn.tree import DecisionTreeRegressor
 
 import treepurify as tp
-from treepurify import decomposition
+from treepurify import moments
 from treepurify.engines.tree.raw_tensors import purify_tensors
 from treepurify.export import effects_frame
 from treepurify.report.effects_table import term_rows
@@ -150,7 +150,7 @@ def test_short_text_evaluates_no_component(monkeypatch):
     def fail(*_):
         raise AssertionError("covariances were computed")
 
-    monkeypatch.setattr(decomposition, "covariances_on_rows", fail)
+    monkeypatch.setattr(moments, "covariances_on_rows", fail)
     assert f"{variances.max() / variances.sum():.2%}" in repr(d)
     with pytest.raises(AssertionError, match="covariances"):
         d.importance()
