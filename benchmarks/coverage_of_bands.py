@@ -136,7 +136,7 @@ def main() -> None:
         for (kind, name), answers in found.items():
             values = np.array(answers)[:, position]
             rate, error = values.mean(), values.std(ddof=1) / np.sqrt(len(values))
-            off = f"{(rate - LEVEL) / error:+.1f} standard errors off" if error > 0 else ""
+            off = f"{(rate - LEVEL) / error:+.1f} standard errors off" if error > 1e-9 else ""
             print(f"  {kind:<11} {name:<8} {rate:6.1%} +- {error:.1%}  {off}")
 
 

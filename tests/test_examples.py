@@ -274,6 +274,16 @@ def test_gallery_exports_the_same_model_everywhere(gallery):
     assert 0.9 < names["kept"] < 1.0
 
 
+def test_gallery_keeps_few_effects_of_the_income_model(gallery):
+    for name in ("adult", "bike_sharing_hour", "california_housing", "compas_two_years"):
+        data_path(name)
+    names = gallery("plot_worth")
+    simple = names["simple"]
+    assert len(simple.decomposition) < len(simple.model) / 3
+    assert simple.steps[simple.chosen].loss <= 1.01 * simple.model_loss
+    assert np.all(names["idle"]["low"] <= 0)
+
+
 def test_gallery_quotes_what_the_audits_say(gallery):
     for name in ("compas_two_years", "adult", "bike_sharing_hour"):
         data_path(name)

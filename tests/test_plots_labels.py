@@ -13,7 +13,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 import treepurify as tp
 from treepurify import plots
 from treepurify.grouping.strengths import InteractionStrengths
-from treepurify.plots.labels import fold, shorten
+from treepurify.plots.labels import fold, shorten, shorten_all
 
 MARGIN, DPI = 2, 40
 NAMES = {
@@ -98,10 +98,25 @@ FIGURES = {
     "network": lambda c: plots.network(c.d),
     "orders": lambda c: plots.variance_by_order(both(c)),
     **{f"overlay {i}": lambda c, i=i: plots.overlay(both(c), c.names[i]) for i in range(3)},
+    "worth": lambda c: plots.worth(worth_of(c)),
+    "simplification": lambda c: plots.simplification(
+        tp.simplify(c.d, c.X, c.d.predict(c.X), progress=False)
+    ),
+    **{
+        f"profile {i}": lambda c, i=i: plots.profile(
+            tp.feature_profile(c.d.predict, c.X, i, c.d.predict(c.X), progress=False)
+        )
+        for i in range(3)
+    },
     "comparison": lambda c: plots.comparison(tp.compare(c.d, c.other, names=tuple(both(c)))),
     "dendrogram": lambda c: plots.dendrogram(strengths(c.names), threshold=0.05),
     "h_statistics": lambda c: plots.h_statistics(statistics(c.names)),
 }
+
+
+def worth_of(case):
+    y = case.d.predict(case.X)
+    return tp.effect_worth(case.d, case.X, y, n_bootstrap=2, progress=False)
 
 
 def strengths(names):
@@ -153,6 +168,36 @@ def test_whole_words_are_left_out(label, most, expected):
     found = shorten(label, most)
     assert found == expected
     assert len(found) <= most
+
+
+INDUSTRIES = [f"Industry {n}: manufacture and sale of products made of wood" for n in range(200)]
+
+
+@pytest.mark.parametrize("most", [16, 22, 34])
+@pytest.mark.parametrize(
+    "names",
+    [
+        INDUSTRIES,
+        [f"{'long ' * 20}{n}{' tail' * 20}" for n in "abc"],
+        ["a" * 40 + "x" * n for n in range(1, 30)],
+        ["abc", "abd", "abc & " + "d" * 60, "abc & " + "d" * 61],
+        [f"{n % 7} {'z' * 50} {n}" for n in range(60)],
+        ["one", "one", "two"],
+    ],
+)
+def test_short_labels_differ_where_whole_ones_do(names, most):
+    short = shorten_all(names, most)
+    assert len(set(short)) == len(set(names))
+    assert max(map(len, short)) <= most
+    for name, label in zip(names, short, strict=True):
+        if len(name) <= most and names.count(name) == 1 and "(" not in label:
+            assert label == name
+
+
+def test_labels_that_look_alike_show_where_they_differ():
+    found = shorten_all(INDUSTRIES, 26)
+    assert found[17] != found[18]
+    assert all(str(n) in label for n, label in enumerate(found))
 
 
 @pytest.mark.parametrize("width", [10, 25, 40])

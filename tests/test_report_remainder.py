@@ -151,3 +151,15 @@ def test_one_prediction_in_the_browser(deep, tmp_path):
     assert "without the remainder, which needs the model itself" in result["changed"]
     assert "This is not the prediction." in result["changed"]
     assert result["chosen"] == "0"
+
+
+def test_after_an_edit_the_remainder_is_not_said_to_hold_the_rest(deep, tmp_path):
+    d, _, _ = deep
+    edited = d.only("x0", "x1")
+    assert edited.remainder is None
+    page = write_html(edited, tmp_path / "edited.html", top=0).read_text(encoding="utf-8")
+    for words in (str(edited), str(edited.certificate), page):
+        assert "explained" in words
+        assert "remainder holds the rest" not in words
+        assert "the rest is in the remainder" not in words
+    assert "2 of 1 feature<" in page

@@ -135,10 +135,10 @@ class Certificate:
         if len(self.fitted_share) > 1:
             low, high = (100 * end for end in (min(self.fitted_share), max(self.fitted_share)))
             explained = f"{low:.2f} % to {high:.2f} %, by output,"
-        lines = [
-            f"The components were fitted: they explain {explained} of the variance, and the "
-            "remainder holds the rest."
-        ]
+        left = f"they explain {explained} of the variance, and the remainder holds the rest."
+        if self.edits:
+            left = f"before the edits below, they explained {explained} of the variance."
+        lines = [f"The components were fitted: {left}"]
         if self.fit_error > 0:
             lines.append(
                 f"The error that the solves leave in the fit is estimated at {self.fit_error:.1e} "

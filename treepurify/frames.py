@@ -350,8 +350,11 @@ def text_summary(d: Decomposition, most: int = 8) -> str:
         if c.fitted_share:
             explained = " and ".join(f"{100 * share:.2f} %" for share in c.fitted_share)
             lines.append(
-                f"the components were fitted and explain {explained} of the model's variance; the "
-                "rest is in the remainder"
+                f"the components were fitted and, before they were edited, explained {explained} "
+                "of the model's variance"
+                if c.edits
+                else f"the components were fitted and explain {explained} of the model's "
+                "variance; the rest is in the remainder"
             )
         lines += c.edits
     if d.spread is not None:

@@ -7,7 +7,7 @@ from sklearn.ensemble import GradientBoostingClassifier, GradientBoostingRegress
 
 import treepurify as tp
 from tests.reference.dense import functional_anova
-from treepurify.errors import InvalidInputError, UnsupportedModelError
+from treepurify.errors import InvalidInputError, MemoryBudgetError, UnsupportedModelError
 
 QUIET = {"progress": False}
 
@@ -231,6 +231,12 @@ def test_categories_and_missing_values():
     d = tp.purify(models, X, **QUIET)
     expected = np.mean([other.predict(X) for other in models], axis=0)
     np.testing.assert_allclose(d.predict(X), expected, atol=1e-10)
+
+
+def test_margins_of_many_models_are_refused_before_they_are_made():
+    models, X = boosters(2, depth=4, size=2)
+    with pytest.raises(MemoryBudgetError, match="the margins of 2 models on 40000 rows"):
+        tp.purify(models, np.tile(X, (100, 1)), method="coarse", memory_budget=600_000, **QUIET)
 
 
 def test_a_single_model_has_no_spread():

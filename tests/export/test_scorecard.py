@@ -101,7 +101,7 @@ def test_a_workbook(d, tmp_path):
         name = " & ".join(axis.name for axis in pair.axes)
         np.testing.assert_array_equal(sheets[name].iloc[:, 1:], pair.values[..., 0])
     facts = dict(sheets["facts"].to_numpy())
-    assert facts["rounding"] == str(card.rounding)
+    assert f"rounding {facts['rounding']}" == str(card.rounding)
     with pytest.raises(tp.InvalidInputError, match=r"ending in \.xlsx"):
         card.to_excel(tmp_path / "card.csv")
 
@@ -110,14 +110,14 @@ def test_a_page(d, tmp_path):
     card = to_scorecard(d)
     text = card.to_html(tmp_path / "card.html")
     assert (tmp_path / "card.html").read_text(encoding="utf-8") == text
-    assert str(card.rounding) in text
+    assert card.rounding.in_words() in text
     (of_kind,) = [c for s, c in card.components.items() if s == (1,)]
     for label, points in zip(of_kind.axes[0].labels(), of_kind.values[:, 0], strict=True):
         assert f"<td>{label}</td><td class=points>{points:.0f}</td>" in text
 
 
 def test_it_describes_itself(d):
-    assert str(to_scorecard(d).rounding) in repr(to_scorecard(d))
+    assert to_scorecard(d).rounding.in_words() in repr(to_scorecard(d))
     rows_unknown = replace(d, rows=None)
     card = to_scorecard(rows_unknown)
     assert np.isnan(card.rounding.largest)

@@ -201,6 +201,13 @@ def test_batches_with_and_without_names_do_not_mix():
         read_all(as_source(mixed))
 
 
+def test_what_can_be_read_once_is_never_read_in_part_again():
+    source = as_source(iter(parts()))
+    assert sum(batch.columns.n_rows for batch in read_all(source)) == ROWS
+    with pytest.raises(tp.InvalidInputError, match="was read before"):
+        list(source.batches(None))
+
+
 def test_an_endless_stream_is_read_as_it_comes():
     endless = as_source(frame() for _ in itertools.count())
     reader = source_reader(endless, FEATURES, (0,), match_names=True)

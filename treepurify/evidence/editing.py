@@ -380,9 +380,10 @@ def _sentence(what: str, difference: _Difference, deviation: Array | None) -> st
             for size, of in zip(difference.size, deviation, strict=True)
         )
         beside = f" ({shares} of the standard deviation)"
+    loose = ", a sum over what was taken out that may be far too large" if bound else ""
     return (
         f"Edited: {what}. The root mean square difference from before is {bound}{sizes} on the "
-        f"margin scale{beside}."
+        f"margin scale{beside}{loose}."
     )
 
 

@@ -144,7 +144,8 @@ class EffectWorth:
         """Return the result in lines, with the `most` effects of the largest worth."""
         check_whole("most", most, 0)
         lines = [
-            f"Worth of {len(self.subsets)} effects on {self.n_rows} rows: {self.loss} "
+            f"Worth of {len(self.subsets)} effects on {self.n_rows} rows: "
+            f"{self.loss.replace('_', ' ')} "
             f"{self.model_loss:.6g}, of the intercept alone {self.intercept_loss:.6g}."
         ]
         frame = self.to_frame()

@@ -120,9 +120,10 @@ class Simplification:
         """Return the result in sentences."""
         step, first = self.steps[self.chosen], self.steps[0]
         size = abs(first.loss) or 1.0
+        loss = self.loss.replace("_", " ")
         lines = [
             f"{len(step.kept)} of {len(first.kept)} effects are within {self.tolerance:.2%} of the "
-            f"{self.loss} on {self.n_rows} held-out rows: {step.loss:.6g} with them, "
+            f"{loss} on {self.n_rows} held-out rows: {step.loss:.6g} with them, "
             f"{first.loss:.6g} with all ({(step.loss - first.loss) / size:+.2%})."
         ]
         if step.kept:

@@ -179,7 +179,10 @@ def _absorbed(
     else:
         reason = ""
         if d.rows is None:
-            reason = "the decomposition does not hold the rows that are its measure"
+            reason = (
+                "the decomposition holds no rows of its measure (none that was loaded does, and "
+                "none with a remainder)"
+            )
         elif work_of_absorbing(d) > _MUCH_WORK:
             reason = 'it would take long; pass absorb="main" or True'
         if reason:

@@ -87,7 +87,11 @@ class Rounding:
 
     def __str__(self) -> str:
         """Return it in a sentence."""
-        text = f"rounding moves a score by at most {self.bound:.3g} points"
+        return f"rounding {self.in_words()}"
+
+    def in_words(self) -> str:
+        """Return what it does, to be read after the word "rounding"."""
+        text = f"moves a score by at most {self.bound:.3g} points"
         if np.isnan(self.largest):
             return f"{text}; no rows are kept on which to measure it"
         return (
@@ -199,7 +203,7 @@ class Scorecard:
             ("base score", f"{scale.base_points:g} points at odds of {scale.base_odds:g} to 1"),
             ("odds", f"{scale.odds} the second class"),
             ("points to double the odds", f"{scale.points_to_double:g}"),
-            ("rounding", str(self.rounding)),
+            ("rounding", self.rounding.in_words()),
             *([("without the remainder", self.lost)] if self.lost else []),
             ("measure", self.measure),
         ]

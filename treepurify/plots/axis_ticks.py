@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from treepurify.grids.axis import FeatureAxis
 from treepurify.plots.axis_layout import AxisLayout
-from treepurify.plots.labels import fold, number_words, shorten
+from treepurify.plots.labels import fold, number_words, shorten_all
 from treepurify.plots.style import import_matplotlib
 from treepurify.typing import Array
 
@@ -71,7 +71,7 @@ def name_axis(
 
 def name_rows(ax: "Axes", names: Iterable[str], most: int = 34) -> None:
     """Name the rows 0, 1, ... of a figure from top to bottom."""
-    labels = [shorten(name, most) for name in names]
+    labels = shorten_all(names, most)
     ax.set_yticks(range(len(labels)), labels)
     ax.tick_params(axis="y", length=0)
     ax.set_ylim(len(labels) - 0.4, -0.6)
@@ -116,7 +116,7 @@ def _regular_ticks(axis: FeatureAxis, layout: AxisLayout) -> tuple[list[float], 
         step = -(-layout.n_regular // _MOST_LABELS)
         shown = range(0, layout.n_regular, step)
         names = axis.labels()
-        labels = [shorten(names[layout.cells[i]]) for i in shown]
+        labels = shorten_all(names[layout.cells[i]] for i in shown)
         return [float(i) for i in shown], labels
     return numeric_ticks(layout)
 

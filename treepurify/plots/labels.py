@@ -1,11 +1,12 @@
 """Text in figures: names that have to fit, and numbers."""
 
 import re
+from collections.abc import Iterable
 from textwrap import wrap
 
 import numpy as np
 
-__all__ = ["fold", "number_words", "shorten", "with_minus"]
+__all__ = ["fold", "number_words", "shorten", "shorten_all", "with_minus"]
 
 _SHORTEST_NAME = 8
 # Where a name may be cut; what separates stays with the word before it.
@@ -33,6 +34,62 @@ def shorten(label: str, most: int = 26) -> str:
         spare = sum(max(room - len(part), 0) for part in parts) // max(n_long, 1)
         return " & ".join(shorten(part, room + spare) for part in parts)
     return _without_middle_words(label, most) or _without_middle(label, most)
+
+
+def shorten_all(labels: Iterable[str], most: int = 26) -> list[str]:
+    """Return labels of at most `most` characters that differ where the whole ones do.
+
+    What labels have in common goes first, where they would look alike without that; a number
+    tells apart what still does.
+
+    Examples
+    --------
+    >>> shorten_all(["wholesale of wood, raw, for sale", "wholesale of wood, dry, for sale"], 16)
+    ['wholes…raw… sale', 'wholes…dry… sale']
+    """
+    whole = list(labels)
+    short = [shorten(label, most) for label in whole]
+    alike: dict[str, dict[str, None]] = {}
+    for label, words in zip(whole, short, strict=True):
+        alike.setdefault(words, {})[label] = None
+    told: dict[str, str] = {}
+    for words, several in alike.items():
+        told |= _told_apart([*several], most) if len(several) > 1 else {next(iter(several)): words}
+    # What was told apart within one group may be the label of another one.
+    taken: set[str] = set()
+    for n, label in enumerate(told, start=1):
+        if told[label] in taken:
+            told[label] = _numbered(label, n, most)
+        taken.add(told[label])
+    return [told[label] for label in whole]
+
+
+def _told_apart(labels: list[str], most: int) -> dict[str, str]:
+    """Return labels that show where they differ, with ends of what they have in common."""
+    start = _in_common(labels)
+    end = _in_common([label[start:][::-1] for label in labels])
+    middles = [label[start : len(label) - end] for label in labels]
+    widest = max(map(len, middles))
+    room = max(most - 2 - widest, 0)
+    head, tail = labels[0][:start], labels[0][len(labels[0]) - end :]
+    n_tail = min(len(tail), room // 2)
+    n_head = min(len(head), room - n_tail)
+    left = head if n_head == len(head) else f"{head[:n_head]}…"
+    right = tail if n_tail == len(tail) else f"…{tail[len(tail) - n_tail :]}"
+    found = [shorten(f"{left}{middle}{right}", most) for middle in middles]
+    if len(set(found)) < len(found):
+        found = [_numbered(label, n, most) for n, label in enumerate(labels, start=1)]
+    return dict(zip(labels, found, strict=True))
+
+
+def _in_common(labels: list[str]) -> int:
+    """Return how many characters all labels begin with."""
+    alike = [len(set(letters)) == 1 for letters in zip(*labels, strict=False)]
+    return (*alike, False).index(False)
+
+
+def _numbered(label: str, number: int, most: int) -> str:
+    return f"{shorten(label, max(most - len(str(number)) - 3, _SHORTEST_NAME))} ({number})"
 
 
 def fold(label: str, width: int, lines: int = 2) -> str:

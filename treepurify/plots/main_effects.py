@@ -12,7 +12,7 @@ from treepurify.plots.axis_layout import AxisLayout, Scale, lay_out_axis
 from treepurify.plots.axis_ticks import name_axis, set_ticks
 from treepurify.plots.bands import band_of, check_level, draw_band, draw_whiskers
 from treepurify.plots.category_order import CategoryOrder, order_categories
-from treepurify.plots.labels import fold, shorten
+from treepurify.plots.labels import fold, shorten_all
 from treepurify.plots.scale_words import effect_label
 from treepurify.plots.style import (
     AFTER,
@@ -292,7 +292,7 @@ def _draw_bars(
         draw_whiskers(ax, band, cells, positions, level)
     style_axes(ax)
     names = axis.labels()
-    ax.set_yticks(positions, [shorten(names[cell]) for cell in cells])
+    ax.set_yticks(positions, shorten_all(names[cell] for cell in cells))
     ax.tick_params(axis="y", length=0)
     ax.set_ylim(positions[-1] + 0.6, positions[0] - 0.6)
     ax.set_xlabel(fold(label, 44), loc="right")

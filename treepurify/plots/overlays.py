@@ -13,7 +13,7 @@ from treepurify.grids.drawing import middle_values
 from treepurify.plots.axis_layout import AxisLayout, Scale, lay_out_axis
 from treepurify.plots.axis_ticks import name_axis, set_ticks
 from treepurify.plots.category_order import CategoryOrder
-from treepurify.plots.labels import fold, shorten
+from treepurify.plots.labels import fold, shorten, shorten_all
 from treepurify.plots.main_effects import cells_from_top, main_effect_size
 from treepurify.plots.scale_words import effect_label
 from treepurify.plots.style import (
@@ -244,7 +244,7 @@ def _draw_categories(ax: "Axes", curves: list[_Curve], label: str, sort: Categor
         )
     for place in places:
         ax.axhline(place, color=FRAME, linewidth=0.4, zorder=0)
-    ax.set_yticks(places, [shorten(name) for name in names])
+    ax.set_yticks(places, shorten_all(names))
     ax.tick_params(axis="y", length=0)
     ax.set_ylim(places[-1] + 0.6, -0.6)
     ax.set_xlabel(fold(label, 44), loc="right")

@@ -12,7 +12,7 @@ from treepurify.grids.drawing import middle_values
 from treepurify.plots.axis_layout import AxisLayout, Scale, lay_out_axis
 from treepurify.plots.axis_ticks import name_axis, set_ticks
 from treepurify.plots.category_order import CategoryOrder, main_effect_of, order_categories
-from treepurify.plots.labels import fold, shorten
+from treepurify.plots.labels import fold, shorten, shorten_all
 from treepurify.plots.scale_words import effect_label
 from treepurify.plots.style import (
     FRAME,
@@ -128,7 +128,7 @@ def pair_lines(
     ax = axes_or_new(ax, 5.4, 4.2 if axes[0].is_categorical else 3.4)
     ax.axhline(0.0, color=FRAME, linewidth=0.8, zorder=0)
     names = line_names(axes[1], mass.sum(axis=0), cells, is_smooth=smooth)
-    labels = [f"{shorten(axes[1].name, 20)} {shorten(name, 22)}" for name in names]
+    labels = [f"{shorten(axes[1].name, 20)} {name}" for name in shorten_all(names, 22)]
     draw = _draw_points if axes[0].is_categorical else _draw_curves if smooth else _draw_steps
     draw(ax, axes[0], layout, values[:, cells], mass[:, cells], labels)
     name_effect(ax, fold(effect_label(d, position), 34))
@@ -210,7 +210,7 @@ def _draw_points(
         )
         ax.plot([], [], marker, color=color, markersize=5, label=labels[i])
     style_axes(ax)
-    names = [shorten(axis.labels()[cell], 22) for cell in shown]
+    names = shorten_all((axis.labels()[cell] for cell in shown), 22)
     is_long = sum(map(len, names)) > _MOST_LETTERS
     ax.set_xticks(places, names, rotation=90 if is_long else 0)
     ax.set_xlim(-0.5, len(shown) - 0.5)

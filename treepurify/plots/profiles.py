@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from treepurify.arguments import check_flag, check_result, read_output
-from treepurify.plots.labels import shorten
+from treepurify.plots.labels import fold, shorten_all
 from treepurify.plots.style import (
     AFTER,
     DATA,
@@ -30,6 +30,7 @@ _STRIP = 0.14
 _SURE = 1.96
 _ROOM_A_LABEL = 0.42
 _MOST_LEVEL_LABELS = 8
+_LONGEST_CENTRED = 24
 
 
 def profile(
@@ -96,10 +97,13 @@ def profile(
     style_axes(ax)
     _draw_shares(ax, profile, places)
     _name_places(ax, profile, places, is_line)
-    ax.set_xlabel(shorten(profile.feature, 60))
+    words = fold(profile.feature, 38)
+    # A long name, centred, could reach beyond the figure: from the end there is more room.
+    is_long = max(map(len, words.split("\n"))) > _LONGEST_CENTRED
+    ax.set_xlabel(words, loc="right" if is_long else "center")
     ax.set_ylabel(_words(profile, k))
     ax.yaxis.set_major_locator(import_matplotlib("ticker").MaxNLocator(6))
-    legend_above(ax, 4)
+    legend_above(ax, 2)
     return ax
 
 
@@ -155,7 +159,7 @@ def _draw_shares(ax: "Axes", profile: FeatureProfile, places: Array) -> None:
 
 def _name_places(ax: "Axes", profile: FeatureProfile, places: Array, is_line: bool) -> None:
     if not is_line:
-        labels = [shorten(label, 18) for label in profile.labels]
+        labels = shorten_all(profile.labels, 18)
         turned = len(labels) > _MOST_LEVEL_LABELS or max(map(len, labels)) > _MOST_LEVEL_LABELS
         angle, side = (40, "right") if turned else (0, "center")
         ax.set_xticks(places, labels, rotation=angle, ha=side)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from treepurify._kernels.slice_sums import add_slice_sums_twofold
+from treepurify._kernels.slice_sums import add_slice_sums, add_slice_sums_twofold
 from treepurify.purification.slices import MassSlices
 from treepurify.purification.solution import largest_entry
 from treepurify.typing import Array
@@ -57,7 +57,7 @@ def refine_parts(slices: MassSlices, solve: Callable[[Array], Array]) -> Refined
     """
     high = np.zeros((len(slices.mass), len(slices.values)))
     low = np.zeros_like(high)
-    means = _means(slices, high, low)
+    means = _rounded_means(slices)
     before = np.inf
     for _ in range(_MOST_STEPS):
         step = solve(means)
@@ -107,6 +107,19 @@ def _add(high: Array, low: Array, step: Array) -> tuple[Array, Array]:
     low = low + ((high - (total - share)) + (step - share))
     high = total + low
     return high, low - (high - total)
+
+
+def _rounded_means(slices: MassSlices) -> Array:
+    """Return the conditional means of the tensor, right to the rounding of their sums.
+
+    Enough for a first step, whose own error is larger, and after which there are better ones.
+    """
+    total = np.zeros((len(slices.values), len(slices.mass)))
+    weight, nothing = _LIFT * slices.weight, np.zeros(len(slices.mass))
+    for k, values in enumerate(slices.values):
+        add_slice_sums(slices.slice_of, weight, values, nothing, total[k])
+    mass = _LIFT * np.where(slices.mass > 0, slices.mass, 1.0)
+    return np.ascontiguousarray((total / mass).T)
 
 
 def _means(slices: MassSlices, high: Array, low: Array) -> Array:

@@ -1,6 +1,7 @@
 """Write a decomposition as one self-contained HTML page."""
 
 import platform
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from html import escape
@@ -248,9 +249,12 @@ def _overview(d: Decomposition) -> str:
     count = f"{model['trees']} trees" if model.get("trees") is not None else ""
     if model.get("terms") is not None:
         count = f"{model['terms']} terms"
-    source = " ".join(str(model[part]) for part in ("library", "version") if part in model)
-    orders = [len(subset) for subset in d.components]
-    per_order = [f"{orders.count(size)} of {size}" for size in sorted(set(orders))]
+    named = (str(model[part]) for part in ("library", "version") if part in model)
+    source = " ".join(part for part in named if part != "unknown")
+    orders = Counter(len(subset) for subset in d.components)
+    per_order = [
+        f"{orders[size]} of {size} feature{'' if size == 1 else 's'}" for size in sorted(orders)
+    ]
     features = f"{len(d.feature_names)}: {', '.join(d.feature_names[:30])}"
     if len(d.feature_names) > 30:
         features += ", ..."
@@ -268,7 +272,7 @@ def _overview(d: Decomposition) -> str:
                 ("Method", _method_in_words(d)),
                 ("Explained", _explained_in_words(d)),
                 ("Rows", f"{rows:,}" if rows is not None else "none"),
-                ("Effects by number of features", "; ".join(per_order)),
+                ("Effects", ", ".join(per_order)),
                 ("Intercept", ", ".join(with_minus(f"{value:.6g}") for value in d.intercept)),
                 ("Notes", " ".join(model.get("notes", ()))),
             ]

@@ -61,10 +61,14 @@ class DaskSource:
 
     def head(self) -> Any:
         """Return the first rows of the first partition that has any."""
+        from dask.delayed import delayed
+
+        # Cut where the partition is: it may be large.
+        begin = delayed(first_rows, pure=False)
         for part in self.partitions(None):
-            table = part.compute()
+            table = begin(part, HEAD_ROWS).compute()
             if len(table):
-                return first_rows(table, HEAD_ROWS)
+                return table
         raise InvalidInputError(f"{self.describe()} has no rows; pass one that has some")
 
     def batches(self, columns: Sequence[str] | None) -> Iterator[Batch]:

@@ -34,6 +34,7 @@ class StreamSource:
     words: str
     _begun: list[Any] = field(default_factory=list)
     _rest: Iterator[Any] | None = None
+    _is_read: bool = False
 
     @property
     def names(self) -> tuple[str, ...] | None:
@@ -65,9 +66,16 @@ class StreamSource:
     def batches(self, columns: Sequence[str] | None) -> Iterator[Batch]:
         """Yield the tables as they come, with all their columns."""
         del columns
+        if self._is_read:
+            raise InvalidInputError(
+                f"{self.words} was read before and can be read only once: pass a callable that "
+                "returns the batches anew each time it is called"
+            )
         tables = chain(self._begun, self._iterate())
+        self._is_read = not self.can_repeat
+        self._begun = []
         if self.can_repeat:
-            self._rest, self._begun = None, []
+            self._rest = None
         yield from numbered(tables, 0, self.words)
 
     def _iterate(self) -> Iterator[Any]:

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from treepurify.budget import check_budget
 from treepurify.components import TensorComponent
 from treepurify.effects.accumulate import leaf_boxes
 from treepurify.engines.common.finish import Result
@@ -40,6 +41,14 @@ def purify_side_by_side(
         Which effects are kept apart.
     """
     planned = plan(stack, request)
+    if planned.route in ("projection", "coarse") and request.columns is not None:
+        n_rows = request.columns.n_rows
+        check_budget(
+            8 * n_rows * stack.n_outputs,
+            request.memory_budget,
+            f"the margins of {len(refits.parsed)} models on {n_rows} rows",
+            "Raise memory_budget, or pass fewer models or rows.",
+        )
     of_stack = run(planned, request, wanted, ParsedFunction(centre))
     planned = _same_cells(planned, centre, request)
     result = run(planned, request, wanted)
