@@ -76,6 +76,7 @@ def test_simplify_writes_what_is_left(folder, tmp_path):
         (["--positive", "perhaps"], "no row of"),
         ([], "y must hold 0 and 1"),
         (["--positive", "yes", "--loss", "poisson"], "a model of positive numbers"),
+        (["--positive", "yes", "--level", "0.9"], "--level belongs to --loss quantile"),
     ],
 )
 def test_what_cannot_be_used_is_refused(folder, more, message):
@@ -85,6 +86,18 @@ def test_what_cannot_be_used_is_refused(folder, more, message):
     )  # fmt: skip
     assert result.exit_code == 1
     assert message in " ".join(result.output.split())
+
+
+def test_rows_without_a_target_are_not_taken_for_negatives(folder, tmp_path):
+    table = pd.read_csv(folder / "test.csv")
+    table.loc[:9, "bought"] = None
+    table.to_csv(tmp_path / "gaps.csv", index=False)
+    result = run(
+        "worth", folder / "bought.json", folder / "train.csv", tmp_path / "gaps.csv", "--quiet",
+        "--target-column", "bought", "--drop-column", "price", "--positive", "yes",
+    )  # fmt: skip
+    assert result.exit_code == 1
+    assert "10 rows of" in " ".join(result.output.split())
 
 
 def test_a_quantile_has_a_level(folder):

@@ -186,6 +186,18 @@ def test_edits_add_up_to_a_bound():
     assert len(edited.certificate.edits) == 2
 
 
+def test_a_share_of_the_deviation_is_said_only_where_that_is_known(tmp_path):
+    """Effects are dependent: the sum of their variances is not the variance of the model."""
+    d, X = decomposition()
+    once = d.without("x0")
+    share = difference(once, once.without("x1"), X) / np.std(once.predict(X))
+    assert f"({share:.2%} of the standard deviation)" in once.without("x1").certificate.edits[1]
+    d.save(tmp_path / "d.tpz")
+    first, second = tp.load(tmp_path / "d.tpz").without("x0").without("x1").certificate.edits
+    assert "of the standard deviation" in first
+    assert "of the standard deviation" not in second
+
+
 def test_edited_decompositions_are_ordinary(tmp_path):
     d, X = decomposition()
     edited = d.without("x1 & x2", absorb="main").with_effect("x0", d["x0"].values * 0.5)

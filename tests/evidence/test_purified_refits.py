@@ -262,3 +262,26 @@ def test_what_cannot_be_purified_together():
         tp.purify([models[0], other], X, **QUIET)
     with pytest.raises(UnsupportedModelError, match="two bags or more"):
         tp.ebm_bags(models[0])
+
+
+@pytest.mark.parametrize("weights", ["empirical", "independent"])
+def test_cells_of_other_models_change_effects_only_where_features_depend(weights):
+    """What the page on uncertainty says of one model, alone and beside its refits."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2000, 2))
+    X[:, 1] += 0.8 * X[:, 0]
+    y = X[:, 0] * X[:, 1] + rng.normal(size=2000)
+    shipped, *others = (
+        GradientBoostingRegressor(max_depth=2, n_estimators=30, subsample=0.5, random_state=k)
+        for k in range(6)
+    )
+    shipped.fit(X, y)
+    refits = tp.Refits([model.fit(X, y) for model in others], of=shipped)
+    alone, beside = (tp.purify(model, X, weights=weights, **QUIET) for model in (shipped, refits))
+    np.testing.assert_allclose(alone.predict(X), beside.predict(X), atol=1e-12)
+    apart = [np.sqrt(np.mean((alone[s].evaluate(X) - beside[s].evaluate(X)) ** 2)) for s in alone]
+    shares = np.array(apart) / np.std(shipped.predict(X))
+    if weights == "independent":
+        assert shares.max() < 1e-12
+    else:
+        assert 0.05 < shares.min() <= shares.max() < 0.15

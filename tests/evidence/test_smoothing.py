@@ -134,6 +134,18 @@ def test_a_smoother_is_that_of_exact_arithmetic():
     np.testing.assert_allclose(smooth, exact(low)[0], atol=1e-8)
 
 
+def test_an_increasing_pair_is_increasing_with_what_moved_to_main_effects(world):
+    d, _ = world
+    edited = tp.smooth_effect(d, ("x1", "x2"), method="increasing")
+    pair = edited["x1", "x2"].values[..., 0]
+    assert min(np.diff(pair, axis=0).min(), np.diff(pair, axis=1).min()) < -1e-3
+    moved = [(edited[j].values - d[j].values)[..., 0] for j in ("x1", "x2")]
+    assert [d[j].axes[0] for j in ("x1", "x2")] == [*d["x1", "x2"].axes]
+    whole = pair + moved[0][:, None] + moved[1][None, :]
+    assert min(np.diff(whole, axis=0).min(), np.diff(whole, axis=1).min()) > -1e-9
+    assert "after which parts of it moved to main effects" in edited.certificate.edits[0]
+
+
 def test_a_smoother_that_would_not_fit_is_refused(world):
     d, _ = world
     with pytest.raises(MemoryBudgetError, match="the smoother of the"):

@@ -283,6 +283,13 @@ def test_contributions_that_do_not_fit_are_refused():
         tp.effect_worth(d, X, y, memory_budget=1000, progress=False)
 
 
+def test_there_are_no_shares_of_a_loss_that_is_not_lowered():
+    d, X, y = regression()
+    frame = tp.effect_worth(d, X, -y, n_bootstrap=0, progress=False).to_frame()
+    assert frame["worth"].min() < 0
+    assert frame["worth_share"].isna().all()
+
+
 def test_the_table_and_the_summary():
     d, X, y = regression()
     worth = tp.effect_worth(d, X, y, progress=False)

@@ -199,5 +199,25 @@ def test_error_bars_are_those_of_the_trained_models(train):
     ebm.scale(0, 0.5)
 
 
+def test_merging_keeps_the_model_that_the_refits_are_of():
+    """interpret merges bags: their mean has to be the model that was exported."""
+    from interpret.glassbox import merge_ebms
+
+    X, y = rows()
+    shipped = regressor(X, y)
+    rng = np.random.default_rng(3)
+    picks = [rng.integers(0, len(X), len(X)) for _ in range(3)]
+    models = [regressor(X.iloc[pick], y[pick]) for pick in picks]
+    d = tp.purify(tp.Refits(models, of=shipped), X, missing_cells="always", progress=False)
+    for exported in (d, d.without(*[subset for subset in d if len(subset) == 2])):
+        ebm = to_ebm(exported)
+        expected = exported.predict(X)
+        np.testing.assert_allclose(ebm.predict(X), expected, atol=1e-10)
+        np.testing.assert_allclose(merge_ebms([ebm, ebm]).predict(X), expected, atol=1e-10)
+    by_hand = np.array([parsed_margin(model, X) for model in models])
+    deviation = to_ebm(d).predict_with_uncertainty(X)[:, 1]
+    np.testing.assert_allclose(deviation, by_hand[..., 0].std(axis=0), atol=1e-6)
+
+
 def parsed_margin(model, X):
     return tp.parse_model(model).margin(X)

@@ -71,7 +71,8 @@ LossAsked = Annotated[
     typer.Option("--loss", help="The loss; auto goes by the model. auc is one minus the area."),
 ]
 LevelOption = Annotated[
-    float, typer.Option("--level", help="Level of the quantile, for --loss quantile.")
+    float | None,
+    typer.Option("--level", help="Level of the quantile, for --loss quantile; 0.5 by default."),
 ]
 AbsorbAsked = Annotated[
     AbsorbOption,
@@ -83,8 +84,12 @@ PositiveOption = Annotated[
 ]
 
 
-def _loss(loss: LossOption, level: float) -> Any:
-    return ("quantile", level) if loss is LossOption.QUANTILE else loss.value
+def _loss(loss: LossOption, level: float | None) -> Any:
+    if loss is LossOption.QUANTILE:
+        return ("quantile", 0.5 if level is None else level)
+    if level is not None:
+        raise InvalidInputError(f"--level belongs to --loss quantile, not {loss.value}")
+    return loss.value
 
 
 def _absorb(absorb: AbsorbOption) -> Any:
@@ -103,7 +108,7 @@ def worth(  # noqa: PLR0913, PLR0917 - one argument per option of the command li
     held_out: HeldOutArgument,
     target_column: TargetNeeded,
     loss: LossAsked = LossOption.AUTO,
-    level: LevelOption = 0.5,
+    level: LevelOption = None,
     positive: PositiveOption = None,
     absorb: AbsorbAsked = AbsorbOption.AUTO,
     weights: WeightsOption = Weights.EMPIRICAL,
@@ -149,7 +154,7 @@ def simplify(  # noqa: PLR0913, PLR0917 - one argument per option of the command
         float, typer.Option(help="By what share of its own size the held-out loss may rise.")
     ] = 0.01,
     loss: LossAsked = LossOption.AUTO,
-    level: LevelOption = 0.5,
+    level: LevelOption = None,
     positive: PositiveOption = None,
     absorb: AbsorbAsked = AbsorbOption.AUTO,
     hierarchical: Annotated[
@@ -218,6 +223,12 @@ class _Columns:
         y = apart[self.target]
         if self.positive is None:
             return y.to_numpy()
+        missing = int(y.isna().sum())
+        if missing:
+            raise InvalidInputError(
+                f"{missing} rows of {str(path)!r} have no value in column {self.target!r}: leave "
+                "them out"
+            )
         is_positive = y.astype(str) == self.positive
         if not is_positive.any():
             raise InvalidInputError(

@@ -277,11 +277,11 @@ def edited(
     converged: bool = True,
 ) -> Decomposition:
     """Return the decomposition after an edit, which its certificate and diagnostics name."""
-    deviation = np.sqrt(model_variance(d))
+    deviation = _deviation(d)
     earlier = list(d.diagnostics.get("edits", ()))
     sizes = difference.size.tolist()
     entry = {**facts, "difference": sizes, "difference_is_bound": difference.is_bound}
-    if not earlier:
+    if not earlier and deviation is not None:
         entry["model_deviation"] = deviation.tolist()
     edits = [*earlier, entry]
     total = np.sum([edit["difference"] for edit in edits], axis=0)
@@ -360,17 +360,30 @@ def _with_new_purity(d: Decomposition, purified: Purified) -> Decomposition:
     return replace(d, certificate=certificate)
 
 
-def _sentence(what: str, difference: _Difference, deviation: Array) -> str:
+def _deviation(d: Decomposition) -> Array | None:
+    """Return the standard deviation of the model, (n_outputs,); None where it is not known.
+
+    It is not for dependent effects whose rows are gone, as after an edit of what was saved.
+    """
+    n_parts = len(d.components) + (d.remainder is not None)
+    is_known = n_parts < 2 or (d.covariances is not None and len(d.covariances) == n_parts)
+    return np.asarray(np.sqrt(model_variance(d))) if is_known else None
+
+
+def _sentence(what: str, difference: _Difference, deviation: Array | None) -> str:
     sizes = ", ".join(f"{size:.4g}" for size in difference.size)
-    shares = ", ".join(
-        f"{size / of:.2%}" if of > 0 else "-"
-        for size, of in zip(difference.size, deviation, strict=True)
-    )
     bound = "at most " if difference.is_bound else ""
+    beside = ""
+    if deviation is not None:
+        shares = ", ".join(
+            f"{size / of:.2%}" if of > 0 else "-"
+            for size, of in zip(difference.size, deviation, strict=True)
+        )
+        beside = f" ({shares} of the standard deviation)"
     loose = ", a sum over what was taken out that may be far too large" if bound else ""
     return (
         f"Edited: {what}. The root mean square difference from before is {bound}{sizes} on the "
-        f"margin scale ({shares} of the standard deviation){loose}."
+        f"margin scale{beside}{loose}."
     )
 
 

@@ -99,7 +99,8 @@ class EffectWorth:
         DataFrame
             ``term``, ``order``, ``variance`` and ``variance_share`` under the measure (summed over
             the outputs), ``worth``, ``low`` and ``high``, ``standard_error``, ``worth_share`` (of
-            what all effects together lower the loss by, from that of the intercept), and
+            what all effects together lower the loss by, from that of the intercept; NaN where they
+            do not lower it), and
             ``worth_absorbed`` and ``shapley`` where they were computed.
         """
         import pandas as pd
@@ -124,7 +125,7 @@ class EffectWorth:
             ("low", self.low),
             ("high", self.high),
             ("standard_error", self.standard_error),
-            ("worth_share", self.worth / gain if gain != 0 else np.full_like(self.worth, np.nan)),
+            ("worth_share", self.worth / gain if gain > 0 else np.full_like(self.worth, np.nan)),
         ]
         if self.worth_absorbed is not None:
             numbers.append(("worth_absorbed", self.worth_absorbed))

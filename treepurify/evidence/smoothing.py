@@ -68,8 +68,9 @@ def smooth_effect(
     -------
     Decomposition
         Pure under the same measure. Its certificate says by how much it differs from before, and
-        ``diagnostics["edits"]`` how it was found. What is smoothed of a pair may leave it for
-        main effects: a smoothed pair is a little less of a pair.
+        ``diagnostics["edits"]`` how it was found. A pair is smoothed as it is, and parts of what
+        comes out then move to main effects: together they are increasing, for example, but what
+        stays of the pair is not, since it has mean zero along each feature.
 
     Raises
     ------
@@ -116,6 +117,8 @@ def smooth_effect(
         words = f"smoothed to {amount:g} degrees of freedom"
     elif amount is not None:
         words = f"smoothed to {amount:.0%} of its total variation"
+    if len(subset) > 1:
+        words += ", after which parts of it moved to main effects"
     facts = {"edit": "smooth_effect", "method": method, "amount": amount, **found}
     return with_effect(d, key, values, what=f"the effect of {name} {words}", facts=facts)
 

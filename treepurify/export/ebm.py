@@ -71,8 +71,10 @@ def to_ebm(
 
     Where the decomposition has a `Spread`, its models are the bags of the EBM, from which interpret
     computes its error bars: standard deviations over the bags, whose squares are divided by the
-    number of bags. Without one there is one bag, and error bars are zero, as are those of
-    an EBM that interpret trained with ``outer_bags=1``.
+    number of bags. All bags are moved alike, so that their mean is the decomposition, also where
+    that is another model than their mean: `merge_ebms` adds up bags. Without one there is one
+    bag, and error bars are zero, as are those of an EBM that interpret trained with
+    ``outer_bags=1``.
 
     What interpret keeps of the training data and a decomposition does not know is replaced by
     what it knows: ``histogram_weights_`` of a number is one bar, and
@@ -135,7 +137,9 @@ def to_ebm(
     if is_regression:
         ebm.min_target_, ebm.max_target_ = _response_range(d)
     ebm.intercept_ = float(d.intercept[0]) if is_regression else d.intercept.copy()
-    intercepts = d.intercept[None] if d.spread is None else d.spread.intercepts
+    intercepts = (
+        d.intercept[None] if d.spread is None else _around(d.intercept, d.spread.intercepts)
+    )
     ebm.bagged_intercept_ = intercepts[:, 0].copy() if d.n_outputs == 1 else intercepts.copy()
     ebm.link_, ebm.link_param_ = _link(d), float("nan")
     ebm.bag_weights_ = np.full(len(intercepts), n_rows)
@@ -262,7 +266,8 @@ def _bounds(axes: list[list[FeatureAxis]]) -> Array:
 def _bags(d: Decomposition) -> list[Array]:
     """Return the values of each component in each bag, shape (n_bags, cells..., n_outputs).
 
-    The bags are the trained models of a spread; without one, the decomposition is the only bag.
+    The bags are the trained models of a spread, around the decomposition; without one, it is the
+    only bag.
     """
     tensors = d.tensor_components()
     if d.spread is None:
@@ -270,11 +275,16 @@ def _bags(d: Decomposition) -> list[Array]:
     # A component that no spread knows is the same in all models.
     n_models = d.spread.n_models
     return [
-        d.spread.values(subset)
+        _around(component.values, d.spread.values(subset))
         if subset in d.spread
         else np.repeat(component.values[None], n_models, axis=0)
         for subset, component in tensors.items()
     ]
+
+
+def _around(centre: Array, bags: Array) -> Array:
+    """Return bags moved alike, so that their mean is the centre: interpret takes it for that."""
+    return np.asarray(bags + (centre - bags.mean(axis=0)))
 
 
 def _histogram(d: Decomposition, feature: int, n_rows: float) -> tuple[Array, int]:

@@ -21,7 +21,9 @@ class Refits(Sequence[Any]):
     models : tuple of object
         Two or more trained models, model files, or what `parse_model` returned.
     of : object, optional
-        The model that is decomposed, and whose training they repeat; their mean by default.
+        The model that is decomposed, and whose training they repeat; their mean by default. Its
+        effects are those on the cells of all models: where features depend on each other, not
+        those that it has alone, on cells of its own.
     how : str
         How they were trained, in words, such as ``"bootstrap"``.
 
