@@ -241,8 +241,32 @@ def test_a_fitted_model_keeps_its_remainder():
     np.testing.assert_allclose(
         edited.predict(X), model.predict(X) - d["x0"].evaluate(X)[:, 0], atol=1e-10
     )
+    absorbed = d.without("x0", absorb=True)
+    moved = [np.mean((e.predict(X) - d.predict(X)) ** 2) for e in (edited, absorbed)]
+    assert moved[1] < moved[0]
+    last = absorbed.diagnostics["edits"][-1]
+    assert last["difference"] == pytest.approx([np.sqrt(moved[1])])
+    assert not last["difference_is_bound"]
+
+
+def test_a_remainder_that_is_taken_out_bounds_the_difference():
+    X = rows()
+    model = GradientBoostingRegressor(max_depth=3, n_estimators=10, random_state=0)
+    model.fit(X, X.prod(axis=1) + X[:, 0])
+    d = tp.purify(model, X, method="projection", progress=False)
+    for absorb in (False, "main"):
+        edited = d.without("x0", "remainder", absorb=absorb)
+        moved = np.sqrt(np.mean((edited.predict(X) - d.predict(X)) ** 2))
+        last = edited.diagnostics["edits"][-1]
+        assert last["difference_is_bound"]
+        assert moved <= last["difference"][0] <= 3 * moved
+
+
+def test_what_was_loaded_holds_no_rows(tmp_path):
+    d, _ = decomposition()
+    d.save(tmp_path / "d.tpz")
     with pytest.raises(InvalidInputError, match="does not hold"):
-        d.without("x0", absorb=True)
+        tp.load(tmp_path / "d.tpz").without("x0", absorb=True)
 
 
 def test_unknown_effects_and_wrong_values_are_refused():

@@ -116,6 +116,7 @@ def tree_values(ensemble, tree, columns):
         category_ptr=ensemble.category_ptr[nodes],
         value=ensemble.value[nodes],
         tree_output=ensemble.tree_output[tree : tree + 1],
+        cover=None,
         base=np.zeros(ensemble.n_outputs),
     )
     return alone.margin(columns, precision="float64")[:, outputs], outputs

@@ -140,7 +140,8 @@ def _leave_out(
     # What the remainder adds has no cells that effects could absorb it in.
     projected = space.project(_sum_on_rows(d, taken.values()), onto)
     added = add_tables(replace(d, components=kept), projected.tables, projected.pure)
-    change = _sum_on_rows(d, kept.values(), added.components.values()) - _sum_on_rows(d, parts)
+    tables, others = _apart(parts)
+    change = _sum_on_rows(d, kept.values(), added.components.values()) - _sum_on_rows(d, tables)
     intercept = added.intercept + projected.mean
     change += intercept - d.intercept
     facts |= {
@@ -150,7 +151,7 @@ def _leave_out(
     }
     which = "main effects" if absorb == "main" else "effects"
     what += f", of which the {which} that stay absorbed what they can"
-    difference = _Difference(_root_mean_square(change, space.shares), is_bound=False)
+    difference = _beside(_root_mean_square(change, space.shares), others)
     return edited(
         d, intercept, added.components, remainder, what, facts, difference, added.purified,
         converged=projected.converged,
@@ -396,15 +397,28 @@ def _size_of_sum(d: Decomposition, parts: Sequence[Any]) -> _Difference:
     """Return how far a model is from itself without some parts.
 
     Exact where the parts are tables on rows, are independent, or are a single one; else a bound:
-    the sum of their standard deviations.
+    what is known, and the sum of the standard deviations of all others.
     """
-    variances = [np.asarray(part.variance) for part in parts]
-    if d.rows is not None and all(isinstance(part, TensorComponent) for part in parts):
+    tables, others = _apart(parts)
+    if d.rows is not None and tables:
         shares = next(iter(d.rows.values())).shares
-        return _Difference(_root_mean_square(_sum_on_rows(d, parts), shares), is_bound=False)
+        return _beside(_root_mean_square(_sum_on_rows(d, tables), shares), others)
+    variances = [np.asarray(part.variance) for part in parts]
     if len(parts) == 1 or has_independent_effects(d):
         return _Difference(np.sqrt(np.sum(variances, axis=0)), is_bound=False)
     return _Difference(np.sum(np.sqrt(variances), axis=0), is_bound=True)
+
+
+def _apart(parts: Sequence[Any]) -> tuple[list[TensorComponent], list[Any]]:
+    """Return the parts that are tables, and the others."""
+    tables = [part for part in parts if isinstance(part, TensorComponent)]
+    return tables, [part for part in parts if not isinstance(part, TensorComponent)]
+
+
+def _beside(known: Array, others: Sequence[Any]) -> _Difference:
+    """Return a difference of which a part is known, and others are bounded by their deviations."""
+    deviations = [np.sqrt(np.asarray(part.variance)) for part in others]
+    return _Difference(known + np.sum(deviations, axis=0), is_bound=bool(others))
 
 
 def has_independent_effects(d: Decomposition) -> bool:

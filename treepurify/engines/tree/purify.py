@@ -222,8 +222,7 @@ def purify(
         measure=outcome.layout.measure,
         wanted=wanted,
         is_product=weighting.is_product,
-        # What components leave of the model is not constant in the cells of the rows.
-        rows=outcome.layout.measure_rows(weighting) if result.rest is None else None,
+        rows=outcome.layout.measure_rows(weighting),
         check=check,
         note=measure.note,
         spread=outcome.spread,
