@@ -28,14 +28,16 @@ def draw(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     return X, y + 0.3 * X[:, 5:10].sum(axis=1) + rng.normal(size=N_ROWS)
 
 
-def measure(title: str, one: object, several: object, X: np.ndarray, rounds: int) -> None:
+def measure(
+    title: str, one: object, several: object, X: np.ndarray, rounds: int, budget: int = 1 << 30
+) -> None:
     """Print the processor time of one and of several, and what grid they have in common."""
     times: dict[str, list[float]] = {"one": [], "several": []}
-    d = tp.purify(several, X[:500], progress=False)
+    d = tp.purify(several, X[:500], memory_budget=budget, progress=False)
     for _ in range(rounds):
         for name, model in (("one", one), ("several", several)):
             start = time.process_time()
-            d = tp.purify(model, X, progress=False)
+            d = tp.purify(model, X, memory_budget=budget, progress=False)
             times[name].append(time.process_time() - start)
     first, all_of_them = (statistics.median(values) for values in times.values())
     facts = d.diagnostics["refits"]
@@ -62,6 +64,7 @@ def main() -> None:
     light = lightgbm.LGBMRegressor(**shallow, num_leaves=4, subsample_freq=1, verbose=-1)
     models = tp.refit(light, X, y, n=N_MODELS, how="seeds", progress=False)
     measure("LightGBM, other seeds", models[0], models, X, rounds)
+    measure("LightGBM, other seeds, all cuts kept", models[0], models, X, rounds, 8 << 30)
     models = tp.refit(xgboost.XGBRegressor(**shallow), X, y, n=N_MODELS, progress=False)
     measure("XGBoost, bootstrap", models[0], models, X, rounds)
     few = slice(0, N_ROWS // 5)

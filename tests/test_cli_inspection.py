@@ -283,6 +283,26 @@ def test_audit_writes_findings_and_report(folder, tmp_path):
     assert '"rows":[[' in page
 
 
+def test_audit_of_held_out_rows_is_that_of_the_function(folder, tmp_path):
+    options = ["--resamplings", 0, "--quiet", "--pictures", 0, "--threshold", 1e-4]
+    files = [folder / "one.json", folder / "data.csv"]
+    held_out = ["--held-out", folder / "data.csv"]
+    target = ["--target-column", "price"]
+    result = run("audit", *files, *held_out, *target, *options, "--out", tmp_path / "audit")
+    assert result.exit_code == 0, result.output
+    X = rows(folder)
+    prices = pd.read_csv(folder / "data.csv")["price"]
+    truth = audit(files[0], X, n_bootstrap=0, threshold=1e-4, held_out=(X, prices), progress=False)
+    table = pd.read_csv(tmp_path / "audit" / "findings.csv")
+    assert list(table["sentence"]) == [finding.sentence for finding in truth.findings]
+    result = run("audit", *files, *held_out, *options, "--out", tmp_path / "x")
+    assert result.exit_code == 1
+    assert "--target-column" in result.output
+    result = run("audit", *files, *target, "--positive", "1", *options, "--out", tmp_path / "x")
+    assert result.exit_code == 1
+    assert "--held-out" in result.output
+
+
 def test_report_of_a_saved_decomposition(folder, tmp_path):
     X = rows(folder)
     tp.purify(folder / "one.json", X).save(tmp_path / "d.tpz")

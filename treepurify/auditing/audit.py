@@ -39,7 +39,7 @@ def audit(
     n_bootstrap: int = 10,
     seed: int = 0,
     threshold: float = 0.01,
-    held_out: tuple[Any, Any] | None = None,
+    held_out: tuple[Any, ...] | None = None,
     memory_budget: int = DEFAULT_BUDGET,
     progress: bool = True,
 ) -> Audit:
@@ -79,9 +79,10 @@ def audit(
         Seed of these draws.
     threshold : float
         Share of the variance of the prediction from which something is a finding.
-    held_out : tuple of (table, array_like), optional
-        Rows that the model was not trained on, and what was observed there: interactions that
-        carry variance without lowering the usual loss on them (see `effect_worth`) are a finding.
+    held_out : tuple of (table, array_like) or (table, array_like, array_like), optional
+        Rows that the model was not trained on, what was observed there, and their weights:
+        interactions that carry variance without lowering the usual loss on them (see
+        `effect_worth`) are a finding.
     memory_budget : int
         Bytes that tables may take; more is refused before it is allocated. It holds for each
         purification.
@@ -170,13 +171,20 @@ def audit(
 
 
 def _worth(d: Decomposition, held_out: Any, seed: int, memory_budget: int) -> EffectWorth:
-    if not isinstance(held_out, tuple | list) or len(held_out) != 2:
+    if not isinstance(held_out, tuple | list) or len(held_out) not in (2, 3):
         raise InvalidInputError(
-            f"held_out must be rows and what was observed there, (X, y); got {brief(held_out)}"
+            "held_out must be rows and what was observed there, (X, y) or (X, y, sample_weight); "
+            f"got {brief(held_out)}"
         )
-    X, y = held_out
     return effect_worth(
-        d, X, y, absorb=False, shapley=False, seed=seed, memory_budget=memory_budget, progress=False
+        d,
+        *held_out[:2],
+        absorb=False,
+        shapley=False,
+        sample_weight=held_out[2] if len(held_out) == 3 else None,
+        seed=seed,
+        memory_budget=memory_budget,
+        progress=False,
     )
 
 

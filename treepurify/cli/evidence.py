@@ -1,6 +1,5 @@
 """The commands that look at held-out rows: worth, simplify."""
 
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -8,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from treepurify.cli.console import note, print_table, refusals
+from treepurify.cli.held_out import PositiveOption, TargetColumns
 from treepurify.cli.inspection import read_rows
 from treepurify.cli.options import (
     DataArgument,
@@ -78,10 +78,6 @@ AbsorbAsked = Annotated[
     AbsorbOption,
     typer.Option("--absorb", help="Which effects take over parts of those that are left out."),
 ]
-PositiveOption = Annotated[
-    str | None,
-    typer.Option(help="Value of the target that is 1, where it has two values that are not 0, 1."),
-]
 
 
 def _loss(loss: LossOption, level: float | None) -> Any:
@@ -122,7 +118,7 @@ def worth(  # noqa: PLR0913, PLR0917 - one argument per option of the command li
 ) -> None:
     """Say what each effect is worth: how much the loss on held-out rows rises without it."""
     with refusals():
-        columns = _Columns(target_column, positive, drop_column, sample_weight_column)
+        columns = TargetColumns(target_column, positive, drop_column, sample_weight_column)
         d, X, y, row_weights = _read(model, data, held_out, columns, weights, quiet=quiet)
         result = effect_worth(
             d,
@@ -170,7 +166,7 @@ def simplify(  # noqa: PLR0913, PLR0917 - one argument per option of the command
     """Leave effects out as long as the held-out loss allows; write what is left."""
     folder = out or Path(f"{model.stem}-simplified")
     with refusals():
-        columns = _Columns(target_column, positive, drop_column, sample_weight_column)
+        columns = TargetColumns(target_column, positive, drop_column, sample_weight_column)
         d, X, y, row_weights = _read(model, data, held_out, columns, weights, quiet=quiet)
         simple = simplify_decomposition(
             d,
@@ -209,37 +205,14 @@ def simplify(  # noqa: PLR0913, PLR0917 - one argument per option of the command
         typer.echo(str(file))
 
 
-@dataclass(frozen=True)
-class _Columns:
-    """The columns of the files that are no features."""
-
-    target: str
-    positive: str | None
-    dropped: list[str] | None
-    weight: str | None
-
-    def observations(self, apart: Any, path: Path) -> Any:
-        """Return the target of the rows of a file; 0 and 1 where its positive value is named."""
-        y = apart[self.target]
-        if self.positive is None:
-            return y.to_numpy()
-        missing = int(y.isna().sum())
-        if missing:
-            raise InvalidInputError(
-                f"{missing} rows of {str(path)!r} have no value in column {self.target!r}: leave "
-                "them out"
-            )
-        is_positive = y.astype(str) == self.positive
-        if not is_positive.any():
-            raise InvalidInputError(
-                f"no row of {str(path)!r} has {self.positive!r} in column {self.target!r}; it has "
-                f"{', '.join(sorted(y.astype(str).unique())[:10])}"
-            )
-        return is_positive.to_numpy().astype(float)
-
-
 def _read(
-    model: Path, data: Path, held_out: Path, columns: _Columns, weights: Weights, *, quiet: bool
+    model: Path,
+    data: Path,
+    held_out: Path,
+    columns: TargetColumns,
+    weights: Weights,
+    *,
+    quiet: bool,
 ) -> tuple[Decomposition, Any, Any, Any]:
     """Return the effects of a model, and rows with observations and weights."""
     parsed = parse_model(model)

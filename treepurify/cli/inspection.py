@@ -14,6 +14,7 @@ from treepurify.cli.cross_check import (
     what_rows_determine,
 )
 from treepurify.cli.data import DataFile, read_data
+from treepurify.cli.held_out import PositiveOption, TargetColumns
 from treepurify.cli.options import (
     DataArgument,
     DropOption,
@@ -147,6 +148,16 @@ def audit(  # noqa: PLR0913, PLR0917 - one argument per option of the command li
     threshold: Annotated[
         float, typer.Option(help="Least share of the prediction's variance for a finding.")
     ] = 0.01,
+    held_out: Annotated[
+        Path | None,
+        typer.Option(
+            exists=True,
+            dir_okay=False,
+            help="CSV or Parquet file with rows that the model was not trained on, and the target: "
+            "interactions that carry variance and are worth nothing there are a finding.",
+        ),
+    ] = None,
+    positive: PositiveOption = None,
     out: OutOption = None,
     top: TopOption = 12,
     pictures: PicturesOption = 6,
@@ -158,12 +169,23 @@ def audit(  # noqa: PLR0913, PLR0917 - one argument per option of the command li
     with refusals():
         parsed = parse_model(model)
         rows = read_rows(parsed, data, target_column, drop_column, sample_weight_column)
+        observed = None
+        if held_out is not None:
+            if target_column is None:
+                raise InvalidInputError("--held-out needs the target: pass --target-column")
+            columns = TargetColumns(target_column, positive, drop_column, sample_weight_column)
+            others = read_rows(parsed, held_out, target_column, drop_column, sample_weight_column)
+            y = columns.observations(others.apart, held_out)
+            observed = (others.X, y, others.sample_weight)
+        elif positive is not None:
+            raise InvalidInputError("--positive belongs to --held-out, which was not passed")
         audited = audit_model(
             model,
             rows.X,
             sample_weight=rows.sample_weight,
             n_bootstrap=resamplings,
             threshold=threshold,
+            held_out=observed,
             progress=not quiet,
         )
         note(f"writing {folder}", quiet=quiet)
