@@ -107,3 +107,10 @@ def test_responses_that_are_not_known_are_refused(boosted):
     parsed = replace(tp.parse_model(boosted), link=Link("unknown"))
     with pytest.raises(InvalidInputError, match="not known"):
         tp.response_function(parsed)
+
+
+def test_an_attribute_of_the_users_own_turns_no_check_off(rows):
+    X, y = rows
+    model = HistGradientBoostingRegressor(max_iter=2, random_state=0).fit(X, y)
+    model.trained_model = "a name of the user's own"
+    assert tp.purify(model, X, progress=False).certificate.margin_error is not None

@@ -138,7 +138,7 @@ class ResponseFunction:
     trained: Any = None
 
     @property
-    def trained_model(self) -> Any:
+    def model_behind_response(self) -> Any:
         """The model that its library can be asked about, where there is one."""
         return self.model if self.trained is None else self.trained
 
@@ -302,7 +302,7 @@ def model_or_none(model: Any, feature_names: Sequence[str] | None, X: Any = None
     if isinstance(model, ResponseFunction):
         if model.model.link != Link():
             return None
-        model = model.trained_model
+        model = model.model_behind_response
     try:
         return read_model(model, X, feature_names)
     except UnsupportedModelError:

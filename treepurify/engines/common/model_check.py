@@ -64,7 +64,7 @@ def check_head(model: Any, parsed: Model, stream: RowStream) -> ModelCheck | Non
 def check_against_library(model: Any, parsed: Model, X: Any) -> ModelCheck | None:
     """Compare the parsed model with the library on at most 256 rows of `X`, evenly spaced.
 
-    A function of a model names the model as its ``trained_model``.
+    A function of a model names the model as its ``model_behind_response``.
 
     Raises
     ------
@@ -73,7 +73,7 @@ def check_against_library(model: Any, parsed: Model, X: Any) -> ModelCheck | Non
     """
     if X is None:
         return None
-    model = getattr(model, "trained_model", model)
+    model = getattr(model, "model_behind_response", model)
     n_rows = X.n_rows if isinstance(X, Columns) else len(X)
     picked = np.unique(np.linspace(0, n_rows - 1, min(n_rows, _MOST_ROWS)).astype(np.intp))
     rows = take_rows(X, picked)
