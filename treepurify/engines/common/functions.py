@@ -68,16 +68,9 @@ class RowFunction(Protocol):
         """Return the values on all rows, shape (n_rows, n_outputs)."""
 
 
-@savable("margin of a model")
 @dataclass(frozen=True, eq=False)
-class ParsedFunction:
-    """The margin of a parsed model, in double precision.
-
-    Parameters
-    ----------
-    model : TreeEnsemble or AdditiveTables
-        The model.
-    """
+class _OfModel:
+    """What the functions of a parsed model have in common."""
 
     model: Model
 
@@ -107,14 +100,26 @@ class ParsedFunction:
         return self.model.output_names
 
     @property
-    def link(self) -> Link:
-        """From the margin to the response."""
-        return self.model.link
-
-    @property
     def unit_roundoff(self) -> float:
         """That of double precision."""
         return UNIT_ROUNDOFF
+
+
+@savable("margin of a model")
+@dataclass(frozen=True, eq=False)
+class ParsedFunction(_OfModel):
+    """The margin of a parsed model, in double precision.
+
+    Parameters
+    ----------
+    model : TreeEnsemble or AdditiveTables
+        The model.
+    """
+
+    @property
+    def link(self) -> Link:
+        """From the margin to the response."""
+        return self.model.link
 
     def __call__(self, X: Any) -> Array:
         """Return the margin on all rows of a table or of columns, shape (n_rows, n_outputs)."""
@@ -123,7 +128,7 @@ class ParsedFunction:
 
 @savable("response of a model", left_out=("trained",))
 @dataclass(frozen=True, eq=False)
-class ResponseFunction:
+class ResponseFunction(_OfModel):
     """The response of a parsed model, in double precision: what `response_function` makes.
 
     Parameters
@@ -134,7 +139,6 @@ class ResponseFunction:
         What it was parsed from, with which it is compared when it is used.
     """
 
-    model: Model
     trained: Any = None
 
     @property
@@ -143,39 +147,9 @@ class ResponseFunction:
         return self.model if self.trained is None else self.trained
 
     @property
-    def features(self) -> tuple[FeatureSpec, ...]:
-        """The columns."""
-        return self.model.features
-
-    @property
-    def inputs(self) -> ModelInputs:
-        """How the columns of a table are read."""
-        return ModelInputs(self.model.features, self.model.has_feature_names)
-
-    @property
-    def used_features(self) -> Subset:
-        """Positions of the features that the model uses."""
-        return self.model.used_features
-
-    @property
-    def n_outputs(self) -> int:
-        """Number of outputs."""
-        return self.model.n_outputs
-
-    @property
-    def output_names(self) -> tuple[str, ...]:
-        """One name per output."""
-        return self.model.output_names
-
-    @property
     def link(self) -> Link:
         """The identity: the response is what is decomposed."""
         return Link()
-
-    @property
-    def unit_roundoff(self) -> float:
-        """That of double precision."""
-        return UNIT_ROUNDOFF
 
     def __call__(self, X: Any) -> Array:
         """Return the response on all rows of a table or of columns, shape (n_rows, n_outputs)."""
