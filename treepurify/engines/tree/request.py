@@ -35,7 +35,7 @@ from treepurify.rows.row_weights import RowWeights
 from treepurify.spread import Spread
 from treepurify.weights import Weighting
 
-__all__ = ["Outcome", "Plan", "Request", "plan", "purify_model", "run"]
+__all__ = ["Outcome", "Plan", "Request", "plan", "purify_model", "run", "run_route"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,14 +152,18 @@ def run(planned: Plan, request: Request, wanted: Wanted, guide: Function | None 
         asked.report,
         guide,
     )
-    if planned.route == "closed-form":
+    return run_route(problem, planned.route, asked.method, planned.coarse)
+
+
+def run_route(
+    problem: Problem, route: Route, method: Method, coarse: CoarseProjection | None
+) -> Result:
+    """Return the components of a problem by a route; `method` may have its settings."""
+    if route == "closed-form":
         return purify_by_closed_form(problem)
-    if planned.coarse is not None:
-        return purify_on_coarse_cells(problem, planned.coarse)
-    if planned.route == "projection":
-        method = asked.method
+    if coarse is not None:
+        return purify_on_coarse_cells(problem, coarse)
+    if route == "projection":
         projection = method if isinstance(method, TreeProjection) else TreeProjection()
         return purify_by_projection(problem, projection.tolerance)
-    return purify_on_union_grid(
-        problem, "mass-moving" if planned.route == "mass-moving" else "exact"
-    )
+    return purify_on_union_grid(problem, "mass-moving" if route == "mass-moving" else "exact")

@@ -21,13 +21,11 @@ from treepurify.engines.common.problem import (
     lay_out,
 )
 from treepurify.engines.common.streamed_rows import count_stream, sample_stream
-from treepurify.engines.tree.closed_form import purify_by_closed_form
 from treepurify.engines.tree.coarse_projection import (
     CoarseProjection,
     lay_out_coarse,
-    purify_on_coarse_cells,
 )
-from treepurify.engines.tree.projection import purify_by_projection
+from treepurify.engines.tree.request import run_route
 from treepurify.engines.tree.routes import (
     Method,
     Route,
@@ -35,7 +33,7 @@ from treepurify.engines.tree.routes import (
     choose_coarse,
     choose_route,
 )
-from treepurify.engines.tree.union_grid import purify_on_union_grid, subsets_of_tables
+from treepurify.engines.tree.union_grid import subsets_of_tables
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import MissingCells, Subset
 from treepurify.models.parse import Model
@@ -184,10 +182,7 @@ def _purify_counted(task: StreamTask, wide: Layout, route: Route) -> tuple[Resul
         task.report,
         stream=task.stream,
     )
-    if route == "closed-form":
-        result = purify_by_closed_form(problem)
-    else:
-        result = purify_on_union_grid(problem, "mass-moving" if route == "mass-moving" else "exact")
+    result = run_route(problem, route, task.method, None)
     read = {"source": task.stream.source.describe(), "passes": 1, "sampled_rows": 0}
     facts = {"rows": counted[1].n_rows, "stream": read}
     return replace(result, diagnostics=facts | result.diagnostics), layout
@@ -213,8 +208,8 @@ def _count(task: StreamTask, wide: Layout, subsets: list[Subset]) -> Counted:
 def _project(task: StreamTask, coarse: CoarseProjection | None) -> tuple[Result, Layout]:
     """Return the result of a projection on a sample, purified and measured on all rows."""
     check_repeats(task.stream.source, _PASSES)
-    method = task.method if isinstance(task.method, TreeProjection) else TreeProjection()
-    settings = method if coarse is None else coarse
+    projection = task.method if isinstance(task.method, TreeProjection) else TreeProjection()
+    settings = projection if coarse is None else coarse
     sample = sample_stream(
         task.stream, settings.sample_rows, settings.seed, task.memory_budget, task.report
     )
@@ -242,10 +237,7 @@ def _project(task: StreamTask, coarse: CoarseProjection | None) -> tuple[Result,
         task.report,
         stream=task.stream,
     )
-    if coarse is None:
-        result = purify_by_projection(problem, method.tolerance)
-    else:
-        result = purify_on_coarse_cells(problem, coarse)
+    result = run_route(problem, "projection", projection, coarse)
     read = {
         "source": task.stream.source.describe(),
         "passes": 3,
