@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from treepurify.engines.legendre.quality import quantile_bins, worst_named
 from treepurify.engines.legendre.scaling import Axis, LevelAxis
 from treepurify.errors import FitWarning
 from treepurify.typing import Array, Indices
@@ -24,7 +25,6 @@ _ROWS_A_CELL = 20
 _DEVIATIONS = 4.0
 _SHARE_OF_EFFECT = 0.2
 _SHARE_OF_VARIANCE = 0.002
-_MOST_NAMED = 6
 
 
 def left_over_variances(
@@ -101,13 +101,9 @@ def warn_of_left_over(
     if not worst:
         return
     worst.sort(key=lambda entry: (-entry[0], entry[1]))
-    named = ", ".join(
-        f"{' & '.join(names[j] for j in subset)} ({share:.0%})"
-        for share, subset in worst[:_MOST_NAMED]
-    )
-    more = f" and {len(worst) - _MOST_NAMED} more" if len(worst) > _MOST_NAMED else ""
+    named = worst_named([(" & ".join(names[j] for j in s), share) for share, s in worst])
     warnings.warn(
-        f"the remainder holds a large share of the effect of {named}{more}: the functions of the "
+        f"the remainder holds a large share of the effect of {named}: the functions of the "
         'fit do not follow it. A larger degree, selection="aic", or scaling="levels" for features '
         'with jumps may; diagnostics["left_over"] has the figures.',
         FitWarning,
@@ -118,8 +114,7 @@ def warn_of_left_over(
 def _bins(axis: Axis, coordinates: Array, n_bins: int) -> Indices:
     if isinstance(axis, LevelAxis):
         return coordinates.astype(np.intp)
-    edges = np.unique(np.quantile(coordinates, np.linspace(0, 1, n_bins + 1)[1:-1]))
-    return np.searchsorted(edges, coordinates, side="right")
+    return quantile_bins(coordinates, n_bins)
 
 
 def _powers(coordinates: Array, weights: Array) -> Array:

@@ -1,6 +1,6 @@
 """How well the components reproduce the function, and how orthogonal they are on the rows."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
@@ -12,13 +12,14 @@ from treepurify.engines.legendre.design import centred_values
 from treepurify.purification.purity import Purity
 from treepurify.typing import Array, Indices
 
-__all__ = ["Quality", "evidence_of", "measure_quality"]
+__all__ = ["Quality", "evidence_of", "measure_quality", "quantile_bins", "worst_named"]
 
 Subset = tuple[int, ...]
 
 _SHARE_OF_VARIANCE = 0.01
 _ROUNDING = 1e-9
 _BINS = 16
+_MOST_NAMED = 6
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,7 +139,7 @@ def _largest_conditional_mean(
     for subset, part in parts.items():
         for j in subset if len(subset) > 1 else ():
             if j not in bins:
-                bins[j] = _quantile_bins(coordinates[j])
+                bins[j] = quantile_bins(coordinates[j], _BINS)
             mass = np.bincount(bins[j], weights)
             for k in range(part.shape[1]):
                 sums = np.bincount(bins[j], weights * part[:, k])
@@ -147,7 +148,13 @@ def _largest_conditional_mean(
     return worst
 
 
-def _quantile_bins(coordinates: Array) -> Indices:
+def quantile_bins(coordinates: Array, n_bins: int) -> Indices:
     """Return the bin of each row; equal values share one."""
-    edges = np.unique(np.quantile(coordinates, np.linspace(0, 1, _BINS + 1)[1:-1]))
+    edges = np.unique(np.quantile(coordinates, np.linspace(0, 1, n_bins + 1)[1:-1]))
     return np.searchsorted(edges, coordinates, side="right")
+
+
+def worst_named(shares: Sequence[tuple[str, float]]) -> str:
+    """Return the first names with their shares, and how many more there are, for a warning."""
+    named = ", ".join(f"{name} ({share:.0%})" for name, share in shares[:_MOST_NAMED])
+    return named + (f" and {len(shares) - _MOST_NAMED} more" if len(shares) > _MOST_NAMED else "")

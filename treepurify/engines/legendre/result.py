@@ -18,7 +18,12 @@ from treepurify.engines.legendre.components import (
 from treepurify.engines.legendre.design import Basis, Moments, ScaledRows
 from treepurify.engines.legendre.least_squares import Coefficients, Split, remove_rest
 from treepurify.engines.legendre.left_over import left_over_variances, warn_of_left_over
-from treepurify.engines.legendre.quality import Quality, evidence_of, measure_quality
+from treepurify.engines.legendre.quality import (
+    Quality,
+    evidence_of,
+    measure_quality,
+    worst_named,
+)
 from treepurify.engines.legendre.reading import Question
 from treepurify.engines.legendre.scaling import Axis, LevelAxis
 from treepurify.engines.legendre.selection import Selected
@@ -34,7 +39,6 @@ Subset = tuple[int, ...]
 
 _CLIPPED_SHARE = 0.05
 _MOST_COSINES = 200
-_MOST_NAMED = 6
 # Quantiles between which the mass of a few hundred rows is known well enough to draw.
 _BINS_ALONE = 20
 _BINS_TOGETHER = 6
@@ -256,11 +260,10 @@ def _warn_of_clipping(basis: Basis, shares: Mapping[Subset, float]) -> None:
     worst = sorted((s for s in shares if shares[s] > _CLIPPED_SHARE), key=lambda s: -shares[s])
     if not worst:
         return
-    named = ", ".join(f"{_name(basis.axes, s)} ({shares[s]:.0%})" for s in worst[:_MOST_NAMED])
-    more = f" and {len(worst) - _MOST_NAMED} more" if len(worst) > _MOST_NAMED else ""
+    named = worst_named([(_name(basis.axes, s), shares[s]) for s in worst])
     warnings.warn(
         f"estimated densities are below density_clip on more than {_CLIPPED_SHARE:.0%} of the rows "
-        f"for {named}{more}: there the functions are not divided by the density, and what keeps "
+        f"for {named}: there the functions are not divided by the density, and what keeps "
         'components orthogonal is the projection alone (orthogonal=True). scaling="rank" or '
         'density="kernel" usually avoid this.',
         SupportWarning,

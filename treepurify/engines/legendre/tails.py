@@ -45,12 +45,13 @@ def choose_axes(
         If a scaling is unknown or names an unknown feature, or values are not finite.
     """
     ranks, constant = fit_axes(question.columns, question.weights, scaling, "rank")
-    scores, _ = fit_axes(question.columns, question.weights, scaling, "score")
-    n_columns = count_columns(ranks, 2, _DEGREE)
     most = min(_MOST_COLUMNS, question.effective_rows / _ROWS_A_COLUMN)
-    order = 2 if n_columns <= most else 1
-    is_open = any(scores[j].kind != axis.kind for j, axis in ranks.items())
-    if not is_open or count_columns(ranks, order, _DEGREE) > most:
+    order = 2 if count_columns(ranks, 2, _DEGREE) <= most else 1
+    is_given = isinstance(scaling, str) and scaling != "auto"
+    if is_given or count_columns(ranks, order, _DEGREE) > most:
+        return ranks, constant
+    scores, _ = fit_axes(question.columns, question.weights, scaling, "score")
+    if all(scores[j].kind == axis.kind for j, axis in ranks.items()):
         return ranks, constant
     left = [_unexplained(question, axes, order) for axes in (ranks, scores)]
     return scores if left[1] < _CLEARLY_LESS * left[0] else ranks, constant
