@@ -8,7 +8,7 @@ import typer
 
 from treepurify.cli.console import note, print_table, refusals
 from treepurify.cli.held_out import PositiveOption, TargetColumns
-from treepurify.cli.inspection import read_rows
+from treepurify.cli.inspection import read_held_out, read_rows
 from treepurify.cli.options import (
     DataArgument,
     DropOption,
@@ -217,9 +217,8 @@ def _read(
     """Return the effects of a model, and rows with observations and weights."""
     parsed = parse_model(model)
     note(f"reading {data} and {held_out}", quiet=quiet)
-    names = (columns.target, columns.dropped, columns.weight)
-    rows = read_rows(parsed, data, *names)
-    others = read_rows(parsed, held_out, *names)
+    rows = read_rows(parsed, data, columns.target, columns.dropped, columns.weight)
+    observed = read_held_out(parsed, held_out, columns)
     d = purify_model(
         model,
         rows.X,
@@ -229,7 +228,7 @@ def _read(
         missing_cells="always",
         progress=not quiet,
     )
-    return d, others.X, columns.observations(others.apart, held_out), others.sample_weight
+    return d, *observed
 
 
 def _print_worth(result: EffectWorth, top: int) -> None:

@@ -37,7 +37,7 @@ from treepurify.models.parse import Model, parse_model
 from treepurify.report.html import write_html
 from treepurify.storage import load, write_atomically
 
-__all__ = ["audit", "compare", "read_rows", "report"]
+__all__ = ["audit", "compare", "read_held_out", "read_rows", "report"]
 
 
 def compare(
@@ -174,9 +174,7 @@ def audit(  # noqa: PLR0913, PLR0917 - one argument per option of the command li
             if target_column is None:
                 raise InvalidInputError("--held-out needs the target: pass --target-column")
             columns = TargetColumns(target_column, positive, drop_column, sample_weight_column)
-            others = read_rows(parsed, held_out, target_column, drop_column, sample_weight_column)
-            y = columns.observations(others.apart, held_out)
-            observed = (others.X, y, others.sample_weight)
+            observed = read_held_out(parsed, held_out, columns)
         elif positive is not None:
             raise InvalidInputError("--positive belongs to --held-out, which was not passed")
         audited = audit_model(
@@ -245,3 +243,9 @@ def read_rows(
     if rows.X is None or len(rows.X) == 0:
         raise InvalidInputError(f"{str(data)!r} has no rows")
     return rows
+
+
+def read_held_out(model: Model, path: Path, columns: TargetColumns) -> tuple[Any, Any, Any]:
+    """Return the rows of a file that the model was not trained on, the target and the weights."""
+    rows = read_rows(model, path, columns.target, columns.dropped, columns.weight)
+    return rows.X, columns.observations(rows.apart, path), rows.sample_weight
