@@ -164,7 +164,7 @@ def _tables(stream: RowStream, values: Values, width: int) -> Iterator[tuple[int
 
 
 def _flat(frame: "pd.DataFrame") -> "pd.DataFrame":
-    """Return a table with one name a column."""
+    """Return a table with one name per column."""
     if frame.columns.nlevels == 1:
         return frame
     return frame.set_axis([": ".join(map(str, names)) for names in frame.columns], axis=1)

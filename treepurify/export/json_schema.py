@@ -31,7 +31,7 @@ def json_schema() -> dict[str, Any]:
         "link": _link(),
         "outputs": _described(_list_of(_TEXT), "Names of the outputs of the model."),
         "features": _described(_list_of(_TEXT), "Names of all features, in the model's order."),
-        "intercept": _described(_list_of(_NUMBER), "Mean of the margin, one number an output."),
+        "intercept": _described(_list_of(_NUMBER), "Mean of the margin, one number per output."),
         "certificate": {
             "type": ["object", "null"],
             "description": "How exact the effects are; an unknown number is null.",
