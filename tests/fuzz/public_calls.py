@@ -179,7 +179,7 @@ def engines() -> Iterator[Call]:
     yield Call(
         "legendre_anova of values", tp.legendre_anova, {**black, **quick, "model": w["y"]}, kinds
     )
-    kinds = {"background": "table"}
+    kinds = {"background": "table", "X": "table or batches"}
     yield Call("partial_dependence_anova", tp.partial_dependence_anova, on_rows, kinds)
     kinds |= {"model": "function", "X": "table of a function"}
     yield Call(

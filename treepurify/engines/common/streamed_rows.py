@@ -19,7 +19,7 @@ from treepurify.rows.stream_sample import StreamSample, sampled_columns
 from treepurify.typing import Array
 from treepurify.weights.cell_counts import CellCounts, CountedRows, counted_rows
 
-__all__ = ["SampledRows", "count_stream", "explain_stream", "sample_stream"]
+__all__ = ["MeasuredParts", "SampledRows", "count_stream", "explain_stream", "sample_stream"]
 
 
 def count_stream(
@@ -79,14 +79,37 @@ def sample_stream(
     return SampledRows(*sampled_columns(sample, state, stream.reader.features))
 
 
+@dataclass(frozen=True, eq=False)
+class MeasuredParts:
+    """What components and their rest are on all rows of a stream.
+
+    Parameters
+    ----------
+    explained : Explained
+        How much of the function they explain.
+    n_rows : int
+        Number of rows.
+    variances, absolutes : mapping of tuple of int to ndarray of float64, shape (n_outputs,)
+        Variance and mean absolute value of each component.
+    mean : ndarray of float64, shape (n_outputs,)
+        Mean of the function.
+    """
+
+    explained: Explained
+    n_rows: int
+    variances: Mapping[Subset, Array]
+    absolutes: Mapping[Subset, Array]
+    mean: Array
+
+
 def explain_stream(
     stream: RowStream,
     function: Function,
     intercept: Array,
     kept: Mapping[Subset, Component],
     report: ProgressReport,
-) -> tuple[Explained, int]:
-    """Return how much of a function its components explain on all rows, and how many these are.
+) -> MeasuredParts:
+    """Return how much of a function its components explain on all rows.
 
     Parameters
     ----------
@@ -116,4 +139,11 @@ def explain_stream(
     found = state.covariances
     covariances = {subset: found[i] for i, subset in enumerate(kept)}
     covariances[()] = found[-1]
-    return Explained(covariances, state.variances[-1], np.asarray(1.0 - left)), state.n_rows
+    rest_variance = state.variances[-1]
+    return MeasuredParts(
+        Explained(covariances, rest_variance, np.asarray(1.0 - left)),
+        state.n_rows,
+        dict(zip(kept, state.variances, strict=False)),
+        dict(zip(kept, state.mean_absolutes, strict=False)),
+        intercept + state.function / state.weight,
+    )
