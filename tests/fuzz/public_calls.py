@@ -181,7 +181,7 @@ def engines() -> Iterator[Call]:
     )
     kinds = {"background": "table", "X": "table or batches"}
     yield Call("partial_dependence_anova", tp.partial_dependence_anova, on_rows, kinds)
-    kinds |= {"model": "function", "X": "table of a function"}
+    kinds = {**kinds, "model": "function", "X": "table of a function"}
     yield Call(
         "partial_dependence_anova of a function", tp.partial_dependence_anova,
         {**on_rows, "model": f}, kinds,
