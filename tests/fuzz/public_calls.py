@@ -140,7 +140,7 @@ def engines() -> Iterator[Call]:
     on_rows = {"model": model, "X": X, "progress": False}
     black = {"model": f, "X": X, "progress": False}
     yield Call("purify", tp.purify, on_rows, {"X": "table or batches"})
-    yield Call("ale_anova", tp.ale_anova, on_rows)
+    yield Call("ale_anova", tp.ale_anova, on_rows, {"X": "table or batches"})
     called = {**on_rows, "model": f}
     as_function = {"model": "function", "X": "table of a function"}
     yield Call("ale_anova of a function", tp.ale_anova, called, as_function)

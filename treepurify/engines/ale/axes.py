@@ -9,9 +9,23 @@ from treepurify.rows.columns import Columns
 from treepurify.rows.row_weights import RowWeights, row_quantiles, row_shares
 from treepurify.typing import Array, Indices
 
-__all__ = ["accumulation_axis", "intervals_of_rows", "node_weights", "similarity_order"]
+__all__ = [
+    "LEAST_ORDERED",
+    "SIMILARITY_QUANTILES",
+    "accumulation_axis",
+    "check_bins",
+    "check_categories",
+    "gaps_of_distributions",
+    "intervals_of_rows",
+    "node_weights",
+    "ordered_codes",
+    "similarity_order",
+]
 
-_QUANTILES = 100
+LEAST_ORDERED = 3
+"""Fewest categories that are ordered: two have one order only."""
+SIMILARITY_QUANTILES = 100
+"""Points at which the distribution functions of categories are compared."""
 # Distances, their squares centred from both sides, and what finding eigenvectors takes.
 _TABLES_OF_CATEGORIES = 8
 # Shares, places and values of quantiles, and what rounding and sorting them takes.
@@ -43,17 +57,22 @@ def accumulation_axis(
     if not present.any():
         return None
     present_weights = None if weights is None else weights[present]
-    check_budget(
-        8 * _TABLES_OF_QUANTILES * (bins + 1),
-        memory_budget,
-        f"{bins} quantiles of {columns.features[feature].name!r}",
-        "Pass fewer bins.",
-    )
+    check_bins(columns.features[feature].name, bins, memory_budget)
     levels = np.linspace(0, 1, bins + 1)
     nodes = np.unique(row_quantiles(values[present], present_weights, levels, between=False))
     if len(nodes) < 2:
         return None
     return AccumulationAxis(feature, nodes.astype(np.float64), is_categorical=False)
+
+
+def check_bins(name: str, bins: int, memory_budget: int) -> None:
+    """Raise `MemoryBudgetError` if so many quantiles would not fit."""
+    check_budget(
+        8 * _TABLES_OF_QUANTILES * (bins + 1),
+        memory_budget,
+        f"{bins} quantiles of {name!r}",
+        "Pass fewer bins.",
+    )
 
 
 def similarity_order(
@@ -70,14 +89,9 @@ def similarity_order(
     coordinate of classical multidimensional scaling orders them (Apley and Zhu 2020, appendix
     E); the lowest code comes in the first half.
     """
-    if len(codes) < 3:
+    if len(codes) < LEAST_ORDERED:
         return codes
-    check_budget(
-        8 * _TABLES_OF_CATEGORIES * len(codes) ** 2,
-        memory_budget,
-        f"ordering the {len(codes)} categories of {columns.features[feature].name!r}",
-        "Join rare categories before training.",
-    )
+    check_categories(columns.features[feature].name, len(codes), memory_budget)
     code = columns.values[feature]
     rank = np.minimum(np.searchsorted(codes, code), len(codes) - 1)
     # Rows of other codes belong to no category.
@@ -93,6 +107,21 @@ def similarity_order(
         else:
             points = _quantiles(values, weights)
             distance += _distribution_distance(rank, weight, values[present], points, len(codes))
+    return ordered_codes(codes, distance)
+
+
+def check_categories(name: str, n_codes: int, memory_budget: int) -> None:
+    """Raise `MemoryBudgetError` if the distances of so many categories would not fit."""
+    check_budget(
+        8 * _TABLES_OF_CATEGORIES * n_codes**2,
+        memory_budget,
+        f"ordering the {n_codes} categories of {name!r}",
+        "Join rare categories before training.",
+    )
+
+
+def ordered_codes(codes: Indices, distance: Array) -> Indices:
+    """Return codes so that neighbours are near to each other; see `similarity_order`."""
     centring = np.eye(len(codes)) - 1.0 / len(codes)
     _, vectors = np.linalg.eigh(-0.5 * centring @ distance**2 @ centring)
     # Rounded: categories that are alike keep the order of their codes on every machine.
@@ -107,7 +136,7 @@ def _quantiles(values: npt.NDArray[np.floating], weights: RowWeights) -> Array:
     if not finite.any():
         return np.zeros(0)
     finite_weights = None if weights is None else weights[finite]
-    levels = np.arange(_QUANTILES) / _QUANTILES
+    levels = np.arange(SIMILARITY_QUANTILES) / SIMILARITY_QUANTILES
     quantiles = row_quantiles(values[finite], finite_weights, levels, between=True)
     return np.unique(quantiles).astype(np.float64)
 
@@ -116,15 +145,26 @@ def _distribution_distance(
     rank: Indices, weight: Array, values: npt.NDArray[np.floating], points: Array, n_codes: int
 ) -> Array:
     """Return the largest differences of the distribution functions of all pairs of categories."""
-    from scipy.spatial.distance import cdist
-
-    if not len(points):
-        return np.zeros((n_codes, n_codes))
     # Missing values come after all points: no distribution function counts them.
     place = np.searchsorted(points, values)
     width = len(points) + 1
     counts = np.bincount(rank * width + place, weights=weight, minlength=n_codes * width)
-    profile = counts.reshape(n_codes, width)[:, :-1].cumsum(axis=1)
+    return gaps_of_distributions(counts.astype(np.float64).reshape(n_codes, width)[:, :-1])
+
+
+def gaps_of_distributions(shares: Array) -> Array:
+    """Return the largest differences of the distribution functions of all pairs of categories.
+
+    Parameters
+    ----------
+    shares : ndarray of float64, shape (n_codes, n_points)
+        Share of the rows of each category up to each point, from the point before on.
+    """
+    from scipy.spatial.distance import cdist
+
+    if not shares.shape[1]:
+        return np.zeros((len(shares), len(shares)))
+    profile = shares.cumsum(axis=1)
     return np.asarray(cdist(profile, profile, "chebyshev"))
 
 
@@ -141,7 +181,7 @@ def _share_distance(
     rank, weight, place = rank[order], weight[order], place[order]
     distance = np.zeros((n_codes, n_codes))
     # A few categories of the other feature at a time, so that no table of both is needed.
-    width = max(n_codes, _QUANTILES)
+    width = max(n_codes, SIMILARITY_QUANTILES)
     for start in range(0, len(other), width):
         block = slice(*np.searchsorted(place, [start, start + width]))
         at = rank[block] * width + place[block] - start
