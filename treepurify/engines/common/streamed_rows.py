@@ -53,10 +53,21 @@ def count_stream(
 
 @dataclass(frozen=True, eq=False)
 class SampledRows:
-    """Rows of a sample, and what each counts; None where all count the same."""
+    """Rows of a sample.
+
+    Parameters
+    ----------
+    columns : Columns
+        The rows.
+    weights : ndarray of float64, shape (n_sampled,), optional
+        What each of them counts; None where all count the same.
+    n_rows : int
+        Rows of positive weight that there are.
+    """
 
     columns: Columns
     weights: RowWeights
+    n_rows: int
 
 
 def sample_stream(
@@ -76,7 +87,7 @@ def sample_stream(
     state = stream.reduce(sample, "drawing a sample of rows", report)
     if not state.n_rows:
         raise InvalidInputError(f"{stream.source.describe()} has no rows of positive weight")
-    return SampledRows(*sampled_columns(sample, state, stream.reader.features))
+    return SampledRows(*sampled_columns(sample, state, stream.reader.features), state.n_rows)
 
 
 @dataclass(frozen=True, eq=False)
