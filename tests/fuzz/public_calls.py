@@ -150,7 +150,7 @@ def engines() -> Iterator[Call]:
         {**on_rows, "repeats": 1},
         {"repeats": "whole"},
     )
-    kinds = {"measures": "measures", "held_out": "held-out rows"}
+    kinds = {"measures": "measures", "held_out": "held-out rows", "X": "table or batches"}
     yield Call("audit", tp.audit, {**on_rows, "n_bootstrap": 0}, kinds)
     kinds = {"neighbours": "mapping"}
     free = {**kinds, "model": "function", "X": "batches of labels"}

@@ -162,6 +162,18 @@ def test_a_category_that_only_the_last_partition_has():
         tp.purify(parsed, frame, **QUIET)
 
 
+def test_draws_belong_to_the_place_of_a_row(tmp_path):
+    model, X = shallow_model()
+    for number in range(3):
+        X[number * 140 : number * 140 + 140].to_parquet(tmp_path / f"part{number}.parquet")
+    options = {"n_bootstrap": 2, "measures": [], **QUIET}
+    files = tp.audit(model, tmp_path, **options)
+    frame = tp.audit(model, dd.read_parquet(tmp_path), **options)
+    assert files.spread.keys() == frame.spread.keys()
+    for subset, spread in files.spread.items():
+        np.testing.assert_allclose(frame.spread[subset], spread, atol=1e-13)
+
+
 def test_models_of_dask_are_read_as_they_are(client):
     xgboost = pytest.importorskip("xgboost")
     lightgbm = pytest.importorskip("lightgbm")

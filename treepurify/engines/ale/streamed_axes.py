@@ -96,7 +96,7 @@ def _levels() -> Array:
 def _similarity_targets(order: ValueOrder, stream: RowStream, j: int) -> Array:
     """Return the weights up to the values that the quantiles of a feature are made from."""
     total = order.total(j)
-    if stream.reader.weight is not None:
+    if stream.reader.is_weighted:
         return np.asarray(total * _levels())
     before = np.floor(_levels() * (total - 1))
     return np.concatenate([before + 1, np.minimum(before + 2, total)])
@@ -104,7 +104,7 @@ def _similarity_targets(order: ValueOrder, stream: RowStream, j: int) -> Array:
 
 def _points(values: Array, order: ValueOrder, stream: RowStream, j: int) -> Array:
     """Return the quantiles, interpolated between neighbouring values where rows have no weights."""
-    if stream.reader.weight is not None:
+    if stream.reader.is_weighted:
         return np.unique(values)
     low, high = values[:SIMILARITY_QUANTILES], values[SIMILARITY_QUANTILES:]
     place = _levels() * (order.total(j) - 1)

@@ -42,7 +42,7 @@ def count_stream(
     keep_special : bool
         Whether these cells stay where no row needs them.
     """
-    used, is_weighted = stream.reader.used, stream.reader.weight is not None
+    used, is_weighted = stream.reader.used, stream.reader.is_weighted
     counts = [CellCounts(grid, subsets, used, is_weighted) for grid, subsets in tables]
     states = stream.reduce(Several(tuple(counts)), "counting rows", report)
     return [

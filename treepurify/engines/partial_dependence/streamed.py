@@ -204,7 +204,7 @@ def _count(
         [wide.subset_axes(subset) for subset in subsets], task.parsed.n_outputs, task.memory_budget
     )
     reader = task.stream.reader
-    cells = CellCounts(wide, subsets, reader.used, reader.weight is not None)
+    cells = CellCounts(wide, subsets, reader.used, reader.is_weighted)
     statistics: list[Any] = [cells]
     order = task.wanted.order
     patterns = None
