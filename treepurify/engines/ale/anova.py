@@ -1,6 +1,7 @@
 """Accumulated local effects of the first and second order."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,9 +25,15 @@ from treepurify.engines.common.finish import measure_explained
 from treepurify.engines.common.functions import (
     ParsedFunction,
     RowFunction,
+    is_parsed,
     read_function,
 )
 from treepurify.engines.common.inputs import Interactions, check_interactions, read_function_stream
+from treepurify.engines.common.sampled_source import (
+    SAMPLED_ROWS,
+    decompose_sample,
+    sample_source,
+)
 from treepurify.grids.grid import Subset
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.progress import progress_report
@@ -64,9 +71,10 @@ def ale_anova(
         A model that `parse_model` knows (on its margin scale), an object with ``predict``, or
         a function X -> (n_rows,) or (n_rows, n_outputs).
     X : array_like, table of shape (n_rows, n_features), or rows in batches
-        The rows. Rows in batches, as `purify` takes them, are for models that can be parsed; they
-        are read three times and more, and effects are those of the same rows in memory. All
-        columns of the model are read, since categories are ordered by all of them.
+        The rows. Rows in batches, as `purify` takes them, are read three times and more for a
+        model that can be parsed, and effects are those of the same rows in memory. All columns
+        of the model are read, since categories are ordered by all of them. Of a function, a
+        sample of at most 100 000 rows is used; ``diagnostics["stream"]`` says so.
     order : {1, 2}
         Whether pairs are included.
     bins : int
@@ -117,6 +125,21 @@ def ale_anova(
     check_interactions(interactions)
     report = progress_report(progress)
     source = as_source(X)
+    if source is not None and not is_parsed(model, feature_names):
+        sample = sample_source(
+            model, source, feature_names, sample_weight, SAMPLED_ROWS, 0, memory_budget, report
+        )
+        engine = partial(
+            ale_anova,
+            model,
+            order=order,
+            bins=bins,
+            interactions=interactions,
+            feature_names=feature_names,
+            memory_budget=memory_budget,
+            progress=progress,
+        )
+        return decompose_sample(engine, sample)
     if source is not None:
         parsed, stream = read_function_stream(
             model, source, feature_names, sample_weight, progress=progress

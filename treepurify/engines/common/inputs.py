@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify.arguments import check_whole
-from treepurify.engines.common.functions import ParsedFunction, ResponseFunction, model_or_none
+from treepurify.engines.common.functions import ParsedFunction, ResponseFunction
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
 from treepurify.models.additive_tables import AdditiveTables
@@ -191,15 +191,9 @@ def read_function_stream(
     Raises
     ------
     InvalidInputError
-        If it is a function, which gets rows in the form of one table; see also `read_stream`.
+        If columns are missing, or names or weights do not fit.
     """
     behind = model.model_behind_response if isinstance(model, ResponseFunction) else model
-    if model_or_none(behind, feature_names) is None:
-        raise InvalidInputError(
-            "a function, or a model that is not parsed, is called with rows in the form of one "
-            f"table, and {source.describe()} gives them in batches: pass a table of some of the "
-            "rows, or a model that parse_model knows"
-        )
     parsed, stream = read_stream(
         behind, source, feature_names, sample_weight, progress=progress, every_column=True
     )

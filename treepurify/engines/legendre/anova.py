@@ -10,6 +10,11 @@ import numpy.typing as npt
 from treepurify.arguments import check_choice, check_flag, check_number, check_whole
 from treepurify.budget import DEFAULT_BUDGET, check_budget, check_memory_budget
 from treepurify.decomposition import Decomposition
+from treepurify.engines.common.sampled_source import (
+    SAMPLED_ROWS,
+    decompose_sample,
+    sample_source,
+)
 from treepurify.engines.legendre.densities import (
     Density,
     DensityName,
@@ -27,7 +32,7 @@ from treepurify.engines.legendre.least_squares import (
     split_as_fitted,
     split_orthogonally,
 )
-from treepurify.engines.legendre.reading import read_question
+from treepurify.engines.legendre.reading import check_is_function, read_question
 from treepurify.engines.legendre.result import Fit, assemble
 from treepurify.engines.legendre.scaling import Axis
 from treepurify.engines.legendre.screening import candidate_columns
@@ -35,6 +40,7 @@ from treepurify.engines.legendre.selection import TermSelection, as_selection, s
 from treepurify.engines.legendre.tails import choose_axes
 from treepurify.errors import InvalidInputError
 from treepurify.progress import progress_report
+from treepurify.rows.sources import as_source
 
 __all__ = ["legendre_anova"]
 
@@ -57,7 +63,7 @@ def legendre_anova(  # noqa: PLR0913 - what all engines take, and how functions 
     scaling: str | Mapping[str, str] = "auto",
     selection: Literal["bic", "aic", "all"] | TermSelection = "bic",
     orthogonal: bool = True,
-    sample_weight: npt.ArrayLike | None = None,
+    sample_weight: npt.ArrayLike | str | None = None,
     feature_names: Sequence[str] | None = None,
     memory_budget: int = DEFAULT_BUDGET,
     progress: bool = True,
@@ -81,8 +87,9 @@ def legendre_anova(  # noqa: PLR0913 - what all engines take, and how functions 
     model : object, str, Path, callable, or array_like of shape (n_rows,) or (n_rows, n_outputs)
         A model that `parse_model` knows (on its margin scale), an object with ``predict``, or
         a function X -> (n_rows,) or (n_rows, n_outputs); or its values on the rows.
-    X : array_like or table of shape (n_rows, n_features)
-        The rows.
+    X : array_like, table of shape (n_rows, n_features), or rows in batches
+        The rows. Of rows in batches, as `purify` takes them, a weighted sample of at most 100 000
+        is used; ``diagnostics["stream"]`` says so.
     order : {1, 2, 3}
         Largest number of features of a component.
     degree : int
@@ -111,8 +118,9 @@ def legendre_anova(  # noqa: PLR0913 - what all engines take, and how functions 
     orthogonal : bool
         Whether components are projected off the functions of fewer of their features; without it
         they are orthogonal as far as the densities are right, as in the paper.
-    sample_weight : array_like of shape (n_rows,), optional
-        Weight of each row, finite and not negative.
+    sample_weight : array_like of shape (n_rows,) or str, optional
+        Weight of each row, finite and not negative. For rows in batches, the name of the column
+        of weights.
     feature_names : sequence of str, optional
         Names of the features, in the order of the model.
     memory_budget : int
@@ -158,6 +166,28 @@ def legendre_anova(  # noqa: PLR0913 - what all engines take, and how functions 
     check_memory_budget(memory_budget)
     chosen = as_selection(selection)
     report = progress_report(progress)
+    source = as_source(X)
+    if source is not None:
+        check_is_function(model)
+        sample = sample_source(
+            model, source, feature_names, sample_weight, SAMPLED_ROWS, 0, memory_budget, report
+        )
+        engine = partial(
+            legendre_anova,
+            model,
+            order=order,
+            degree=degree,
+            density=density,
+            density_degree=None if density != "legendre" else density_degree,
+            density_clip=None if density == "none" else density_clip,
+            scaling=scaling,
+            selection=selection,
+            orthogonal=orthogonal,
+            feature_names=feature_names,
+            memory_budget=memory_budget,
+            progress=progress,
+        )
+        return decompose_sample(engine, sample)
     report("evaluating the function", 0, 0)
     question = read_question(model, X, feature_names, sample_weight)
     axes, constant = choose_axes(question, scaling)

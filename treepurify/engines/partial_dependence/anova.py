@@ -1,6 +1,7 @@
 """The interventional functional ANOVA: the Moebius inverse of partial dependence."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, get_args
 
 import numpy.typing as npt
@@ -17,11 +18,16 @@ from treepurify.engines.common.inputs import (
     named_subsets,
     read_stream,
 )
-from treepurify.engines.common.model_check import check_against_library
+from treepurify.engines.common.model_check import ModelCheck, check_against_library
 from treepurify.engines.common.problem import Wanted
+from treepurify.engines.common.sampled_source import (
+    SAMPLED_ROWS,
+    decompose_sample,
+    sample_source,
+)
 from treepurify.engines.partial_dependence.about import about_cover, about_rows, finish_terms
 from treepurify.engines.partial_dependence.averages import averages_over_cover, averages_over_rows
-from treepurify.engines.partial_dependence.background import read_background
+from treepurify.engines.partial_dependence.background import Background, read_background
 from treepurify.engines.partial_dependence.sampled import sampled_anova
 from treepurify.engines.partial_dependence.streamed import StreamTask, anova_of_stream
 from treepurify.engines.partial_dependence.tables import table_terms
@@ -30,7 +36,7 @@ from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import MissingCells
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model
-from treepurify.progress import announce_compilation, progress_report
+from treepurify.progress import ProgressReport, announce_compilation, progress_report
 from treepurify.rows.batches import Source
 from treepurify.rows.reduction import RowStream
 from treepurify.rows.sources import as_source
@@ -84,7 +90,8 @@ def partial_dependence_anova(
     X : array_like, table of shape (n_rows, n_features), or rows in batches
         The rows; they are the background too where none is given. Rows in batches, as `purify`
         takes them, are counted: terms are those of the same rows in memory. They are read twice
-        where terms of three and more features, or a remainder, have to be measured.
+        where terms of three and more features, or a remainder, have to be measured. Of a function
+        a sample of at most 100 000 rows is used; ``diagnostics["stream"]`` says so.
     order : int or None
         Largest number of features of a term; all that occur for None. The sum of the larger
         ones is `Decomposition.remainder`.
@@ -150,6 +157,25 @@ def partial_dependence_anova(
     check_interactions(interactions)
     report = progress_report(progress)
     source = as_source(X)
+    if source is not None and model_or_none(model, feature_names) is None:
+        _check_no_background(background)
+        _check_trees(None, by_cover=by_cover)
+        sample = sample_source(
+            model, source, feature_names, sample_weight, SAMPLED_ROWS, seed, memory_budget, report
+        )
+        engine = partial(
+            partial_dependence_anova,
+            model,
+            order=order,
+            interactions=interactions,
+            feature_names=feature_names,
+            missing_cells=missing_cells,
+            background_size=background_size,
+            seed=seed,
+            memory_budget=memory_budget,
+            progress=progress,
+        )
+        return decompose_sample(engine, sample)
     if source is not None:
         read, stream = _read_stream(
             model, source, background, feature_names, sample_weight, progress=progress
@@ -183,6 +209,21 @@ def partial_dependence_anova(
     rows = None if by_cover else background
     averaged = read_background(parsed, X, rows, sample_weight, missing_cells)
     check = check_against_library(model, parsed, X)
+    given = (averaged, wanted, check, memory_budget, report)
+    return _anova_of_rows(parsed, *given, by_cover=by_cover)
+
+
+def _anova_of_rows(
+    parsed: Model,
+    averaged: Background,
+    wanted: Wanted,
+    check: ModelCheck | None,
+    memory_budget: int,
+    report: ProgressReport,
+    *,
+    by_cover: bool,
+) -> Decomposition:
+    """Return the terms of a parsed model over rows in memory."""
     if isinstance(parsed, TreeEnsemble):
         averages = (
             averages_over_cover(parsed, averaged.grid, memory_budget)
@@ -211,18 +252,17 @@ def _read_stream(
     progress: bool,
 ) -> tuple[Model, RowStream]:
     """Return the parsed model and how rows that come in batches are read; see `read_stream`."""
+    _check_no_background(background)
+    model = getattr(model, "model_behind_response", model)
+    return read_stream(model, source, feature_names, sample_weight, progress=progress)
+
+
+def _check_no_background(background: Any) -> None:
     if background is not None and not isinstance(background, str):
         raise InvalidInputError(
             "rows that come in batches are the background themselves: leave background out, or "
             "pass a table as X"
         )
-    if model_or_none(model, feature_names) is None:
-        raise InvalidInputError(
-            f"a function is called on combinations of rows, which have to be in memory, and "
-            f"{source.describe()} gives them in batches: pass a table of some of the rows"
-        )
-    model = getattr(model, "model_behind_response", model)
-    return read_stream(model, source, feature_names, sample_weight, progress=progress)
 
 
 def _check_background(background: Any) -> None:
