@@ -158,8 +158,8 @@ def keep_pace(model: Path, folder: Path) -> str:
         seconds["predict"].append(alone)
     medians = {name: statistics.median(values) for name, values in seconds.items()}
     words = ", ".join(f"{name} {value:.2f} s" for name, value in medians.items())
-    ratio = medians["purify"] / medians["predict"]
-    return f"medians of {ROUNDS}, in turns: {words}; purify / predict {ratio:.2f}"
+    ratio = medians["purify"] / medians["predict and read"]
+    return f"medians of {ROUNDS}, in turns: {words}; purify / predict and read {ratio:.2f}"
 
 
 def purify_in_memory(model: Path, n_rows: int) -> str:

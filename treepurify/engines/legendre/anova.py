@@ -10,6 +10,8 @@ import numpy.typing as npt
 from treepurify.arguments import check_choice, check_flag, check_number, check_whole
 from treepurify.budget import DEFAULT_BUDGET, check_budget, check_memory_budget
 from treepurify.decomposition import Decomposition
+from treepurify.engines.common.functions import is_parsed
+from treepurify.engines.common.inputs import read_function_stream
 from treepurify.engines.common.sampled_source import (
     SAMPLED_ROWS,
     decompose_sample,
@@ -37,6 +39,11 @@ from treepurify.engines.legendre.result import Fit, assemble
 from treepurify.engines.legendre.scaling import Axis
 from treepurify.engines.legendre.screening import candidate_columns
 from treepurify.engines.legendre.selection import TermSelection, as_selection, select_terms
+from treepurify.engines.legendre.streamed import (
+    StreamTask,
+    legendre_of_stream,
+    sampled_question,
+)
 from treepurify.engines.legendre.tails import choose_axes
 from treepurify.errors import InvalidInputError
 from treepurify.progress import progress_report
@@ -89,7 +96,9 @@ def legendre_anova(  # noqa: PLR0913 - what all engines take, and how functions 
         a function X -> (n_rows,) or (n_rows, n_outputs); or its values on the rows.
     X : array_like, table of shape (n_rows, n_features), or rows in batches
         The rows. Of rows in batches, as `purify` takes them, a weighted sample of at most 100 000
-        is used; ``diagnostics["stream"]`` says so.
+        is used; ``diagnostics["stream"]`` says so. For a model that can be parsed and
+        ``density="none"`` it only decides how features are scaled and which terms are selected,
+        and coefficients are fitted to all rows.
     order : {1, 2, 3}
         Largest number of features of a component.
     degree : int
@@ -169,6 +178,15 @@ def legendre_anova(  # noqa: PLR0913 - what all engines take, and how functions 
     source = as_source(X)
     if source is not None:
         check_is_function(model)
+        if density == "none" and is_parsed(model, feature_names):
+            f, stream = read_function_stream(
+                model, source, feature_names, sample_weight, progress=progress
+            )
+            drawn = sampled_question(model, f, stream, SAMPLED_ROWS, memory_budget, report)
+            # A sample of all rows is no sample: what follows fits it as a table.
+            if drawn is not None:
+                rest = (scaling, order, degree, chosen, memory_budget, report)
+                return legendre_of_stream(StreamTask(f, stream, drawn, *rest))
         sample = sample_source(
             model, source, feature_names, sample_weight, SAMPLED_ROWS, 0, memory_budget, report
         )
