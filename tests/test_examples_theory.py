@@ -36,6 +36,11 @@ def test_theorem_2_fails_and_theorem_1_needs_the_divisor():
     bound = np.log2(1 / theory.ACCURACY)
     needed = theory.steps_needed(theory.ADDITIVE, theory.DEPENDENT, divide=True)
     assert needed > 50 * bound
+    # M is 2 e after the first step, e the mass of a cell off the diagonal, and shrinks by 1 - 4 e.
+    off = theory.NEARLY_COPIED[0, 1]
+    formula = np.log(theory.ACCURACY / (2 * off)) / np.log(1 - 4 * off)
+    slow = theory.steps_needed(theory.ADDITIVE, theory.NEARLY_COPIED, divide=True)
+    assert slow == 1734 == np.ceil(formula) + 1
     # Each step shrinks what is left by the correlation of the two features, 0.996.
     history = [m for m, _ in theory.mass_moving_as_printed(
         theory.ADDITIVE, theory.DEPENDENT, 12, divide=True
