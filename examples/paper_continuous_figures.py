@@ -23,7 +23,7 @@ from treepurify.decomposition import Decomposition
 
 # As many rows as the paper explains, fewer for KernelSHAP, and the background rows of remark D.1.
 ROWS = 5000
-KERNEL_ROWS = 1000
+KERNEL_ROWS = 500
 BACKGROUND = {"bike_sharing_hour": 200, "california_housing": 200, "pima_diabetes": 200}
 SMALL_BACKGROUND = 50
 QUICK_ROWS = 200
