@@ -29,28 +29,36 @@ def gaussian_grid(n_nodes: int = 12) -> tuple[np.ndarray, np.ndarray]:
     return nodes, mass / mass.sum()
 
 
-def implied_share(alpha: float, beta: float) -> tuple[float, float, float]:
-    """Return what form (3) with a = 0, b = c = d = 1 makes of the interaction.
-
-    Returns
-    -------
-    tuple of float
-        Variance of the interaction over that of the function; over the sum of the variances
-        of the three terms; and the share after purification.
-    """
-    nodes, mass = gaussian_grid()
+def implied_terms(alpha: float, beta: float) -> tuple[dict[int, np.ndarray], np.ndarray]:
+    """Return the main effects and the interaction of form (3), a = 0 and b = c = d = 1."""
+    nodes, _ = gaussian_grid()
     mains = {0: (1 + beta) * nodes, 1: (1 + alpha) * nodes}
-    pair = np.outer(nodes - alpha, nodes - beta)
+    return mains, np.outer(nodes - alpha, nodes - beta)
+
+
+def _variance(values: np.ndarray, weights: np.ndarray) -> float:
+    return float(np.sum(weights * values**2) - np.sum(weights * values) ** 2)
+
+
+def implied_share(alpha: float, beta: float) -> tuple[float, float]:
+    """Return the variance of the interaction over that of the function, and over all terms'."""
+    mains, pair = implied_terms(alpha, beta)
+    _, mass = gaussian_grid()
     joint = np.outer(mass, mass)
+    of_pair = _variance(pair, joint)
+    whole = _variance(mains[0][:, None] + mains[1] + pair, joint)
+    parts = of_pair + sum(_variance(values, mass) for values in mains.values())
+    return of_pair / whole, of_pair / parts
 
-    def variance(values: np.ndarray, weights: np.ndarray) -> float:
-        return float(np.sum(weights * values**2) - np.sum(weights * values) ** 2)
 
-    of_pair = variance(pair, joint)
-    whole = variance(mains[0][:, None] + mains[1] + pair, joint)
-    parts = of_pair + sum(variance(values, mass) for values in mains.values())
+def purified_share(alpha: float, beta: float) -> float:
+    """Return the share of the interaction after purification."""
+    mains, pair = implied_terms(alpha, beta)
+    _, mass = gaussian_grid()
+    joint = np.outer(mass, mass)
+    whole = _variance(mains[0][:, None] + mains[1] + pair, joint)
     d = tp.purify_tensors({**mains, (0, 1): pair}, joint, progress=False)
-    return of_pair / whole, of_pair / parts, float(d[0, 1].variance[0] / whole)
+    return float(d[0, 1].variance[0] / whole)
 
 
 def figure_2(out: Path) -> Table:
@@ -60,8 +68,8 @@ def figure_2(out: Path) -> Table:
     axis = np.linspace(-2, 2, 41)
     figure, panels = plt.subplots(1, 2, figsize=(9.5, 3.8), layout="constrained")
     titles = ("share of the variance of the function", "share of the sum of variances")
-    for k, (panel, title) in enumerate(zip(panels, titles, strict=True)):
-        surface = np.array([[implied_share(a, b)[k] for a in axis] for b in axis])
+    surfaces = np.array([[implied_share(a, b) for a in axis] for b in axis])
+    for panel, title, surface in zip(panels, titles, np.moveaxis(surfaces, 2, 0), strict=True):
         mesh = panel.pcolormesh(axis, axis, surface, cmap="viridis")
         figure.colorbar(mesh, ax=panel)
         panel.set(xlabel="alpha", ylabel="beta", title=title, aspect="equal")
@@ -72,7 +80,8 @@ def figure_2(out: Path) -> Table:
         # The paper says in words: at -1, -1 main effects disappear.
         printed = (None, 1.0, None) if alpha == beta == -1 else ()
         label = f"alpha = {alpha:g}, beta = {beta:g}"
-        entries.append(Entry(label, printed, {"ours": implied_share(alpha, beta)}))
+        shares = (*implied_share(alpha, beta), purified_share(alpha, beta))
+        entries.append(Entry(label, printed, {"ours": shares}))
     return Table(
         "purification_figure_2",
         "Figure 2: share of the interaction implied by alpha and beta, X1 and X2 from N(0, 1)",

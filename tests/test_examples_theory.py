@@ -11,16 +11,16 @@ from examples.paper_purification import SNP_MODELS
 @pytest.mark.parametrize(("alpha", "beta"), theory.SHIFTS)
 def test_implied_share_is_that_of_the_polynomial(alpha, beta):
     """Variances under N(0, 1): the pair has 1 + alpha^2 + beta^2, the function has 3."""
-    of_function, of_sum, purified = theory.implied_share(alpha, beta)
+    of_function, of_sum = theory.implied_share(alpha, beta)
     of_pair = 1 + alpha**2 + beta**2
     mains = (1 + alpha) ** 2 + (1 + beta) ** 2
     assert of_function == pytest.approx(of_pair / 3)
     assert of_sum == pytest.approx(of_pair / (of_pair + mains))
-    assert purified == pytest.approx(1 / 3)
+    assert theory.purified_share(alpha, beta) == pytest.approx(1 / 3)
 
 
 def test_share_of_the_sum_is_smallest_elsewhere():
-    shares = {shift: theory.implied_share(*shift)[:2] for shift in theory.SHIFTS}
+    shares = {shift: theory.implied_share(*shift) for shift in theory.SHIFTS}
     assert min(shares, key=lambda shift: shares[shift][0]) == (0.0, 0.0)
     assert min(shares, key=lambda shift: shares[shift][1]) == (0.5, 0.5)
 
