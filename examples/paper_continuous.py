@@ -36,6 +36,7 @@ from examples.paper_continuous_analytical import (
 )
 from examples.paper_continuous_analytical_methods import figures_7_and_9
 from examples.paper_continuous_figures import figures
+from examples.paper_continuous_max_correlation import SHOWN, pair_table
 from examples.paper_continuous_models import SEED, Explained, Task, explain, read_task
 from examples.reproduction import Cell, Entry, Table, publish
 from treepurify.decomposition import Decomposition
@@ -220,7 +221,15 @@ def data_table(name: str, out: Path, *, quick: bool) -> list[Table]:
         kind: decompose("own", name, printed[kind], task, own.values)
         for kind, own in trained.items()
     }
-    return [table, *figures(name, TITLES[name], task, trained, decompositions, out, quick=quick)]
+    tables = [table, *figures(name, TITLES[name], task, trained, decompositions, out, quick=quick)]
+    if name == SHOWN[0]:
+        explained = trained[SHOWN[1]]
+        by_route = {
+            route: decompose(route, name, printed[SHOWN[1]], task, explained.values)
+            for route in PAPER_ROUTES
+        }
+        tables.append(pair_table(by_route, task.X, explained.values))
+    return tables
 
 
 def compile_kernels() -> None:
