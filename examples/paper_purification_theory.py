@@ -7,6 +7,8 @@ equation 10, equation 11b step by step, and a table of four cells that needs mor
 2 allows. Part of ``paper_purification.py``.
 """
 
+from collections.abc import Iterator
+from itertools import count, islice
 from pathlib import Path
 
 import numpy as np
@@ -160,29 +162,30 @@ def section_4_1(seeds: int) -> Table:
 
 
 def mass_moving_as_printed(
-    values: np.ndarray, mass: np.ndarray, steps: int, *, divide: bool
-) -> list[tuple[float, np.ndarray]]:
-    """Run algorithm 1 on a matrix, with equation 11b after every step.
+    values: np.ndarray, mass: np.ndarray, *, divide: bool
+) -> Iterator[tuple[float, np.ndarray]]:
+    """Run algorithm 1 on a matrix, without end, with equation 11b before and after every step.
 
     Parameters
     ----------
     values, mass : ndarray of shape (p, q)
         The matrix and its normalised weights.
-    steps : int
-        Number of times that line 4 is passed: columns and rows in turn.
     divide : bool
         Whether the slice's total of equation 10 is divided by its mass, which makes it the
         weighted mean that the text says it is.
+
+    Yields
+    ------
+    M : float
+        Equation 11b.
+    rest : ndarray of shape (p, q)
+        What is left of the matrix. A step is one passing of line 4: columns and rows in turn.
     """
-    rest = values.copy()
-    found = [(_unpurified_mass(rest, mass), rest.copy())]
-    for t in range(steps):
-        axis = t % 2
-        total = (mass * rest).sum(axis=axis, keepdims=True)
-        moved = total / mass.sum(axis=axis, keepdims=True) if divide else total
-        rest = rest - moved
-        found.append((_unpurified_mass(rest, mass), rest.copy()))
-    return found
+    rest = values
+    for t in count():
+        yield _unpurified_mass(rest, mass), rest
+        total = (mass * rest).sum(axis=t % 2, keepdims=True)
+        rest = rest - (total / mass.sum(axis=t % 2, keepdims=True) if divide else total)
 
 
 def _unpurified_mass(rest: np.ndarray, mass: np.ndarray) -> float:
@@ -192,10 +195,11 @@ def _unpurified_mass(rest: np.ndarray, mass: np.ndarray) -> float:
     return float((mass * (np.abs(rows)[:, None] + np.abs(columns)[None, :])).sum())
 
 
-def steps_needed(values: np.ndarray, mass: np.ndarray, *, divide: bool, most: int = 20_000) -> int:
+def steps_needed(values: np.ndarray, mass: np.ndarray, *, divide: bool) -> int:
     """Return the first step at which M falls to `ACCURACY` times its start."""
-    history = mass_moving_as_printed(values, mass, most, divide=divide)
-    return next((t for t, (m, _) in enumerate(history) if m <= ACCURACY * history[0][0]), most)
+    history = mass_moving_as_printed(values, mass, divide=divide)
+    start, _ = next(history)
+    return next(t for t, (m, _) in enumerate(history, start=1) if m <= ACCURACY * start)
 
 
 def theorem_2() -> Table:
@@ -239,7 +243,7 @@ def small_means() -> Table:
     """Return, step by step, what is small and what is not."""
     exact = tp.purify_tensors({(0, 1): ADDITIVE}, DEPENDENT, progress=False)
     pure = exact[0, 1].values[..., 0]
-    history = mass_moving_as_printed(ADDITIVE, DEPENDENT, 1000, divide=True)
+    history = list(islice(mass_moving_as_printed(ADDITIVE, DEPENDENT, divide=True), 1001))
     entries = []
     for t in (0, 1, 2, 10, 100, 1000):
         mass, rest = history[t]
@@ -270,10 +274,10 @@ def equation_11b() -> Table:
     mass = weights / weights.sum()
     d = tp.purify_tensors({(0, 1): values}, mass, method="mass-moving", progress=False)
     ours = d.diagnostics["solves"][0]["history"]
-    printed = [m for m, _ in mass_moving_as_printed(values, mass, len(ours) - 1, divide=True)]
-    shown = range(min(6, len(ours)))
+    printed = mass_moving_as_printed(values, mass, divide=True)
     entries = [
-        Entry(f"t = {t}", (float(printed[t]),), {"diagnostics": (float(ours[t]),)}) for t in shown
+        Entry(f"t = {t}", (m,), {"diagnostics": (float(own),)})
+        for t, (own, (m, _)) in enumerate(zip(ours[:6], printed, strict=False))
     ]
     return Table(
         "purification_equation_11b",
