@@ -26,7 +26,7 @@ ROWS = 5000
 KERNEL_ROWS = 500
 BACKGROUND = {"bike_sharing_hour": 200, "california_housing": 200, "pima_diabetes": 200}
 SMALL_BACKGROUND = 50
-QUICK_ROWS = 200
+QUICK_ROWS, QUICK_BACKGROUND = 100, 10
 SHOWN = 4
 # Figures of the network of one row and of the pushes of one row.
 NETWORK_DATA = "bike_sharing_hour"
@@ -139,7 +139,8 @@ def figures(
     X = task.X.to_numpy()
     order = np.random.default_rng(0).permutation(len(X))
     rows = X[order[: QUICK_ROWS if quick else ROWS]]
-    background = X[order[-SMALL_BACKGROUND if quick else -BACKGROUND.get(name, SMALL_BACKGROUND) :]]
+    n_background = QUICK_BACKGROUND if quick else BACKGROUND.get(name, SMALL_BACKGROUND)
+    background = X[order[-n_background:]]
     entries, drawn = [], {}
     for kind, explained in trained.items():
         drawn[kind] = {"ours": (rows, main_effects(decompositions[kind], rows, task))}

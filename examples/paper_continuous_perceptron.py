@@ -78,7 +78,8 @@ def _propagated(
     network: Perceptron, rows: np.ndarray, background: np.ndarray, reference: list[np.ndarray]
 ) -> np.ndarray:
     own = network.before_relu(rows)[:-1]
-    multipliers = network.weights[-1][:, 0]
+    last = network.weights[-1][:, 0]
+    multipliers = np.broadcast_to(last, (len(rows), len(background), len(last)))
     for layer in reversed(range(len(own))):
         before, other = own[layer][:, None, :], reference[layer][None, :, :]
         difference = before - other

@@ -2,6 +2,7 @@
 
 import re
 import runpy
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -161,6 +162,23 @@ def gallery():
     plt.close("all")
 
 
+@pytest.fixture
+def fewer_rows(monkeypatch):
+    """Have pages read some rows of a data set: enough for what they say, in less time."""
+
+    def shorten(name, n_rows):
+        read = getattr(data_sets, name)
+
+        def some():
+            data = read()
+            rows = np.sort(np.random.default_rng(0).permutation(len(data.y))[:n_rows])
+            return replace(data, X=data.X.iloc[rows], y=data.y[rows])
+
+        monkeypatch.setattr(data_sets, name, some)
+
+    return shorten
+
+
 def test_gallery_purifies_a_model(gallery, capsys):
     names = gallery("plot_purify_xgboost")
     assert names["d"].verify(names["model"], names["X"]).relative_difference < 1e-6
@@ -235,9 +253,10 @@ def test_gallery_effects_are_near_their_formulas(gallery):
         assert np.max(np.abs(effect - truth)[near]) < 0.6, title
 
 
-def test_gallery_explains_pipelines_in_their_raw_columns(gallery):
+def test_gallery_explains_pipelines_in_their_raw_columns(gallery, fewer_rows):
     for name in ("adult", "bike_sharing_hour"):
         data_path(name)
+    fewer_rows("bike_sharing_hour", 2000)
     names = gallery("plot_pipelines")
     education = names["education"].to_numpy()
     off = np.abs(education - education[:, 2:3]).mean(axis=0) / np.abs(education[:, 2]).mean()
@@ -268,9 +287,10 @@ def test_gallery_exports_the_same_model_everywhere(gallery):
     assert 0.9 < names["kept"] < 1.0
 
 
-def test_gallery_keeps_few_effects_of_the_income_model(gallery):
+def test_gallery_keeps_few_effects_of_the_income_model(gallery, fewer_rows):
     for name in ("adult", "bike_sharing_hour", "california_housing", "compas_two_years"):
         data_path(name)
+        fewer_rows(name, 4000)
     names = gallery("plot_worth")
     simple = names["simple"]
     assert len(simple.decomposition) < len(simple.model) / 3
