@@ -18,7 +18,7 @@ RESULTS = PAGES / "results"
 SCRIPTS = {
     "paper_categorical": (
         ("xgboost", "treehfd", "matplotlib"),
-        ("car_evaluation", "nursery", "mushroom", "poker_hand_train"),
+        ("car_evaluation", "nursery", "mushroom", "poker_hand_train", "connect4", "dota2_train"),
     ),
     "paper_chapter": ((), ()),
     "paper_continuous": (("xgboost", "interpret", "matplotlib", "shap"), ("pima_diabetes",)),
