@@ -19,6 +19,7 @@ __all__ = [
     "HeldOut",
     "held_out_bandwidths",
     "held_out_level_shares",
+    "held_out_mixtures",
     "held_out_shrinkage",
 ]
 
@@ -188,16 +189,37 @@ def _held_out_mixtures(
     for row, (first, second) in zip(log_mass, pairs, strict=True):
         one, other = levels[first] + 1, levels[second] + 1
         table, own = _table(latent, everywhere, one, other, (sizes[first], sizes[second]))
-        rest = np.maximum(table - own, 0.0) / (1.0 - own)
-        rows = np.maximum(table.sum(axis=1) - own, 0.0) / (1.0 - own)
-        columns = np.maximum(table.sum(axis=0) - own, 0.0) / (1.0 - own)
-        apart = np.outer(rows, columns)
-        # A level that one row alone has cannot be foretold, and says nothing about the chance.
-        table = np.where(apart > _ROUNDING, table, 0.0)
-        for k, share in enumerate(shares_apart):
-            row[k] = _mean_log(table, (1.0 - share) * rest + share * apart)
-    log_mass -= log_mass[:, -1:].copy()
+        row[:] = held_out_mixtures(table, own, shares_apart)
     return HeldOut(shares_apart, tuple(pairs), log_mass, len(every))
+
+
+def held_out_mixtures(table: Array, own: float, shares_apart: tuple[float, ...]) -> Array:
+    """Return how well mixtures of a table with the product of its margins foretell a row.
+
+    Parameters
+    ----------
+    table : ndarray of float64, shape (n_first, n_second)
+        Shares of the rows.
+    own : float
+        Share of the row that is left out.
+    shares_apart : tuple of float
+        Shares of the product.
+
+    Returns
+    -------
+    ndarray of float64, shape (n_shares,)
+        Mean log-mass, less that under the last share.
+    """
+    rest = np.maximum(table - own, 0.0) / (1.0 - own)
+    rows = np.maximum(table.sum(axis=1) - own, 0.0) / (1.0 - own)
+    columns = np.maximum(table.sum(axis=0) - own, 0.0) / (1.0 - own)
+    apart = np.outer(rows, columns)
+    # A level that one row alone has cannot be foretold, and says nothing about the share.
+    table = np.where(apart > _ROUNDING, table, 0.0)
+    log_mass = np.array(
+        [_mean_log(table, (1.0 - share) * rest + share * apart) for share in shares_apart]
+    )
+    return np.asarray(log_mass - log_mass[-1])
 
 
 def _some(pairs: list[tuple[int, int]], n_rows: int) -> list[tuple[int, int]]:
