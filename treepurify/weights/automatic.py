@@ -44,6 +44,11 @@ class Auto(Weighting):
     name: ClassVar[str] = "auto"
     needs_rows: ClassVar[bool] = True
 
+    @property
+    def needs_values(self) -> bool:
+        """True: it moves rows."""
+        return True
+
     def fitted(
         self, columns: Columns, row_weights: RowWeights, memory_budget: int
     ) -> FittedMeasure:
