@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from treepurify.auditing.audit import audit
     from treepurify.auditing.findings import Finding
     from treepurify.auditing.ranked_findings import Audit
+    from treepurify.auditing.sampling import with_sampling_error
     from treepurify.auditing.unbiased import unbiased_importance
     from treepurify.certificate import Certificate
     from treepurify.comparing.apparent import apparent
@@ -184,6 +185,7 @@ __all__ = [
     "simplify",
     "smooth_effect",
     "unbiased_importance",
+    "with_sampling_error",
     "without_features",
 ]
 
@@ -276,6 +278,7 @@ _HOME = {
     "simplify": "evidence.selection",
     "smooth_effect": "evidence.smoothing",
     "unbiased_importance": "auditing.unbiased",
+    "with_sampling_error": "auditing.sampling",
     "without_features": "evidence.removal",
 }
 
