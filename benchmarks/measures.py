@@ -6,6 +6,7 @@ the same model under 60 000 fresh rows; treehfd stands beside it where it can be
 ``population``: components of one model against those of the same model under 60 000 fresh rows, for
 populations of skewed, discrete and heavy-tailed margins, dependence that is no Gaussian copula's,
 and categories. ``real``: effects from a tenth of the rows of a data set against those from all.
+``coarse``: measures on 4 to 32 cells of each feature, within which nothing depends.
 ``cost``: processor time of a purification over that under the rows.
 
 The first prints summed squared errors; the next two root summed squared differences over the
@@ -13,7 +14,7 @@ standard deviation of the response (of the model for ``real``). What is measured
 one entry per line of a table, seed and measure, and only what is not there is measured: the line
 on which least time was spent comes first, so that cheap lines reach 20 seeds and dear ones fewer.
 The tables say how many, and the standard error of ours minus empirical. Run:
-``python benchmarks/measures.py [truth population real cost] [--seeds 20] [--minutes 60]``;
+``python benchmarks/measures.py [truth population real coarse cost] [--seeds 20] [--minutes 60]``;
 ``--show`` prints what is there.
 """
 
@@ -50,11 +51,13 @@ POPULATION_ROWS, TEST_ROWS = 60_000, 20_000
 TREES, RATE = 100, 0.1
 WEIGHTS = ("empirical", "independent", "shrunk", "copula", "auto")
 OF_CATEGORIES = ("chow-liu", "log-linear")
-# What stands beside the measures of all lines, in tables of their own.
-BESIDE = {
-    "truth": ((), ("treehfd",)),
-    "population": ((), OF_CATEGORIES),
-    "real": ((), ("chow-liu",), OF_CATEGORIES),
+COARSE = ("empirical", "auto", "coarse 4", "coarse 8", "coarse 16", "coarse 32")
+# The columns of each table; lines that lack one of them are left out of it.
+COLUMNS = {
+    "truth": ((*WEIGHTS, "floor"), (*WEIGHTS, "floor", "treehfd")),
+    "population": (WEIGHTS, (*WEIGHTS, *OF_CATEGORIES)),
+    "real": (WEIGHTS, (*WEIGHTS, "chow-liu"), (*WEIGHTS, *OF_CATEGORIES)),
+    "coarse": (COARSE,),
 }
 STORE = Path(__file__).with_suffix(".json")
 LONGEST_LINE = 300  # seconds
@@ -98,8 +101,23 @@ def squared_distance(first: Effects, second: Effects) -> float:
     )
 
 
+def coarse_rows(X: np.ndarray, bins: int) -> np.ndarray:
+    """Copies of the rows, each value drawn anew among those of its quantile bin."""
+    rng = np.random.default_rng(0)
+    copies = np.tile(X, (max(4, -(-(1 << 15) // len(X))), 1))
+    for j, column in enumerate(X.T):
+        cuts = np.quantile(column, np.arange(1, bins) / bins)
+        bin_of_row, bin_of_copy = (np.searchsorted(cuts, v) for v in (column, copies[:, j]))
+        for place in range(bins):
+            into = np.flatnonzero(bin_of_copy == place)
+            copies[into, j] = rng.choice(column[bin_of_row == place], len(into)) if len(into) else 0
+    return copies
+
+
 def purified(model: object, X: object, weights: str) -> tp.Decomposition:
     """A purification with room for the tables of deep models."""
+    if weights.startswith("coarse"):
+        weights = tp.Rows(coarse_rows(X, int(weights.split()[1])))
     return tp.purify(model, X, weights=weights, progress=False, memory_budget=4 << 30)
 
 
@@ -163,7 +181,7 @@ def truth_lines() -> Iterator[Line]:
                         yield truth_line(*case, ("treehfd",))
 
 
-def population_line(population: str, depth: int, n_rows: int) -> Line:
+def population_line(population: str, depth: int, n_rows: int, table: str = "population") -> Line:
     """Distances from the same model under many fresh rows."""
     rows, response = POPULATIONS[population]
 
@@ -181,7 +199,8 @@ def population_line(population: str, depth: int, n_rows: int) -> Line:
 
     name = f"{population} | {depth} | {n_rows}"
     measures = (*WEIGHTS, *OF_CATEGORIES) if population == "categories in a chain" else WEIGHTS
-    return Line("population", name, measures, measure, n_rows * 2.0**depth * 10)
+    measures = measures if table == "population" else COARSE
+    return Line(table, name, measures, measure, n_rows * 2.0**depth * 10)
 
 
 def population_lines() -> Iterator[Line]:
@@ -219,6 +238,15 @@ def real_data(name: str) -> tuple[pd.DataFrame, np.ndarray]:
     if y.dtype.kind not in "if":
         return X, np.unique(y, return_inverse=True)[1].astype(float)
     return X, y.to_numpy(float)
+
+
+def coarse_lines() -> Iterator[Line]:
+    """The same for measures on coarse cells, within which nothing depends."""
+    for population in POPULATIONS:
+        if population not in ("20 features, correlation 0.5", "categories in a chain"):
+            for depth in (2, 3):
+                for n_rows in (300, 1000, 4000):
+                    yield population_line(population, depth, n_rows, "coarse")
 
 
 def real_line(name: str, depth: int) -> Line:
@@ -283,6 +311,7 @@ LINES: dict[str, Callable[[], Iterator[Line]]] = {
     "truth": truth_lines,
     "population": population_lines,
     "real": real_lines,
+    "coarse": coarse_lines,
 }
 
 
@@ -307,7 +336,7 @@ def measure_lines(lines: list[Line], seeds: int, minutes: float) -> None:
     """Measure what is not there yet, least time spent first, until the time is over."""
     store: Store = json.loads(STORE.read_text()) if STORE.exists() else {}
     end = time.monotonic() + 60 * minutes
-    spent = {line: 1e-9 * line.work for line in lines}
+    spent = {line: 1e-6 * line.work for line in lines}
     signal.signal(signal.SIGALRM, give_up)
     while spent and time.monotonic() < end:
         line = min(spent, key=lambda line: spent[line])
@@ -333,8 +362,7 @@ def show(tables: list[str]) -> None:
     """Print what is in the file: means over the seeds that all columns have."""
     store: Store = json.loads(STORE.read_text()) if STORE.exists() else {}
     for table in tables:
-        for peer in BESIDE[table]:
-            columns = (*WEIGHTS, *(["floor"] if table == "truth" else []), *peer)
+        for columns in COLUMNS[table]:
             print(f"\n{table} | {' | '.join(columns)} | +- | seeds")
             for name, there in store.get(table, {}).items():
                 if not set(columns) <= there.keys():
