@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from treepurify.auditing.audit import audit
     from treepurify.auditing.findings import Finding
     from treepurify.auditing.ranked_findings import Audit
+    from treepurify.auditing.sampling import with_sampling_error
     from treepurify.auditing.unbiased import unbiased_importance
     from treepurify.certificate import Certificate
     from treepurify.comparing.apparent import apparent
@@ -78,6 +79,7 @@ if TYPE_CHECKING:
     from treepurify.storage import load
     from treepurify.weights import (
         Auto,
+        ChowLiu,
         Copula,
         CountedCells,
         Empirical,
@@ -85,6 +87,7 @@ if TYPE_CHECKING:
         JointTable,
         Kernel,
         Laplace,
+        LogLinear,
         Rows,
         Shrunk,
         Uniform,
@@ -97,6 +100,7 @@ __all__ = [
     "Audit",
     "Auto",
     "Certificate",
+    "ChowLiu",
     "CoarseProjection",
     "Comparison",
     "Component",
@@ -117,6 +121,7 @@ __all__ = [
     "JointTable",
     "Kernel",
     "Laplace",
+    "LogLinear",
     "MeasuredInteractions",
     "MemoryBudgetError",
     "MissingDependencyError",
@@ -180,6 +185,7 @@ __all__ = [
     "simplify",
     "smooth_effect",
     "unbiased_importance",
+    "with_sampling_error",
     "without_features",
 ]
 
@@ -192,6 +198,7 @@ _HOME = {
     "Comparison": "comparing.comparison",
     "Component": "components",
     "ConvergenceWarning": "errors",
+    "ChowLiu": "weights",
     "Copula": "weights",
     "CountedCells": "weights",
     "Decomposition": "decomposition",
@@ -208,6 +215,7 @@ _HOME = {
     "JointTable": "weights",
     "Kernel": "weights",
     "Laplace": "weights",
+    "LogLinear": "weights",
     "MeasuredInteractions": "interactions.measured",
     "MemoryBudgetError": "errors",
     "MissingDependencyError": "errors",
@@ -270,6 +278,7 @@ _HOME = {
     "simplify": "evidence.selection",
     "smooth_effect": "evidence.smoothing",
     "unbiased_importance": "auditing.unbiased",
+    "with_sampling_error": "auditing.sampling",
     "without_features": "evidence.removal",
 }
 

@@ -150,6 +150,7 @@ def engines() -> Iterator[Call]:
         {**on_rows, "repeats": 1},
         {"repeats": "whole"},
     )
+    yield Call("with_sampling_error", tp.with_sampling_error, {"d": d}, {"splits": "whole"})
     kinds = {"measures": "measures", "held_out": "held-out rows"}
     yield Call("audit", tp.audit, {**on_rows, "n_bootstrap": 0}, kinds)
     kinds = {"neighbours": "mapping"}
@@ -260,6 +261,9 @@ def constructors() -> Iterator[Call]:
     yield Call("Kernel", tp.Kernel, {}, smoothing)
     yield Call("Copula", tp.Copula, {}, {"n_points": "whole"})
     yield Call("Auto", tp.Auto)
+    tables = {"prior_count": "number", "bins": "whole", "n_points": "whole"}
+    yield Call("ChowLiu", tp.ChowLiu, {}, tables)
+    yield Call("LogLinear", tp.LogLinear, {}, tables)
     yield Call("Uniform", tp.Uniform, {}, {"by": "choice", "missing": "flag"})
     kinds = {"table": "joint masses", "features": "features"}
     yield Call("JointTable", tp.JointTable, {"table": np.ones((2, 2))}, kinds)
@@ -492,11 +496,13 @@ def _methods(cls: type) -> set[str]:
         f"{name}.describe"
         for name in (
             "Auto",
+            "ChowLiu",
             "Copula",
             "Empirical",
             "Independent",
             "Kernel",
             "Laplace",
+            "LogLinear",
             "Shrunk",
             "Uniform",
             "JointTable",
