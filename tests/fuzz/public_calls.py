@@ -431,8 +431,8 @@ def files(folder: Path) -> Iterator[Call]:
     query = {"table": "text", "keep": "tensor names", "dialect": "choice"}
     yield Call("export.to_sql", tp.export.to_sql, {"d": d}, query)
     page = {"d": d, "path": folder / "page.html", "top": 0}
-    kinds = {"command": "text", "measures": "several results", "X": "rows", "worth": "result",
-             "simple": "result"}  # fmt: skip
+    kinds = {"command": "text", "files": "names", "measures": "several results", "X": "rows",
+             "worth": "result", "simple": "result"}  # fmt: skip
     yield Call("report.write_html", tp.report.write_html, page, kinds)
 
 

@@ -222,7 +222,10 @@ def purify(  # noqa: PLR0913, PLR0917 - one argument per option of the command l
             progress=not quiet,
         )
         note(f"writing {folder}", quiet=quiet)
-        files, left_out = write_results(d, folder, command=command_line(context), top=pictures)
+        sources = [model, *([data] if data else [])]
+        files, left_out = write_results(
+            d, folder, command=command_line(context), top=pictures, sources=sources
+        )
     if left_out:
         note(f"effects.csv leaves out {len(left_out)} large effects for its size", quiet=quiet)
     _print_result(d, files, output_format, top)

@@ -181,7 +181,11 @@ def simplify(  # noqa: PLR0913, PLR0917 - one argument per option of the command
         )
         note(f"writing {folder}", quiet=quiet)
         files, _ = write_results(
-            simple.decomposition, folder, command=command_line(context), top=pictures
+            simple.decomposition,
+            folder,
+            command=command_line(context),
+            top=pictures,
+            sources=[model, data, held_out],
         )
         path = folder / "path.csv"
         write_atomically(path, simple.to_frame().to_csv(index=False).encode("utf-8"))

@@ -195,6 +195,7 @@ def audit(  # noqa: PLR0913, PLR0917 - one argument per option of the command li
             folder / "report.html",
             top=pictures,
             command=command_line(context),
+            files=[model, data, *([held_out] if held_out else [])],
             audit=audited,
             X=rows.X.head(examples) if examples and rows.X is not None else None,
         )
@@ -226,7 +227,14 @@ def report(
     with refusals():
         d = load(decomposition)
         others = [load(path) for path in against or []]
-        page = write_html(d, out, top=pictures, command=command_line(context), measures=others)
+        page = write_html(
+            d,
+            out,
+            top=pictures,
+            command=command_line(context),
+            files=[decomposition, *(against or [])],
+            measures=others,
+        )
     typer.echo(str(page))
 
 

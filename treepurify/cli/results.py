@@ -1,6 +1,7 @@
 """Write the files of a purification."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -19,9 +20,22 @@ MOST_EFFECT_ROWS = 500_000
 
 
 def write_results(
-    d: Decomposition, folder: Path, *, command: str, top: int
+    d: Decomposition, folder: Path, *, command: str, top: int, sources: Sequence[Path] = ()
 ) -> tuple[list[Path], list[str]]:
     """Write the decomposition, its cells as CSV, and the report.
+
+    Parameters
+    ----------
+    d : Decomposition
+        The decomposition.
+    folder : Path
+        Where to write.
+    command : str
+        The command as it was typed.
+    top : int
+        Number of main effects, and of pairs, drawn in the report.
+    sources : sequence of Path
+        The files that it was made from; folders and patterns are left out.
 
     Returns
     -------
@@ -35,7 +49,8 @@ def write_results(
     d.save(decomposition)
     table, left_out = effects_frame(d, most_rows=MOST_EFFECT_ROWS)
     write_atomically(effects, table.to_csv(index=False).encode("utf-8"))
-    report = write_html(d, folder / "report.html", top=top, command=command)
+    files = [path for path in sources if path.is_file()]
+    report = write_html(d, folder / "report.html", top=top, command=command, files=files)
     return [report, decomposition, effects], left_out
 
 

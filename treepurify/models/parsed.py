@@ -83,7 +83,7 @@ class ParsedModel(ABC):
 
     @abstractmethod
     def facts(self) -> dict[str, Any]:
-        """Return library, version, kind, notes, and the number of trees or terms."""
+        """Return library, version, kind, notes, number of trees or terms, and fingerprint."""
 
     @abstractmethod
     def margin(self, X: Any, *, precision: Literal["library", "float64"] = "library") -> Array:
