@@ -63,7 +63,8 @@ MAY_IMPORT = {
     | {"profiles"},
     # Reports call libraries by the names that the list of families gives them.
     "report": GROUND
-    | {"models", "grids", "decomposition", "storage", "auditing", "evidence", "plots"},
+    | {"models", "grids", "decomposition", "storage", "comparing", "auditing", "evidence"}
+    | {"plots"},
     # Cells are written down with the cuts of single precision, which models know.
     "export": GROUND | {"models", "grids", "decomposition", "frames", "storage", "shapley"},
 }

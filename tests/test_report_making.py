@@ -131,7 +131,7 @@ def test_paper_has_all_effects_and_no_widgets():
     hidden = re.search(r"([^}]*)\{ display: none !important; \}", printed).group(1)
     assert ".controls" in hidden
     assert ".screen" in hidden
-    assert "h1, h2, summary { break-after: avoid; }" in printed
+    assert "h1, h2, h3, summary { break-after: avoid; }" in printed
     # Names of columns that sort are buttons, with which Chromium does not repeat a heading.
     assert "th button { display: contents; }" in printed
     assert "@media screen and (prefers-color-scheme: dark)" in sheet

@@ -434,6 +434,9 @@ def files(folder: Path) -> Iterator[Call]:
     kinds = {"command": "text", "files": "names", "measures": "several results", "X": "rows",
              "worth": "result", "simple": "result"}  # fmt: skip
     yield Call("report.write_html", tp.report.write_html, page, kinds)
+    several = {"decompositions": [d, tp.apparent(d)], "path": folder / "both.html", "top": 0}
+    kinds = {"command": "text", "files": "names", "decompositions": "several results", "X": "rows"}
+    yield Call("report.write_comparison", tp.report.write_comparison, several, kinds)
 
 
 def calls(folder: Path) -> list[Call]:

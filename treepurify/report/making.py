@@ -3,7 +3,6 @@
 import platform
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from html import escape
 from importlib import metadata
 from typing import Any
 
@@ -12,7 +11,7 @@ from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
 from treepurify.fingerprints import array_fingerprint, file_fingerprint
 from treepurify.models.families import FAMILIES, display_name
-from treepurify.report.parts import facts_list
+from treepurify.report.parts import command_block, facts_list
 
 __all__ = ["FileHash", "hash_files", "making_facts", "making_parts", "model_words", "page_facts"]
 
@@ -68,8 +67,7 @@ def making_parts(
     files : sequence of (str, str)
         Names of files that it was made from, each with its hash.
     """
-    call = "" if command is None else f'<pre class="command"><code>{escape(command)}</code></pre>'
-    return [facts_list([*making_facts(d), *page_facts([d], files)]), call]
+    return [facts_list([*making_facts(d), *page_facts([d], files)]), command_block(command)]
 
 
 def making_facts(d: Decomposition) -> list[tuple[str, str]]:

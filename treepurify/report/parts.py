@@ -6,7 +6,7 @@ from importlib import resources
 
 from treepurify.report.colors import color_variables
 
-__all__ = ["facts_list", "page_text", "plain_table", "section"]
+__all__ = ["command_block", "facts_list", "page_text", "plain_table", "section"]
 
 
 def section(identifier: str, heading: str, *parts: str) -> str:
@@ -22,6 +22,13 @@ def facts_list(pairs: Iterable[tuple[str, str]]) -> str:
     """Return names and values as a list; pairs without a value are left out."""
     lines = [f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in pairs if value]
     return "<dl>\n" + "\n".join(lines) + "\n</dl>"
+
+
+def command_block(command: str | None) -> str:
+    """Return a command as it was typed; empty without one."""
+    if command is None:
+        return ""
+    return f'<pre class="command"><code>{escape(command)}</code></pre>'
 
 
 def plain_table(
