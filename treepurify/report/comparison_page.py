@@ -72,15 +72,12 @@ def write_comparison(
         Weight of each row.
     top : int
         Number of main effects, and of pairs, that are drawn: those that differ most.
-    command : str, optional
-        The command or the code that made them, printed at the end.
-    files : sequence of str or Path
-        Files that they were made from; their SHA-256 is printed.
+    command, files : optional
+        As in `write_html`: what made them, printed at the end, and files whose SHA-256 is printed.
 
     Returns
     -------
     Path
-        The file.
 
     Raises
     ------
