@@ -69,12 +69,14 @@ MAY_IMPORT = {
     "export": GROUND | {"models", "grids", "decomposition", "frames", "storage", "shapley"},
 }
 PART_OF_FILE = dict.fromkeys(("components", "moments", "remainder", "spread"), "decomposition")
+PART_OF_FILE["notebook"] = "frames"
 # Methods of a decomposition that lead onward import what they need when they are called. These
 # are the only imports against the direction.
 MAY_IMPORT_LATE = {
     "decomposition.py": {
         "treepurify.evidence.editing",
         "treepurify.frames",
+        "treepurify.notebook",
         "treepurify.shapley.interactions",
         "treepurify.shapley.values",
         "treepurify.storage",
