@@ -369,7 +369,7 @@ def text_summary(d: Decomposition, most: int = 8) -> str:
 def spread_words(spread: Spread) -> str:
     """Return in a line how many trainings there are, and how many effects have no sign."""
     how = f" ({spread.how})" if spread.how else ""
-    without = len(spread.without_sign())
+    without = len(spread.no_clear_sign())
     whole = len(spread.stacked) * spread.n_outputs
     return (
         f"spread of {spread.n_models} trainings{how}: the {LEVEL:.0%} bands of {without} of "

@@ -307,7 +307,7 @@ def repeated_training() -> Iterator[Call]:
         yield Call(f"Spread.{name}", getattr(spread, name), {"key": "a"})
     yield Call("Spread.importance", spread.importance)
     yield Call("Spread.present", spread.present)
-    yield Call("Spread.without_sign", spread.without_sign)
+    yield Call("Spread.no_clear_sign", spread.no_clear_sign)
 
 
 @cache
@@ -352,6 +352,7 @@ def results() -> Iterator[Call]:
     yield Call("Audit.to_frame", w["audit"].to_frame)
     yield Call("Certificate.sentences", d.certificate.sentences)
     yield Call("Comparison.verdict", w["compared"].verdict)
+    yield Call("Comparison.to_frame", w["compared"].to_frame)
     for name in ("features", "overall", "pairs", "triples"):
         yield Call(f"HStatistics.{name}", getattr(w["h"], name))
     yield Call("HStatistics.sets", w["h"].sets, {"size": 2})

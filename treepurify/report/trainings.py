@@ -37,7 +37,7 @@ def trainings_parts(d: Decomposition, rows: list[TermRow], mains: list[TermRow])
     figures = "\n".join(band_picture(d, row) for row in mains if row.subset in d.spread.stacked)
     return [
         f"<p>{escape(_what_they_are(d, d.spread))}</p>",
-        f"<p>{escape(_without_sign(d, d.spread))}</p>",
+        f"<p>{escape(_no_clear_sign(d, d.spread))}</p>",
         _table(d, d.spread, known[:_MOST_ROWS]),
         f'<div class="figures">\n{figures}\n</div>' if figures else "",
     ]
@@ -60,8 +60,8 @@ def _what_they_are(d: Decomposition, spread: Spread) -> str:
     )
 
 
-def _without_sign(d: Decomposition, spread: Spread) -> str:
-    found = spread.without_sign()
+def _no_clear_sign(d: Decomposition, spread: Spread) -> str:
+    found = spread.no_clear_sign()
     if not found:
         return "Each effect has a sign somewhere: no band holds zero in every cell."
     names = [
