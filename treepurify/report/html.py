@@ -45,7 +45,8 @@ from treepurify.report.pictures import (
 from treepurify.report.same_model import check_same_model
 from treepurify.report.trainings import trainings_parts
 from treepurify.report.verdict import explained_words, verdict
-from treepurify.rows.tables import read_matrix, table_names, take_rows
+from treepurify.rows.sparse import is_sparse
+from treepurify.rows.tables import read_matrix, row_count, table_names, take_rows
 from treepurify.storage import write_atomically
 
 __all__ = ["write_html"]
@@ -183,9 +184,9 @@ def _check_arguments(d: Any, top: Any, command: Any, measures: Any, audit: Any) 
 
 
 def _examples(X: Any, n_features: int) -> Any:
-    if table_names(X) is None:
+    if table_names(X) is None and not is_sparse(X):
         X = read_matrix(X)
-    last = len(X) - 1
+    last = row_count(X) - 1
     most = min(last + 1, _MOST_EXAMPLES, max(_MOST_EXAMPLE_VALUES // n_features, 1))
     chosen = np.linspace(0, last, most).astype(np.intp)
     return take_rows(X, np.unique(chosen))
