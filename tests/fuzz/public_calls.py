@@ -311,7 +311,7 @@ def repeated_training() -> Iterator[Call]:
         yield Call(f"Spread.{name}", getattr(spread, name), {"key": "a"})
     yield Call("Spread.importance", spread.importance)
     yield Call("Spread.present", spread.present)
-    yield Call("Spread.without_sign", spread.without_sign)
+    yield Call("Spread.no_clear_sign", spread.no_clear_sign)
 
 
 @cache
@@ -356,6 +356,7 @@ def results() -> Iterator[Call]:
     yield Call("Audit.to_frame", w["audit"].to_frame)
     yield Call("Certificate.sentences", d.certificate.sentences)
     yield Call("Comparison.verdict", w["compared"].verdict)
+    yield Call("Comparison.to_frame", w["compared"].to_frame)
     for name in ("features", "overall", "pairs", "triples"):
         yield Call(f"HStatistics.{name}", getattr(w["h"], name))
     yield Call("HStatistics.sets", w["h"].sets, {"size": 2})
@@ -435,9 +436,12 @@ def files(folder: Path) -> Iterator[Call]:
     query = {"table": "text", "keep": "tensor names", "dialect": "choice"}
     yield Call("export.to_sql", tp.export.to_sql, {"d": d}, query)
     page = {"d": d, "path": folder / "page.html", "top": 0}
-    kinds = {"command": "text", "measures": "several results", "X": "rows", "worth": "result",
-             "simple": "result"}  # fmt: skip
+    kinds = {"command": "text", "files": "names", "measures": "several results", "X": "rows",
+             "worth": "result", "simple": "result"}  # fmt: skip
     yield Call("report.write_html", tp.report.write_html, page, kinds)
+    several = {"decompositions": [d, tp.apparent(d)], "path": folder / "both.html", "top": 0}
+    kinds = {"command": "text", "files": "names", "decompositions": "several results", "X": "rows"}
+    yield Call("report.write_comparison", tp.report.write_comparison, several, kinds)
 
 
 def calls(folder: Path) -> list[Call]:
