@@ -27,6 +27,7 @@ def network(
     d: Decomposition,
     *,
     row: Any = None,
+    index: int | None = None,
     top: int = 15,
     pairs: int = 40,
     ax: "Axes | None" = None,
@@ -43,8 +44,10 @@ def network(
     ----------
     d : Decomposition
         The decomposition. For several outputs variances are added up.
-    row : array_like or table of shape (1, n_features), optional
-        The row whose effects are drawn, as a table of one row; for one output.
+    row : table of shape (n_rows, n_features), Series or ndarray of shape (n_features,), optional
+        The row whose effects are drawn, or with `index` the table that it is in; for one output.
+    index : int, optional
+        Position of the row in the table; from the end where it is negative.
     top : int
         Number of features; those with the largest variance over all their effects.
     pairs : int
@@ -77,7 +80,11 @@ def network(
     check_result("d", d, Decomposition)
     check_whole("top", top, 1)
     check_whole("pairs", pairs, 1)
-    effects = _effects_of_row(d, row) if row is not None else {}
+    if index is not None and row is None:
+        raise InvalidInputError(
+            "index is the position of a row: pass the table that it is in as row"
+        )
+    effects = _effects_of_row(d, row, index) if row is not None else {}
     sizes = {s: effect**2 for s, effect in effects.items()}
     if row is None:
         sizes = {s: float(np.sum(c.variance)) for s, c in d.components.items() if len(s) <= 2}
@@ -135,13 +142,13 @@ def network(
     return ax
 
 
-def _effects_of_row(d: Decomposition, row: Any) -> dict[Subset, float]:
+def _effects_of_row(d: Decomposition, row: Any, index: int | None) -> dict[Subset, float]:
     """Return the effects of one and two features at a row."""
     if d.n_outputs > 1:
         raise InvalidInputError(
             f"row draws the effects of one output, and there are {d.n_outputs}; leave it out"
         )
-    _, subsets, values = row_effects(d, one_row(d, row))
+    _, subsets, values = row_effects(d, one_row(d, row, index))
     effects = zip(subsets, values[0, :, 0], strict=True)
     return {s: float(value) for s, value in effects if s in d.components and len(s) <= 2}
 

@@ -12,32 +12,38 @@ from treepurify.grids.grid import Subset
 from treepurify.plots.labels import number_words
 from treepurify.remainder import Difference, SumOfParts
 from treepurify.rows.columns import Columns
+from treepurify.rows.tables import check_any_rows
 from treepurify.typing import Array
 
-__all__ = ["Parts", "largest_parts", "one_row", "row_effects", "value_words"]
+__all__ = ["Parts", "as_table", "largest_parts", "one_row", "row_effects", "value_words"]
 
 Parts = Literal["terms", "shapley"]
 _REMAINDER = "remainder"
+_DIGITS = 4
 
 
-def one_row(d: Decomposition, row: Any) -> Columns:
-    """Return the only row of a table, or a row by itself, as the model reads it.
+def one_row(d: Decomposition, row: Any, index: int | None = None) -> Columns:
+    """Return one row as the model reads it: a row by itself, or one of a table.
 
     Raises
     ------
     InvalidInputError
-        If it is not one row.
+        If it is not one row, or the table has no such row.
     """
-    columns = d.inputs.columns(_as_table(row))
+    columns = d.inputs.columns(as_table(row))
+    if index is not None:
+        check_any_rows(columns.n_rows, "a row to draw")
+        check_whole("index", index, -columns.n_rows, columns.n_rows - 1)
+        return columns.take(np.array([index % columns.n_rows]))
     if columns.n_rows != 1:
         raise InvalidInputError(
-            f"this figure shows one row, got {columns.n_rows}: pass X[i:i+1] or X.iloc[[i]], or "
-            "one of them as X[i] or X.iloc[i]"
+            f"this figure shows one row, got {columns.n_rows}: pass X.iloc[i] or X[i], or the "
+            "table and which of its rows, X and index=i"
         )
     return columns
 
 
-def _as_table(row: Any) -> Any:
+def as_table(row: Any) -> Any:
     """Return a row of a data frame or of an array as a table of one row."""
     if getattr(row, "ndim", 2) != 1:
         return row
@@ -46,11 +52,11 @@ def _as_table(row: Any) -> Any:
 
 
 def largest_parts(
-    d: Decomposition, row: Any, parts: Parts, output: int, top: int
+    d: Decomposition, row: Any, index: int | None, parts: Parts, output: int, top: int
 ) -> tuple[list[str], Array]:
     """Return the labels and the sizes of what adds most to a row, and of the rest together."""
     check_whole("top", top, 1)
-    columns = one_row(d, row)
+    columns = one_row(d, row, index)
     names, subsets, table = row_effects(d, columns, parts)
     values = table[0, :, output]
     labels = [
@@ -144,7 +150,8 @@ def value_words(d: Decomposition, columns: Columns, feature: int, row: int) -> s
     if np.isnan(value):
         return "missing"
     if not spec.is_categorical:
-        return number_words(value, 6)
+        # Whole numbers stay whole, however large they are.
+        return number_words(value, max(_DIGITS, len(f"{abs(value):.0f}")))
     code = int(value)
     if code >= spec.n_codes:
         return "other"
