@@ -20,7 +20,7 @@ from treepurify.plots.style import (
     SMALL_SIZE,
     UP,
     axes_or_new,
-    import_matplotlib,
+    number_ticks,
     style_axes,
 )
 from treepurify.plots.terms import output_position
@@ -114,7 +114,7 @@ def beeswarm(
         _draw_dots(ax, values[:, term], rank, place)
     style_axes(ax)
     name_rows(ax, [names[i] for i in order])
-    ax.xaxis.set_major_locator(import_matplotlib("ticker").MaxNLocator(6))
+    number_ticks(ax.xaxis, 6)
     limits = ax.get_xlim()
     for end, color in zip(limits, (DOWN, UP), strict=True):
         ax.axvspan(0.0, end, color=color, alpha=_SIDE_ALPHA, linewidth=0, zorder=-1)

@@ -14,8 +14,8 @@ from treepurify.plots.style import (
     DATA,
     FRAME,
     axes_or_new,
-    import_matplotlib,
     legend_above,
+    number_ticks,
     style_axes,
     write_beside,
 )
@@ -96,7 +96,7 @@ def comparison(compared: Comparison, *, top: int = 15, ax: "Axes | None" = None)
     ]
     name_rows(ax, names)
     ax.set_xlim(left=0.0)
-    ax.xaxis.set_major_locator(import_matplotlib("ticker").MaxNLocator(5))
+    number_ticks(ax.xaxis, 5)
     ax.set_xlabel("root mean square: effects, and their difference", loc="right")
     for place, part in enumerate(rows["sign_changes"]):
         if part >= 0.01:

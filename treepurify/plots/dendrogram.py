@@ -10,6 +10,7 @@ from treepurify.grids.grid import Subset
 from treepurify.grouping.sets import ShapleySets
 from treepurify.grouping.strengths import InteractionStrengths, Merge
 from treepurify.plots.axis_ticks import name_rows
+from treepurify.plots.labels import percent_words
 from treepurify.plots.style import (
     INK,
     MANY,
@@ -103,12 +104,12 @@ def dendrogram(
         ax.plot([begin, end], [row, row], color=color, linewidth=1.6)
     if threshold:
         ax.axvline(threshold, color=INK, linewidth=0.9, linestyle=(0, (4, 3)), zorder=0)
-        words = f"threshold {100 * threshold:.3g}%: {len(strengths.groups(threshold))} groups"
+        words = f"threshold {percent_words(threshold)}: {len(strengths.groups(threshold))} groups"
         ax.set_title(words, fontsize=SMALL_SIZE, color=MUTED, loc="right")
     _finish(ax, [strengths.feature_names[j] for j in order], (start, end))
     left = len(strengths.shares) - len(order)
     if left:
-        below = f" below {100 * merges[-1].strength:.2g}%, or" if merges else ""
+        below = f" below {percent_words(merges[-1].strength)}, or" if merges else ""
         words = f"{left} more features join{below} never"
         ax.set_xlabel(f"{ax.get_xlabel()}\n{words}", loc="right")
     return ax
@@ -177,7 +178,7 @@ def _finish(ax: "Axes", names: list[str], limits: tuple[float, float]) -> None:
     steps = (1, 2, 5) if decades <= _MOST_DECADES_FOR_FINE_TICKS else (1,)
     ticker = import_matplotlib("ticker")
     ax.xaxis.set_major_locator(ticker.LogLocator(subs=steps, numticks=12))
-    ax.xaxis.set_major_formatter(lambda share, _: f"{100 * share:g}%")
+    ax.xaxis.set_major_formatter(percent_words)
     ax.xaxis.set_minor_formatter(ticker.NullFormatter())
     name_rows(ax, names, 28)
     ax.set_xlabel("interaction as a share of the variance, falling", loc="right")

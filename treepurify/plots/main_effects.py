@@ -25,9 +25,9 @@ from treepurify.plots.style import (
     MUTED,
     SMALL_SIZE,
     axes_or_new,
-    import_matplotlib,
     legend_above,
     name_effect,
+    number_ticks,
     style_axes,
 )
 from treepurify.plots.terms import (
@@ -83,9 +83,10 @@ def main_effect(
     sort : {"effect", "mass", "name"}
         Order of categories from top to bottom; categories that are numbers keep theirs
         under ``"effect"``.
-    scale : {"auto", "value", "rank"}
+    scale : {"auto", "value", "rank", "log"}
         Along a numeric feature: ``"value"`` is its own units, ``"rank"`` gives each cell the
-        same width, with the cuts at the ticks. ``"auto"`` takes ``"rank"`` where nine tenths of
+        same width, with the cuts at the ticks, ``"log"`` takes logarithms of values above zero.
+        ``"auto"`` takes ``"rank"`` where nine tenths of
         the mass would otherwise lie in less than a twentieth of the width, never for a curve;
         the figure says so below the axis.
     level : float, optional
@@ -103,8 +104,8 @@ def main_effect(
     UnknownComponentError
         If there is no such effect.
     InvalidInputError
-        If `output`, `sort` or `scale` is unknown, ``scale="rank"`` is asked of a curve, or `level`
-        does not lie between 0 and 1.
+        If `output`, `sort` or `scale` is unknown, ``scale="rank"`` is asked of a curve or
+        ``scale="log"`` of values that are not positive, or `level` does not lie between 0 and 1.
     MissingDependencyError
         If matplotlib is not installed.
 
@@ -237,7 +238,7 @@ def _draw_density(strip: "Axes", layout: AxisLayout, mass: Array) -> None:
 def data_density(layout: AxisLayout, mass: Array) -> tuple[Array, Array]:
     """Return the mass along the intervals of a numeric axis, in bins drawn with the same width.
 
-    Within a cell the mass is spread evenly.
+    Within a cell the mass is spread evenly along what is drawn.
 
     Returns
     -------
@@ -248,12 +249,18 @@ def data_density(layout: AxisLayout, mass: Array) -> tuple[Array, Array]:
         where there are few, else sixty.
     """
     edges = np.unique(layout.regular_edges)
-    bins = edges
-    if not layout.is_ranked:
+    along = edges
+    if layout.spacing == "log":
+        along = np.log(edges)
+        bins = np.geomspace(edges[0], edges[-1], _DENSITY_BINS + 1)
+    elif layout.spacing == "value":
         count = _DENSITY_BINS if layout.values is None else len(layout.values)
         bins = np.linspace(edges[0], edges[-1], count + 1)
+    else:
+        bins = edges
     below = np.concatenate([[0.0], np.cumsum(mass[: layout.n_regular][layout.has_width])])
-    return np.diff(np.interp(bins, edges, below)), bins
+    ends = np.linspace(along[0], along[-1], len(bins)) if layout.spacing == "log" else bins
+    return np.diff(np.interp(ends, along, below)), bins
 
 
 def _draw_bars(
@@ -296,7 +303,7 @@ def _draw_bars(
     ax.tick_params(axis="y", length=0)
     ax.set_ylim(positions[-1] + 0.6, positions[0] - 0.6)
     ax.set_xlabel(fold(label, 44), loc="right")
-    ax.xaxis.set_major_locator(import_matplotlib("ticker").MaxNLocator(5))
+    number_ticks(ax.xaxis, 5)
     n_shown = int(np.sum(cells < axis.n_regular))
     some = f" ({n_shown} of {axis.n_regular} categories)" if n_shown < axis.n_regular else ""
     ax.set_ylabel(fold(axis.name + some, max(3 * len(cells), 12), 3))

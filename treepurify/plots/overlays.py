@@ -22,9 +22,9 @@ from treepurify.plots.style import (
     MANY,
     MARKERS,
     axes_or_new,
-    import_matplotlib,
     legend_above,
     name_effect,
+    number_ticks,
     style_axes,
 )
 from treepurify.plots.terms import (
@@ -72,7 +72,7 @@ def overlay(
         first one's mass, or under its own where the cells differ.
     sort : {"effect", "mass", "name"}
         Order of categories, from top to bottom.
-    scale : {"auto", "value", "rank"}
+    scale : {"auto", "value", "rank", "log"}
         Along a numeric feature, as in `main_effect`, by the cells of the widest effect.
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
@@ -84,7 +84,8 @@ def overlay(
     Raises
     ------
     InvalidInputError
-        If there is nothing to draw, or more than seven, or numeric and categorical mix.
+        If there is nothing to draw, or more than seven, or numeric and categorical mix, or
+        ``scale="log"`` is asked of values that are not positive.
     UnknownComponentError
         If one has no such effect.
     MissingDependencyError
@@ -148,7 +149,7 @@ def _draw_curves(ax: "Axes", curves: list[_Curve], label: str, scale: Scale) -> 
         lay_out_axis(
             component.axes[0],
             component.mass,
-            scale="auto" if is_smooth else scale,
+            scale="auto" if is_smooth and scale == "rank" else scale,
             is_smooth=is_smooth,
         )
         for _, component, _, is_smooth in curves
@@ -249,4 +250,4 @@ def _draw_categories(ax: "Axes", curves: list[_Curve], label: str, sort: Categor
     ax.set_ylim(places[-1] + 0.6, -0.6)
     ax.set_xlabel(fold(label, 44), loc="right")
     ax.set_ylabel(fold(axis.name, max(3 * len(names), 12), 3))
-    ax.xaxis.set_major_locator(import_matplotlib("ticker").MaxNLocator(5))
+    number_ticks(ax.xaxis, 5)

@@ -76,7 +76,7 @@ def pair_lines(
         second feature has three, at the 10 %, 50 % and 90 % quantile of its mass.
     sort : {"effect", "mass", "name"}
         Order of categories from left to right, as in `pair`.
-    scale : {"auto", "value", "rank"}
+    scale : {"auto", "value", "rank", "log"}
         Along a numeric first feature, as in `main_effect`.
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
@@ -91,7 +91,7 @@ def pair_lines(
         If there is no such effect.
     InvalidInputError
         If `lines` is not from 1 to 7; or `sort` or `scale` is unknown, or ``scale="rank"`` is
-        asked of a curve.
+        asked of a curve, or ``scale="log"`` of values that are not positive.
     MissingDependencyError
         If matplotlib is not installed.
 

@@ -16,6 +16,7 @@ from treepurify.plots.style import (
     axes_or_new,
     import_matplotlib,
     legend_above,
+    number_ticks,
     style_axes,
 )
 from treepurify.profiles.feature_profile import FeatureProfile
@@ -102,7 +103,7 @@ def profile(
     is_long = max(map(len, words.split("\n"))) > _LONGEST_CENTRED
     ax.set_xlabel(words, loc="right" if is_long else "center")
     ax.set_ylabel(_words(profile, k))
-    ax.yaxis.set_major_locator(import_matplotlib("ticker").MaxNLocator(6))
+    number_ticks(ax.yaxis, 6)
     legend_above(ax, 2)
     return ax
 

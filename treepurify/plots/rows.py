@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from treepurify.decomposition import Decomposition
-from treepurify.plots.labels import fold, number_words, with_minus
+from treepurify.plots.labels import fold, number_words, signed_words
 from treepurify.plots.response_axis import add_response_axis, response_words
 from treepurify.plots.row_parts import Parts, largest_parts
 from treepurify.plots.scale_words import margin_label
@@ -18,7 +18,7 @@ from treepurify.plots.style import (
     SMALL_SIZE,
     UP,
     axes_or_new,
-    import_matplotlib,
+    number_ticks,
     style_axes,
     write_beside,
 )
@@ -111,13 +111,13 @@ def waterfall(
     lower, upper = min(starts.min(initial=start), ends.min(initial=start), start), 0.0
     upper = max(starts.max(initial=start), ends.max(initial=start), start)
     for place, value in enumerate(values):
-        write_beside(ax, _signed(value), (max(starts[place], ends[place]), place))
+        write_beside(ax, signed_words(value), (max(starts[place], ends[place]), place))
     write_beside(ax, number_words(start, 4), (start, len(names)), 6)
     ax.set_xlim(lower - 0.04 * reach, upper + 0.16 * reach)
     ax.set_yticks(np.arange(len(names) + 1), [*labels, "mean prediction"])
     ax.tick_params(axis="y", length=0)
     ax.set_ylim(len(names) + 0.6, -1.15)
-    ax.xaxis.set_major_locator(import_matplotlib("ticker").MaxNLocator(5))
+    number_ticks(ax.xaxis, 5)
     reached = float(ends[0]) if len(ends) else start
     ax.plot([start] * 2, [len(names), len(names) + 0.6], color=MUTED, linewidth=1.2, zorder=1)
     ax.plot([reached] * 2, [-1.15, 0], color=INK, linewidth=1.2, zorder=1)
@@ -208,7 +208,7 @@ def force(
     ax.set_ylim(-0.45, 0.45)
     for number, (name, left, size) in enumerate(zip(names, lefts, sizes, strict=True), start=1):
         _name_bar(ax, str(number), name.split(" = ")[0], (left, size))
-    ax.xaxis.set_major_locator(import_matplotlib("ticker").MaxNLocator(6))
+    number_ticks(ax.xaxis, 6)
     ax.set_xlabel(fold(margin_label(d, position), 60))
     for sign, place in ((1, 0.0), (-1, 0.53)):
         ax.annotate(
@@ -228,7 +228,7 @@ def force(
 def _listed(names: list[str], values: Array, sign: int) -> str:
     """Return the parts that push one way, with their numbers; empty where there are none."""
     lines = [
-        f"{i}  {fold(name, 38).replace(chr(10), chr(10) + '     ')}  {_signed(value)}"
+        f"{i}  {fold(name, 38).replace(chr(10), chr(10) + '     ')}  {signed_words(value)}"
         for i, (name, value) in enumerate(zip(names, values, strict=True), start=1)
         if sign * value > 0
     ]
@@ -254,10 +254,6 @@ def _name_bar(ax: "Axes", number: str, name: str, bar: tuple[float, float]) -> N
         ax.text(
             left + size / 2, 0, words, ha="center", va="center", color="white", fontsize=SMALL_SIZE
         )
-
-
-def _signed(value: float) -> str:
-    return with_minus(f"{value:+.3g}")
 
 
 def _name_line(ax: "Axes", place: float, text: str, color: str, height: int) -> None:
