@@ -167,9 +167,36 @@ class Spread:
         InvalidInputError
             If `level` does not lie between 0 and 1.
         """
+        return self.interval(self.values(key), level, other_rows=other_rows)
+
+    def interval(
+        self, values: Array, level: float = LEVEL, *, other_rows: bool = False
+    ) -> tuple[Array, Array]:
+        """Return where one more model would have what is known of each of these models.
+
+        Of a sum of effects, for instance, which differ together from model to model; see `band`.
+
+        Parameters
+        ----------
+        values : ndarray of float64, shape (n_models, ...)
+            One value, or table of values, per model.
+        level : float
+            The rate, between 0 and 1.
+        other_rows : bool
+            Whether that model would be trained on other rows, where the refits are bootstraps.
+
+        Returns
+        -------
+        lower, upper : ndarray of float64, shape (...)
+
+        Raises
+        ------
+        InvalidInputError
+            If `level` does not lie between 0 and 1.
+        """
         check_flag("other_rows", other_rows)
-        half = self._factor(level, other_rows) * self.standard_deviation(key)
-        mean = self.mean(key)
+        mean = values.mean(axis=0)
+        half = self._factor(level, other_rows) * values.std(axis=0, ddof=1)
         return np.asarray(mean - half), np.asarray(mean + half)
 
     def covers_zero(self, key: str | int | tuple[str | int, ...], level: float = LEVEL) -> Mask:

@@ -10,7 +10,7 @@ from treepurify.decomposition import Decomposition
 from treepurify.grids.drawing import middle_values
 from treepurify.plots.axis_layout import AxisLayout, Scale, lay_out_axis
 from treepurify.plots.axis_ticks import name_axis, set_ticks
-from treepurify.plots.bands import band_of, check_level, draw_band, draw_whiskers
+from treepurify.plots.bands import Band, band_of, check_level, draw_band, draw_whiskers
 from treepurify.plots.category_order import CategoryOrder, order_categories
 from treepurify.plots.labels import fold, shorten_all
 from treepurify.plots.scale_words import effect_label
@@ -86,12 +86,12 @@ def main_effect(
     scale : {"auto", "value", "rank", "log"}
         Along a numeric feature: ``"value"`` is its own units, ``"rank"`` gives each cell the
         same width, with the cuts at the ticks, ``"log"`` takes logarithms of values above zero.
-        ``"auto"`` takes ``"rank"`` where nine tenths of
-        the mass would otherwise lie in less than a twentieth of the width, never for a curve;
-        the figure says so below the axis.
+        ``"auto"`` takes ``"rank"`` where nine tenths of the mass would otherwise lie in less than
+        a twentieth of the width, never for a curve; the figure says so below the axis.
     level : float, optional
         Where several trainings were purified: the rate of the band in which one more of them would
-        lie (`Spread.band`). None for no band.
+        lie (`Spread.band`). Of accumulated local effects that of the band over samples of the
+        rows. None for no band.
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
 
@@ -133,16 +133,17 @@ def main_effect(
     raw = raw_effect(d, component) if before else None
     earlier = None if raw is None else raw[:, position]
     label = effect_label(d, position)
-    band = band_of(d, component.features, position, level)
+    band = band_of(d, component, position, level)
     if component.axes[0].is_categorical:
         cells = cells_from_top(component, after, sort)
-        return _draw_bars(component, cells, after, earlier, label, ax, band, level or LEVEL)
+        return _draw_bars(component, cells, after, earlier, label, ax, band)
     is_smooth = is_continuous(d, key)
     layout = lay_out_axis(component.axes[0], component.mass, scale=scale, is_smooth=is_smooth)
     ax = axes_or_new(ax, *main_effect_size(component))
     if band is not None:
         is_fine = layout.n_regular > _MOST_VECTOR_CELLS
-        draw_band(ax, layout, band, level or LEVEL, rasterized=is_fine)
+        middles = middle_values(component.axes[0]) if is_smooth else None
+        draw_band(ax, layout, band, middles=middles, rasterized=is_fine)
     _draw_steps(ax, component, layout, after, earlier, is_smooth=is_smooth)
     _add_legend(ax, earlier is not None, band is not None)
     name_effect(ax, fold(label, 34))
@@ -270,8 +271,7 @@ def _draw_bars(
     before: Array | None,
     label: str,
     ax: "Axes | None",
-    band: tuple[Array, Array] | None,
-    level: float,
+    band: Band | None,
 ) -> "Axes":
     axis = component.axes[0]
     gaps = np.array([0.0 if cell < axis.n_regular else 0.4 for cell in cells])
@@ -296,7 +296,7 @@ def _draw_bars(
             zorder=3,
         )
     if band is not None:
-        draw_whiskers(ax, band, cells, positions, level)
+        draw_whiskers(ax, band, cells, positions)
     style_axes(ax)
     names = axis.labels()
     ax.set_yticks(positions, shorten_all(names[cell] for cell in cells))

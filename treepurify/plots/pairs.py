@@ -137,10 +137,10 @@ def pair(
         raise InvalidInputError("this decomposition does not hold the effects before purification")
     values, mass, axes = table[..., position], component.mass, component.axes
     features = component.features
-    band = None if before else band_of(d, features, position, level)
+    band = None if before else band_of(d, component, position, level)
     unsure = np.zeros(mass.shape, dtype=bool)
     if band is not None:
-        unsure = (band[0] <= 0) & (band[1] >= 0) & (mass > 0)
+        unsure = (band.lower <= 0) & (band.upper >= 0) & (mass > 0)
     if _position(d, key[0]) != features[0]:
         values, mass, axes, features = values.T, mass.T, axes[::-1], features[::-1]
         unsure = unsure.T
