@@ -11,7 +11,7 @@ from treepurify.grids.drawing import middle_values
 from treepurify.plots.axis_layout import AxisLayout, Scale, lay_out_axis
 from treepurify.plots.axis_ticks import name_axis, set_ticks
 from treepurify.plots.bands import Band, band_of, check_level, draw_band, draw_whiskers
-from treepurify.plots.category_order import CategoryOrder, order_categories
+from treepurify.plots.category_order import CategoryOrder, left_out, order_categories
 from treepurify.plots.labels import fold, shorten_all
 from treepurify.plots.scale_words import effect_label
 from treepurify.plots.style import (
@@ -175,7 +175,8 @@ def _draw_steps(
     if is_smooth:
         ax.plot(middle_values(axis), after, color=AFTER, linewidth=2.0, zorder=3)
     else:
-        _draw_curve(ax, layout, after, AFTER, "purified", is_after=True)
+        name = "effect" if before is None else "purified"
+        _draw_curve(ax, layout, after, AFTER, name, is_after=True)
     style_axes(ax)
     strip = ax.inset_axes((0.0, -0.16, 1.0, 0.12), sharex=ax)
     _draw_density(strip, layout, component.mass)
@@ -279,7 +280,8 @@ def _draw_bars(
     ax = axes_or_new(ax, *main_effect_size(component))
     is_empty = component.mass[cells] == 0
     ax.axvline(0.0, color=FRAME, linewidth=0.8, zorder=0)
-    bars = ax.barh(positions, after[cells], height=0.72, color=AFTER, label="purified", zorder=2)
+    name = "effect" if before is None else "purified"
+    bars = ax.barh(positions, after[cells], height=0.72, color=AFTER, label=name, zorder=2)
     for bar, empty in zip(bars, is_empty, strict=True):
         if empty:
             bar.set(facecolor="none", edgecolor=HATCH, hatch="////")
@@ -304,9 +306,7 @@ def _draw_bars(
     ax.set_ylim(positions[-1] + 0.6, positions[0] - 0.6)
     ax.set_xlabel(fold(label, 44), loc="right")
     number_ticks(ax.xaxis, 5)
-    n_shown = int(np.sum(cells < axis.n_regular))
-    some = f" ({n_shown} of {axis.n_regular} categories)" if n_shown < axis.n_regular else ""
-    ax.set_ylabel(fold(axis.name + some, max(3 * len(cells), 12), 3))
+    ax.set_ylabel(fold(axis.name + left_out(axis, cells), max(3 * len(cells), 12), 3))
     strip = ax.inset_axes((1.02, 0.0, 0.14, 1.0), sharey=ax)
     _draw_shares(strip, positions, component.mass[cells])
     _add_legend(ax, before is not None, band is not None, side="right")

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from treepurify.decomposition import Decomposition
+from treepurify.plots.bands import band_words, check_level
 from treepurify.plots.labels import fold, number_words, signed_words
 from treepurify.plots.response_axis import add_response_axis, response_words
 from treepurify.plots.row_parts import Parts, largest_parts
@@ -23,6 +24,7 @@ from treepurify.plots.style import (
     write_beside,
 )
 from treepurify.plots.terms import output_position
+from treepurify.spread import LEVEL
 from treepurify.typing import Array
 
 if TYPE_CHECKING:
@@ -42,6 +44,7 @@ def waterfall(
     parts: Parts = "terms",
     output: int | str = 0,
     top: int = 10,
+    level: float | None = LEVEL,
     ax: "Axes | None" = None,
 ) -> "Axes":
     """Draw how the prediction of one row is built up, part by part.
@@ -65,6 +68,10 @@ def waterfall(
         The output, by position or name.
     top : int
         Number of bars; what is left is one more bar.
+    level : float, optional
+        Where several trainings were purified: the rate of the lines between whose ends each bar
+        would end in one more of them (`Spread.interval`), the bars below it being as they are.
+        None for no lines.
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
 
@@ -75,7 +82,8 @@ def waterfall(
     Raises
     ------
     InvalidInputError
-        If `row` is not one row, there is no row `index`, or `top` is less than one.
+        If `row` is not one row, there is no row `index`, `top` is less than
+        one, or `level` does not lie between 0 and 1.
     MissingDependencyError
         If matplotlib is not installed.
 
@@ -89,8 +97,9 @@ def waterfall(
     >>> [text.get_text() for text in waterfall(d, X[3:]).get_yticklabels()]
     ['x0 = 1', 'x1 = 1', 'x0 & x1 = 1, 1', 'mean prediction']
     """
+    check_level(level)
     position = output_position(d, output)
-    names, values = largest_parts(d, row, index, parts, position, top)
+    names, values, bounds = largest_parts(d, row, index, parts, position, top, level)
     start = float(d.intercept[position])
     ends = start + np.cumsum(values[::-1])[::-1]
     starts = ends - values
@@ -101,6 +110,10 @@ def waterfall(
     places = np.arange(len(names))
     colors = [UP if value >= 0 else DOWN for value in values]
     ax.barh(places, values, left=starts, height=0.66, color=colors, zorder=2)
+    tips = np.maximum(starts, ends)
+    if bounds is not None:
+        ax.hlines(places, *(starts + bounds), color="black", linewidth=1.1, zorder=3)
+        tips = np.fmax(tips, starts + bounds[1])
     joints = np.append(ends, start)
     for place in range(len(names)):
         low = place + 1 if place + 1 < len(names) else len(names)
@@ -108,10 +121,12 @@ def waterfall(
     ax.plot([start], [len(names)], marker="o", markersize=5, color=MUTED, zorder=3)
     style_axes(ax)
     reach = float(np.ptp(np.concatenate([starts, ends, [start]]))) or 1.0
-    lower, upper = min(starts.min(initial=start), ends.min(initial=start), start), 0.0
-    upper = max(starts.max(initial=start), ends.max(initial=start), start)
+    lowest = np.minimum(starts, ends)
+    if bounds is not None:
+        lowest = np.fmin(lowest, starts + bounds[0])
+    lower, upper = lowest.min(initial=start), tips.max(initial=start)
     for place, value in enumerate(values):
-        write_beside(ax, signed_words(value), (max(starts[place], ends[place]), place))
+        write_beside(ax, signed_words(value), (tips[place], place))
     write_beside(ax, number_words(start, 4), (start, len(names)), 6)
     ax.set_xlim(lower - 0.04 * reach, upper + 0.16 * reach)
     ax.set_yticks(np.arange(len(names) + 1), [*labels, "mean prediction"])
@@ -123,7 +138,8 @@ def waterfall(
     ax.plot([reached] * 2, [-1.15, 0], color=INK, linewidth=1.2, zorder=1)
     said = f"this row {number_words(reached, 4)}{response_words(d, position, reached)}"
     write_beside(ax, said, (reached, -0.75), -6 if reached > (lower + upper) / 2 else 6)
-    ax.set_xlabel(fold(margin_label(d, position), 60), loc="right")
+    lines = "" if bounds is None else f" (lines: {band_words(level or LEVEL)})"
+    ax.set_xlabel(fold(margin_label(d, position) + lines, 60), loc="right")
     add_response_axis(ax, d, position)
     return ax
 
@@ -187,7 +203,7 @@ def force(
     3  x0 & x1 = 1, 1  +0.25
     """
     position = output_position(d, output)
-    names, values = largest_parts(d, row, index, parts, position, top)
+    names, values, _ = largest_parts(d, row, index, parts, position, top)
     start = float(d.intercept[position])
     prediction = start + float(values.sum())
     columns = {sign: _listed(names, values, sign) for sign in (1, -1)}
