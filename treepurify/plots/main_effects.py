@@ -9,9 +9,9 @@ from treepurify.components import TensorComponent
 from treepurify.decomposition import Decomposition
 from treepurify.grids.drawing import middle_values
 from treepurify.plots.axis_layout import AxisLayout, Scale, lay_out_axis
-from treepurify.plots.axis_ticks import name_axis, set_ticks
 from treepurify.plots.bands import Band, band_of, check_level, draw_band, draw_whiskers
 from treepurify.plots.category_order import CategoryOrder, left_out, order_categories
+from treepurify.plots.data_strip import add_data_strip
 from treepurify.plots.labels import fold, shorten_all
 from treepurify.plots.scale_words import effect_label
 from treepurify.plots.style import (
@@ -20,8 +20,6 @@ from treepurify.plots.style import (
     DATA,
     FRAME,
     HATCH,
-    INK,
-    LABEL_SIZE,
     MUTED,
     SMALL_SIZE,
     axes_or_new,
@@ -43,11 +41,10 @@ from treepurify.typing import Array, Indices
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["cells_from_top", "data_density", "main_effect", "main_effect_size"]
+__all__ = ["cells_from_top", "main_effect", "main_effect_size"]
 
 _MOST_CATEGORIES = 40
 _MOST_VECTOR_CELLS = 2000
-_DENSITY_BINS = 60
 
 
 def main_effect(
@@ -178,13 +175,7 @@ def _draw_steps(
         name = "effect" if before is None else "purified"
         _draw_curve(ax, layout, after, AFTER, name, is_after=True)
     style_axes(ax)
-    strip = ax.inset_axes((0.0, -0.16, 1.0, 0.12), sharex=ax)
-    _draw_density(strip, layout, component.mass)
-    set_ticks(ax, "x", axis, layout)
-    ax.tick_params(axis="x", length=0, labelbottom=False)
-    ax.spines["bottom"].set_visible(False)
-    name_axis(strip, "x", axis.name, layout)
-    strip.xaxis.label.set(color=INK, size=LABEL_SIZE)
+    add_data_strip(ax, axis, layout, component.mass)
 
 
 def _draw_curve(
@@ -214,55 +205,6 @@ def _draw_curve(
             markeredgewidth=1.3,
             zorder=3 if is_after else 2,
         )
-
-
-def _draw_density(strip: "Axes", layout: AxisLayout, mass: Array) -> None:
-    """Draw the mass as areas."""
-    heights, bins = data_density(layout, mass)
-    strip.stairs(heights, bins, fill=True, color=DATA, linewidth=0)
-    places = layout.places
-    bin_width = (places[layout.n_regular] - places[0]) / len(heights)
-    for cell in layout.special_cells:
-        (i,) = np.flatnonzero(layout.cells == cell)
-        height = mass[cell] * bin_width / (places[i + 1] - places[i])
-        left, right = layout.edges[i : i + 2]
-        strip.bar(left, height, width=right - left, align="edge", color=DATA)
-        heights = np.append(heights, height)
-    style_axes(strip)
-    strip.set_ylim(0.0, heights.max(initial=0.0) or 1.0)
-    strip.set_yticks([])
-    strip.spines["left"].set_visible(False)
-    strip.set_ylabel(
-        "data\n(area)", rotation=0, ha="right", va="center", color=MUTED, size=SMALL_SIZE
-    )
-
-
-def data_density(layout: AxisLayout, mass: Array) -> tuple[Array, Array]:
-    """Return the mass along the intervals of a numeric axis, in bins drawn with the same width.
-
-    Within a cell the mass is spread evenly along what is drawn.
-
-    Returns
-    -------
-    heights : ndarray of float64, shape (n_bins,)
-        Mass in each bin.
-    bins : ndarray of float64, shape (n_bins + 1,)
-        Edges of the bins: those of the cells where they are not to scale, one bin per value
-        where there are few, else sixty.
-    """
-    edges = np.unique(layout.regular_edges)
-    along = edges
-    if layout.spacing == "log":
-        along = np.log(edges)
-        bins = np.geomspace(edges[0], edges[-1], _DENSITY_BINS + 1)
-    elif layout.spacing == "value":
-        count = _DENSITY_BINS if layout.values is None else len(layout.values)
-        bins = np.linspace(edges[0], edges[-1], count + 1)
-    else:
-        bins = edges
-    below = np.concatenate([[0.0], np.cumsum(mass[: layout.n_regular][layout.has_width])])
-    ends = np.linspace(along[0], along[-1], len(bins)) if layout.spacing == "log" else bins
-    return np.diff(np.interp(ends, along, below)), bins
 
 
 def _draw_bars(

@@ -130,7 +130,7 @@ def network(
         x, y = float(np.cos(angles[j])), float(np.sin(angles[j]))
         area = max(_LARGEST_NODE * sizes.get((j,), 0.0) / largest, _SMALLEST_NODE)
         ax.scatter([x], [y], s=area, color=color((j,)), edgecolor="white", linewidth=1, zorder=2)
-        reach = 1.0 + float(np.sqrt(area)) / 250
+        reach = 1.0 + float(np.sqrt(area)) / 190
         places[j] = (reach * x, reach * y)
     _name_nodes(ax, names, places, halves, limit)
     ax.set_aspect("equal")
