@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from treepurify._kernels.leaf_boxes import leaf_runs
+from treepurify._kernels.leaf_boxes import add_runs
 from treepurify.arguments import check_flag
 
 __all__ = ["ProgressReport", "announce_compilation", "progress_report", "row_progress"]
@@ -69,9 +69,9 @@ def row_progress(what: str, total: int | None, report: ProgressReport) -> Callab
 
 def announce_compilation(*, show: bool) -> None:
     """Write one line to standard error if the kernels are neither loaded nor cached."""
-    if not show or leaf_runs.signatures:
+    if not show or add_runs.signatures:
         return
-    folder = Path(leaf_runs.stats.cache_path or "")
-    if not any(folder.glob("leaf_boxes.leaf_runs-*.nbi")):
+    folder = Path(add_runs.stats.cache_path or "")
+    if not any(folder.glob("leaf_boxes.add_runs-*.nbi")):
         sys.stderr.write("treepurify: compiling kernels, once for this installation (about 10 s)\n")
         sys.stderr.flush()

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from tests.cases import needs_stored_labels, rows_beside_cuts
 from treepurify.errors import InvalidInputError, UnsupportedModelError
 from treepurify.models import parse as parse_module
+from treepurify.models import ubjson as ubjson_module
 from treepurify.models.cuts import cut_below_single
 from treepurify.models.ubjson import read_ubjson
 from treepurify.models.xgboost import parse, parse_bytes, parse_document, raw_margin
@@ -49,6 +50,12 @@ def _quiet():
     # New versions warn that they will give up `booster`; which test is told depends on the order.
     with xgboost.config_context(verbosity=0):
         yield
+
+
+@pytest.fixture(params=[1, 1000], ids=["joined", "one by one"])
+def _each_way(request, monkeypatch):
+    """Read few trees as many are read, and as few are."""
+    monkeypatch.setattr(ubjson_module, "_MANY_OBJECTS", request.param)
 
 
 def features(seed=0, n_features=3, missing=0.1):
@@ -586,6 +593,7 @@ def test_linear_boosters_and_untrained_models_are_refused():
         parse(xgboost.Booster())
 
 
+@pytest.mark.usefixtures("_each_way")
 def test_json_and_ubjson_say_the_same():
     table, y = categorical_table()
     data = xgboost.DMatrix(table, y, enable_categorical=True)
@@ -723,6 +731,7 @@ def pair(name, content):
     return b"L" + len(name).to_bytes(8, "big") + name + content
 
 
+@pytest.mark.usefixtures("_each_way")
 @pytest.mark.parametrize("in_tree", [True, False])
 def test_ubjson_that_repeats_a_key(in_tree):
     content = bytes(train(rounds=2).save_raw("ubj"))
@@ -755,6 +764,7 @@ def test_ubjson_with_something_behind_it():
         parse_bytes(content + b"{}")
 
 
+@pytest.mark.usefixtures("_each_way")
 def test_ubjson_cut_short_or_altered():
     content = bytes(train(rounds=2).save_raw("ubj"))
     for length in range(0, len(content) - 1, 7):
@@ -768,6 +778,7 @@ def test_ubjson_cut_short_or_altered():
             parse_bytes(bytes(altered))
 
 
+@pytest.mark.usefixtures("_each_way")
 @pytest.mark.parametrize(
     ("old", "new", "name"),
     [

@@ -5,12 +5,15 @@ a vector once for four rows; a library needs a call for every block, and packs i
 large products.
 """
 
+import numpy as np
 from numba import njit
 
 from treepurify._kernels.lapack import factor_in_place, subtract_gram, whiten
 
 # Sums in the order that fills the registers; the same in every run.
 _REGISTERS = {"reassoc", "contract"}
+# Not constants to the compiler, for which functions would be compiled again.
+_TRIANGLE, _RECTANGLE, _FIRST = np.bool_(True), np.bool_(False), np.int64(0)
 
 
 @njit(cache=True, nogil=True)
@@ -43,9 +46,9 @@ def multiply(bounds, blocks, border, rest, vectors, image):
     n_inside = len(border)
     for block in range(len(bounds) - 1):
         first, last = bounds[block], bounds[block + 1]
-        _multiply(blocks[first:last], True, first, first, vectors, image)
-    _multiply(border, False, 0, n_inside, vectors, image)
-    _multiply(rest, True, n_inside, n_inside, vectors, image)
+        _multiply(blocks[first:last], _TRIANGLE, first, first, vectors, image)
+    _multiply(border, _RECTANGLE, _FIRST, n_inside, vectors, image)
+    _multiply(rest, _TRIANGLE, n_inside, n_inside, vectors, image)
 
 
 @njit(cache=True, nogil=True)

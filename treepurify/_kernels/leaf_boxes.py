@@ -3,36 +3,6 @@
 import numpy as np
 from numba import njit
 
-# Not a constant to the compiler, for which functions would be compiled again.
-_NO_RUNS = np.int64(0)
-
-
-@njit(cache=True)
-def parents_of(left, right):
-    """Return the parent of each node; -1 for roots."""
-    parent = np.full(len(left), -1, dtype=np.int32)
-    for node in range(len(left)):
-        if left[node] >= 0:
-            parent[left[node]] = node
-            parent[right[node]] = node
-    return parent
-
-
-@njit(cache=True)
-def path_lengths(leaves, parent, n_features):
-    """Return an upper bound of the features on the paths of all leaves, summed and largest."""
-    total, largest = 0, 0
-    for leaf in leaves:
-        length = 0
-        node = leaf
-        while parent[node] >= 0:
-            node = parent[node]
-            length += 1
-        length = min(length, n_features)
-        total += length
-        largest = max(largest, length)
-    return total, largest
-
 
 @njit(cache=True)
 def mark_pairs(tree_ptr, feature, left, right, together):
@@ -174,23 +144,28 @@ def _is_whole(box, start, n_cells, low, high, has_missing, n_regular):
     """Return whether every cell of a feature reaches the leaf."""
     if low >= 0:
         return low == 0 and high == n_regular and (has_missing or n_cells == n_regular)
-    return np.all(box[start : start + n_cells])
+    whole = True
+    for cell in range(start, start + n_cells):
+        whole &= box[cell]
+    return whole
 
 
 @njit(cache=True)
-def _is_reachable(box, low, high, has_missing, cell_ptr, path):
+def _is_reachable(box, low, high, has_missing, cell_ptr, path, n_path):
     """Return whether every feature on the path has a cell that reaches the leaf."""
-    for j in path:
-        if low[j] >= 0:
-            if low[j] >= high[j] and not has_missing[j]:
-                return False
-        elif not np.any(box[cell_ptr[j] : cell_ptr[j + 1]]):
+    for k in range(n_path):
+        j = path[k]
+        holds_one = low[j] >= 0 and (low[j] < high[j] or has_missing[j])
+        if low[j] < 0:
+            for cell in range(cell_ptr[j], cell_ptr[j + 1]):
+                holds_one |= box[cell]
+        if not holds_one:
             return False
     return True
 
 
 @njit(cache=True)
-def leaf_runs(
+def add_runs(
     leaves,
     parent,
     feature,
@@ -203,98 +178,73 @@ def leaf_runs(
     n_regular,
     missing_cell,
     keep_all,
+    cell_ptr,
+    box,
+    low,
+    high,
+    has_missing,
+    path,
+    entry_ptr,
+    reachable,
+    write,
+    entry_feature,
+    run_ptr,
+    run_start,
+    run_stop,
 ):
-    """Return each leaf's box as runs of cells along the features that restrict it.
+    """Find the runs of cells of every leaf; fill `entry_ptr` and `reachable`.
 
-    With `keep_all`, features that restrict it in no cell are kept, and leaves that no cell
-    reaches have their features too, some of them without a run.
-
-    Returns
-    -------
-    entry_ptr : (n_leaves + 1,)
-        The entries of leaf i are ``entry_ptr[i]:entry_ptr[i + 1]``, one per feature.
-    entry_feature : (n_entries,)
-        Features, increasing within a leaf.
-    run_ptr : (n_entries + 1,)
-        The runs of an entry.
-    run_start, run_stop : (n_runs,)
-        Half-open runs of cells.
-    reachable : (n_leaves,)
-        False where no cell reaches the leaf.
+    Returns the number of runs. Only if `write`, entries and runs are written as well. From
+    `cell_ptr` to `path` the arrays are work space: nothing is allocated here, which would take
+    longer to compile than all the rest.
     """
-    n_leaves = len(leaves)
-    cell_ptr = np.zeros(len(n_cells) + 1, dtype=np.int64)
-    for j in range(len(n_cells)):
-        cell_ptr[j + 1] = cell_ptr[j] + n_cells[j]
-    box = np.zeros(cell_ptr[-1], dtype=np.bool_)
-    low = np.zeros(len(n_cells), dtype=np.int64)
-    high = np.zeros(len(n_cells), dtype=np.int64)
-    has_missing = np.zeros(len(n_cells), dtype=np.bool_)
-    path = np.zeros(len(n_cells) + 1, dtype=np.int64)
-    entry_ptr = np.zeros(n_leaves + 1, dtype=np.int64)
-    reachable = np.ones(n_leaves, dtype=np.bool_)
-    entry_feature = np.zeros(0, dtype=np.int32)
-    run_ptr = np.zeros(1, dtype=np.int64)
-    run_start = np.zeros(0, dtype=np.int32)
-    run_stop = np.zeros(0, dtype=np.int32)
-    n_entries = 0
-    n_runs = _NO_RUNS
-    for sweep in range(2):
-        write = sweep == 1
-        if write:
-            entry_feature = np.zeros(n_entries, dtype=np.int32)
-            run_ptr = np.zeros(n_entries + 1, dtype=np.int64)
-            run_start = np.zeros(n_runs, dtype=np.int32)
-            run_stop = np.zeros(n_runs, dtype=np.int32)
-            n_entries = 0
-            n_runs = _NO_RUNS
-        for i in range(n_leaves):
-            n_path = _narrow(
-                box,
-                low,
-                high,
-                has_missing,
-                cell_ptr,
-                parent,
-                feature,
-                left,
-                first_right,
-                missing_left,
-                category_ptr,
-                category_left,
-                n_cells,
-                n_regular,
-                missing_cell,
-                leaves[i],
-                path,
+    n_entries = entry_ptr[0]
+    n_runs = run_ptr[0]
+    for i in range(len(leaves)):
+        n_path = _narrow(
+            box,
+            low,
+            high,
+            has_missing,
+            cell_ptr,
+            parent,
+            feature,
+            left,
+            first_right,
+            missing_left,
+            category_ptr,
+            category_left,
+            n_cells,
+            n_regular,
+            missing_cell,
+            leaves[i],
+            path,
+        )
+        reachable[i] = _is_reachable(box, low, high, has_missing, cell_ptr, path, n_path)
+        for k in range(n_path):
+            j = path[k]
+            start = cell_ptr[j]
+            is_free = not reachable[i] or _is_whole(
+                box, start, n_cells[j], low[j], high[j], has_missing[j], n_regular[j]
             )
-            reachable[i] = _is_reachable(box, low, high, has_missing, cell_ptr, path[:n_path])
-            for k in range(n_path):
-                j = path[k]
-                start = cell_ptr[j]
-                is_free = not reachable[i] or _is_whole(
-                    box, start, n_cells[j], low[j], high[j], has_missing[j], n_regular[j]
+            if is_free and not keep_all:
+                continue
+            if low[j] >= 0:
+                n_runs += _interval_runs(
+                    low[j],
+                    high[j],
+                    has_missing[j],
+                    n_regular[j],
+                    write,
+                    n_runs,
+                    run_start,
+                    run_stop,
                 )
-                if is_free and not keep_all:
-                    continue
-                if low[j] >= 0:
-                    n_runs += _interval_runs(
-                        low[j],
-                        high[j],
-                        has_missing[j],
-                        n_regular[j],
-                        write,
-                        n_runs,
-                        run_start,
-                        run_stop,
-                    )
-                else:
-                    n_runs += _marked_runs(
-                        box, start, n_cells[j], write, n_runs, run_start, run_stop
-                    )
-                n_entries += 1
-                if write:
-                    entry_feature[n_entries - 1] = j
-                    run_ptr[n_entries] = n_runs
-            entry_ptr[i + 1] = n_entries
-    return entry_ptr, entry_feature, run_ptr, run_start, run_stop, reachable
+            else:
+                n_runs += _marked_runs(box, start, n_cells[j], write, n_runs, run_start, run_stop)
+            n_entries += 1
+            if write:
+                entry_feature[n_entries - 1] = j
+                run_ptr[n_entries] = n_runs
+        entry_ptr[i + 1] = n_entries
+    return n_runs

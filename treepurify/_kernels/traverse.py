@@ -40,14 +40,7 @@ def add_leaf_values(
         reached[:] = 0
         if n_rows >= _LANES:
             n_levels = _levels_side_by_side(
-                feature[root:end],
-                left[root:end],
-                right[root:end],
-                category_ptr[root:end],
-                root,
-                tested,
-                child,
-                height,
+                feature, left, right, category_ptr, root, end, tested, child, height
             )
             if n_levels > 0:
                 _descend(
@@ -80,24 +73,25 @@ def _sum(first, second, is_single):
 
 
 @njit(cache=True, nogil=True)
-def _levels_side_by_side(feature, left, right, category_ptr, root, tested, child, height):
+def _levels_side_by_side(feature, left, right, category_ptr, root, end, tested, child, height):
     """Write one tree in a form without branches, and return how many levels to go down in it.
 
     Nodes count from the root; ``child[node]`` is the right child, then the left one, and a leaf
     is its own child. Few rows go on below twice the depth of a balanced tree, and none goes
     down a tree with categories.
     """
-    n_nodes = len(feature)
+    n_nodes = end - root
     for node in range(n_nodes - 1, -1, -1):
-        if feature[node] < 0:
+        at = root + node
+        if feature[at] < 0:
             tested[node] = 0
             child[node, 0] = child[node, 1] = node
             height[node] = 0
-        elif category_ptr[node] >= 0:
+        elif category_ptr[at] >= 0:
             return 0
         else:
-            low, high = left[node] - root, right[node] - root
-            tested[node] = feature[node]
+            low, high = left[at] - root, right[at] - root
+            tested[node] = feature[at]
             child[node, 0], child[node, 1] = high, low
             height[node] = 1 + max(height[low], height[high])
     balanced = 0

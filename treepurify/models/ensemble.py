@@ -129,6 +129,14 @@ class TreeEnsemble(ParsedModel):
         leaves_before = np.concatenate([[0], np.cumsum(self.feature < 0)])
         return np.diff(leaves_before[self.tree_ptr])
 
+    def parents(self) -> npt.NDArray[np.int32]:
+        """Return the node above each node; -1 for roots."""
+        parent = np.full(len(self.left), -1, dtype=np.int32)
+        inner = np.flatnonzero(self.feature >= 0)
+        parent[self.left[inner]] = inner
+        parent[self.right[inner]] = inner
+        return parent
+
     def margin(self, X: Any, *, precision: Literal["library", "float64"] = "library") -> Array:
         """Return the raw prediction, before the inverse link.
 

@@ -32,6 +32,8 @@ _ARRAY_TYPES = {code: np.dtype(packed.format) for code, packed in _SCALARS.items
 # A tree of XGBoost is longer than this many bytes, whatever it holds: tables of shorter objects
 # could be many times as large as the file.
 _LEAST_OBJECT = 200
+# Fewer are read one by one in a few milliseconds, and kernels would first have to be compiled.
+_MANY_OBJECTS = 128
 ABSENT = -2
 _DIGITS = re.compile("[0-9]{1,18}")
 _ITEM_SIZE = np.array([_ARRAY_TYPES[c].itemsize if c in _ARRAY_TYPES else 0 for c in range(256)])
@@ -80,8 +82,8 @@ def read_ubjson(
         The document, whose outermost value is an object.
     tables : mapping of str to sequence of str, optional
         A list of objects that stands under one of these keys is read as an `ArrayTable` of
-        the typed arrays named in the value, which takes no Python step per object. Objects
-        that nest lists are still returned as a list.
+        the typed arrays named in the value, which takes no Python step per object. Few objects,
+        and those that nest lists, are still returned as a list.
     numbers : sequence of str
         Names of counts to read of each such object.
 
@@ -221,7 +223,7 @@ def _read_array(document: _Document, at: int, key: str) -> tuple[Any, int]:
         return _read_typed_array(data, at + 1)
     if data[at] == _COUNT:
         count, at = _read_length(data, at + 1)
-        if key in document.tables and count > 0:
+        if key in document.tables and count >= _MANY_OBJECTS:
             table, after = _read_table(data, at, count, document.tables[key], document.numbers)
             if table is not None:
                 return table, after

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from treepurify._kernels.support import support_blocks
+from treepurify._kernels.support import label_blocks
 from treepurify.purification.pair_error import (
     Blocks,
     longest_path,
@@ -168,8 +168,11 @@ def _solution(
 
 def _find_blocks(mass: Array) -> Blocks:
     row_mass, column_mass = mass.sum(axis=1), mass.sum(axis=0)
+    n_rows, n_slices = len(mass), sum(mass.shape)
+    block = np.full(n_slices, -1, dtype=np.int64)
     # In one order, or the kernel would be compiled for a transposed table too.
-    row_block, column_block, n_blocks = support_blocks(np.ascontiguousarray(mass))
+    n_blocks = label_blocks(np.ascontiguousarray(mass), np.arange(n_slices, dtype=np.int64), block)
+    row_block, column_block = np.split(np.maximum(block - 1, -1), [n_rows])
     filled = column_block >= 0
     masses = np.bincount(column_block[filled], column_mass[filled], n_blocks)
     block_mass = np.asarray(masses, dtype=np.float64)

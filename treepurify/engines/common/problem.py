@@ -7,7 +7,6 @@ from typing import Literal
 
 import numpy as np
 
-from treepurify._kernels.leaf_boxes import parents_of, path_lengths
 from treepurify.budget import check_budget
 from treepurify.effects.accumulate import LeafBoxes, ensemble_cuts, leaf_boxes
 from treepurify.effects.table_effects import table_cuts, table_effects, term_mass
@@ -25,6 +24,7 @@ from treepurify.remainder import Function
 from treepurify.rows.columns import Columns
 from treepurify.rows.reduction import RowStream
 from treepurify.rows.row_weights import RowWeights
+from treepurify.typing import Indices
 from treepurify.weights import Weighting
 from treepurify.weights.cell_counts import CountedRows, RowsOnGrid
 from treepurify.weights.weighting import MassTables
@@ -276,16 +276,26 @@ def lay_out(
 def _check_leaves(model: TreeEnsemble, memory_budget: int) -> None:
     """Refuse an ensemble whose leaf boxes would not fit, before anything is allocated."""
     leaves = np.flatnonzero(model.feature < 0)
-    n_on_paths, longest = path_lengths(
-        leaves, parents_of(model.left, model.right), model.n_features
-    )
+    lengths = _path_lengths(model, leaves)
+    longest = int(lengths.max(initial=0))
     bytes_per_leaf = 8 * (longest + model.value.shape[1] + 6)
     check_budget(
-        _BYTES_PER_FEATURE * int(n_on_paths) + bytes_per_leaf * len(leaves),
+        _BYTES_PER_FEATURE * int(lengths.sum()) + bytes_per_leaf * len(leaves),
         memory_budget,
         f"the boxes of {len(leaves)} leaves with up to {longest} features each",
         "Raise memory_budget, or explain a model with fewer or smaller trees.",
     )
+
+
+def _path_lengths(model: TreeEnsemble, leaves: Indices) -> Indices:
+    """Return an upper bound of the number of features on the path of each leaf."""
+    parent = model.parents()
+    lengths = np.zeros(len(leaves), dtype=np.intp)
+    nodes = parent[leaves]
+    while np.any(nodes >= 0):
+        lengths += nodes >= 0
+        nodes = np.where(nodes >= 0, parent[nodes], -1)
+    return np.minimum(lengths, model.n_features)
 
 
 def _lay_out_tables(

@@ -7,7 +7,6 @@ from functools import partial
 import numpy as np
 
 from treepurify._kernels.cover import path_ratios, products_outside, weights_below
-from treepurify._kernels.leaf_boxes import parents_of
 from treepurify.effects.accumulate import LeafBoxes, leaf_boxes
 from treepurify.engines.partial_dependence.background import Background
 from treepurify.engines.partial_dependence.pattern_shares import (
@@ -81,7 +80,7 @@ def averages_over_cover(ensemble: TreeEnsemble, grid: Grid, memory_budget: int) 
     ratio = np.empty(len(boxes.entry_feature))
     path_ratios(
         np.flatnonzero(ensemble.feature < 0),
-        parents_of(ensemble.left, ensemble.right),
+        ensemble.parents(),
         ensemble.feature,
         ensemble.left,
         ensemble.right,

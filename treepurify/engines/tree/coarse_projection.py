@@ -31,6 +31,7 @@ from treepurify.engines.tree.tree_problem import (
     TreeFit,
     TreeProblem,
     TreeTerms,
+    common_weight,
     terms_on_cells,
 )
 from treepurify.errors import InvalidInputError
@@ -221,7 +222,9 @@ def _fit(
     cells = terms.row_cells(codes)
     margins = terms.row_margins(cells, rows.shares)
     nothing = np.zeros((0, target.shape[1]))
-    fit = TreeProblem(terms, cells, target, rows.shares, margins, 0.0, (), nothing)
+    fit = TreeProblem(
+        terms, cells, target, rows.shares, common_weight(rows.shares), margins, 0.0, (), nothing
+    )
     unknowns, _ = count_unknowns(fit)
     check_budget(
         # The equations, their factor, and the counts or the norm of empty cells.

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from math import prod
 
 import numpy as np
+import numpy.typing as npt
 
 from treepurify._kernels.tree_gram import add_rows, scale_equations
 from treepurify.engines.tree.arrowhead import Arrowhead, ArrowheadFactor
@@ -104,9 +105,9 @@ def _normal_equations(problem: TreeProblem, coding: CellCoding) -> _Equations:
     sorted rows wait for each other, since neighbours write to the same place.
     """
     right = np.zeros((len(coding.entries), problem.target.shape[1]))
-    is_count = problem.share == 0 and np.ptp(problem.weights) == 0
-    unit = problem.weights[0] if is_count else 1.0
-    sums = _sum_rows(problem, coding, right, count=is_count)
+    counts = _counts(problem)
+    unit = 1.0 if counts is None else problem.unit
+    sums = _sum_rows(problem, coding, right, counts)
     if problem.share > 0:
         _add_uniform_part(problem, coding, sums, right)
     mass = unit * sums.diagonal()
@@ -114,14 +115,28 @@ def _normal_equations(problem: TreeProblem, coding: CellCoding) -> _Equations:
     return _Equations(kept, empty, 1 / np.sqrt(mass[kept]), sums, unit, right[kept])
 
 
-def _sum_rows(problem: TreeProblem, coding: CellCoding, right: Array, *, count: bool) -> Arrowhead:
-    """Return the sums over the rows, or over ones, and add to the right side.
+def _counts(problem: TreeProblem) -> npt.NDArray[np.uint16] | None:
+    """Return the weights in units, where small integers hold them and sums over pieces of them."""
+    if problem.share > 0 or problem.unit == 0:
+        return None
+    counts = np.rint(problem.weights / problem.unit)
+    is_held = counts.max(initial=0) <= 1 or counts.sum() <= _MOST_COUNT
+    return counts.astype(np.uint16) if is_held else None
+
+
+def _sum_rows(
+    problem: TreeProblem,
+    coding: CellCoding,
+    right: Array,
+    counts: npt.NDArray[np.uint16] | None,
+) -> Arrowhead:
+    """Return the sums over the rows, or over their counts, and add to the right side.
 
     Ones are counted in pieces of the rows that small integers hold.
     """
     n_rows = len(problem.cells)
-    weights = np.ones(n_rows, np.uint16) if count else problem.weights
-    piece = min(n_rows, _MOST_COUNT) if count else n_rows
+    weights = problem.weights if counts is None else counts
+    piece = n_rows if counts is None else min(n_rows, _MOST_COUNT)
     bounds, size = coding.bounds, len(coding.entries)
     total = Arrowhead.zeros(bounds, size, weights.dtype if piece == n_rows else np.float64)
     for first in range(0, n_rows, piece):

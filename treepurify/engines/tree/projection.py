@@ -23,6 +23,7 @@ from treepurify.engines.tree.tree_problem import (
     TreeProblem,
     TreeTerms,
     add_differences,
+    common_weight,
     integrate,
     leaf_term_expectations,
     term_subsets,
@@ -315,7 +316,15 @@ def _tree_problem(
             terms, task.problem.boxes, leaves, task.problem.boxes.values[leaves] - mean, uniform
         )
     return TreeProblem(
-        terms, cells, rows.scores - mean, rows.weights, margins, task.share, uniform, products
+        terms,
+        cells,
+        rows.scores - mean,
+        rows.weights,
+        common_weight(task.weights),
+        margins,
+        task.share,
+        uniform,
+        products,
     )
 
 

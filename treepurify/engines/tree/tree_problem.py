@@ -25,6 +25,7 @@ __all__ = [
     "TreeProblem",
     "TreeTerms",
     "add_differences",
+    "common_weight",
     "independent_anova",
     "integrate",
     "leaf_term_expectations",
@@ -181,6 +182,9 @@ class TreeProblem:
         Values of the tree, less their mean under the measure.
     weights : ndarray of float64, shape (n_rows,)
         Mass of each row; with `share` they sum to one.
+    unit : float
+        What the weights are whole multiples of, as those of rows that weigh the same and were
+        joined are; 0 where nothing is known.
     margins : tuple of ndarray
         Mass of the cells of each feature under the measure.
     share : float
@@ -196,6 +200,7 @@ class TreeProblem:
     cells: npt.NDArray[np.integer[Any]]
     target: Array
     weights: Array
+    unit: float
     margins: tuple[Array, ...]
     share: float
     uniform: tuple[Array, ...]
@@ -216,6 +221,11 @@ class TreeProblem:
         """Return the largest standard deviation of the tree over the rows and outputs."""
         variance = (self.weights[:, None] * self.target**2).sum(axis=0)
         return float(np.sqrt(variance.max(initial=0.0)))
+
+
+def common_weight(weights: Array) -> float:
+    """Return the weight of each row where all weigh the same, else 0."""
+    return float(weights[0]) if len(weights) and np.ptp(weights) == 0 else 0.0
 
 
 @dataclass(frozen=True, eq=False)
