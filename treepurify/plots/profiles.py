@@ -46,7 +46,7 @@ def profile(
     scale: Scale = "auto",
     ax: "Axes | None" = None,
 ) -> "Axes":
-    """Draw observed and predicted means of a feature, partial dependence and accumulated effects.
+    """Draw observed and predicted means, partial dependence and accumulated effects.
 
     Observed means have bars of 95 %, by the spread of the observations in each cell, and so has
     partial dependence where a sample of the rows stands for all. Below is where the rows lie. Of more
