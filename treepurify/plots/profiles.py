@@ -49,8 +49,8 @@ def profile(
     """Draw observed and predicted means, partial dependence and accumulated effects.
 
     Observed means have bars of 95 %, by the spread of the observations in each cell, and so has
-    partial dependence where a sample of the rows stands for all. Below is where the rows lie. Of more
-    than 24 categories those of most rows are drawn.
+    partial dependence where a sample of the rows stands for all. Below is where the rows lie. Of
+    more than 24 categories those of most rows are drawn.
 
     Parameters
     ----------
