@@ -25,7 +25,7 @@ from treepurify.plots.style import (
     style_axes,
 )
 from treepurify.plots.terms import check_axis_options, find_tensor, is_continuous, output_position
-from treepurify.spread import LEVEL
+from treepurify.spread import LEVEL, one_more_training
 from treepurify.typing import Array
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def pair_lines(
         Along a numeric first feature, as in `main_effect`.
     level : float, optional
         Where several trainings were purified: the rate of the bands in which the lines of one
-        more of them would lie (`Spread.interval`). None for no bands.
+        more of them would lie (`Spread.band`). None for no bands.
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
 
@@ -177,7 +177,7 @@ def _band(
         main = d.spread.stacked[(first,)]
         along = means_along(main, main.values, axis)[:, output :: d.n_outputs]
         each = each + along.T[:, :, None]
-    return Band(*d.spread.interval(each, level), band_words(level))
+    return Band(*one_more_training(each, level), band_words(level))
 
 
 def _draw_ends(ax: "Axes", layout: AxisLayout, band: Band, line: int, n_lines: int) -> None:

@@ -13,6 +13,7 @@ from treepurify.plots.labels import number_words
 from treepurify.remainder import Difference, SumOfParts
 from treepurify.rows.columns import Columns
 from treepurify.rows.tables import check_any_rows
+from treepurify.spread import one_more_training
 from treepurify.typing import Array
 
 __all__ = [
@@ -107,10 +108,10 @@ def largest_parts(
         groups.append([*order[len(kept) :]])
     sizes = np.array([values[group].sum() for group in groups])
     each = None if level is None else _in_each_training(d, columns, len(values), parts, output)
-    if not groups or each is None or d.spread is None or level is None:
+    if not groups or each is None or level is None:
         return LargestParts(shown, sizes)
     together = np.stack([each[:, group].sum(axis=1) for group in groups], axis=1)
-    return LargestParts(shown, sizes, np.array(d.spread.interval(together, level)))
+    return LargestParts(shown, sizes, np.array(one_more_training(together, level)))
 
 
 def _in_each_training(

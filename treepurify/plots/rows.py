@@ -70,7 +70,7 @@ def waterfall(
         Number of bars; what is left is one more bar.
     level : float, optional
         Where several trainings were purified: the rate of the lines between whose ends each bar
-        would end in one more of them (`Spread.interval`), the bars below it being as they are.
+        would end in one more of them (`Spread.band`), the bars below it being as they are.
         None for no lines.
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.

@@ -108,7 +108,7 @@ def chosen_axes(columns: Columns, nodes: Any) -> dict[int, AccumulationAxis]:
 def _increasing(name: str, wanted: npt.ArrayLike) -> Array:
     try:
         given = np.asarray(wanted, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         given = np.zeros(0)
     is_line = given.ndim == 1 and len(given) > 1 and bool(np.isfinite(given).all())
     if not is_line or not (np.diff(given) > 0).all():
