@@ -24,8 +24,8 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 
 import treepurify as tp
 
-# Wherever this page is run from, the folder of the examples is here or above.
-sys.path += [".", ".."]
+# Wherever this page is run from, the folder of the examples is here or above it.
+sys.path += [".", "..", "../.."]
 
 from examples.data import DataUnavailableError, adult
 

@@ -19,8 +19,8 @@ import xgboost
 import treepurify as tp
 from treepurify import plots
 
-# Wherever this page is run from, the folder of the examples is here or above.
-sys.path += [".", ".."]
+# Wherever this page is run from, the folder of the examples is here or above it.
+sys.path += [".", "..", "../.."]
 
 from examples.data import (
     DataUnavailableError,

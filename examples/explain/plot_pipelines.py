@@ -26,8 +26,8 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 import treepurify as tp
 from treepurify import plots
 
-# Wherever this page is run from, the folder of the examples is here or above.
-sys.path += [".", ".."]
+# Wherever this page is run from, the folder of the examples is here or above it.
+sys.path += [".", "..", "../.."]
 
 from examples.data import DataUnavailableError, adult, bike_sharing_hour
 
