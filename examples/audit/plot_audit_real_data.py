@@ -10,6 +10,8 @@ The data are read as in the paper examples. If one of the three is not on the ma
 that runs this page, its part says so and is left out.
 """
 
+# sphinx_gallery_thumbnail_number = 5
+
 # %%
 import sys
 

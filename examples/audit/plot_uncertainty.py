@@ -11,6 +11,8 @@ The data are read as in the paper examples. Where they are not on the machine th
 a made-up table stands in.
 """
 
+# sphinx_gallery_thumbnail_number = 2
+
 # %%
 import sys
 

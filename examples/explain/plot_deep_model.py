@@ -6,6 +6,8 @@ Gradient boosting of trees with fifteen leaves, in a pipeline with missing value
 what the model does on the whole, along one skewed feature, and for one applicant.
 """
 
+# sphinx_gallery_thumbnail_number = 5
+
 # %%
 # Loans, made up so that the truth is known: the risk falls with the logarithm of the income,
 # more steeply for those without a job of their own, and rises with debts that are old.
