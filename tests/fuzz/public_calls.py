@@ -140,10 +140,11 @@ def engines() -> Iterator[Call]:
     on_rows = {"model": model, "X": X, "progress": False}
     black = {"model": f, "X": X, "progress": False}
     yield Call("purify", tp.purify, on_rows, {"X": "table or batches"})
-    yield Call("ale_anova", tp.ale_anova, on_rows)
+    yield Call("ale_anova", tp.ale_anova, on_rows, {"nodes": "nodes"})
     called = {**on_rows, "model": f}
     as_function = {"model": "function", "X": "table of a function"}
-    yield Call("ale_anova of a function", tp.ale_anova, called, as_function)
+    kinds = {"nodes": "nodes", **as_function}
+    yield Call("ale_anova of a function", tp.ale_anova, called, kinds)
     yield Call(
         "unbiased_importance",
         tp.unbiased_importance,
@@ -238,6 +239,8 @@ def held_out_rows() -> Iterator[Call]:
     losses = {"loss": "choice", "y": "observations", "coverage": "number", "shapley": "flag"}
     yield Call("effect_worth", tp.effect_worth, held_out, losses)
     del held_out["n_bootstrap"]
+    kinds = {"exact": "flag", "n_repeats": "whole", **losses}
+    yield Call("permutation_importance", tp.permutation_importance, held_out, kinds)
     smoothed = {"d": d, "key": "a"}
     yield Call("smooth_effect", tp.smooth_effect, smoothed, {"amount": "number"})
     few = {**held_out, "X": pd.concat([X, X]), "y": pd.concat([w["y"], w["y"]]), "repeats": 1}
