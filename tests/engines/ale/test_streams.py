@@ -16,8 +16,12 @@ QUIET = {"progress": False}
 def assert_same_effects(whole, streamed, X, scale=1.0):
     assert list(whole) == list(streamed)
     assert streamed.measure == whole.measure
-    for name, fact in whole.diagnostics.items():
-        assert streamed.diagnostics[name] == fact, name
+    for name in whole.diagnostics.keys() - {"standard_error"}:
+        assert streamed.diagnostics[name] == whole.diagnostics[name], name
+    errors = streamed.diagnostics["standard_error"]
+    for name, known in whole.diagnostics["standard_error"].items():
+        assert errors[name]["nodes"] == known["nodes"]
+        np.testing.assert_allclose(errors[name]["errors"], known["errors"], atol=1e-12 * scale)
     within = {"rtol": 0, "atol": 1e-12 * scale}
     np.testing.assert_allclose(streamed.intercept, whole.intercept, **within)
     for subset, effect in whole.components.items():
@@ -78,6 +82,16 @@ def test_effects_are_those_in_memory(weighted, n_outputs):
             **QUIET,
         )
         assert_same_effects(whole, streamed, X, np.abs(ensemble.margin(X)).max())
+
+
+def test_chosen_nodes_reach_the_ends_of_all_rows():
+    X, y = regression_rows()
+    model = GradientBoostingRegressor(n_estimators=5, max_depth=3, random_state=0).fit(X, y)
+    options = {"nodes": {"a": [-0.5, 0.0, 0.5], 1: [-9.0, 0.0, 9.0]}, "bins": 5, **QUIET}
+    whole = tp.ale_anova(model, X, **options)
+    assert_same_effects(whole, tp.ale_anova(model, batches(X, 90), **options), X)
+    with pytest.raises(tp.InvalidInputError, match="increasing"):
+        tp.ale_anova(model, batches(X, 90), nodes={"a": [1.0, 0.0]}, **QUIET)
 
 
 def test_responses_and_main_effects_alone():

@@ -1,26 +1,37 @@
 """Nodes of accumulated local effects: quantiles, and categories ordered by similarity."""
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
+from treepurify.arguments import brief, read_features
 from treepurify.budget import DEFAULT_BUDGET, check_budget
 from treepurify.engines.ale.components import AccumulationAxis
-from treepurify.rows.columns import Columns
+from treepurify.errors import InvalidInputError
+from treepurify.rows.columns import Columns, FeatureSpec
 from treepurify.rows.row_weights import RowWeights, row_quantiles, row_shares
 from treepurify.typing import Array, Indices
 
 __all__ = [
     "LEAST_ORDERED",
     "SIMILARITY_QUANTILES",
+    "Nodes",
     "accumulation_axis",
     "check_bins",
     "check_categories",
+    "chosen_axes",
+    "chosen_nodes",
     "gaps_of_distributions",
     "intervals_of_rows",
     "node_weights",
     "ordered_codes",
     "similarity_order",
+    "with_ends",
 ]
+
+Nodes = Mapping[str | int, npt.ArrayLike]
 
 LEAST_ORDERED = 3
 """Fewest categories that are ordered: two have one order only."""
@@ -73,6 +84,81 @@ def check_bins(name: str, bins: int, memory_budget: int) -> None:
         f"{bins} quantiles of {name!r}",
         "Pass fewer bins.",
     )
+
+
+def chosen_axes(columns: Columns, nodes: Any) -> dict[int, AccumulationAxis]:
+    """Return the axes whose nodes a caller chose, by position of the feature.
+
+    Raises
+    ------
+    InvalidInputError
+        If the nodes are not increasing numbers, or the feature has categories or no values.
+    """
+    axes = {}
+    for j, given in chosen_nodes(columns.features, nodes).items():
+        values = columns.values[j][np.isfinite(columns.values[j])]
+        axes[j] = with_ends(columns.features[j], j, given, values)
+    return axes
+
+
+def chosen_nodes(features: Sequence[FeatureSpec], nodes: Any) -> dict[int, Array]:
+    """Return the nodes that a caller chose, by position of the feature.
+
+    Raises
+    ------
+    InvalidInputError
+        If they are not increasing numbers, or the feature has categories.
+    """
+    if nodes is None:
+        return {}
+    if not isinstance(nodes, Mapping):
+        raise InvalidInputError(
+            f'nodes must be numbers by feature, such as {{"age": [20, 40, 60]}}; got {brief(nodes)}'
+        )
+    names = [spec.name for spec in features]
+    chosen = {}
+    for key, wanted in nodes.items():
+        (j,) = read_features((key,), names)
+        if features[j].is_categorical:
+            raise _nothing_to_choose(names[j])
+        chosen[j] = _increasing(names[j], wanted)
+    return chosen
+
+
+def with_ends(
+    spec: FeatureSpec, feature: int, given: Array, values: npt.NDArray[np.floating]
+) -> AccumulationAxis:
+    """Return an axis of chosen nodes.
+
+    The smallest and largest of the finite values become nodes where they lie beyond the outer
+    ones: no row is moved further than to the ends of an interval that it is in.
+    """
+    if not len(values):
+        raise _nothing_to_choose(spec.name)
+    ends = [values.min(), values.max()]
+    inner = np.concatenate([given, ends[:1] * bool(ends[0] < given[0])])
+    inner = np.unique(np.concatenate([inner, ends[1:] * bool(ends[1] > given[-1])]))
+    return AccumulationAxis(feature, inner.astype(np.float64), is_categorical=False)
+
+
+def _nothing_to_choose(name: str) -> InvalidInputError:
+    return InvalidInputError(
+        f"nodes of {name!r}: it has categories or no values, so that there is nothing to choose; "
+        "leave it out of nodes"
+    )
+
+
+def _increasing(name: str, wanted: npt.ArrayLike) -> Array:
+    try:
+        given = np.asarray(wanted, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        given = np.zeros(0)
+    is_line = given.ndim == 1 and len(given) > 1 and bool(np.isfinite(given).all())
+    if not is_line or not (np.diff(given) > 0).all():
+        raise InvalidInputError(
+            f"nodes of {name!r} must be two or more finite, increasing numbers, got {brief(wanted)}"
+        )
+    return given
 
 
 def similarity_order(

@@ -4,6 +4,7 @@ Quantiles are found first, exactly; then one pass sums local differences in the 
 them, and a last one measures what the effects explain.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -63,6 +64,8 @@ class StreamTask:
         The parsed model.
     stream : RowStream
         The rows, with the columns of all features: categories are ordered by all of them.
+    nodes : mapping of int to ndarray of float64, shape (n_nodes,)
+        Nodes in place of quantiles.
     order, bins, interactions, memory_budget
         See `ale_anova`.
     report : callable
@@ -74,6 +77,7 @@ class StreamTask:
     stream: RowStream
     order: int
     bins: int
+    nodes: Mapping[int, Array]
     interactions: Interactions | None
     memory_budget: int
     report: ProgressReport
@@ -92,7 +96,7 @@ def ale_of_stream(task: StreamTask) -> Decomposition:
     f, stream = task.f, task.stream
     check_repeats(stream.source, _PASSES)
     check_head(task.model, f.model, stream)
-    axes = stream_axes(stream, task.bins, task.memory_budget, task.report)
+    axes = stream_axes(stream, task.bins, task.nodes, task.memory_budget, task.report)
     pairs = wanted_pairs(f, axes, task.order, task.interactions)
     for j, k in pairs:
         check_pair(f, (axes[j], axes[k]), task.memory_budget)
@@ -124,7 +128,10 @@ def ale_of_stream(task: StreamTask) -> Decomposition:
         task.bins,
         empty,
         missing,
-        {"stream": {"source": stream.source.describe(), "sampled_rows": 0}},
+        {
+            "standard_error": _errors_at_nodes(local, state),
+            "stream": {"source": stream.source.describe(), "sampled_rows": 0},
+        },
     )
 
 
@@ -133,9 +140,13 @@ Sums = MainSums | JumpSums | PairSums
 
 @dataclass(frozen=True, eq=False)
 class _State:
-    """What a pass knows: the sums of each effect, and what all rows weigh together."""
+    """What a pass knows: the sums of each effect, and what all rows weigh together.
+
+    Effects that jump at the cuts of an ensemble have their standard errors at the nodes.
+    """
 
     sums: dict[Subset, Sums]
+    at_nodes: dict[int, MainSums]
     n_rows: int
     weight: float
     margin: Array
@@ -166,7 +177,9 @@ class _LocalSums:
     def zero(self) -> _State:
         """Return the sums over no rows."""
         n_features = len(self.f.features)
-        return _State({}, 0, 0.0, np.zeros(self.f.n_outputs), np.zeros(n_features, dtype=np.int64))
+        return _State(
+            {}, {}, 0, 0.0, np.zeros(self.f.n_outputs), np.zeros(n_features, dtype=np.int64)
+        )
 
     def add(self, state: _State, rows: RowBatch) -> _State:
         """Return the sums with those over a batch."""
@@ -179,8 +192,10 @@ class _LocalSums:
         if not columns.n_rows:
             return state
         sums: dict[Subset, Sums] = {}
+        at_nodes = {}
         for j, axis in self.axes.items():
             if j in self.places:
+                at_nodes[j] = main_sums(self.f, columns, weights, axis)
                 sums[j,] = jump_sums(self.f, columns, weights, self.places[j])
             else:
                 sums[j,] = main_sums(self.f, columns, weights, axis)
@@ -190,18 +205,24 @@ class _LocalSums:
         # Sums rather than a matrix product: for one output the threads of a BLAS only wait.
         margin = (weights[:, None] * self.f(columns)).sum(axis=0)
         added = _State(
-            sums, columns.n_rows, float(weights.sum()), margin, np.array(missing, dtype=np.int64)
+            sums,
+            at_nodes,
+            columns.n_rows,
+            float(weights.sum()),
+            margin,
+            np.array(missing, dtype=np.int64),
         )
         return self.merge(state, added)
 
     def merge(self, state: _State, other: _State) -> _State:
         """Return the sums over the rows of both."""
-        if not state.sums or not other.sums:
-            sums = state.sums or other.sums
-        else:
-            sums = {subset: _merged(own, other.sums[subset]) for subset, own in state.sums.items()}
+        if not state.n_rows:
+            return other
+        if not other.n_rows:
+            return state
         return _State(
-            sums,
+            {subset: _merged(own, other.sums[subset]) for subset, own in state.sums.items()},
+            {j: own.merge(other.at_nodes[j]) for j, own in state.at_nodes.items()},
             state.n_rows + other.n_rows,
             state.weight + other.weight,
             state.margin + other.margin,
@@ -212,6 +233,16 @@ class _LocalSums:
 def _merged(one: Any, two: Any) -> Sums:
     merged: Sums = one.merge(two)
     return merged
+
+
+def _errors_at_nodes(local: _LocalSums, state: _State) -> dict[str, dict[str, list[Any]]]:
+    """Return the standard errors at the nodes of effects that are tables on the model's cuts."""
+    errors = {}
+    for j, sums in state.at_nodes.items():
+        error = accumulate_main(sums, state.weight).standard_error
+        at_nodes = {"nodes": local.axes[j].nodes.tolist(), "errors": error.tolist()}
+        errors[local.f.features[j].name] = at_nodes
+    return errors
 
 
 def _components(local: _LocalSums, state: _State) -> tuple[dict[Subset, Component], dict[str, int]]:

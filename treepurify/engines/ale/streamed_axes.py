@@ -11,6 +11,7 @@ from treepurify.engines.ale.axes import (
     check_categories,
     gaps_of_distributions,
     ordered_codes,
+    with_ends,
 )
 from treepurify.engines.ale.components import AccumulationAxis
 from treepurify.engines.common.problem import check_memory
@@ -26,7 +27,11 @@ __all__ = ["stream_axes"]
 
 
 def stream_axes(
-    stream: RowStream, bins: int, memory_budget: int, report: ProgressReport
+    stream: RowStream,
+    bins: int,
+    chosen: Mapping[int, Array],
+    memory_budget: int,
+    report: ProgressReport,
 ) -> dict[int, AccumulationAxis]:
     """Return the nodes of every feature of a stream that has two values; see `accumulation_axis`.
 
@@ -38,6 +43,8 @@ def stream_axes(
         The rows; they can be read again.
     bins : int
         Number of quantile bins.
+    chosen : mapping of int to ndarray of float64, shape (n_nodes,)
+        Nodes in place of quantiles.
     memory_budget : int
         Bytes that values and counts may take.
     report : callable
@@ -61,7 +68,10 @@ def stream_axes(
         targets = {j: np.concatenate([targets[j], own_targets[j]]) for j in numeric}
     found = order.at(targets, report)
     axes = {}
-    for j in numeric:
+    for j, given in chosen.items():
+        ends = found[j][: len(levels)] if j in found else np.empty(0)
+        axes[j] = with_ends(specs[j], j, given, ends)
+    for j in set(numeric) - chosen.keys():
         nodes = np.unique(found[j][: len(levels)])
         if len(nodes) > 1:
             axes[j] = AccumulationAxis(j, nodes, is_categorical=False)
