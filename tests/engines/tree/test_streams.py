@@ -144,7 +144,9 @@ def test_a_deep_model_says_that_an_iterator_is_read_once_only():
         tp.purify(model, iter([X]), method="projection", **QUIET)
 
 
-@pytest.mark.parametrize("measure", ["kernel", "copula", "auto", "shrunk"])
+@pytest.mark.parametrize(
+    "measure", ["kernel", "copula", "auto", "shrunk", "chow-liu", "log-linear"]
+)
 def test_measures_of_values_are_those_in_memory_where_a_sample_is_all_rows(measure):
     model, X = shallow_model()
     X.iloc[3, 0] = np.nan
@@ -159,7 +161,7 @@ def test_measures_of_values_are_those_in_memory_where_a_sample_is_all_rows(measu
         tp.purify(model, iter([X]), weights=measure, **QUIET)
 
 
-@pytest.mark.parametrize("measure", ["kernel", "auto", "shrunk"])
+@pytest.mark.parametrize("measure", ["kernel", "auto", "shrunk", "chow-liu"])
 def test_measures_of_values_are_found_on_a_sample(measure, monkeypatch):
     monkeypatch.setattr("treepurify.engines.tree.streamed_measure.MEASURE_ROWS", 150)
     monkeypatch.setattr("treepurify.weights.automatic._PLENTY", 150)
@@ -172,7 +174,7 @@ def test_measures_of_values_are_found_on_a_sample(measure, monkeypatch):
     assert_same(d, tp.purify(model, batches(rows, 77), **options), 1e-13)
     assert "a sample of 150 of 400 rows" in d.certificate.note
     assert d.diagnostics["rows"] == 400
-    if measure == "kernel":
+    if measure in ("kernel", "chow-liu"):
         assert d.diagnostics["stream"]["sampled_rows"] == 150
         return
     # What only counts rows counts all of them.
