@@ -3,7 +3,7 @@
 Memory: every measurement runs in a process of its own and prints processor seconds of one core and
 the peak of its resident memory, that of the libraries included. Shallow: XGBoost with 500 trees of
 depth two, 50 columns of Parquet, a million rows a file. Generated: ten columns that a callable
-makes, so that no disk is needed, and a second and third engine on them. Deep: LightGBM with 500
+makes, so that no disk is needed, and further engines on them. Deep: LightGBM with 500
 trees of 63 leaves, 30 generated columns, and the same in memory on the first rows, for the share
 explained. Dask: two processes of one thread; every worker's peak.
 Time: pace lets us and XGBoost, which predicts the same batches of Parquet on one thread, take turns
@@ -38,6 +38,7 @@ N_COLUMNS = {
     "generated": 10,
     "dependence": 10,
     "accumulated": 10,
+    "legendre": 10,
     "deep": 30,
     "deep-in-memory": 30,
 }
@@ -174,7 +175,8 @@ def measure(kind: str, n_rows: int, folder: Path) -> None:
     model = train(kind, folder)
     data = folder / f"{N_COLUMNS[kind]}-{n_rows}"
     # Kernels are loaded and compiled on a few rows.
-    tp.purify(model, [rows_of(0, 1000, N_COLUMNS[kind])], progress=False)
+    method = "projection" if kind.startswith("deep") else "auto"
+    tp.purify(model, [rows_of(0, 1000, N_COLUMNS[kind])], method=method, progress=False)
     before, start, wall = peak_memory(), time.process_time(), time.perf_counter()
     generated = partial(batches, n_rows, N_COLUMNS[kind])
     if kind == "generated":
@@ -183,6 +185,8 @@ def measure(kind: str, n_rows: int, folder: Path) -> None:
         text = described(tp.partial_dependence_anova(model, generated, progress=False))
     elif kind == "accumulated":
         text = described(tp.ale_anova(model, generated, order=1, progress=False))
+    elif kind == "legendre":
+        text = described(tp.legendre_anova(model, generated, degree=4, progress=False))
     elif kind == "deep":
         text = purify(model, generated, method="projection")
     elif kind == "deep-in-memory":
