@@ -156,7 +156,8 @@ def gallery():
     plt = pytest.importorskip("matplotlib.pyplot")
 
     def run(name):
-        return runpy.run_path(str(REPOSITORY / "examples" / f"{name}.py"))
+        (path,) = (REPOSITORY / "examples").glob(f"*/{name}.py")
+        return runpy.run_path(str(path))
 
     yield run
     plt.close("all")
@@ -183,6 +184,14 @@ def test_gallery_purifies_a_model(gallery, capsys):
     names = gallery("plot_purify_xgboost")
     assert names["d"].verify(names["model"], names["X"]).relative_difference < 1e-6
     assert "The components add up to what was purified in every cell" in capsys.readouterr().out
+
+
+def test_gallery_explains_a_deep_model(gallery):
+    names = gallery("plot_deep_model")
+    d = names["d"]
+    assert d.feature_names == ("income", "debt", "age", "years of debt", "job")
+    assert d.remainder is not None
+    assert d.importance()["term"].iloc[0] == "income"
 
 
 def test_gallery_audit_finds_the_interaction_that_was_put_in(gallery):
@@ -247,7 +256,7 @@ def test_gallery_compares_measures(gallery):
 
 
 def test_gallery_effects_are_near_their_formulas(gallery):
-    names = gallery("measures")
+    names = gallery("plot_measures")
     near = np.abs(names["x"]) < 1.5
     for title, effect, truth in names["panels"]:
         assert np.max(np.abs(effect - truth)[near]) < 0.6, title

@@ -125,7 +125,7 @@ def test_example_says_what_it_leaves_out(monkeypatch, tmp_path, capsys):
 def test_gallery_example_converges(capsys):
     pytest.importorskip("xgboost")
     plt = pytest.importorskip("matplotlib.pyplot")
-    path = REPOSITORY / "examples" / "plot_legendre_converges.py"
+    path = REPOSITORY / "examples" / "compare" / "plot_legendre_converges.py"
     names = runpy.run_path(str(path))
     plt.close("all")
     distances = np.array(list(names["distances"].values()))
