@@ -74,7 +74,9 @@ def legendre_anova(  # noqa: PLR0913 - what all engines take, and how functions 
     each other, estimated densities are small and uncertain at many rows, and effects were off by
     twice as much on new rows; ``density="legendre"`` with ``scaling="tanh"`` and
     ``orthogonal=False`` is the paper's method. Features with levels take part with contrasts of
-    levels in place of polynomials, which sum to zero as those integrate to zero.
+    levels in place of polynomials, which sum to zero as those integrate to zero. Missing values
+    of a number are a level of their own beside its polynomials (not with densities): the effect
+    has one value for them, and a curve for all others. Figures draw the curve.
 
     Parameters
     ----------
@@ -160,7 +162,7 @@ def legendre_anova(  # noqa: PLR0913 - what all engines take, and how functions 
     report = progress_report(progress)
     report("evaluating the function", 0, 0)
     question = read_question(model, X, feature_names, sample_weight)
-    axes, constant = choose_axes(question, scaling)
+    axes, constant = choose_axes(question, scaling, with_gaps=density == "none")
     rows = scaled_rows(axes, question.columns, question.weights)
     make = partial(_densities, density, axes, rows, density_degree, density_clip)
     if density == "legendre":
