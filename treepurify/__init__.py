@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from treepurify.auditing.audit import audit
     from treepurify.auditing.findings import Finding
     from treepurify.auditing.ranked_findings import Audit
+    from treepurify.auditing.sampling import with_sampling_error
     from treepurify.auditing.unbiased import unbiased_importance
     from treepurify.certificate import Certificate
     from treepurify.comparing.apparent import apparent
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     )
     from treepurify.evidence.effect_worth_table import EffectWorth
     from treepurify.evidence.missed import missed_effects
+    from treepurify.evidence.permutation import permutation_importance
     from treepurify.evidence.refit import refit
     from treepurify.evidence.removal import without_features
     from treepurify.evidence.selection import simplify
@@ -78,6 +80,7 @@ if TYPE_CHECKING:
     from treepurify.storage import load
     from treepurify.weights import (
         Auto,
+        ChowLiu,
         Copula,
         CountedCells,
         Empirical,
@@ -85,6 +88,7 @@ if TYPE_CHECKING:
         JointTable,
         Kernel,
         Laplace,
+        LogLinear,
         Rows,
         Shrunk,
         Uniform,
@@ -97,6 +101,7 @@ __all__ = [
     "Audit",
     "Auto",
     "Certificate",
+    "ChowLiu",
     "CoarseProjection",
     "Comparison",
     "Component",
@@ -117,6 +122,7 @@ __all__ = [
     "JointTable",
     "Kernel",
     "Laplace",
+    "LogLinear",
     "MeasuredInteractions",
     "MemoryBudgetError",
     "MissingDependencyError",
@@ -168,6 +174,7 @@ __all__ = [
     "owen_values",
     "parse_model",
     "partial_dependence_anova",
+    "permutation_importance",
     "plots",
     "product_groups",
     "purify",
@@ -180,6 +187,7 @@ __all__ = [
     "simplify",
     "smooth_effect",
     "unbiased_importance",
+    "with_sampling_error",
     "without_features",
 ]
 
@@ -192,6 +200,7 @@ _HOME = {
     "Comparison": "comparing.comparison",
     "Component": "components",
     "ConvergenceWarning": "errors",
+    "ChowLiu": "weights",
     "Copula": "weights",
     "CountedCells": "weights",
     "Decomposition": "decomposition",
@@ -208,6 +217,7 @@ _HOME = {
     "JointTable": "weights",
     "Kernel": "weights",
     "Laplace": "weights",
+    "LogLinear": "weights",
     "MeasuredInteractions": "interactions.measured",
     "MemoryBudgetError": "errors",
     "MissingDependencyError": "errors",
@@ -258,6 +268,7 @@ _HOME = {
     "owen_values": "grouping.owen",
     "parse_model": "models.parse",
     "partial_dependence_anova": "engines.partial_dependence.anova",
+    "permutation_importance": "evidence.permutation",
     "plots": "plots",
     "product_groups": "grouping.products",
     "purify": "engines.tree.purify",
@@ -270,6 +281,7 @@ _HOME = {
     "simplify": "evidence.selection",
     "smooth_effect": "evidence.smoothing",
     "unbiased_importance": "auditing.unbiased",
+    "with_sampling_error": "auditing.sampling",
     "without_features": "evidence.removal",
 }
 

@@ -7,6 +7,7 @@ from sklearn.ensemble import GradientBoostingRegressor, RandomForestRegressor
 
 import treepurify as tp
 from treepurify.errors import InvalidInputError, UnknownComponentError
+from treepurify.spread import one_more_training
 
 
 @pytest.fixture(scope="module")
@@ -44,9 +45,8 @@ def test_the_band_holds_a_fresh_draw_at_its_rate():
     inside = 0
     for _ in range(repetitions):
         draws = rng.normal(size=n_models + 1)
-        half = tp.Spread(n_models, "", np.zeros((n_models, 1)), {}, ("x0",), ("y",))._factor(0.8)
-        mean, deviation = draws[:-1].mean(), draws[:-1].std(ddof=1)
-        inside += abs(draws[-1] - mean) <= half * deviation
+        lower, upper = one_more_training(draws[:-1], 0.8)
+        inside += lower <= draws[-1] <= upper
     rate = inside / repetitions
     assert abs(rate - 0.8) <= 3 * np.sqrt(0.8 * 0.2 / repetitions)
 

@@ -140,16 +140,18 @@ def engines() -> Iterator[Call]:
     on_rows = {"model": model, "X": X, "progress": False}
     black = {"model": f, "X": X, "progress": False}
     yield Call("purify", tp.purify, on_rows, {"X": "table or batches"})
-    yield Call("ale_anova", tp.ale_anova, on_rows)
+    yield Call("ale_anova", tp.ale_anova, on_rows, {"nodes": "nodes"})
     called = {**on_rows, "model": f}
     as_function = {"model": "function", "X": "table of a function"}
-    yield Call("ale_anova of a function", tp.ale_anova, called, as_function)
+    kinds = {"nodes": "nodes", **as_function}
+    yield Call("ale_anova of a function", tp.ale_anova, called, kinds)
     yield Call(
         "unbiased_importance",
         tp.unbiased_importance,
         {**on_rows, "repeats": 1},
         {"repeats": "whole"},
     )
+    yield Call("with_sampling_error", tp.with_sampling_error, {"d": d}, {"splits": "whole"})
     kinds = {"measures": "measures", "held_out": "held-out rows"}
     yield Call("audit", tp.audit, {**on_rows, "n_bootstrap": 0}, kinds)
     kinds = {"neighbours": "mapping"}
@@ -237,6 +239,8 @@ def held_out_rows() -> Iterator[Call]:
     losses = {"loss": "choice", "y": "observations", "coverage": "number", "shapley": "flag"}
     yield Call("effect_worth", tp.effect_worth, held_out, losses)
     del held_out["n_bootstrap"]
+    kinds = {"exact": "flag", "n_repeats": "whole", **losses}
+    yield Call("permutation_importance", tp.permutation_importance, held_out, kinds)
     smoothed = {"d": d, "key": "a"}
     yield Call("smooth_effect", tp.smooth_effect, smoothed, {"amount": "number"})
     few = {**held_out, "X": pd.concat([X, X]), "y": pd.concat([w["y"], w["y"]]), "repeats": 1}
@@ -260,6 +264,9 @@ def constructors() -> Iterator[Call]:
     yield Call("Kernel", tp.Kernel, {}, smoothing)
     yield Call("Copula", tp.Copula, {}, {"n_points": "whole"})
     yield Call("Auto", tp.Auto)
+    tables = {"prior_count": "number", "bins": "whole", "n_points": "whole"}
+    yield Call("ChowLiu", tp.ChowLiu, {}, tables)
+    yield Call("LogLinear", tp.LogLinear, {}, tables)
     yield Call("Uniform", tp.Uniform, {}, {"by": "choice", "missing": "flag"})
     kinds = {"table": "joint masses", "features": "features"}
     yield Call("JointTable", tp.JointTable, {"table": np.ones((2, 2))}, kinds)
@@ -496,11 +503,13 @@ def _methods(cls: type) -> set[str]:
         f"{name}.describe"
         for name in (
             "Auto",
+            "ChowLiu",
             "Copula",
             "Empirical",
             "Independent",
             "Kernel",
             "Laplace",
+            "LogLinear",
             "Shrunk",
             "Uniform",
             "JointTable",

@@ -37,6 +37,8 @@ class Weights(StrEnum):
     KERNEL = "kernel"
     COPULA = "copula"
     SHRUNK = "shrunk"
+    CHOW_LIU = "chow-liu"
+    LOG_LINEAR = "log-linear"
     AUTO = "auto"
 
 

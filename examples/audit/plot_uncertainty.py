@@ -11,6 +11,8 @@ The data are read as in the paper examples. Where they are not on the machine th
 a made-up table stands in.
 """
 
+# sphinx_gallery_thumbnail_number = 2
+
 # %%
 import sys
 
@@ -22,8 +24,8 @@ import xgboost
 import treepurify as tp
 from treepurify import plots
 
-# Wherever this page is run from, the folder of the examples is here or above.
-sys.path += [".", ".."]
+# Wherever this page is run from, the folder of the examples is here or above it.
+sys.path += [".", "..", "../.."]
 
 from examples.data import DataSet, DataUnavailableError, compas_two_years
 
