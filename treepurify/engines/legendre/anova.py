@@ -175,7 +175,8 @@ def legendre_anova(  # noqa: PLR0913 - what all engines take, and how functions 
     report = progress_report(progress)
     report("evaluating the function", 0, 0)
     question = read_question(model, X, feature_names, sample_weight)
-    axes, constant = choose_axes(question, scaling, with_gaps=density == "none")
+    with_gaps = isinstance(density, str) and density == "none"
+    axes, constant = choose_axes(question, scaling, with_gaps=with_gaps)
     rows = scaled_rows(axes, question.columns, question.weights)
     n_features = len(question.columns.values)
     given = density if isinstance(density, str) else as_marginal(density, n_features)
