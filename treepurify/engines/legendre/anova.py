@@ -95,7 +95,9 @@ def legendre_anova(  # noqa: PLR0913 - what all engines take, and how functions 
     each other, estimated densities are small and uncertain at many rows, and effects were off by
     twice as much on new rows; ``density="legendre"`` with ``scaling="tanh"`` and
     ``orthogonal=False`` is the paper's method. Features with levels take part with contrasts of
-    levels in place of polynomials, which sum to zero as those integrate to zero.
+    levels in place of polynomials, which sum to zero as those integrate to zero. Missing values
+    of a number are a level of their own beside its polynomials (not with densities): the effect
+    has one value for them, and a curve for all others. Figures draw the curve.
 
     Parameters
     ----------
@@ -222,7 +224,8 @@ def legendre_anova(  # noqa: PLR0913 - what all engines take, and how functions 
     density_clip = _DENSITY_CLIP if density_clip is None else density_clip
     report("evaluating the function", 0, 0)
     question = read_question(model, X, feature_names, sample_weight)
-    axes, constant = choose_axes(question, scaling)
+    with_gaps = isinstance(density, str) and density == "none"
+    axes, constant = choose_axes(question, scaling, with_gaps=with_gaps)
     rows = scaled_rows(axes, question.columns, question.weights)
     n_features = len(question.columns.values)
     given = density if isinstance(density, str) else as_marginal(density, n_features)

@@ -184,8 +184,11 @@ def largest_conditional_mean(
 
 def quantile_bins(coordinates: Array, n_bins: int) -> Indices:
     """Return the bin of each row; equal values share one."""
-    edges = np.unique(np.quantile(coordinates, np.linspace(0, 1, n_bins + 1)[1:-1]))
-    return np.searchsorted(edges, coordinates, side="right")
+    missing = np.isnan(coordinates)
+    known = coordinates[~missing]
+    edges = np.unique(np.quantile(known, np.linspace(0, 1, n_bins + 1)[1:-1]))
+    # Missing values are a bin of their own, after all others.
+    return np.where(missing, len(edges) + 1, np.searchsorted(edges, coordinates, side="right"))
 
 
 def worst_named(shares: Sequence[tuple[str, float]]) -> str:
