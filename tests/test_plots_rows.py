@@ -115,6 +115,14 @@ def test_bars_of_a_force_plot_have_the_numbers_of_its_list(deep):
         assert listed[int(number)][0].startswith(name)
 
 
+def test_parts_that_add_nothing_have_no_bars():
+    X = np.random.default_rng(0).normal(size=(60, 30))
+    d = tp.purify(RandomForestRegressor(2, max_depth=1, random_state=0).fit(X, X[:, 0]), X)
+    shown = labels(plots.waterfall(d, X, index=0, parts="shapley"))
+    assert len(shown) <= 4
+    assert shown[-2].endswith("more")
+
+
 def test_values_of_rows_have_few_digits_and_whole_numbers_all():
     X = np.array([[0.123456, 1234567.0], [0.9, 20231231.0]] * 20)
     d = tp.purify(RandomForestRegressor(5, max_depth=2, random_state=0).fit(X, X[:, 0]), X)

@@ -75,6 +75,9 @@ def shorten_all(labels: Iterable[str], most: int = 26) -> list[str]:
 
 def _told_apart(labels: list[str], most: int) -> dict[str, str]:
     """Return labels that show where they differ, with ends of what they have in common."""
+    by_name = _names_told_apart(labels, most)
+    if by_name is not None:
+        return by_name
     start = _in_common(labels)
     end = _in_common([label[start:][::-1] for label in labels])
     middles = [label[start : len(label) - end] for label in labels]
@@ -89,6 +92,21 @@ def _told_apart(labels: list[str], most: int) -> dict[str, str]:
     if len(set(found)) < len(found):
         found = [_numbered(label, n, most) for n, label in enumerate(labels, start=1)]
     return dict(zip(labels, found, strict=True))
+
+
+def _names_told_apart(labels: list[str], most: int) -> dict[str, str] | None:
+    """Return labels of pairs whose names differ each by itself; None where they have no room."""
+    parts = [label.split(" & ") for label in labels]
+    n_parts = len(parts[0])
+    room = (most - 3 * (n_parts - 1)) // n_parts
+    if n_parts == 1 or room < _SHORTEST_NAME or {len(names) for names in parts} != {n_parts}:
+        return None
+    names = [*dict.fromkeys(name for several in parts for name in several)]
+    short = dict(zip(names, shorten_all(names, room), strict=True))
+    return {
+        label: " & ".join(short[name] for name in several)
+        for label, several in zip(labels, parts, strict=True)
+    }
 
 
 def _in_common(labels: list[str]) -> int:
