@@ -239,6 +239,16 @@ def labels_touch(ax):
     return any(one.overlaps(other) for i, one in enumerate(boxes) for other in boxes[:i])
 
 
+@pytest.mark.parametrize("start", [2010.0, 20220101.0, 1_600_000_000.0])
+def test_dates_as_numbers_have_ticks_that_differ(start):
+    X = start + np.random.default_rng(0).integers(0, 80, size=(200, 1)) / (1 if start > 3000 else 7)
+    model = DecisionTreeRegressor(max_depth=4).fit(X, np.sin(X[:, 0]))
+    ax = plots.main_effect(tp.purify(model, X), 0)
+    assert not labels_touch(ax)
+    shown = [text.get_text() for text in ax.child_axes[0].get_xticklabels()]
+    assert len(set(shown)) == len(shown) >= 2
+
+
 @pytest.mark.parametrize("factor", [1e-3, 1.0, 300.0, 1e8])
 @pytest.mark.parametrize("scale", ["value", "rank", "log"])
 def test_no_label_touches_another(incomes, factor, scale):

@@ -124,10 +124,10 @@ def test_parts_that_add_nothing_have_no_bars():
 
 
 def test_values_of_rows_have_few_digits_and_whole_numbers_all():
-    X = np.array([[0.123456, 1234567.0], [0.9, 20231231.0]] * 20)
+    X = np.array([[0.123456, 20220131.0], [0.9, 20231231.0]] * 20)
     d = tp.purify(RandomForestRegressor(5, max_depth=2, random_state=0).fit(X, X[:, 0]), X)
     shown = labels(plots.waterfall(d, X, index=0, parts="shapley"))
-    assert {"x0 = 0.1235", "x1 = 1234567"} <= set(shown)
+    assert {"x0 = 0.1235", "x1 = 20220131"} <= set(shown)
 
 
 def test_a_row_of_an_array():

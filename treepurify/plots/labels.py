@@ -140,6 +140,8 @@ def fold(label: str, width: int, lines: int = 2) -> str:
 def number_words(value: float, digits: int = 10) -> str:
     """Return a number with at most so many digits, without zeros at its end.
 
+    A large one as a power of ten only where that is shorter: dates such as 20231231 stay whole.
+
     Examples
     --------
     >>> number_words(1234.5, 3), number_words(0.0001), number_words(1.5e8)
@@ -147,9 +149,12 @@ def number_words(value: float, digits: int = 10) -> str:
     """
     # Adding zero takes the sign off a negative zero.
     value = float(f"{value:.{digits}g}") + 0.0
-    if value == 0 or 1e-4 <= abs(value) < 1e7:
-        return with_minus(np.format_float_positional(value, trim="-"))
-    return with_minus(np.format_float_scientific(value, trim="-", exp_digits=1))
+    plain = value == 0 or 1e-4 <= abs(value) < 1e16
+    whole = np.format_float_positional(value, trim="-") if plain else ""
+    if plain and abs(value) < 1e7:
+        return with_minus(whole)
+    power = np.format_float_scientific(value, trim="-", exp_digits=1)
+    return with_minus(whole if plain and len(whole) <= len(power) else power)
 
 
 def signed_words(value: float, digits: int = 3) -> str:
@@ -166,7 +171,7 @@ def signed_words(value: float, digits: int = 3) -> str:
 
 def tick_words(value: float, position: float = 0) -> str:
     """Return the label of a tick on an axis of numbers; a formatter of matplotlib."""
-    return number_words(value, 6)
+    return number_words(value)
 
 
 def percent_words(share: float, position: float = 0) -> str:
