@@ -2,136 +2,65 @@
 
 ``truth``: components against the exact decomposition of the function that made the data, a linear
 Gaussian model with interactions. The model's own error is in every number, as it is in the floor,
-the same model under 60 000 fresh rows. ``treehfd``: the same beside treehfd. ``population``:
-components of one model against those of the same model under 60 000 fresh rows, for populations
-of skewed, discrete and heavy-tailed margins, dependence that is no Gaussian copula's, and
-categories. ``real``: effects from a tenth of the rows of a data set against those from all.
+the same model under 60 000 fresh rows; treehfd stands beside it where it can be run.
+``population``: components of one model against those of the same model under 60 000 fresh rows, for
+populations of skewed, discrete and heavy-tailed margins, dependence that is no Gaussian copula's,
+and categories. ``real``: effects from a tenth of the rows of a data set against those from all.
+``coarse``: measures on 4 to 32 cells of each feature, within which nothing depends.
 ``cost``: processor time of a purification over that under the rows.
 
-The first two print summed squared errors; the others root summed squared differences over the
-standard deviation of the response (of the model for ``real``). All are means over seeds, with
-the standard error of ours minus empirical in brackets. Run:
-``python benchmarks/measures.py [truth treehfd population real cost] [--seeds 5]``.
+The first prints summed squared errors; the next two root summed squared differences over the
+standard deviation of the response (of the model for ``real``). What is measured is kept in a file,
+one entry per line of a table, seed and measure, and only what is not there is measured: the line
+on which least time was spent comes first, so that cheap lines reach 20 seeds and dear ones fewer.
+The tables say how many, and the standard error of ours minus empirical. Run:
+``python benchmarks/measures.py [truth population real coarse cost] [--seeds 20] [--minutes 60]``;
+``--show`` prints what is there.
 """
 
 import argparse
+import json
+import re
+import signal
 import sys
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import redirect_stderr
+from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import xgboost
-from scipy.special import ndtr
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import treepurify as tp
+from benchmarks.populations import (
+    POPULATIONS,
+    Effects,
+    gaussian_rows,
+    product_effects,
+    product_response,
+)
 from examples.data import DataUnavailableError, read_table
 
 POPULATION_ROWS, TEST_ROWS = 60_000, 20_000
 TREES, RATE = 100, 0.1
-WEIGHTS = ("empirical", "laplace", "independent", "shrunk", "copula", "kernel", "auto")
-
-Effects = dict[tuple[int, ...], np.ndarray]
-Rows = Callable[[np.random.Generator, int], np.ndarray]
-
-
-def gaussian_rows(correlation: float, n_features: int) -> Rows:
-    """Normal features, all with the same correlation."""
-
-    def rows(rng: np.random.Generator, n_rows: int) -> np.ndarray:
-        common, own = rng.normal(size=(n_rows, 1)), rng.normal(size=(n_rows, n_features))
-        return np.sqrt(correlation) * common + np.sqrt(1 - correlation) * own
-
-    return rows
-
-
-def product_response(X: np.ndarray) -> np.ndarray:
-    """One main effect and two interactions."""
-    return 2 * X[:, 0] + X[:, 0] * X[:, 1] + X[:, 2] * X[:, 3]
-
-
-def product_effects(X: np.ndarray, correlation: float) -> Effects:
-    """The exact components of that response under normal features of one correlation.
-
-    The best additive approximation of `a b` has effects `rho / (1 + rho^2) (a^2 - 1)`.
-    """
-    slope = correlation / (1 + correlation**2)
-    mains = [slope * (X[:, j] ** 2 - 1) for j in range(4)]
-    effects: Effects = {(j,): mains[j] for j in range(4)}
-    for i, j in ((0, 1), (2, 3)):
-        effects[(i, j)] = X[:, i] * X[:, j] - correlation - mains[i] - mains[j]
-    effects[(0,)] = effects[(0,)] + 2 * X[:, 0]
-    return effects
-
-
-def skewed_rows(rng: np.random.Generator, n_rows: int) -> np.ndarray:
-    """A Gaussian copula with margins that are log-normal, of whole numbers, and heavy-tailed."""
-    X = gaussian_rows(0.5, 5)(rng, n_rows)
-    X[:, 0] = np.exp(X[:, 0])
-    X[:, 1] = np.floor(2 * X[:, 1])
-    X[:, 2] = np.sign(X[:, 2]) * X[:, 2] ** 2
-    return X
-
-
-def joint_tails_rows(rng: np.random.Generator, n_rows: int) -> np.ndarray:
-    """Tails that come together, and one feature that is the size of another with noise."""
-    X = gaussian_rows(0.5, 5)(rng, n_rows)
-    X /= np.sqrt(rng.chisquare(2, size=(n_rows, 1)) / 2)
-    X = np.sign(X) * np.abs(X) ** 0.3
-    X[:, 3] = np.abs(X[:, 2]) + 0.3 * rng.normal(size=n_rows)
-    return X
-
-
-def cluster_rows(rng: np.random.Generator, n_rows: int) -> np.ndarray:
-    """Three groups of people, independent features within each."""
-    centres = np.array([[-2, -2, 0, 1, 0], [0, 2, 2, -1, 0], [2, 0, -2, 0, 0]], dtype=float)
-    return centres[rng.integers(0, 3, n_rows)] + 0.7 * rng.normal(size=(n_rows, 5))
-
-
-def category_rows(rng: np.random.Generator, n_rows: int) -> np.ndarray:
-    """Six features of four levels; neighbours in a chain are alike: a log-linear model of pairs."""
-    X = np.empty((n_rows, 6))
-    X[:, 0] = rng.integers(0, 4, n_rows)
-    for j in range(1, 6):
-        stays = rng.random(n_rows) < 0.6
-        X[:, j] = np.where(stays, X[:, j - 1], rng.integers(0, 4, n_rows))
-    return X
-
-
-def clipped_response(X: np.ndarray) -> np.ndarray:
-    """The products within bounds, so that heavy tails do not decide alone."""
-    return product_response(np.clip(X, -3, 3))
-
-
-def friedman_response(X: np.ndarray) -> np.ndarray:
-    """Friedman's first function, of normal features turned to the unit interval."""
-    unit = ndtr(X)
-    pair = 10 * np.sin(np.pi * unit[:, 0] * unit[:, 1])
-    return pair + 20 * (unit[:, 2] - 0.5) ** 2 + 10 * unit[:, 3] + 5 * unit[:, 4]
-
-
-def category_response(X: np.ndarray) -> np.ndarray:
-    """Effects of levels, and of equal neighbours."""
-    return X[:, 0] - (X[:, 1] == 2) + 1.0 * (X[:, 2] == X[:, 3]) + X[:, 4] * (X[:, 5] > 1)
-
-
-POPULATIONS: dict[str, tuple[Rows, Callable[[np.ndarray], np.ndarray]]] = {
-    "normal, correlation 0": (gaussian_rows(0.0, 5), product_response),
-    "normal, correlation 0.5": (gaussian_rows(0.5, 5), product_response),
-    "normal, correlation 0.9": (gaussian_rows(0.9, 5), product_response),
-    "Friedman, correlation 0.5": (gaussian_rows(0.5, 5), friedman_response),
-    "20 features, correlation 0.5": (gaussian_rows(0.5, 20), product_response),
-    "skewed, whole, heavy-tailed": (skewed_rows, clipped_response),
-    "joint tails, no copula": (joint_tails_rows, clipped_response),
-    "three clusters": (cluster_rows, clipped_response),
-    "categories in a chain": (category_rows, category_response),
+WEIGHTS = ("empirical", "independent", "shrunk", "copula", "auto")
+OF_CATEGORIES = ("chow-liu", "log-linear")
+COARSE = ("empirical", "auto", "coarse 4", "coarse 8", "coarse 16", "coarse 32")
+# The columns of each table; lines that lack one of them are left out of it.
+COLUMNS = {
+    "truth": ((*WEIGHTS, "floor"), (*WEIGHTS, "floor", "treehfd")),
+    "population": (WEIGHTS, (*WEIGHTS, *OF_CATEGORIES)),
+    "real": (WEIGHTS, (*WEIGHTS, "chow-liu"), (*WEIGHTS, *OF_CATEGORIES)),
+    "coarse": (COARSE,),
 }
+STORE = Path(__file__).with_suffix(".json")
+LONGEST_LINE = 300  # seconds
 
 
 def trained(X: pd.DataFrame | np.ndarray, y: np.ndarray, depth: int) -> xgboost.XGBRegressor:
@@ -172,83 +101,114 @@ def squared_distance(first: Effects, second: Effects) -> float:
     )
 
 
+def coarse_rows(X: np.ndarray, bins: int) -> np.ndarray:
+    """Copies of the rows, each value drawn anew among those of its quantile bin."""
+    rng = np.random.default_rng(0)
+    copies = np.tile(X, (max(4, -(-(1 << 15) // len(X))), 1))
+    for j, column in enumerate(X.T):
+        cuts = np.quantile(column, np.arange(1, bins) / bins)
+        bin_of_row, bin_of_copy = (np.searchsorted(cuts, v) for v in (column, copies[:, j]))
+        for place in range(bins):
+            into = np.flatnonzero(bin_of_copy == place)
+            copies[into, j] = rng.choice(column[bin_of_row == place], len(into)) if len(into) else 0
+    return copies
+
+
 def purified(model: object, X: object, weights: str) -> tp.Decomposition:
     """A purification with room for the tables of deep models."""
+    if weights.startswith("coarse"):
+        weights = tp.Rows(coarse_rows(X, int(weights.split()[1])))
     return tp.purify(model, X, weights=weights, progress=False, memory_budget=4 << 30)
 
 
-def print_row(name: str, distances: Mapping[str, list[float]]) -> None:
-    """Print means over seeds, and the standard error of ours minus empirical."""
-    words = []
-    for column, values in distances.items():
-        words.append(f"{column} {np.mean(values):.3f}" if values else f"{column} -")
-    difference = np.subtract(distances["auto"], distances["empirical"])
-    error = difference.std(ddof=1) / np.sqrt(len(difference)) if len(difference) > 1 else np.nan
-    print(f"{name:<44} {'  '.join(words)}  (+- {error:.3f})", flush=True)
+Store = dict[str, dict[str, dict[str, list[float | None]]]]
 
 
-def truth_row(
-    correlation: float, depth: int, n_rows: int, seeds: int, *, with_treehfd: bool
-) -> None:
-    """Print the errors of one model, of its floor under fresh rows, and of treehfd."""
-    rows = gaussian_rows(correlation, 5)
-    ours = ("empirical", "copula", "auto")
-    last = "treehfd" if with_treehfd else "floor"
-    distances: dict[str, list[float]] = {name: [] for name in (*ours, last)}
-    for seed in range(seeds):
+@dataclass(frozen=True)
+class Line:
+    """One line of a table: what it is called, what there is to measure, and how."""
+
+    table: str
+    name: str
+    measures: tuple[str, ...]
+    measure: Callable[[int, list[str]], dict[str, float]]
+    work: float
+
+    def missing(self, store: Store, seed: int) -> list[str]:
+        """The measures that it still wants for a seed: treehfd, which is slow, has five."""
+        there = store.get(self.table, {}).get(self.name, {})
+        found = [name for name, values in there.items() if values[seed:][:1] not in ([], [None])]
+        return [
+            name for name in self.measures if name not in found and (name != "treehfd" or seed < 5)
+        ]
+
+
+def truth_line(
+    correlation: float, n_features: int, depth: int, n_rows: int, measures: tuple[str, ...]
+) -> Line:
+    """Errors of one model under several measures, and of treehfd."""
+    rows = gaussian_rows(correlation, n_features)
+
+    def measure(seed: int, wanted: list[str]) -> dict[str, float]:
         rng = np.random.default_rng(seed)
         X, new = rows(rng, n_rows), rows(rng, TEST_ROWS)
         model = trained(X, product_response(X) + 0.5 * rng.normal(size=n_rows), depth)
         exact = product_effects(new, correlation)
-        for name in ours:
-            found = effects_of(purified(model, X, name), new)
-            distances[name].append(squared_distance(found, exact))
-        if with_treehfd:
-            found = treehfd_effects(model, X, new)
-        else:
-            found = effects_of(purified(model, rows(rng, POPULATION_ROWS), "empirical"), new)
-        distances[last].append(squared_distance(found, exact))
-    print_row(f"correlation {correlation:g}, depth {depth}, {n_rows} rows", distances)
+        distances = {}
+        for name in wanted:
+            if name == "treehfd":
+                found = treehfd_effects(model, X, new)
+            elif name == "floor":
+                found = effects_of(purified(model, rows(rng, POPULATION_ROWS), "empirical"), new)
+            else:
+                found = effects_of(purified(model, X, name), new)
+            distances[name] = squared_distance(found, exact)
+        return distances
+
+    name = f"{correlation:g} | {n_features} | {depth} | {n_rows}"
+    return Line("truth", name, measures, measure, n_rows * 2.0**depth * n_features)
 
 
-def truth_table(seeds: int) -> None:
+def truth_lines() -> Iterator[Line]:
     """Against the exact components of the response."""
-    print("\nAgainst the exact decomposition: summed squared error of the components")
-    for correlation in (0.0, 0.5, 0.9):
+    for n_features in (5, 20):
+        for correlation in (0.0, 0.5, 0.9):
+            for depth in (2, 3, 6):
+                for n_rows in (300, 1000, 4000, 30_000):
+                    case = correlation, n_features, depth, n_rows
+                    yield truth_line(*case, (*WEIGHTS, "floor"))
+                    if n_rows <= 4000 and depth <= 3 and n_features == 5:
+                        yield truth_line(*case, ("treehfd",))
+
+
+def population_line(population: str, depth: int, n_rows: int, table: str = "population") -> Line:
+    """Distances from the same model under many fresh rows."""
+    rows, response = POPULATIONS[population]
+
+    def measure(seed: int, wanted: list[str]) -> dict[str, float]:
+        rng = np.random.default_rng(seed)
+        X, new = rows(rng, n_rows), rows(rng, TEST_ROWS)
+        model = trained(X, response(X) + 0.3 * rng.normal(size=n_rows), depth)
+        fresh = effects_of(purified(model, rows(rng, POPULATION_ROWS), "empirical"), new)
+        scale = float(np.std(response(new)))
+        return {
+            weights: np.sqrt(squared_distance(effects_of(purified(model, X, weights), new), fresh))
+            / scale
+            for weights in wanted
+        }
+
+    name = f"{population} | {depth} | {n_rows}"
+    measures = (*WEIGHTS, *OF_CATEGORIES) if population == "categories in a chain" else WEIGHTS
+    measures = measures if table == "population" else COARSE
+    return Line(table, name, measures, measure, n_rows * 2.0**depth * 10)
+
+
+def population_lines() -> Iterator[Line]:
+    """Against the same model under many fresh rows."""
+    for population in POPULATIONS:
         for depth in (2, 3, 6):
             for n_rows in (300, 1000, 4000, 30_000):
-                truth_row(correlation, depth, n_rows, seeds, with_treehfd=False)
-
-
-def treehfd_table(seeds: int) -> None:
-    """The same beside treehfd, on the same seeds, where it can be run."""
-    print("\nAgainst the exact decomposition, beside treehfd on the same seeds")
-    for n_rows in (300, 1000, 4000):
-        for correlation in (0.0, 0.5, 0.9):
-            for depth in (2, 3):
-                truth_row(correlation, depth, n_rows, seeds, with_treehfd=True)
-
-
-def population_table(seeds: int) -> None:
-    """Against the same model under many fresh rows."""
-    print("\nAgainst the same model under 60 000 fresh rows: root summed squared distance")
-    for name, (rows, response) in POPULATIONS.items():
-        for depth in (2, 3):
-            for n_rows in (300, 1000, 4000, 30_000):
-                distances: dict[str, list[float]] = {weights: [] for weights in WEIGHTS}
-                for seed in range(seeds):
-                    rng = np.random.default_rng(seed)
-                    X, new = rows(rng, n_rows), rows(rng, TEST_ROWS)
-                    model = trained(X, response(X) + 0.3 * rng.normal(size=n_rows), depth)
-                    fresh = effects_of(
-                        purified(model, rows(rng, POPULATION_ROWS), "empirical"), new
-                    )
-                    scale = float(np.std(response(new)))
-                    for weights in WEIGHTS:
-                        found = effects_of(purified(model, X, weights), new)
-                        distance = np.sqrt(squared_distance(found, fresh)) / scale
-                        distances[weights].append(distance)
-                print_row(f"{name}, depth {depth}, {n_rows} rows", distances)
+                yield population_line(population, depth, n_rows)
 
 
 REAL_SETS: dict[str, tuple[str, list[str]]] = {
@@ -280,27 +240,48 @@ def real_data(name: str) -> tuple[pd.DataFrame, np.ndarray]:
     return X, y.to_numpy(float)
 
 
-def real_table(seeds: int) -> None:
+def coarse_lines() -> Iterator[Line]:
+    """The same for measures on coarse cells, within which nothing depends."""
+    for population in POPULATIONS:
+        if population not in ("20 features, correlation 0.5", "categories in a chain"):
+            for depth in (2, 3):
+                for n_rows in (300, 1000, 4000):
+                    yield population_line(population, depth, n_rows, "coarse")
+
+
+def real_line(name: str, depth: int) -> Line:
+    """Distances of effects from a tenth of the rows from those from all."""
+
+    def measure(seed: int, wanted: list[str]) -> dict[str, float]:
+        X, y = real_data(name)
+        model = trained(X, y, depth)
+        new = X.sample(min(len(X), 5000), random_state=0)
+        every = effects_of(purified(model, X, "empirical"), new)
+        scale = float(np.std(model.predict(X)))
+        tenth = X.sample(len(X) // 10, random_state=seed)
+        return {
+            weights: np.sqrt(
+                squared_distance(effects_of(purified(model, tenth, weights), new), every)
+            )
+            / scale
+            for weights in wanted
+        }
+
+    more = {"car_evaluation": OF_CATEGORIES, "nursery": OF_CATEGORIES, "mushroom": ("chow-liu",)}
+    measures = (*WEIGHTS, *more.get(name, ()))
+    return Line("real", f"{name} | {depth}", measures, measure, 1e5 * 2.0**depth)
+
+
+def real_lines() -> Iterator[Line]:
     """Effects from a tenth of the rows against those from all."""
-    print("\nReal data: a tenth of the rows against all, in standard deviations of the model")
     for name in REAL_SETS:
         try:
-            X, y = real_data(name)
+            read_table(name)
         except DataUnavailableError as reason:
             print(f"{name}: left out, {reason}")
             continue
         for depth in (2, 4):
-            model = trained(X, y, depth)
-            new = X.sample(min(len(X), 5000), random_state=0)
-            every = effects_of(purified(model, X, "empirical"), new)
-            scale = float(np.std(model.predict(X)))
-            distances: dict[str, list[float]] = {weights: [] for weights in WEIGHTS}
-            for seed in range(seeds):
-                tenth = X.sample(len(X) // 10, random_state=seed)
-                for weights in WEIGHTS:
-                    found = effects_of(purified(model, tenth, weights), new)
-                    distances[weights].append(np.sqrt(squared_distance(found, every)) / scale)
-            print_row(f"{name}, depth {depth}, {len(X) // 10} of {len(X)} rows", distances)
+            yield real_line(name, depth)
 
 
 def cost_table(rounds: int) -> None:
@@ -326,24 +307,90 @@ def cost_table(rounds: int) -> None:
                 )
 
 
-TABLES: dict[str, Callable[[int], None]] = {
-    "truth": truth_table,
-    "treehfd": treehfd_table,
-    "population": population_table,
-    "real": real_table,
-    "cost": cost_table,
+LINES: dict[str, Callable[[], Iterator[Line]]] = {
+    "truth": truth_lines,
+    "population": population_lines,
+    "real": real_lines,
+    "coarse": coarse_lines,
 }
 
 
+def keep(store: Store, line: Line, seed: int, distances: dict[str, float]) -> None:
+    """Keep distances in memory and in the file, at the place of their seed."""
+    there = store.setdefault(line.table, {}).setdefault(line.name, {})
+    for name, distance in distances.items():
+        values = there.setdefault(name, [])
+        values += [None] * (seed + 1 - len(values))
+        values[seed] = float(f"{distance:.4g}")
+    text = json.dumps(store, indent=1)
+    # One line for each list.
+    STORE.write_text(re.sub(r"\[[^\]]*\]", lambda found: "".join(found[0].split()), text) + "\n")
+
+
+def give_up(_signal: int, _frame: object) -> None:
+    """End a line that takes too long."""
+    raise TimeoutError
+
+
+def measure_lines(lines: list[Line], seeds: int, minutes: float) -> None:
+    """Measure what is not there yet, least time spent first, until the time is over."""
+    store: Store = json.loads(STORE.read_text()) if STORE.exists() else {}
+    end = time.monotonic() + 60 * minutes
+    spent = {line: 1e-6 * line.work for line in lines}
+    signal.signal(signal.SIGALRM, give_up)
+    while spent and time.monotonic() < end:
+        line = min(spent, key=lambda line: spent[line])
+        seed = next((s for s in range(seeds) if line.missing(store, s)), None)
+        if seed is None:
+            del spent[line]
+            continue
+        start = time.process_time()
+        signal.alarm(LONGEST_LINE)
+        try:
+            keep(store, line, seed, line.measure(seed, line.missing(store, seed)))
+        except TimeoutError:
+            print(f"{line.table}, {line.name}: more than {LONGEST_LINE} seconds", flush=True)
+            del spent[line]
+            continue
+        finally:
+            signal.alarm(0)
+        spent[line] += time.process_time() - start
+        print(f"{line.table}, {line.name}, seed {seed}: {spent[line]:.1f} s so far", flush=True)
+
+
+def show(tables: list[str]) -> None:
+    """Print what is in the file: means over the seeds that all columns have."""
+    store: Store = json.loads(STORE.read_text()) if STORE.exists() else {}
+    for table in tables:
+        for columns in COLUMNS[table]:
+            print(f"\n{table} | {' | '.join(columns)} | +- | seeds")
+            for name, there in store.get(table, {}).items():
+                if not set(columns) <= there.keys():
+                    continue
+                every = zip(*(there[column] for column in columns), strict=False)
+                found = np.array([values for values in every if None not in values])
+                means = " | ".join(f"{mean:.3f}" for mean in found.mean(axis=0))
+                ours = found[:, columns.index("auto")] - found[:, 0]
+                error = ours.std(ddof=1) / np.sqrt(len(ours)) if len(ours) > 1 else np.nan
+                print(f"| {name} | {means} | {error:.3f} | {len(ours)} |")
+
+
 def main() -> None:
-    """Print the tables that are named, or all."""
+    """Measure and print the tables that are named, or all."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("tables", nargs="*", choices=[*TABLES, []], help="all by default")
-    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("tables", nargs="*", choices=[*LINES, "cost", []], help="all by default")
+    parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--minutes", type=float, default=60.0)
+    parser.add_argument("--show", action="store_true", help="measure nothing")
     chosen = parser.parse_args()
     warnings.simplefilter("ignore")
-    for name in chosen.tables or TABLES:
-        TABLES[name](chosen.seeds)
+    tables = [name for name in LINES if name in (chosen.tables or LINES)]
+    if not chosen.show:
+        lines = [line for name in tables for line in LINES[name]()]
+        measure_lines(lines, chosen.seeds, chosen.minutes)
+    show(tables)
+    if "cost" in (chosen.tables or ["cost"]) and not chosen.show:
+        cost_table(5)
 
 
 if __name__ == "__main__":

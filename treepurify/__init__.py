@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from treepurify.auditing.audit import audit
     from treepurify.auditing.findings import Finding
     from treepurify.auditing.ranked_findings import Audit
+    from treepurify.auditing.sampling import with_sampling_error
     from treepurify.auditing.unbiased import unbiased_importance
     from treepurify.certificate import Certificate
     from treepurify.comparing.apparent import apparent
@@ -79,6 +80,7 @@ if TYPE_CHECKING:
     from treepurify.storage import load
     from treepurify.weights import (
         Auto,
+        ChowLiu,
         Copula,
         CountedCells,
         Empirical,
@@ -86,6 +88,7 @@ if TYPE_CHECKING:
         JointTable,
         Kernel,
         Laplace,
+        LogLinear,
         Rows,
         Shrunk,
         Uniform,
@@ -98,6 +101,7 @@ __all__ = [
     "Audit",
     "Auto",
     "Certificate",
+    "ChowLiu",
     "CoarseProjection",
     "Comparison",
     "Component",
@@ -118,6 +122,7 @@ __all__ = [
     "JointTable",
     "Kernel",
     "Laplace",
+    "LogLinear",
     "MeasuredInteractions",
     "MemoryBudgetError",
     "MissingDependencyError",
@@ -182,6 +187,7 @@ __all__ = [
     "simplify",
     "smooth_effect",
     "unbiased_importance",
+    "with_sampling_error",
     "without_features",
 ]
 
@@ -194,6 +200,7 @@ _HOME = {
     "Comparison": "comparing.comparison",
     "Component": "components",
     "ConvergenceWarning": "errors",
+    "ChowLiu": "weights",
     "Copula": "weights",
     "CountedCells": "weights",
     "Decomposition": "decomposition",
@@ -210,6 +217,7 @@ _HOME = {
     "JointTable": "weights",
     "Kernel": "weights",
     "Laplace": "weights",
+    "LogLinear": "weights",
     "MeasuredInteractions": "interactions.measured",
     "MemoryBudgetError": "errors",
     "MissingDependencyError": "errors",
@@ -273,6 +281,7 @@ _HOME = {
     "simplify": "evidence.selection",
     "smooth_effect": "evidence.smoothing",
     "unbiased_importance": "auditing.unbiased",
+    "with_sampling_error": "auditing.sampling",
     "without_features": "evidence.removal",
 }
 

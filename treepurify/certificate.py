@@ -76,6 +76,14 @@ class Certificate:
     edits : tuple of str
         What was changed after the model was decomposed, and by how much it changed the
         predictions, one sentence per edit. Then nothing was compared with the model again.
+    measure_rows : int
+        Number of rows, in memory, whose distribution is the measure; 0 where there are none.
+    sampling_error : tuple of float
+        How far effects are off because these rows are a sample: the root of the summed mean
+        squared errors of all components, relative to the standard deviation of the model, one per
+        output. Empty unless `with_sampling_error` was asked for it.
+    sampling_splits : int
+        How often the rows were split for it.
     """
 
     scale: float
@@ -98,6 +106,9 @@ class Certificate:
     fit_error: float = 0.0
     fit_unidentified: int = 0
     edits: tuple[str, ...] = ()
+    measure_rows: int = 0
+    sampling_error: tuple[float, ...] = ()
+    sampling_splits: int = 0
 
     @property
     def is_exact(self) -> bool:
@@ -150,6 +161,23 @@ class Certificate:
                 "rows do not determine it: of all fits the one of least norm was taken."
             )
         return lines
+
+    def _sampling_sentences(self) -> list[str]:
+        if self.sampling_error:
+            times = "once" if self.sampling_splits == 1 else f"{self.sampling_splits} times"
+            low, high = min(self.sampling_error), max(self.sampling_error)
+            error = f"{high:.2g}" if low == high else f"{low:.2g} to {high:.2g}, by output,"
+            return [
+                f"Sampling of the measure: with these {self.measure_rows} rows, split in halves "
+                f"{times}, effects are estimated to be {error} standard deviations of the model "
+                "away from those of the population (root of their summed mean squares)."
+            ]
+        if self.measure_rows and not self.fitted_share and not self.edits:
+            return [
+                f"None of these numbers says what it adds that the {self.measure_rows} rows are a "
+                "sample: with_sampling_error(d) measures it."
+            ]
+        return []
 
     def _where(self) -> str:
         names = self.unidentified_terms
@@ -208,7 +236,7 @@ class Certificate:
             lines.append("An iterative solve did not reach its tolerance.")
         if self.note:
             lines.append(self.note)
-        return lines
+        return [*lines, *self._sampling_sentences()]
 
 
 def _differs(error: float, other: str) -> str:

@@ -178,11 +178,11 @@ class Spread:
         lower, upper = self.band(key, level)
         return np.asarray((lower <= 0) & (upper >= 0))
 
-    def without_sign(self, level: float = LEVEL) -> list[tuple[Subset, int]]:
-        """Return the effects whose band holds zero in every cell that has mass.
+    def no_clear_sign(self, level: float = LEVEL) -> list[tuple[Subset, int]]:
+        """Return the effects that have no clear sign anywhere.
 
-        Of none of these can a reader say that one more training would have it in one direction,
-        anywhere.
+        Their band holds zero in every cell that has mass: nowhere can one say whether one more
+        training would raise or lower the prediction.
 
         Parameters
         ----------

@@ -71,7 +71,7 @@ print(table[columns].head(12).to_string(float_format="{:.4f}".format))
 # %%
 # Effects whose band holds zero in every cell: of none of these can anyone say that the next
 # training would have it in one direction, anywhere.
-unsure = [d.term_name(subset) for subset, _ in d.spread.without_sign()]
+unsure = [d.term_name(subset) for subset, _ in d.spread.no_clear_sign()]
 print(f"{len(unsure)} of {len(d)} effects have no sign: {', '.join(unsure) or 'none'}")
 
 # %%

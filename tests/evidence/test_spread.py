@@ -55,11 +55,11 @@ def test_signs(d):
     spread = d.spread
     lower, upper = spread.band("x0", 0.9)
     np.testing.assert_array_equal(spread.covers_zero("x0"), (lower <= 0) & (upper >= 0))
-    without = {subset for subset, _ in spread.without_sign()}
+    without = {subset for subset, _ in spread.no_clear_sign()}
     assert (0,) not in without
     assert (1, 2) in without or (1, 2) not in d
     # The wider the band, the fewer effects have a sign.
-    assert len(spread.without_sign(0.999)) >= len(spread.without_sign(0.5))
+    assert len(spread.no_clear_sign(0.999)) >= len(spread.no_clear_sign(0.5))
 
 
 def test_importance(d):
@@ -97,6 +97,8 @@ def test_what_is_not_there(d):
         d.spread.band("x0", 1.0)
     assert "x0" in d.spread
     assert ("x0", "x1", "x2") not in d.spread
+    for key in (None, 1.5, (), ("x0", "x0"), (("x0",),), ["x0"], {"x0": 1}, b"x0", True, object()):
+        assert key not in d.spread
     assert "6 models (bootstrap)" in repr(d.spread)
 
 

@@ -89,7 +89,7 @@ def not_table() -> dict[str, Any]:
         "a column of dates": X.assign(a=pd.Timestamp("2020-01-01")),
         "complex column": X.assign(a=1j),
         "too large in a column": X.assign(a=pd.Series([HUGE] * N_ROWS, dtype=object)),
-        "sparse": csr_matrix(X.to_numpy()),
+        "sparse complex": csr_matrix(X.to_numpy() + 1j),
         "grouped": X.groupby("a"),
         "lazy": pl.LazyFrame(X.to_dict("list")),
         "a class of rows": X.iterrows(),

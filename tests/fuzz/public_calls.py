@@ -151,6 +151,7 @@ def engines() -> Iterator[Call]:
         {**on_rows, "repeats": 1},
         {"repeats": "whole"},
     )
+    yield Call("with_sampling_error", tp.with_sampling_error, {"d": d}, {"splits": "whole"})
     kinds = {"measures": "measures", "held_out": "held-out rows"}
     yield Call("audit", tp.audit, {**on_rows, "n_bootstrap": 0}, kinds)
     kinds = {"neighbours": "mapping"}
@@ -263,6 +264,9 @@ def constructors() -> Iterator[Call]:
     yield Call("Kernel", tp.Kernel, {}, smoothing)
     yield Call("Copula", tp.Copula, {}, {"n_points": "whole"})
     yield Call("Auto", tp.Auto)
+    tables = {"prior_count": "number", "bins": "whole", "n_points": "whole"}
+    yield Call("ChowLiu", tp.ChowLiu, {}, tables)
+    yield Call("LogLinear", tp.LogLinear, {}, tables)
     yield Call("Uniform", tp.Uniform, {}, {"by": "choice", "missing": "flag"})
     kinds = {"table": "joint masses", "features": "features"}
     yield Call("JointTable", tp.JointTable, {"table": np.ones((2, 2))}, kinds)
@@ -310,7 +314,7 @@ def repeated_training() -> Iterator[Call]:
         yield Call(f"Spread.{name}", getattr(spread, name), {"key": "a"})
     yield Call("Spread.importance", spread.importance)
     yield Call("Spread.present", spread.present)
-    yield Call("Spread.without_sign", spread.without_sign)
+    yield Call("Spread.no_clear_sign", spread.no_clear_sign)
 
 
 @cache
@@ -355,6 +359,7 @@ def results() -> Iterator[Call]:
     yield Call("Audit.to_frame", w["audit"].to_frame)
     yield Call("Certificate.sentences", d.certificate.sentences)
     yield Call("Comparison.verdict", w["compared"].verdict)
+    yield Call("Comparison.to_frame", w["compared"].to_frame)
     for name in ("features", "overall", "pairs", "triples"):
         yield Call(f"HStatistics.{name}", getattr(w["h"], name))
     yield Call("HStatistics.sets", w["h"].sets, {"size": 2})
@@ -434,9 +439,12 @@ def files(folder: Path) -> Iterator[Call]:
     query = {"table": "text", "keep": "tensor names", "dialect": "choice"}
     yield Call("export.to_sql", tp.export.to_sql, {"d": d}, query)
     page = {"d": d, "path": folder / "page.html", "top": 0}
-    kinds = {"command": "text", "measures": "several results", "X": "rows", "worth": "result",
-             "simple": "result"}  # fmt: skip
+    kinds = {"command": "text", "files": "names", "measures": "several results", "X": "rows",
+             "worth": "result", "simple": "result"}  # fmt: skip
     yield Call("report.write_html", tp.report.write_html, page, kinds)
+    several = {"decompositions": [d, tp.apparent(d)], "path": folder / "both.html", "top": 0}
+    kinds = {"command": "text", "files": "names", "decompositions": "several results", "X": "rows"}
+    yield Call("report.write_comparison", tp.report.write_comparison, several, kinds)
 
 
 def calls(folder: Path) -> list[Call]:
@@ -495,11 +503,13 @@ def _methods(cls: type) -> set[str]:
         f"{name}.describe"
         for name in (
             "Auto",
+            "ChowLiu",
             "Copula",
             "Empirical",
             "Independent",
             "Kernel",
             "Laplace",
+            "LogLinear",
             "Shrunk",
             "Uniform",
             "JointTable",

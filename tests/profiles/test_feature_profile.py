@@ -7,6 +7,7 @@ from sklearn.ensemble import GradientBoostingClassifier, HistGradientBoostingReg
 
 import treepurify as tp
 from treepurify.errors import InvalidInputError, MemoryBudgetError
+from treepurify.profiles.feature_profile import _means
 
 
 @pytest.fixture(scope="module")
@@ -168,6 +169,20 @@ def test_the_figure_shows_every_mean(feature):
     words = [text.get_text() for text in named.get_xticklabels()]
     assert words[-1] == ("missing" if feature == "a" else "oak")
     plt.close("all")
+
+
+def test_errors_of_weighted_means_are_unbiased():
+    """The mean of the squared error over many cells is the variance of a weighted mean."""
+    weights = np.array([6.0, 3.0, 1.0, 1.0, 0.5])
+    n_cells, own = 20_000, weights / weights.sum()
+    values = np.random.default_rng(0).normal(size=(n_cells, len(own)))
+    place = np.repeat(np.arange(n_cells), len(own))
+    shares = np.tile(own, n_cells) / n_cells
+    mean, error = _means(place, shares, values.ravel(), np.full(n_cells, 1 / n_cells))
+    np.testing.assert_allclose(mean, values @ own)
+    assert np.mean(error**2) == pytest.approx(np.sum(own**2), rel=0.03)
+    alone = _means(np.array([0]), np.ones(1), np.ones(1), np.ones(1))[1]
+    assert np.isnan(alone).all()
 
 
 def test_the_figure_has_the_heaviest_of_many_categories_and_errors_of_samples():

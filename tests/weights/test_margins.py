@@ -10,11 +10,13 @@ from treepurify.grids.grid import make_grid
 from treepurify.rows.columns import FeatureSpec
 from treepurify.rows.table_reader import read_columns
 from treepurify.weights import (
+    ChowLiu,
     CountedCells,
     Empirical,
     Independent,
     JointTable,
     Laplace,
+    LogLinear,
     Rows,
     Shrunk,
     Uniform,
@@ -65,6 +67,8 @@ WEIGHTINGS = {
     "laplace": lambda grid: Laplace(),
     "laplace 0.1": lambda grid: Laplace(0.1),
     "shrunk 0.2": lambda grid: Shrunk(0.2),
+    "chow-liu": lambda grid: ChowLiu(),
+    "log-linear": lambda grid: LogLinear(),
     "joint table": lambda grid: JointTable(joint_of(grid)),
 }
 

@@ -126,18 +126,18 @@ def test_log_mass_of_bandwidths_is_that_of_leaving_each_row_out():
     rho = rows.correlation[0, 1]
     one = rows.scores[0]
     other = (rows.scores[1] - rho * one) / np.sqrt(1 - rho**2)
-    ends = ndtri(np.arange(1, 64) / 64)
+    ends = ndtri(np.arange(1, 32) / 32)
     cells = [np.searchsorted(ends, values) for values in (one, other)]
     for k, bandwidth in enumerate(BANDWIDTHS):
-        smoothing = held_out._smoothing(bandwidth)
+        smoothing = held_out._smoothing(bandwidth, 32)
         np.testing.assert_allclose(smoothing.sum(axis=0), 1)
         total = 0.0
         for row in range(60):
-            counts = np.zeros((64, 64))
+            counts = np.zeros((32, 32))
             others = np.arange(60) != row
             np.add.at(counts, (cells[0][others], cells[1][others]), 1 / 59)
             mass = (smoothing @ counts @ smoothing.T)[cells[0][row], cells[1][row]]
-            total += np.log(mass * 64**2) / 60 if mass > 1e-12 else -np.inf
+            total += np.log(mass * 32**2) / 60 if mass > 1e-12 else -np.inf
         assert found.log_mass[0, k] == pytest.approx(total, abs=1e-9)
 
 
@@ -273,10 +273,10 @@ def test_auto_says_what_it_took():
 
 
 def test_auto_leaves_many_rows_alone():
-    X = np.random.default_rng(0).normal(size=(1 << 17, 2))
+    X = np.random.default_rng(0).normal(size=(1 << 15, 2))
     model = GradientBoostingRegressor(max_depth=2, n_estimators=2).fit(X[:999], X[:999, 0])
     d = tp.purify(model, X, weights="auto")
-    assert d.measure == "auto: empirical (131072 rows or more)"
+    assert d.measure == "auto: empirical (32768 rows or more)"
     rows = tp.purify(model, X)
     for subset in rows.components:
         np.testing.assert_array_equal(d[subset].values, rows[subset].values)

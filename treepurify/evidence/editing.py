@@ -316,6 +316,8 @@ def edited(
             margin_error=None,
             checked_rows=0,
             edits=(*d.certificate.edits, sentence),
+            sampling_error=(),
+            sampling_splits=0,
             converged=d.certificate.converged and converged,
         )
     result = replace(result, certificate=certificate)

@@ -4,18 +4,21 @@ from collections.abc import Callable
 
 from treepurify.errors import InvalidInputError
 from treepurify.weights.automatic import Auto
+from treepurify.weights.chow_liu import ChowLiu
 from treepurify.weights.copula import Copula
 from treepurify.weights.empirical import Empirical
 from treepurify.weights.given import CountedCells, JointTable, Rows
 from treepurify.weights.independent import Independent
 from treepurify.weights.kernel import Kernel
 from treepurify.weights.laplace import Laplace
+from treepurify.weights.log_linear import LogLinear
 from treepurify.weights.shrunk import Shrunk
 from treepurify.weights.uniform import Uniform
 from treepurify.weights.weighting import MassTables, Weighting
 
 __all__ = [
     "Auto",
+    "ChowLiu",
     "Copula",
     "CountedCells",
     "Empirical",
@@ -23,6 +26,7 @@ __all__ = [
     "JointTable",
     "Kernel",
     "Laplace",
+    "LogLinear",
     "MassTables",
     "Rows",
     "Shrunk",
@@ -39,6 +43,8 @@ _BY_NAME: dict[str, Callable[[], Weighting]] = {
     "kernel": Kernel,
     "copula": Copula,
     "shrunk": Shrunk,
+    "chow-liu": ChowLiu,
+    "log-linear": LogLinear,
     "auto": Auto,
 }
 

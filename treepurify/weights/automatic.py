@@ -21,7 +21,8 @@ from treepurify.weights.weighting import FittedMeasure, MassTables, Weighting
 
 __all__ = ["Auto"]
 
-_PLENTY = 1 << 17
+# As many rows as there would be points: what is left to smooth is then hardly worth their draw.
+_PLENTY = USUAL_POINTS
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class Auto(Weighting):
 
     Tries no smoothing, kernels, and the Gaussian copula for every pair of features, by the
     leave-one-out log-mass of its table, and smooths each feature as much as its pairs allow
-    (`Kernel`). From 131 072 rows on nothing is tried: there
+    (`Kernel`). From 32 768 rows on nothing is tried: there
     the rows themselves are the measure. ``diagnostics["measure"]`` says what was taken, and by
     how much.
 
@@ -42,6 +43,11 @@ class Auto(Weighting):
 
     name: ClassVar[str] = "auto"
     needs_rows: ClassVar[bool] = True
+
+    @property
+    def needs_values(self) -> bool:
+        """True: it moves rows."""
+        return True
 
     def fitted(
         self, columns: Columns, row_weights: RowWeights, memory_budget: int

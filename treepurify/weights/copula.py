@@ -50,6 +50,11 @@ class Copula(Weighting):
     def __post_init__(self) -> None:
         check_whole("n_points", self.n_points, 1)
 
+    @property
+    def needs_values(self) -> bool:
+        """True: it moves rows."""
+        return True
+
     def fitted(
         self, columns: Columns, row_weights: RowWeights, memory_budget: int
     ) -> FittedMeasure:

@@ -1,6 +1,6 @@
 """How much is smoothed: leave-one-out log-mass of the tables of pairs, in closed form."""
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import combinations
@@ -8,6 +8,7 @@ from itertools import combinations
 import numpy as np
 import numpy.typing as npt
 
+from treepurify._kernels.score_cells import add_score_cells
 from treepurify.typing import Array, Indices
 from treepurify.weights.latent_rows import LatentRows
 
@@ -18,6 +19,7 @@ __all__ = [
     "HeldOut",
     "held_out_bandwidths",
     "held_out_level_shares",
+    "held_out_mixtures",
     "held_out_shrinkage",
 ]
 
@@ -33,8 +35,13 @@ INDEPENDENT_SHARES = (0.0, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0
 _COARSE_CELLS = 16
 # What rounding leaves where a row is alone in its cell and nothing is smoothed.
 _ROUNDING = 1e-12
-_CELLS = 64
+# Cells of a score: many where there are rows for them and a fine bandwidth is best on few.
+_FEW_CELLS, _MANY_CELLS = 32, 64
+_ROWS_FOR_MANY = 4096
+_FINE = 0.2
 _POINTS_A_CELL = 8
+# Where a score is looked up: steps of a sixteenth from -8 to 8.
+_STEPS_A_UNIT, _FARTHEST = 16, 8
 _LARGEST_CORRELATION = 0.999
 # Rows times pairs that are counted, and pairs that are taken however many rows there are.
 _MOST_COUNTS = 5_000_000
@@ -118,7 +125,7 @@ def held_out_bandwidths(latent: LatentRows) -> HeldOut | None:
     tell as much. A level beside a score is a pair, too: smoothed along the score alone.
     """
     size = len(latent.scored)
-    few = [k for k, n in enumerate(latent.n_levels) if n * _CELLS <= _MOST_CELLS]
+    few = [k for k, n in enumerate(latent.n_levels) if n * _MANY_CELLS <= _MOST_CELLS]
     known = latent.known.astype(np.float64)
     together = (known * latent.shares) @ known.T * latent.effective_rows
     enough = together >= _LEAST_ROWS
@@ -128,11 +135,12 @@ def held_out_bandwidths(latent: LatentRows) -> HeldOut | None:
         return None
     pairs = _some(every, latent.n_rows)
     log_mass = np.empty((len(pairs), len(BANDWIDTHS)))
-    for row, (first, second) in zip(log_mass, pairs, strict=True):
-        is_level = second >= size
-        pair = _score_and_level if is_level else _score_pair
-        of_pair = pair(latent, first, second - size if is_level else second)
-        row[:] = [of_pair(_smoothing(bandwidth)) for bandwidth in BANDWIDTHS]
+    all_pairs = range(len(pairs))
+    _fill_log_mass(log_mass, latent, pairs, all_pairs, _FEW_CELLS)
+    if latent.n_rows >= _ROWS_FOR_MANY:
+        best = np.array(BANDWIDTHS)[np.argmax(log_mass, axis=1)]
+        fine = np.flatnonzero(best <= _FINE).tolist()
+        _fill_log_mass(log_mass, latent, pairs, fine, _MANY_CELLS)
     return HeldOut(BANDWIDTHS, tuple(pairs), log_mass, len(every))
 
 
@@ -181,16 +189,37 @@ def _held_out_mixtures(
     for row, (first, second) in zip(log_mass, pairs, strict=True):
         one, other = levels[first] + 1, levels[second] + 1
         table, own = _table(latent, everywhere, one, other, (sizes[first], sizes[second]))
-        rest = np.maximum(table - own, 0.0) / (1.0 - own)
-        rows = np.maximum(table.sum(axis=1) - own, 0.0) / (1.0 - own)
-        columns = np.maximum(table.sum(axis=0) - own, 0.0) / (1.0 - own)
-        apart = np.outer(rows, columns)
-        # A level that one row alone has cannot be foretold, and says nothing about the chance.
-        table = np.where(apart > _ROUNDING, table, 0.0)
-        for k, share in enumerate(shares_apart):
-            row[k] = _mean_log(table, (1.0 - share) * rest + share * apart)
-    log_mass -= log_mass[:, -1:].copy()
+        row[:] = held_out_mixtures(table, own, shares_apart)
     return HeldOut(shares_apart, tuple(pairs), log_mass, len(every))
+
+
+def held_out_mixtures(table: Array, own: float, shares_apart: tuple[float, ...]) -> Array:
+    """Return how well mixtures of a table with the product of its margins foretell a row.
+
+    Parameters
+    ----------
+    table : ndarray of float64, shape (n_first, n_second)
+        Shares of the rows.
+    own : float
+        Share of the row that is left out.
+    shares_apart : tuple of float
+        Shares of the product.
+
+    Returns
+    -------
+    ndarray of float64, shape (n_shares,)
+        Mean log-mass, less that under the last share.
+    """
+    rest = np.maximum(table - own, 0.0) / (1.0 - own)
+    rows = np.maximum(table.sum(axis=1) - own, 0.0) / (1.0 - own)
+    columns = np.maximum(table.sum(axis=0) - own, 0.0) / (1.0 - own)
+    apart = np.outer(rows, columns)
+    # A level that one row alone has cannot be foretold, and says nothing about the share.
+    table = np.where(apart > _ROUNDING, table, 0.0)
+    log_mass = np.array(
+        [_mean_log(table, (1.0 - share) * rest + share * apart) for share in shares_apart]
+    )
+    return np.asarray(log_mass - log_mass[-1])
 
 
 def _some(pairs: list[tuple[int, int]], n_rows: int) -> list[tuple[int, int]]:
@@ -201,38 +230,72 @@ def _some(pairs: list[tuple[int, int]], n_rows: int) -> list[tuple[int, int]]:
     return [pairs[place] for place in np.linspace(0, len(pairs) - 1, most).astype(np.intp)]
 
 
-def _score_pair(latent: LatentRows, first: int, second: int) -> Callable[[Array], float]:
-    """Return what gives the log-mass of a pair of scores under a smoothing matrix."""
+def _fill_log_mass(
+    log_mass: Array,
+    latent: LatentRows,
+    pairs: Sequence[tuple[int, int]],
+    places: Sequence[int],
+    n_cells: int,
+) -> None:
+    """Fill in the log-mass of the pairs at some places, on so many cells of each score."""
+    size, ends = len(latent.scored), _inner_ends(n_cells)
+    cells = {
+        first: np.searchsorted(ends, latent.scores[first], side="right")
+        for first in {pairs[place][0] for place in places}
+    }
+    for place in places:
+        first, second = pairs[place]
+        if second >= size:
+            of_pair = _of_score_and_level(latent, first, second - size, cells[first], n_cells)
+        else:
+            of_pair = _of_scores(latent, first, second, cells[first], n_cells)
+        log_mass[place] = of_pair
+
+
+def _of_scores(latent: LatentRows, first: int, second: int, cells: Indices, n_cells: int) -> Array:
+    """Return the log-mass of a pair of scores under each bandwidth; `cells` are of the first."""
     known = latent.known[first] & latent.known[second]
     rho = float(latent.correlation[first, second])
     rho = float(np.clip(rho, -_LARGEST_CORRELATION, _LARGEST_CORRELATION))
-    one = latent.scores[first][known]
-    other = (latent.scores[second][known] - rho * one) / np.sqrt(1.0 - rho**2)
-    counts, own = _table(latent, known, _cells(one), _cells(other), (_CELLS, _CELLS))
+    shares = latent.shares
+    counts = np.zeros((n_cells, n_cells))
+    add_score_cells(
+        latent.scores[first],
+        cells,
+        latent.scores[second],
+        known,
+        rho,
+        1.0 / np.sqrt(1.0 - rho**2),
+        _inner_ends(n_cells),
+        _starts(n_cells),
+        float(_STEPS_A_UNIT),
+        shares,
+        counts,
+    )
+    mass = float(counts.sum())
+    counts /= mass
+    own = _own_share(latent, mass)
+    smoothings = _smoothings(n_cells)
+    itself = np.diagonal(smoothings, axis1=1, axis2=2)
+    smoothed = (smoothings @ counts) @ smoothings.transpose(0, 2, 1)
+    smoothed -= own * itself[:, :, None] * itself[:, None, :]
+    smoothed *= n_cells**2 / (1.0 - own)
+    return _mean_logs(counts, smoothed)
 
-    def log_mass(smoothing: Array) -> float:
-        itself = np.diag(smoothing)
-        mass = smoothing @ counts @ smoothing.T - own * np.outer(itself, itself)
-        return _mean_log(counts, mass * (_CELLS**2 / (1.0 - own)))
 
-    return log_mass
-
-
-def _score_and_level(latent: LatentRows, first: int, level: int) -> Callable[[Array], float]:
-    """Return what gives the log-mass of a score given a level that other rows have, too."""
+def _of_score_and_level(
+    latent: LatentRows, first: int, level: int, cells: Indices, n_cells: int
+) -> Array:
+    """Return the log-mass of a score given a level that other rows have, under each bandwidth."""
     known = latent.known[first]
     of_rows = latent.levels[level][known] + 1
-    cells = _cells(latent.scores[first][known])
-    shape = (latent.n_levels[level], _CELLS)
-    counts, own = _table(latent, known, of_rows, cells, shape)
+    counts, own = _table(latent, known, of_rows, cells[known], (latent.n_levels[level], n_cells))
     others = counts.sum(axis=1) - own
     counts, others = counts[others > own / 2], others[others > own / 2]
-
-    def log_mass(smoothing: Array) -> float:
-        mass = counts @ smoothing.T - own * np.diag(smoothing)
-        return _mean_log(counts, mass * (_CELLS / others[:, None]))
-
-    return log_mass
+    smoothings = _smoothings(n_cells)
+    itself = np.diagonal(smoothings, axis1=1, axis2=2)
+    smoothed = counts @ smoothings.transpose(0, 2, 1) - own * itself[:, None, :]
+    return _mean_logs(counts, smoothed * (n_cells / others[:, None]))
 
 
 def _table(
@@ -247,39 +310,64 @@ def _table(
     mass = float(shares.sum())
     cells = np.bincount(first * shape[1] + second, shares, shape[0] * shape[1])
     counts = cells.astype(np.float64).reshape(shape)
-    return counts / mass, min(1.0 / (latent.effective_rows * mass), 0.5)
+    return counts / mass, _own_share(latent, mass)
+
+
+def _own_share(latent: LatentRows, mass: float) -> float:
+    """Return the share of one row among those that have `mass` together."""
+    return min(1.0 / (latent.effective_rows * mass), 0.5)
 
 
 @cache
-def _inner_ends() -> Array:
+def _inner_ends(n_cells: int) -> Array:
     """Return the scores between cells that are equally likely under the normal distribution."""
     from scipy.special import ndtri
 
-    return np.asarray(ndtri(np.arange(1, _CELLS) / _CELLS))
-
-
-def _cells(scores: Array) -> Indices:
-    return np.searchsorted(_inner_ends(), scores)
+    return np.asarray(ndtri(np.arange(1, n_cells) / n_cells))
 
 
 @cache
-def _smoothing(bandwidth: float) -> Array:
-    """Return where the mass of each cell goes: one column per cell, which sums to one."""
+def _starts(n_cells: int) -> Indices:
+    """Return the cell of the lower end of each step in which scores are looked up."""
+    steps = np.arange(-_FARTHEST * _STEPS_A_UNIT, _FARTHEST * _STEPS_A_UNIT) / _STEPS_A_UNIT
+    starts = np.searchsorted(_inner_ends(n_cells), steps, side="right")
+    # The first step holds all lower scores, too.
+    starts[0] = 0
+    return starts
+
+
+@cache
+def _smoothings(n_cells: int) -> Array:
+    """Return where the mass of each cell goes, shape (n_bandwidths, n_cells, n_cells).
+
+    There is one column per cell, which sums to one.
+    """
+    return np.stack([_smoothing(bandwidth, n_cells) for bandwidth in BANDWIDTHS])
+
+
+def _smoothing(bandwidth: float, n_cells: int) -> Array:
+    """Return where the mass of each cell goes under one bandwidth."""
     from scipy.special import ndtr, ndtri
 
     if bandwidth == 0.0:
-        return np.eye(_CELLS)
+        return np.eye(n_cells)
     keep = 1.0 / np.hypot(1.0, bandwidth)
-    inner = _CELLS * _POINTS_A_CELL
+    inner = n_cells * _POINTS_A_CELL
     points = ndtri((np.arange(inner) + 0.5) / inner)
-    ends = np.concatenate([[-np.inf], _inner_ends(), [np.inf]])
+    ends = np.concatenate([[-np.inf], _inner_ends(n_cells), [np.inf]])
     below = ndtr((ends[:, None] - keep * points) / np.sqrt(1.0 - keep**2))
     mass = np.diff(below, axis=0)
-    return np.asarray(mass.reshape(_CELLS, _CELLS, _POINTS_A_CELL).mean(axis=2))
+    return np.asarray(mass.reshape(n_cells, n_cells, _POINTS_A_CELL).mean(axis=2))
 
 
 def _mean_log(counts: Array, mass: Array) -> float:
-    there = counts > 0
-    inside = np.where(mass[there] > _ROUNDING, mass[there], 0.0)
+    return float(_mean_logs(counts, mass[None])[0])
+
+
+def _mean_logs(counts: Array, masses: Array) -> Array:
+    """Return the mean log-mass of the rows in each of several tables, shape (n_tables,)."""
+    there = np.flatnonzero(counts)
+    inside = masses.reshape(len(masses), -1)[:, there]
+    inside[inside <= _ROUNDING] = 0.0
     with np.errstate(divide="ignore"):
-        return float(np.sum(counts[there] * np.log(inside)))
+        return np.asarray(np.log(inside) @ counts.ravel()[there])

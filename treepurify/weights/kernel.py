@@ -70,6 +70,11 @@ class Kernel(Weighting):
             check_number("level_share", self.level_share, least=0, most=1)
         check_whole("n_points", self.n_points, 1)
 
+    @property
+    def needs_values(self) -> bool:
+        """True: it moves rows."""
+        return True
+
     def fitted(
         self, columns: Columns, row_weights: RowWeights, memory_budget: int
     ) -> FittedMeasure:

@@ -210,11 +210,13 @@ def _indicators(columns: list[Indices], n_rows: int) -> "csr_array":
     blocks = []
     for level in columns:
         shifted = level + 1
+        # What all rows have says nothing.
+        if not np.any(shifted != shifted[:1]):
+            continue
         ones = (np.ones(n_rows), (np.arange(n_rows), shifted))
         block = csr_array(ones, shape=(n_rows, int(shifted.max(initial=0)) + 1))
-        # What all rows have says nothing.
         count: Array = block.sum(axis=0)
-        blocks.append(block[:, np.flatnonzero((count > 0) & (count < n_rows))])
+        blocks.append(block[:, np.flatnonzero(count > 0)])
     if not blocks:
         return csr_array((n_rows, 0))
     together = csr_array(hstack(blocks, format="csr"))

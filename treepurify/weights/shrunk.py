@@ -61,6 +61,11 @@ class Shrunk(Weighting):
         return FittedMeasure(Shrunk(share), columns, row_weights, facts)
 
     @property
+    def needs_values(self) -> bool:
+        """Whether the share is still to be found."""
+        return self.share is None
+
+    @property
     def counts_are_enough(self) -> bool:
         """Whether the share is stated: it is found from the values of the rows."""
         return self.share is not None

@@ -134,12 +134,12 @@ def _by_rank(
 ) -> npt.NDArray[Any]:
     """Return, for the score of each copy, the value of the rows that stands at its rank."""
     order = np.argsort(scores)
+    moved = np.empty(len(scores), dtype=values.dtype)
+    if shares is None:
+        moved[order] = np.repeat(np.sort(values), copies)
+        return moved
     by_value = np.argsort(values, kind="stable")
     in_order = np.repeat(values[by_value], copies)
-    moved = np.empty_like(in_order)
-    if shares is None:
-        moved[order] = in_order
-        return moved
     of_scores = np.tile(shares, copies)[order]
     reached = np.repeat(shares[by_value], copies).cumsum()
     # The middle of the copy's own share, in the sum of all as `reached` has it.

@@ -92,6 +92,11 @@ class Weighting(ABC):
         return not self.needs_rows
 
     @property
+    def needs_values(self) -> bool:
+        """Whether `tables` cannot be had from the cells of rows, but only after `fitted`."""
+        return False
+
+    @property
     def fixed_grid(self) -> Grid | None:
         """The one grid that there are masses for; None where any will do."""
         return None

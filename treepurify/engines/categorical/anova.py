@@ -22,6 +22,7 @@ from treepurify.engines.categorical.candidates import (
     ranked_features,
 )
 from treepurify.engines.categorical.full_grid import is_independent
+from treepurify.engines.categorical.measure import Measured, check_batches, measured
 from treepurify.engines.categorical.observations import Observations, observe
 from treepurify.engines.categorical.reading import Question, read_question, rows_in_memory
 from treepurify.engines.categorical.routes import (
@@ -36,12 +37,13 @@ from treepurify.engines.categorical.routes import (
 )
 from treepurify.engines.categorical.solution import Fit, measure_fit
 from treepurify.engines.common.finish import Evidence, Rest, Result, finish
-from treepurify.engines.common.inputs import check_order, check_order_fits
+from treepurify.engines.common.inputs import check_order, check_order_fits, row_weights
 from treepurify.engines.common.known_values import KnownValues
 from treepurify.errors import ConvergenceWarning, InvalidInputError, SupportWarning
 from treepurify.grids.grid import EncodedRows, Subset
 from treepurify.progress import progress_report
-from treepurify.rows.row_weights import effective_rows, read_row_weights
+from treepurify.rows.row_weights import effective_rows
+from treepurify.weights import Weighting, as_weighting
 
 __all__ = ["categorical_anova"]
 
@@ -60,10 +62,11 @@ _IN_ORDER = {
 }
 
 
-def categorical_anova(
+def categorical_anova(  # noqa: PLR0913 - what all engines take, and how functions are selected
     model: Any,
     X: Any,
     *,
+    weights: str | Weighting = "empirical",
     order: int | None = None,
     rank: int | None = None,
     selection: Selection = "auto",
@@ -75,7 +78,7 @@ def categorical_anova(
     memory_budget: int = DEFAULT_BUDGET,
     progress: bool = True,
 ) -> Decomposition:
-    """Decompose any function of categories exactly, under the distribution of the rows.
+    """Decompose any function of categories exactly, under a distribution of its features.
 
     The functions ``prod_{i in A} (1{x_i = z_i} - 1{x_i = last}) / p_A(x_A)`` span all
     functions of the observed combinations and are orthogonal to functions of fewer features
@@ -94,6 +97,12 @@ def categorical_anova(
         else text and numeric columns of at most `bins` values have one level per value, and
         other numeric columns are cut at quantiles. Rows in batches are read once, and their
         distinct rows, which must fit `memory_budget`, stand for all of them.
+    weights : str or Weighting
+        The distribution of the features: by default that of the rows; see `purify`. Under others
+        the function is called at combinations of levels that no row has: under ``"chow-liu"``,
+        ``"log-linear"``, ``"shrunk"``, ``"laplace"``, ``"independent"`` or ``"uniform"`` at all
+        that have mass, which are all combinations of levels that occur, so that the decomposition
+        is unique.
     order : int, optional
         Largest number of features of a component; all by default.
     rank : int, optional
@@ -165,18 +174,24 @@ def categorical_anova(
     _check_options(order, rank, selection, ranking)
     check_memory_budget(memory_budget)
     report = progress_report(progress)
+    weighting = as_weighting(weights)
     X, sample_weight, facts = rows_in_memory(
-        model, X, sample_weight, feature_names, memory_budget, report
+        model, weighting.rows_for(X), sample_weight, feature_names, memory_budget, report
     )
-    question = read_question(model, X, bins, feature_names)
-    n_features, n_rows = question.codes.shape
+    if facts:
+        check_batches(weighting)
+    asked = read_question(model, X, bins, feature_names)
+    n_features, n_rows = asked.codes.shape
     check_order_fits(order, n_features)
     near = check_neighbours(neighbours, n_features)
-    row_weights = read_row_weights(sample_weight, n_rows)
+    weights_of_rows = row_weights(asked.columns, weighting, sample_weight)
+    facts = {"effective_rows": effective_rows(n_rows, weights_of_rows), "rows": n_rows, **facts}
+    measure = measured(asked, weights_of_rows, weighting, memory_budget)
+    question, row_masses = measure.question, measure.weights
     observations = observe(
         question.codes,
         question.values,
-        row_weights,
+        row_masses,
         tuple(axis.n_cells for axis in question.grid.axes),
     )
     most = n_features if order is None else min(order, n_features)
@@ -185,17 +200,14 @@ def categorical_anova(
     subsets = partial(candidate_subsets, ranked, most, near)
     route = Route(observations, subsets, names, rank, memory_budget, report)
     if selection == "lars":
-        solved = solve_by_least_angle(
-            route, facts.get("effective_rows") or effective_rows(n_rows, row_weights)
-        )
+        solved = solve_by_least_angle(route, facts["effective_rows"])
     elif rank is None and near is None and is_independent(observations):
         solved = solve_independent(route, most)
     else:
         solved = _IN_ORDER[selection](route)
-    rows = EncodedRows(question.codes, row_weights)
     _check_tables(question, solved, memory_budget)
-    solved = replace(solved, diagnostics=solved.diagnostics | facts)
-    d = _finish(question, observations, solved, rows)
+    solved = replace(solved, diagnostics={**solved.diagnostics, **facts, **measure.facts})
+    d = _finish(measure, observations, solved)
     if solved.warning:
         warnings.warn(solved.warning, SupportWarning, stacklevel=2)
     if d.certificate is not None and not d.certificate.converged:
@@ -228,9 +240,9 @@ def _check_tables(question: Question, solved: Solved, memory_budget: int) -> Non
     )
 
 
-def _finish(
-    question: Question, observations: Observations, solved: Solved, rows: EncodedRows
-) -> Decomposition:
+def _finish(measure: Measured, observations: Observations, solved: Solved) -> Decomposition:
+    question = measure.question
+    rows = EncodedRows(question.codes, measure.weights)
     grid, fit = question.grid, solved.fit
     components: dict[Subset, Component] = {}
     for subset, table in fit.effects.items():
@@ -260,7 +272,6 @@ def _finish(
         {
             "method": solved.method,
             "function": question.source,
-            "rows": int(question.codes.shape[1]),
             "fit": errors.table(question.output_names),
             **solved.diagnostics,
         },
@@ -269,7 +280,8 @@ def _finish(
         question,
         result,
         engine="categorical closed form",
-        measure="empirical",
+        measure=measure.words,
+        note=measure.note,
         rows=dict.fromkeys(range(1, len(grid.features) + 1), rows),
     )
 

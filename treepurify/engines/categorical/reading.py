@@ -30,6 +30,7 @@ from treepurify.grids.grid import Grid, make_grid
 from treepurify.links import Link
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.progress import ProgressReport
+from treepurify.rows.columns import Columns
 from treepurify.rows.distinct_rows import distinct_rows
 from treepurify.rows.sources import as_source
 from treepurify.rows.table_reader import check_distribution, matched_names
@@ -58,6 +59,8 @@ class Question:
         From the values to the response, for a parsed model.
     source : str
         Where the values came from, in words.
+    columns : Columns
+        The rows.
     """
 
     grid: Grid
@@ -67,6 +70,7 @@ class Question:
     output_names: tuple[str, ...]
     link: Link
     source: str
+    columns: Columns
 
     @property
     def inputs(self) -> ModelInputs:
@@ -132,10 +136,11 @@ def read_question(model: Any, X: Any, bins: int, feature_names: Sequence[str] | 
     if isinstance(parsed, TreeEnsemble):
         return _of_ensemble(model, parsed, X)
     table, grid, codes, form = read_levels(X, bins, feature_names)
+    columns = columns_of_levels(table, grid, codes)
     if not is_function(model):
         values = read_values(model, codes.shape[1])
         names = value_names(values.shape[1])
-        return Question(grid, codes, values, None, names, Link(), "given values")
+        return Question(grid, codes, values, None, names, Link(), "given values", columns)
     if parsed is None:
         asked, link = called_function(model), Link()
         source = "predict" if hasattr(model, "predict") else "function"
@@ -143,11 +148,10 @@ def read_question(model: Any, X: Any, bins: int, feature_names: Sequence[str] | 
         check_against_library(model, parsed, X)
         asked, link = ParsedFunction(parsed), parsed.link
         source = f"margin of the {parsed.source.library} model"
-    columns = columns_of_levels(table, grid, codes)
     function = check_function(asked, table, columns, form)
     values = function(columns)
     names = value_names(values.shape[1]) if parsed is None else parsed.output_names
-    return Question(grid, codes, values, function, names, link, source)
+    return Question(grid, codes, values, function, names, link, source, columns)
 
 
 def _of_ensemble(model: Any, ensemble: TreeEnsemble, X: Any) -> Question:
@@ -170,4 +174,5 @@ def _of_ensemble(model: Any, ensemble: TreeEnsemble, X: Any) -> Question:
         ensemble.output_names,
         ensemble.link,
         f"margin of the {ensemble.source.library} model",
+        columns,
     )

@@ -211,7 +211,8 @@ def finish(
         covariances = {subset: component.variance for subset, component in apart.items()}
     evidence, certificate, solves = result.evidence, None, {}
     if evidence is not None:
-        certificate = _certificate(result, evidence, every, check, names, note)
+        sampled = _measure_rows(rows, result.diagnostics)
+        certificate = _certificate(result, evidence, every, check, names, note, sampled)
         solves = _solves(evidence.purified, names)
     return Decomposition(
         intercept=result.intercept,
@@ -356,6 +357,7 @@ def _certificate(
     check: ModelCheck | None,
     names: list[str],
     note: str,
+    measure_rows: int,
 ) -> Certificate:
     tables = {s: c for s, c in every.items() if isinstance(c, TensorComponent)}
     values = EachTable(tables, lambda component: component.values)
@@ -404,7 +406,16 @@ def _certificate(
         fitted_share=() if share is None else tuple(share.tolist()),
         fit_error=evidence.fit_error,
         fit_unidentified=evidence.fit_unidentified,
+        measure_rows=measure_rows,
     )
+
+
+def _measure_rows(rows: Mapping[int, EncodedRows] | None, facts: Mapping[str, Any]) -> int:
+    """Return how many rows of positive weight are the measure, but for points that were drawn."""
+    if not rows or "points" in facts.get("measure", {}):
+        return 0
+    of_any = next(iter(rows.values()))
+    return of_any.n_rows if of_any.weights is None else int(np.count_nonzero(of_any.weights))
 
 
 def _term_name(names: list[str], subset: Subset) -> str:

@@ -32,6 +32,14 @@ from treepurify.engines.legendre.result import Fit, assemble
 from treepurify.engines.legendre.scaling import Axis
 from treepurify.engines.legendre.screening import candidate_columns
 from treepurify.engines.legendre.selection import TermSelection, as_selection, select_terms
+from treepurify.engines.legendre.supplied_densities import (
+    Marginal,
+    as_marginal,
+    check_grids,
+    copula_densities,
+    density_words,
+    supplied_densities,
+)
 from treepurify.engines.legendre.tails import choose_axes
 from treepurify.errors import InvalidInputError
 from treepurify.progress import progress_report
@@ -51,7 +59,7 @@ def legendre_anova(  # noqa: PLR0913 - what all engines take, and how functions 
     *,
     order: int = 2,
     degree: int = 10,
-    density: DensityName = "none",
+    density: DensityName | Any = "none",
     density_degree: int | None = None,
     density_clip: float | None = None,
     scaling: str | Mapping[str, str] = "auto",
@@ -87,10 +95,15 @@ def legendre_anova(  # noqa: PLR0913 - what all engines take, and how functions 
         Largest number of features of a component.
     degree : int
         Largest degree of a polynomial.
-    density : {"none", "legendre", "kernel"}
-        What products are divided by: nothing, a truncated Legendre series (equation 79), or
+    density : {"none", "legendre", "kernel", "copula"}, callable or object with logpdf
+        What products are divided by: nothing, a truncated Legendre series (equation 79),
         Gaussian kernels reflected at the ends and corrected towards orthogonality, which are
-        never negative.
+        never negative, or a Gaussian copula with such margins. Where the density of the features
+        is known, or fitted elsewhere: a function of points (n_points, k) and of the positions of
+        their k features that returns the joint density of these, in the units of the table; or a
+        frozen ``multivariate_normal`` or ``multivariate_t``, a ``gaussian_kde``, or a
+        ``GaussianMixture``, of all features. It is read on a grid of 129 points a feature for
+        pairs, and is for features without levels.
     density_degree : int, optional
         Largest degree of the series of densities; 4 unless given.
     density_clip : float, optional
@@ -162,8 +175,12 @@ def legendre_anova(  # noqa: PLR0913 - what all engines take, and how functions 
     question = read_question(model, X, feature_names, sample_weight)
     axes, constant = choose_axes(question, scaling)
     rows = scaled_rows(axes, question.columns, question.weights)
-    make = partial(_densities, density, axes, rows, density_degree, density_clip)
-    if density == "legendre":
+    n_features = len(question.columns.values)
+    given = density if isinstance(density, str) else as_marginal(density, n_features)
+    make = partial(_densities, given, axes, rows, density_degree, density_clip)
+    if not isinstance(given, str) or given == "copula":
+        check_grids(len(axes), order, memory_budget)
+    if given == "legendre":
         _check_densities(axes, rows, order, density_degree, memory_budget)
     basis, left_out = candidate_columns(
         axes, rows, question.values, make, order, degree, chosen, report, memory_budget
@@ -183,20 +200,24 @@ def legendre_anova(  # noqa: PLR0913 - what all engines take, and how functions 
         "rows": rows.n_rows,
         "scaling": {axis.name: axis.kind for axis in axes.values()},
         "constant_features": constant,
-        "density": density,
+        "density": density_words(density),
         "orthogonal": orthogonal,
     }
     return assemble(question, fit, facts)
 
 
 def _densities(
-    density: DensityName,
+    density: str | Marginal,
     axes: Mapping[int, Axis],
     rows: ScaledRows,
     degree: int,
     clip: float,
     subsets: Sequence[Subset],
 ) -> dict[Subset, Density]:
+    if not isinstance(density, str):
+        return dict(supplied_densities(density, axes, rows.coordinates, subsets, clip))
+    if density == "copula":
+        return dict(copula_densities(axes, rows.coordinates, rows.weights, subsets, clip))
     if density == "none":
         return dict(constant_densities(axes, subsets))
     if density == "kernel":
@@ -221,7 +242,7 @@ def _check_densities(
 def _check_options(
     order: int,
     degree: int,
-    density: str,
+    density: Any,
     density_degree: int | None,
     density_clip: float | None,
     orthogonal: bool,
@@ -229,14 +250,16 @@ def _check_options(
     check_flag("orthogonal", orthogonal)
     check_whole("order", order, 1, _MOST_ORDER)
     check_whole("degree", degree, 1)
-    check_choice("density", density, get_args(DensityName))
+    if isinstance(density, str) or density is None:
+        advice = ", a function of points and features, or an object with logpdf"
+        check_choice("density", density, get_args(DensityName), advice=advice)
     if density_degree is not None:
         check_whole("density_degree", density_degree, 0)
         _check_used("density_degree", density, ("legendre",))
     if density_clip is not None:
         check_number("density_clip", density_clip, least=0, open_ends=True)
-        _check_used("density_clip", density, ("legendre", "kernel"))
-    if density == "none" and not orthogonal:
+        _check_used("density_clip", density, ("legendre", "kernel", "copula"))
+    if isinstance(density, str) and density == "none" and not orthogonal:
         raise InvalidInputError(
             'orthogonal=False needs densities, which density="none" does not estimate: components '
             'would not be orthogonal at all. Pass density="legendre" (as the paper) or "kernel", '
@@ -244,10 +267,11 @@ def _check_options(
         )
 
 
-def _check_used(option: str, density: str, users: tuple[str, ...]) -> None:
-    if density not in users:
+def _check_used(option: str, density: Any, users: tuple[str, ...]) -> None:
+    is_used = density in users if isinstance(density, str) else option == "density_clip"
+    if not is_used:
         raise InvalidInputError(
-            f"{option} has no meaning with density={density!r}: it is for "
+            f"{option} has no meaning with density={density_words(density)!r}: it is for "
             f"{' and '.join(f'density={user!r}' for user in users)}. Leave it out, or choose "
             "that density."
         )

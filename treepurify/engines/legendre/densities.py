@@ -18,6 +18,7 @@ __all__ = [
     "DensityName",
     "GridDensity",
     "SeriesDensity",
+    "Subset",
     "constant_densities",
     "contract",
     "grid_density",
@@ -25,7 +26,7 @@ __all__ = [
 ]
 
 Subset = tuple[int, ...]
-DensityName = Literal["none", "legendre", "kernel"]
+DensityName = Literal["none", "legendre", "kernel", "copula"]
 
 _POINTS_BY_ORDER = {1: 257, 2: 65, 3: 33}
 _BANDWIDTH = 0.5

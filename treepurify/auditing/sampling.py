@@ -1,0 +1,207 @@
+"""How far effects are off because the rows are a sample, from halves of the rows."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from treepurify.arguments import check_result, check_whole
+from treepurify.budget import DEFAULT_BUDGET, check_memory_budget
+from treepurify.certificate import Certificate
+from treepurify.components import TensorComponent
+from treepurify.decomposition import Decomposition
+from treepurify.effects.tensor import EffectTensor, EffectTensors
+from treepurify.engines.common.problem import check_memory
+from treepurify.errors import InvalidInputError
+from treepurify.grids.axis import FeatureAxis
+from treepurify.grids.grid import EncodedRows, Subset
+from treepurify.progress import progress_report
+from treepurify.purification.cascade import downward_closure, purify_effects
+from treepurify.remainder import SumOfParts
+from treepurify.typing import Array, Indices
+from treepurify.weights.cell_counts import count_table
+from treepurify.weights.weighting import MassTables, normalised
+
+__all__ = ["with_sampling_error"]
+
+_HALVES = 2
+_LEAST_ROWS = 4
+_INSTEAD = "tp.unbiased_importance(model, X) says it of any measure, from the model"
+
+_Axes = dict[Subset, tuple[FeatureAxis, ...]]
+
+
+def with_sampling_error(
+    d: Decomposition,
+    *,
+    splits: int = 4,
+    seed: int = 0,
+    memory_budget: int = DEFAULT_BUDGET,
+    progress: bool = True,
+) -> Decomposition:
+    r"""Return the decomposition with the sampling of its measure in its certificate.
+
+    The rows that stand for the measure are a sample, and another sample gives other effects of the
+    same model. So the rows are split in halves, and the components purified anew under each: this
+    takes the tables alone, not the model, since purifying is linear. With errors that fall with the
+    root of the number of rows, a quarter of the mean squared difference of two halves estimates the
+    squared error under all rows. On populations
+    that can be drawn from again it is 0.6 to 1.4 times as large as the error of fresh samples where
+    terms have two features, and down to 0.6 times where tables of three are thinly filled.
+
+    A split takes as long as the purification itself or longer, so that this is no part of it.
+
+    Parameters
+    ----------
+    d : Decomposition
+        A decomposition whose measure is that of its rows, in memory, and whose components were not
+        fitted: `purify` without projection, `categorical_anova` with all its functions.
+    splits : int
+        How often the rows are split; the error is a mean over splits.
+    seed : int
+        Seed of the splits.
+    memory_budget : int
+        Bytes that tables may take; more is refused before it is allocated.
+    progress : bool
+        Whether to report progress on standard error after the first second.
+
+    Returns
+    -------
+    Decomposition
+        With ``certificate.sampling_error``: the root of the summed mean squared errors of all
+        components, relative to the standard deviation of the model, one per output.
+        ``diagnostics["sampling"]`` has the root mean squared error of each term on the margin
+        scale.
+
+    Raises
+    ------
+    InvalidInputError
+        If rows are not the measure, or components were fitted or edited; `unbiased_importance`
+        does these.
+    MemoryBudgetError
+        If the tables would not fit.
+
+    Examples
+    --------
+    >>> import numpy as np, treepurify as tp
+    >>> from sklearn.ensemble import GradientBoostingRegressor
+    >>> X = np.random.default_rng(0).normal(size=(500, 3))
+    >>> model = GradientBoostingRegressor(max_depth=2, random_state=0).fit(X, X[:, 0] * X[:, 1])
+    >>> d = tp.with_sampling_error(tp.purify(model, X))
+    >>> print(d.certificate.sentences()[-1])
+    Sampling of the measure: ...
+    """
+    check_result("d", d, Decomposition, "treepurify.purify")
+    check_whole("splits", splits, 1)
+    check_whole("seed", seed, 0)
+    check_memory_budget(memory_budget)
+    report = progress_report(progress)
+    rows, tables = _rows_of(d), _tables_of(d)
+    subsets = downward_closure(tables)
+    axes = _axes_of(tables, subsets)
+    check_memory([axes[subset] for subset in subsets], 2 * d.n_outputs, memory_budget)
+    values = {s: EffectTensor(s, axes[s], table.values) for s, table in tables.items()}
+    effects = EffectTensors(np.zeros(d.n_outputs), values)
+    rng = np.random.default_rng(seed)
+    first = next(iter(rows.values()))
+    counted = np.flatnonzero(first.shares > 0)
+    squares = {subset: np.zeros(d.n_outputs) for subset in d.components}
+    for split in range(splits):
+        report("purifying halves of the rows", split, splits)
+        halves = [
+            purify_effects(
+                effects, _masses(rows, half, axes), axes, progress=lambda *_: None
+            ).effects
+            for half in np.array_split(rng.permutation(counted), _HALVES)
+        ]
+        for subset in d.components:
+            difference = halves[0][subset] - halves[1][subset]
+            mass = tables[subset].mass[..., None]
+            square = (mass * difference**2).reshape(-1, d.n_outputs).sum(axis=0)
+            squares[subset] += square / (_HALVES**2 * splits)
+    deviation = _deviation(d)
+    total = np.sqrt(np.sum(list(squares.values()), axis=0)) if squares else np.zeros(d.n_outputs)
+    error = np.divide(total, deviation, out=np.zeros(d.n_outputs), where=deviation > 0)
+    terms = [
+        {"term": d.term_name(subset), "error": np.sqrt(square).tolist()}
+        for subset, square in squares.items()
+    ]
+    facts = {"splits": splits, "seed": seed, "rows": len(counted), "terms": terms}
+    certificate = replace(
+        _certificate_of(d), sampling_error=tuple(error.tolist()), sampling_splits=splits
+    )
+    return replace(d, certificate=certificate, diagnostics={**d.diagnostics, "sampling": facts})
+
+
+def _rows_of(d: Decomposition) -> Mapping[int, EncodedRows]:
+    """Return the rows, where they are the measure."""
+    certificate = _certificate_of(d)
+    if d.rows is None or not certificate.measure_rows:
+        raise InvalidInputError(
+            f"the measure of this decomposition, {d.measure!r}, is not that of its rows in memory, "
+            f"so that halves of them say nothing; {_INSTEAD}"
+        )
+    if certificate.fitted_share or certificate.edits:
+        how = "edited" if certificate.edits else "fitted"
+        raise InvalidInputError(
+            f"the components of this decomposition were {how}, and what that adds cannot be seen "
+            f"in their tables; {_INSTEAD}"
+        )
+    if certificate.measure_rows < _LEAST_ROWS:
+        raise InvalidInputError(
+            f"halves of the rows are compared, which takes {_LEAST_ROWS} rows of positive weight; "
+            f"there are {certificate.measure_rows}"
+        )
+    return d.rows
+
+
+def _certificate_of(d: Decomposition) -> Certificate:
+    if d.certificate is None:
+        raise InvalidInputError(
+            f"this decomposition has no certificate to hold the number; {_INSTEAD}"
+        )
+    return d.certificate
+
+
+def _tables_of(d: Decomposition) -> dict[Subset, TensorComponent]:
+    """Return the tables of all components and of the remainder, which halves move, too."""
+    rest = d.remainder.parts if isinstance(d.remainder, SumOfParts) else ()
+    every = {**d.tensor_components(), **{part.features: part for part in rest}}
+    if len(every) < len(d.components) + len(rest):
+        raise InvalidInputError(
+            f"the components of this decomposition are not tables of cells; {_INSTEAD}"
+        )
+    return every
+
+
+def _axes_of(tables: Mapping[Subset, TensorComponent], subsets: list[Subset]) -> _Axes:
+    """Return the axes of every subset: its own, or those of a component that has its features."""
+    axes: _Axes = {}
+    for subset in reversed(subsets):
+        if subset in tables:
+            axes[subset] = tables[subset].axes
+            continue
+        larger = next(other for other in axes if set(subset) <= set(other))
+        axes[subset] = tuple(axes[larger][larger.index(j)] for j in subset)
+    return axes
+
+
+def _masses(rows: Mapping[int, EncodedRows], half: Indices, axes: _Axes) -> MassTables:
+    """Return the share of some of the rows in each cell of each subset."""
+    masses: MassTables = {}
+    for size in {len(subset) for subset in axes}:
+        of_size = rows[size]
+        weights = None if of_size.weights is None else of_size.weights[half]
+        some = EncodedRows(of_size.codes[:, half], weights)
+        for subset in axes:
+            if len(subset) == size:
+                shape = tuple(axis.n_cells for axis in axes[subset])
+                counts = count_table(shape, [some.codes[j] for j in subset], some)
+                masses[subset] = normalised(counts.astype(np.float64), "the weights of the rows")
+    return masses
+
+
+def _deviation(d: Decomposition) -> Array:
+    """Return the standard deviation of the model, one per output."""
+    variance = np.sum(list((d.covariances or {}).values()), axis=0) * np.ones(d.n_outputs)
+    return np.asarray(np.sqrt(np.maximum(variance, 0.0)))

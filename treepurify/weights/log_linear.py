@@ -1,0 +1,149 @@
+"""Log-linear weighting: all pairs of features as in the rows, and no more dependence than that."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import comb, prod
+from typing import ClassVar
+
+import numpy as np
+
+from treepurify.budget import DEFAULT_BUDGET, check_budget
+from treepurify.errors import InvalidInputError
+from treepurify.grids.grid import Grid, Subset
+from treepurify.rows.columns import Columns
+from treepurify.rows.row_weights import RowWeights
+from treepurify.typing import Indices
+from treepurify.weights.cell_counts import RowsOnGrid
+from treepurify.weights.coded_rows import (
+    CodedRows,
+    binned_rows,
+    dependent_pairs,
+    rows_in_cells,
+    spread_draws,
+)
+from treepurify.weights.drawn_levels import check_options, drawn_measure, in_order_of_names
+from treepurify.weights.proportional_fitting import FittedJoint, fit_proportionally
+from treepurify.weights.smoothing import USUAL_POINTS
+from treepurify.weights.weighting import FittedMeasure, MassTables, Weighting
+
+__all__ = ["LogLinear"]
+
+_BINS = (2, 3, 4, 6, 8, 12, 16, 24, 32)
+_MOST_CELLS = 1 << 22
+# Cells times pairs in one step, where bins are chosen.
+_MOST_WORK = 1 << 22
+_TABLES = 3
+
+
+@dataclass(frozen=True)
+class LogLinear(Weighting):
+    """The log-linear model of all pairs of features: of all masses with their tables the flattest.
+
+    The table of every two features is that of the rows, mixed with the product of its margins, so
+    that every combination of levels that occur has mass; all else follows by iterative proportional
+    fitting of one joint mass (Deming & Stephan 1940). Take it for a few categories. Numbers are put
+    in bins of equal shares of the rows first, within which nothing depends. The joint mass of all
+    features is in memory: with too many for that, take `ChowLiu`.
+
+    In `categorical_anova` levels are the model's own, and all masses are in closed form. Elsewhere
+    the measure is that of points drawn from the joint mass with a fixed seed, four or more for
+    each row.
+
+    Parameters
+    ----------
+    prior_count : float, optional
+        How many rows the product of the margins counts for. By default the share that foretells
+        best a row that is left out, over all pairs, and at least one row.
+    bins : int, optional
+        Bins of a number; by default from 2 to 32, by the same judge, as far as the joint mass
+        stays small.
+    n_points : int
+        How many points are drawn; see above.
+
+    Examples
+    --------
+    >>> LogLinear().describe()
+    'log-linear'
+    """
+
+    prior_count: float | None = None
+    bins: int | None = None
+    n_points: int = USUAL_POINTS
+    name: ClassVar[str] = "log-linear"
+    needs_rows: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_options(self.prior_count, self.bins, self.n_points)
+
+    def fitted(
+        self, columns: Columns, row_weights: RowWeights, memory_budget: int
+    ) -> FittedMeasure:
+        """Return the points that are drawn from the joint mass."""
+        columns, restored = in_order_of_names(columns)
+        coded, gain = self._binned(columns, row_weights)
+        joint = _joint(coded, self.prior_count, memory_budget)
+        cells = joint.mass.ravel()
+
+        def draw(n_points: int, rng: np.random.Generator) -> Sequence[Indices]:
+            return np.unravel_index(spread_draws(cells, n_points, rng), joint.mass.shape)
+
+        facts = {"cells": cells.size, "gain": gain, "error": joint.error, "steps": joint.steps}
+        measure = drawn_measure(
+            columns, coded, draw, self.n_points, memory_budget, self.name, facts
+        )
+        return restored(measure)
+
+    def _binned(self, columns: Columns, row_weights: RowWeights) -> tuple[CodedRows, float]:
+        """Return the rows in the bins that foretell best, and what the tables of pairs gain."""
+        best: CodedRows | None = None
+        most = 0.0
+        for bins in _BINS if self.bins is None else (self.bins,):
+            coded = binned_rows(columns, row_weights, bins)
+            work = prod(coded.sizes) * comb(len(coded.sizes), 2)
+            if best is not None and (work > _MOST_WORK or coded.sizes == best.sizes):
+                continue
+            pairs = dependent_pairs(coded, self.prior_count, one_share=True)
+            gain = sum(pair.gain for pair in pairs)
+            if best is None or gain > most:
+                best, most = coded, gain
+        if best is None:
+            raise InvalidInputError("X has no rows; pass the rows that stand for the distribution")
+        return best, most
+
+    def tables(self, grid: Grid, rows: RowsOnGrid | None, subsets: Sequence[Subset]) -> MassTables:
+        """Return the mass of each subset's cells, with cells as levels."""
+        joint = _joint(rows_in_cells(grid, rows, self.name), self.prior_count, DEFAULT_BUDGET).mass
+        every = range(joint.ndim)
+        return {
+            subset: joint.sum(axis=tuple(j for j in every if j not in subset)).transpose(
+                np.argsort(np.argsort(subset))
+            )
+            for subset in subsets
+        }
+
+
+def _joint(rows: CodedRows, prior_count: float | None, memory_budget: int) -> FittedJoint:
+    """Return the fitted joint mass.
+
+    Raises
+    ------
+    InvalidInputError
+        If it has too many cells.
+    MemoryBudgetError
+        If it would not fit.
+    """
+    n_cells = prod(rows.sizes)
+    if n_cells > _MOST_CELLS:
+        raise InvalidInputError(
+            f"the joint mass of all {len(rows.sizes)} features has {n_cells:.2g} cells, and "
+            f'{_MOST_CELLS} is the most for weights="log-linear"; use "chow-liu", which needs '
+            "tables of pairs alone, or fewer features or bins"
+        )
+    check_budget(
+        8 * _TABLES * n_cells,
+        memory_budget,
+        f"a joint mass of {n_cells} cells",
+        'Raise memory_budget, or use weights="chow-liu".',
+    )
+    pairs = dependent_pairs(rows, prior_count, one_share=True)
+    return fit_proportionally([rows.margin(j) for j in range(len(rows.sizes))], pairs)
