@@ -156,6 +156,21 @@ def test_probabilities_stand_above_the_log_odds():
     assert f"{probability:.3g}" in said
 
 
+def test_effects_of_a_response_are_on_the_scale_of_the_probability(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 3))
+    y = np.where(X[:, 0] > 0.5, "yes", "no")
+    model = GradientBoostingClassifier(n_estimators=5, max_depth=2, random_state=0).fit(X, y)
+    d = tp.partial_dependence_anova(tp.response_function(model), X, order=2, progress=False)
+    ax = plots.waterfall(d, X, index=0, parts="shapley")
+    assert ax.get_xlabel() == "probability of class yes"
+    assert not ax.child_axes
+    said = next(text.get_text() for text in ax.texts if "this row" in text.get_text())
+    assert said == f"this row {model.predict_proba(X[:1])[0, 1]:.4g}"
+    d.save(tmp_path / "response.tpz")
+    assert tp.load(tmp_path / "response.tpz").diagnostics["response_of"]["trees"] == 5
+
+
 @pytest.mark.parametrize("name", ["log", "log1p", "softplus", "sqrt", "cloglog", "logit"])
 @pytest.mark.parametrize("limits", [(-3.0, 4.0), (1.0, 1.3), (-0.2, 9.0)])
 def test_ticks_of_every_link_stand_at_their_responses(name, limits):
