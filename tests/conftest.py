@@ -1,10 +1,12 @@
 """Settings that hold for every test."""
 
 import os
+import sys
 
 # Read when matplotlib is first imported: tests draw into memory, with no display.
 os.environ.setdefault("MPLBACKEND", "Agg")
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # A first call may compile a kernel, which takes longer than any deadline. The same examples are
@@ -19,3 +21,11 @@ settings.register_profile(
 # HYPOTHESIS_PROFILE=search looks for new counter-examples, for as long as one has patience.
 settings.register_profile("search", deadline=None, max_examples=1000, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "treepurify"))
+
+
+@pytest.fixture(autouse=True)
+def _close_figures():
+    """Leave no figure open: matplotlib warns of many, and warnings are errors."""
+    yield
+    if pyplot := sys.modules.get("matplotlib.pyplot"):
+        pyplot.close("all")

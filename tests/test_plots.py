@@ -24,12 +24,6 @@ from treepurify.plots.terms import raw_effect
 COLORS = ("red", "green", "blue", "grey")
 
 
-@pytest.fixture(autouse=True)
-def _close_figures():
-    yield
-    plt.close("all")
-
-
 @pytest.fixture(scope="module")
 def numeric():
     rng = np.random.default_rng(0)

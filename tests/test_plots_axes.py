@@ -2,7 +2,6 @@
 
 from itertools import pairwise
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
@@ -15,12 +14,6 @@ from treepurify import plots
 from treepurify.grids.axis import FeatureAxis
 from treepurify.plots.axis_layout import lay_out_axis
 from treepurify.plots.style import AFTER, BEFORE, DOWN, MAIN, PAIR, UP
-
-
-@pytest.fixture(autouse=True)
-def _close_figures():
-    yield
-    plt.close("all")
 
 
 @pytest.fixture(scope="module")

@@ -1,18 +1,11 @@
 """The figures of worth and of simplifications show the numbers that they stand for."""
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from sklearn.ensemble import GradientBoostingRegressor
 
 import treepurify as tp
 from treepurify import plots
-
-
-@pytest.fixture(autouse=True)
-def _close_figures():
-    yield
-    plt.close("all")
 
 
 @pytest.fixture(scope="module")

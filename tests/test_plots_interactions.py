@@ -1,6 +1,5 @@
 """The figures of H-statistics and of groups show the numbers they stand for."""
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from matplotlib.colors import to_hex
@@ -10,12 +9,6 @@ import treepurify as tp
 from treepurify import plots
 from treepurify.grouping.strengths import InteractionStrengths
 from treepurify.plots.style import DATA, MANY, MUTED
-
-
-@pytest.fixture(autouse=True)
-def _close_figures():
-    yield
-    plt.close("all")
 
 
 def product(X):

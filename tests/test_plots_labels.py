@@ -28,12 +28,6 @@ NAMES = {
 }
 
 
-@pytest.fixture(autouse=True)
-def _close_figures():
-    yield
-    plt.close("all")
-
-
 class Case(NamedTuple):
     X: pd.DataFrame
     d: tp.Decomposition

@@ -20,12 +20,6 @@ from treepurify.report.svg import inline_svg
 KINDS = ["u", "v", "w"]
 
 
-@pytest.fixture(autouse=True)
-def _close_figures():
-    yield
-    plt.close("all")
-
-
 @pytest.fixture(scope="module")
 def X():
     rng = np.random.default_rng(0)

@@ -175,10 +175,6 @@ def test_other_bad_input(rows):
             partial_dependence_anova(product, rows, seed=wrong)
     with pytest.raises(InvalidInputError, match="sample_weight must have one number per row"):
         partial_dependence_anova(product, rows, sample_weight=["one"] * 150)
-    for asked in ({}, {"background": csr_array(rows)}):
-        X = rows if asked else csr_array(rows)
-        with pytest.raises(InvalidInputError, match=r"sparse matrices.*pass X.toarray\(\)"):
-            partial_dependence_anova(product, X, **asked)
     with pytest.raises(InvalidInputError, match=r"interactions=3: a number .* is for purify"):
         partial_dependence_anova(product, rows, interactions=3)
     with pytest.raises(MemoryBudgetError):
@@ -189,6 +185,18 @@ def test_other_bad_input(rows):
     np.testing.assert_allclose(single.intercept, product(rows[:1]))
     one = partial_dependence_anova(product, rows[:1], order=None)
     np.testing.assert_allclose(one.predict(rows), product(rows), atol=1e-12)
+
+
+@pytest.mark.parametrize("sparse_background", [False, True])
+def test_sparse_rows_are_those_rows(rows, sparse_background):
+    sparse = csr_array(rows)
+    found = (
+        partial_dependence_anova(product, rows, background=sparse)
+        if sparse_background
+        else partial_dependence_anova(product, sparse)
+    )
+    expected = partial_dependence_anova(product, rows)
+    np.testing.assert_array_equal(found.predict(rows), expected.predict(rows))
 
 
 @pytest.mark.parametrize("order", [1, 3])
