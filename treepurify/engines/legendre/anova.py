@@ -29,6 +29,7 @@ from treepurify.engines.legendre.least_squares import (
 )
 from treepurify.engines.legendre.reading import read_question
 from treepurify.engines.legendre.result import Fit, assemble
+from treepurify.engines.legendre.ridge import penalised_least_squares
 from treepurify.engines.legendre.scaling import Axis
 from treepurify.engines.legendre.screening import candidate_columns
 from treepurify.engines.legendre.selection import TermSelection, as_selection, select_terms
@@ -189,7 +190,12 @@ def legendre_anova(  # noqa: PLR0913 - what all engines take, and how functions 
     moments = measure_moments(basis, rows, question.values)
     report("selecting terms", 0, 0)
     selected = select_terms(moments, basis, chosen, question.effective_rows)
-    coefficients = least_squares(basis, rows, question.values, moments, selected)
+    fitted = basis, rows, question.values, moments, selected
+    if chosen.penalty == "ridge":
+        report("cross-validating the penalty", 0, 0)
+        coefficients = penalised_least_squares(*fitted, memory_budget)
+    else:
+        coefficients = least_squares(*fitted)
     report("separating components", 0, 0)
     if orthogonal:
         split = split_orthogonally(basis, moments, coefficients.values)

@@ -1,6 +1,6 @@
 """Coefficients by least squares, and their split into orthogonal components."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations
 
 import numpy as np
@@ -39,11 +39,14 @@ class Coefficients:
         the 1-norm.
     rank : list of int
         Number of independent ones among them.
+    penalty : list of float
+        Size of the ridge, by output; empty without one.
     """
 
     values: Array
     condition: list[float]
     rank: list[int]
+    penalty: list[float] = field(default_factory=list)
 
 
 @dataclass(frozen=True, eq=False)
