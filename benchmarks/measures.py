@@ -198,7 +198,8 @@ def population_line(population: str, depth: int, n_rows: int, table: str = "popu
         }
 
     name = f"{population} | {depth} | {n_rows}"
-    measures = (*WEIGHTS, *OF_CATEGORIES) if population == "categories in a chain" else WEIGHTS
+    with_pairs = population in ("categories in a chain", "normal, correlation 0.5")
+    measures = (*WEIGHTS, *OF_CATEGORIES) if with_pairs and n_rows <= 4000 else WEIGHTS
     measures = measures if table == "population" else COARSE
     return Line(table, name, measures, measure, n_rows * 2.0**depth * 10)
 
