@@ -4,6 +4,8 @@ import sys
 import tomllib
 from pathlib import Path
 
+from sphinx_gallery.sorting import ExplicitOrder
+
 DOCS = Path(__file__).resolve().parent
 PROJECT = tomllib.loads((DOCS.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 sys.path[:0] = [str(DOCS.parent), str(DOCS)]
@@ -47,8 +49,14 @@ sphinx_gallery_conf = {
     "examples_dirs": str(DOCS.parent / "examples"),
     "gallery_dirs": "gallery",
     # These scripts are run and shown; the others are run by hand.
-    "filename_pattern": "/(plot_|measures)",
-    "ignore_pattern": r"^(?!plot_|measures)",  # matched against the bare file name
+    "filename_pattern": "/plot_",
+    "ignore_pattern": r"^(?!plot_)",  # matched against the bare file name
+    "subsection_order": ExplicitOrder(
+        [f"../examples/{name}" for name in ("explain", "audit", "compare")]
+    ),
+    "within_subsection_order": "FileNameSortKey",
+    # Of an example that draws nothing, because data are missing.
+    "default_thumb_file": str(DOCS / "_static" / "demo.png"),
     "abort_on_example_error": True,
     "download_all_examples": False,
     "remove_config_comments": True,

@@ -28,6 +28,7 @@ from sklearn.neural_network import MLPClassifier
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from examples.data import DataUnavailableError, read_table
+from examples.paper_categorical_data import data_table
 from examples.paper_categorical_large import LARGE, large_table
 from examples.paper_categorical_mushroom import mushroom_tables
 from examples.paper_categorical_selection import show_selection
@@ -248,6 +249,7 @@ def small_tables(*, small: bool) -> list[Callable[[], list[Table]]]:
     n_trees, steps = (10, 2) if small else (100, 100)
     return [
         lambda: [table_1(), remark_4_3()],
+        lambda: [data_table()],
         lambda: [
             error_table(
                 3,
@@ -266,7 +268,7 @@ def small_tables(*, small: bool) -> list[Callable[[], list[Table]]]:
                 nursery_seeds,
             )
         ],
-        lambda: [table_8((2, 4) if small else (2, 4, 6, 8, 10), 1 if small else 5)],
+        lambda: [table_8(*(((2, 4), 1, 1000) if small else ((2, 4, 6, 8, 10), 5, 10_000)))],
     ]
 
 

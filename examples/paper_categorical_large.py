@@ -3,8 +3,9 @@ Tables 6 and 7 and figures 1 and 3 of the categorical closed form: large sparse 
 ====================================================================================
 
 The explained functions are class probabilities: of a random forest for Connect-4, as in the paper,
-of perceptrons as deep as the paper's for Dota2 and MNIST, and of a perceptron in place of the
-paper's tabular transformer for Poker Hand. Part of ``paper_categorical.py --large``.
+of perceptrons as deep as the paper's for Dota2 and MNIST, and of a perceptron for Poker Hand, with
+a tabular transformer like the paper's beside it where PyTorch is installed. Part of
+``paper_categorical.py --large``.
 """
 
 import time
@@ -20,6 +21,7 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.model_selection import train_test_split
 from sklearn.neural_network import MLPClassifier
 
+from examples import paper_categorical_transformer as transformer
 from examples.data import read_table
 from examples.reproduction import Entry, Table
 from treepurify.decomposition import Decomposition
@@ -46,6 +48,8 @@ class Case:
         Options of the search beyond the rank.
     words : str
         The model, with its accuracy.
+    rollout : ndarray of shape (n_columns,), optional
+        Attention rollout to each column, of a transformer.
     """
 
     name: str
@@ -53,6 +57,7 @@ class Case:
     values: np.ndarray
     options: dict[str, Any]
     words: str = ""
+    rollout: np.ndarray | None = None
 
 
 @dataclass(frozen=True)
@@ -113,7 +118,23 @@ def poker(*, small: bool = False) -> list[Case]:
     network = MLPClassifier((320, 64), random_state=0, alpha=0.01)
     labels = (table["CLASS"] > 0).to_numpy()
     values, words = _train(network, one_hot, labels, passes=1 if small else 60)
-    return [Case("perceptron 320-64", X, values[:, 1], {"order": 4}, words)]
+    cases = [Case("perceptron 320-64", X, values[:, 1], {"order": 4}, words)]
+    if transformer.is_possible():
+        cases.append(_transformer(X, table["CLASS"].to_numpy(np.int64), passes=1 if small else 45))
+    return cases
+
+
+def _transformer(X: pd.DataFrame, labels: np.ndarray, *, passes: int) -> Case:
+    train, test = train_test_split(np.arange(len(labels)), test_size=0.2, random_state=0)
+    codes = X.apply(lambda column: pd.factorize(column, sort=True)[0]).to_numpy(np.int64)
+    found = transformer.train(codes, labels, train, passes=passes)
+    right = found.probabilities.argmax(axis=1) == labels
+    words = (
+        f"accuracy {right[test].mean():.4f} on held-out rows, {right[train].mean():.4f} on"
+        " training rows, of ten classes"
+    )
+    values = 1 - found.probabilities[:, 0]
+    return Case("transformer", X, values, {"order": 4}, words, found.rollout)
 
 
 def dota2(*, small: bool = False) -> list[Case]:
@@ -243,28 +264,32 @@ def _figure_3(d: Decomposition, case: Case, out: Path) -> Table:
     """Return what ranks and suits matter, and draw them."""
     import matplotlib.pyplot as plt
 
-    shares = 100 * _shapley_shares(d, case.X)
-    figure, ax = plt.subplots(figsize=(7, 3), layout="constrained")
-    is_suit = [str(name).startswith("S") for name in case.X]
+    shares = {"ours": 100 * _shapley_shares(d, case.X)}
+    if case.rollout is not None:
+        shares["attention rollout"] = 100 * case.rollout
+    is_suit = np.array([str(name).startswith("S") for name in case.X])
+    figure, panels = plt.subplots(
+        len(shares), 1, figsize=(7, 2.7 * len(shares)), layout="constrained", squeeze=False
+    )
     colours = ["tab:orange" if suit else "tab:blue" for suit in is_suit]
-    ax.bar([str(name) for name in case.X], shares, color=colours)
-    ax.set_ylabel("per cent")
+    entries = []
+    for panel, (name, own) in zip(panels[:, 0], shares.items(), strict=True):
+        panel.bar([str(column) for column in case.X], own, color=colours)
+        panel.set(ylabel="per cent", title=name)
+        of_ranks, of_suits = float(own[~is_suit].sum()), float(own[is_suit].sum())
+        entries.append(Entry(name, (), {case.name: (of_ranks, of_suits, of_ranks / of_suits)}))
     figure.savefig(out / "categorical_figure_3.png", dpi=70)
     plt.close(figure)
-    ranks = shares[[not suit for suit in is_suit]].sum()
-    entries = [
-        Entry("sum over five cards", (), {"ours": (float(ranks), float(shares[is_suit].sum()))}),
-        Entry("ratio of ranks to suits", (), {"ours": (float(ranks / shares[is_suit].sum()), "")}),
-    ]
     return Table(
         "categorical_figure_3",
         "Figure 3: importance of ranks and suits on Poker Hand, per cent",
-        ("ranks", "suits"),
+        ("ranks", "suits", "ratio"),
         entries,
         ".1f",
         (
-            'The paper: "roughly an order of magnitude more importance to ranks than to suits".'
-            " Attention rollout, which it compares with, needs its transformer.",
+            'The paper: "roughly an order of magnitude more importance to ranks than to suits",'
+            ' and attention rollout "distributes attribution far more uniformly across the two'
+            ' groups". Attention rollout needs a transformer, and this needs PyTorch.',
         ),
         "categorical_figure_3.png",
     )

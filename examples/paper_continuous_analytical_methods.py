@@ -24,7 +24,8 @@ from examples.paper_continuous_figures import (
 from examples.paper_continuous_models import Explained, Task, explain
 from examples.reproduction import Entry, Table
 
-Attribute = Callable[[Explained, np.ndarray], tuple[np.ndarray, np.ndarray]]
+Attribute = Callable[[Explained, np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
+BACKGROUND = 50
 METHODS: dict[str, tuple[str, Attribute]] = {
     "KernelSHAP": ("", by_kernel_shap),
     "TreeSHAP": ("XGB", by_tree_shap),
@@ -52,7 +53,7 @@ def _figure(number: int, case: Case, out: Path, n_rows: int) -> Table:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
-                at, found = attribute(trained[kind], X[:5000])
+                at, found = attribute(trained[kind], X[:5000], X[-BACKGROUND:])
             except ImportError as error:
                 missing = (f"no {error.name}", "", "", "")
                 entries.append(Entry(name, (), {"ours": missing}))

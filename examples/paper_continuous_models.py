@@ -22,6 +22,7 @@ from sklearn.preprocessing import StandardScaler
 
 from examples.data import read_table
 from examples.paper_continuous_nam import train as train_nam
+from examples.paper_continuous_perceptron import Perceptron
 
 SEED = 42
 BIKE_FEATURES = [
@@ -178,15 +179,10 @@ def _perceptron(task: Task, train: np.ndarray, test: np.ndarray, seed: int, quic
         warnings.simplefilter("ignore")
         model.fit(scale.transform(X[train]), (y[train] - centre) / spread)
 
-    def function(rows: np.ndarray) -> np.ndarray:
-        # Log-odds from the last layer: probabilities are rounded to one long before they saturate.
-        layer = scale.transform(rows)
-        for weights, offsets in zip(model.coefs_, model.intercepts_, strict=True):
-            before = layer @ weights + offsets
-            layer = np.maximum(before, 0.0)
-        return centre + spread * before[:, 0]
-
-    return model, function
+    # Log-odds of a classifier: probabilities are rounded to one long before those saturate.
+    layers = Perceptron(tuple(model.coefs_), tuple(model.intercepts_))
+    network = layers.in_units_of(scale.mean_, scale.scale_, centre, spread)
+    return network, network.values
 
 
 def _boosting_machine(

@@ -280,6 +280,20 @@ def _draw_product(
     plt.close(figure)
 
 
+def show_data_sets(out: Path, folder: Path | None, rounds: int, n_people: int | None) -> None:
+    """Print figures 3 to 5, and the reason where data are not there."""
+    parts: tuple[Callable[[], None], ...] = (
+        lambda: show_california_housing(out, folder, rounds),
+        lambda: show_compas(out, folder, 2 * rounds // 3),
+        lambda: publish(figure_5(out, rounds, n_people), folder),
+    )
+    for part in parts:
+        try:
+            part()
+        except DataUnavailableError as reason:
+            print(f"left out: {reason}")
+
+
 def main() -> None:
     """Print every part; parts whose data are not there are left out with the reason."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[1])
@@ -292,18 +306,8 @@ def main() -> None:
     for table in (figure_1(), section_1_1(), table_2(), table_2_distributions(), figure_6(out)):
         publish(table, folder)
     show_theory(out, folder, seeds=2 if small else 20)
-    publish(section_7_1(SNP_MODELS, *((2, 300, 10) if small else (20, 1000, 100))), folder)
-    rounds = 60 if small else 300
-    parts: tuple[Callable[[], None], ...] = (
-        lambda: show_california_housing(out, folder, rounds),
-        lambda: show_compas(out, folder, min(rounds, 200)),
-        lambda: publish(figure_5(out, rounds, 2000 if small else None), folder),
-    )
-    for part in parts:
-        try:
-            part()
-        except DataUnavailableError as reason:
-            print(f"left out: {reason}")
+    publish(section_7_1(SNP_MODELS, *((2, 300, 5) if small else (20, 1000, 100))), folder)
+    show_data_sets(out, folder, *((60, 2000) if small else (300, None)))
     print(f"\nPictures are in {out}")
 
 

@@ -136,21 +136,28 @@ def sources() -> Table:
 
 def products() -> Table:
     """Return factors of groups that addition cannot separate."""
-    X = np.random.default_rng(0).normal(size=(500, 4))
     functions = {
-        "x1 x2 x3": (lambda X: X[:, 0] * X[:, 1] * X[:, 2], "one group, {x1, x2, x3}"),
+        "x1 x2 x3": (4, lambda X: X[:, :3].prod(axis=1), "one group, {x1, x2, x3}"),
         "x4 + 2 + exp(x1) sin(x2 + x3)": (
+            4,
             lambda X: X[:, 3] + 2 + np.exp(X[:, 0]) * np.sin(X[:, 1] + X[:, 2]),
             "",
         ),
         "x1 x2 + x2 x3 + x3 x1": (
+            4,
             lambda X: X[:, 0] * X[:, 1] + X[:, 1] * X[:, 2] + X[:, 2] * X[:, 0],
+            "",
+        ),
+        "(x1 + x2) ... (x11 + x12)": (
+            12,
+            lambda X: (X[:, 0::2] + X[:, 1::2]).prod(axis=1),
             "",
         ),
     }
     entries = []
-    for name, (f, printed) in functions.items():
-        names = ["x1", "x2", "x3", "x4"]
+    for name, (n_features, f, printed) in functions.items():
+        X = np.random.default_rng(0).normal(size=(500, n_features))
+        names = [f"x{j + 1}" for j in range(n_features)]
         sets = tp.shapley_sets(f, X, feature_names=names, progress=False)
         found = tp.product_groups(sets, X)
         shown = "; ".join(

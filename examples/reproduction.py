@@ -31,6 +31,7 @@ VERSIONS = (
     "interpret-core",
     "shap",
     "treehfd",
+    "torch",
 )
 
 

@@ -63,17 +63,20 @@ MAY_IMPORT = {
     | {"profiles"},
     # Reports call libraries by the names that the list of families gives them.
     "report": GROUND
-    | {"models", "grids", "decomposition", "storage", "auditing", "evidence", "plots"},
+    | {"models", "grids", "decomposition", "storage", "comparing", "auditing", "evidence"}
+    | {"plots"},
     # Cells are written down with the cuts of single precision, which models know.
     "export": GROUND | {"models", "grids", "decomposition", "frames", "storage", "shapley"},
 }
 PART_OF_FILE = dict.fromkeys(("components", "moments", "remainder", "spread"), "decomposition")
+PART_OF_FILE["notebook"] = "frames"
 # Methods of a decomposition that lead onward import what they need when they are called. These
 # are the only imports against the direction.
 MAY_IMPORT_LATE = {
     "decomposition.py": {
         "treepurify.evidence.editing",
         "treepurify.frames",
+        "treepurify.notebook",
         "treepurify.shapley.interactions",
         "treepurify.shapley.values",
         "treepurify.storage",

@@ -334,7 +334,7 @@ def test_as_a_program(folder):
         command = [sys.executable, "-m", "treepurify", *words]
         return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
-    done = program("info", str(folder / "model.json"))
+    done = program("info", str(folder / "model.json"), "--quiet")
     assert done.returncode == 0
     assert "xgboost" in done.stdout
     assert done.stderr == ""

@@ -14,7 +14,7 @@ from tests.cases import needs_stored_labels
 from treepurify.auditing import audit as audit_module
 from treepurify.auditing.audit import audit
 from treepurify.cli import app as app_module
-from treepurify.cli import cross_check, inspection
+from treepurify.cli import comparing, cross_check
 from treepurify.cli.app import app
 from treepurify.comparing.compare import compare
 from treepurify.errors import MemoryBudgetError
@@ -240,7 +240,7 @@ def test_a_grid_too_fine_for_the_closed_form_is_refused(folder, tmp_path, monkey
 def test_a_file_is_compared_with_its_own_library(folder, tmp_path, monkeypatch, command):
     """The certificate of a run on a file carries the difference to the library's prediction."""
     seen = []
-    for module, name in ((app_module, "purify_model"), (inspection, "purify_model"),
+    for module, name in ((app_module, "purify_model"), (comparing, "purify_model"),
                          (audit_module, "purify")):  # fmt: skip
         original = getattr(module, name)
 

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+import treepurify as tp
+
 ROOT = Path(__file__).resolve().parents[1]
 # What the code of a page uses beside treepurify and scikit-learn.
 NEEDS = {
@@ -122,3 +124,17 @@ def test_files_that_pages_name_are_there():
         if not (ROOT / "treepurify" / name).exists():
             missing.append(f"architecture.md names {name}")
     assert not missing, "\n".join(missing)
+
+
+def test_the_reference_lists_every_public_name_once():
+    text = (ROOT / "docs" / "api.rst").read_text(encoding="utf-8")
+    listed = []
+    for module, block in re.findall(
+        r"currentmodule:: (\S+)\n(.*?)(?=\n\.\. currentmodule|\Z)", text, re.S
+    ):
+        listed += [f"{module}.{name}" for name in re.findall(r"^   ([\w.]+)$", block, re.M)]
+    rooms = {"plots": tp.plots, "report": tp.report, "export": tp.export}
+    own = set(tp.__all__) - {*rooms, "__version__"}
+    public = [f"treepurify.{name}" for name in own]
+    public += [f"treepurify.{room}.{name}" for room in rooms for name in rooms[room].__all__]
+    assert sorted(listed) == sorted(public)

@@ -2,7 +2,7 @@
 
 import re
 import runpy
-import sys
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -136,22 +136,17 @@ def test_compas_main_effects_of_a_purified_model_have_mean_zero():
 
 
 def test_missing_data_are_left_out_with_the_reason(monkeypatch, tmp_path, capsys):
-    pytest.importorskip("matplotlib")
-
     def no_network(**_):
         raise OSError("no network")
 
     monkeypatch.setenv("TREEPURIFY_DATA", str(tmp_path))
     monkeypatch.setattr("sklearn.datasets.fetch_california_housing", no_network)
-    arguments = ["--small", "--store", str(tmp_path / "out")]
-    monkeypatch.setattr(sys, "argv", ["paper_purification.py", *arguments])
     with pytest.raises(DataUnavailableError, match="set TREEPURIFY_DATA"):
         data_sets.adult()
-    paper.main()
+    paper.show_data_sets(tmp_path, None, rounds=20, n_people=2000)
     printed = capsys.readouterr().out
     assert printed.count("left out: ") == 3
     assert "no network" in printed
-    assert (tmp_path / "out" / "purification_figure_6.png").stat().st_size > 10_000
 
 
 @pytest.fixture
@@ -161,16 +156,42 @@ def gallery():
     plt = pytest.importorskip("matplotlib.pyplot")
 
     def run(name):
-        return runpy.run_path(str(REPOSITORY / "examples" / f"{name}.py"))
+        (path,) = (REPOSITORY / "examples").glob(f"*/{name}.py")
+        return runpy.run_path(str(path))
 
     yield run
     plt.close("all")
+
+
+@pytest.fixture
+def fewer_rows(monkeypatch):
+    """Have pages read some rows of a data set: enough for what they say, in less time."""
+
+    def shorten(name, n_rows):
+        read = getattr(data_sets, name)
+
+        def some():
+            data = read()
+            rows = np.sort(np.random.default_rng(0).permutation(len(data.y))[:n_rows])
+            return replace(data, X=data.X.iloc[rows], y=data.y[rows])
+
+        monkeypatch.setattr(data_sets, name, some)
+
+    return shorten
 
 
 def test_gallery_purifies_a_model(gallery, capsys):
     names = gallery("plot_purify_xgboost")
     assert names["d"].verify(names["model"], names["X"]).relative_difference < 1e-6
     assert "The components add up to what was purified in every cell" in capsys.readouterr().out
+
+
+def test_gallery_explains_a_deep_model(gallery):
+    names = gallery("plot_deep_model")
+    d = names["d"]
+    assert d.feature_names == ("income", "debt", "age", "years of debt", "job")
+    assert d.remainder is not None
+    assert d.importance()["term"].iloc[0] == "income"
 
 
 def test_gallery_audit_finds_the_interaction_that_was_put_in(gallery):
@@ -235,15 +256,16 @@ def test_gallery_compares_measures(gallery):
 
 
 def test_gallery_effects_are_near_their_formulas(gallery):
-    names = gallery("measures")
+    names = gallery("plot_measures")
     near = np.abs(names["x"]) < 1.5
     for title, effect, truth in names["panels"]:
         assert np.max(np.abs(effect - truth)[near]) < 0.6, title
 
 
-def test_gallery_explains_pipelines_in_their_raw_columns(gallery):
+def test_gallery_explains_pipelines_in_their_raw_columns(gallery, fewer_rows):
     for name in ("adult", "bike_sharing_hour"):
         data_path(name)
+    fewer_rows("bike_sharing_hour", 2000)
     names = gallery("plot_pipelines")
     education = names["education"].to_numpy()
     off = np.abs(education - education[:, 2:3]).mean(axis=0) / np.abs(education[:, 2]).mean()
@@ -274,9 +296,10 @@ def test_gallery_exports_the_same_model_everywhere(gallery):
     assert 0.9 < names["kept"] < 1.0
 
 
-def test_gallery_keeps_few_effects_of_the_income_model(gallery):
+def test_gallery_keeps_few_effects_of_the_income_model(gallery, fewer_rows):
     for name in ("adult", "bike_sharing_hour", "california_housing", "compas_two_years"):
         data_path(name)
+        fewer_rows(name, 4000)
     names = gallery("plot_worth")
     simple = names["simple"]
     assert len(simple.decomposition) < len(simple.model) / 3

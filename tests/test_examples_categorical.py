@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 from examples import paper_categorical as paper
+from examples import paper_categorical_transformer as transformer
 from tests.cases import data_path
 from treepurify.engines.categorical import categorical_anova
 
@@ -57,3 +58,18 @@ def test_the_class_of_a_mushroom_is_a_sum_of_main_effects():
     labels = (table["class"] == "p").to_numpy().astype(float)
     d = categorical_anova(labels, X, order=1, memory_budget=4 << 30, progress=False)
     assert d.diagnostics["fit"]["f"]["mean_squared_error"] < 1e-20
+
+
+def test_a_transformer_learns_a_sum_and_attends_to_all_columns():
+    pytest.importorskip("torch")
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, 3, size=(1500, 4))
+    labels = (codes[:, 0] + codes[:, 2] > 2).astype(np.int64)
+    found = transformer.train(codes, labels, np.arange(1200), passes=25)
+    right = found.probabilities.argmax(axis=1) == labels
+    assert right[1200:].mean() > 0.95
+    np.testing.assert_allclose(found.probabilities.sum(axis=1), 1.0)
+    assert found.rollout.shape == (4,)
+    assert found.rollout.sum() == pytest.approx(1.0)
+    # Half of each layer is the skip, so that no column has less than an eighth of its own token's.
+    assert found.rollout.min() > 1 / 8 / 4

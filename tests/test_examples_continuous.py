@@ -1,5 +1,6 @@
 """The continuous closed form's examples: formulas, recovered components, and that they run."""
 
+import itertools
 import runpy
 import sys
 
@@ -7,10 +8,13 @@ import numpy as np
 import pytest
 from scipy.integrate import dblquad, quad
 
+import treepurify as tp
 from examples import paper_continuous as paper
 from examples import paper_continuous_analytical as analytical
 from examples import paper_continuous_nam as nam
 from examples.data import REPOSITORY
+from examples.paper_continuous_max_correlation import pair_correlations
+from examples.paper_continuous_perceptron import Perceptron, deep_shap
 from tests.cases import data_path
 
 
@@ -121,7 +125,7 @@ def test_example_says_what_it_leaves_out(monkeypatch, tmp_path, capsys):
 def test_gallery_example_converges(capsys):
     pytest.importorskip("xgboost")
     plt = pytest.importorskip("matplotlib.pyplot")
-    path = REPOSITORY / "examples" / "plot_legendre_converges.py"
+    path = REPOSITORY / "examples" / "compare" / "plot_legendre_converges.py"
     names = runpy.run_path(str(path))
     plt.close("all")
     distances = np.array(list(names["distances"].values()))
@@ -129,3 +133,63 @@ def test_gallery_example_converges(capsys):
     largest = int(np.argmax(names["sizes"]))
     assert distances[-1, largest] < 0.05 * names["sizes"][largest]
     assert "degree" in capsys.readouterr().out
+
+
+def random_perceptron(rng, sizes=(4, 16, 8, 1)):
+    weights = tuple(rng.normal(size=shape) for shape in itertools.pairwise(sizes))
+    return Perceptron(weights, tuple(rng.normal(size=size) for size in sizes[1:]))
+
+
+def test_deep_shap_adds_up_and_is_exact_for_a_linear_network():
+    rng = np.random.default_rng(0)
+    rows, background = rng.normal(size=(30, 4)), rng.normal(size=(11, 4))
+    network = random_perceptron(rng)
+    # A background row itself, too: nothing changes there, and ratios are slopes.
+    rows[0] = background[0]
+    values = deep_shap(network, rows, background)
+    gap = network.values(rows) - network.values(background).mean()
+    np.testing.assert_allclose(values.sum(axis=1), gap, atol=1e-12)
+    linear = random_perceptron(rng, (4, 1))
+    centred = rows - background.mean(axis=0)
+    np.testing.assert_allclose(
+        deep_shap(linear, rows, background), centred * linear.weights[0][:, 0], atol=1e-12
+    )
+
+
+def test_deep_shap_is_that_of_shap_in_pytorch():
+    torch, shap = pytest.importorskip("torch"), pytest.importorskip("shap")
+    rng = np.random.default_rng(1)
+    rows, background = rng.normal(size=(30, 4)), rng.normal(size=(11, 4))
+    network = random_perceptron(rng)
+    parts = []
+    for weights, offsets in zip(network.weights, network.offsets, strict=True):
+        layer = torch.nn.Linear(*weights.shape).double()
+        layer.weight.data = torch.tensor(weights.T.copy())
+        layer.bias.data = torch.tensor(offsets)
+        parts += [layer, torch.nn.ReLU()]
+    explainer = shap.DeepExplainer(torch.nn.Sequential(*parts[:-1]), torch.tensor(background))
+    theirs = explainer.shap_values(torch.tensor(rows), check_additivity=False)
+    np.testing.assert_allclose(
+        deep_shap(network, rows, background), np.squeeze(theirs, axis=-1), atol=1e-12
+    )
+
+
+def test_network_in_the_units_of_its_rows():
+    rng = np.random.default_rng(2)
+    network, rows = random_perceptron(rng), rng.normal(size=(20, 4))
+    centre, spread = rng.normal(size=4), rng.uniform(0.5, 2.0, size=4)
+    own = network.in_units_of(centre, spread, 3.0, 2.0).values(rows)
+    np.testing.assert_allclose(own, 3.0 + 2.0 * network.values((rows - centre) / spread))
+
+
+def test_pairs_with_one_per_cent_of_the_variance_decide_max_correlation():
+    rng = np.random.default_rng(3)
+    X = rng.uniform(-1, 1, size=(1500, 3))
+    X[:, 1] += 0.5 * X[:, 0]
+    values = X[:, 0] + X[:, 1] + 0.5 * X[:, 0] * X[:, 1] + 0.3 * X[:, 1] * X[:, 2]
+    settings = {"density": "legendre", "orthogonal": False, "progress": False}
+    d = tp.legendre_anova(values, X, degree=3, **settings)
+    pairs = pair_correlations(d, X, float(values.var()))
+    largest = max(correlation for share, correlation in pairs.values() if share >= 0.01)
+    assert largest == pytest.approx(d.diagnostics["fit"]["f"]["max_correlation"])
+    assert largest > 1e-3

@@ -1,5 +1,7 @@
 """What the page of the purification paper says of its claims, checked by formulas."""
 
+from itertools import islice
+
 import numpy as np
 import pytest
 
@@ -11,16 +13,16 @@ from examples.paper_purification import SNP_MODELS
 @pytest.mark.parametrize(("alpha", "beta"), theory.SHIFTS)
 def test_implied_share_is_that_of_the_polynomial(alpha, beta):
     """Variances under N(0, 1): the pair has 1 + alpha^2 + beta^2, the function has 3."""
-    of_function, of_sum, purified = theory.implied_share(alpha, beta)
+    of_function, of_sum = theory.implied_share(alpha, beta)
     of_pair = 1 + alpha**2 + beta**2
     mains = (1 + alpha) ** 2 + (1 + beta) ** 2
     assert of_function == pytest.approx(of_pair / 3)
     assert of_sum == pytest.approx(of_pair / (of_pair + mains))
-    assert purified == pytest.approx(1 / 3)
+    assert theory.purified_share(alpha, beta) == pytest.approx(1 / 3)
 
 
 def test_share_of_the_sum_is_smallest_elsewhere():
-    shares = {shift: theory.implied_share(*shift)[:2] for shift in theory.SHIFTS}
+    shares = {shift: theory.implied_share(*shift) for shift in theory.SHIFTS}
     assert min(shares, key=lambda shift: shares[shift][0]) == (0.0, 0.0)
     assert min(shares, key=lambda shift: shares[shift][1]) == (0.5, 0.5)
 
@@ -36,10 +38,14 @@ def test_theorem_2_fails_and_theorem_1_needs_the_divisor():
     bound = np.log2(1 / theory.ACCURACY)
     needed = theory.steps_needed(theory.ADDITIVE, theory.DEPENDENT, divide=True)
     assert needed > 50 * bound
+    # M is 2 e after the first step, e the mass of a cell off the diagonal, and shrinks by 1 - 4 e.
+    off = theory.NEARLY_COPIED[0, 1]
+    formula = np.log(theory.ACCURACY / (2 * off)) / np.log(1 - 4 * off)
+    slow = theory.steps_needed(theory.ADDITIVE, theory.NEARLY_COPIED, divide=True)
+    assert slow == 1734 == np.ceil(formula) + 1
     # Each step shrinks what is left by the correlation of the two features, 0.996.
-    history = [m for m, _ in theory.mass_moving_as_printed(
-        theory.ADDITIVE, theory.DEPENDENT, 12, divide=True
-    )]  # fmt: skip
+    steps = theory.mass_moving_as_printed(theory.ADDITIVE, theory.DEPENDENT, divide=True)
+    history = [m for m, _ in islice(steps, 13)]
     np.testing.assert_allclose(np.array(history[3:]) / history[2:-1], 0.996, rtol=1e-9)
     table, uniform = np.random.default_rng(0).normal(size=(4, 4)), np.full((4, 4), 1 / 16)
     assert theory.steps_needed(table, uniform, divide=True) <= 2

@@ -77,7 +77,7 @@ def test_step_curve_shows_the_component(numeric):
 
 
 def test_step_curve_without_before(numeric):
-    assert set(stairs_of(main_effect(numeric, 0, before=False))) == {"purified"}
+    assert set(stairs_of(main_effect(numeric, 0, before=False))) == {"effect"}
 
 
 def test_density_holds_all_mass(numeric):

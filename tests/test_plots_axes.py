@@ -160,8 +160,101 @@ def test_scale_is_a_choice(d, X):
     assert plots.pair_lines(d, ("flag", "gain")).get_xscale() == "linear"
     assert plots.overlay({"one": d}, "gain").get_xscale() == "function"
     for draw, key in ((plots.main_effect, "gain"), (plots.pair, ("gain", "flag"))):
-        with pytest.raises(tp.InvalidInputError, match='scale must be "auto", "value" or "rank"'):
+        with pytest.raises(tp.InvalidInputError, match='must be "auto", "value", "rank" or "log"'):
+            draw(d, key, scale="linear")
+        with pytest.raises(tp.InvalidInputError, match="those of 'gain' begin at 0; use"):
             draw(d, key, scale="log")
+
+
+@pytest.fixture(scope="module")
+def incomes():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(
+        {"income": np.exp(10 + 1.5 * rng.normal(size=500)), "age": rng.normal(size=500)}
+    )
+    X.loc[::10, "income"] = np.nan
+    y = np.log(X["income"].fillna(1e4)) * (1 + X["age"])
+    model = HistGradientBoostingRegressor(max_iter=60, max_depth=2, min_samples_leaf=3)
+    return tp.purify(model.fit(X, y), X), X
+
+
+def test_a_logarithmic_axis_gives_each_decade_the_same_width(incomes):
+    d, X = incomes
+    for draw, key in (
+        (plots.main_effect, "income"),
+        (plots.pair, ("income", "age")),
+        (plots.pair_lines, ("income", "age")),
+        (lambda d, key, scale: plots.overlay({"one": d}, key, scale=scale), "income"),
+    ):
+        ax = draw(d, key, scale=("log", "value") if draw is plots.pair else "log")
+        ax.figure.canvas.draw()
+        decades = [drawn_width(ax, 10**k, 10 ** (k + 1)) for k in (3, 4)]
+        assert decades[0] == pytest.approx(decades[1], rel=1e-3)
+        assert drawn_width(ax, 2e3, 4e3) == pytest.approx(decades[0] * np.log10(2), rel=0.01)
+        shown = {tick for tick in ticks_of(ax) if tick < X["income"].max()}
+        assert {1e4, 1e5} <= shown
+        named = ax.child_axes[0] if draw is plots.main_effect else ax
+        assert named.get_xlabel() == "income\nlogarithmic scale"
+
+
+def test_bars_of_data_on_a_logarithmic_axis_are_shares(incomes):
+    ax = plots.main_effect(incomes[0], "income", scale="log")
+    density, missing = ax.child_axes[0].patches
+    heights, edges = density.get_data().values, density.get_data().edges
+    assert heights.sum() == pytest.approx(0.9)
+    np.testing.assert_allclose(np.diff(np.log(edges)), np.diff(np.log(edges))[0])
+    # Lognormal data have a hump in the middle.
+    assert 20 < np.argmax(heights) < 40
+    ax.figure.canvas.draw()
+    widths = [
+        drawn_width(ax, *edges[:2]),
+        drawn_width(ax, missing.get_x(), missing.get_x() + missing.get_width()),
+    ]
+    assert widths[1] * missing.get_height() / widths[0] == pytest.approx(0.1, rel=0.01)
+
+
+def test_curves_and_whole_numbers_have_logarithmic_axes():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"a": np.exp(4 * rng.normal(size=200)), "b": rng.integers(1, 400, size=200)})
+    curves = tp.ale_anova(lambda X: np.log(X["a"]) * X["b"], X, bins=5, progress=False)
+    ax = plots.main_effect(curves, "a", scale="log")
+    assert drawn_width(ax, 0.1, 1) == pytest.approx(drawn_width(ax, 1, 10), rel=1e-3)
+    tree = DecisionTreeRegressor(max_depth=2).fit(X[["b"]], X["b"])
+    ax = plots.main_effect(tp.purify(tree, X[["b"]]), "b", scale="log")
+    assert {1.0, 10.0, 100.0} <= set(ticks_of(ax))
+
+
+def labels_touch(ax):
+    """Whether the labels of ticks of the x axis, as they are drawn, overlap."""
+    ax.figure.canvas.draw()
+    axes = [ax, *ax.child_axes]
+    boxes = [
+        text.get_window_extent()
+        for each in axes
+        for text in each.get_xticklabels()
+        if text.get_text()
+        and each.xaxis.get_tick_params()["labelbottom"]
+        and each.get_xlim()[0] <= text.get_position()[0] <= each.get_xlim()[1]
+    ]
+    return any(one.overlaps(other) for i, one in enumerate(boxes) for other in boxes[:i])
+
+
+@pytest.mark.parametrize("factor", [1e-3, 1.0, 300.0, 1e8])
+@pytest.mark.parametrize("scale", ["value", "rank", "log"])
+def test_no_label_touches_another(incomes, factor, scale):
+    X = incomes[1].assign(income=incomes[1]["income"] * factor)
+    y = np.log(X["income"].fillna(1e4)) * (1 + X["age"])
+    model = HistGradientBoostingRegressor(max_iter=20, max_depth=2).fit(X, y)
+    d = tp.purify(model, X)
+    for ax in (
+        plots.main_effect(d, "income", scale=scale),
+        plots.pair(d, ("income", "age"), scale=(scale, "auto")),
+        plots.pair(d, ("age", "income"), scale=("auto", scale)),
+        plots.pair_lines(d, ("income", "age"), scale=scale),
+    ):
+        assert not labels_touch(ax)
+        said = [text for each in (ax, *ax.child_axes) for text in each.get_xticklabels()]
+        assert "missing" in [text.get_text() for text in (*said, *ax.get_yticklabels())]
 
 
 @pytest.mark.parametrize(

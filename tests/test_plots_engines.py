@@ -5,8 +5,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.ensemble import GradientBoostingRegressor
+from sklearn.tree import DecisionTreeRegressor
 
 import treepurify as tp
+from treepurify import plots
 from treepurify.components import TensorComponent, tabulate
 
 mpl.use("Agg")
@@ -196,3 +198,32 @@ def test_lines_of_a_smooth_pair_are_curves(with_levels, frame):
     np.testing.assert_allclose(line.get_ydata()[shown], truth[shown, 0], atol=1e-12)
     assert shown.mean() > 0.9
     plt.close("all")
+
+
+def test_accumulated_effects_have_bands_over_samples_of_rows():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"a": rng.normal(size=200), "b": rng.normal(size=200)})
+    X["town"] = pd.Categorical(rng.choice(["u", "v", "w"], 200))
+
+    def f(X):
+        return X["a"] * X["b"] + (X["town"] == "u") * X["a"]
+
+    d = tp.ale_anova(f, X, order=1, bins=8, progress=False)
+    ax = plots.main_effect(d, "a", level=0.95)
+    (band,) = [each for each in ax.collections if each.get_label() == "other rows, 95%"]
+    lower, upper = d["a"].band(0.95)
+    nodes = d["a"].axes[0].nodes
+    # The polygon goes along one bound and back along the other.
+    for x, y in band.get_paths()[0].vertices[:-1]:
+        bounds = (np.interp(x, nodes, lower[:, 0]), np.interp(x, nodes, upper[:, 0]))
+        assert min(abs(np.array(bounds) - y)) < 1e-9
+    assert plots.main_effect(d, "a", level=None).get_legend() is None
+    ax = plots.main_effect(d, "town", level=0.95)
+    (whiskers,) = [each for each in ax.collections if each.get_label() == "other rows, 95%"]
+    ends = sorted(tuple(path.vertices[:, 0]) for path in whiskers.get_paths())
+    np.testing.assert_allclose(
+        ends, sorted(zip(*np.array(d["town"].band(0.95))[..., 0], strict=True))
+    )
+    tree = DecisionTreeRegressor(max_depth=4).fit(X[["a", "b"]], f(X))
+    ax = plots.main_effect(tp.ale_anova(tree, X[["a", "b"]], order=1, progress=False), "a")
+    assert any(patch.get_label() == "other rows, 90%" for patch in ax.patches)

@@ -141,7 +141,7 @@ def test_groups_join_at_their_strength():
     start, end = ax.get_xlim()
     assert start > 0.4
     assert end < 0.01
-    assert ax.get_title("right") == "threshold 5%: 3 groups"
+    assert ax.get_title("right") == "joined above 5%: 2 groups, 1 feature alone"
 
 
 def test_no_threshold_no_colours():
@@ -151,9 +151,19 @@ def test_no_threshold_no_colours():
 
 def test_only_the_first_features_of_many():
     ax = plots.dendrogram(strengths(200), threshold=0.05, top=3)
-    assert names_of(ax) == ["f0", "f3", "f1"]
+    assert names_of(ax) == ["f0", "f3"]
     assert [join[0] for join in uprights(ax)] == [0.4]
-    assert "197 more features join below 40%, or never" in ax.get_xlabel()
+    assert "198 more features join below 40%, or never" in ax.get_xlabel()
+
+
+def test_many_features_that_join_nothing_are_counted():
+    shares = np.zeros((20, 20))
+    shares[3, 7] = shares[7, 3] = 0.1
+    groups = InteractionStrengths(shares, tuple(map(str, range(20))), "independent features")
+    ax = plots.dendrogram(groups, threshold=0.05)
+    assert names_of(ax) == ["3", "7"]
+    assert ax.get_xlabel().endswith("18 more features join below 10%, or never")
+    assert ax.get_title(loc="right") == "joined above 5%: 1 group, 18 features alone"
 
 
 def test_features_that_never_join_are_a_figure_too():
@@ -167,7 +177,8 @@ def test_features_that_never_join_are_a_figure_too():
 def test_sets_bring_their_threshold(X):
     found = tp.shapley_sets(product, X, method="index", seed=0, progress=False)
     ax = plots.dendrogram(found)
-    assert f"{len(found.groups)} groups" in ax.get_title("right")
+    alone = sum(len(group) == 1 for group in found.groups)
+    assert ax.get_title("right").endswith(f"1 group, {alone} features alone")
     joins = [own for own in found.strengths.merges() if own.strength > 1e-6]
     assert len(joins) == 2
     np.testing.assert_allclose([own[0] for own in uprights(ax)], [own.strength for own in joins])

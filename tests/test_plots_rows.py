@@ -68,6 +68,60 @@ def test_a_row_by_itself_is_drawn_as_a_table_of_one_row(deep, draw):
         draw(d, X["a"])
 
 
+def test_a_row_is_found_in_a_table_by_its_position(deep):
+    d, X = deep
+    for draw in (plots.waterfall, plots.force):
+        alone = [bar.get_width() for bar in draw(d, X.iloc[7]).patches]
+        for index in (7, 7 - len(X)):
+            found = [bar.get_width() for bar in draw(d, X, index=index).patches]
+            np.testing.assert_allclose(found, alone)
+        with pytest.raises(tp.InvalidInputError, match="index must be a whole number from -300"):
+            draw(d, X, index=300)
+        with pytest.raises(tp.InvalidInputError, match="or the table and which of its rows"):
+            draw(d, X)
+    nodes = [
+        plots.network(d, row=row, index=i).collections for row, i in ((X.iloc[7], None), (X, 7))
+    ]
+    for one, other in zip(*nodes, strict=True):
+        np.testing.assert_allclose(one.get_sizes(), other.get_sizes())
+    with pytest.raises(tp.InvalidInputError, match="pass the table"):
+        plots.network(d, index=7)
+
+
+def test_a_swarm_of_one_row_has_one_dot_a_term(deep):
+    d, X = deep
+    swarm = plots.beeswarm(d, X.iloc[7], top=30)
+    dots = np.concatenate([dots.get_offsets()[:, 0] for dots in swarm.collections])
+    assert dots.sum() + d.intercept[0] == pytest.approx(d.predict(X.iloc[[7]])[0])
+
+
+def test_bars_of_a_force_plot_have_the_numbers_of_its_list(deep):
+    d, X = deep
+    ax = plots.force(d, X, index=3)
+    lists = [text.get_text() for text in ax.texts if "pushes" in text.get_text()]
+    listed = {}
+    for line in (line for text in lists for line in text.split("\n")[1:]):
+        number, _, words = line.partition("  ")
+        listed[int(number)] = words.replace("\u2212", "-").rpartition("  ")
+    assert sorted(listed) == list(range(1, len(ax.patches) + 1))
+    for number, bar in enumerate(ax.patches, start=1):
+        assert bar.get_width() == pytest.approx(abs(float(listed[number][2])), rel=6e-3)
+    on_bars = [text for text in ax.texts if text.get_text().split("  ")[0].isdecimal()]
+    assert len(on_bars) >= 3
+    for text in on_bars:
+        number, _, name = text.get_text().partition("  ")
+        bar = ax.patches[int(number) - 1]
+        assert text.get_position()[0] == pytest.approx(bar.get_x() + bar.get_width() / 2)
+        assert listed[int(number)][0].startswith(name)
+
+
+def test_values_of_rows_have_few_digits_and_whole_numbers_all():
+    X = np.array([[0.123456, 1234567.0], [0.9, 20231231.0]] * 20)
+    d = tp.purify(RandomForestRegressor(5, max_depth=2, random_state=0).fit(X, X[:, 0]), X)
+    shown = labels(plots.waterfall(d, X, index=0, parts="shapley"))
+    assert {"x0 = 0.1235", "x1 = 1234567"} <= set(shown)
+
+
 def test_a_row_of_an_array():
     X = np.random.default_rng(0).normal(size=(100, 3))
     d = tp.purify(RandomForestRegressor(3, max_depth=2, random_state=0).fit(X, X[:, 0]), X)

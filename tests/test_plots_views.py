@@ -7,6 +7,7 @@ import pytest
 import xgboost
 from matplotlib.figure import Figure
 from matplotlib.patches import PathPatch
+from matplotlib.text import Text
 
 import treepurify as tp
 from tests.cases import needs_stored_labels
@@ -158,6 +159,21 @@ def test_network_of_one_row_has_the_sizes_and_signs_of_its_effects(d, X):
     assert colours.count(style.DOWN) == sum(effect < 0 for effect in pairs.values())
     with pytest.raises(tp.InvalidInputError, match="one row"):
         plots.network(d, row=X.iloc[:2])
+
+
+@pytest.mark.parametrize("count", [3, 15, 40])
+def test_names_in_a_network_do_not_touch(count):
+    rng = np.random.default_rng(0)
+    names = [f"number_of_visits_to_the_clinic_within_year_{j}" for j in range(count)]
+    mains = {(j,): rng.normal(size=2) for j in range(count)}
+    pairs = {(j, j + 1): rng.normal(size=(2, 2)) for j in range(count - 1)}
+    d = tp.purify_tensors(mains | pairs, feature_names=names)
+    ax = plots.network(d, top=count)
+    ax.figure.canvas.draw()
+    # Without the lines to the nodes.
+    boxes = [Text.get_window_extent(text) for text in ax.texts]
+    assert len(boxes) == count
+    assert not any(one.overlaps(other) for i, one in enumerate(boxes) for other in boxes[:i])
 
 
 def test_orders_sum_to_one(d, uniform):

@@ -50,7 +50,7 @@ def test_colours_of_the_page_are_those_of_the_figures(page):
 
 def test_every_colour_is_known_on_light_and_on_dark_ground(page):
     text = page.read_text(encoding="utf-8")
-    light, dark = text.split("@media (prefers-color-scheme: dark)", 1)
+    light, dark = text.split("@media screen and (prefers-color-scheme: dark)", 1)
     dark = dark[: dark.index("* {")]
     for name in PAGE_COLORS.values():
         assert f"--{name}:" in light

@@ -18,7 +18,7 @@ RESULTS = PAGES / "results"
 SCRIPTS = {
     "paper_categorical": (
         ("xgboost", "treehfd", "matplotlib"),
-        ("car_evaluation", "nursery", "mushroom", "poker_hand_train"),
+        ("car_evaluation", "nursery", "mushroom", "poker_hand_train", "connect4", "dota2_train"),
     ),
     "paper_chapter": ((), ()),
     "paper_continuous": (("xgboost", "interpret", "matplotlib", "shap"), ("pima_diabetes",)),
@@ -51,6 +51,7 @@ def test_script_runs_to_its_end(script, tmp_path, monkeypatch, capsys):
             json.loads((folder / path.name).read_text()) for folder in (tmp_path, RESULTS)
         )
         assert small["title"] in printed
+        assert not small["figure"] or (tmp_path / small["figure"]).stat().st_size > 1000
         assert small["command"] == f"python examples/{script}.py --small"
         # A small run may leave lines out; what the paper prints is the same.
         assert small["columns"] == full["columns"]

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     )
     from treepurify.evidence.effect_worth_table import EffectWorth
     from treepurify.evidence.missed import missed_effects
+    from treepurify.evidence.permutation import permutation_importance
     from treepurify.evidence.refit import refit
     from treepurify.evidence.removal import without_features
     from treepurify.evidence.sampling import with_sampling_error
@@ -173,6 +174,7 @@ __all__ = [
     "owen_values",
     "parse_model",
     "partial_dependence_anova",
+    "permutation_importance",
     "plots",
     "product_groups",
     "purify",
@@ -266,6 +268,7 @@ _HOME = {
     "owen_values": "grouping.owen",
     "parse_model": "models.parse",
     "partial_dependence_anova": "engines.partial_dependence.anova",
+    "permutation_importance": "evidence.permutation",
     "plots": "plots",
     "product_groups": "grouping.products",
     "purify": "engines.tree.purify",

@@ -21,12 +21,14 @@ __all__ = [
     "Component",
     "Drawable",
     "EachTable",
+    "Estimated",
     "ModelInputs",
     "TensorComponent",
     "covariances_on_rows",
     "evaluate_each",
     "is_cell_function",
     "is_drawable",
+    "is_estimated",
     "locate_cells",
     "locate_on_grid",
     "tabulate",
@@ -84,6 +86,17 @@ class Drawable(Component, Protocol):
         """
 
 
+class Estimated(Component, Protocol):
+    """A component that was estimated from a sample of rows, and knows how well."""
+
+    def errors_at_nodes(self) -> tuple[Array, Array] | None:
+        """Return nodes of a main effect, and standard errors there; None where not known.
+
+        Nodes have shape (n_nodes,) and increase; of a feature with categories they are codes.
+        Errors have shape (n_nodes, n_outputs).
+        """
+
+
 class CellFunction(Component, Protocol):
     """A component that is constant in cells, whether it has a table of them or not."""
 
@@ -100,6 +113,11 @@ class CellFunction(Component, Protocol):
 def is_cell_function(component: Component) -> TypeGuard[CellFunction]:
     """Return whether a component is a `CellFunction`."""
     return hasattr(type(component), "on_cells")
+
+
+def is_estimated(component: Component) -> TypeGuard[Estimated]:
+    """Return whether a component knows its standard errors."""
+    return hasattr(type(component), "errors_at_nodes")
 
 
 def is_drawable(component: Component) -> TypeGuard[Drawable]:

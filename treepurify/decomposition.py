@@ -432,9 +432,9 @@ class Decomposition:
         return text_summary(self)
 
     def _repr_html_(self) -> str:
-        from treepurify.frames import html_summary
+        from treepurify.notebook import notebook_summary
 
-        return html_summary(self)
+        return notebook_summary(self)
 
     def evaluate_parts(self, columns: Columns) -> Iterator[Array]:
         """Yield the values of each component, then of the remainder where there is one."""

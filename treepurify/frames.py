@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -29,10 +28,11 @@ __all__ = [
     "contributions_table",
     "decomposition_frame",
     "effect_rows",
-    "html_summary",
     "importance_table",
     "locate_each_cell",
     "orthogonality_table",
+    "short_table",
+    "spread_words",
     "text_summary",
 ]
 
@@ -326,14 +326,18 @@ def _interval_ends(axis: FeatureAxis) -> tuple[Array, Array]:
     return lower, np.concatenate([axis.cuts, [np.inf], special])
 
 
+def short_table(d: Decomposition) -> "pd.DataFrame":
+    """Return variances and shares without covariances, which need all components on all rows."""
+    return _variance_table(d, _terms(d), {})
+
+
 def text_summary(d: Decomposition, most: int = 8) -> str:
     """Return a description of a few lines."""
     lines = [
         f"Decomposition of {len(d.feature_names)} features into {len(d)} components "
         f"(engine: {d.engine}, measure: {d.measure})"
     ]
-    # Not `importance_table`: its covariances need all components on all rows.
-    table = _variance_table(d, _terms(d), {})
+    table = short_table(d)
     for row in table.head(most).to_dict("records"):
         output = f" [{row['output']}]" if d.n_outputs > 1 else ""
         size = _size(row["variance"], row["variance_share"])
@@ -358,14 +362,14 @@ def text_summary(d: Decomposition, most: int = 8) -> str:
             )
         lines += c.edits
     if d.spread is not None:
-        lines.append(_spread_words(d.spread))
+        lines.append(spread_words(d.spread))
     return "\n".join(lines)
 
 
-def _spread_words(spread: Spread) -> str:
+def spread_words(spread: Spread) -> str:
     """Return in a line how many trainings there are, and how many effects have no sign."""
     how = f" ({spread.how})" if spread.how else ""
-    without = len(spread.without_sign())
+    without = len(spread.no_clear_sign())
     whole = len(spread.stacked) * spread.n_outputs
     return (
         f"spread of {spread.n_models} trainings{how}: the {LEVEL:.0%} bands of {without} of "
@@ -377,19 +381,3 @@ def _size(variance: float, share: float) -> str:
     if not np.isnan(share):
         return f"{share:7.2%}"
     return "variance unknown" if np.isnan(variance) else f"variance {variance:7.4g}"
-
-
-def html_summary(d: Decomposition, most: int = 20) -> str:
-    """Return the summary as HTML for notebooks."""
-    table = importance_table(d)
-    shown = table.head(most).to_html(
-        index=False, float_format=lambda x: f"{x:.4g}", na_rep="unknown", border=0
-    )
-    head = (
-        f"<p><b>Decomposition</b> into {len(d)} components &middot; engine {escape(d.engine)} "
-        f"&middot; measure {escape(d.measure)}</p>"
-    )
-    tail = f"<p>... and {len(table) - most} more</p>" if len(table) > most else ""
-    facts = d.certificate.sentences() if d.certificate else []
-    listed = "".join(f"<li>{escape(fact)}</li>" for fact in facts)
-    return f"{head}{shown}{tail}<ul>{listed}</ul>"

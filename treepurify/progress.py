@@ -3,7 +3,11 @@
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from html import escape
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from treepurify._kernels.leaf_boxes import add_runs
 from treepurify.arguments import check_flag
@@ -27,20 +31,60 @@ def _silent(what: str, done: int, total: int) -> None:
 
 
 class _Reporter:
+    """One line that is written anew, and vanishes with the reporter.
+
+    Where nothing can be written over, as in a file, every line stays.
+    """
+
     # It holds no stream: a result that keeps its reporter could not be pickled.
     def __init__(self) -> None:
         self._start = time.monotonic()
         self._last = self._start
+        self._is_shown = False
 
     def report(self, what: str, done: int, total: int) -> None:
-        """Write a line if enough time has gone by since the last one."""
+        """Write the line if enough time has gone by since the last one."""
         now = time.monotonic()
         if now - self._start < _QUIET_SECONDS or now - self._last < _SECONDS_BETWEEN:
             return
         self._last = now
         count = f" {done} of {total}" if total else ""
-        sys.stderr.write(f"treepurify: {what}{count} ({now - self._start:.0f} s)\n")
-        sys.stderr.flush()
+        line = f"treepurify: {what}{count} ({now - self._start:.0f} s)"
+        _show_line(line, f"treepurify-{id(self)}", is_first=not self._is_shown)
+        self._is_shown = True
+
+    def __del__(self) -> None:
+        # At the end of the process nothing is left to write with.
+        if getattr(self, "_is_shown", False) and sys is not None:
+            self._is_shown = False
+            with suppress(Exception):
+                _show_line("", f"treepurify-{id(self)}", is_first=False)
+
+    def __getstate__(self) -> dict[str, float | bool]:
+        """Return what a copy has: it has shown no line."""
+        return {"_start": self._start, "_last": self._last, "_is_shown": False}
+
+
+def _show_line(line: str, name: str, *, is_first: bool) -> None:
+    """Show a line in the place of the one of this name; an empty one takes it away."""
+    notebook = _notebook()
+    if notebook is not None:
+        shown = notebook.HTML(f"<small>{escape(line)}</small>" if line else "")
+        (notebook.display if is_first else notebook.update_display)(shown, display_id=name)
+        return
+    if sys.stderr.isatty():
+        # Back to the start of the line, and clear what follows.
+        sys.stderr.write(f"\r\x1b[K{line}")
+    elif line:
+        sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()
+
+
+def _notebook() -> Any:
+    """Return IPython's module of displays where code runs in a notebook, else None."""
+    ipython = sys.modules.get("IPython")
+    shell = None if ipython is None else ipython.get_ipython()
+    return import_module("IPython.display") if hasattr(shell, "kernel") else None
 
 
 def row_progress(what: str, total: int | None, report: ProgressReport) -> Callable[[int], None]:

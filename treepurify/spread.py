@@ -17,7 +17,7 @@ from treepurify.typing import Array, Mask
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["LEVEL", "Spread"]
+__all__ = ["LEVEL", "Spread", "one_more_training"]
 
 # The rate of bands and intervals unless the caller says otherwise.
 LEVEL = 0.9
@@ -168,9 +168,7 @@ class Spread:
             If `level` does not lie between 0 and 1.
         """
         check_flag("other_rows", other_rows)
-        half = self._factor(level, other_rows) * self.standard_deviation(key)
-        mean = self.mean(key)
-        return np.asarray(mean - half), np.asarray(mean + half)
+        return one_more_training(self.values(key), level, other_rows=other_rows)
 
     def covers_zero(self, key: str | int | tuple[str | int, ...], level: float = LEVEL) -> Mask:
         """Return where the band of one effect holds zero, shape (cells..., n_outputs).
@@ -180,11 +178,11 @@ class Spread:
         lower, upper = self.band(key, level)
         return np.asarray((lower <= 0) & (upper >= 0))
 
-    def without_sign(self, level: float = LEVEL) -> list[tuple[Subset, int]]:
-        """Return the effects whose band holds zero in every cell that has mass.
+    def no_clear_sign(self, level: float = LEVEL) -> list[tuple[Subset, int]]:
+        """Return the effects that have no clear sign anywhere.
 
-        Of none of these can a reader say that one more training would have it in one direction,
-        anywhere.
+        Their band holds zero in every cell that has mass: nowhere can one say whether one more
+        training would raise or lower the prediction.
 
         Parameters
         ----------
@@ -279,7 +277,7 @@ class Spread:
         check_flag("together", together)
         variances = self.variances(key)
         sizes = np.sqrt(variances.sum(axis=1, keepdims=True) if together else variances)
-        mean, half = sizes.mean(axis=0), self._factor(level) * sizes.std(axis=0, ddof=1)
+        mean, half = sizes.mean(axis=0), _factor(self.n_models, level) * sizes.std(axis=0, ddof=1)
         return np.asarray(np.maximum(mean - half, 0.0) ** 2), np.asarray((mean + half) ** 2)
 
     def variances(self, key: str | int | tuple[str | int, ...]) -> Array:
@@ -303,10 +301,34 @@ class Spread:
             )
         return subset
 
-    def _factor(self, level: float, other_rows: bool = False) -> float:
-        """Return the half width of the interval of one more model, in standard deviations."""
-        from scipy.special import stdtrit
 
-        check_number("level", level, least=0, most=1, open_ends=True)
-        quantile = float(stdtrit(self.n_models - 1, 0.5 + level / 2))
-        return quantile * sqrt(1 + other_rows + 1 / self.n_models)
+def one_more_training(
+    values: Array, level: float = LEVEL, *, other_rows: bool = False
+) -> tuple[Array, Array]:
+    """Return where one more model would have what is known of several, such as sums of effects.
+
+    Parameters
+    ----------
+    values : ndarray of float64, shape (n_models, ...)
+        One value, or table of values, per model.
+    level : float
+        The rate; see `Spread.band`.
+    other_rows : bool
+        Whether that model would be trained on other rows, where the models are bootstraps.
+
+    Returns
+    -------
+    lower, upper : ndarray of float64, shape (...)
+    """
+    mean = values.mean(axis=0)
+    half = _factor(len(values), level, other_rows) * values.std(axis=0, ddof=1)
+    return np.asarray(mean - half), np.asarray(mean + half)
+
+
+def _factor(n_models: int, level: float, other_rows: bool = False) -> float:
+    """Return the half width of the interval of one more model, in standard deviations."""
+    from scipy.special import stdtrit
+
+    check_number("level", level, least=0, most=1, open_ends=True)
+    quantile = float(stdtrit(n_models - 1, 0.5 + level / 2))
+    return quantile * sqrt(1 + other_rows + 1 / n_models)

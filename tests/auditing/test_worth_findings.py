@@ -1,5 +1,7 @@
 """Interactions that carry variance without helping held-out predictions are found."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.ensemble import GradientBoostingRegressor
@@ -77,3 +79,12 @@ def test_the_report_shows_worth_and_the_path(noise, tmp_path):
         assert f"{row['worth']:.4g}".replace("-", "\N{MINUS SIGN}") in page
     for line in simple.summary():
         assert line.replace("&", "&amp;") in page
+
+
+def test_an_interval_that_is_not_known_is_no_finding(noise):
+    model, X, X_test, y_test = noise
+    d = tp.purify(model, X, progress=False)
+    worth = tp.effect_worth(d, X_test, y_test, n_bootstrap=20, absorb=False, progress=False)
+    assert worthless_interactions(worth, 0.001)
+    unknown = replace(worth, low=np.full_like(worth.low, np.nan))
+    assert worthless_interactions(unknown, 0.001) == []

@@ -323,3 +323,17 @@ def test_models_of_opposite_sign_differ_in_sign_where_each_is_far_from_zero(data
     assert set(np.sign(places["first"])) == {-1.0, 1.0}
     sizes = compared.terms.set_index("term")["deviation_first"]
     assert np.all(np.abs(places["first"]) > 1e-3 * sizes[places["term"]].to_numpy())
+
+
+def test_the_table_to_read_has_the_sides_by_name():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 2))
+    model = GradientBoostingRegressor(n_estimators=5, max_depth=2).fit(X, X[:, 0] * X[:, 1])
+    a, b = (tp.purify(model, X, weights=w, progress=False) for w in ("empirical", "uniform"))
+    c = tp.compare(a, b, names=("rows", "grid"))
+    frame = c.to_frame()
+    assert list(frame["effect"]) == list(c.terms["term"])
+    np.testing.assert_array_equal(frame["size in grid"], c.terms["deviation_second"])
+    np.testing.assert_array_equal(frame["rank in rows"], c.terms["rank_first"])
+    assert "output" not in frame
+    assert "size in rows" in c._repr_html_()

@@ -5,7 +5,9 @@ import pandas as pd
 import pytest
 
 pytest.importorskip("matplotlib", reason="draws figures")
+from matplotlib.collections import LineCollection
 from matplotlib.patches import PathPatch, StepPatch
+from scipy.stats import t
 from sklearn.ensemble import HistGradientBoostingRegressor
 
 import treepurify as tp
@@ -14,11 +16,17 @@ from treepurify.spread import LEVEL
 
 
 @pytest.fixture(scope="module")
-def d():
+def X():
     rng = np.random.default_rng(0)
     X = pd.DataFrame({"size": rng.integers(6, size=500) * 1.0, "age": rng.normal(size=500)})
     X["kind"] = pd.Categorical(rng.choice(list("abc"), 500))
     X.loc[::9, "age"] = np.nan
+    return X
+
+
+@pytest.fixture(scope="module")
+def d(X):
+    rng = np.random.default_rng(1)
     y = X["size"] * (X["kind"] == "a") + X["age"].fillna(1.0) + rng.normal(size=500)
     estimator = HistGradientBoostingRegressor(
         max_depth=2, max_iter=20, categorical_features="from_dtype"
@@ -57,6 +65,102 @@ def test_bars_have_whiskers(d):
     (lines,) = ax.collections
     ends = np.array([segment[:, 0] for segment in lines.get_segments()])
     np.testing.assert_allclose(ends[:3], np.stack([lower, upper], axis=1)[:3])
+
+
+def each_training(d, X, terms):
+    """What terms add to rows in each training, shape (n_models, n_rows), cell by cell."""
+    total = 0.0
+    for term in terms:
+        component = d.spread.stacked[d[term].features]
+        total = total + component.evaluate(X).T
+    return total
+
+
+def by_hand(each, level):
+    """The interval of one more draw, by the quantile of Student's t."""
+    n = len(each)
+    half = t.ppf(0.5 + level / 2, n - 1) * each.std(axis=0, ddof=1) * np.sqrt(1 + 1 / n)
+    return each.mean(axis=0) - half, each.mean(axis=0) + half
+
+
+def ends_of_lines(ax, axis):
+    lines = [each for each in ax.collections if isinstance(each, LineCollection)]
+    return np.array([segment[:, axis] for each in lines for segment in each.get_segments()])
+
+
+def test_bars_of_a_waterfall_have_whiskers(d, X):
+    for parts in ("terms", "shapley"):
+        ax = tp.plots.waterfall(d, X, index=3, parts=parts, level=0.8, top=20)
+        lines = ends_of_lines(ax, 0)
+        bars = {
+            text.get_text().split(" = ")[0]: (bar, line)
+            for text, bar, line in zip(ax.get_yticklabels(), ax.patches, lines, strict=False)
+        }
+        row = X.iloc[[3]]
+        if parts == "terms":
+            expected = {d.term_name(s): each_training(d, row, [s]) for s in d.components}
+        else:
+            pairs = [s for s in d.components if len(s) == 2]
+            expected = {
+                name: each_training(d, row, [name])
+                + sum(each_training(d, row, [s]) / 2 for s in pairs if j in s)
+                for j, name in enumerate(d.feature_names)
+            }
+        assert set(expected) <= set(bars)
+        for name, each in expected.items():
+            bar, line = bars[name]
+            bounds = np.concatenate(by_hand(each, 0.8))
+            np.testing.assert_allclose(line, bar.get_x() + bounds, atol=1e-12)
+        assert "one more training, 80%" in ax.get_xlabel()
+    assert len(ends_of_lines(tp.plots.waterfall(d, X, index=3, level=None), 0)) == 0
+
+
+def test_bars_of_what_is_left_have_whiskers_of_their_sum(d, X):
+    ax = tp.plots.waterfall(d, X, index=3, level=0.8, top=2)
+    shown = [text.get_text().split(" = ")[0] for text in ax.get_yticklabels()]
+    rest = [s for s in d.components if d.term_name(s) not in shown]
+    assert len(rest) >= 2
+    bounds = np.concatenate(by_hand(each_training(d, X.iloc[[3]], rest), 0.8))
+    bar = ax.patches[2]
+    np.testing.assert_allclose(ends_of_lines(ax, 0)[2], bar.get_x() + bounds, atol=1e-12)
+
+
+def test_lines_of_a_pair_have_bands_of_both_effects_together(d):
+    ax = tp.plots.pair_lines(d, ("size", "kind"), level=0.8, lines=1)
+    kind = int(np.argmax(d["kind"].mass))
+    each = d.spread.values("size")[..., 0] + d.spread.values(("size", "kind"))[:, :, kind, 0]
+    lower, upper = by_hand(each, 0.8)
+    drawn, _, baseline = band_patch(ax).get_data()
+    np.testing.assert_allclose(drawn, upper[np.isin(np.round(upper, 9), np.round(drawn, 9))])
+    assert len(drawn) >= 4
+    np.testing.assert_allclose(baseline, lower[np.isin(np.round(upper, 9), np.round(drawn, 9))])
+    assert ax.get_legend().get_title().get_text().endswith("one more training, 80%")
+    ax = tp.plots.pair_lines(d, ("kind", "size"), level=0.8, sort="name")
+    ends = ends_of_lines(ax, 1).reshape(3, 3, 2)
+    size = d["size"].axes[0].n_regular // 2
+    each = d.spread.values("kind")[..., 0] + d.spread.values(("size", "kind"))[:, size, :, 0]
+    assert any(np.allclose(line, np.stack(by_hand(each, 0.8), axis=1)) for line in ends)
+
+
+def test_overlays_have_bands_and_comparisons_the_spread(d, X):
+    ax = tp.plots.overlay({"trainings": d, "again": d}, "size", level=0.8)
+    shift = d["size"].mass @ d["size"].values[:, 0]
+    drawn = band_patch(ax).get_data().values
+    upper = d.spread.band("size", 0.8)[1][:, 0] - shift
+    assert np.isin(np.round(drawn, 9), np.round(upper, 9)).all()
+    assert ax.get_legend().get_title().get_text() == "bands: one more training, 80%"
+    ax = tp.plots.overlay({"trainings": d}, "kind", level=0.8, sort="name", centred=False)
+    bounds = np.stack([bound[:, 0] for bound in d.spread.band("kind", 0.8)], axis=1)
+    np.testing.assert_allclose(ends_of_lines(ax, 0)[:3], bounds[:3])
+    # Each side has the spread, but for one effect, which is gone from the second.
+    compared = tp.compare(d, d.without(("size", "kind")), X)
+    ax = tp.plots.comparison(compared)
+    (noise,) = [line for line in ax.lines if line.get_label() == "spread of trainings"]
+    terms = [tuple(name.split(" & ")) for name in compared.terms["term"]]
+    sides = [1 if term == ("size", "kind") else 2 for term in terms]
+    variances = [d.spread.training_variance(term)[0] for term in terms]
+    assert min(sides) == 1
+    np.testing.assert_allclose(noise.get_xdata(), np.sqrt(np.multiply(sides, variances)))
 
 
 def test_no_band_where_none_is_asked_for_or_known(d):

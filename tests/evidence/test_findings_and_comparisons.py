@@ -30,7 +30,7 @@ def test_an_audit_says_which_effects_depend_on_the_training(world):
         between = d.spread.training_variance(subset)[0]
         variance = d[subset].variance[0]
         is_large = max(between, variance) >= 0.002 * total[0]
-        is_unsure = between >= 0.09 * variance or (subset, 0) in d.spread.without_sign()
+        is_unsure = between >= 0.09 * variance or (subset, 0) in d.spread.no_clear_sign()
         missing = d.spread.present()[subset][0] < 1
         assert (subset in found) == bool(is_large and (is_unsure or missing))
         if subset in found:

@@ -154,3 +154,17 @@ def test_the_summary_names_what_is_kept():
     assert f"{len(simple.decomposition)} of {len(d)} effects are within 2.00%" in text
     assert "Kept: x0" in text
     assert "<table" in simple._repr_html_()
+
+
+def test_a_step_of_the_path_keeps_to_the_budget_and_says_what_was_absorbed():
+    d, X, y = decomposition(3)
+    said = {}
+    for absorb in (False, "main", True):
+        simple = tp.simplify(d, X, y, absorb=absorb, tolerance=1.0, progress=False)
+        (said[absorb],) = (line for line in simple.summary() if "took over" in line)
+        if absorb:
+            with pytest.raises(tp.MemoryBudgetError):
+                simple.at(2, memory_budget=1)
+    assert said[False] == "The effects that stay took over nothing of those left out."
+    assert said["main"].startswith("The main effects that stay took over")
+    assert said[True].startswith("The effects that stay took over what")

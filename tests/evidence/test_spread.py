@@ -7,6 +7,7 @@ from sklearn.ensemble import GradientBoostingRegressor, RandomForestRegressor
 
 import treepurify as tp
 from treepurify.errors import InvalidInputError, UnknownComponentError
+from treepurify.spread import one_more_training
 
 
 @pytest.fixture(scope="module")
@@ -44,9 +45,8 @@ def test_the_band_holds_a_fresh_draw_at_its_rate():
     inside = 0
     for _ in range(repetitions):
         draws = rng.normal(size=n_models + 1)
-        half = tp.Spread(n_models, "", np.zeros((n_models, 1)), {}, ("x0",), ("y",))._factor(0.8)
-        mean, deviation = draws[:-1].mean(), draws[:-1].std(ddof=1)
-        inside += abs(draws[-1] - mean) <= half * deviation
+        lower, upper = one_more_training(draws[:-1], 0.8)
+        inside += lower <= draws[-1] <= upper
     rate = inside / repetitions
     assert abs(rate - 0.8) <= 3 * np.sqrt(0.8 * 0.2 / repetitions)
 
@@ -55,11 +55,11 @@ def test_signs(d):
     spread = d.spread
     lower, upper = spread.band("x0", 0.9)
     np.testing.assert_array_equal(spread.covers_zero("x0"), (lower <= 0) & (upper >= 0))
-    without = {subset for subset, _ in spread.without_sign()}
+    without = {subset for subset, _ in spread.no_clear_sign()}
     assert (0,) not in without
     assert (1, 2) in without or (1, 2) not in d
     # The wider the band, the fewer effects have a sign.
-    assert len(spread.without_sign(0.999)) >= len(spread.without_sign(0.5))
+    assert len(spread.no_clear_sign(0.999)) >= len(spread.no_clear_sign(0.5))
 
 
 def test_importance(d):
@@ -97,6 +97,8 @@ def test_what_is_not_there(d):
         d.spread.band("x0", 1.0)
     assert "x0" in d.spread
     assert ("x0", "x1", "x2") not in d.spread
+    for key in (None, 1.5, (), ("x0", "x0"), (("x0",),), ["x0"], {"x0": 1}, b"x0", True, object()):
+        assert key not in d.spread
     assert "6 models (bootstrap)" in repr(d.spread)
 
 

@@ -140,10 +140,11 @@ def engines() -> Iterator[Call]:
     on_rows = {"model": model, "X": X, "progress": False}
     black = {"model": f, "X": X, "progress": False}
     yield Call("purify", tp.purify, on_rows, {"X": "table or batches"})
-    yield Call("ale_anova", tp.ale_anova, on_rows)
+    yield Call("ale_anova", tp.ale_anova, on_rows, {"nodes": "nodes"})
     called = {**on_rows, "model": f}
     as_function = {"model": "function", "X": "table of a function"}
-    yield Call("ale_anova of a function", tp.ale_anova, called, as_function)
+    kinds = {"nodes": "nodes", **as_function}
+    yield Call("ale_anova of a function", tp.ale_anova, called, kinds)
     yield Call(
         "unbiased_importance",
         tp.unbiased_importance,
@@ -238,6 +239,8 @@ def held_out_rows() -> Iterator[Call]:
     losses = {"loss": "choice", "y": "observations", "coverage": "number", "shapley": "flag"}
     yield Call("effect_worth", tp.effect_worth, held_out, losses)
     del held_out["n_bootstrap"]
+    kinds = {"exact": "flag", "n_repeats": "whole", **losses}
+    yield Call("permutation_importance", tp.permutation_importance, held_out, kinds)
     smoothed = {"d": d, "key": "a"}
     yield Call("smooth_effect", tp.smooth_effect, smoothed, {"amount": "number"})
     few = {**held_out, "X": pd.concat([X, X]), "y": pd.concat([w["y"], w["y"]]), "repeats": 1}
@@ -311,7 +314,7 @@ def repeated_training() -> Iterator[Call]:
         yield Call(f"Spread.{name}", getattr(spread, name), {"key": "a"})
     yield Call("Spread.importance", spread.importance)
     yield Call("Spread.present", spread.present)
-    yield Call("Spread.without_sign", spread.without_sign)
+    yield Call("Spread.no_clear_sign", spread.no_clear_sign)
 
 
 @cache
@@ -356,6 +359,7 @@ def results() -> Iterator[Call]:
     yield Call("Audit.to_frame", w["audit"].to_frame)
     yield Call("Certificate.sentences", d.certificate.sentences)
     yield Call("Comparison.verdict", w["compared"].verdict)
+    yield Call("Comparison.to_frame", w["compared"].to_frame)
     for name in ("features", "overall", "pairs", "triples"):
         yield Call(f"HStatistics.{name}", getattr(w["h"], name))
     yield Call("HStatistics.sets", w["h"].sets, {"size": 2})
@@ -435,9 +439,12 @@ def files(folder: Path) -> Iterator[Call]:
     query = {"table": "text", "keep": "tensor names", "dialect": "choice"}
     yield Call("export.to_sql", tp.export.to_sql, {"d": d}, query)
     page = {"d": d, "path": folder / "page.html", "top": 0}
-    kinds = {"command": "text", "measures": "several results", "X": "rows", "worth": "result",
-             "simple": "result"}  # fmt: skip
+    kinds = {"command": "text", "files": "names", "measures": "several results", "X": "rows",
+             "worth": "result", "simple": "result"}  # fmt: skip
     yield Call("report.write_html", tp.report.write_html, page, kinds)
+    several = {"decompositions": [d, tp.apparent(d)], "path": folder / "both.html", "top": 0}
+    kinds = {"command": "text", "files": "names", "decompositions": "several results", "X": "rows"}
+    yield Call("report.write_comparison", tp.report.write_comparison, several, kinds)
 
 
 def calls(folder: Path) -> list[Call]:

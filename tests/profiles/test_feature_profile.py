@@ -7,6 +7,7 @@ from sklearn.ensemble import GradientBoostingClassifier, HistGradientBoostingReg
 
 import treepurify as tp
 from treepurify.errors import InvalidInputError, MemoryBudgetError
+from treepurify.profiles.feature_profile import _means
 
 
 @pytest.fixture(scope="module")
@@ -161,6 +162,58 @@ def test_the_figure_shows_every_mean(feature):
         frame[drawn].loc[~special].tolist() + (frame[drawn].loc[special].tolist()),
     )
     assert {"predicted", "partial dependence", "accumulated effects"} <= set(shown)
-    words = [text.get_text() for text in ax.get_xticklabels()]
+    # No curve of a row leads to missing values.
+    curves = [line for line in ax.lines if line.get_color() == "#c4cad1"]
+    assert len(curves) == (2 if feature == "a" else 1) * len(found.curves)
+    named = ax.child_axes[0] if feature == "a" else ax
+    words = [text.get_text() for text in named.get_xticklabels()]
     assert words[-1] == ("missing" if feature == "a" else "oak")
+    plt.close("all")
+
+
+def test_errors_of_weighted_means_are_unbiased():
+    """The mean of the squared error over many cells is the variance of a weighted mean."""
+    weights = np.array([6.0, 3.0, 1.0, 1.0, 0.5])
+    n_cells, own = 20_000, weights / weights.sum()
+    values = np.random.default_rng(0).normal(size=(n_cells, len(own)))
+    place = np.repeat(np.arange(n_cells), len(own))
+    shares = np.tile(own, n_cells) / n_cells
+    mean, error = _means(place, shares, values.ravel(), np.full(n_cells, 1 / n_cells))
+    np.testing.assert_allclose(mean, values @ own)
+    assert np.mean(error**2) == pytest.approx(np.sum(own**2), rel=0.03)
+    alone = _means(np.array([0]), np.ones(1), np.ones(1), np.ones(1))[1]
+    assert np.isnan(alone).all()
+
+
+def test_the_figure_has_the_heaviest_of_many_categories_and_errors_of_samples():
+    plots = pytest.importorskip("treepurify.plots")
+    plt = pytest.importorskip("matplotlib.pyplot")
+    to_hex = pytest.importorskip("matplotlib.colors").to_hex
+    rng = np.random.default_rng(4)
+    weights = np.arange(1, 61) / np.arange(1, 61).sum()
+    kinds = rng.choice([f"k{k:02d}" for k in range(60)], 2000, p=weights)
+    X = pd.DataFrame({"kind": pd.Categorical(kinds), "size": np.exp(2 * rng.normal(size=2000))})
+
+    def f(X):
+        return np.log(X["size"]) * (X["kind"].cat.codes > 30)
+
+    ax = plots.profile(profile(f, X, "kind", most_rows=100))
+    shown = [text.get_text() for text in ax.get_xticklabels()]
+    assert shown == sorted(X["kind"].value_counts().index[:24])
+    assert ax.get_xlabel() == f"kind (24 of {X['kind'].nunique()} categories)"
+    assert ax.get_figure().get_figwidth() < 12
+    found = profile(f, X, "size", most_rows=100)
+    ax = plots.profile(found, scale="log")
+    ax.figure.canvas.draw()
+    assert ax.child_axes[0].get_xlabel() == "size\nlogarithmic scale"
+    middles = found.points[5:7]
+    low, high = ax.get_xlim()
+    assert low < found.points[0] < found.points[-1] < high
+    pixels = ax.transData.transform(np.stack([middles, middles], axis=1))[:, 0]
+    span = ax.transData.transform([[found.points[0], 0], [found.points[-1], 0]])[:, 0]
+    share = np.diff(np.log(middles)) / np.log(found.points[-1] / found.points[0])
+    assert np.diff(pixels) / np.diff(span) == pytest.approx(share, rel=1e-3)
+    (errors,) = [each for each in ax.collections if to_hex(each.get_color()[0]) == "#d55e00"]
+    lengths = [np.ptp(segment[:, 1]) for segment in errors.get_segments()]
+    np.testing.assert_allclose(lengths, 2 * 1.96 * found.dependence_error[:, 0])
     plt.close("all")

@@ -89,13 +89,6 @@ def test_a_single_column_of_a_table():
         read_columns(pd.Series([1.0, 2.0]), AB)
 
 
-def test_sparse_matrices():
-    from scipy.sparse import csr_matrix
-
-    with pytest.raises(InvalidInputError, match="sparse matrices"):
-        read_columns(csr_matrix(np.eye(2)), AB)
-
-
 @pytest.mark.parametrize(
     ("column", "what"),
     [

@@ -30,7 +30,7 @@ def training_findings(d: Decomposition, spread: Spread, threshold: float) -> lis
         Share of the variance of the prediction from which something is a finding.
     """
     total = model_variance(d)
-    without = set(spread.without_sign())
+    without = set(spread.no_clear_sign())
     present = spread.present()
     findings = []
     for subset in spread.stacked:
@@ -58,7 +58,7 @@ def training_findings(d: Decomposition, spread: Spread, threshold: float) -> lis
             numbers = {
                 "relative_change": relative,
                 "present": share,
-                "without_sign": float(has_no_sign),
+                "no_clear_sign": float(has_no_sign),
             }
             # What is at stake is what is not sure: all of an effect without a sign.
             severity = variance[k] if has_no_sign else between[k]

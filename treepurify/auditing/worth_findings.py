@@ -13,7 +13,8 @@ def worthless_interactions(worth: EffectWorth, threshold: float) -> list[Finding
     """Return the interactions that carry variance but do not lower the held-out loss.
 
     One counts if its share of the variance of the prediction is at least `threshold` and the
-    interval of its worth does not lie above zero; without an interval, if its worth does not.
+    interval of its worth reaches down to zero; without an interval, if its worth does. Where that
+    is not known (NaN), it does not count.
 
     Parameters
     ----------
@@ -27,7 +28,8 @@ def worthless_interactions(worth: EffectWorth, threshold: float) -> list[Finding
     findings = []
     for place, subset in enumerate(worth.subsets):
         lowest = worth.low[place] if worth.n_bootstrap else worth.worth[place]
-        if len(subset) < 2 or lowest > 0:
+        # An interval that is not known says nothing against an effect.
+        if len(subset) < 2 or not lowest <= 0:
             continue
         shares = d.components[subset].variance / np.where(total > 0, total, np.inf)
         k = int(np.argmax(shares))

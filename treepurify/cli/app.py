@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from treepurify.cli import evidence, exporting, inspection
+from treepurify.cli import comparing, evidence, exporting, inspection
 from treepurify.cli.console import (
     largest_move,
     method_facts,
@@ -54,11 +54,17 @@ app = typer.Typer(
 
 
 class Format(StrEnum):
-    """How results are printed."""
+    """How results are printed, or written."""
 
     TABLE = "table"
     CSV = "csv"
     JSON = "json"
+    XLSX = "xlsx"
+    PARQUET = "parquet"
+
+
+# The formats that are files, not text.
+_FILE_FORMATS = (Format.XLSX, Format.PARQUET)
 
 
 def _print_version(wanted: bool) -> None:
@@ -86,11 +92,11 @@ def _treepurify(
     version: Annotated[
         bool,
         typer.Option(
-            "--version", callback=_print_version, is_eager=True, help="Print the version and leave."
+            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
         ),
     ] = False,
 ) -> None:
-    """Turn a trained tree model into its one identified form: purified effects, certified."""
+    """Decompose a trained tree model into purified effects, with a certificate."""
 
 
 @app.command(
@@ -148,9 +154,10 @@ def demo(
 
 
 @app.command(epilog="Example:\n\ntreepurify info model.json")
-def info(model: ModelArgument) -> None:
-    """Say what a model file holds: features, trees, effects, outputs and link."""
+def info(model: ModelArgument, quiet: QuietOption = False) -> None:
+    """Show what is in a model file: features, trees, effects, outputs and link."""
     with refusals():
+        note(f"reading {model}", quiet=quiet)
         parsed = parse_model(model)
         facts, features = model_facts(parsed), feature_rows(parsed)
     print_facts(facts)
@@ -172,7 +179,7 @@ def purify(  # noqa: PLR0913, PLR0917 - one argument per option of the command l
     data: Annotated[
         Path | None,
         typer.Argument(
-            help="CSV or Parquet file with the rows that stand for the distribution, usually the "
+            help="CSV or Parquet file with the rows that represent the distribution, usually the "
             "training data. A folder of Parquet files, or a pattern in quotes such as "
             '"rows/*.parquet", is read batch by batch. An EBM needs none, nor does '
             "--weights uniform.",
@@ -183,8 +190,8 @@ def purify(  # noqa: PLR0913, PLR0917 - one argument per option of the command l
         int,
         typer.Option(
             min=1,
-            help="Largest number of features of an effect that is kept apart; what lies above is "
-            "one remainder.",
+            help="Largest number of features in an effect of its own; everything above that goes "
+            "into one remainder.",
         ),
     ] = 2,
     target_column: TargetOption = None,
@@ -195,13 +202,18 @@ def purify(  # noqa: PLR0913, PLR0917 - one argument per option of the command l
         typer.Option(file_okay=False, help="Folder for the files; MODEL-purified by default."),
     ] = None,
     output_format: Annotated[
-        Format, typer.Option("--format", help="How the result is printed.")
+        Format,
+        typer.Option(
+            "--format",
+            help="How to print the result. With xlsx or parquet it is printed as a table, and the "
+            "file of effects has that format; otherwise that file is CSV.",
+        ),
     ] = Format.TABLE,
     top: TopOption = 20,
     pictures: PicturesOption = 6,
     quiet: QuietOption = False,
 ) -> None:
-    """Purify a model file: print the effects; write a report, the decomposition and a CSV file."""
+    """Purify a model: print its effects, and write a report, the decomposition and a table."""
     apart = [*([target_column] if target_column else []), *(drop_column or [])]
     if data is None and (apart or sample_weight_column):
         raise typer.BadParameter("columns are named, but there is no DATA file to drop them from")
@@ -222,9 +234,17 @@ def purify(  # noqa: PLR0913, PLR0917 - one argument per option of the command l
             progress=not quiet,
         )
         note(f"writing {folder}", quiet=quiet)
-        files, left_out = write_results(d, folder, command=command_line(context), top=pictures)
+        sources = [model, *([data] if data else [])]
+        files, left_out = write_results(
+            d,
+            folder,
+            command=command_line(context),
+            top=pictures,
+            sources=sources,
+            effects_format=output_format.value if output_format in _FILE_FORMATS else "csv",
+        )
     if left_out:
-        note(f"effects.csv leaves out {len(left_out)} large effects for its size", quiet=quiet)
+        note(f"{files[-1].name} leaves out {len(left_out)} large effects for its size", quiet=quiet)
     _print_result(d, files, output_format, top)
 
 
@@ -277,8 +297,10 @@ app.command(
     epilog="Examples:\n\n"
     "treepurify compare model.json data.parquet --weights empirical --weights uniform\n\n"
     "treepurify compare model.json data.csv --other-model new.json --target-column price\n\n"
+    "treepurify compare model.json 2024.csv --other-data 2025.csv --report compared.html\n\n"
+    "treepurify compare champion.tpz challenger.tpz --format csv\n\n"
     "treepurify compare model.json data.csv --engines tree,categorical --target-column price"
-)(inspection.compare)
+)(comparing.compare)
 app.command(
     epilog="Example:\n\ntreepurify audit model.json data.csv --target-column price --out audit"
 )(inspection.audit)

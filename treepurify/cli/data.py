@@ -3,12 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from treepurify.errors import InvalidInputError, MissingDependencyError
-from treepurify.models.parse import Model
 from treepurify.rows.columns import Columns, FeatureSpec
 from treepurify.rows.parquet_source import ParquetSource, are_many_files, open_parquet
 from treepurify.rows.table_reader import check_known_categories, matched_names
@@ -17,7 +16,7 @@ from treepurify.typing import Array
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["DataFile", "open_data", "read_data"]
+__all__ = ["DataFile", "TableReader", "open_data", "read_data", "read_rows"]
 
 # What stands for a missing value in a CSV file, unless the model knows it as a category.
 _MISSING = (
@@ -26,6 +25,21 @@ _MISSING = (
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
 _MODEL_SUFFIXES = {".json", ".ubj", ".txt", ".cbm"}
 _COMPRESSIONS = {".gz", ".bz2", ".xz", ".zip"}
+
+
+class TableReader(Protocol):
+    """What reads tables: a parsed model, or a saved decomposition."""
+
+    @property
+    def features(self) -> tuple[FeatureSpec, ...]:
+        """The features, in the order of the model."""
+
+    @property
+    def has_feature_names(self) -> bool:
+        """Whether columns are found by name."""
+
+    def columns(self, X: Any) -> Columns:
+        """Read a table."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +79,7 @@ def open_data(
 
 
 def read_data(
-    path: Path, model: Model, *, dropped: Sequence[str] = (), weight_column: str | None = None
+    path: Path, model: TableReader, *, dropped: Sequence[str] = (), weight_column: str | None = None
 ) -> DataFile:
     """Read a CSV or Parquet file.
 
@@ -108,7 +122,22 @@ def read_data(
     return DataFile(X, weights, table[apart])
 
 
-def _read_columns(model: Model, X: "pd.DataFrame") -> Columns:
+def read_rows(
+    model: TableReader,
+    data: Path,
+    target_column: str | None,
+    drop_column: list[str] | None,
+    sample_weight_column: str | None,
+) -> DataFile:
+    """Return the rows of a data file, without the columns that are no features."""
+    apart = [*([target_column] if target_column else []), *(drop_column or [])]
+    rows = read_data(data, model, dropped=apart, weight_column=sample_weight_column)
+    if rows.X is None or len(rows.X) == 0:
+        raise InvalidInputError(f"{str(data)!r} has no rows")
+    return rows
+
+
+def _read_columns(model: TableReader, X: "pd.DataFrame") -> Columns:
     try:
         return model.columns(X)
     except InvalidInputError as error:
@@ -143,7 +172,7 @@ def _read_parquet(path: Path) -> "pd.DataFrame":
         raise InvalidInputError(f"{str(path)!r} cannot be read as Parquet: {error}") from error
 
 
-def _read_csv(path: Path, separator: str, model: Model, apart: list[str]) -> "pd.DataFrame":
+def _read_csv(path: Path, separator: str, model: TableReader, apart: list[str]) -> "pd.DataFrame":
     import pandas as pd
 
     try:
@@ -183,7 +212,7 @@ def _check_columns(names: Any, wanted: list[str], path: Path) -> None:
         )
 
 
-def _specs_of_columns(names: list[str], model: Model) -> dict[str, FeatureSpec]:
+def _specs_of_columns(names: list[str], model: TableReader) -> dict[str, FeatureSpec]:
     if not model.has_feature_names:
         return dict(zip(names, model.features, strict=False))
     known = {spec.name: spec for spec in model.features}

@@ -7,8 +7,9 @@ from typing import Annotated, Any
 import typer
 
 from treepurify.cli.console import note, print_table, refusals
+from treepurify.cli.data import read_rows
 from treepurify.cli.held_out import PositiveOption, TargetColumns
-from treepurify.cli.inspection import read_held_out, read_rows
+from treepurify.cli.inspection import read_held_out
 from treepurify.cli.options import (
     DataArgument,
     DropOption,
@@ -23,14 +24,22 @@ from treepurify.cli.options import (
     command_line,
 )
 from treepurify.cli.results import write_results
+from treepurify.cli.tables import (
+    FolderFormatOption,
+    TableFormat,
+    TableFormatOption,
+    TableOutOption,
+    output_kind,
+    put_table,
+)
 from treepurify.decomposition import Absorb, Decomposition
 from treepurify.engines.tree.purify import purify as purify_model
 from treepurify.errors import InvalidInputError
 from treepurify.evidence.effect_worth_table import EffectWorth
 from treepurify.evidence.selection import simplify as simplify_decomposition
 from treepurify.evidence.worth import effect_worth
+from treepurify.export.tables import write_table
 from treepurify.models.parse import parse_model
-from treepurify.storage import write_atomically
 
 __all__ = ["simplify", "worth"]
 
@@ -60,23 +69,26 @@ HeldOutArgument = Annotated[
     typer.Argument(
         exists=True,
         dir_okay=False,
-        help="CSV or Parquet file with rows that the model was not trained on, and the target.",
+        help="CSV or Parquet file with rows the model was not trained on, target included.",
     ),
 ]
 TargetNeeded = Annotated[
-    str, typer.Option("--target-column", help="Column with the target, in both files.")
+    str, typer.Option("--target-column", help="The target column of both files.")
 ]
 LossAsked = Annotated[
     LossOption,
-    typer.Option("--loss", help="The loss; auto goes by the model. auc is one minus the area."),
+    typer.Option(
+        "--loss",
+        help="The loss; auto follows the model, auc is one minus the area.",
+    ),
 ]
 LevelOption = Annotated[
     float | None,
-    typer.Option("--level", help="Level of the quantile, for --loss quantile; 0.5 by default."),
+    typer.Option("--level", help="Level of the quantile for --loss quantile; 0.5 by default."),
 ]
 AbsorbAsked = Annotated[
     AbsorbOption,
-    typer.Option("--absorb", help="Which effects take over parts of those that are left out."),
+    typer.Option("--absorb", help="Which remaining effects take over what they can."),
 ]
 
 
@@ -110,13 +122,13 @@ def worth(  # noqa: PLR0913, PLR0917 - one argument per option of the command li
     weights: WeightsOption = Weights.EMPIRICAL,
     drop_column: DropOption = None,
     sample_weight_column: WeightColumnOption = None,
-    out: Annotated[
-        Path | None, typer.Option(dir_okay=False, help="CSV file for the table of effects.")
-    ] = None,
+    out: TableOutOption = None,
+    table_format: TableFormatOption = None,
     top: TopOption = 20,
     quiet: QuietOption = False,
 ) -> None:
-    """Say what each effect is worth: how much the loss on held-out rows rises without it."""
+    """Show what each effect is worth: how much the loss on held-out rows rises without it."""
+    kind = output_kind(out, table_format)
     with refusals():
         columns = TargetColumns(target_column, positive, drop_column, sample_weight_column)
         d, X, y, row_weights = _read(model, data, held_out, columns, weights, quiet=quiet)
@@ -129,8 +141,8 @@ def worth(  # noqa: PLR0913, PLR0917 - one argument per option of the command li
             sample_weight=row_weights,
             progress=not quiet,
         )
-        if out is not None:
-            write_atomically(out, result.to_frame().to_csv(index=False).encode("utf-8"))
+        if put_table(result.to_frame(), out, kind):
+            return
     typer.echo(result.summary(0)[0])
     typer.echo()
     _print_worth(result, top)
@@ -147,23 +159,24 @@ def simplify(  # noqa: PLR0913, PLR0917 - one argument per option of the command
     held_out: HeldOutArgument,
     target_column: TargetNeeded,
     tolerance: Annotated[
-        float, typer.Option(help="By what share of its own size the held-out loss may rise.")
+        float, typer.Option(help="How much the held-out loss may rise, as a share of itself.")
     ] = 0.01,
     loss: LossAsked = LossOption.AUTO,
     level: LevelOption = None,
     positive: PositiveOption = None,
     absorb: AbsorbAsked = AbsorbOption.AUTO,
     hierarchical: Annotated[
-        bool, typer.Option(help="Whether a pair stays only with both of its main effects.")
+        bool, typer.Option(help="Keep a pair only together with both of its main effects.")
     ] = True,
     weights: WeightsOption = Weights.EMPIRICAL,
     drop_column: DropOption = None,
     sample_weight_column: WeightColumnOption = None,
     out: OutOption = None,
+    table_format: FolderFormatOption = TableFormat.CSV,
     pictures: PicturesOption = 6,
     quiet: QuietOption = False,
 ) -> None:
-    """Leave effects out as long as the held-out loss allows; write what is left."""
+    """Leave out as many effects as the held-out loss allows, and write what remains."""
     folder = out or Path(f"{model.stem}-simplified")
     with refusals():
         columns = TargetColumns(target_column, positive, drop_column, sample_weight_column)
@@ -181,10 +194,14 @@ def simplify(  # noqa: PLR0913, PLR0917 - one argument per option of the command
         )
         note(f"writing {folder}", quiet=quiet)
         files, _ = write_results(
-            simple.decomposition, folder, command=command_line(context), top=pictures
+            simple.decomposition,
+            folder,
+            command=command_line(context),
+            top=pictures,
+            sources=[model, data, held_out],
         )
-        path = folder / "path.csv"
-        write_atomically(path, simple.to_frame().to_csv(index=False).encode("utf-8"))
+        path = folder / f"path.{table_format.value}"
+        write_table(simple.to_frame(), path, table_format.value)
     for line in simple.summary():
         typer.echo(line)
     typer.echo()

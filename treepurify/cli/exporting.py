@@ -72,7 +72,7 @@ def export(  # noqa: PLR0913, PLR0917 - one argument per option of the command l
         Path,
         typer.Argument(exists=True, dir_okay=False, help="A .tpz file that purify wrote."),
     ],
-    to: Annotated[Target, typer.Option(help="What is written.")],
+    to: Annotated[Target, typer.Option(help="What to write.")],
     out: Annotated[
         Path | None,
         typer.Option(
@@ -85,25 +85,27 @@ def export(  # noqa: PLR0913, PLR0917 - one argument per option of the command l
         bool,
         typer.Option(
             "--drop-remainder",
-            help="Leave out effects above the order of the decomposition, and say what that loses.",
+            help="Leave out effects above the order of the decomposition, and report the loss.",
         ),
     ] = False,
     scale: Annotated[
-        ExportScale, typer.Option(help="Margin, or response after the inverse link (SQL, ONNX).")
+        ExportScale,
+        typer.Option(help="The margin, or the response after the inverse link (SQL, ONNX)."),
     ] = ExportScale.MARGIN,
-    dialect: Annotated[Dialect, typer.Option(help="Database of the query.")] = Dialect.DUCKDB,
-    table: Annotated[str, typer.Option(help="Table of the query.")] = "data",
+    dialect: Annotated[Dialect, typer.Option(help="Database for the query.")] = Dialect.DUCKDB,
+    table: Annotated[str, typer.Option(help="Table that the query reads.")] = "data",
     keep: Annotated[
         list[str] | None,
-        typer.Option(help="Another column that the query returns, such as a key; may be repeated."),
+        typer.Option(help="Another column to return, such as a key; can be repeated."),
     ] = None,
     base_points: Annotated[float, typer.Option(help="Points of a scorecard at --base-odds.")] = 600,
-    base_odds: Annotated[float, typer.Option(help="Odds at --base-points, as 50 to 1.")] = 50,
+    base_odds: Annotated[float, typer.Option(help="Odds at --base-points; 50 means 50 to 1.")] = 50,
     points_to_double: Annotated[
-        float, typer.Option(help="Points by which the odds of a scorecard double.")
+        float, typer.Option(help="Points that double the odds of a scorecard.")
     ] = 20,
     odds: Annotated[
-        Odds, typer.Option(help="Whether points rise with the odds for the second class.")
+        Odds,
+        typer.Option(help="Whether points rise with the odds for or against the second class."),
     ] = Odds.FOR,
     quiet: QuietOption = False,
 ) -> None:

@@ -12,7 +12,7 @@ __all__ = ["PositiveOption", "TargetColumns"]
 
 PositiveOption = Annotated[
     str | None,
-    typer.Option(help="Value of the target that is 1, where it has two values that are not 0, 1."),
+    typer.Option(help="The target value that counts as 1, if the two values are not 0 and 1."),
 ]
 
 

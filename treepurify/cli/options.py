@@ -56,41 +56,39 @@ DataArgument = Annotated[
     typer.Argument(
         exists=True,
         dir_okay=False,
-        help="CSV or Parquet file with the rows that stand for the distribution, usually the "
+        help="CSV or Parquet file with the rows that represent the distribution, usually the "
         "training data.",
     ),
 ]
 WeightsOption = Annotated[
     Weights, typer.Option("--weights", help="Distribution under which effects are purified.")
 ]
-TargetOption = Annotated[str | None, typer.Option(help="Column with the target; it is dropped.")]
+TargetOption = Annotated[str | None, typer.Option(help="The target column; not a feature.")]
 DropOption = Annotated[
-    list[str] | None, typer.Option(help="Another column to drop; may be repeated.")
+    list[str] | None, typer.Option(help="Another column that is not a feature; can be repeated.")
 ]
 EnginesOption = Annotated[
     str | None,
     typer.Option(
         metavar="tree,categorical",
-        help="Cross-check: decompose MODEL by both engines, on its own cells and the rows of DATA, "
+        help="Cross-check: decompose MODEL with both engines on its own cells and the rows of DATA "
         "and compare. The closed form needs few cells per feature, or --order 1.",
     ),
 ]
-WeightColumnOption = Annotated[str | None, typer.Option(help="Column with the weight of each row.")]
+WeightColumnOption = Annotated[str | None, typer.Option(help="Column with row weights.")]
 OutOption = Annotated[Path | None, typer.Option(file_okay=False, help="Folder for the files.")]
-TopOption = Annotated[int, typer.Option(min=1, help="Number of effects in the table.")]
-QuietOption = Annotated[
-    bool, typer.Option("--quiet", "-q", help="No progress and no notes on standard error.")
-]
+TopOption = Annotated[int, typer.Option(min=1, help="Number of effects to print.")]
+QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress and no notes.")]
 PicturesOption = Annotated[
-    int, typer.Option(min=0, help="Number of main effects, and of pairs, drawn in the report.")
+    int, typer.Option(min=0, help="Number of main effects, and of pairs, to draw in the report.")
 ]
 ExamplesOption = Annotated[
     int,
     typer.Option(
         min=0,
         max=200,
-        help="Number of rows of DATA that the report offers as examples. Their values become "
-        "part of the file.",
+        help="Number of rows of DATA to offer as examples in the report, which then contains "
+        "their values.",
     ),
 ]
 

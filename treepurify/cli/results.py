@@ -1,6 +1,7 @@
 """Write the files of a purification."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -8,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from treepurify.decomposition import Decomposition
+from treepurify.export.excel import to_excel
 from treepurify.export.flat_table import effects_frame
+from treepurify.export.tables import write_table
 from treepurify.report.html import write_html
-from treepurify.storage import write_atomically
 
 __all__ = ["MOST_EFFECT_ROWS", "summary_as_json", "write_results"]
 
@@ -19,23 +21,48 @@ MOST_EFFECT_ROWS = 500_000
 
 
 def write_results(
-    d: Decomposition, folder: Path, *, command: str, top: int
+    d: Decomposition,
+    folder: Path,
+    *,
+    command: str,
+    top: int,
+    sources: Sequence[Path] = (),
+    effects_format: str = "csv",
 ) -> tuple[list[Path], list[str]]:
-    """Write the decomposition, its cells as CSV, and the report.
+    """Write the decomposition, its cells as a table, and the report.
+
+    Parameters
+    ----------
+    d : Decomposition
+        The decomposition.
+    folder : Path
+        Where to write.
+    command : str
+        The command as it was typed.
+    top : int
+        Number of main effects, and of pairs, drawn in the report.
+    sources : sequence of Path
+        The files that it was made from; folders and patterns are left out.
+    effects_format : str
+        Format of the cells; a workbook has one sheet for each effect.
 
     Returns
     -------
     files : list of Path
         What was written.
     left_out : list of str
-        Effects left out so that the CSV file does not become too large.
+        Effects left out so that the file does not become too large.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    decomposition, effects = folder / "decomposition.tpz", folder / "effects.csv"
+    decomposition, effects = folder / "decomposition.tpz", folder / f"effects.{effects_format}"
     d.save(decomposition)
-    table, left_out = effects_frame(d, most_rows=MOST_EFFECT_ROWS)
-    write_atomically(effects, table.to_csv(index=False).encode("utf-8"))
-    report = write_html(d, folder / "report.html", top=top, command=command)
+    if effects_format == "xlsx":
+        left_out = to_excel(d, effects)
+    else:
+        table, left_out = effects_frame(d, most_rows=MOST_EFFECT_ROWS)
+        write_table(table, effects, effects_format)
+    files = [path for path in sources if path.is_file()]
+    report = write_html(d, folder / "report.html", top=top, command=command, files=files)
     return [report, decomposition, effects], left_out
 
 

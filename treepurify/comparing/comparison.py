@@ -72,6 +72,38 @@ class Comparison:
     rank_agreement: float
     subsets: tuple[Subset, ...]
 
+    def to_frame(self) -> "pd.DataFrame":
+        """Return the effects, the one that differs most first, with the sides by their names.
+
+        Returns
+        -------
+        DataFrame
+            One row per effect and output: ``effect``, ``output`` where there are several,
+            ``features`` (how many), ``difference`` (root mean square), ``relative difference``,
+            ``correlation``, ``sign differs`` (share of the mass), and for each side ``size in
+            NAME`` and ``rank in NAME``; with several trainings ``difference in spreads``. See
+            `terms`, where columns have the same names in every comparison.
+        """
+        first, second = self.names
+        names = {
+            "term": "effect",
+            "output": "output",
+            "order": "features",
+            "distance": "difference",
+            "relative_distance": "relative difference",
+            "correlation": "correlation",
+            "sign_changes": "sign differs",
+            "deviation_first": f"size in {first}",
+            "deviation_second": f"size in {second}",
+            "rank_first": f"rank in {first}",
+            "rank_second": f"rank in {second}",
+            "distance_in_spreads": "difference in spreads",
+        }
+        kept = [name for name in names if name in self.terms]
+        if self.first.n_outputs == 1:
+            kept.remove("output")
+        return self.terms[kept].rename(columns=names)
+
     def verdict(self) -> list[str]:
         """Return what the comparison found, in sentences that can be quoted."""
         first, second = self.names
@@ -101,7 +133,7 @@ class Comparison:
         from html import escape
 
         sentences = "".join(f"<li>{escape(line)}</li>" for line in self.verdict())
-        table = self.terms.head(15).to_html(index=False, float_format=lambda x: f"{x:.4g}")
+        table = self.to_frame().head(15).to_html(index=False, float_format=lambda x: f"{x:.4g}")
         return f"<ul>{sentences}</ul>{table}"
 
 

@@ -12,6 +12,7 @@ from treepurify.errors import InvalidInputError
 from treepurify.models.refits import Refits
 from treepurify.progress import progress_report
 from treepurify.rows.row_weights import read_row_weights
+from treepurify.rows.sparse import is_sparse
 from treepurify.rows.tables import check_table, frame_or_matrix, take_rows
 from treepurify.threads import iterate_threads
 from treepurify.typing import Array, Indices
@@ -165,7 +166,7 @@ def _read_training(estimator: Any, X: Any, y: Any, sample_weight: Any) -> _Train
         )
     check_table(X)
     targets = np.asarray(y)
-    n_rows = frame_or_matrix(X).shape[0]
+    n_rows = X.shape[0] if is_sparse(X) else frame_or_matrix(X).shape[0]
     if targets.ndim == 0 or len(targets) != n_rows or n_rows < 2:
         raise InvalidInputError(
             f"y must have one target for each of the {n_rows} rows, two or more; got "

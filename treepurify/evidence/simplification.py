@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from treepurify.arguments import check_whole
+from treepurify.budget import DEFAULT_BUDGET
 from treepurify.decomposition import Absorb, Decomposition
 from treepurify.grids.grid import Subset
 
@@ -15,6 +16,11 @@ if TYPE_CHECKING:
 __all__ = ["PathStep", "Simplification"]
 
 _MOST_NAMED = 4
+_ABSORBED = {
+    "main": "The main effects that stay took over what they could of those left out.",
+    True: "The effects that stay took over what they could of those left out.",
+    False: "The effects that stay took over nothing of those left out.",
+}
 
 
 @dataclass(frozen=True)
@@ -81,13 +87,26 @@ class Simplification:
         """The held-out loss of the model."""
         return self.steps[0].loss
 
-    def at(self, n_effects: int) -> Decomposition:
-        """Return the decomposition of the largest step with at most so many effects."""
+    def at(self, n_effects: int, *, memory_budget: int = DEFAULT_BUDGET) -> Decomposition:
+        """Return the decomposition of the largest step with at most so many effects.
+
+        Parameters
+        ----------
+        n_effects : int
+            The most effects.
+        memory_budget : int
+            Bytes that the cells of effects may take where others absorb what they can.
+
+        Raises
+        ------
+        MemoryBudgetError
+            If the cells would not fit.
+        """
         from treepurify.evidence.editing import only
 
         check_whole("n_effects", n_effects, 0)
         step = next(step for step in self.steps if len(step.kept) <= n_effects)
-        return only(self.model, step.kept, absorb=self.absorb)
+        return only(self.model, step.kept, absorb=self.absorb, memory_budget=memory_budget)
 
     def to_frame(self) -> "pd.DataFrame":
         """Return the path, one row per step.
@@ -128,6 +147,8 @@ class Simplification:
         ]
         if step.kept:
             lines.append(f"Kept: {self._names(step.kept)}.")
+        if self.chosen:
+            lines.append(_ABSORBED[self.absorb])
         best = min(self.steps, key=lambda each: each.loss)
         if best.loss < first.loss:
             lines.append(

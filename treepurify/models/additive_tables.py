@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import numpy.typing as npt
 
+from treepurify.fingerprints import array_fingerprint
 from treepurify.links import Link
 from treepurify.models.parsed import ModelSource, ParsedModel
 from treepurify.rows.columns import FeatureSpec
@@ -78,8 +79,21 @@ class AdditiveTables(ParsedModel):
         return tuple(sorted({j for term in self.terms for j in term.features}))
 
     def facts(self) -> dict[str, Any]:
-        """Return library, version, kind, notes, and the number of terms."""
-        return self.source.facts() | {"trees": None, "terms": len(self.terms)}
+        """Return library, version, kind, notes, the number of terms, and the fingerprint."""
+        return self.source.facts() | {
+            "trees": None,
+            "terms": len(self.terms),
+            "sha256": self.fingerprint(),
+        }
+
+    def fingerprint(self) -> str:
+        """Return the SHA-256 of the tables and the intercept; names do not count."""
+        tables = [
+            part
+            for term in self.terms
+            for part in (np.array(term.features, dtype=np.int64), *term.cuts, term.scores)
+        ]
+        return array_fingerprint((*tables, self.base))
 
     def margin(self, X: Any, *, precision: Literal["library", "float64"] = "library") -> Array:
         """Return the raw prediction, before the inverse link.

@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from treepurify._kernels.traverse import add_leaf_values
 from treepurify.errors import UnsupportedModelError
+from treepurify.fingerprints import array_fingerprint
 from treepurify.links import Link
 from treepurify.models.parsed import ModelSource, ParsedModel
 from treepurify.rows.columns import FeatureSpec
@@ -121,8 +122,18 @@ class TreeEnsemble(ParsedModel):
         return tuple(np.unique(self.feature[self.feature >= 0]).tolist())
 
     def facts(self) -> dict[str, Any]:
-        """Return library, version, kind, notes, and the number of trees."""
-        return self.source.facts() | {"trees": self.n_trees, "terms": None}
+        """Return library, version, kind, notes, the number of trees, and the fingerprint."""
+        return self.source.facts() | {
+            "trees": self.n_trees,
+            "terms": None,
+            "sha256": self.fingerprint(),
+        }
+
+    def fingerprint(self) -> str:
+        """Return the SHA-256 of the nodes, the leaves and the base; names do not count."""
+        nodes = (self.tree_ptr, self.feature, self.cut, self.left, self.right, self.missing_left)
+        categories = (self.category_ptr, self.category_left)
+        return array_fingerprint((*nodes, *categories, self.value, self.tree_output, self.base))
 
     def leaves_in_trees(self) -> Indices:
         """Return the number of leaves of each tree."""

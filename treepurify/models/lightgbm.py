@@ -6,6 +6,7 @@ trees, and the margin is that mean, since the inverse link applies to it; LightG
 ``raw_score=True`` is the sum.
 """
 
+import sys
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -103,7 +104,9 @@ def parse(model: Any) -> TreeEnsemble:
     """
     text = read_model_text(_text_of(_booster(model)), needs_parameters=False)
     classes = getattr(model, "classes_", None)
-    return _ensemble(text, None if classes is None else tuple(str(label) for label in classes))
+    ensemble = _ensemble(text, None if classes is None else tuple(str(label) for label in classes))
+    version = getattr(sys.modules.get("lightgbm"), "__version__", "unknown")  # not in the text
+    return replace(ensemble, source=replace(ensemble.source, version=version))
 
 
 def parse_file(file: ModelFile) -> TreeEnsemble | None:
@@ -132,10 +135,9 @@ def parse_text(text: str) -> TreeEnsemble:
     UnsupportedModelError
         If the layout is unknown, or the model cannot be decomposed exactly.
     """
-    ensemble = _ensemble(read_model_text(text.replace("\r\n", "\n")), None)
-    if is_as_written(text):
-        return ensemble
-    return replace(ensemble, source=replace(ensemble.source, unasked=_UNASKED))
+    read = _ensemble(read_model_text(text.replace("\r\n", "\n")), None)
+    unasked = "" if is_as_written(text) else _UNASKED
+    return replace(read, source=replace(read.source, unasked=unasked))
 
 
 def load_file(path: Path) -> Any:
@@ -335,8 +337,7 @@ def _cuts(
     decision, missing = trees.decision_type, missing_types(trees)
     if np.any((decision < 0) | (decision > _KNOWN_DECISION_BITS) | (missing > MISSING_NAN)):
         raise UnsupportedModelError("unknown bits in decision_type of a LightGBM model")
-    numeric = (decision & CATEGORICAL) == 0
-    threshold = trees.threshold
+    numeric, threshold = (decision & CATEGORICAL) == 0, trees.threshold
     if np.any(np.isnan(threshold[numeric])):
         raise InvalidInputError("the LightGBM model text is damaged: a threshold is NaN")
     swapped = numeric & (threshold == np.inf)

@@ -4,8 +4,10 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from treepurify.budget import DEFAULT_BUDGET
 from treepurify.links import Link
 from treepurify.rows.columns import Columns, FeatureSpec
+from treepurify.rows.sparse import is_sparse
 from treepurify.rows.table_reader import read_columns
 from treepurify.typing import Array
 
@@ -78,12 +80,19 @@ class ParsedModel(ABC):
         """Positions of the features that the margin may depend on, increasing."""
 
     def columns(self, X: Any) -> Columns:
-        """Read a table into this model's columns."""
-        return read_columns(X, self.features, match_names=self.has_feature_names)
+        """Read a table into this model's columns.
+
+        Of sparse rows whose columns would not all fit into memory, those that the model uses are
+        read; all others are missing in the result.
+        """
+        only = None
+        if is_sparse(X) and 8 * X.shape[0] * self.n_features > DEFAULT_BUDGET:
+            only = self.used_features
+        return read_columns(X, self.features, match_names=self.has_feature_names, only=only)
 
     @abstractmethod
     def facts(self) -> dict[str, Any]:
-        """Return library, version, kind, notes, and the number of trees or terms."""
+        """Return library, version, kind, notes, number of trees or terms, and fingerprint."""
 
     @abstractmethod
     def margin(self, X: Any, *, precision: Literal["library", "float64"] = "library") -> Array:

@@ -8,6 +8,7 @@ import warnings
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from treepurify.errors import InvalidInputError, UnsupportedModelError
 from treepurify.links import Link
@@ -296,20 +297,27 @@ def _read_nodes(trees: list[Any], n_features: int, *, allows_missing: bool) -> F
     tables = [tree.__getstate__()["nodes"] for tree in trees]
     fields = tables[0].dtype.names
     check_fields(fields, _NODE_FIELDS, _OPTIONAL_NODE_FIELDS)
-    nodes = np.concatenate(tables)
-    inner = nodes["left_child"] >= 0
+
+    # Field by field and tree by tree: a forest of full trees has ten million nodes and more.
+    def joined(name: str, dtype: npt.DTypeLike | None = None) -> npt.NDArray[Any]:
+        parts = [table[name] for table in tables]
+        return np.concatenate(parts, dtype=dtype, casting="same_kind")
+
+    children = joined("left_child", np.int32), joined("right_child", np.int32)
+    inner = children[0] >= 0
     # No comparison holds for NaN: without directions, missing values go right.
-    missing_left = np.zeros(len(nodes), dtype=np.bool_)
+    missing_left = np.zeros(len(inner), dtype=np.bool_)
     if allows_missing and "missing_go_to_left" in fields:
-        missing_left = nodes["missing_go_to_left"] != 0
+        missing_left = joined("missing_go_to_left") != 0
+    cut = np.concatenate([cut_at_most_single(table["threshold"]) for table in tables])
     return flat_nodes(
         np.array([len(table) for table in tables], dtype=np.int64),
-        np.where(inner, nodes["feature"], -1),
-        np.where(inner, cut_at_most_single(nodes["threshold"]), np.nan),
-        (nodes["left_child"], nodes["right_child"]),
+        np.where(inner, joined("feature", np.int32), np.int32(-1)),
+        np.where(inner, cut, np.nan),
+        children,
         missing_left,
-        nodes["n_node_samples"],
-        nodes["weighted_n_node_samples"] if "weighted_n_node_samples" in fields else None,
+        joined("n_node_samples"),
+        joined("weighted_n_node_samples") if "weighted_n_node_samples" in fields else None,
         n_features,
     )
 

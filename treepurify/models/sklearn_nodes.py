@@ -100,8 +100,9 @@ def flat_nodes(
     """
     tree_ptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     inner = feature >= 0
-    offset = np.repeat(tree_ptr[:-1], sizes)
-    left, right = (np.where(inner, child + offset, LEAF) for child in children)
+    offset = np.repeat(tree_ptr[:-1].astype(np.int32), sizes)
+    left, right = (np.where(inner, child + offset, np.int32(LEAF)) for child in children)
+    del offset
     missing_left = missing_left & inner
     only_missing = inner & (cut == np.inf)
 
@@ -114,10 +115,10 @@ def flat_nodes(
     # is below -inf, and those that are not missing go to the (new) right.
     return FlatNodes(
         tree_ptr=tree_ptr,
-        feature=np.where(inner, feature, LEAF).astype(np.int32),
+        feature=np.where(inner, feature, LEAF).astype(np.int32, copy=False),
         cut=np.where(only_missing, -np.inf, cut),
-        left=np.where(only_missing, right, left).astype(np.int32),
-        right=np.where(only_missing, left, right).astype(np.int32),
+        left=np.where(only_missing, right, left).astype(np.int32, copy=False),
+        right=np.where(only_missing, left, right).astype(np.int32, copy=False),
         missing_left=missing_left ^ only_missing,
         saw_missing=saw_missing,
         cover=None if weight is None else np.where(inner, 0.0, weight),

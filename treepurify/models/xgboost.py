@@ -233,6 +233,7 @@ def _features(
             kind="categorical" if n_codes >= 0 else "numeric",
             categories=categories[j].labels if n_codes >= 0 else None,
             n_codes=max(int(n_codes), 0),
+            absent_is_missing=True,
         )
         for j, n_codes in enumerate(nodes.n_codes)
     )

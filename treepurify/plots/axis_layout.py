@@ -13,7 +13,8 @@ from treepurify.typing import Array, Indices, Mask
 
 __all__ = ["GAP", "AxisLayout", "Scale", "lay_out_axis"]
 
-Scale = Literal["auto", "value", "rank"]
+Scale = Literal["auto", "value", "rank", "log"]
+Spacing = Literal["value", "rank", "log"]
 
 # Stands for a cell in the place between the regular cells and the special ones.
 GAP = -1
@@ -30,6 +31,8 @@ _LEAST_LAST_SHARE, _MOST_LAST_SHARE = 0.01, 0.15
 # data is not known.
 _LEAST_UNKNOWN_SHARE, _MOST_UNKNOWN_SHARE = 0.04, 0.15
 _MOST_VALUES = 100
+# Between so many points a logarithmic axis is drawn as straight.
+_LOG_POINTS = 257
 
 
 class NumericEdges(NamedTuple):
@@ -71,8 +74,9 @@ class AxisLayout:
         The values that a numeric feature can have, each in the middle of a slot.
     is_whole : bool
         Whether a numeric feature has whole numbers only.
-    is_ranked : bool
-        Whether all cells get the same width, whatever their edges; see `places`.
+    spacing : {"value", "rank", "log"}
+        What widths are: in the units of the feature, the same for all cells whatever their edges,
+        or logarithms; see `places`.
     """
 
     edges: Array
@@ -81,7 +85,12 @@ class AxisLayout:
     special: tuple[tuple[float, str], ...]
     values: Array | None = None
     is_whole: bool = False
-    is_ranked: bool = False
+    spacing: Spacing = "value"
+
+    @property
+    def is_ranked(self) -> bool:
+        """Whether all cells get the same width."""
+        return self.spacing == "rank"
 
     @property
     def regular_edges(self) -> Array:
@@ -106,20 +115,34 @@ class AxisLayout:
 
     @property
     def places(self) -> Array:
-        """Where each edge lies along the axis; other than `edges` where cells are ranked."""
-        if not self.is_ranked:
+        """Where each edge lies along the axis; other than `edges` unless to scale."""
+        if self.spacing == "value":
             return self.edges
         regular = np.concatenate([[0.0], np.cumsum(self.has_width)])
-        gap, width = _special_sizes(regular, 1.0)
+        if self.spacing == "log":
+            regular = _logarithms(self.regular_edges)
+        gap, width = _special_sizes(regular, 1.0 if self.is_ranked else None)
         sizes = [gap if cell == GAP else width for cell in self.cells[self.n_regular :]]
         return np.concatenate([regular, regular[-1] + np.cumsum(sizes)])
 
+    @property
+    def knots(self) -> tuple[Array, Array]:
+        """Values, increasing, and their places, between which the axis is straight."""
+        edges, kept = np.unique(self.edges, return_index=True)
+        places = self.places[kept]
+        if self.spacing == "log":
+            first, last = self.regular_edges[[0, -1]]
+            between = np.geomspace(first, last, _LOG_POINTS)
+            edges = np.concatenate([edges, between])
+            places = np.concatenate([places, _logarithms(between)])
+            edges, kept = np.unique(edges, return_index=True)
+            places = places[kept]
+        return edges, places
+
     def parts(self, values: Array) -> Array:
         """Return where values are drawn, as a part of the width of the regular cells."""
-        edges, kept = np.unique(self.regular_edges, return_index=True)
-        places = self.places[kept]
-        along = np.interp(values, edges, places)
-        return np.asarray((along - places[0]) / (places[-1] - places[0]))
+        along = np.interp([*values, *self.regular_edges[[0, -1]]], *self.knots)
+        return np.asarray((along[:-2] - along[-2]) / (along[-1] - along[-2]))
 
     @property
     def blocks(self) -> list[tuple[float, float]]:
@@ -153,10 +176,10 @@ def lay_out_axis(
         The axis.
     mass : ndarray of float64, shape (n_cells,), optional
         Mass of the cells. Special cells without mass are left out.
-    scale : {"auto", "value", "rank"}
-        Widths of intervals: as in the units of the feature, or all the same. ``"auto"`` makes
-        them the same where nine tenths of the mass would otherwise have less than a twentieth
-        of the width.
+    scale : {"auto", "value", "rank", "log"}
+        Widths of intervals: as in the units of the feature, all the same, or as in their
+        logarithms. ``"auto"`` makes them the same where nine tenths of the mass would otherwise
+        have less than a twentieth of the width.
     order : sequence of int, optional
         The categories to draw, from first to last; all by default.
     is_smooth : bool
@@ -167,7 +190,7 @@ def lay_out_axis(
     Raises
     ------
     InvalidInputError
-        If `scale` is unknown, or ``"rank"`` for a curve.
+        If `scale` is unknown, ``"rank"`` for a curve, or ``"log"`` where values are not positive.
     """
     check_choice("scale", scale, get_args(Scale))
     if axis.cuts is None:
@@ -183,15 +206,40 @@ def lay_out_axis(
         numeric = NumericEdges(_ends_of_curve(axis))
     else:
         numeric = _numeric_edges(axis, mass)
-    is_ranked = scale == "rank" or (
-        scale == "auto" and not is_smooth and mass is not None and _is_squeezed(numeric.edges, mass)
-    )
+    spacing: Spacing = "value" if scale == "auto" else scale
+    if scale == "log":
+        numeric = _positive(axis, numeric)
+    elif scale == "auto" and not is_smooth and mass is not None:
+        spacing = "rank" if _is_squeezed(numeric.edges, mass) else "value"
     cells = np.arange(axis.n_regular)
     slot = None if numeric.values is None else float(numeric.values[1] - numeric.values[0])
     sizes = _special_sizes(numeric.edges, slot)
-    return _with_special(
-        axis, mass, numeric, cells, sizes, with_empty=with_empty, is_ranked=is_ranked
-    )
+    return _with_special(axis, mass, numeric, cells, sizes, with_empty=with_empty, spacing=spacing)
+
+
+def _positive(axis: FeatureAxis, numeric: NumericEdges) -> NumericEdges:
+    """Return edges that have logarithms.
+
+    Raises
+    ------
+    InvalidInputError
+        If values are not positive.
+    """
+    edges = numeric.edges.copy()
+    if axis.bounds is None and len(edges) > 1 and edges[1] > 0:
+        # How far the values reach down is not known.
+        edges[0] = max(edges[0], edges[1] / 2)
+    if edges[0] <= 0:
+        raise InvalidInputError(
+            f'scale="log" needs values above zero, and those of {axis.name!r} begin at '
+            f'{(axis.bounds or edges)[0]:g}; use scale="rank" or "value"'
+        )
+    return numeric._replace(edges=edges)
+
+
+def _logarithms(values: Array) -> Array:
+    """Return the decades above the first value."""
+    return np.asarray(np.log10(values / values[0]))
 
 
 def _with_special(
@@ -202,7 +250,7 @@ def _with_special(
     sizes: tuple[float, float],
     *,
     with_empty: bool,
-    is_ranked: bool = False,
+    spacing: Spacing = "value",
 ) -> AxisLayout:
     """Return the layout of regular cells and of the special ones that have mass."""
     gap, width = sizes
@@ -221,7 +269,7 @@ def _with_special(
         tuple(special),
         numeric.values,
         numeric.is_whole,
-        is_ranked,
+        spacing,
     )
 
 

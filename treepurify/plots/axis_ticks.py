@@ -9,17 +9,25 @@ import numpy.typing as npt
 
 from treepurify.grids.axis import FeatureAxis
 from treepurify.plots.axis_layout import AxisLayout
-from treepurify.plots.labels import fold, number_words, shorten_all
-from treepurify.plots.style import import_matplotlib
+from treepurify.plots.labels import fold, number_words, shorten_all, tick_words
+from treepurify.plots.style import ROUND_STEPS, import_matplotlib
 from treepurify.typing import Array
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["NOT_TO_SCALE", "name_axis", "name_rows", "numeric_ticks", "set_ticks", "tick_steps"]
+__all__ = [
+    "NOT_TO_SCALE",
+    "name_axis",
+    "name_rows",
+    "numeric_ticks",
+    "set_ticks",
+    "tick_steps",
+]
 
 # What stands below an axis whose cells all have the same width.
 NOT_TO_SCALE = "not to scale: equal cells"
+_NOTES = {"value": "", "rank": f"\n{NOT_TO_SCALE}", "log": "\nlogarithmic scale"}
 
 _MOST_LABELS = 24
 _MOST_VALUES = 12
@@ -27,42 +35,95 @@ _FEW_TICKS = 6
 _LONGEST_CENTRED = 26
 _ROOM_FOR_LABEL = 0.08
 _DECADES_OF_STEPS = 9
-# A narrow axis has few ticks, which are read more easily at these steps than at 0.8 or 1.5.
-_ROUND_STEPS = (1, 2, 2.5, 5)
+# Steps within a decade, and every how many decades.
+_LOG_STEPS = (((1, 2, 5), 1), ((1, 3), 1), *(((1,), every) for every in (1, 2, 3, 5, 10, 50)))
+# In inches, with some room, at the size of tick labels; and where no figure is known.
+_LETTER_WIDTH, _LINE_HEIGHT, _LETTERS = 0.078, 0.15, 40.0
+_PART_OF_AXES = 0.85
+_GAP_LETTERS = 0.6
+# Labels of categories that stand upright below the axes.
+_LONGEST_TURNED = 18
 
 
 def set_ticks(ax: "Axes", which: Literal["x", "y"], axis: FeatureAxis, layout: AxisLayout) -> None:
-    """Set scale, limits and ticks of one axis of a figure.
+    """Set scale, limits and ticks of one axis of a figure, as many as have room.
 
-    A numeric axis without special cells keeps matplotlib's own ticks, which follow zooming.
+    Ticks of a numeric axis to scale, without special cells, follow zooming.
     """
     drawn = ax.xaxis if which == "x" else ax.yaxis
-    if layout.is_ranked:
+    if layout.spacing != "value":
         _stretch(ax, which, layout)
     if which == "x":
         ax.set_xlim(*layout.limits)
     else:
         # Categories read from top to bottom, numbers grow upwards.
         ax.set_ylim(*(layout.limits[::-1] if axis.is_categorical else layout.limits))
-    if not (axis.is_categorical or layout.is_ranked or layout.special or _has_two(layout)):
-        drawn.set_major_locator(_locator(layout))
+    room = _room(ax, which)
+    if axis.is_categorical:
+        positions, labels, turned = _category_ticks(axis, layout, room if which == "x" else None)
+        drawn.set_ticks(positions, labels)
+        drawn.set_tick_params(rotation=90 if turned else 0)
         return
-    positions, labels = _regular_ticks(axis, layout)
-    positions += [centre for centre, _ in layout.special]
-    labels += [label for _, label in layout.special]
-    drawn.set_ticks(positions, labels)
-    if which == "x" and sum(len(label) for label in labels) > 40:
-        drawn.set_tick_params(rotation=90 if axis.is_categorical else 0)
+    positions, labels = _ticks_with_room(layout, room, one_line=which == "x")
+    if layout.spacing == "value" and not layout.special and not _has_two(layout):
+        few = _has_few(layout) and len(positions) == len(layout.values)  # type: ignore[arg-type]
+        drawn.set_major_locator(_locator(layout, None if few else max(len(positions), 2)))
+        drawn.set_major_formatter(tick_words)
+        return
+    special = [label for _, label in layout.special]
+    if which == "x" and _overlap(layout, room, [c for c, _ in layout.special], special):
+        special = [f"\n{label}" if k % 2 else label for k, label in enumerate(special)]
+    drawn.set_ticks([*positions, *(centre for centre, _ in layout.special)], [*labels, *special])
+
+
+def _room(ax: "Axes", which: Literal["x", "y"]) -> float:
+    """Return about how many letters stand side by side along an axis, or lines up a y axis."""
+    box, figure = ax.get_position(), ax.get_figure(root=True)
+    if figure is None:
+        return _LETTERS
+    width, height = figure.get_size_inches()
+    # Some of the place is for what stands beside the axes.
+    if which == "x":
+        return float(_PART_OF_AXES * box.width * width / _LETTER_WIDTH)
+    return float(_PART_OF_AXES * box.height * height / _LINE_HEIGHT)
+
+
+def _ticks_with_room(
+    layout: AxisLayout, room: float, *, one_line: bool
+) -> tuple[list[float], list[str]]:
+    """Return the ticks of a numeric axis, so few that no label touches another one."""
+    special = layout.special
+    for most in (None, *range(_FEW_TICKS, 1, -1)):
+        positions, labels = numeric_ticks(layout, most, with_special=False)
+        sizes = labels if one_line else [""] * len(labels)
+        if not _overlap(layout, room, positions, sizes):
+            break
+    if special:
+        first, name = special[0]
+        # The label of the special cell needs the place of the last ticks.
+        while len(positions) > 1 and _overlap(
+            layout, room, [positions[-1], first], [labels[-1], name] if one_line else ["", ""]
+        ):
+            positions, labels = positions[:-1], labels[:-1]
+    return positions, labels
+
+
+def _overlap(layout: AxisLayout, room: float, positions: list[float], labels: list[str]) -> bool:
+    """Return whether labels touch, each as long as it is, or one line high where it is empty."""
+    centres = layout.parts(np.array(positions)) / layout.parts(np.array([layout.limits[1]]))
+    halves = np.array([max(len(label), 1) / 2 for label in labels])
+    gaps = np.diff(centres) * room - halves[1:] - halves[:-1]
+    return bool(np.any(gaps < _GAP_LETTERS))
 
 
 def name_axis(
     ax: "Axes", which: Literal["x", "y"], name: str, layout: AxisLayout, width: int = 38
 ) -> None:
-    """Set the name of an axis, and below it that it is not to scale where it is not."""
+    """Set the name of an axis, and below it the scale where it is not that of the values."""
     words = fold(name, width)
     # A long name, centred, could reach beyond the figure: from the end there is more room.
     is_long = max(map(len, words.split("\n"))) > _LONGEST_CENTRED
-    words += f"\n{NOT_TO_SCALE}" if layout.is_ranked else ""
+    words += _NOTES[layout.spacing]
     if which == "x":
         ax.set_xlabel(words, loc="right" if is_long else "center")
     else:
@@ -79,8 +140,7 @@ def name_rows(ax: "Axes", names: Iterable[str], most: int = 34) -> None:
 
 def _stretch(ax: "Axes", which: Literal["x", "y"], layout: AxisLayout) -> None:
     """Give each cell its place, while all coordinates remain in the units of the feature."""
-    edges, kept = np.unique(layout.edges, return_index=True)
-    places = layout.places[kept]
+    edges, places = layout.knots
     functions = (partial(_between, edges, places), partial(_between, places, edges))
     set_scale: Any = ax.set_xscale if which == "x" else ax.set_yscale
     set_scale("function", functions=functions)
@@ -100,10 +160,10 @@ def _has_two(layout: AxisLayout) -> bool:
 
 
 def _locator(layout: AxisLayout, most: int | None = None) -> Any:
+    if most is None:
+        most = _MOST_VALUES if _has_few(layout) else _FEW_TICKS
     locator = import_matplotlib("ticker").MaxNLocator
-    if most is not None:
-        return locator(most, integer=layout.is_whole, steps=[*_ROUND_STEPS, 10])
-    return locator(_MOST_VALUES if _has_few(layout) else _FEW_TICKS, integer=layout.is_whole)
+    return locator(most, integer=layout.is_whole, steps=[*ROUND_STEPS, 10])
 
 
 def _has_few(layout: AxisLayout) -> bool:
@@ -111,17 +171,28 @@ def _has_few(layout: AxisLayout) -> bool:
     return layout.values is not None and len(layout.values) <= _MOST_VALUES
 
 
-def _regular_ticks(axis: FeatureAxis, layout: AxisLayout) -> tuple[list[float], list[str]]:
-    if axis.is_categorical:
-        step = -(-layout.n_regular // _MOST_LABELS)
-        shown = range(0, layout.n_regular, step)
-        names = axis.labels()
-        labels = shorten_all(names[layout.cells[i]] for i in shown)
-        return [float(i) for i in shown], labels
-    return numeric_ticks(layout)
+def _category_ticks(
+    axis: FeatureAxis, layout: AxisLayout, room: float | None
+) -> tuple[list[float], list[str], bool]:
+    """Return the ticks of categories, their labels, and whether these are turned to fit `room`."""
+    most = _MOST_LABELS
+    if room is not None:
+        most = min(most, int(room * _LETTER_WIDTH / _LINE_HEIGHT))
+    step = -(-layout.n_regular // max(most - len(layout.special), 1))
+    shown = range(0, layout.n_regular, step)
+    names = axis.labels()
+    special = [label for _, label in layout.special]
+    labels = shorten_all(names[layout.cells[i]] for i in shown)
+    turned = room is not None and len("  ".join([*labels, *special])) > room
+    if turned:
+        labels = shorten_all((names[layout.cells[i]] for i in shown), _LONGEST_TURNED)
+    positions = [float(i) for i in shown] + [centre for centre, _ in layout.special]
+    return positions, labels + special, turned
 
 
-def numeric_ticks(layout: AxisLayout, most: int | None = None) -> tuple[list[float], list[str]]:
+def numeric_ticks(
+    layout: AxisLayout, most: int | None = None, *, with_special: bool = True
+) -> tuple[list[float], list[str]]:
     """Return the ticks along the intervals of a numeric axis, with their labels.
 
     Round numbers; where the cells are not to scale, some of the edges.
@@ -132,13 +203,15 @@ def numeric_ticks(layout: AxisLayout, most: int | None = None) -> tuple[list[flo
         The layout of the axis.
     most : int, optional
         About how many; by default six, or each of up to twelve whole numbers.
+    with_special : bool
+        Whether to leave out the last ticks where special cells have labels.
     """
     if layout.is_ranked:
         positions, labels = _edge_ticks(layout, min(most or _FEW_TICKS, _FEW_TICKS))
     else:
         positions = _round_ticks(layout, most)
         labels = [number_words(value) for value in positions]
-    if layout.special and (layout.is_ranked or not _has_few(layout)):
+    if with_special and layout.special and (layout.is_ranked or not _has_few(layout)):
         # The label of the special cell needs the place of the last tick.
         n_kept = int(np.sum(layout.parts(np.array(positions)) <= 1 - _ROOM_FOR_LABEL))
         positions, labels = positions[:n_kept], labels[:n_kept]
@@ -157,15 +230,31 @@ def tick_steps(largest: float) -> list[float]:
     """
     top = int(np.ceil(np.log10(largest))) if largest > 0 else 0
     powers = range(top - _DECADES_OF_STEPS, top + 1)
-    return [float(f"{step}e{power}") for power in powers for step in _ROUND_STEPS]
+    return [float(f"{step}e{power}") for power in powers for step in ROUND_STEPS]
 
 
 def _round_ticks(layout: AxisLayout, most: int | None) -> list[float]:
     if _has_two(layout) and layout.values is not None:
         return [float(value) for value in layout.values]
     lower, upper = (float(edge) for edge in layout.regular_edges[[0, -1]])
+    if layout.spacing == "log":
+        ticks = _log_ticks(lower, upper, most or _FEW_TICKS)
+        if len(ticks) > 1:
+            return ticks
     ticks = _locator(layout, most).tick_values(lower, upper)
     return [float(value) for value in ticks if lower <= value <= upper]
+
+
+def _log_ticks(lower: float, upper: float, most: int) -> list[float]:
+    """Return round numbers, about as far from each other on a logarithmic axis."""
+    decades = range(int(np.floor(np.log10(lower))), int(np.ceil(np.log10(upper))) + 1)
+    ticks: list[float] = []
+    for steps, every in _LOG_STEPS:
+        ticks = [float(f"{step}e{power}") for power in decades[::every] for step in steps]
+        ticks = [tick for tick in ticks if lower <= tick <= upper]
+        if len(ticks) <= most:
+            break
+    return ticks
 
 
 def _edge_ticks(layout: AxisLayout, most: int) -> tuple[list[float], list[str]]:

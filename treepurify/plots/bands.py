@@ -1,11 +1,14 @@
-"""Where one more training would have an effect, in figures: bands, whiskers and words."""
+"""How sure effects are, in figures: bands, whiskers and words."""
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from treepurify.arguments import check_number
+from treepurify.components import TensorComponent, is_estimated
 from treepurify.decomposition import Decomposition
+from treepurify.grids.drawing import cell_values
 from treepurify.grids.grid import Subset
 from treepurify.plots.axis_layout import AxisLayout
 from treepurify.plots.style import AFTER
@@ -14,9 +17,32 @@ from treepurify.typing import Array, Indices
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["band_of", "band_words", "check_level", "draw_band", "draw_whiskers"]
+__all__ = ["Band", "band_of", "band_words", "check_level", "draw_band", "draw_whiskers"]
 
 _ALPHA = 0.2
+# Bands of several curves, which lie on top of each other.
+_ALPHA_OF_MANY = 0.13
+
+
+@dataclass(frozen=True, eq=False)
+class Band:
+    """Between which bounds an effect would lie, in each cell by itself.
+
+    Parameters
+    ----------
+    lower, upper : ndarray of float64, shape (cells...)
+        The bounds; NaN where nothing is known.
+    words : str
+        What the band is called in a legend.
+    """
+
+    lower: Array
+    upper: Array
+    words: str
+
+    def shifted(self, distance: float) -> "Band":
+        """Return the band of the effect plus a constant."""
+        return Band(self.lower + distance, self.upper + distance, self.words)
 
 
 def check_level(level: float | None) -> None:
@@ -26,55 +52,138 @@ def check_level(level: float | None) -> None:
 
 
 def band_of(
-    d: Decomposition, subset: Subset, output: int, level: float | None
-) -> tuple[Array, Array] | None:
-    """Return the bounds of the band of one effect, shape (cells...); None where there is none."""
-    if level is None or d.spread is None or subset not in d.spread.stacked:
+    d: Decomposition, component: TensorComponent, output: int, level: float | None
+) -> Band | None:
+    """Return the band of one effect; None where there is none.
+
+    Parameters
+    ----------
+    d : Decomposition
+        The decomposition.
+    component : TensorComponent
+        The effect as a table, as it is drawn.
+    output : int
+        Position of the output.
+    level : float, optional
+        The rate of the band: of one more training, or of accumulated local effects over
+        samples of the rows.
+    """
+    if level is None:
         return None
-    lower, upper = d.spread.band(subset, level)
-    return lower[..., output], upper[..., output]
+    subset = component.features
+    if d.spread is not None and subset in d.spread.stacked:
+        lower, upper = d.spread.band(subset, level)
+        return Band(lower[..., output], upper[..., output], band_words(level))
+    errors = _errors_in_cells(d, component) if len(subset) == 1 else None
+    if errors is None:
+        return None
+    from scipy.special import ndtri
+
+    half = float(ndtri(0.5 + level / 2)) * errors[:, output]
+    values = component.values[:, output]
+    return Band(values - half, values + half, f"other rows, {level:.0%}")
 
 
 def band_words(level: float) -> str:
-    """Return what a band is called in a legend."""
+    """Return what the band of one more training is called in a legend."""
     return f"one more training, {level:.0%}"
 
 
 def draw_band(
-    ax: "Axes", layout: AxisLayout, band: tuple[Array, Array], level: float, *, rasterized: bool
+    ax: "Axes",
+    layout: AxisLayout,
+    band: Band,
+    *,
+    middles: Array | None = None,
+    color: str = AFTER,
+    is_one_of_many: bool = False,
+    rasterized: bool = False,
 ) -> None:
-    """Draw a band along a numeric axis, and its ends in cells of special values."""
-    lower, upper = band
-    drawn = [bound[: layout.n_regular][layout.has_width] for bound in (upper, lower)]
-    ax.stairs(
-        drawn[0],
-        np.unique(layout.regular_edges),
-        baseline=drawn[1],
-        fill=True,
-        color=AFTER,
-        alpha=_ALPHA,
-        linewidth=0,
-        label=band_words(level),
-        rasterized=rasterized,
-        zorder=1,
-    )
+    """Draw a band along a numeric axis, and its ends in cells of special values.
+
+    Parameters
+    ----------
+    ax : matplotlib Axes
+        Where to draw.
+    layout : AxisLayout
+        The layout of the axis.
+    band : Band
+        The band.
+    middles : ndarray of float64, shape (n_cells,), optional
+        Where a curve has its points; steps by default.
+    color : str
+        The colour.
+    is_one_of_many : bool
+        Whether there are other curves, which have bands of their own and share one legend.
+    rasterized : bool
+        Whether it is stored as pixels.
+    """
+    options = {
+        "color": color,
+        "alpha": _ALPHA_OF_MANY if is_one_of_many else _ALPHA,
+        "linewidth": 0,
+        "label": None if is_one_of_many else band.words,
+        "rasterized": rasterized,
+        "zorder": 1,
+    }
+    lower, upper = (bound[: layout.n_regular] for bound in (band.lower, band.upper))
+    if middles is not None:
+        ax.fill_between(middles[: layout.n_regular], lower, upper, **options)  # type: ignore[arg-type]
+    else:
+        lower, upper = lower[layout.has_width], upper[layout.has_width]
+        edges = np.unique(layout.regular_edges)
+        ax.stairs(upper, edges, baseline=lower, fill=True, **options)  # type: ignore[arg-type]
     if layout.special:
         cells = layout.special_cells
         centres = [centre for centre, _ in layout.special]
-        ax.vlines(centres, lower[cells], upper[cells], color=AFTER, alpha=0.5, linewidth=1.3)
+        ends = band.lower[cells], band.upper[cells]
+        ax.vlines(centres, *ends, color=color, alpha=0.5, linewidth=1.3)
 
 
-def draw_whiskers(
-    ax: "Axes", band: tuple[Array, Array], cells: Indices, positions: Array, level: float
-) -> None:
+def draw_whiskers(ax: "Axes", band: Band, cells: Indices, positions: Array) -> None:
     """Draw a band beside horizontal bars: from end to end of each cell."""
-    lower, upper = band
     ax.hlines(
         positions,
-        lower[cells],
-        upper[cells],
+        band.lower[cells],
+        band.upper[cells],
         color="black",
         linewidth=1.1,
-        label=band_words(level),
+        label=band.words,
         zorder=4,
     )
+
+
+def _errors_in_cells(d: Decomposition, table: TensorComponent) -> Array | None:
+    """Return the standard errors of a main effect in its cells, shape (n_cells, n_outputs).
+
+    NaN where a cell has no effect; None where no errors are known.
+    """
+    found_at = _errors_at_nodes(d, table.features)
+    if found_at is None:
+        return None
+    nodes, errors = found_at
+    axis = table.axes[0]
+    found = np.full((axis.n_cells, errors.shape[1]), np.nan)
+    if axis.cuts is None:
+        (spec,) = (d.inputs.features[j] for j in table.features)
+        codes = cell_values(axis, spec)
+        for node, error in zip(nodes, errors, strict=True):
+            found[codes == node] = error
+        return found
+    edges = np.clip(np.concatenate([nodes[:1], axis.cuts, nodes[-1:]]), nodes[0], nodes[-1])
+    middles = (edges[1:] + edges[:-1]) / 2
+    for k, column in enumerate(errors.T):
+        found[: axis.n_regular, k] = np.interp(middles, nodes, column)
+    return found
+
+
+def _errors_at_nodes(d: Decomposition, subset: Subset) -> tuple[Array, Array] | None:
+    """Return the nodes of a main effect and its standard errors at them, where they are known."""
+    component = d.components[subset]
+    if is_estimated(component):
+        return component.errors_at_nodes()
+    known = d.diagnostics.get("standard_error", {}) if d.engine == "ALE" else {}
+    at_nodes = known.get(d.feature_names[subset[0]])
+    if at_nodes is None:
+        return None
+    return np.array(at_nodes["nodes"]), np.array(at_nodes["errors"])

@@ -9,7 +9,7 @@ from treepurify.arguments import check_result, check_whole
 from treepurify.decomposition import Decomposition
 from treepurify.plots.axis_ticks import name_rows
 from treepurify.plots.labels import fold
-from treepurify.plots.row_parts import Parts, row_effects
+from treepurify.plots.row_parts import Parts, as_table, row_effects
 from treepurify.plots.scale_words import effect_label
 from treepurify.plots.style import (
     DATA,
@@ -20,7 +20,7 @@ from treepurify.plots.style import (
     SMALL_SIZE,
     UP,
     axes_or_new,
-    import_matplotlib,
+    number_ticks,
     style_axes,
 )
 from treepurify.plots.terms import output_position
@@ -60,8 +60,8 @@ def beeswarm(
     ----------
     d : Decomposition
         The decomposition.
-    X : array_like or table of shape (n_rows, n_features)
-        The rows; of more than 2000, as many are drawn at random.
+    X : table of shape (n_rows, n_features), Series or ndarray of shape (n_features,)
+        The rows, or a row by itself; of more than 2000, as many are drawn at random.
     parts : {"terms", "shapley"}
         Components, or features with their Shapley values.
     output : int or str
@@ -97,7 +97,7 @@ def beeswarm(
     check_result("d", d, Decomposition)
     check_whole("top", top, 1)
     check_whole("seed", seed, 0)
-    columns = d.inputs.columns(X)
+    columns = d.inputs.columns(as_table(X))
     check_any_rows(columns.n_rows, "the rows to draw")
     if columns.n_rows > _MOST_ROWS:
         columns = columns.take(sample_rows(columns.n_rows, None, _MOST_ROWS, seed).picked)
@@ -114,7 +114,7 @@ def beeswarm(
         _draw_dots(ax, values[:, term], rank, place)
     style_axes(ax)
     name_rows(ax, [names[i] for i in order])
-    ax.xaxis.set_major_locator(import_matplotlib("ticker").MaxNLocator(6))
+    number_ticks(ax.xaxis, 6)
     limits = ax.get_xlim()
     for end, color in zip(limits, (DOWN, UP), strict=True):
         ax.axvspan(0.0, end, color=color, alpha=_SIDE_ALPHA, linewidth=0, zorder=-1)

@@ -12,7 +12,7 @@ from treepurify.decomposition import Decomposition
 from treepurify.grids.axis import FeatureAxis
 from treepurify.typing import Array, Indices
 
-__all__ = ["CategoryOrder", "main_effect_of", "order_categories"]
+__all__ = ["CategoryOrder", "left_out", "main_effect_of", "order_categories"]
 
 CategoryOrder = Literal["effect", "mass", "name"]
 
@@ -53,6 +53,12 @@ def order_categories(
     elif not _are_numbers([axis.categories[cell] for cell in cells]):
         cells = cells[np.argsort(-effects[cells], kind="stable")]
     return cells.astype(np.intp)
+
+
+def left_out(axis: FeatureAxis, cells: Indices) -> str:
+    """Return how many of the categories are drawn, in brackets; empty where all are."""
+    n_shown = int(np.sum(cells < axis.n_regular))
+    return f" ({n_shown} of {axis.n_regular} categories)" if n_shown < axis.n_regular else ""
 
 
 def main_effect_of(d: Decomposition, feature: int, axis: FeatureAxis, output: int) -> Array:

@@ -13,9 +13,10 @@ from treepurify.plots.style import (
     BEFORE,
     DATA,
     FRAME,
+    INK,
     axes_or_new,
-    import_matplotlib,
     legend_above,
+    number_ticks,
     style_axes,
     write_beside,
 )
@@ -33,7 +34,9 @@ def comparison(compared: Comparison, *, top: int = 15, ax: "Axes | None" = None)
     """Draw the deviation of each effect in both decompositions, and their distance.
 
     One dot for the size in the first and one for that in the second; the grey bar is the root mean
-    square difference of the two functions, which may be large although the sizes agree.
+    square difference of the two functions, which may be large although the sizes agree. Where
+    either side has several trainings, an upright line on the bar says how large the difference of
+    two would be by training alone.
 
     Parameters
     ----------
@@ -78,16 +81,21 @@ def comparison(compared: Comparison, *, top: int = 15, ax: "Axes | None" = None)
         (first, BEFORE, compared.names[0], "o"),
         (second, AFTER, compared.names[1], "D"),
     ):
+        # Where both agree, the first shows around the second.
+        size = 9 if marker == "o" else 5
         ax.plot(
             values,
             places,
             linestyle="none",
             marker=marker,
-            markersize=6,
+            markersize=size,
             color=color,
             label=shorten(name, 30),
             zorder=3,
         )
+    if "spread_first" in rows:
+        noise = np.sqrt(np.nansum(rows[["spread_first", "spread_second"]] ** 2, axis=1))
+        ax.plot(noise, places, "|", color=INK, markersize=10, label="spread of trainings", zorder=2)
     style_axes(ax)
     several = compared.first.n_outputs > 1
     names = [
@@ -96,7 +104,7 @@ def comparison(compared: Comparison, *, top: int = 15, ax: "Axes | None" = None)
     ]
     name_rows(ax, names)
     ax.set_xlim(left=0.0)
-    ax.xaxis.set_major_locator(import_matplotlib("ticker").MaxNLocator(5))
+    number_ticks(ax.xaxis, 5)
     ax.set_xlabel("root mean square: effects, and their difference", loc="right")
     for place, part in enumerate(rows["sign_changes"]):
         if part >= 0.01:

@@ -10,6 +10,7 @@ from treepurify.grids.grid import Subset
 from treepurify.grouping.sets import ShapleySets
 from treepurify.grouping.strengths import InteractionStrengths, Merge
 from treepurify.plots.axis_ticks import name_rows
+from treepurify.plots.labels import percent_words
 from treepurify.plots.style import (
     INK,
     MANY,
@@ -27,6 +28,8 @@ __all__ = ["dendrogram"]
 
 # Interactions below one part in a million of the variance are not drawn.
 _LEAST_STRENGTH = 1e-6
+# More features that join nothing are counted, not drawn.
+_MOST_ALONE = 5
 # Over a longer range ticks at 1, 2 and 5 times a power of ten would touch each other.
 _MOST_DECADES_FOR_FINE_TICKS = 2.5
 
@@ -51,7 +54,7 @@ def dendrogram(
     threshold : float, optional
         Where groups are cut; by default that of the `ShapleySets`, or none.
     top : int
-        Most features; those that join first.
+        Most features; those that join first. More than five that never join are left out.
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
 
@@ -103,15 +106,25 @@ def dendrogram(
         ax.plot([begin, end], [row, row], color=color, linewidth=1.6)
     if threshold:
         ax.axvline(threshold, color=INK, linewidth=0.9, linestyle=(0, (4, 3)), zorder=0)
-        words = f"threshold {100 * threshold:.3g}%: {len(strengths.groups(threshold))} groups"
+        words = _groups_in_words(strengths, threshold)
         ax.set_title(words, fontsize=SMALL_SIZE, color=MUTED, loc="right")
     _finish(ax, [strengths.feature_names[j] for j in order], (start, end))
     left = len(strengths.shares) - len(order)
     if left:
-        below = f" below {100 * merges[-1].strength:.2g}%, or" if merges else ""
+        below = f" below {percent_words(merges[-1].strength)}, or" if merges else ""
         words = f"{left} more features join{below} never"
         ax.set_xlabel(f"{ax.get_xlabel()}\n{words}", loc="right")
     return ax
+
+
+def _groups_in_words(strengths: InteractionStrengths, threshold: float) -> str:
+    """Return how many groups there are at a threshold, and how many features stand alone."""
+    groups = strengths.groups(threshold)
+    joined = sum(len(group) > 1 for group in groups)
+    alone = len(groups) - joined
+    parts = [f"{joined} group{'s' * (joined != 1)}"] * bool(joined)
+    parts += [f"{alone} feature{'s' * (alone != 1)} alone"] * bool(alone)
+    return f"joined above {percent_words(threshold)}: {', '.join(parts)}"
 
 
 def _strengths_and_threshold(
@@ -145,6 +158,8 @@ def _first_merges(strengths: InteractionStrengths, top: int) -> tuple[list[Merge
         leaves[tuple(sorted((*merge.first, *merge.second)))] = larger + smaller
     order = [j for group in sorted(leaves.values(), key=len, reverse=True) for j in group]
     alone = [j for j in range(len(strengths.shares)) if j not in set(order)]
+    if order and len(alone) > _MOST_ALONE:
+        return shown, order
     return shown, order + alone[: top - len(order)]
 
 
@@ -177,7 +192,9 @@ def _finish(ax: "Axes", names: list[str], limits: tuple[float, float]) -> None:
     steps = (1, 2, 5) if decades <= _MOST_DECADES_FOR_FINE_TICKS else (1,)
     ticker = import_matplotlib("ticker")
     ax.xaxis.set_major_locator(ticker.LogLocator(subs=steps, numticks=12))
-    ax.xaxis.set_major_formatter(lambda share, _: f"{100 * share:g}%")
+    ax.xaxis.set_major_formatter(percent_words)
     ax.xaxis.set_minor_formatter(ticker.NullFormatter())
     name_rows(ax, names, 28)
-    ax.set_xlabel("interaction as a share of the variance, falling", loc="right")
+    ax.set_xlabel(
+        "strongest interaction between groups that join, share of the variance", loc="right"
+    )

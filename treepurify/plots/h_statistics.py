@@ -7,13 +7,14 @@ import numpy as np
 from treepurify.arguments import check_choice, check_result, check_whole, read_output
 from treepurify.errors import InvalidInputError
 from treepurify.plots.axis_ticks import name_rows
+from treepurify.plots.labels import number_words
 from treepurify.plots.style import (
     DATA,
     INK,
     PAIR,
     SMALL_SIZE,
     axes_or_new,
-    import_matplotlib,
+    number_ticks,
     style_axes,
     write_beside,
 )
@@ -123,12 +124,12 @@ def h_statistics(
         ax.hlines(places, bounds[:, 0], bounds[:, 1], color=INK, linewidth=1.2)
         ends = np.fmax(values, bounds[:, 1])
     for place, value, end in zip(places, values, ends, strict=True):
-        words = "not known" if np.isnan(value) else f"{value:.3g}"
+        words = "not known" if np.isnan(value) else number_words(value, 3)
         write_beside(ax, words, (float(np.nan_to_num(end)), float(place)))
     style_axes(ax)
     name_rows(ax, names)
     ax.set_xlim(0.0, 1.16 * float(np.nanmax(ends, initial=0.0)) or 1.0)
-    ax.xaxis.set_major_locator(import_matplotlib("ticker").MaxNLocator(5))
+    number_ticks(ax.xaxis, 5)
     ax.set_xlabel(_WORDS[show], loc="right")
     if unstable.any():
         ax.legend(frameon=False, fontsize=SMALL_SIZE, labelcolor=INK, loc="lower right")

@@ -10,6 +10,7 @@ from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
 from treepurify.plots.axis_ticks import name_rows
 from treepurify.plots.bands import band_words, check_level
+from treepurify.plots.labels import with_minus
 from treepurify.plots.style import (
     DATA,
     FRAME,
@@ -17,8 +18,8 @@ from treepurify.plots.style import (
     MAIN,
     PAIR,
     axes_or_new,
-    import_matplotlib,
     legend_above,
+    number_ticks,
     style_axes,
     write_beside,
 )
@@ -113,7 +114,7 @@ def importance(
         words = band_words(level or LEVEL)
         ax.hlines([*ends], lower, upper, color="black", linewidth=1.1, label=words)
     for i, share in enumerate(shares):
-        words = f"{share:.1%}" if abs(share) >= 0.0005 else "< 0.1%"
+        words = with_minus(f"{share:.1%}") if abs(share) >= 0.0005 else "< 0.1%"
         end = max(share, ends[i][1]) if i in ends else share
         write_beside(ax, words, (end, i), 4 if share >= 0 else -4)
     style_axes(ax)
@@ -123,8 +124,7 @@ def importance(
     ax.set_xlim(lowest and lowest - 0.16 * (highest - lowest), highest + 0.14 * (highest - lowest))
     if lowest < 0:
         ax.axvline(0.0, color=FRAME, linewidth=0.8)
-    ax.xaxis.set_major_locator(import_matplotlib("ticker").MaxNLocator(5))
-    ax.xaxis.set_major_formatter(lambda share, _: f"{100 * share:g}%")
+    number_ticks(ax.xaxis, 5, of="shares")
     ax.set_xlabel(_LABELS[by], loc="right")
     if ends or len({kind for kind in kinds if kind[0] != "the rest"}) > 1:
         legend_above(ax, 3 if len(set(kinds)) + bool(ends) <= 3 else 2, side="right")

@@ -6,7 +6,16 @@ from textwrap import wrap
 
 import numpy as np
 
-__all__ = ["fold", "number_words", "shorten", "shorten_all", "with_minus"]
+__all__ = [
+    "fold",
+    "number_words",
+    "percent_words",
+    "shorten",
+    "shorten_all",
+    "signed_words",
+    "tick_words",
+    "with_minus",
+]
 
 _SHORTEST_NAME = 8
 # Where a name may be cut; what separates stays with the word before it.
@@ -123,6 +132,28 @@ def number_words(value: float, digits: int = 10) -> str:
     if value == 0 or 1e-4 <= abs(value) < 1e7:
         return with_minus(np.format_float_positional(value, trim="-"))
     return with_minus(np.format_float_scientific(value, trim="-", exp_digits=1))
+
+
+def signed_words(value: float, digits: int = 3) -> str:
+    """Return a number with its sign, also where it is positive.
+
+    Examples
+    --------
+    >>> signed_words(1234.5), signed_words(0.25), signed_words(0.0)
+    ('+1230', '+0.25', '0')
+    """
+    words = number_words(value, digits)
+    return f"+{words}" if value > 0 and words != "0" else words
+
+
+def tick_words(value: float, position: float = 0) -> str:
+    """Return the label of a tick on an axis of numbers; a formatter of matplotlib."""
+    return number_words(value, 6)
+
+
+def percent_words(share: float, position: float = 0) -> str:
+    """Return a share as a percentage; a formatter of matplotlib."""
+    return f"{number_words(100 * share, 4)}%"
 
 
 def with_minus(text: str) -> str:

@@ -9,9 +9,9 @@ from treepurify.components import TensorComponent
 from treepurify.decomposition import Decomposition
 from treepurify.grids.drawing import middle_values
 from treepurify.plots.axis_layout import AxisLayout, Scale, lay_out_axis
-from treepurify.plots.axis_ticks import name_axis, set_ticks
-from treepurify.plots.bands import band_of, check_level, draw_band, draw_whiskers
-from treepurify.plots.category_order import CategoryOrder, order_categories
+from treepurify.plots.bands import Band, band_of, check_level, draw_band, draw_whiskers
+from treepurify.plots.category_order import CategoryOrder, left_out, order_categories
+from treepurify.plots.data_strip import add_data_strip
 from treepurify.plots.labels import fold, shorten_all
 from treepurify.plots.scale_words import effect_label
 from treepurify.plots.style import (
@@ -20,14 +20,12 @@ from treepurify.plots.style import (
     DATA,
     FRAME,
     HATCH,
-    INK,
-    LABEL_SIZE,
     MUTED,
     SMALL_SIZE,
     axes_or_new,
-    import_matplotlib,
     legend_above,
     name_effect,
+    number_ticks,
     style_axes,
 )
 from treepurify.plots.terms import (
@@ -43,11 +41,10 @@ from treepurify.typing import Array, Indices
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["cells_from_top", "data_density", "main_effect", "main_effect_size"]
+__all__ = ["cells_from_top", "main_effect", "main_effect_size"]
 
 _MOST_CATEGORIES = 40
 _MOST_VECTOR_CELLS = 2000
-_DENSITY_BINS = 60
 
 
 def main_effect(
@@ -83,14 +80,15 @@ def main_effect(
     sort : {"effect", "mass", "name"}
         Order of categories from top to bottom; categories that are numbers keep theirs
         under ``"effect"``.
-    scale : {"auto", "value", "rank"}
+    scale : {"auto", "value", "rank", "log"}
         Along a numeric feature: ``"value"`` is its own units, ``"rank"`` gives each cell the
-        same width, with the cuts at the ticks. ``"auto"`` takes ``"rank"`` where nine tenths of
-        the mass would otherwise lie in less than a twentieth of the width, never for a curve;
-        the figure says so below the axis.
+        same width, with the cuts at the ticks, ``"log"`` takes logarithms of values above zero.
+        ``"auto"`` takes ``"rank"`` where nine tenths of the mass would otherwise lie in less than
+        a twentieth of the width, never for a curve; the figure says so below the axis.
     level : float, optional
         Where several trainings were purified: the rate of the band in which one more of them would
-        lie (`Spread.band`). None for no band.
+        lie (`Spread.band`). Of accumulated local effects that of the band over samples of the
+        rows. None for no band.
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
 
@@ -103,8 +101,8 @@ def main_effect(
     UnknownComponentError
         If there is no such effect.
     InvalidInputError
-        If `output`, `sort` or `scale` is unknown, ``scale="rank"`` is asked of a curve, or `level`
-        does not lie between 0 and 1.
+        If `output`, `sort` or `scale` is unknown, ``scale="rank"`` is asked of a curve or
+        ``scale="log"`` of values that are not positive, or `level` does not lie between 0 and 1.
     MissingDependencyError
         If matplotlib is not installed.
 
@@ -132,16 +130,17 @@ def main_effect(
     raw = raw_effect(d, component) if before else None
     earlier = None if raw is None else raw[:, position]
     label = effect_label(d, position)
-    band = band_of(d, component.features, position, level)
+    band = band_of(d, component, position, level)
     if component.axes[0].is_categorical:
         cells = cells_from_top(component, after, sort)
-        return _draw_bars(component, cells, after, earlier, label, ax, band, level or LEVEL)
+        return _draw_bars(component, cells, after, earlier, label, ax, band)
     is_smooth = is_continuous(d, key)
     layout = lay_out_axis(component.axes[0], component.mass, scale=scale, is_smooth=is_smooth)
     ax = axes_or_new(ax, *main_effect_size(component))
     if band is not None:
         is_fine = layout.n_regular > _MOST_VECTOR_CELLS
-        draw_band(ax, layout, band, level or LEVEL, rasterized=is_fine)
+        middles = middle_values(component.axes[0]) if is_smooth else None
+        draw_band(ax, layout, band, middles=middles, rasterized=is_fine)
     _draw_steps(ax, component, layout, after, earlier, is_smooth=is_smooth)
     _add_legend(ax, earlier is not None, band is not None)
     name_effect(ax, fold(label, 34))
@@ -173,15 +172,10 @@ def _draw_steps(
     if is_smooth:
         ax.plot(middle_values(axis), after, color=AFTER, linewidth=2.0, zorder=3)
     else:
-        _draw_curve(ax, layout, after, AFTER, "purified", is_after=True)
+        name = "effect" if before is None else "purified"
+        _draw_curve(ax, layout, after, AFTER, name, is_after=True)
     style_axes(ax)
-    strip = ax.inset_axes((0.0, -0.16, 1.0, 0.12), sharex=ax)
-    _draw_density(strip, layout, component.mass)
-    set_ticks(ax, "x", axis, layout)
-    ax.tick_params(axis="x", length=0, labelbottom=False)
-    ax.spines["bottom"].set_visible(False)
-    name_axis(strip, "x", axis.name, layout)
-    strip.xaxis.label.set(color=INK, size=LABEL_SIZE)
+    add_data_strip(ax, axis, layout, component.mass)
 
 
 def _draw_curve(
@@ -213,49 +207,6 @@ def _draw_curve(
         )
 
 
-def _draw_density(strip: "Axes", layout: AxisLayout, mass: Array) -> None:
-    """Draw the mass as areas."""
-    heights, bins = data_density(layout, mass)
-    strip.stairs(heights, bins, fill=True, color=DATA, linewidth=0)
-    places = layout.places
-    bin_width = (places[layout.n_regular] - places[0]) / len(heights)
-    for cell in layout.special_cells:
-        (i,) = np.flatnonzero(layout.cells == cell)
-        height = mass[cell] * bin_width / (places[i + 1] - places[i])
-        left, right = layout.edges[i : i + 2]
-        strip.bar(left, height, width=right - left, align="edge", color=DATA)
-        heights = np.append(heights, height)
-    style_axes(strip)
-    strip.set_ylim(0.0, heights.max(initial=0.0) or 1.0)
-    strip.set_yticks([])
-    strip.spines["left"].set_visible(False)
-    strip.set_ylabel(
-        "data\n(area)", rotation=0, ha="right", va="center", color=MUTED, size=SMALL_SIZE
-    )
-
-
-def data_density(layout: AxisLayout, mass: Array) -> tuple[Array, Array]:
-    """Return the mass along the intervals of a numeric axis, in bins drawn with the same width.
-
-    Within a cell the mass is spread evenly.
-
-    Returns
-    -------
-    heights : ndarray of float64, shape (n_bins,)
-        Mass in each bin.
-    bins : ndarray of float64, shape (n_bins + 1,)
-        Edges of the bins: those of the cells where they are not to scale, one bin per value
-        where there are few, else sixty.
-    """
-    edges = np.unique(layout.regular_edges)
-    bins = edges
-    if not layout.is_ranked:
-        count = _DENSITY_BINS if layout.values is None else len(layout.values)
-        bins = np.linspace(edges[0], edges[-1], count + 1)
-    below = np.concatenate([[0.0], np.cumsum(mass[: layout.n_regular][layout.has_width])])
-    return np.diff(np.interp(bins, edges, below)), bins
-
-
 def _draw_bars(
     component: TensorComponent,
     cells: Indices,
@@ -263,8 +214,7 @@ def _draw_bars(
     before: Array | None,
     label: str,
     ax: "Axes | None",
-    band: tuple[Array, Array] | None,
-    level: float,
+    band: Band | None,
 ) -> "Axes":
     axis = component.axes[0]
     gaps = np.array([0.0 if cell < axis.n_regular else 0.4 for cell in cells])
@@ -272,7 +222,8 @@ def _draw_bars(
     ax = axes_or_new(ax, *main_effect_size(component))
     is_empty = component.mass[cells] == 0
     ax.axvline(0.0, color=FRAME, linewidth=0.8, zorder=0)
-    bars = ax.barh(positions, after[cells], height=0.72, color=AFTER, label="purified", zorder=2)
+    name = "effect" if before is None else "purified"
+    bars = ax.barh(positions, after[cells], height=0.72, color=AFTER, label=name, zorder=2)
     for bar, empty in zip(bars, is_empty, strict=True):
         if empty:
             bar.set(facecolor="none", edgecolor=HATCH, hatch="////")
@@ -289,17 +240,15 @@ def _draw_bars(
             zorder=3,
         )
     if band is not None:
-        draw_whiskers(ax, band, cells, positions, level)
+        draw_whiskers(ax, band, cells, positions)
     style_axes(ax)
     names = axis.labels()
     ax.set_yticks(positions, shorten_all(names[cell] for cell in cells))
     ax.tick_params(axis="y", length=0)
     ax.set_ylim(positions[-1] + 0.6, positions[0] - 0.6)
     ax.set_xlabel(fold(label, 44), loc="right")
-    ax.xaxis.set_major_locator(import_matplotlib("ticker").MaxNLocator(5))
-    n_shown = int(np.sum(cells < axis.n_regular))
-    some = f" ({n_shown} of {axis.n_regular} categories)" if n_shown < axis.n_regular else ""
-    ax.set_ylabel(fold(axis.name + some, max(3 * len(cells), 12), 3))
+    number_ticks(ax.xaxis, 5)
+    ax.set_ylabel(fold(axis.name + left_out(axis, cells), max(3 * len(cells), 12), 3))
     strip = ax.inset_axes((1.02, 0.0, 0.14, 1.0), sharey=ax)
     _draw_shares(strip, positions, component.mass[cells])
     _add_legend(ax, before is not None, band is not None, side="right")

@@ -9,9 +9,9 @@ from treepurify.arguments import check_result, check_whole
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
-from treepurify.plots.labels import fold
+from treepurify.plots.labels import fold, shorten_all
 from treepurify.plots.row_parts import one_row, row_effects
-from treepurify.plots.style import DOWN, INK, MAIN, MUTED, PAIR, SMALL_SIZE, UP, axes_or_new
+from treepurify.plots.style import DOWN, FRAME, INK, MAIN, MUTED, PAIR, SMALL_SIZE, UP, axes_or_new
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,12 +21,17 @@ __all__ = ["network"]
 _LARGEST_NODE = 900.0
 _SMALLEST_NODE = 12.0
 _WIDEST_EDGE = 9.0
+# The width in inches; in units of the radius of the circle half the width, the least half height,
+# where names begin, and the height of a line of text.
+_WIDTH, _HALF_WIDTH, _LEAST_HALF_HEIGHT, _COLUMN, _LINE = 6.8, 2.4, 1.25, 1.3, 0.115
+_LETTERS_A_LINE = 26
 
 
 def network(
     d: Decomposition,
     *,
     row: Any = None,
+    index: int | None = None,
     top: int = 15,
     pairs: int = 40,
     ax: "Axes | None" = None,
@@ -43,8 +48,10 @@ def network(
     ----------
     d : Decomposition
         The decomposition. For several outputs variances are added up.
-    row : array_like or table of shape (1, n_features), optional
-        The row whose effects are drawn, as a table of one row; for one output.
+    row : table of shape (n_rows, n_features), Series or ndarray of shape (n_features,), optional
+        The row whose effects are drawn, or with `index` the table that it is in; for one output.
+    index : int, optional
+        Position of the row in the table; from the end where it is negative.
     top : int
         Number of features; those with the largest variance over all their effects.
     pairs : int
@@ -77,7 +84,11 @@ def network(
     check_result("d", d, Decomposition)
     check_whole("top", top, 1)
     check_whole("pairs", pairs, 1)
-    effects = _effects_of_row(d, row) if row is not None else {}
+    if index is not None and row is None:
+        raise InvalidInputError(
+            "index is the position of a row: pass the table that it is in as row"
+        )
+    effects = _effects_of_row(d, row, index) if row is not None else {}
     sizes = {s: effect**2 for s, effect in effects.items()}
     if row is None:
         sizes = {s: float(np.sum(c.variance)) for s, c in d.components.items() if len(s) <= 2}
@@ -97,7 +108,10 @@ def network(
             return MAIN if len(subset) == 1 else PAIR
         return UP if effects.get(subset, 0.0) > 0 else DOWN
 
-    ax = axes_or_new(ax, 5.6, 5.2)
+    names, halves = _names_of(d, nodes), _sides(angles)
+    tallest = max(sum(_height(names[j]) for j in half) for half in halves)
+    limit = max(_LEAST_HALF_HEIGHT, tallest / 2)
+    ax = axes_or_new(ax, _WIDTH, _WIDTH * limit / _HALF_WIDTH + 0.5)
     widest = float(np.sqrt(max(edges.values(), default=1.0)))
     for (i, j), size in reversed(list(edges.items())):
         share = float(np.sqrt(size)) / widest
@@ -110,23 +124,18 @@ def network(
             solid_capstyle="round",
             zorder=1,
         )
+    places: dict[int, tuple[float, float]] = {}
     largest = max((sizes.get((j,), 0.0) for j in nodes), default=0.0) or 1.0
     for j in nodes:
         x, y = float(np.cos(angles[j])), float(np.sin(angles[j]))
         area = max(_LARGEST_NODE * sizes.get((j,), 0.0) / largest, _SMALLEST_NODE)
         ax.scatter([x], [y], s=area, color=color((j,)), edgecolor="white", linewidth=1, zorder=2)
-        far = 1.06 + float(np.sqrt(area)) / 250
-        ax.annotate(
-            fold(d.feature_names[j], 16, 3),
-            (far * x, far * y),
-            ha="center" if abs(x) < 0.05 else ("left" if x > 0 else "right"),
-            va="center" if abs(y) < 0.85 else ("bottom" if y > 0 else "top"),
-            color=INK,
-            fontsize=SMALL_SIZE,
-        )
+        reach = 1.0 + float(np.sqrt(area)) / 190
+        places[j] = (reach * x, reach * y)
+    _name_nodes(ax, names, places, halves, limit)
     ax.set_aspect("equal")
-    ax.set_xlim(-1.75, 1.75)
-    ax.set_ylim(-1.45, 1.45)
+    ax.set_xlim(-_HALF_WIDTH, _HALF_WIDTH)
+    ax.set_ylim(-limit, limit)
     ax.set_axis_off()
     title = "area of a node: variance of the main effect; width of a line: deviation of the pair"
     if row is not None:
@@ -135,13 +144,76 @@ def network(
     return ax
 
 
-def _effects_of_row(d: Decomposition, row: Any) -> dict[Subset, float]:
+def _sides(angles: Mapping[int, float]) -> list[list[int]]:
+    """Return the nodes of the left and of the right half, from top to bottom."""
+    halves: list[list[int]] = [[], []]
+    for j in sorted(angles, key=lambda j: -np.sin(angles[j])):
+        halves[int(np.cos(angles[j]) > -1e-9)].append(j)
+    return halves
+
+
+def _names_of(d: Decomposition, nodes: list[int]) -> dict[int, str]:
+    """Return the names of nodes, in at most two lines each, that differ."""
+    whole = shorten_all([d.feature_names[j] for j in nodes], 2 * _LETTERS_A_LINE - 4)
+    return {j: fold(name, _LETTERS_A_LINE) for j, name in zip(nodes, whole, strict=True)}
+
+
+def _height(name: str) -> float:
+    return _LINE * (1.4 + name.count("\n"))
+
+
+def _name_nodes(
+    ax: "Axes",
+    names: Mapping[int, str],
+    places: Mapping[int, tuple[float, float]],
+    halves: list[list[int]],
+    limit: float,
+) -> None:
+    """Write the names of nodes in a column on each side, with lines to the nodes."""
+    for side, order in zip((-1, 1), halves, strict=True):
+        heights = [_height(names[j]) for j in order]
+        for j, y in zip(order, _apart([places[j][1] for j in order], heights, limit), strict=True):
+            ax.annotate(
+                names[j],
+                places[j],
+                xytext=(side * _COLUMN, y),
+                ha="left" if side > 0 else "right",
+                va="center",
+                color=INK,
+                fontsize=SMALL_SIZE,
+                arrowprops={
+                    "arrowstyle": "-",
+                    "color": FRAME,
+                    "linewidth": 0.7,
+                    "relpos": (0.0 if side > 0 else 1.0, 0.5),
+                    "shrinkA": 1,
+                    "shrinkB": 0,
+                    "zorder": 0,
+                },
+            )
+
+
+def _apart(wanted: list[float], heights: list[float], limit: float) -> list[float]:
+    """Return places near the wanted ones, falling, at which texts of these heights are apart."""
+    places: list[float] = []
+    for place, height in zip(wanted, heights, strict=True):
+        room = (height + heights[len(places) - 1]) / 2 if places else 0.0
+        places.append(min(place, places[-1] - room) if places else min(place, limit - height / 2))
+    # What was pushed below the figure pushes back.
+    for k in reversed(range(len(places))):
+        room = (heights[k] + heights[k + 1]) / 2 if k + 1 < len(places) else 0.0
+        least = places[k + 1] + room if k + 1 < len(places) else heights[k] / 2 - limit
+        places[k] = max(places[k], least)
+    return places
+
+
+def _effects_of_row(d: Decomposition, row: Any, index: int | None) -> dict[Subset, float]:
     """Return the effects of one and two features at a row."""
     if d.n_outputs > 1:
         raise InvalidInputError(
             f"row draws the effects of one output, and there are {d.n_outputs}; leave it out"
         )
-    _, subsets, values = row_effects(d, one_row(d, row))
+    _, subsets, values = row_effects(d, one_row(d, row, index))
     effects = zip(subsets, values[0, :, 0], strict=True)
     return {s: float(value) for s, value in effects if s in d.components and len(s) <= 2}
 

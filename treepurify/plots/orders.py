@@ -14,8 +14,8 @@ from treepurify.plots.style import (
     PAIR,
     SMALL_SIZE,
     axes_or_new,
-    import_matplotlib,
     legend_above,
+    number_ticks,
     style_axes,
 )
 from treepurify.plots.terms import check_named_results
@@ -94,8 +94,7 @@ def variance_by_order(
     style_axes(ax)
     name_rows(ax, named)
     ax.set_xlim(0.0, 1.0)
-    ax.xaxis.set_major_formatter(lambda share, _: f"{100 * share:g}%")
-    ax.xaxis.set_major_locator(import_matplotlib("ticker").MaxNLocator(5))
+    number_ticks(ax.xaxis, 5, of="shares")
     ax.set_xlabel("share of the components' variance", loc="right")
     legend_above(ax, 2, side="right")
     return ax

@@ -1,7 +1,8 @@
 """The figure of one main effect in several decompositions: measures, engines or models."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -12,7 +13,8 @@ from treepurify.errors import InvalidInputError
 from treepurify.grids.drawing import middle_values
 from treepurify.plots.axis_layout import AxisLayout, Scale, lay_out_axis
 from treepurify.plots.axis_ticks import name_axis, set_ticks
-from treepurify.plots.category_order import CategoryOrder
+from treepurify.plots.bands import Band, band_of, check_level, draw_band
+from treepurify.plots.category_order import CategoryOrder, left_out
 from treepurify.plots.labels import fold, shorten, shorten_all
 from treepurify.plots.main_effects import cells_from_top, main_effect_size
 from treepurify.plots.scale_words import effect_label
@@ -22,9 +24,9 @@ from treepurify.plots.style import (
     MANY,
     MARKERS,
     axes_or_new,
-    import_matplotlib,
     legend_above,
     name_effect,
+    number_ticks,
     style_axes,
 )
 from treepurify.plots.terms import (
@@ -34,6 +36,7 @@ from treepurify.plots.terms import (
     is_continuous,
     output_position,
 )
+from treepurify.spread import LEVEL
 from treepurify.typing import Array
 
 if TYPE_CHECKING:
@@ -41,7 +44,14 @@ if TYPE_CHECKING:
 
 __all__ = ["overlay"]
 
-_Curve = tuple[str, TensorComponent, Array, bool]
+
+class _Curve(NamedTuple):
+    called: str
+    component: TensorComponent
+    values: Array
+    is_smooth: bool
+    band: Band | None
+
 
 # Names of curves up to this length stand in two columns.
 _MOST_BESIDE = 24
@@ -55,6 +65,7 @@ def overlay(
     centred: bool = True,
     sort: CategoryOrder = "effect",
     scale: Scale = "auto",
+    level: float | None = LEVEL,
     ax: "Axes | None" = None,
 ) -> "Axes":
     """Draw one main effect as several decompositions have it.
@@ -72,8 +83,10 @@ def overlay(
         first one's mass, or under its own where the cells differ.
     sort : {"effect", "mass", "name"}
         Order of categories, from top to bottom.
-    scale : {"auto", "value", "rank"}
+    scale : {"auto", "value", "rank", "log"}
         Along a numeric feature, as in `main_effect`, by the cells of the widest effect.
+    level : float, optional
+        The rate of the bands, as in `main_effect`; None for no bands.
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
 
@@ -84,7 +97,9 @@ def overlay(
     Raises
     ------
     InvalidInputError
-        If there is nothing to draw, or more than seven, or numeric and categorical mix.
+        If there is nothing to draw, or more than seven, or numeric and categorical mix, or
+        ``scale="log"`` is asked of values that are not positive, or `level` does not lie between
+        0 and 1.
     UnknownComponentError
         If one has no such effect.
     MissingDependencyError
@@ -103,6 +118,7 @@ def overlay(
     """
     check_axis_options(sort, scale)
     check_flag("centred", centred)
+    check_level(level)
     check_named_results("decompositions", decompositions)
     if len(decompositions) > len(MANY):
         raise InvalidInputError(f"expected 1 to {len(MANY)} curves, got {len(decompositions)}")
@@ -111,14 +127,17 @@ def overlay(
     curves: list[_Curve] = []
     for called, d in decompositions.items():
         component = find_tensor(d, name, 1)
-        values = component.values[:, output_position(d, output)]
-        mass = curves[0][1].mass if curves else component.mass
+        position = output_position(d, output)
+        values = component.values[:, position]
+        band = band_of(d, component, position, level)
         if centred:
-            values = values - (mass if mass.shape == values.shape else component.mass) @ values
-        curves.append((called, component, values, is_continuous(d, name)))
-    kinds = {_has_categories(component) for _, component, _, _ in curves}
+            mass = curves[0].component.mass if curves else component.mass
+            mean = float((mass if mass.shape == values.shape else component.mass) @ values)
+            values, band = values - mean, band and band.shifted(-mean)
+        curves.append(_Curve(called, component, values, is_continuous(d, name), band))
+    kinds = {_has_categories(component) for _, component, *_ in curves}
     if len(kinds) > 1 and not all(
-        _has_levels(component) for _, component, _, _ in curves if _has_categories(component)
+        _has_levels(component) for _, component, *_ in curves if _has_categories(component)
     ):
         raise InvalidInputError(f"{name!r} is numeric in one decomposition, categorical in another")
     label = effect_label(first, output_position(first, output))
@@ -130,7 +149,9 @@ def overlay(
         _draw_curves(ax, curves, label, scale)
     style_axes(ax)
     n_columns = 2 if max(map(len, decompositions)) <= _MOST_BESIDE else 1
-    legend_above(ax, n_columns, side="right" if kinds == {True} else "left")
+    bands = dict.fromkeys(curve.band.words for curve in curves if curve.band is not None)
+    title = f"bands: {'; '.join(bands)}" if bands else None
+    legend_above(ax, n_columns, title, side="right" if kinds == {True} else "left")
     return ax
 
 
@@ -148,15 +169,15 @@ def _draw_curves(ax: "Axes", curves: list[_Curve], label: str, scale: Scale) -> 
         lay_out_axis(
             component.axes[0],
             component.mass,
-            scale="auto" if is_smooth else scale,
+            scale="auto" if is_smooth and scale == "rank" else scale,
             is_smooth=is_smooth,
         )
-        for _, component, _, is_smooth in curves
+        for _, component, _, is_smooth, _ in curves
     ]
     numeric = [i for i, curve in enumerate(curves) if not _has_categories(curve[1])]
     widest = max(numeric, key=lambda i: (np.ptp(layouts[i].regular_edges), len(layouts[i].special)))
     ax.axhline(0.0, color=FRAME, linewidth=0.8, zorder=0)
-    for i, ((called, component, values, is_smooth), layout) in enumerate(
+    for i, ((called, component, values, is_smooth, band), layout) in enumerate(
         zip(curves, layouts, strict=True)
     ):
         pattern, words = DASHES[i % len(DASHES)], shorten(called, 34)
@@ -178,7 +199,12 @@ def _draw_curves(ax: "Axes", curves: list[_Curve], label: str, scale: Scale) -> 
                 label=words,
                 zorder=3,
             )
-        _draw_special(ax, component, layouts[widest], values, i)
+        _draw_special(ax, component, layouts[widest], values, i, band)
+        if band is not None:
+            # The cells of missing values stand where the widest axis has them.
+            alone = replace(layout, special=())
+            points = middle_values(component.axes[0]) if is_smooth else None
+            draw_band(ax, alone, band, middles=points, color=MANY[i], is_one_of_many=True)
     name_effect(ax, fold(label, 34))
     axis = curves[widest][1].axes[0]
     set_ticks(ax, "x", axis, layouts[widest])
@@ -206,10 +232,21 @@ def _draw_levels(
 
 
 def _draw_special(
-    ax: "Axes", component: TensorComponent, layout: AxisLayout, values: Array, i: int
+    ax: "Axes",
+    component: TensorComponent,
+    layout: AxisLayout,
+    values: Array,
+    i: int,
+    band: Band | None,
 ) -> None:
     """Draw the effects of special cells at the places that a layout has for them."""
     known = dict(zip(component.axes[0].labels(), values, strict=True))
+    if band is not None:
+        ends = dict(
+            zip(component.axes[0].labels(), zip(band.lower, band.upper, strict=True), strict=True)
+        )
+        for centre, label in layout.special:
+            ax.vlines([centre], *ends.get(label, (np.nan, np.nan)), color=MANY[i], linewidth=1.0)
     points = [(centre, known[label]) for centre, label in layout.special if label in known]
     if points:
         ax.plot(
@@ -229,8 +266,9 @@ def _draw_categories(ax: "Axes", curves: list[_Curve], label: str, sort: Categor
     places = np.arange(len(names), dtype=np.float64)
     ax.axvline(0.0, color=FRAME, linewidth=0.8, zorder=0)
     step = 0.5 / max(len(curves) - 1, 1)
-    for i, (called, component, effects, _) in enumerate(curves):
-        known = dict(zip(component.axes[0].labels(), effects, strict=True))
+    for i, (called, component, effects, _, band) in enumerate(curves):
+        labels = component.axes[0].labels()
+        known = dict(zip(labels, effects, strict=True))
         shift = (i - (len(curves) - 1) / 2) * step
         ax.plot(
             [known.get(name, np.nan) for name in names],
@@ -242,11 +280,17 @@ def _draw_categories(ax: "Axes", curves: list[_Curve], label: str, sort: Categor
             label=shorten(called, 34),
             zorder=3,
         )
+        if band is not None:
+            lower, upper = (
+                np.array([dict(zip(labels, ends, strict=True)).get(name, np.nan) for name in names])
+                for ends in (band.lower, band.upper)
+            )
+            ax.hlines(places + shift, lower, upper, color=MANY[i], linewidth=1.0, zorder=2)
     for place in places:
         ax.axhline(place, color=FRAME, linewidth=0.4, zorder=0)
     ax.set_yticks(places, shorten_all(names))
     ax.tick_params(axis="y", length=0)
     ax.set_ylim(places[-1] + 0.6, -0.6)
     ax.set_xlabel(fold(label, 44), loc="right")
-    ax.set_ylabel(fold(axis.name, max(3 * len(names), 12), 3))
-    ax.xaxis.set_major_locator(import_matplotlib("ticker").MaxNLocator(5))
+    ax.set_ylabel(fold(axis.name + left_out(axis, cells), max(3 * len(names), 12), 3))
+    number_ticks(ax.xaxis, 5)

@@ -11,6 +11,7 @@ from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.drawing import middle_values
 from treepurify.plots.axis_layout import AxisLayout, Scale, lay_out_axis
 from treepurify.plots.axis_ticks import name_axis, set_ticks
+from treepurify.plots.bands import Band, band_words, check_level, draw_band
 from treepurify.plots.category_order import CategoryOrder, main_effect_of, order_categories
 from treepurify.plots.labels import fold, shorten, shorten_all
 from treepurify.plots.scale_words import effect_label
@@ -24,6 +25,7 @@ from treepurify.plots.style import (
     style_axes,
 )
 from treepurify.plots.terms import check_axis_options, find_tensor, is_continuous, output_position
+from treepurify.spread import LEVEL, one_more_training
 from treepurify.typing import Array
 
 if TYPE_CHECKING:
@@ -53,6 +55,7 @@ def pair_lines(
     lines: int = _MOST_LINES,
     sort: CategoryOrder = "effect",
     scale: Scale = "auto",
+    level: float | None = LEVEL,
     ax: "Axes | None" = None,
 ) -> "Axes":
     """Draw the effect of the first feature at several values of the second.
@@ -76,8 +79,11 @@ def pair_lines(
         second feature has three, at the 10 %, 50 % and 90 % quantile of its mass.
     sort : {"effect", "mass", "name"}
         Order of categories from left to right, as in `pair`.
-    scale : {"auto", "value", "rank"}
+    scale : {"auto", "value", "rank", "log"}
         Along a numeric first feature, as in `main_effect`.
+    level : float, optional
+        Where several trainings were purified: the rate of the bands in which the lines of one
+        more of them would lie (`Spread.band`). None for no bands.
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
 
@@ -91,7 +97,7 @@ def pair_lines(
         If there is no such effect.
     InvalidInputError
         If `lines` is not from 1 to 7; or `sort` or `scale` is unknown, or ``scale="rank"`` is
-        asked of a curve.
+        asked of a curve, or ``scale="log"`` of values that are not positive.
     MissingDependencyError
         If matplotlib is not installed.
 
@@ -108,6 +114,7 @@ def pair_lines(
     check_axis_options(sort, scale)
     check_whole("lines", lines, 1, len(MANY))
     check_flag("with_main", with_main)
+    check_level(level)
     component = find_tensor(d, key, 2)
     position = output_position(d, output)
     values, mass, axes = component.values[..., position], component.mass, component.axes
@@ -115,6 +122,7 @@ def pair_lines(
     if d.feature_names[component.features[0]] != _name(d, key[0]):
         values, mass, axes = values.T, mass.T, axes[::-1]
         first = component.features[1]
+    band = _band(d, component, first, axes[0], position, with_main=with_main, level=level)
     smooth = is_continuous(d, key)
     held = mass.sum(axis=1)
     order = None
@@ -131,10 +139,57 @@ def pair_lines(
     labels = [f"{shorten(axes[1].name, 20)} {name}" for name in shorten_all(names, 22)]
     draw = _draw_points if axes[0].is_categorical else _draw_curves if smooth else _draw_steps
     draw(ax, axes[0], layout, values[:, cells], mass[:, cells], labels)
+    title = "main effect and pair" if with_main else "pair alone"
+    if band is not None:
+        title += f"; {band.words}"
+        for i, cell in enumerate(cells):
+            own = Band(band.lower[:, cell], band.upper[:, cell], band.words)
+            if axes[0].is_categorical:
+                _draw_ends(ax, layout, own, i, len(cells))
+            else:
+                draw_band(ax, layout, own, color=MANY[i], is_one_of_many=True)
     name_effect(ax, fold(effect_label(d, position), 34))
     n_columns = 2 if max(map(len, labels)) <= _MOST_BESIDE else 1
-    legend_above(ax, n_columns, "main effect and pair" if with_main else "pair alone")
+    legend_above(ax, n_columns, title)
     return ax
+
+
+def _band(
+    d: Decomposition,
+    component: TensorComponent,
+    first: int,
+    axis: FeatureAxis,
+    output: int,
+    *,
+    with_main: bool,
+    level: float | None,
+) -> Band | None:
+    """Return the band of each line, cells of the first feature first; None where there is none."""
+    if level is None or d.spread is None or component.features not in d.spread.stacked:
+        return None
+    each = d.spread.values(component.features)[..., output]
+    if first != component.features[0]:
+        each = each.swapaxes(1, 2)
+    if with_main and (first,) in d.components:
+        if (first,) not in d.spread.stacked:
+            return None
+        # The outputs of all trainings stand beside each other.
+        main = d.spread.stacked[(first,)]
+        along = means_along(main, main.values, axis)[:, output :: d.n_outputs]
+        each = each + along.T[:, :, None]
+    return Band(*one_more_training(each, level), band_words(level))
+
+
+def _draw_ends(ax: "Axes", layout: AxisLayout, band: Band, line: int, n_lines: int) -> None:
+    """Draw the band of one line beside its points, in each category."""
+    shown = [*layout.cells[: layout.n_regular], *layout.special_cells]
+    places = np.arange(len(shown)) + _shifts(n_lines)[line]
+    ax.vlines(places, band.lower[shown], band.upper[shown], color=MANY[line], linewidth=1.0)
+
+
+def _shifts(n_lines: int) -> Array:
+    """Return how far the points of each line stand from the middle of a category."""
+    return _POINTS_WIDTH * (np.arange(n_lines) - (n_lines - 1) / 2) / n_lines
 
 
 def _draw_steps(
@@ -192,7 +247,7 @@ def _draw_points(
     """Draw columns of values as points, side by side in each category; hollow without data."""
     shown = [*layout.cells[: layout.n_regular], *layout.special_cells]
     places = np.arange(len(shown))
-    shifts = _POINTS_WIDTH * (np.arange(len(labels)) - (len(labels) - 1) / 2) / len(labels)
+    shifts = _shifts(len(labels))
     for place in places[1:]:
         ax.axvline(place - 0.5, color=FRAME, linewidth=0.4, zorder=0)
     for i, (column, held) in enumerate(zip(values.T, mass.T, strict=True)):

@@ -11,13 +11,14 @@ from treepurify.plots.axis_layout import GAP, AxisLayout, Scale, lay_out_axis
 from treepurify.plots.axis_ticks import name_axis, set_ticks
 from treepurify.plots.bands import band_of, check_level
 from treepurify.plots.category_order import CategoryOrder, main_effect_of, order_categories
-from treepurify.plots.labels import fold
+from treepurify.plots.labels import fold, tick_words
 from treepurify.plots.scale_words import effect_label
 from treepurify.plots.style import (
     EMPTY,
     HATCH,
     INK,
     MUTED,
+    ROUND_STEPS,
     SIGNS,
     SMALL_SIZE,
     axes_or_new,
@@ -55,7 +56,7 @@ def pair(
     limit: float | None = None,
     show_empty: bool = False,
     sort: CategoryOrder = "effect",
-    scale: Scale = "auto",
+    scale: Scale | tuple[Scale, Scale] = "auto",
     level: float | None = LEVEL,
     ax: "Axes | None" = None,
 ) -> "Axes":
@@ -87,8 +88,9 @@ def pair(
         Order of categories, from left to right and from top to bottom: by their main effect, as
         `main_effect` has them, by mass, or by name. Categories that are numbers keep their
         order under ``"effect"``, and so do those of a feature without a main effect.
-    scale : {"auto", "value", "rank"}
-        Along numeric features, as in `main_effect`; ``"auto"`` decides for each by itself.
+    scale : {"auto", "value", "rank", "log"} or tuple of two of them
+        Along numeric features, as in `main_effect`; of two, one for each of them. ``"auto"``
+        decides for each by itself.
     level : float, optional
         Where several trainings were purified: cells are dotted whose band of this rate
         (`Spread.band`) holds zero. None for no dots.
@@ -105,7 +107,8 @@ def pair(
         If there is no such effect.
     InvalidInputError
         If the effect before purification is asked for, but not known; or `sort` or `scale` is
-        unknown, ``scale="rank"`` is asked of a curve, or `level` does not lie between 0 and 1.
+        unknown, ``scale="rank"`` is asked of a curve or ``scale="log"`` of values that are not
+        positive, or `level` does not lie between 0 and 1.
     MissingDependencyError
         If matplotlib is not installed.
 
@@ -119,7 +122,9 @@ def pair(
     >>> ax.get_xlabel(), ax.get_ylabel()
     ('x0', 'x1')
     """
-    check_axis_options(sort, scale)
+    scales = scale if isinstance(scale, tuple) and len(scale) == 2 else (scale, scale)
+    for each in scales:
+        check_axis_options(sort, each)
     check_flag("before", before)
     check_flag("show_empty", show_empty)
     check_level(level)
@@ -132,10 +137,10 @@ def pair(
         raise InvalidInputError("this decomposition does not hold the effects before purification")
     values, mass, axes = table[..., position], component.mass, component.axes
     features = component.features
-    band = None if before else band_of(d, features, position, level)
+    band = None if before else band_of(d, component, position, level)
     unsure = np.zeros(mass.shape, dtype=bool)
     if band is not None:
-        unsure = (band[0] <= 0) & (band[1] >= 0) & (mass > 0)
+        unsure = (band.lower <= 0) & (band.upper >= 0) & (mass > 0)
     if _position(d, key[0]) != features[0]:
         values, mass, axes, features = values.T, mass.T, axes[::-1], features[::-1]
         unsure = unsure.T
@@ -148,7 +153,7 @@ def pair(
             effects = main_effect_of(d, features[which], axis, position)
             order = order_categories(axis, effects, held, sort)
         return lay_out_axis(
-            axis, held, scale=scale, order=order, is_smooth=is_smooth, with_empty=show_empty
+            axis, held, scale=scales[which], order=order, is_smooth=is_smooth, with_empty=show_empty
         )
 
     layouts = (lay_out(0), lay_out(1))
@@ -279,6 +284,9 @@ def _add_colorbar(ax: "Axes", mesh: Any, label: str, extend: str) -> None:
     if bar.solids is not None:
         bar.solids.set_rasterized(True)
     bar.outline.set_visible(False)
-    bar.locator = import_matplotlib("ticker").MaxNLocator(5, symmetric=True)
+    bar.locator = import_matplotlib("ticker").MaxNLocator(
+        5, symmetric=True, steps=[*ROUND_STEPS, 10]
+    )
+    bar.formatter = import_matplotlib("ticker").FuncFormatter(tick_words)
     bar.set_label(fold(label, 34), color=INK, size=SMALL_SIZE)
     bar.ax.tick_params(colors=MUTED, labelcolor=INK, labelsize=SMALL_SIZE, length=0)

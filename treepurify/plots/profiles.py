@@ -1,10 +1,14 @@
 """The figure of a model along one feature, beside what was observed."""
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
-from treepurify.arguments import check_flag, check_result, read_output
+from treepurify.arguments import check_choice, check_flag, check_result, read_output
+from treepurify.grids.axis import FeatureAxis
+from treepurify.plots.axis_layout import AxisLayout, Scale, lay_out_axis
+from treepurify.plots.data_strip import add_data_strip
 from treepurify.plots.labels import fold, shorten_all
 from treepurify.plots.style import (
     AFTER,
@@ -14,8 +18,8 @@ from treepurify.plots.style import (
     MANY,
     MUTED,
     axes_or_new,
-    import_matplotlib,
     legend_above,
+    number_ticks,
     style_axes,
 )
 from treepurify.profiles.feature_profile import FeatureProfile
@@ -29,6 +33,7 @@ __all__ = ["profile"]
 _STRIP = 0.14
 _SURE = 1.96
 _ROOM_A_LABEL = 0.42
+_MOST_CATEGORIES = 24
 _MOST_LEVEL_LABELS = 8
 _LONGEST_CENTRED = 24
 
@@ -38,12 +43,14 @@ def profile(
     *,
     output: int | str = 0,
     curves: bool = False,
+    scale: Scale = "auto",
     ax: "Axes | None" = None,
 ) -> "Axes":
-    """Draw observed and predicted means, partial dependence and accumulated effects of a feature.
+    """Draw observed and predicted means, partial dependence and accumulated effects.
 
-    Observed means have bars of 95 %, by the spread of the observations in each cell. The bars
-    below are the shares of the rows.
+    Observed means have bars of 95 %, by the spread of the observations in each cell, and so has
+    partial dependence where a sample of the rows stands for all. Below is where the rows lie. Of
+    more than 24 categories those of most rows are drawn.
 
     Parameters
     ----------
@@ -53,6 +60,8 @@ def profile(
         The output, by position or name.
     curves : bool
         Whether the curves of single rows are drawn, too.
+    scale : {"auto", "value", "rank", "log"}
+        Along a numeric feature, as in `main_effect`.
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
 
@@ -62,6 +71,9 @@ def profile(
 
     Raises
     ------
+    InvalidInputError
+        If `output` or `scale` is unknown, or ``scale="log"`` is asked of values that are not
+        positive.
     MissingDependencyError
         If matplotlib is not installed.
 
@@ -76,52 +88,96 @@ def profile(
     """
     check_result("profile", profile, FeatureProfile, "treepurify.feature_profile")
     check_flag("curves", curves)
+    check_choice("scale", scale, get_args(Scale))
     k = read_output(output, profile.output_names)
-    places, is_line = _places(profile)
-    # Categories have no order, and missing values no neighbour.
-    is_apart = np.isnan(profile.points) if is_line else np.ones(len(places), dtype=np.bool_)
+    is_line = profile.is_numeric and bool(np.isfinite(profile.points).any())
+    shown = profile if is_line else _heaviest(profile)
+    if is_line:
+        axis, layout = _along(shown, scale)
+        special = [centre for centre, _ in layout.special]
+        places = np.concatenate([shown.points[np.isfinite(shown.points)], special])
+        # A missing value has no neighbour.
+        is_apart = np.isnan(shown.points)
+    else:
+        # Categories have no order.
+        places, is_apart = (
+            np.arange(len(shown.points)) * 1.0,
+            np.ones(len(shown.points), dtype=np.bool_),
+        )
     ax = axes_or_new(ax, max(5.8, 1.6 + _ROOM_A_LABEL * len(places) * (not is_line)), 3.6)
     if curves:
-        for line in profile.curves[:, :, k]:
-            ax.plot(places, line, color=FRAME, linewidth=0.7, zorder=1)
-    _draw_observed(ax, profile, places)
+        for line in shown.curves[:, :, k]:
+            style = {"color": FRAME, "linewidth": 0.7, "zorder": 1}
+            _draw(ax, places, line, is_apart & is_line, **style, marker=".", markersize=2)
+    _draw_observed(ax, shown, places)
     drawn = (
-        ("predicted", profile.predicted, AFTER, "o", "-"),
-        ("partial dependence", profile.partial_dependence, MANY[1], "s", "-"),
-        ("accumulated effects", profile.accumulated, MANY[2], "D", "--"),
+        ("predicted", shown.predicted, AFTER, "o", "-"),
+        ("partial dependence", shown.partial_dependence, MANY[1], "s", "-"),
+        ("accumulated effects", shown.accumulated, MANY[2], "D", "--"),
     )
-    for name, values, color, marker, style in drawn:
-        drawn_as = style if is_line else "none"
+    for name, values, color, marker, style_of_line in drawn:
+        drawn_as = style_of_line if is_line else "none"
         options = {"color": color, "marker": marker, "linestyle": drawn_as, "label": name}
         _draw(ax, places, values[:, k], is_apart, markersize=3.5, zorder=3, **options)
+    half = _SURE * shown.dependence_error[:, k]
+    if np.any(half > 0):
+        ends = shown.partial_dependence[:, k] - half, shown.partial_dependence[:, k] + half
+        ax.vlines(places, *ends, color=MANY[1], linewidth=1.0, zorder=2)
     style_axes(ax)
-    _draw_shares(ax, profile, places)
-    _name_places(ax, profile, places, is_line)
-    words = fold(profile.feature, 38)
-    # A long name, centred, could reach beyond the figure: from the end there is more room.
-    is_long = max(map(len, words.split("\n"))) > _LONGEST_CENTRED
-    ax.set_xlabel(words, loc="right" if is_long else "center")
     ax.set_ylabel(_words(profile, k))
-    ax.yaxis.set_major_locator(import_matplotlib("ticker").MaxNLocator(6))
+    number_ticks(ax.yaxis, 6)
+    if is_line:
+        add_data_strip(ax, axis, layout, shown.share)
+    else:
+        _draw_shares(ax, shown, places)
+        _name_categories(ax, shown, places, len(profile.labels))
     legend_above(ax, 2)
     return ax
 
 
-def _places(profile: FeatureProfile) -> tuple[Array, bool]:
-    """Return where cells are drawn, and whether they are numbers with distances."""
-    if not profile.is_numeric or not np.isfinite(profile.points).any():
-        return np.arange(len(profile.points), dtype=np.float64), False
-    places = profile.points.copy()
-    known = np.isfinite(places)
-    reach = float(np.ptp(places[known])) or 1.0
-    places[~known] = places[known].max() + 0.12 * reach * np.arange(1, (~known).sum() + 1)
-    return places, True
+def _along(profile: FeatureProfile, scale: Scale) -> tuple[FeatureAxis, AxisLayout]:
+    """Return an axis with an edge half way between the points of neighbouring cells."""
+    points = profile.points[np.isfinite(profile.points)]
+    has_missing = len(points) < len(profile.points)
+    cuts = (points[1:] + points[:-1]) / 2
+    first, last = float(points[0]), float(points[-1])
+    if len(cuts) and not np.all(points == np.round(points)):
+        # The outer cells reach as far beyond their points as they do towards the others, but
+        # positive numbers stay positive.
+        near = 2 * first - cuts[0]
+        first = float(near if near > 0 or first <= 0 else first**2 / cuts[0])
+        last = float(2 * last - cuts[-1])
+    axis = FeatureAxis(profile.feature, cuts, has_missing=has_missing, bounds=(first, last))
+    return axis, lay_out_axis(axis, profile.share, scale=scale)
+
+
+def _heaviest(profile: FeatureProfile) -> FeatureProfile:
+    """Return the profile of the categories that there is room for, those of most rows."""
+    kept = np.sort(np.argsort(-profile.share, kind="stable")[:_MOST_CATEGORIES])
+    observed, error = (
+        None if each is None else each[kept] for each in (profile.observed, profile.observed_error)
+    )
+    return replace(
+        profile,
+        labels=tuple(profile.labels[i] for i in kept),
+        points=profile.points[kept],
+        share=profile.share[kept],
+        predicted=profile.predicted[kept],
+        observed=observed,
+        observed_error=error,
+        partial_dependence=profile.partial_dependence[kept],
+        dependence_error=profile.dependence_error[kept],
+        accumulated=profile.accumulated[kept],
+        curves=profile.curves[:, kept],
+    )
 
 
 def _draw(ax: "Axes", places: Array, values: Array, is_apart: Mask, **options: Any) -> None:
     """Draw values as a line, and those that stand apart as points."""
     ax.plot(places[~is_apart], values[~is_apart], **options)
-    ax.plot(places[is_apart], values[is_apart], **{**options, "linestyle": "none", "label": None})
+    if is_apart.any():
+        apart = {**options, "linestyle": "none", "label": None}
+        ax.plot(places[is_apart], values[is_apart], **apart)
 
 
 def _draw_observed(ax: "Axes", profile: FeatureProfile, places: Array) -> None:
@@ -157,20 +213,16 @@ def _draw_shares(ax: "Axes", profile: FeatureProfile, places: Array) -> None:
     ax.tick_params(axis="x", colors=MUTED, labelcolor=INK)
 
 
-def _name_places(ax: "Axes", profile: FeatureProfile, places: Array, is_line: bool) -> None:
-    if not is_line:
-        labels = shorten_all(profile.labels, 18)
-        turned = len(labels) > _MOST_LEVEL_LABELS or max(map(len, labels)) > _MOST_LEVEL_LABELS
-        angle, side = (40, "right") if turned else (0, "center")
-        ax.set_xticks(places, labels, rotation=angle, ha=side)
-        return
-    missing = np.flatnonzero(np.isnan(profile.points))
-    if len(missing):
-        known = places[~np.isnan(profile.points)]
-        ticks = import_matplotlib("ticker").MaxNLocator(5).tick_values(known.min(), known.max())
-        ticks = ticks[(ticks >= known.min()) & (ticks <= known.max())]
-        labels = [f"{tick:g}" for tick in ticks] + [profile.labels[k] for k in missing]
-        ax.set_xticks([*ticks, *places[missing]], labels)
+def _name_categories(ax: "Axes", profile: FeatureProfile, places: Array, n_categories: int) -> None:
+    labels = shorten_all(profile.labels, 18)
+    turned = len(labels) > _MOST_LEVEL_LABELS or max(map(len, labels)) > _MOST_LEVEL_LABELS
+    angle, side = (40, "right") if turned else (0, "center")
+    ax.set_xticks(places, labels, rotation=angle, ha=side)
+    some = f" ({len(labels)} of {n_categories} categories)" if len(labels) < n_categories else ""
+    words = fold(profile.feature + some, 38)
+    # A long name, centred, could reach beyond the figure: from the end there is more room.
+    is_long = max(map(len, words.split("\n"))) > _LONGEST_CENTRED
+    ax.set_xlabel(words, loc="right" if is_long else "center")
 
 
 def _words(profile: FeatureProfile, output: int) -> str:

@@ -64,13 +64,15 @@ def response_words(d: Decomposition, output: int, margin: float) -> str:
     if d.link.name not in _KNOWN:
         return ""
     response = float(d.link.inverse(np.array([margin]))[0])
-    return f" ({_words(d, output)} {number_words(response, 3)})"
+    return f" ({_words(d, output)}: {number_words(response, 3)})"
 
 
 def _words(d: Decomposition, output: int) -> str:
     if d.link.name in _PROBABILITIES:
         name = d.output_names[output]
-        return "probability" if name in ("margin", "prediction") else f"probability of {name}"
+        if name in ("margin", "prediction"):
+            return "probability"
+        return f"probability of {name if name.startswith('class ') else f'class {name}'}"
     return "prediction"
 
 

@@ -1,6 +1,6 @@
 """What each part of a decomposition adds to rows, and how values of rows are written."""
 
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
@@ -12,32 +12,47 @@ from treepurify.grids.grid import Subset
 from treepurify.plots.labels import number_words
 from treepurify.remainder import Difference, SumOfParts
 from treepurify.rows.columns import Columns
+from treepurify.rows.tables import check_any_rows
+from treepurify.spread import one_more_training
 from treepurify.typing import Array
 
-__all__ = ["Parts", "largest_parts", "one_row", "row_effects", "value_words"]
+__all__ = [
+    "LargestParts",
+    "Parts",
+    "as_table",
+    "largest_parts",
+    "one_row",
+    "row_effects",
+    "value_words",
+]
 
 Parts = Literal["terms", "shapley"]
 _REMAINDER = "remainder"
+_DIGITS = 4
 
 
-def one_row(d: Decomposition, row: Any) -> Columns:
-    """Return the only row of a table, or a row by itself, as the model reads it.
+def one_row(d: Decomposition, row: Any, index: int | None = None) -> Columns:
+    """Return one row as the model reads it: a row by itself, or one of a table.
 
     Raises
     ------
     InvalidInputError
-        If it is not one row.
+        If it is not one row, or the table has no such row.
     """
-    columns = d.inputs.columns(_as_table(row))
+    columns = d.inputs.columns(as_table(row))
+    if index is not None:
+        check_any_rows(columns.n_rows, "a row to draw")
+        check_whole("index", index, -columns.n_rows, columns.n_rows - 1)
+        return columns.take(np.array([index % columns.n_rows]))
     if columns.n_rows != 1:
         raise InvalidInputError(
-            f"this figure shows one row, got {columns.n_rows}: pass X[i:i+1] or X.iloc[[i]], or "
-            "one of them as X[i] or X.iloc[i]"
+            f"this figure shows one row, got {columns.n_rows}: pass X.iloc[i] or X[i], or the "
+            "table and which of its rows, X and index=i"
         )
     return columns
 
 
-def _as_table(row: Any) -> Any:
+def as_table(row: Any) -> Any:
     """Return a row of a data frame or of an array as a table of one row."""
     if getattr(row, "ndim", 2) != 1:
         return row
@@ -45,12 +60,37 @@ def _as_table(row: Any) -> Any:
     return row.to_frame().T.infer_objects() if hasattr(row, "to_frame") else row[None, :]
 
 
+class LargestParts(NamedTuple):
+    """What adds most to a row, the largest first, and the rest together.
+
+    Parameters
+    ----------
+    labels : list of str
+        Names and values.
+    sizes : ndarray of float64, shape (n_parts,)
+        What each adds to the margin.
+    bounds : ndarray of float64, shape (2, n_parts), optional
+        Between which ends it would lie in one more training; NaN where that is not known. None
+        where there is one training.
+    """
+
+    labels: list[str]
+    sizes: Array
+    bounds: Array | None = None
+
+
 def largest_parts(
-    d: Decomposition, row: Any, parts: Parts, output: int, top: int
-) -> tuple[list[str], Array]:
+    d: Decomposition,
+    row: Any,
+    index: int | None,
+    parts: Parts,
+    output: int,
+    top: int,
+    level: float | None = None,
+) -> LargestParts:
     """Return the labels and the sizes of what adds most to a row, and of the rest together."""
     check_whole("top", top, 1)
-    columns = one_row(d, row)
+    columns = one_row(d, row, index)
     names, subsets, table = row_effects(d, columns, parts)
     values = table[0, :, output]
     labels = [
@@ -61,12 +101,45 @@ def largest_parts(
     ]
     order = np.argsort(-np.abs(values), kind="stable")
     kept = order[:top] if len(order) > top + 1 else order
+    groups = [[i] for i in kept]
     shown = [labels[i] for i in kept]
-    sizes = [float(values[i]) for i in kept]
     if len(kept) < len(order):
         shown.append(f"{len(order) - len(kept)} more")
-        sizes.append(float(values[order[len(kept) :]].sum()))
-    return shown, np.array(sizes)
+        groups.append([*order[len(kept) :]])
+    sizes = np.array([values[group].sum() for group in groups])
+    each = None if level is None else _in_each_training(d, columns, len(values), parts, output)
+    if not groups or each is None or level is None:
+        return LargestParts(shown, sizes)
+    together = np.stack([each[:, group].sum(axis=1) for group in groups], axis=1)
+    return LargestParts(shown, sizes, np.array(one_more_training(together, level)))
+
+
+def _in_each_training(
+    d: Decomposition, columns: Columns, n_parts: int, parts: Parts, output: int
+) -> Array | None:
+    """Return what each part adds to a row in each training, shape (n_models, n_parts).
+
+    NaN for parts that are not known of each; None where there is one training.
+    """
+    if d.spread is None:
+        return None
+    each = np.full((d.spread.n_models, n_parts), np.nan)
+    stacked = d.spread.stacked
+    known = {
+        subset: values[0, output :: d.n_outputs]
+        for subset, values in zip(stacked, evaluate_each(stacked.values(), columns), strict=True)
+    }
+    if parts == "terms":
+        for k, subset in enumerate(d.components):
+            each[:, k] = known.get(subset, np.nan)
+        return each
+    has_unknown = isinstance(d.remainder, SumOfParts) or getattr(d.remainder, "is_joint", False)
+    if has_unknown or stacked.keys() != d.components.keys():
+        return None
+    each[:, : len(d.feature_names)] = 0.0
+    for subset, values in known.items():
+        each[:, list(subset)] += values[:, None] / len(subset)
+    return each
 
 
 def row_effects(
@@ -144,7 +217,8 @@ def value_words(d: Decomposition, columns: Columns, feature: int, row: int) -> s
     if np.isnan(value):
         return "missing"
     if not spec.is_categorical:
-        return number_words(value, 6)
+        # Whole numbers stay whole, however large they are.
+        return number_words(value, max(_DIGITS, len(f"{abs(value):.0f}")))
     code = int(value)
     if code >= spec.n_codes:
         return "other"

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from treepurify.decomposition import Decomposition
-from treepurify.plots.labels import fold, with_minus
+from treepurify.plots.bands import band_words, check_level
+from treepurify.plots.labels import fold, number_words, signed_words
 from treepurify.plots.response_axis import add_response_axis, response_words
 from treepurify.plots.row_parts import Parts, largest_parts
 from treepurify.plots.scale_words import margin_label
@@ -18,25 +19,32 @@ from treepurify.plots.style import (
     SMALL_SIZE,
     UP,
     axes_or_new,
-    import_matplotlib,
+    number_ticks,
     style_axes,
     write_beside,
 )
 from treepurify.plots.terms import output_position
+from treepurify.spread import LEVEL
+from treepurify.typing import Array
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = ["force", "waterfall"]
 
+# Width of a letter in inches, with some room.
+_LETTER = 0.085
+
 
 def waterfall(
     d: Decomposition,
     row: Any,
     *,
+    index: int | None = None,
     parts: Parts = "terms",
     output: int | str = 0,
     top: int = 10,
+    level: float | None = LEVEL,
     ax: "Axes | None" = None,
 ) -> "Axes":
     """Draw how the prediction of one row is built up, part by part.
@@ -49,8 +57,10 @@ def waterfall(
     ----------
     d : Decomposition
         The decomposition.
-    row : table of shape (1, n_features), Series or ndarray of shape (n_features,)
-        The row.
+    row : table of shape (n_rows, n_features), Series or ndarray of shape (n_features,)
+        The row, or with `index` the table that it is in.
+    index : int, optional
+        Position of the row in the table; from the end where it is negative.
     parts : {"terms", "shapley"}
         Components, or features with their Shapley values; what belongs to no feature that is
         known is one more bar.
@@ -58,6 +68,10 @@ def waterfall(
         The output, by position or name.
     top : int
         Number of bars; what is left is one more bar.
+    level : float, optional
+        Where several trainings were purified: the rate of the lines between whose ends each bar
+        would end in one more of them (`Spread.band`), the bars below it being as they are.
+        None for no lines.
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
 
@@ -68,7 +82,8 @@ def waterfall(
     Raises
     ------
     InvalidInputError
-        If `row` is not one row, or `top` is less than one.
+        If `row` is not one row, there is no row `index`, `top` is less than
+        one, or `level` does not lie between 0 and 1.
     MissingDependencyError
         If matplotlib is not installed.
 
@@ -82,8 +97,9 @@ def waterfall(
     >>> [text.get_text() for text in waterfall(d, X[3:]).get_yticklabels()]
     ['x0 = 1', 'x1 = 1', 'x0 & x1 = 1, 1', 'mean prediction']
     """
+    check_level(level)
     position = output_position(d, output)
-    names, values = largest_parts(d, row, parts, position, top)
+    names, values, bounds = largest_parts(d, row, index, parts, position, top, level)
     start = float(d.intercept[position])
     ends = start + np.cumsum(values[::-1])[::-1]
     starts = ends - values
@@ -94,6 +110,10 @@ def waterfall(
     places = np.arange(len(names))
     colors = [UP if value >= 0 else DOWN for value in values]
     ax.barh(places, values, left=starts, height=0.66, color=colors, zorder=2)
+    tips = np.maximum(starts, ends)
+    if bounds is not None:
+        ax.hlines(places, *(starts + bounds), color="black", linewidth=1.1, zorder=3)
+        tips = np.fmax(tips, starts + bounds[1])
     joints = np.append(ends, start)
     for place in range(len(names)):
         low = place + 1 if place + 1 < len(names) else len(names)
@@ -101,22 +121,25 @@ def waterfall(
     ax.plot([start], [len(names)], marker="o", markersize=5, color=MUTED, zorder=3)
     style_axes(ax)
     reach = float(np.ptp(np.concatenate([starts, ends, [start]]))) or 1.0
-    lower, upper = min(starts.min(initial=start), ends.min(initial=start), start), 0.0
-    upper = max(starts.max(initial=start), ends.max(initial=start), start)
+    lowest = np.minimum(starts, ends)
+    if bounds is not None:
+        lowest = np.fmin(lowest, starts + bounds[0])
+    lower, upper = lowest.min(initial=start), tips.max(initial=start)
     for place, value in enumerate(values):
-        write_beside(ax, _signed(value), (max(starts[place], ends[place]), place))
-    write_beside(ax, with_minus(f"{start:.4g}"), (start, len(names)), 6)
+        write_beside(ax, signed_words(value), (tips[place], place))
+    write_beside(ax, number_words(start, 4), (start, len(names)), 6)
     ax.set_xlim(lower - 0.04 * reach, upper + 0.16 * reach)
     ax.set_yticks(np.arange(len(names) + 1), [*labels, "mean prediction"])
     ax.tick_params(axis="y", length=0)
     ax.set_ylim(len(names) + 0.6, -1.15)
-    ax.xaxis.set_major_locator(import_matplotlib("ticker").MaxNLocator(5))
+    number_ticks(ax.xaxis, 5)
     reached = float(ends[0]) if len(ends) else start
     ax.plot([start] * 2, [len(names), len(names) + 0.6], color=MUTED, linewidth=1.2, zorder=1)
     ax.plot([reached] * 2, [-1.15, 0], color=INK, linewidth=1.2, zorder=1)
-    said = with_minus(f"this row {reached:.4g}") + response_words(d, position, reached)
+    said = f"this row {number_words(reached, 4)}{response_words(d, position, reached)}"
     write_beside(ax, said, (reached, -0.75), -6 if reached > (lower + upper) / 2 else 6)
-    ax.set_xlabel(fold(margin_label(d, position), 60), loc="right")
+    lines = "" if bounds is None else f" (lines: {band_words(level or LEVEL)})"
+    ax.set_xlabel(fold(margin_label(d, position) + lines, 60), loc="right")
     add_response_axis(ax, d, position)
     return ax
 
@@ -125,6 +148,7 @@ def force(
     d: Decomposition,
     row: Any,
     *,
+    index: int | None = None,
     parts: Parts = "terms",
     output: int | str = 0,
     top: int = 8,
@@ -133,15 +157,17 @@ def force(
     """Draw what pushes the prediction of one row up, and what pushes it down, on one line.
 
     Parts that push up end at the prediction from the left, those that push down begin there.
-    The former are red, the latter blue. The names stand below, in the order of the size of
-    their push.
+    The former are red, the latter blue. Each has a number, in the order of the size of its push,
+    by which it is listed below; names stand on the bars that have room for them.
 
     Parameters
     ----------
     d : Decomposition
         The decomposition.
-    row : table of shape (1, n_features), Series or ndarray of shape (n_features,)
-        The row.
+    row : table of shape (n_rows, n_features), Series or ndarray of shape (n_features,)
+        The row, or with `index` the table that it is in.
+    index : int, optional
+        Position of the row in the table; from the end where it is negative.
     parts : {"terms", "shapley"}
         Components, or features with their Shapley values; what belongs to no feature that is
         known is one more bar.
@@ -159,7 +185,7 @@ def force(
     Raises
     ------
     InvalidInputError
-        If `row` is not one row, or `top` is less than one.
+        If `row` is not one row, there is no row `index`, or `top` is less than one.
     MissingDependencyError
         If matplotlib is not installed.
 
@@ -170,56 +196,80 @@ def force(
     >>> X = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
     >>> d = tp.purify(DecisionTreeRegressor().fit(X, [0, 0, 0, 1]), X)
     >>> ax = tp.plots.force(d, X[3:])
-    >>> print(ax.texts[0].get_text())
+    >>> print(next(text.get_text() for text in ax.texts if "pushes up" in text.get_text()))
     pushes up
-    x0 = 1 +0.25
-    x1 = 1 +0.25
-    x0 & x1 = 1, 1 +0.25
+    1  x0 = 1  +0.25
+    2  x1 = 1  +0.25
+    3  x0 & x1 = 1, 1  +0.25
     """
     position = output_position(d, output)
-    names, values = largest_parts(d, row, parts, position, top)
+    names, values, _ = largest_parts(d, row, index, parts, position, top)
     start = float(d.intercept[position])
     prediction = start + float(values.sum())
-    labels = [f"{fold(n, 40, 3)}  {_signed(v)}" for n, v in zip(names, values, strict=True)]
-    n_lines = sum(label.count("\n") + 1 for label in labels)
-    ax = axes_or_new(ax, 7.2, 1.7 + 0.17 * n_lines)
-    for sign, color, side in ((1, UP, "right"), (-1, DOWN, "left")):
-        pushing = [i for i in range(len(values)) if sign * values[i] > 0]
-        edge = prediction
-        for i in pushing:
-            size = abs(float(values[i]))
-            left = edge - size if sign > 0 else edge
-            ax.barh(0, size, left=left, height=0.5, color=color, edgecolor="white", linewidth=1.2)
-            edge -= sign * size
-        words = [labels[i] for i in pushing]
-        heading = "pushes up" if sign > 0 else "pushes down"
-        ax.annotate(
-            "\n".join([heading, *words]) if words else "",
-            (0.49 if sign > 0 else 0.51, 0.0),
-            xycoords="axes fraction",
-            xytext=(0, -42),
-            textcoords="offset points",
-            ha=side,
-            va="top",
-            color=color,
-            fontsize=SMALL_SIZE,
-            linespacing=1.35,
-        )
+    columns = {sign: _listed(names, values, sign) for sign in (1, -1)}
+    n_lines = max(words.count("\n") for words in columns.values())
+    ax = axes_or_new(ax, 7.2, 1.85 + 0.165 * n_lines)
+    lefts = _lefts(values, prediction)
+    colors = [UP if value >= 0 else DOWN for value in values]
+    sizes = np.abs(values)
+    ax.barh(0, sizes, left=lefts, height=0.5, color=colors, edgecolor="white", linewidth=1.2)
     ax.axvline(prediction, color=INK, linewidth=1.4)
     ax.axvline(start, color=MUTED, linewidth=1, linestyle=(0, (3, 2)))
-    _name_line(ax, prediction, f"this row {prediction:.4g}", INK, 16)
-    _name_line(ax, start, f"mean {start:.4g}", MUTED, 3)
+    said = f"this row {number_words(prediction, 4)}{response_words(d, position, prediction)}"
+    _name_line(ax, prediction, said, INK, 16)
+    _name_line(ax, start, f"mean {number_words(start, 4)}", MUTED, 3)
     style_axes(ax)
     ax.spines["left"].set_visible(False)
     ax.set_yticks([])
     ax.set_ylim(-0.45, 0.45)
-    ax.xaxis.set_major_locator(import_matplotlib("ticker").MaxNLocator(6))
+    for number, (name, left, size) in enumerate(zip(names, lefts, sizes, strict=True), start=1):
+        _name_bar(ax, str(number), name.split(" = ")[0], (left, size))
+    number_ticks(ax.xaxis, 6)
     ax.set_xlabel(fold(margin_label(d, position), 60))
+    for sign, place in ((1, 0.0), (-1, 0.53)):
+        ax.annotate(
+            columns[sign],
+            (place, 0.0),
+            xycoords="axes fraction",
+            xytext=(0, -42),
+            textcoords="offset points",
+            va="top",
+            color=UP if sign > 0 else DOWN,
+            fontsize=SMALL_SIZE,
+            linespacing=1.35,
+        )
     return ax
 
 
-def _signed(value: float) -> str:
-    return with_minus(f"{value:+.3g}")
+def _listed(names: list[str], values: Array, sign: int) -> str:
+    """Return the parts that push one way, with their numbers; empty where there are none."""
+    lines = [
+        f"{i}  {fold(name, 38).replace(chr(10), chr(10) + '     ')}  {signed_words(value)}"
+        for i, (name, value) in enumerate(zip(names, values, strict=True), start=1)
+        if sign * value > 0
+    ]
+    return "\n".join(["pushes up" if sign > 0 else "pushes down", *lines]) if lines else ""
+
+
+def _lefts(values: Array, prediction: float) -> Array:
+    """Return where each bar begins: those that push up end at the prediction, one by one."""
+    up, down = np.maximum(values, 0.0), np.maximum(-values, 0.0)
+    ups, downs = prediction - np.cumsum(up), prediction + np.cumsum(down) - down
+    return np.where(values >= 0, ups, downs)
+
+
+def _name_bar(ax: "Axes", number: str, name: str, bar: tuple[float, float]) -> None:
+    """Write on a bar its name, or its number, if it is wide enough."""
+    left, size = bar
+    low, high = ax.get_xlim()
+    width = ax.get_position().width * ax.get_figure(root=True).get_figwidth()  # type: ignore[union-attr]
+    room = int(size / (high - low) * width / _LETTER)
+    words = f"{number}  {name}"
+    words = words if len(words) <= room else number
+    if len(words) <= room:
+        ax.text(
+            left + size / 2, 0, words, ha="center", va="center", color="white", fontsize=SMALL_SIZE
+        )
 
 
 def _name_line(ax: "Axes", place: float, text: str, color: str, height: int) -> None:

@@ -12,8 +12,8 @@ from treepurify.plots.style import (
     DATA,
     UP,
     axes_or_new,
-    import_matplotlib,
     legend_above,
+    number_ticks,
     style_axes,
 )
 
@@ -91,7 +91,7 @@ def simplification(
     style_axes(ax)
     ax.set_xlabel("number of effects")
     ax.set_ylabel(simple.loss.replace("_", " "))
-    for axis in (ax.xaxis, ax.yaxis):
-        axis.set_major_locator(import_matplotlib("ticker").MaxNLocator(5, integer=axis is ax.xaxis))
+    number_ticks(ax.xaxis, 5, of="counts")
+    number_ticks(ax.yaxis, 5)
     legend_above(ax, 3)
     return ax

@@ -7,9 +7,11 @@ import numpy as np
 
 from treepurify.arguments import check_result
 from treepurify.errors import MissingDependencyError
+from treepurify.plots.labels import percent_words, tick_words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
 
 __all__ = [
     "AFTER",
@@ -28,6 +30,7 @@ __all__ = [
     "MARKERS",
     "MUTED",
     "PAIR",
+    "ROUND_STEPS",
     "SIGNS",
     "SMALL_SIZE",
     "UP",
@@ -35,6 +38,7 @@ __all__ = [
     "import_matplotlib",
     "legend_above",
     "name_effect",
+    "number_ticks",
     "sign_colors",
     "style_axes",
     "write_beside",
@@ -64,6 +68,9 @@ FRAME = "#c4cad1"
 DATA = "#a3acb7"
 EMPTY = "#eff1f4"
 HATCH = "#cdd3da"
+
+# A narrow axis has few ticks, which are read more easily at these steps than at 0.8 or 1.5.
+ROUND_STEPS = (1, 2, 2.5, 5)
 
 LABEL_SIZE = 9.5
 SMALL_SIZE = 8.5
@@ -117,14 +124,23 @@ def style_axes(ax: "Axes") -> None:
 
 
 def name_effect(ax: "Axes", words: str) -> None:
-    """Name the y axis of effects, and leave some room above and below them.
+    """Name the y axis of effects, and leave some room above and below them."""
+    ax.set_ylabel(words)
+    ax.margins(y=0.08)
+    number_ticks(ax.yaxis, 6)
+
+
+def number_ticks(
+    axis: "Axis", most: int = 5, *, of: Literal["numbers", "counts", "shares"] = "numbers"
+) -> None:
+    """Set round ticks, and write their numbers as all figures do.
 
     The number of ticks is fixed: where it follows the size of the axes, the layout may be made
     for labels of another width.
     """
-    ax.set_ylabel(words)
-    ax.margins(y=0.08)
-    ax.yaxis.set_major_locator(import_matplotlib("ticker").MaxNLocator(6))
+    locator = import_matplotlib("ticker").MaxNLocator
+    axis.set_major_locator(locator(most, steps=[*ROUND_STEPS, 10], integer=of == "counts"))
+    axis.set_major_formatter(percent_words if of == "shares" else tick_words)
 
 
 def legend_above(

@@ -13,8 +13,8 @@ from treepurify.plots.style import (
     FRAME,
     INK,
     axes_or_new,
-    import_matplotlib,
     legend_above,
+    number_ticks,
     style_axes,
 )
 
@@ -78,9 +78,8 @@ def worth(worth: EffectWorth, *, top: int = 15, ax: "Axes | None" = None) -> "Ax
     ax.axvline(0.0, color=FRAME, linewidth=0.8)
     style_axes(ax)
     name_rows(ax, [*table["term"]])
-    ax.xaxis.set_major_locator(import_matplotlib("ticker").MaxNLocator(5))
+    number_ticks(ax.xaxis, 5, of="shares" if gain > 0 else "numbers")
     if gain > 0:
-        ax.xaxis.set_major_formatter(lambda share, _: f"{100 * share:g}%")
         ax.set_xlabel("share of the loss lowered, and of the variance", loc="right")
     else:
         ax.set_xlabel("rise of the loss, and share of the variance", loc="right")

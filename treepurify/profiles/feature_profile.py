@@ -67,7 +67,7 @@ class FeatureProfile:
         Mean prediction of the rows in each cell.
     observed, observed_error : ndarray of float64, shape (n_cells,), optional
         Mean of what was observed, and its standard error from the spread in the cell (NaN of a
-        single row); None where it was not given.
+        single row; a row of weight three is one row, not three); None where it was not given.
     partial_dependence, dependence_error : ndarray of float64, shape (n_cells, n_outputs)
         Mean prediction of all rows with the feature set to the point, and the standard error of
         a sample of rows; zero where all rows were used.
@@ -324,12 +324,25 @@ def _lines(f: RowFunction, rows: Columns, j: int, points: Array, memory_budget: 
 
 
 def _means(place: Indices, shares: Array, values: Array, mass: Array) -> tuple[Array, Array]:
-    """Return weighted means in cells, and their standard errors."""
+    """Return weighted means in cells, and their standard errors.
+
+    With the weights ``w`` of a cell summing to one, the error of its mean has the square
+    ``sum(w**2) * variance``, and ``sum(w**2 * (value - mean)**2)`` expects ``(sum(w**2) -
+    2 * sum(w**3) + sum(w**2)**2) * variance``: the ratio of the two factors, which is
+    ``n / (n - 1)`` where weights are equal, takes the bias off. Rows count once, whatever their
+    weight.
+    """
     mean = np.bincount(place, shares * values, minlength=len(mass)) / mass
-    count = np.bincount(place, minlength=len(mass))
-    squares = np.bincount(place, (shares * (values - mean[place])) ** 2, minlength=len(mass))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return mean, np.sqrt(squares * (count / (count - 1.0))) / mass
+    own = shares / mass[place]
+    second, third, squares = (
+        np.bincount(place, part, minlength=len(mass))
+        for part in (own**2, own**3, (own * (values - mean[place])) ** 2)
+    )
+    expected = second - 2.0 * third + second**2
+    # Of a single row nothing can be told but by rounding.
+    several = np.bincount(place, minlength=len(mass)) > 1
+    factor = np.divide(second, expected, out=np.full(len(mass), np.nan), where=several)
+    return mean, np.sqrt(squares * factor)
 
 
 def _accumulated(

@@ -1,5 +1,6 @@
-"""Self-contained HTML reports of decompositions."""
+"""Self-contained HTML reports of decompositions, and of several side by side."""
 
+from treepurify.report.comparison_page import write_comparison
 from treepurify.report.html import write_html
 
-__all__ = ["write_html"]
+__all__ = ["write_comparison", "write_html"]

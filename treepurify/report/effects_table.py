@@ -1,5 +1,6 @@
 """The table of effects: what each one carries, and how its size changed by purification."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from html import escape
 
@@ -10,8 +11,9 @@ from treepurify.decomposition import Decomposition
 from treepurify.grids.grid import Subset
 from treepurify.plots.labels import with_minus
 from treepurify.plots.terms import raw_effect
+from treepurify.report.parts import plain_table
 
-__all__ = ["TermRow", "effects_table", "in_table_order", "table_notes", "term_rows"]
+__all__ = ["TermRow", "effects_table", "in_table_order", "share_cell", "table_notes", "term_rows"]
 
 
 @dataclass(frozen=True)
@@ -88,23 +90,26 @@ def effects_table(d: Decomposition, rows: list[TermRow]) -> str:
     names += ["Share of variance" if d.n_outputs == 1 else "Share of variance within its output"]
     names += ["Share by covariance"] * has_covariance
     names += ["Standard deviation"] + ["Before purification"] * has_before
-    head = "".join(f'<th scope="col">{name}</th>' for name in names)
-    body = []
+    return plain_table("Table of effects", names, _cells(d, rows), is_html=True)
+
+
+def _cells(d: Decomposition, rows: list[TermRow]) -> Iterator[list[str]]:
+    has_covariance, has_before = _columns(rows)
     for row in rows:
-        cells = [f'<th scope="row">{escape(row.name)}</th>']
+        cells = [row.name]
         cells += [f"<td>{escape(d.output_names[row.output])}</td>"] * (d.n_outputs > 1)
-        cells += [f"<td>{row.order}</td>"]
-        bar = f'style="--share: {100 * np.nan_to_num(row.share):.2f}%"'
-        cells += [f'<td class="share" {bar}>{_percent(row.share)}</td>']
+        cells += [f"<td>{row.order}</td>", share_cell(row.share)]
         cells += [f"<td>{_percent(row.covariance_share)}</td>"] * has_covariance
         cells += [f"<td>{_number(row.deviation)}</td>"]
         cells += [f"<td>{_number(row.deviation_before)}</td>"] * has_before
-        body.append(f"<tr>{''.join(cells)}</tr>")
-    return (
-        '<div class="scroll" role="region" aria-label="Table of effects" tabindex="0">\n'
-        f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n" + "\n".join(body) + "\n</tbody>\n"
-        "</table>\n</div>"
-    )
+        yield cells
+
+
+def share_cell(share: float) -> str:
+    """Return a cell with a share, and a bar that grows to the right of it."""
+    width = 100 * np.clip(np.nan_to_num(share), 0.0, 1.0)
+    bar = f'<span class="bar" aria-hidden="true"><i style="width: {width:.2f}%"></i></span>'
+    return f'<td class="share">{_percent(share)}{bar}</td>'
 
 
 def in_table_order(rows: list[TermRow]) -> list[TermRow]:

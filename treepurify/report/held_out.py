@@ -9,6 +9,7 @@ from treepurify.evidence.simplification import Simplification
 from treepurify.plots.labels import with_minus
 from treepurify.plots.simplification import simplification
 from treepurify.plots.worth import worth as draw_worth
+from treepurify.report.parts import plain_table
 from treepurify.report.pictures import Picture
 from treepurify.report.svg import new_axes
 
@@ -51,7 +52,7 @@ def worth_parts(worth: EffectWorth) -> list[str]:
             "with replacement; the model is the same in all."
         )
     first = f"<p>{escape(worth.summary(0)[0])} {escape(meaning)}</p>"
-    return [first, picture.html(), _table("Table of worth", head, rows), more, notes]
+    return [first, picture.html(), plain_table("Table of worth", head, rows), more, notes]
 
 
 def simplification_parts(simple: Simplification) -> list[str]:
@@ -72,24 +73,10 @@ def simplification_parts(simple: Simplification) -> list[str]:
         ]
         for row in simple.to_frame().to_dict("records")
     ]
-    table = _table("Table of the path", head, rows)
+    table = plain_table("Table of the path", head, rows)
     details = f"<details><summary>{len(rows)} steps</summary>\n{table}\n</details>"
     return [lines, picture.html(), details]
 
 
 def _number(value: float) -> str:
     return "" if np.isnan(value) else with_minus(f"{value:.4g}")
-
-
-def _table(label: str, head: list[str], rows: list[list[str]]) -> str:
-    names = "".join(f'<th scope="col">{escape(name)}</th>' for name in head)
-    body = "\n".join(
-        f'<tr><th scope="row">{escape(first)}</th>'
-        + "".join(f"<td>{escape(cell)}</td>" for cell in rest)
-        + "</tr>"
-        for first, *rest in rows
-    )
-    return (
-        f'<div class="scroll" role="region" aria-label="{escape(label)}" tabindex="0">\n'
-        f"<table>\n<thead><tr>{names}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>\n</div>"
-    )

@@ -1,11 +1,8 @@
 """Write a decomposition as one self-contained HTML page."""
 
-import platform
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
+from collections.abc import Sequence
 from html import escape
-from importlib import metadata, resources
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +17,6 @@ from treepurify.evidence.simplification import Simplification
 from treepurify.models.families import display_name
 from treepurify.plots.labels import with_minus
 from treepurify.plots.scale_words import scale_sentence, with_class_names
-from treepurify.report.colors import color_variables
 from treepurify.report.effects_table import (
     TermRow,
     effects_table,
@@ -37,6 +33,8 @@ from treepurify.report.interactive import (
     pairs_left_out,
     prediction_maker,
 )
+from treepurify.report.making import hash_files, making_parts, model_words
+from treepurify.report.parts import facts_list, page_text, section
 from treepurify.report.payload import Payload, make_payload
 from treepurify.report.pictures import (
     importance_picture,
@@ -47,7 +45,8 @@ from treepurify.report.pictures import (
 from treepurify.report.same_model import check_same_model
 from treepurify.report.trainings import trainings_parts
 from treepurify.report.verdict import explained_words, verdict
-from treepurify.rows.tables import read_matrix, table_names, take_rows
+from treepurify.rows.sparse import is_sparse
+from treepurify.rows.tables import read_matrix, row_count, table_names, take_rows
 from treepurify.storage import write_atomically
 
 __all__ = ["write_html"]
@@ -60,7 +59,6 @@ _MOST_EXAMPLES = 200
 # The most values that the examples may have.
 _MOST_EXAMPLE_VALUES = 20_000
 _SCRIPTS = ("report.js", "axes.js", "lines.js", "explore.js", "predict.js")
-_PACKAGES = ("numpy", "scipy", "numba", "matplotlib")
 
 _INTRODUCTION = (
     "The model is written as an intercept plus effects of single features and of groups of features"
@@ -83,6 +81,7 @@ def write_html(
     *,
     top: int = 6,
     command: str | None = None,
+    files: Sequence[str | Path] = (),
     measures: Sequence[Decomposition] = (),
     audit: Audit | None = None,
     worth: EffectWorth | None = None,
@@ -106,6 +105,9 @@ def write_html(
         Number of main effects, and of pairs, that are drawn.
     command : str, optional
         The command or the code that made the decomposition, printed at the end.
+    files : sequence of str or Path
+        Files that it was made from, such as those of the model and of the data: their SHA-256 is
+        printed beside that of the model and of the rows as they were read.
     measures : sequence of Decomposition
         The same model under other measures, to switch to; those of `audit` by default.
     audit : Audit, optional
@@ -142,6 +144,7 @@ def write_html(
     ):
         if given is not None:
             check_result(name, given, kind, "treepurify.effect_worth or treepurify.simplify")
+    hashed = hash_files(files)
     worth = audit.worth if worth is None and audit is not None else worth
     d = with_class_names(d)
     rows = term_rows(d)
@@ -153,15 +156,15 @@ def write_html(
         _certificate(d),
         _findings(audit, top),
         _effects(d, rows),
-        "" if worth is None else _section("worth", "Worth on held-out rows", *worth_parts(worth)),
-        "" if simple is None else _section("path", "What can go", *simplification_parts(simple)),
+        "" if worth is None else section("worth", "Worth on held-out rows", *worth_parts(worth)),
+        "" if simple is None else section("path", "What can go", *simplification_parts(simple)),
         _main_effects(d, most_important(rows, d, 1, top), payload),
         _pairs(d, most_important(rows, d, 2, top), payload),
         _trainings(d, rows, top),
         _prediction(d, payload),
-        _making(d, command),
+        section("making", "How it was made", *making_parts(d, command, hashed)),
     ]
-    page = _page(_title(d), _introduction(d), sections, payload.text)
+    page = page_text(_title(d), _introduction(d), sections, payload.text, _SCRIPTS)
     write_atomically(target, page.encode("utf-8"))
     return target
 
@@ -181,9 +184,9 @@ def _check_arguments(d: Any, top: Any, command: Any, measures: Any, audit: Any) 
 
 
 def _examples(X: Any, n_features: int) -> Any:
-    if table_names(X) is None:
+    if table_names(X) is None and not is_sparse(X):
         X = read_matrix(X)
-    last = len(X) - 1
+    last = row_count(X) - 1
     most = min(last + 1, _MOST_EXAMPLES, max(_MOST_EXAMPLE_VALUES // n_features, 1))
     chosen = np.linspace(0, last, most).astype(np.intp)
     return take_rows(X, np.unique(chosen))
@@ -196,48 +199,6 @@ def _introduction(d: Decomposition) -> str:
     return f"{_INTRODUCTION}{rest} {_PURIFICATION if is_pure else _OTHERWISE}"
 
 
-def _page(title: str, introduction: str, sections: Iterable[str], payload: str) -> str:
-    files = resources.files("treepurify.report")
-    look = files.joinpath("report.css").read_text(encoding="utf-8")
-    scripts = "\n".join(files.joinpath(name).read_text(encoding="utf-8") for name in _SCRIPTS)
-    body = "\n".join(section for section in sections if section)
-    return f"""<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<title>{escape(title)}</title>
-<style>
-{color_variables()}{look}</style>
-</head>
-<body>
-<main>
-<h1>{escape(title)}</h1>
-<p class="lead">{escape(introduction)}</p>
-{body}
-</main>
-<script type="application/json" id="payload">{payload}</script>
-<script>
-{scripts}</script>
-</body>
-</html>
-"""
-
-
-def _section(identifier: str, heading: str, *parts: str) -> str:
-    body = "\n".join(parts)
-    return (
-        f'<section aria-labelledby="{identifier}">\n<h2 id="{identifier}">{escape(heading)}</h2>\n'
-        f"{body}\n</section>"
-    )
-
-
-def _facts(pairs: Iterable[tuple[str, str]]) -> str:
-    lines = [f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in pairs if value]
-    return "<dl>\n" + "\n".join(lines) + "\n</dl>"
-
-
 def _title(d: Decomposition) -> str:
     library = (d.diagnostics.get("model") or {}).get("library")
     return f"Purified effects: {display_name(library)} model" if library else "Purified effects"
@@ -246,11 +207,6 @@ def _title(d: Decomposition) -> str:
 def _overview(d: Decomposition) -> str:
     model = d.diagnostics.get("model") or {}
     rows = d.diagnostics.get("rows")
-    count = f"{model['trees']} trees" if model.get("trees") is not None else ""
-    if model.get("terms") is not None:
-        count = f"{model['terms']} terms"
-    named = (str(model[part]) for part in ("library", "version") if part in model)
-    source = " ".join(part for part in named if part != "unknown")
     orders = Counter(len(subset) for subset in d.components)
     per_order = [
         f"{orders[size]} of {size} feature{'' if size == 1 else 's'}" for size in sorted(orders)
@@ -259,12 +215,12 @@ def _overview(d: Decomposition) -> str:
     if len(d.feature_names) > 30:
         features += ", ..."
     outputs = "1" if d.n_outputs == 1 else f"{d.n_outputs}: {', '.join(d.output_names)}"
-    return _section(
+    return section(
         "overview",
         "Overview",
-        _facts(
+        facts_list(
             [
-                ("Model", ", ".join(part for part in (source, model.get("kind"), count) if part)),
+                ("Model", model_words(d)),
                 ("Features", features),
                 ("Outputs", outputs),
                 ("Scale of effects", scale_sentence(d)),
@@ -300,7 +256,7 @@ def _certificate(d: Decomposition) -> str:
         return ""
     sentences = [] if d.certificate is None else d.certificate.sentences()
     listed = "\n".join(f"<li>{escape(line)}</li>" for line in sentences)
-    return _section(
+    return section(
         "certificate",
         "Remainder" if d.certificate is None else "Certificate",
         f'<p class="verdict {state}">{escape(headline)}</p>',
@@ -310,7 +266,7 @@ def _certificate(d: Decomposition) -> str:
 
 def _effects(d: Decomposition, rows: list[TermRow]) -> str:
     if not rows:
-        return _section("effects", "Effects", "<p>The model is constant: it has no effects.</p>")
+        return section("effects", "Effects", "<p>The model is constant: it has no effects.</p>")
     rows = in_table_order(rows)
     parts = [importance_picture(d, _MOST_BARS), effects_table(d, rows[:_ROWS_AT_ONCE])]
     more = rows[_ROWS_AT_ONCE:_MOST_TABLE_ROWS]
@@ -320,14 +276,14 @@ def _effects(d: Decomposition, rows: list[TermRow]) -> str:
     left_out = len(rows) - len(more) - _ROWS_AT_ONCE
     if left_out > 0:
         parts.append(f"<p>{left_out} still smaller effects are not listed.</p>")
-    return _section("effects", "Effects", *parts, f"<p>{escape(table_notes(d, rows))}</p>")
+    return section("effects", "Effects", *parts, f"<p>{escape(table_notes(d, rows))}</p>")
 
 
 def _main_effects(d: Decomposition, rows: list[TermRow], payload: Payload) -> str:
     if not rows:
         return ""
     pictures = "\n".join(main_effect_picture(d, row) for row in rows)
-    return _section(
+    return section(
         "mains",
         "Main effects",
         explorer("main-explorer", main_words(payload)),
@@ -341,7 +297,7 @@ def _pairs(d: Decomposition, rows: list[TermRow], payload: Payload) -> str:
     pictures = "\n".join(pair_pictures(d, row) for row in rows)
     note = "<p>Each heatmap has a colour scale of its own.</p>"
     left_out = pairs_left_out(payload)
-    return _section(
+    return section(
         "pairs",
         "Pairs",
         explorer("pair-explorer", pair_words(payload)),
@@ -353,7 +309,7 @@ def _pairs(d: Decomposition, rows: list[TermRow], payload: Payload) -> str:
 
 def _trainings(d: Decomposition, rows: list[TermRow], top: int) -> str:
     parts = trainings_parts(d, rows, most_important(rows, d, 1, top))
-    return _section("trainings", "Several trainings", *parts) if parts else ""
+    return section("trainings", "Several trainings", *parts) if parts else ""
 
 
 def _static(count: int) -> str:
@@ -364,25 +320,10 @@ def _static(count: int) -> str:
 def _prediction(d: Decomposition, payload: Payload) -> str:
     if not d.components:
         return ""
-    return _section("prediction", "One prediction", prediction_maker(payload))
+    return section("prediction", "One prediction", prediction_maker(payload))
 
 
 def _findings(audit: Audit | None, pictures: int) -> str:
     if audit is None:
         return ""
-    return _section("findings", "Findings", findings_list(audit, _MOST_FINDINGS, 2 * pictures))
-
-
-def _making(d: Decomposition, command: str | None) -> str:
-    from treepurify import __version__
-
-    versions = [("treepurify", __version__), ("Python", platform.python_version())]
-    versions += [(name, metadata.version(name)) for name in _PACKAGES]
-    method = d.diagnostics.get("method")
-    engine = f"{d.engine}, {method}" if method else d.engine
-    made = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
-    facts = [("Made", made), ("Engine", engine)]
-    parts = [_facts([*facts, ("Versions", ", ".join(f"{n} {v}" for n, v in versions))])]
-    if command is not None:
-        parts.append(f'<pre class="command"><code>{escape(command)}</code></pre>')
-    return _section("making", "How it was made", *parts)
+    return section("findings", "Findings", findings_list(audit, _MOST_FINDINGS, 2 * pictures))

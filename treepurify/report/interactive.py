@@ -28,7 +28,8 @@ _MOST_NAMES = 10
 def explorer(identifier: str, words: str) -> str:
     """Return the empty place of an explorer, hidden until the script fills it."""
     return (
-        f'<div class="interactive" id="{identifier}" hidden>\n<p>{escape(words)}</p>\n'
+        f'<div class="interactive" id="{identifier}" hidden>\n'
+        f'<p class="screen">{escape(words)}</p>\n'
         '<div class="controls"></div>\n<div class="canvas"></div>\n'
         '<p class="readout" role="status" aria-live="polite"></p>\n</div>'
     )

@@ -15,7 +15,7 @@ from treepurify.grids.grid import Subset
 from treepurify.plots.axis_layout import AxisLayout, lay_out_axis
 from treepurify.plots.axis_ticks import NOT_TO_SCALE, numeric_ticks
 from treepurify.plots.category_order import main_effect_of, order_categories
-from treepurify.plots.main_effects import data_density
+from treepurify.plots.data_strip import data_density
 from treepurify.plots.pair_lines import main_effect_along, means_along
 from treepurify.plots.terms import raw_effect
 from treepurify.typing import Array

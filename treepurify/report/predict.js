@@ -89,6 +89,8 @@
     return packed ? report.unpack(packed)[state.output * data.rows.length + state.example] : null;
   }
 
+  const alone = (term) => (term.features.length === 1 ? term.features[0] : undefined);
+
   function added() {
     let unknown = 0;
     const parts = data.terms.map((term, i) => {
@@ -99,10 +101,10 @@
         at = at * axis.cells + cell;
       }
       const known = exact(i);
-      if (known !== null) return { name: term.name, features: term.features, value: known };
+      if (known !== null) return { name: term.name, features: term.features, feature: alone(term), value: known };
       if (Number.isNaN(at)) unknown += 1;
       const value = Number.isNaN(at) ? 0 : report.values(term, 0, state.output)[at];
-      return { name: term.name, features: term.features, value };
+      return { name: term.name, features: term.features, feature: alone(term), value };
     });
     return { parts, unknown };
   }
@@ -127,7 +129,7 @@
     if (state.shapley) {
       const total = new Map([...axisOf.keys()].map((feature) => [feature, 0]));
       parts.forEach(({ features, value }) => features.forEach((j) => total.set(j, total.get(j) + value / features.length)));
-      shown = [...total].map(([feature, value]) => ({ name: data.features[feature], value }));
+      shown = [...total].map(([feature, value]) => ({ name: data.features[feature], feature, value }));
     }
     const bySize = (a, b) => Math.abs(b.value) - Math.abs(a.value);
     shown = [...shown].sort(bySize);
@@ -154,26 +156,47 @@
     return `${mean}, with the shown effects ${number(end, 4)}: without ${without.join(" and without ")}. This is not the prediction.`;
   }
 
+  // A feature with its value: that of an example, or the cell that was chosen.
+  function withValue(name, feature) {
+    const axis = axisOf.get(feature), value = state.values.get(feature), cell = cellOf(axis, value);
+    if (cell < 0) return name;
+    const isKnown = state.example >= 0 && axis.cuts && value !== null && cell < axis.regular;
+    return `${name} = ${isKnown ? number(value, 5) : axis.labels[cell]}`;
+  }
+
   function waterfall(shown, start, end) {
-    const width = Math.max(Math.min(place.canvas.clientWidth, 760), 280);
-    const line = 24, left = Math.min(220, width * 0.42), right = 56, top = 4;
-    const height = top + line * (shown.length + 1) + 6;
+    const width = Math.max(Math.min(place.canvas.clientWidth || 680, 860), 280);
+    const line = 24, left = Math.min(320, width * 0.44), right = 56, top = 4, below = 46;
+    const foot = top + line * (shown.length + 2), height = foot + below;
     const svg = drawn("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img" });
     svg.setAttribute("aria-label", `From the mean ${number(start, 4)} to ${number(end, 4)}: ${shown.map((part) => `${part.name} ${signed(part.value)}`).join(", ")}`);
     const ends = [];
     shown.reduceRight((sum, part, i) => { ends[i] = [sum, sum + part.value]; return sum + part.value; }, start);
     const all = ends.flat().concat(start), low = Math.min(...all), high = Math.max(...all);
     const x = (v) => left + (v - low) / (high - low || 1) * (width - left - right);
-    shown.forEach((part, i) => {
-      const middle = top + line * (i + 0.5), [from, to] = ends[i];
-      svg.append(drawn("text", { x: left - 8, y: middle + 4, "text-anchor": "end" }, shorten(part.name, Math.floor(left / 7))));
-      svg.append(drawn("line", { x1: x(from), x2: x(from), y1: middle, y2: middle + line, class: "rule" }));
+    const write = (text, at, y, more) => svg.append(drawn("text", { x: at, y, ...more }, text));
+    const most = Math.max(Math.floor((width - left - right) / 80), 2);
+    for (const tick of report.ticks(low, high, most)) {
+      svg.append(drawn("line", { x1: x(tick), x2: x(tick), y1: top, y2: foot, class: "rule" }));
+      write(number(tick, 6), x(tick), foot + 16, { "text-anchor": "middle", class: "name" });
+    }
+    write(data.margin[state.output], width - 2, foot + 36, { "text-anchor": "end" });
+    const rows = [{ name: isWhole || state.example >= 0 ? "prediction" : "sum of these effects", at: end }, ...shown, { name: "mean", at: start }];
+    rows.forEach((part, row) => {
+      const middle = top + line * (row + 0.5);
+      const isEnd = part.at !== undefined;
+      const name = part.feature === undefined ? part.name : withValue(part.name, part.feature);
+      write(shorten(name, Math.floor(left / 7.3)), left - 8, middle + 4, { "text-anchor": "end", ...(isEnd ? { class: "name" } : {}) });
+      if (isEnd) {
+        svg.append(drawn("circle", { cx: x(part.at), cy: middle, r: 4, class: "mass" }));
+        write(number(part.at, 4), x(part.at) + 9, middle + 4);
+        return;
+      }
+      const [from, to] = ends[row - 1];
+      svg.append(drawn("line", { x1: x(from), x2: x(from), y1: middle, y2: middle + line, class: "joint" }));
       svg.append(drawn("rect", { x: Math.min(x(from), x(to)), width: Math.max(Math.abs(x(to) - x(from)), 1), y: middle - 8, height: 16, class: part.value >= 0 ? "up" : "down" }));
-      svg.append(drawn("text", { x: Math.max(x(from), x(to)) + 5, y: middle + 4 }, signed(part.value)));
+      write(signed(part.value), Math.max(x(from), x(to)) + 5, middle + 4);
     });
-    const middle = top + line * (shown.length + 0.5);
-    svg.append(drawn("text", { x: left - 8, y: middle + 4, "text-anchor": "end", class: "name" }, "mean"));
-    svg.append(drawn("circle", { cx: x(start), cy: middle, r: 4, class: "mass" }));
     return svg;
   }
 

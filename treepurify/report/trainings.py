@@ -7,6 +7,7 @@ import numpy as np
 from treepurify.decomposition import Decomposition
 from treepurify.plots.labels import number_words
 from treepurify.report.effects_table import TermRow, in_table_order
+from treepurify.report.parts import plain_table
 from treepurify.report.pictures import band_picture
 from treepurify.spread import LEVEL, Spread
 
@@ -36,7 +37,7 @@ def trainings_parts(d: Decomposition, rows: list[TermRow], mains: list[TermRow])
     figures = "\n".join(band_picture(d, row) for row in mains if row.subset in d.spread.stacked)
     return [
         f"<p>{escape(_what_they_are(d, d.spread))}</p>",
-        f"<p>{escape(_without_sign(d, d.spread))}</p>",
+        f"<p>{escape(_no_clear_sign(d, d.spread))}</p>",
         _table(d, d.spread, known[:_MOST_ROWS]),
         f'<div class="figures">\n{figures}\n</div>' if figures else "",
     ]
@@ -59,8 +60,8 @@ def _what_they_are(d: Decomposition, spread: Spread) -> str:
     )
 
 
-def _without_sign(d: Decomposition, spread: Spread) -> str:
-    found = spread.without_sign()
+def _no_clear_sign(d: Decomposition, spread: Spread) -> str:
+    found = spread.no_clear_sign()
     if not found:
         return "Each effect has a sign somewhere: no band holds zero in every cell."
     names = [
@@ -78,7 +79,6 @@ def _without_sign(d: Decomposition, spread: Spread) -> str:
 def _table(d: Decomposition, spread: Spread, rows: list[TermRow]) -> str:
     names = ["Effect", *(["Output"] * (d.n_outputs > 1)), "Standard deviation"]
     names += ["In one more training", "Trainings differ by", "Trainings that have it"]
-    head = "".join(f'<th scope="col">{name}</th>' for name in names)
     present = spread.present()
     body = []
     for row in rows:
@@ -86,17 +86,14 @@ def _table(d: Decomposition, spread: Spread, rows: list[TermRow]) -> str:
         lower, upper = (np.sqrt(bound[k]) for bound in spread.variance_interval(subset))
         between = float(np.sqrt(spread.training_variance(subset)[k]))
         part = f"{between / row.deviation:.0%} of its size" if row.deviation > 0 else ""
-        cells = [f'<th scope="row">{escape(row.name)}</th>']
-        cells += [f"<td>{escape(d.output_names[k])}</td>"] * (d.n_outputs > 1)
-        cells += [
-            f"<td>{number_words(row.deviation, 3)}</td>",
-            f"<td>{number_words(lower, 3)} to {number_words(upper, 3)}</td>",
-            f"<td>{part}</td>",
-            f"<td>{present[subset][k]:.0%}</td>",
-        ]
-        body.append(f"<tr>{''.join(cells)}</tr>")
-    return (
-        '<div class="scroll" role="region" aria-label="Table of trainings" tabindex="0">\n'
-        f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n" + "\n".join(body) + "\n</tbody>\n"
-        "</table>\n</div>"
-    )
+        body.append(
+            [
+                row.name,
+                *([d.output_names[k]] * (d.n_outputs > 1)),
+                number_words(row.deviation, 3),
+                f"{number_words(lower, 3)} to {number_words(upper, 3)}",
+                part,
+                f"{present[subset][k]:.0%}",
+            ]
+        )
+    return plain_table("Table of trainings", names, body)

@@ -52,6 +52,8 @@ class FeatureSpec:
         for a raw column.
     ignored : tuple of str
         Names of columns that tables may have beside the features; the same in every feature.
+    absent_is_missing : bool
+        Whether an entry that sparse rows do not store is missing (XGBoost) instead of zero.
     """
 
     name: str
@@ -66,6 +68,7 @@ class FeatureSpec:
     label_hashes: tuple[int, ...] | None = None
     made_from: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
+    absent_is_missing: bool = False
 
     @property
     def is_categorical(self) -> bool:

@@ -12,6 +12,7 @@ from treepurify.arguments import read_numbers
 from treepurify.errors import InvalidInputError
 from treepurify.rows.category_hash import category_hash
 from treepurify.rows.columns import ZERO_THRESHOLD, Columns, FeatureSpec
+from treepurify.rows.sparse import by_columns, check_dense_size, is_sparse, sparse_column
 from treepurify.rows.tables import check_any_rows, read_matrix, table_column, table_names
 from treepurify.typing import Array, Mask
 
@@ -40,8 +41,9 @@ def read_columns(
     Parameters
     ----------
     X : array_like of shape (n_rows, n_features), or pandas, polars or Arrow table
-        The rows. An array is matched by position. A table is matched by name where the
-        model has names (`match_names`), else by position.
+        The rows. An array is matched by position, and so are sparse rows of SciPy, whose entries
+        that are not stored are zero, or missing where the model reads them so. A table is matched
+        by name where the model has names (`match_names`), else by position.
     features : sequence of FeatureSpec
         The features, in the order of the model.
     match_names : bool
@@ -62,7 +64,8 @@ def read_columns(
     if isinstance(X, Columns):
         return X
     names = table_names(X)
-    table = X if names is not None else read_matrix(X)
+    sparse = is_sparse(X)
+    table = X if names is not None or sparse else read_matrix(X)
     if names is not None and match_names:
         order = column_order(names, specs)
     else:
@@ -71,6 +74,9 @@ def read_columns(
             order = [k for k in order if names[k] not in ignored]
         _check_count(len(order), specs)
     wanted = range(len(specs)) if only is None else only
+    if sparse:
+        check_dense_size(int(X.shape[0]), len(wanted))
+        table = by_columns(X)
     return read_placed_columns(table, specs, {j: order[j] for j in wanted})
 
 
@@ -96,10 +102,16 @@ def read_placed_columns(
     n_rows = int(table.shape[0])
     missing = np.broadcast_to(np.float64(np.nan), n_rows)
     values = tuple(
-        _read_column(table_column(table, place[j]), spec) if j in place else missing
+        _read_column(_column_of(table, place[j], spec), spec) if j in place else missing
         for j, spec in enumerate(features)
     )
     return Columns(features, values, n_rows)
+
+
+def _column_of(table: Any, position: int, spec: FeatureSpec) -> Any:
+    if not is_sparse(table):
+        return table_column(table, position)
+    return sparse_column(table, position, np.nan if spec.absent_is_missing else 0.0)
 
 
 def column_order(names: Sequence[str], features: Sequence[FeatureSpec]) -> list[int]:

@@ -25,6 +25,7 @@ import numpy.typing as npt
 from treepurify.arguments import brief
 from treepurify.errors import InvalidInputError
 from treepurify.rows.columns import Columns
+from treepurify.rows.sparse import check_sparse, dense_rows, is_sparse
 from treepurify.typing import Indices
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
     "frame_or_matrix",
     "is_table",
     "read_matrix",
+    "row_count",
     "table_column",
     "table_names",
     "take_rows",
@@ -77,8 +79,9 @@ def check_table(X: Any, name: str = "X") -> None:
                 "all columns of the model"
             )
         return
-    if hasattr(X, "toarray"):
-        raise InvalidInputError("sparse matrices are not read; pass X.toarray() or a table")
+    if is_sparse(X):
+        check_sparse(X, name)
+        return
     kind = type(X).__name__
     if kind == "LazyFrame":
         raise InvalidInputError(f"{expected}; a polars LazyFrame has no rows yet: pass X.collect()")
@@ -94,12 +97,16 @@ def check_table(X: Any, name: str = "X") -> None:
 def read_matrix(X: Any, name: str = "X") -> npt.NDArray[Any]:
     """Return rows that are no table as an array of two dimensions, of any type but complex.
 
+    Entries that sparse rows do not store are zero.
+
     Raises
     ------
     InvalidInputError
         If they are ragged, or have another number of dimensions.
     """
     check_table(X, name)
+    if is_sparse(X):
+        return dense_rows(X)
     expected = "expected a two-dimensional array (rows, features)"
     try:
         array = np.asarray(X)
@@ -145,7 +152,7 @@ def table_names(X: Any) -> list[str] | None:
 
 
 def table_column(X: Any, position: int) -> Any:
-    """Return one column: of pandas and Arrow a pandas Series, of polars and arrays an array."""
+    """Return one column: of pandas and Arrow a pandas Series, of all others an array."""
     if hasattr(X, "iloc"):
         return X.iloc[:, position]
     if hasattr(X, "column_names"):
@@ -161,7 +168,20 @@ def take_rows(X: Any, rows: Indices) -> Any:
         return X.take(rows)
     if hasattr(X, "iloc"):
         return X.iloc[rows]
+    if is_sparse(X):
+        return X.tocsr()[rows]
     return X[rows] if hasattr(X, "get_column") else np.asarray(X)[rows]
+
+
+def row_count(X: Any) -> int:
+    """Return the number of rows of a table, an array or a list of rows."""
+    if isinstance(X, Columns):
+        return X.n_rows
+    shape = getattr(X, "shape", None)
+    if shape is None:
+        return len(X)
+    # A single number is taken for a row here; those who read it say what is wrong.
+    return int(shape[0]) if shape else 1
 
 
 def check_any_rows(

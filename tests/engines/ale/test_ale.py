@@ -230,6 +230,48 @@ def test_cells_without_rows_are_counted():
     assert "accumulated local effects" in d.measure
 
 
+def test_chosen_nodes_against_loops(gaussians):
+    weights = np.random.default_rng(1).random(300)
+    chosen = {"x0": [-1.0, 0.0, 0.25, 1.0], 2: [-9.0, 0.0, 9.0]}
+    d = ale_anova(smooth, gaussians, order=1, bins=12, sample_weight=weights, nodes=chosen)
+    ends = [gaussians[:, 0].min(), gaussians[:, 0].max()]
+    for j, edges in ((0, [ends[0], *chosen["x0"], ends[1]]), (2, chosen[2])):
+        np.testing.assert_array_equal(d[j].axes[0].nodes, edges)
+        expected = slow_main_effect(smooth, gaussians, weights, j, np.array(edges))
+        np.testing.assert_allclose(d[j].values[:, 0], expected, atol=1e-12)
+    assert len(d[1].axes[0].nodes) == 13
+    ensemble = random_ensemble(np.random.default_rng(4), n_features=3, n_trees=20, depth=3)
+    d = ale_anova(ensemble, gaussians, order=1, nodes=chosen, sample_weight=weights)
+    edges = np.array([ends[0], *chosen["x0"], ends[1]])
+    expected = slow_main_effect(lambda X: ensemble.margin(X)[:, 0], gaussians, weights, 0, edges)
+    got = np.concatenate([d[0].evaluate(at(0, edge)) for edge in edges])[:, 0]
+    np.testing.assert_allclose(got - got[0], expected - expected[0], atol=1e-12)
+
+
+@pytest.mark.parametrize("wrong", [[0.0], [1.0, 0.0], [0.0, np.nan], "ab", [[0.0, 1.0]], None])
+def test_nodes_are_increasing_numbers(gaussians, wrong):
+    with pytest.raises(InvalidInputError, match="nodes of 'x0' must be two or more finite"):
+        ale_anova(smooth, gaussians, order=1, nodes={"x0": wrong})
+
+
+def test_nodes_are_by_feature(gaussians):
+    with pytest.raises(InvalidInputError, match="nodes must be numbers by feature"):
+        ale_anova(smooth, gaussians, order=1, nodes=[0.0, 1.0])
+    frame = pd.DataFrame({"a": gaussians[:, 0], "town": pd.Categorical(["x", "y", "z"] * 100)})
+    with pytest.raises(InvalidInputError, match="nodes of 'town': it has categories"):
+        ale_anova(lambda X: X["a"], frame, order=1, nodes={"town": [0, 1]})
+
+
+def test_trees_and_functions_have_the_same_standard_errors(gaussians):
+    ensemble = random_ensemble(np.random.default_rng(4), n_features=3, n_trees=20, depth=3)
+    d = ale_anova(ensemble, gaussians, order=1, bins=6)
+    called = ale_anova(ensemble.margin, gaussians, order=1, bins=6)
+    for name, known in d.diagnostics["standard_error"].items():
+        np.testing.assert_array_equal(known["nodes"], called[name].axes[0].nodes)
+        np.testing.assert_allclose(known["errors"], called[name].standard_error, atol=1e-12)
+    assert len(d.diagnostics["standard_error"]) == 3
+
+
 def test_bad_input(gaussians):
     with pytest.raises(InvalidInputError, match="order"):
         ale_anova(smooth, gaussians, order=3)

@@ -11,7 +11,7 @@ from treepurify.arguments import check_whole
 from treepurify.budget import DEFAULT_BUDGET
 from treepurify.components import Component, TensorComponent
 from treepurify.decomposition import Decomposition
-from treepurify.engines.ale.axes import accumulation_axis
+from treepurify.engines.ale.axes import Nodes, accumulation_axis, chosen_axes
 from treepurify.engines.ale.components import AccumulatedComponent, AccumulationAxis, interpolate
 from treepurify.engines.ale.local_effects import (
     Accumulated,
@@ -43,6 +43,7 @@ def ale_anova(
     *,
     order: int = 2,
     bins: int = 20,
+    nodes: Nodes | None = None,
     sample_weight: npt.ArrayLike | None = None,
     interactions: Interactions | None = None,
     feature_names: Sequence[str] | None = None,
@@ -69,6 +70,9 @@ def ale_anova(
     bins : int
         Number of quantile bins of a numeric feature, of equal weight; fewer where values
         repeat.
+    nodes : mapping of str or int to array_like, optional
+        Nodes of chosen numeric features, increasing, in place of quantiles; the ends of the rows
+        are added where they lie beyond. An interval without rows has no slope.
     sample_weight : array_like of shape (n_rows,), optional
         Weight of each row, finite and not negative. Rows of weight zero change nothing.
     interactions : sequence of tuple of (str or int), optional
@@ -86,7 +90,8 @@ def ale_anova(
         Components are linear between quantiles, with ``standard_error`` and ``band()`` for
         main effects (each row is one observation there, whatever its weight). A main effect
         of a tree ensemble is a table on the model's own cuts: it
-        has the model's jumps where they are, and the same differences between quantiles.
+        has the model's jumps where they are, and the same differences between quantiles; its
+        standard errors at the quantiles are in ``diagnostics["standard_error"]``.
         Categories are ordered by similarity of their rows. What the components do not
         explain is the remainder.
 
@@ -115,19 +120,25 @@ def ale_anova(
     f, columns = read_function(model, X, feature_names)
     columns, weights = counted_rows(columns, sample_weight)
     shares = row_shares(columns.n_rows, weights)
+    chosen = chosen_axes(columns, nodes)
     axis_of_each = [
-        accumulation_axis(columns, weights, j, bins, memory_budget) for j in range(len(f.features))
+        chosen.get(j) or accumulation_axis(columns, weights, j, bins, memory_budget)
+        for j in range(len(f.features))
     ]
     axes = {axis.feature: axis for axis in axis_of_each if axis is not None}
     pairs = _pairs(f, axes, order, interactions)
     components: dict[Subset, Component] = {}
     empty: dict[str, int] = {}
+    errors: dict[str, dict[str, list[Any]]] = {}
     for done, axis in enumerate(axes.values()):
         report("local effects of features", done, len(axes))
         subset = (axis.feature,)
         is_tree = isinstance(f, ParsedFunction) and isinstance(f.model, TreeEnsemble)
         if is_tree and not axis.is_categorical:
             components[subset] = tree_main_effect(f, columns, shares, axis)
+            error = main_effect(f, columns, shares, axis).standard_error
+            at_nodes = {"nodes": axis.nodes.tolist(), "errors": error.tolist()}
+            errors[f.features[axis.feature].name] = at_nodes
             continue
         effect = main_effect(f, columns, shares, axis)
         components[subset] = _component(f, (axis,), effect, columns, shares)
@@ -138,7 +149,7 @@ def ale_anova(
         components[j, k] = _component(f, pair_axes, effect, columns, shares)
         if effect.empty:
             empty[f"{f.features[j].name} & {f.features[k].name}"] = effect.empty
-    return _finish(f, columns, shares, components, bins, empty)
+    return _finish(f, columns, shares, components, bins, empty, errors)
 
 
 def _pairs(
@@ -183,6 +194,7 @@ def _finish(
     components: dict[Subset, Component],
     bins: int,
     empty: dict[str, int],
+    errors: dict[str, dict[str, list[Any]]],
 ) -> Decomposition:
     margin = f(columns)
     intercept = shares @ margin
@@ -205,6 +217,7 @@ def _finish(
             "cells_without_rows": empty,
             "missing_values_without_effect": missing,
             "tables_on_the_model's_cuts": [f.features[j].name for (j,) in exact],
+            "standard_error": errors,
         },
     )
     measure = f"accumulated local effects ({columns.n_rows} rows, up to {bins} quantile bins)"

@@ -1,15 +1,29 @@
 """Nodes of accumulated local effects: quantiles, and categories ordered by similarity."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
+from treepurify.arguments import brief, read_features
 from treepurify.budget import DEFAULT_BUDGET, check_budget
 from treepurify.engines.ale.components import AccumulationAxis
+from treepurify.errors import InvalidInputError
 from treepurify.rows.columns import Columns
 from treepurify.rows.row_weights import RowWeights, row_quantiles, row_shares
 from treepurify.typing import Array, Indices
 
-__all__ = ["accumulation_axis", "intervals_of_rows", "node_weights", "similarity_order"]
+__all__ = [
+    "Nodes",
+    "accumulation_axis",
+    "chosen_axes",
+    "intervals_of_rows",
+    "node_weights",
+    "similarity_order",
+]
+
+Nodes = Mapping[str | int, npt.ArrayLike]
 
 _QUANTILES = 100
 # Distances, their squares centred from both sides, and what finding eigenvectors takes.
@@ -54,6 +68,54 @@ def accumulation_axis(
     if len(nodes) < 2:
         return None
     return AccumulationAxis(feature, nodes.astype(np.float64), is_categorical=False)
+
+
+def chosen_axes(columns: Columns, nodes: Any) -> dict[int, AccumulationAxis]:
+    """Return the axes whose nodes a caller chose, by position of the feature.
+
+    The smallest and largest value of the rows become nodes where they lie beyond the outer ones:
+    no row is moved further than to the ends of an interval that it is in.
+
+    Raises
+    ------
+    InvalidInputError
+        If the nodes are not increasing numbers, or the feature has categories or no values.
+    """
+    if nodes is None:
+        return {}
+    if not isinstance(nodes, Mapping):
+        raise InvalidInputError(
+            f'nodes must be numbers by feature, such as {{"age": [20, 40, 60]}}; got {brief(nodes)}'
+        )
+    names = [spec.name for spec in columns.features]
+    axes = {}
+    for key, wanted in nodes.items():
+        (j,) = read_features((key,), names)
+        values = columns.values[j][np.isfinite(columns.values[j])]
+        if columns.features[j].is_categorical or not len(values):
+            raise InvalidInputError(
+                f"nodes of {names[j]!r}: it has categories or no values, so that there is nothing "
+                "to choose; leave it out of nodes"
+            )
+        given = _increasing(names[j], wanted)
+        ends = [values.min(), values.max()]
+        inner = np.concatenate([given, ends[:1] * bool(ends[0] < given[0])])
+        inner = np.unique(np.concatenate([inner, ends[1:] * bool(ends[1] > given[-1])]))
+        axes[j] = AccumulationAxis(j, inner.astype(np.float64), is_categorical=False)
+    return axes
+
+
+def _increasing(name: str, wanted: npt.ArrayLike) -> Array:
+    try:
+        given = np.asarray(wanted, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        given = np.zeros(0)
+    is_line = given.ndim == 1 and len(given) > 1 and bool(np.isfinite(given).all())
+    if not is_line or not (np.diff(given) > 0).all():
+        raise InvalidInputError(
+            f"nodes of {name!r} must be two or more finite, increasing numbers, got {brief(wanted)}"
+        )
+    return given
 
 
 def similarity_order(

@@ -120,6 +120,10 @@ class AccumulatedComponent:
         specs = [self.inputs[axis.feature] for axis in self.axes]
         return cells_between(specs, [axis.positions for axis in self.axes], self.mass)
 
+    def errors_at_nodes(self) -> tuple[Array, Array] | None:
+        """Return the nodes of a main effect and its standard errors there; None for a pair."""
+        return None if len(self.axes) > 1 else (self.axes[0].nodes, self.standard_error)
+
     def band(self, level: float = 0.95) -> tuple[Array, Array]:
         """Return the lower and upper bound of the effect at the nodes.
 

@@ -16,7 +16,7 @@ from treepurify.links import Link
 from treepurify.models.parse import Model, read_model
 from treepurify.rows.columns import Columns, FeatureSpec
 from treepurify.rows.table_reader import check_distribution
-from treepurify.rows.tables import check_any_rows, check_table
+from treepurify.rows.tables import check_any_rows, check_table, row_count
 from treepurify.saving import savable
 from treepurify.typing import Array
 
@@ -261,7 +261,7 @@ def parsed_or_none(model: Any, feature_names: Sequence[str] | None, X: Any) -> M
     """
     if X is not None:
         check_table(X)
-    check_any_rows(0 if X is None else len(X) if hasattr(X, "__len__") else 1)
+    check_any_rows(0 if X is None else row_count(X))
     return model_or_none(model, feature_names, X)
 
 

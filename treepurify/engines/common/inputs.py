@@ -17,7 +17,7 @@ from treepurify.rows.columns import Columns, FeatureSpec
 from treepurify.rows.reduction import RowStream
 from treepurify.rows.row_weights import RowWeights, read_row_weights
 from treepurify.rows.source_reader import head_table, source_reader
-from treepurify.rows.table_reader import check_distribution, read_columns
+from treepurify.rows.table_reader import check_distribution
 from treepurify.weights import Empirical, Weighting
 from treepurify.weights.weighting import FittedMeasure
 
@@ -185,7 +185,7 @@ def read_rows(model: Model, X: Any, weighting: Weighting) -> Columns | None:
                 'X, or use weights="uniform", which needs none'
             )
         return None
-    columns = read_columns(table, model.features, match_names=model.has_feature_names)
+    columns = model.columns(table)
     check_distribution(columns)
     return columns
 

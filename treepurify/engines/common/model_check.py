@@ -12,7 +12,7 @@ from treepurify.rows.batches import Batch
 from treepurify.rows.columns import Columns
 from treepurify.rows.reduction import RowStream
 from treepurify.rows.source_reader import head_table
-from treepurify.rows.tables import take_rows
+from treepurify.rows.tables import row_count, take_rows
 from treepurify.typing import Array
 
 __all__ = ["ModelCheck", "check_against_library", "check_head"]
@@ -74,7 +74,7 @@ def check_against_library(model: Any, parsed: Model, X: Any) -> ModelCheck | Non
     if X is None:
         return None
     model = getattr(model, "model_behind_response", model)
-    n_rows = X.n_rows if isinstance(X, Columns) else len(X)
+    n_rows = row_count(X)
     picked = np.unique(np.linspace(0, n_rows - 1, min(n_rows, _MOST_ROWS)).astype(np.intp))
     rows = take_rows(X, picked)
     sample = rows if isinstance(rows, Columns) else parsed.columns(rows)

@@ -17,6 +17,7 @@ import numpy as np
 import xgboost
 
 import treepurify as tp
+from treepurify.plots.style import INK, MANY, legend_above, style_axes
 
 rng = np.random.default_rng(0)
 X = rng.uniform(-1, 1, size=(20_000, 3))
@@ -80,16 +81,19 @@ figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4), layout="constrained"
 x = np.linspace(-1, 1, 800)
 at = np.zeros((len(x), 3))
 at[:, 0] = x
-left.plot(x, purified["x0"].evaluate(at)[:, 0], "k", linewidth=1, label="purified")
-for degree in (2, 6, 20):
-    left.plot(x, fits[degree]["x0"].evaluate(at)[:, 0], label=f"degree {degree}")
-left.set_xlabel("x0")
-left.set_title("main effect of x0")
-left.legend()
+left.plot(x, purified["x0"].evaluate(at)[:, 0], color=INK, linewidth=1, label="purified")
+for degree, color in zip((2, 6, 20), MANY, strict=False):
+    left.plot(x, fits[degree]["x0"].evaluate(at)[:, 0], color=color, label=f"degree {degree}")
+left.set(xlabel="x0", ylabel="effect on the prediction")
 for k, subset in enumerate(subsets):
     line = [distances[degree][k] for degree in DEGREES]
-    right.loglog(DEGREES, line, "o-", label=purified.term_name(subset))
-right.set_xlabel("degree")
-right.set_title("distance from the purified component")
-right.legend()
+    name = purified.term_name(subset)
+    right.loglog(DEGREES, line, "o-", color=MANY[k], markersize=4, label=name)
+right.set(xlabel="degree", ylabel="distance from the purified component")
+right.set_xticks([1, 2, 5, 10, 20], ["1", "2", "5", "10", "20"])
+right.set_yticks([0.01, 0.03, 0.1, 0.3], ["0.01", "0.03", "0.1", "0.3"])
+for ax in (left, right):
+    style_axes(ax)
+    ax.minorticks_off()
+    legend_above(ax, 3)
 plt.show()

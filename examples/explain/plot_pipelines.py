@@ -25,9 +25,10 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import treepurify as tp
 from treepurify import plots
+from treepurify.plots.style import AFTER, FRAME, style_axes
 
-# Wherever this page is run from, the folder of the examples is here or above.
-sys.path += [".", ".."]
+# Wherever this page is run from, the folder of the examples is here or above it.
+sys.path += [".", "..", "../.."]
 
 from examples.data import DataUnavailableError, adult, bike_sharing_hour
 
@@ -106,11 +107,12 @@ if d is not None:
         signs = np.sign(education[name]) != np.sign(education["education (interventional)"])
         print(f"{name}: off by {off.abs().mean():.3f}, at most {off.abs().max():.3f}; ", end="")
         print(f"other sign in {signs.mean():.0%} of the rows")
-    ax = education.plot.scatter(
-        "sum over dummies (path-dependent)", "education (interventional)", s=8, figsize=(4.5, 4.5)
-    )
-    ax.axline((0, 0), slope=1, color="grey", linewidth=0.8)
-    ax.set_title("Education, log-odds")
+    usual, whole = (education[name] for name in education.columns[[0, 2]])
+    ax = plt.figure(figsize=(4.5, 4.2), layout="constrained").add_subplot()
+    ax.axline((0, 0), slope=1, color=FRAME, linewidth=0.8)
+    ax.scatter(usual, whole, s=8, color=AFTER)
+    style_axes(ax)
+    ax.set(xlabel=f"{usual.name}, log-odds", ylabel=f"{whole.name}, log-odds")
     plt.show()
 
 # %%

@@ -19,8 +19,8 @@ from sklearn.model_selection import train_test_split
 
 import treepurify as tp
 
-# Wherever this page is run from, the folder of the examples is here or above.
-sys.path += [".", ".."]
+# Wherever this page is run from, the folder of the examples is here or above it.
+sys.path += [".", "..", "../.."]
 
 from examples.data import (
     DataUnavailableError,

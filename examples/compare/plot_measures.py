@@ -13,6 +13,7 @@ import numpy as np
 import xgboost
 
 import treepurify as tp
+from treepurify.plots.style import INK, MANY, style_axes
 
 R = 0.8
 rng = np.random.default_rng(0)
@@ -72,20 +73,22 @@ panels = [
 ]
 figure, axes = plt.subplots(2, 3, figsize=(11, 6.5), sharex=True, sharey=True, layout="constrained")
 for axis, (title, effect, truth) in zip(axes.flat, panels, strict=False):
-    axis.plot(x, effect, label="model")
-    axis.plot(x, truth, "k--", linewidth=1, label="formula")
-    axis.set_title(title)
-axes.flat[0].legend()
+    axis.plot(x, effect, color=MANY[0], label="model")
+    axis.plot(x, truth, "--", color=INK, linewidth=1, label="formula")
+    axis.set_title(title, fontsize=10, color=INK)
+axes.flat[0].legend(frameon=False)
 clouds = [("interventional Shapley value", shapley), ("path-dependent, main effect", by_path)]
 for axis, (title, values) in zip(axes.flat[4:], clouds, strict=True):
-    axis.scatter(some[:, 0], values, s=2, alpha=0.4)
-    axis.set_title(title)
+    axis.scatter(some[:, 0], values, s=2, alpha=0.4, color=MANY[0])
+    axis.set_title(title, fontsize=10, color=INK)
 axes.flat[4].scatter(
-    some[:, 0], some[:, 0] + (some[:, 0] * some[:, 1] - R) / 2, s=1, color="k", label="formula"
+    some[:, 0], some[:, 0] + (some[:, 0] * some[:, 1] - R) / 2, s=1, color=INK, label="formula"
 )
-axes.flat[4].legend()
+axes.flat[4].legend(frameon=False)
 for axis in axes[1]:
     axis.set_xlabel("x0")
+for axis in axes.flat:
+    style_axes(axis)
 axes.flat[0].set_xlim(-2.2, 2.2)
 axes.flat[0].set_ylim(-4, 6)
 plt.show()

@@ -11,6 +11,8 @@ The data are read as in the paper examples. Where they are not on the machine th
 a made-up table stands in.
 """
 
+# sphinx_gallery_thumbnail_number = 2
+
 # %%
 import sys
 
@@ -22,8 +24,8 @@ import xgboost
 import treepurify as tp
 from treepurify import plots
 
-# Wherever this page is run from, the folder of the examples is here or above.
-sys.path += [".", ".."]
+# Wherever this page is run from, the folder of the examples is here or above it.
+sys.path += [".", "..", "../.."]
 
 from examples.data import DataSet, DataUnavailableError, compas_two_years
 
@@ -69,7 +71,7 @@ print(table[columns].head(12).to_string(float_format="{:.4f}".format))
 # %%
 # Effects whose band holds zero in every cell: of none of these can anyone say that the next
 # training would have it in one direction, anywhere.
-unsure = [d.term_name(subset) for subset, _ in d.spread.without_sign()]
+unsure = [d.term_name(subset) for subset, _ in d.spread.no_clear_sign()]
 print(f"{len(unsure)} of {len(d)} effects have no sign: {', '.join(unsure) or 'none'}")
 
 # %%

@@ -23,9 +23,10 @@ from scipy.special import expit
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 import treepurify as tp
+from treepurify.plots.style import AFTER, BEFORE, FRAME, UP, legend_above, style_axes
 
-# Wherever this page is run from, the folder of the examples is here or above.
-sys.path += [".", ".."]
+# Wherever this page is run from, the folder of the examples is here or above it.
+sys.path += [".", "..", "../.."]
 
 from examples.data import DataUnavailableError, adult
 
@@ -103,14 +104,16 @@ if d is not None:
     scores = card.score(X)
     figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
     bins = np.arange(scores.min(), scores.max() + 10, 10)
-    for is_rich, label, color in ((False, "up to 50 000", "#888"), (True, "more", "#c33")):
+    for is_rich, label, color in ((False, "up to 50 000", BEFORE), (True, "more", UP)):
         left.hist(scores[y == is_rich], bins=bins, alpha=0.6, color=color, label=label)
     left.set(xlabel="score", ylabel="people")
-    left.legend(title="dollars a year", frameon=False)
     some = np.arange(0, len(X), 25)
-    right.scatter(expit(margins[some]), card.probability(X)[some], s=4, color="#36a")
-    right.plot([0, 1], [0, 1], color="#888", linewidth=0.8)
+    right.scatter(expit(margins[some]), card.probability(X)[some], s=4, color=AFTER)
+    right.plot([0, 1], [0, 1], color=FRAME, linewidth=0.8)
     right.set(xlabel="probability of the model", ylabel="probability of the points")
+    for ax in (left, right):
+        style_axes(ax)
+    legend_above(left, 2, "dollars a year")
     plt.show()
 
 # %%

@@ -10,6 +10,8 @@ The data are read as in the paper examples. If one of the three is not on the ma
 that runs this page, its part says so and is left out.
 """
 
+# sphinx_gallery_thumbnail_number = 5
+
 # %%
 import sys
 
@@ -19,8 +21,8 @@ import xgboost
 import treepurify as tp
 from treepurify import plots
 
-# Wherever this page is run from, the folder of the examples is here or above.
-sys.path += [".", ".."]
+# Wherever this page is run from, the folder of the examples is here or above it.
+sys.path += [".", "..", "../.."]
 
 from examples.data import (
     DataUnavailableError,

@@ -6,6 +6,8 @@ An effect is an average over the other features, so it depends on the distributi
 averaged. Here the same model is purified under four distributions, and compared.
 """
 
+# sphinx_gallery_thumbnail_number = 2
+
 # %%
 import matplotlib.pyplot as plt
 from sklearn.datasets import load_diabetes

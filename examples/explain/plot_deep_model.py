@@ -1,0 +1,84 @@
+"""
+A deep model, from its effects to single rows
+=============================================
+
+Gradient boosting of trees with fifteen leaves, in a pipeline with missing values and categories:
+what the model does on the whole, along one skewed feature, and for one applicant.
+"""
+
+# sphinx_gallery_thumbnail_number = 5
+
+# %%
+# Loans, made up so that the truth is known: the risk falls with the logarithm of the income,
+# more steeply for those without a job of their own, and rises with debts that are old.
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+from sklearn.compose import make_column_transformer
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
+
+import treepurify as tp
+from treepurify import plots
+
+rng = np.random.default_rng(0)
+n = 2400
+X = pd.DataFrame({"income": np.exp(10.4 + 0.8 * rng.normal(size=n)).round()})
+X["debt"] = (X["income"] * rng.gamma(2.0, 0.2, size=n)).round()
+X["age"] = rng.integers(18, 80, size=n).astype(float)
+X["years of debt"] = np.where(rng.random(n) < 0.15, np.nan, rng.integers(0, 20, size=n))
+X["job"] = rng.choice(["employee", "self-employed", "retired", "none"], n, p=[0.6, 0.2, 0.15, 0.05])
+margin = -1.2 * np.log(X["income"] / 33_000) * np.where(X["job"] == "none", 2.0, 1.0)
+margin += 2.0 * (X["debt"] / X["income"] - 0.4) + 0.08 * X["years of debt"].fillna(2.0)
+y = (margin + rng.logistic(size=n) > 1.0).astype(int)
+train, test = slice(0, 1800), slice(1800, n)
+
+pipeline = make_pipeline(
+    make_column_transformer((OneHotEncoder(), ["job"]), remainder="passthrough"),
+    HistGradientBoostingClassifier(max_iter=40, max_leaf_nodes=15, random_state=0),
+).fit(X[train], y[train])
+d = tp.purify(pipeline, X[train], progress=False)
+d
+
+# %%
+# The job is one feature here, although the trees see four dummies of it. What more than two
+# features do together is kept as the remainder, and its share is known.
+figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
+plots.importance(d, top=10, ax=left)
+plots.beeswarm(d, X[test], top=10, ax=right)
+plt.show()
+
+# %%
+# Incomes are skewed: a logarithmic axis has room for those that most people have. A pair can have
+# another scale for each of its features.
+figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.0), layout="constrained")
+plots.main_effect(d, "income", scale="log", ax=left)
+plots.pair(d, ("income", "debt"), scale=("log", "log"), ax=right)
+plt.show()
+
+# %%
+# **One applicant**, by position in the table: the effects that build up the log-odds, with the
+# probability on the axis above, and the Shapley values into which they can be divided. What belongs
+# to no single feature is a bar of its own.
+figure, (left, right) = plt.subplots(1, 2, figsize=(12.5, 4.6), layout="constrained")
+plots.waterfall(d, X[test], index=3, top=7, ax=left)
+plots.waterfall(d, X[test], index=3, parts="shapley", ax=right)
+plt.show()
+
+# %%
+# The same on one line: bars have numbers, by which they are listed.
+plots.force(d, X[test], index=3, top=6)
+plt.show()
+
+# %%
+# **Beside what was observed**: where observed and predicted means part, the model is off; where
+# the curves of single applicants are not parallel, the feature interacts.
+profile = tp.feature_profile(pipeline, X[test], "income", y[test], progress=False)
+plots.profile(profile, curves=True, scale="log")
+plt.show()
+
+# %%
+# **What each feature is good for** on rows that the model has not seen: by how much the log loss
+# rises where a feature has the values of other applicants, beside its shares of the variance.
+tp.permutation_importance(d, X[test], y[test], progress=False).round(3)

@@ -1,0 +1,107 @@
+"""Sparse rows are read as each library reads them, and give what the same dense rows give."""
+
+import lightgbm
+import numpy as np
+import pytest
+import xgboost
+from scipy.sparse import coo_array, csc_matrix, csr_array, csr_matrix
+from sklearn.ensemble import GradientBoostingRegressor, RandomForestRegressor
+
+import treepurify as tp
+from treepurify.models import parsed as parsed_module
+from treepurify.rows import sparse as sparse_module
+from treepurify.rows.columns import FeatureSpec
+from treepurify.rows.table_reader import read_columns
+
+AB = (FeatureSpec("a"), FeatureSpec("b"))
+
+
+def data():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 4)) * (rng.uniform(size=(300, 4)) < 0.4)
+    return X, X[:, 0] * (X[:, 1] != 0) + X[:, 2]
+
+
+def trained(kind, X, y):
+    model = {
+        "xgboost": xgboost.XGBRegressor(n_estimators=10, max_depth=2, n_jobs=1),
+        "lightgbm": lightgbm.LGBMRegressor(n_estimators=10, max_depth=2, verbose=-1),
+        "boosting": GradientBoostingRegressor(n_estimators=10, max_depth=2, random_state=0),
+        "forest": RandomForestRegressor(n_estimators=5, max_depth=2, random_state=0),
+    }[kind]
+    return model.fit(X, y)
+
+
+@pytest.mark.parametrize("form", [csr_matrix, csc_matrix, csr_array, coo_array])
+def test_entries_that_are_not_stored_are_zero(form):
+    X, _ = data()
+    columns = read_columns(form(X[:, :2]), AB)
+    np.testing.assert_array_equal(np.column_stack(columns.values), X[:, :2])
+    assert columns.n_rows == 300
+
+
+def test_entries_stored_twice_are_added_and_stored_zeros_are_zeros():
+    X = csr_matrix((np.array([1.0, 2.0, 0.0]), ([0, 0, 1], [0, 0, 1])), shape=(3, 2))
+    specs = tuple(FeatureSpec(name, absent_is_missing=True) for name in "ab")
+    a, b = read_columns(X, specs).values
+    np.testing.assert_array_equal(a, [3.0, np.nan, np.nan])
+    np.testing.assert_array_equal(b, [np.nan, 0.0, np.nan])
+
+
+@pytest.mark.parametrize("kind", ["xgboost", "lightgbm", "boosting", "forest"])
+def test_effects_and_predictions_are_those_of_the_library(kind):
+    X, y = data()
+    rows = csr_matrix(X)
+    model = trained(kind, rows, y)
+    d = tp.purify(model, rows, progress=False)
+    # The certificate compares with the library, which gets the sparse rows.
+    assert d.certificate.margin_error < 2e-6
+    np.testing.assert_allclose(d.predict(rows), model.predict(rows), atol=2e-5)
+    dense = np.where(X == 0, np.nan, X) if kind == "xgboost" else X
+    other = tp.purify(model, dense, progress=False)
+    assert set(d) == set(other)
+    for subset, component in d.components.items():
+        np.testing.assert_allclose(component.values, other.components[subset].values, atol=1e-10)
+    assert d.verify(model, rows).relative_difference < 1e-6
+
+
+def test_other_uses_of_sparse_rows():
+    X, y = data()
+    rows = csr_matrix(X)
+    model = trained("boosting", rows, y)
+    d, dense = (tp.purify(model, each, progress=False) for each in (rows, X))
+    np.testing.assert_array_equal(d.contributions(rows), dense.contributions(X))
+    np.testing.assert_array_equal(d.shapley_values(rows).values, dense.shapley_values(X).values)
+    np.testing.assert_array_equal(tp.compare(d, dense, rows).terms["distance"], 0.0)
+    worth = tp.effect_worth(d, rows, y, n_bootstrap=0, absorb=False, progress=False)
+    truth = tp.effect_worth(dense, X, y, n_bootstrap=0, absorb=False, progress=False)
+    np.testing.assert_array_equal(worth.worth, truth.worth)
+    refits = tp.refit(model, rows, y, n=2, progress=False)
+    assert tp.purify(refits, rows, progress=False).spread.n_models == 2
+    called, truth = (
+        tp.ale_anova(lambda table: np.asarray(table)[:, 0] ** 2, each, bins=4, progress=False)
+        for each in (rows, X)
+    )
+    np.testing.assert_array_equal(called["x0"].evaluate(X), truth["x0"].evaluate(X))
+
+
+def test_columns_that_the_model_does_not_use_take_no_room(monkeypatch):
+    X, y = data()
+    wide = csr_matrix(np.hstack([X, np.zeros((300, 50))]))
+    model = trained("boosting", wide, y)
+    whole = tp.purify(model, wide, progress=False)
+    for module in (parsed_module, sparse_module):
+        monkeypatch.setattr(module, "DEFAULT_BUDGET", 8 * 300 * 10)
+    d = tp.purify(model, wide, progress=False)
+    assert set(d) == set(whole)
+    for subset, component in d.components.items():
+        np.testing.assert_array_equal(component.values, whole.components[subset].values)
+    with pytest.raises(tp.MemoryBudgetError, match="sparse rows"):
+        read_columns(wide, tuple(FeatureSpec(f"x{j}") for j in range(54)))
+
+
+def test_what_is_no_number_is_refused():
+    with pytest.raises(tp.InvalidInputError, match="real numbers"):
+        read_columns(csr_matrix(np.eye(2) * 1j), AB)
+    with pytest.raises(tp.InvalidInputError, match="2 features, the data 3 columns"):
+        read_columns(csr_matrix(np.eye(3)), AB)

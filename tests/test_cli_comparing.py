@@ -1,0 +1,164 @@
+"""The command that compares: two data sets, two saved files, two models; and its formats."""
+
+import json
+from io import StringIO
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+from xgboost import XGBRegressor
+
+import treepurify as tp
+from treepurify.cli.app import app
+
+
+def run(*words):
+    return CliRunner().invoke(app, [str(word) for word in words], prog_name="treepurify")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("comparing")
+    rng = np.random.default_rng(0)
+    periods = {}
+    for year in ("2024", "2025"):
+        X = pd.DataFrame(rng.normal(size=(200, 2)), columns=["age", "hours"])
+        X["hours"] += 0.8 * X["age"] * (year == "2025")
+        periods[year] = X
+    periods["2025"].iloc[::7, 0] = np.nan
+    X = periods["2024"]
+    y = X["age"] * X["hours"] + X["age"]
+    for year, rows in periods.items():
+        rows.assign(price=0.0).to_csv(path / f"{year}.csv", index=False)
+    for name, n_trees in (("one", 8), ("two", 4)):
+        model = XGBRegressor(n_estimators=n_trees, max_depth=2, n_jobs=1).fit(X, y)
+        model.save_model(path / f"{name}.json")
+        tp.purify(model, X, progress=False).save(path / f"{name}.tpz")
+    return path
+
+
+def read(folder, year):
+    return pd.read_csv(folder / f"{year}.csv").drop(columns="price")
+
+
+def test_two_periods(folder, tmp_path):
+    report = tmp_path / "compared.html"
+    result = run(
+        "compare", folder / "one.json", folder / "2024.csv", "--other-data", folder / "2025.csv",
+        "--target-column", "price", "--report", report, "--pictures", 1, "--quiet",
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    X = read(folder, "2024")
+    a, b = (
+        tp.purify(folder / "one.json", rows, missing_cells="always", progress=False)
+        for rows in (X, read(folder, "2025"))
+    )
+    truth = tp.compare(a, b, X, names=["2024.csv", "2025.csv"])
+    for line in truth.verdict():
+        assert line in result.output
+    page = report.read_text(encoding="utf-8")
+    assert "2024.csv" in page
+    assert "2025.csv: SHA-256" in page
+    assert "treepurify compare" in page
+
+
+@pytest.mark.parametrize("way", ["second in place of the data", "other model", "model and saved"])
+def test_two_saved_files(folder, way):
+    words = {
+        "second in place of the data": [folder / "one.tpz", folder / "two.tpz"],
+        "other model": [folder / "one.tpz", folder / "2024.csv", "--target-column", "price",
+                        "--other-model", folder / "two.tpz"],
+        "model and saved": [folder / "one.json", folder / "2024.csv", "--target-column", "price",
+                            "--other-model", folder / "two.tpz"],
+    }[way]  # fmt: skip
+    result = run("compare", *words, "--quiet", "--format", "json")
+    if way == "second in place of the data":
+        assert result.exit_code == 1, result.output
+        assert "name a DATA file" in result.output
+        return
+    assert result.exit_code == 0, result.output
+    shown = pd.DataFrame(json.loads(result.output))
+    first, second = (tp.load(folder / f"{name}.tpz") for name in ("one", "two"))
+    truth = tp.compare(first, second, read(folder, "2024")).terms
+    assert list(shown["term"]) == list(truth["term"])
+    np.testing.assert_allclose(shown["distance"], truth["distance"], rtol=1e-9)
+
+
+def test_saved_files_with_the_same_cells_need_no_rows(folder, tmp_path):
+    d = tp.load(folder / "one.tpz")
+    d.without("age & hours").save(tmp_path / "edited.tpz")
+    result = run("compare", folder / "one.tpz", tmp_path / "edited.tpz", "--format", "csv")
+    assert result.exit_code == 0, result.output
+    table = pd.read_csv(StringIO(result.output))
+    assert table.loc[0, "term"] == "age & hours"
+    assert table.loc[0, "distance"] == pytest.approx(np.sqrt(d["age", "hours"].variance[0]))
+
+
+@pytest.mark.parametrize("kind", ["csv", "xlsx", "parquet", "json"])
+def test_the_ending_of_a_file_says_its_format(folder, tmp_path, kind):
+    readers = {"csv": pd.read_csv, "xlsx": pd.read_excel, "parquet": pd.read_parquet,
+               "json": pd.read_json}  # fmt: skip
+    out = tmp_path / f"terms.{kind}"
+    d = tp.load(folder / "one.tpz")
+    d.save(tmp_path / "same.tpz")
+    result = run("compare", folder / "one.tpz", tmp_path / "same.tpz", "--out", out)
+    assert result.exit_code == 0, result.output
+    table = readers[kind](out)
+    assert sorted(table["term"]) == ["age", "age & hours", "hours"]
+    np.testing.assert_allclose(table["distance"], 0.0, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["one.json"], "needs a DATA file"),
+        (["one.tpz"], "pass --other-model"),
+        (["one.tpz", "2024.csv"], "pass --other-model"),
+        (["one.tpz", "two.tpz", "--other-data", "2025.csv"], "purified already"),
+        (["one.tpz", "two.tpz", "--weights", "uniform"], "purified already"),
+        (["one.tpz", "two.tpz", "--format", "xlsx"], "pass --out"),
+        (["one.tpz", "two.tpz", "--format", "json", "--out", "a.csv"], "no name of a file"),
+        (["one.json", "2024.csv", "--engines", "tree,categorical", "--other-data", "2025.csv"],
+         "leave out"),
+    ],
+)  # fmt: skip
+def test_what_means_nothing_is_refused(folder, words, message):
+    files = {"one.json", "one.tpz", "two.tpz", "2024.csv", "2025.csv"}
+    result = run("compare", *(folder / word if word in files else word for word in words))
+    assert result.exit_code == 2, result.output
+    assert message in " ".join(result.output.replace("\u2502", " ").split())
+
+
+def test_a_forgotten_target_is_answered_with_its_option(folder):
+    for command in ("compare", "audit", "purify"):
+        result = run(command, folder / "one.json", folder / "2024.csv", "--quiet")
+        assert result.exit_code == 1
+        assert "--target-column names the target" in result.output
+
+
+def test_purify_writes_a_workbook(folder, tmp_path):
+    result = run(
+        "purify", folder / "one.json", folder / "2024.csv", "--target-column", "price", "--quiet",
+        "--format", "xlsx", "--out", tmp_path / "o", "--pictures", 0,
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    sheets = pd.read_excel(tmp_path / "o" / "effects.xlsx", sheet_name=None)
+    assert {"importance", "age", "hours", "age & hours", "facts"} == set(sheets)
+
+
+def test_every_command_has_examples_and_can_be_quiet():
+    for name in ("demo", "info", "purify", "compare", "audit", "worth", "simplify", "report",
+                 "export"):  # fmt: skip
+        words = run(name, "--help").output
+        assert "Example" in words, name
+        assert "--quiet" in words, name
+
+
+def test_models_without_names_ask_for_the_target_too(tmp_path):
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    XGBRegressor(n_estimators=2, n_jobs=1).fit(X, X[:, 0]).save_model(tmp_path / "m.json")
+    pd.DataFrame(np.c_[X, X[:, 0]], columns=list("aby")).to_csv(tmp_path / "x.csv", index=False)
+    result = run("purify", tmp_path / "m.json", tmp_path / "x.csv", "--quiet")
+    assert result.exit_code == 1
+    assert "--target-column" in result.output

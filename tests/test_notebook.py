@@ -1,0 +1,99 @@
+"""What a notebook shows of a decomposition: shares, R², small pictures, a folded certificate."""
+
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.ensemble import GradientBoostingClassifier, GradientBoostingRegressor
+
+import treepurify as tp
+from treepurify.notebook import notebook_summary
+
+
+class Nesting(HTMLParser):
+    """Fails where tags do not nest."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open = []
+        self.feed(text)
+        assert self.open == []
+
+    def handle_starttag(self, tag, attributes):
+        self.open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        pass
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+def rows():
+    rng = np.random.default_rng(0)
+    return pd.DataFrame(rng.normal(size=(300, 3)), columns=["a", "b", "c"])
+
+
+def test_shares_are_per_cent_with_a_bar():
+    X = rows()
+    model = GradientBoostingRegressor(n_estimators=10, max_depth=2, random_state=0)
+    d = tp.purify(model.fit(X, X["a"] * X["b"] + X["c"]), X, progress=False)
+    text = d._repr_html_()
+    Nesting(text)
+    for share in d.importance()["variance_share"]:
+        bar = rf">{share:.2%}</span> <span [^>]*width: {round(70 * share)}px"
+        assert re.search(bar, text), share
+    assert "R² = 1, there is no remainder" in text
+    head, _, rest = text.partition("<details><summary>")
+    summary, _, listed = rest.partition("</summary>")
+    assert summary == "Certificate: sums and conditional means are right to rounding."
+    assert listed.count("<li>") == len(d.certificate.sentences())
+    assert "<li>" not in head
+
+
+def test_small_pictures_step_at_the_effects():
+    X = rows()
+    model = GradientBoostingRegressor(n_estimators=2, max_depth=1, random_state=0)
+    d = tp.purify(model.fit(X, X["c"]), X, progress=False)
+    (picture,) = re.findall(r"<svg.*?</svg>", d._repr_html_())
+    effect, mass = d["c"].values[:, 0], d["c"].mass
+    path = re.search(r'<path d="M0 [\d.]+((?:V[\d.]+H[\d.]+)+)"', picture).group(1)
+    steps = np.array(re.findall(r"V([\d.]+)H([\d.]+)", path), dtype=float)
+    shown = effect[mass > 0]
+    np.testing.assert_allclose(steps[:, 1], 120 * np.cumsum(mass[mass > 0]), atol=0.06)
+    heights = 2 + 30 * (shown.max() - shown) / np.ptp(shown)
+    np.testing.assert_allclose(steps[:, 0], heights, atol=0.06)
+    assert f"from {effect.min():.3g} to {effect.max():.3g}" in picture
+
+
+def test_deep_models_say_how_much_is_explained():
+    X = rows()
+    model = GradientBoostingRegressor(n_estimators=5, max_depth=4, random_state=0)
+    d = tp.purify(model.fit(X, X["a"] * X["b"] * X["c"]), X, method="projection", progress=False)
+    share = d.diagnostics["projection"]["r_squared"][0]
+    text = notebook_summary(d)
+    assert f"R² = {share:.4f}; the remainder has the rest" in text
+    assert "the effects were fitted" in text
+    assert "effects were edited" in notebook_summary(d.without("a"))
+
+
+def test_outputs_and_categories():
+    X = rows().assign(kind=pd.Categorical(np.resize(["<u>", "v", "w"], 300)))
+    y = np.digitize(X["a"], [-0.5, 0.5])
+    codes = X.assign(kind=X["kind"].cat.codes)
+    model = GradientBoostingClassifier(n_estimators=2, max_depth=2, random_state=0).fit(codes, y)
+    text = tp.purify(model, codes, progress=False)._repr_html_()
+    Nesting(text)
+    assert "<th" in text
+    assert ">output</th>" in text
+    d = tp.purify_tensors({(0,): np.array([1.0, -2.0, 4.0])}, {(0,): np.array([0.5, 0.25, 0.25])})
+    assert "<svg" in notebook_summary(d)
+
+
+@pytest.mark.parametrize("n_cells", [2, 5000])
+def test_pictures_stay_small(n_cells):
+    rng = np.random.default_rng(0)
+    d = tp.purify_tensors({(0,): rng.normal(size=n_cells)}, {(0,): np.ones(n_cells)})
+    assert len(notebook_summary(d)) < 8000

@@ -1,0 +1,96 @@
+"""What a caller who waits sees: one line that is written anew and vanishes."""
+
+import io
+import pickle
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from treepurify import progress
+from treepurify.progress import progress_report
+
+
+class Stream(io.StringIO):
+    def __init__(self, *, is_terminal):
+        super().__init__()
+        self.is_terminal = is_terminal
+
+    def isatty(self):
+        return self.is_terminal
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    return now
+
+
+def work(clock):
+    report = progress_report(True)
+    for done in range(4):
+        clock[0] += 1.0
+        report("purifying", done + 1, 4)
+
+
+def test_a_terminal_is_left_as_it_was(clock, monkeypatch):
+    stream = Stream(is_terminal=True)
+    monkeypatch.setattr(sys, "stderr", stream)
+    work(clock)
+    lines = stream.getvalue().split("\r\x1b[K")
+    assert lines[0] == ""
+    assert lines[1] == "treepurify: purifying 1 of 4 (1 s)"
+    assert lines[-2] == "treepurify: purifying 4 of 4 (4 s)"
+    assert lines[-1] == "", "the last line is taken away"
+    assert "\n" not in stream.getvalue()
+
+
+def test_a_file_keeps_every_line(clock, monkeypatch):
+    stream = Stream(is_terminal=False)
+    monkeypatch.setattr(sys, "stderr", stream)
+    work(clock)
+    assert len(stream.getvalue().splitlines()) == 4
+    assert "\r" not in stream.getvalue()
+
+
+def test_a_notebook_shows_one_line_and_no_error(clock, monkeypatch):
+    shown, stream = [], Stream(is_terminal=False)
+    display = SimpleNamespace(
+        HTML=lambda text: text,
+        display=lambda text, display_id: shown.append(("new", display_id, text)),
+        update_display=lambda text, display_id: shown.append(("again", display_id, text)),
+    )
+    shell = SimpleNamespace(kernel=object())
+    fake = SimpleNamespace(get_ipython=lambda: shell)
+    monkeypatch.setitem(sys.modules, "IPython", fake)
+    monkeypatch.setitem(sys.modules, "IPython.display", display)
+    monkeypatch.setattr(sys, "stderr", stream)
+    work(clock)
+    assert stream.getvalue() == ""
+    assert [how for how, _, _ in shown] == ["new", "again", "again", "again", "again"]
+    assert len({name for _, name, _ in shown}) == 1
+    assert shown[-1][2] == ""
+    assert "4 of 4" in shown[-2][2]
+
+
+def test_nothing_is_shown_within_a_second_or_unasked(clock, monkeypatch):
+    stream = Stream(is_terminal=True)
+    monkeypatch.setattr(sys, "stderr", stream)
+    report = progress_report(True)
+    clock[0] += 0.9
+    report("purifying", 1, 4)
+    del report
+    progress_report(False)("purifying", 1, 4)
+    assert stream.getvalue() == ""
+
+
+def test_a_copy_takes_no_line_away(clock, monkeypatch):
+    stream = Stream(is_terminal=True)
+    monkeypatch.setattr(sys, "stderr", stream)
+    report = progress_report(True)
+    clock[0] += 2.0
+    report("purifying", 1, 4)
+    before = stream.getvalue()
+    pickle.loads(pickle.dumps(report))
+    assert stream.getvalue() == before

@@ -1,0 +1,234 @@
+"""By how much the loss rises where the values of one feature are those of other rows."""
+
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify.arguments import check_flag, check_whole
+from treepurify.budget import DEFAULT_BUDGET
+from treepurify.components import Component, TensorComponent, evaluate_each
+from treepurify.decomposition import Decomposition
+from treepurify.errors import InvalidInputError
+from treepurify.evidence.held_out import HeldOut, read_held_out
+from treepurify.evidence.losses import LossChoice
+from treepurify.grids.grid import encode_rows
+from treepurify.progress import progress_report
+from treepurify.rows.columns import Columns
+from treepurify.typing import Array, Indices
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["permutation_importance"]
+
+# Evaluations of effects that averaging over all values of one feature may take.
+_MUCH_WORK = 5e7
+
+
+def permutation_importance(
+    d: Decomposition,
+    X: Any,
+    y: Any,
+    *,
+    loss: LossChoice = "auto",
+    sample_weight: npt.ArrayLike | None = None,
+    exact: bool | Literal["auto"] = "auto",
+    n_repeats: int = 20,
+    seed: int = 0,
+    memory_budget: int = DEFAULT_BUDGET,
+    progress: bool = True,
+) -> "pd.DataFrame":
+    """Return how much the loss rises where a feature has the values of other rows.
+
+    The number that `sklearn.inspection.permutation_importance` estimates by shuffling columns,
+    beside shares of the variance. Effects are constant in cells, so the mean over *all* rows that
+    can lend their value is a sum over the cells of the feature: nothing is drawn.
+
+    Parameters
+    ----------
+    d : Decomposition
+        The decomposition.
+    X : array_like or table of shape (n_rows, n_features)
+        The rows, best such that the model was not trained on.
+    y : array_like of shape (n_rows,) or (n_rows, n_outputs)
+        What was observed there, as for `effect_worth`.
+    loss : str, tuple or callable
+        As for `effect_worth`.
+    sample_weight : array_like of shape (n_rows,), optional
+        Weight of each row, finite and not negative; of what it lends, too.
+    exact : bool or "auto"
+        Whether to average over all values. ``"auto"`` does so where that is not too much work,
+        and the loss is a mean over rows; other features are shuffled.
+    n_repeats : int
+        How often a feature is shuffled.
+    seed : int
+        Seed of the shuffling.
+    memory_budget : int
+        Bytes that the contributions of all effects may take.
+    progress : bool
+        Whether to report progress on standard error after the first second.
+
+    Returns
+    -------
+    DataFrame
+        One row per feature, the most important first. ``importance`` is the rise of the loss,
+        ``standard_error`` that of the mean over the repeats, 0 where ``exact`` is true.
+        ``variance_share`` splits the share of each effect in the variance of the components
+        evenly among its features, ``total_share`` counts it for each of them. A remainder is
+        shuffled with its features, and its variance is nobody's.
+
+    Raises
+    ------
+    InvalidInputError
+        If the loss does not suit the model or the observations, or an option cannot be used.
+    MemoryBudgetError
+        If the contributions would not fit.
+
+    Notes
+    -----
+    Under dependence a shuffled feature makes rows that the data may not contain, as partial
+    dependence does; purified effects and their worth (`effect_worth`) do not ask the model there.
+
+    References
+    ----------
+    Fisher, Rudin and Dominici 2019, "All models are wrong, but many are useful", equation 3.5,
+    with a row lending to itself as well; Breiman 2001, "Random forests".
+
+    Examples
+    --------
+    >>> import numpy as np, treepurify as tp
+    >>> from sklearn.tree import DecisionTreeRegressor
+    >>> X = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
+    >>> d = tp.purify(DecisionTreeRegressor().fit(X, [0, 0, 1, 1]), X)
+    >>> tp.permutation_importance(d, X, [0, 0, 1, 1])[["feature", "importance", "exact"]]
+      feature  importance  exact
+    0      x0         0.5   True
+    1      x1         0.0   True
+    """
+    import pandas as pd
+
+    check_whole("n_repeats", n_repeats, 2)
+    check_whole("seed", seed, 0)
+    if exact != "auto":
+        check_flag("exact", exact, advice=' or "auto"')
+    report = progress_report(progress)
+    held_out = read_held_out(d, X, y, loss, sample_weight, memory_budget)
+    if exact is True and held_out.loss.of_rows is None:
+        raise InvalidInputError(
+            f"the loss {held_out.loss.name!r} is no mean over rows, so that its mean over all "
+            'values of a feature is not known; pass exact="auto"'
+        )
+    base = held_out.loss.mean(held_out.margin, held_out.shares)
+    rng = np.random.default_rng(seed)
+    found = []
+    for j, name in enumerate(d.feature_names):
+        report("lending values", j, len(d.feature_names))
+        parts = _Parts(d, held_out, j)
+        lent = parts.values_to_lend() if held_out.loss.of_rows is not None else None
+        is_exact = lent is not None and (exact is True or (exact == "auto" and parts.work(lent)))
+        if not parts.components:
+            risen, error, is_exact = base, 0.0, True
+        elif is_exact and lent is not None:
+            risen, error = parts.mean_loss(*lent), 0.0
+        else:
+            risen, error = parts.shuffled_loss(rng, n_repeats)
+        found.append((name, risen - base, error, bool(is_exact)))
+    columns = ["feature", "importance", "standard_error", "exact"]
+    table = pd.DataFrame(found, columns=columns).assign(**_variance_shares(d))
+    return table.sort_values("importance", ascending=False, kind="stable", ignore_index=True)
+
+
+class _Parts:
+    """What depends on one feature, and what does not.
+
+    Parameters
+    ----------
+    d : Decomposition
+        The decomposition.
+    held_out : HeldOut
+        The rows.
+    feature : int
+        Position of the feature.
+    """
+
+    def __init__(self, d: Decomposition, held_out: HeldOut, feature: int) -> None:
+        self.held_out, self.feature = held_out, feature
+        every: list[Component] = [*d.components.values()]
+        if d.remainder is not None:
+            every.append(d.remainder)
+        self.components = [part for part in every if feature in part.features]
+        own = [k for k, part in enumerate(every) if feature in part.features]
+        self.fixed = held_out.margin - held_out.contributions[own].sum(axis=0)
+
+    def values_to_lend(self) -> tuple[Array, Array]:
+        """Return one value for each cell that rows are in, and the share of the rows there."""
+        columns, shares = self.held_out.columns, self.held_out.shares
+        values, place = np.unique(columns.values[self.feature], return_inverse=True)
+        mass = np.bincount(place.ravel(), shares, minlength=len(values))
+        codes = [
+            self._cells(part, values)
+            for part in self.components
+            if isinstance(part, TensorComponent)
+        ]
+        if len(codes) == len(self.components) and codes:
+            _, first, cell = np.unique(
+                np.stack(codes), axis=1, return_index=True, return_inverse=True
+            )
+            values, mass = values[first], np.bincount(cell.ravel(), mass, minlength=len(first))
+        return values, np.asarray(mass, dtype=np.float64)
+
+    def work(self, lent: tuple[Array, Array]) -> bool:
+        """Return whether averaging over these values is little work."""
+        n_rows = len(self.held_out.shares)
+        return len(lent[0]) * n_rows * len(self.components) <= _MUCH_WORK
+
+    def mean_loss(self, values: Array, mass: Array) -> float:
+        """Return the loss where every row has each of the values, by their mass."""
+        total = 0.0
+        of_rows = self.held_out.loss.of_rows
+        for value, share in zip(values, mass, strict=True):
+            if share > 0 and of_rows is not None:
+                column = np.full(len(self.held_out.shares), value, dtype=values.dtype)
+                total += share * float(self.held_out.shares @ of_rows(self._margin(column)))
+        return total
+
+    def shuffled_loss(self, rng: np.random.Generator, n_repeats: int) -> tuple[float, float]:
+        """Return the mean loss over random orders of the column, and its standard error."""
+        column, shares = self.held_out.columns.values[self.feature], self.held_out.shares
+        losses = []
+        for _ in range(n_repeats):
+            if np.all(shares == shares[0]):
+                rows: Indices = rng.permutation(len(column))
+            else:
+                rows = rng.choice(len(column), size=len(column), p=shares)
+            losses.append(self.held_out.loss.mean(self._margin(column[rows]), shares))
+        return float(np.mean(losses)), float(np.std(losses, ddof=1) / np.sqrt(n_repeats))
+
+    def _cells(self, part: TensorComponent, values: Array) -> npt.NDArray[np.integer[Any]]:
+        """Return the cell of each value along the axis of the feature in one component."""
+        spec = self.held_out.columns.features[self.feature]
+        axis = part.axes[part.features.index(self.feature)]
+        rows, _ = encode_rows(Columns((spec,), (values,), len(values)), (axis,))
+        return np.asarray(rows.codes[0])
+
+    def _margin(self, column: npt.NDArray[Any]) -> Array:
+        """Return the margin of all rows with another column of the feature."""
+        columns = self.held_out.columns
+        values = tuple(column if j == self.feature else own for j, own in enumerate(columns.values))
+        changed = Columns(columns.features, values, columns.n_rows)
+        margin = self.fixed.copy()
+        for added in evaluate_each(self.components, changed):
+            margin += added
+        return np.asarray(margin)
+
+
+def _variance_shares(d: Decomposition) -> dict[str, Array]:
+    """Return the shares of the variance of the components that features have."""
+    split, total = np.zeros(len(d.feature_names)), np.zeros(len(d.feature_names))
+    for subset, component in d.components.items():
+        size = float(np.sum(component.variance))
+        split[list(subset)] += size / len(subset)
+        total[list(subset)] += size
+    whole = float(split.sum()) or 1.0
+    return {"variance_share": split / whole, "total_share": total / whole}

@@ -1,0 +1,146 @@
+"""A decomposition in a notebook: shares with bars, small pictures, one line of certificate."""
+
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from treepurify.components import TensorComponent
+from treepurify.decomposition import Decomposition
+from treepurify.frames import short_table, spread_words
+from treepurify.typing import Array
+
+__all__ = ["notebook_summary"]
+
+_MOST_ROWS = 15
+# Pixels of a small picture and of the bar of a share.
+_WIDTH, _HEIGHT, _BAR = 120, 34, 70
+# So many steps are more than such a picture can show.
+_MOST_STEPS = 120
+_CELL = 'style="text-align: left; vertical-align: middle"'
+
+
+def notebook_summary(d: Decomposition) -> str:
+    """Return what a notebook shows of a decomposition.
+
+    Pictures are those of main effects that are tables, along the rows: each cell is as wide as
+    its share of them, and categories stand in their own order.
+    """
+    table = short_table(d)
+    several = d.n_outputs > 1
+    head = ["effect", *["output"] * several, "share of variance", "std. dev.", "along the rows"]
+    tables = {d.term_name(subset): table for subset, table in d.tensor_components().items()}
+    rows = [
+        _row(record, tables.get(str(record["term"])), d.output_names)
+        for record in table.head(_MOST_ROWS).to_dict("records")
+    ]
+    more = len(table) - len(rows)
+    names = "".join(f"<th {_CELL}>{name}</th>" for name in head)
+    return (
+        f"<p><b>{len(d)} effects</b> of {len(d.feature_names)} features &middot; "
+        f"{_explained(d)} &middot; engine {escape(d.engine)} &middot; measure "
+        f"{escape(d.measure)}</p>"
+        f"<table><thead><tr>{names}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+        + (f"<p>... and {more} more</p>" if more > 0 else "")
+        + _certificate(d)
+        + ("" if d.spread is None else f"<p>{escape(spread_words(d.spread))}</p>")
+    )
+
+
+def _explained(d: Decomposition) -> str:
+    """Return how much of the model the effects are, as R²."""
+    if d.remainder is None:
+        return "R² = 1, there is no remainder"
+    shares = () if d.certificate is None or d.certificate.edits else d.certificate.fitted_share
+    if shares:
+        low, high = min(shares), max(shares)
+        between = f"{low:.4f}" if len(shares) == 1 else f"{low:.4f} to {high:.4f}, by output"
+        return f"R² = {between}; the remainder has the rest"
+    return "a remainder has what these effects do not explain"
+
+
+def _row(record: dict[Any, Any], table: TensorComponent | None, outputs: tuple[str, ...]) -> str:
+    share, variance = float(record["variance_share"]), float(record["variance"])
+    output = str(record.get("output", outputs[0]))
+    picture = ""
+    if table is not None and len(table.features) == 1:
+        picture = _small_picture(table, outputs.index(output))
+    deviation = "unknown" if np.isnan(variance) else f"{np.sqrt(variance):.4g}"
+    cells = [escape(str(record["term"])), *([escape(output)] if "output" in record else [])]
+    cells += [_share(share), deviation, picture]
+    return "<tr>" + "".join(f"<td {_CELL}>{cell}</td>" for cell in cells) + "</tr>"
+
+
+def _share(share: float) -> str:
+    if np.isnan(share):
+        return "unknown"
+    width = round(_BAR * float(np.clip(share, 0.0, 1.0)))
+    return (
+        f'<span style="display: inline-block; width: 4.2em; text-align: right">{share:.2%}</span> '
+        f'<span style="display: inline-block; width: {width}px; height: 0.7em; '
+        'background: currentColor; opacity: 0.55"></span>'
+    )
+
+
+def _small_picture(table: TensorComponent, output: int) -> str:
+    """Return a main effect as a line of steps, or as bars of categories."""
+    values, mass = table.values[:, output], table.mass
+    with_data = np.flatnonzero(mass > 0)
+    if len(with_data) == 0:
+        return ""
+    ends = np.concatenate([[0.0], np.cumsum(mass[with_data])])
+    heights = values[with_data]
+    # Categories merged would be none; so many of them are not drawn.
+    if len(with_data) > _MOST_STEPS and table.axes[0].is_categorical:
+        return ""
+    if len(with_data) > _MOST_STEPS:
+        ends, heights = _fewer_steps(ends, heights)
+    x = _WIDTH * ends / ends[-1]
+    low, high = min(0.0, float(heights.min())), max(0.0, float(heights.max()))
+    y = 2 + (_HEIGHT - 4) * (high - heights) / (high - low or 1.0)
+    zero = 2 + (_HEIGHT - 4) * high / (high - low or 1.0)
+    words = f"from {values[with_data].min():.3g} to {values[with_data].max():.3g}"
+    return (
+        f'<svg width="{_WIDTH}" height="{_HEIGHT}" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" '
+        f'aria-label="{words}"><title>{words}</title>'
+        f'<path d="M0 {zero:.1f}H{_WIDTH}" stroke="currentColor" opacity="0.3"/>'
+        f"{_bars(x, y, zero) if table.axes[0].is_categorical else _steps(x, y)}</svg>"
+    )
+
+
+def _fewer_steps(ends: Array, heights: Array) -> tuple[Array, Array]:
+    """Return the means of as many steps of equal width as can be seen."""
+    grid = np.linspace(0.0, ends[-1], _MOST_STEPS + 1)
+    total = np.interp(grid, ends, np.concatenate([[0.0], np.cumsum(np.diff(ends) * heights)]))
+    return grid, np.diff(total) / np.diff(grid)
+
+
+def _steps(x: Array, y: Array) -> str:
+    points = "".join(f"V{height:.1f}H{end:.1f}" for end, height in zip(x[1:], y, strict=True))
+    return f'<path d="M0 {y[0]:.1f}{points}" fill="none" stroke="currentColor"/>'
+
+
+def _bars(x: Array, y: Array, zero: float) -> str:
+    return "".join(
+        f'<rect x="{left + 0.5:.1f}" width="{max(right - left - 1, 0.5):.1f}" '
+        f'y="{min(height, zero):.1f}" height="{abs(height - zero):.1f}" fill="currentColor" '
+        'opacity="0.55"/>'
+        for left, right, height in zip(x[:-1], x[1:], y, strict=True)
+    )
+
+
+def _certificate(d: Decomposition) -> str:
+    """Return the certificate as one sentence that unfolds to all of them."""
+    if d.certificate is None:
+        return ""
+    c = d.certificate
+    if c.edits:
+        first = "Certificate: effects were edited, so this is no longer the model."
+    elif not c.is_accurate:
+        first = "Certificate: not exact to 1e-10; read the figures."
+    elif c.fitted_share:
+        first = "Certificate: the effects were fitted, and the fit is right to rounding."
+    else:
+        first = "Certificate: sums and conditional means are right to rounding."
+    listed = "".join(f"<li>{escape(sentence)}</li>" for sentence in c.sentences())
+    return f"<details><summary>{first}</summary><ul>{listed}</ul></details>"

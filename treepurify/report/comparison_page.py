@@ -1,0 +1,333 @@
+"""Write decompositions side by side as one self-contained HTML page."""
+
+from collections.abc import Callable, Mapping, Sequence
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify.arguments import brief, check_result, check_whole, read_path
+from treepurify.comparing.compare import compare
+from treepurify.comparing.comparison import Comparison
+from treepurify.decomposition import Decomposition
+from treepurify.errors import InvalidInputError
+from treepurify.plots.labels import number_words, with_minus
+from treepurify.plots.scale_words import scale_sentence, with_class_names
+from treepurify.report.comparison_figures import (
+    Changed,
+    change_picture,
+    changed_most,
+    main_picture,
+    pair_row,
+)
+from treepurify.report.making import hash_files, making_facts, model_words, page_facts
+from treepurify.report.parts import command_block, facts_list, page_text, plain_table, section
+from treepurify.report.verdict import explained_words, verdict
+from treepurify.storage import write_atomically
+
+__all__ = ["write_comparison"]
+
+# As many as an overlay can tell apart.
+_MOST = 7
+_MOST_TABLE_ROWS = 300
+_MOST_PLACES = 20
+_INTRODUCTION = (
+    "Effects of single features and of groups of features, side by side. Each is shifted to mean "
+    "zero under one common mass; the difference of two effects is the root mean square of the "
+    "difference of their functions. It is no error: every decomposition adds up to its own model."
+)
+
+_Named = Mapping[str, Decomposition]
+
+
+def write_comparison(
+    decompositions: Mapping[str, Decomposition] | Sequence[Decomposition],
+    path: str | Path,
+    *,
+    X: Any = None,
+    sample_weight: npt.ArrayLike | None = None,
+    top: int = 6,
+    command: str | None = None,
+    files: Sequence[str | Path] = (),
+) -> Path:
+    """Write a report of two or more decompositions: what differs, and how each was made.
+
+    Two models (champion and challenger), two periods of data, two measures or two engines. The
+    first is the one that the others are compared with. The page needs no network, no other file
+    and no scripts, and prints as a document.
+
+    Parameters
+    ----------
+    decompositions : mapping of str to Decomposition, or sequence of Decomposition
+        Two to seven, of the same features and as many outputs, by what they are called; those of a
+        sequence are called after their measures, engines or models where these differ.
+    path : str or Path
+        The file to write; an existing one is replaced.
+    X : array_like or table of shape (n_rows, n_features), optional
+        Rows that stand for the mass under which they are compared: needed where they have
+        different cells, as two models have. See `treepurify.compare`.
+    sample_weight : array_like of shape (n_rows,), optional
+        Weight of each row.
+    top : int
+        Number of main effects, and of pairs, that are drawn: those that differ most.
+    command, files : optional
+        As in `write_html`: what made them, printed at the end, and files whose SHA-256 is printed.
+
+    Returns
+    -------
+    Path
+
+    Raises
+    ------
+    InvalidInputError
+        If there are fewer than two decompositions or more than seven, they have different
+        features or outputs, `X` is needed and not given, or the folder does not exist.
+    MissingDependencyError
+        If matplotlib is not installed.
+
+    Notes
+    -----
+    Main effects are drawn with the band in which one more training would lie where a decomposition
+    has a `spread`. The table has at most 300 rows; the page says how many it leaves out.
+
+    Examples
+    --------
+    >>> import numpy as np, tempfile, treepurify as tp
+    >>> from pathlib import Path
+    >>> from sklearn.ensemble import GradientBoostingRegressor
+    >>> X = np.random.default_rng(0).normal(size=(200, 2))
+    >>> both = {
+    ...     f"{n} trees": tp.purify(GradientBoostingRegressor(n_estimators=n).fit(X, X[:, 0]), X)
+    ...     for n in (5, 20)
+    ... }
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     page = tp.report.write_comparison(both, Path(folder) / "compared.html", X=X, top=1)
+    ...     page.read_text(encoding="utf-8").count("<h2")
+    6
+    """
+    target = read_path("path", path)
+    named = {name: with_class_names(d) for name, d in _named(decompositions).items()}
+    check_whole("top", top, 0)
+    if command is not None and not isinstance(command, str):
+        raise InvalidInputError(f"command must be text, got {brief(command)}")
+    hashed = hash_files(files)
+    (first, a), *others = named.items()
+    compared = [
+        compare(a, b, X, sample_weight=sample_weight, names=(first, name)) for name, b in others
+    ]
+    sections = [
+        section("overview", "What is compared", _overview(named, compared[0].mass)),
+        section("changes", "What differs", *_changes(compared)),
+        _effects(compared),
+        _mains(named, _drawn(compared, 1, top)),
+        _pairs(named, _drawn(compared, 2, top)),
+        section("certificates", "Certificates", *_certificates(named)),
+        section("making", "How each was made", *_making(named, hashed), command_block(command)),
+    ]
+    title = f"Compared: {', '.join(list(named)[:-1])} and {list(named)[-1]}"
+    write_atomically(target, page_text(title, _INTRODUCTION, sections).encode("utf-8"))
+    return target
+
+
+def _named(given: Any) -> dict[str, Decomposition]:
+    """Return decompositions by name."""
+    if not isinstance(given, Mapping | list | tuple):
+        raise InvalidInputError(
+            "decompositions must be a list of decompositions, or a mapping of names to them, got "
+            f"{brief(given)}"
+        )
+    listed = list(given.values()) if isinstance(given, Mapping) else list(given)
+    for d in listed:
+        check_result("each of decompositions", d, Decomposition)
+    if not 2 <= len(listed) <= _MOST:
+        raise InvalidInputError(
+            f"expected 2 to {_MOST} decompositions to compare, got {len(listed)}"
+        )
+    names = list(given) if isinstance(given, Mapping) else _names(listed)
+    if not all(isinstance(name, str) and name for name in names):
+        raise InvalidInputError(f"names of decompositions must be text, got {brief(names)}")
+    return dict(zip(names, listed, strict=True))
+
+
+def _names(listed: Sequence[Decomposition]) -> list[str]:
+    """Return the measures, engines or models where these differ, else numbers."""
+    ways = (
+        [d.measure for d in listed],
+        [d.engine for d in listed],
+        [model_words(d) for d in listed],
+    )
+    numbered = [f"number {i + 1}" for i in range(len(listed))]
+    return next((names for names in ways if len(set(names)) == len(names) and all(names)), numbered)
+
+
+def _overview(named: _Named, mass: str) -> str:
+    facts: dict[str, Callable[[Decomposition], str]] = {
+        "Model": model_words,
+        "Measure": lambda d: d.measure,
+        "Scale of effects": scale_sentence,
+        "Engine": lambda d: ", ".join(filter(None, [d.engine, d.diagnostics.get("method")])),
+        "Explained": lambda d: explained_words(d) or "all: no remainder",
+        "Rows": lambda d: f"{d.diagnostics['rows']:,}" if d.diagnostics.get("rows") else "none",
+        "Effects": lambda d: str(len(d)),
+        "Intercept": lambda d: ", ".join(with_minus(f"{v:.5g}") for v in d.intercept[:10]),
+    }
+    rows = [[what, *(say(d) for d in named.values())] for what, say in facts.items()]
+    table = plain_table("What is compared", ["", *named], rows)
+    first = next(iter(named))
+    words = f"All are compared with {first}, under {mass}."
+    return f'<div class="words">{table}</div>\n<p>{escape(words)}</p>'
+
+
+def _changes(compared: Sequence[Comparison]) -> list[str]:
+    parts = []
+    for i, each in enumerate(compared):
+        if len(compared) > 1:
+            parts.append(f"<h3>{escape(each.names[1])}</h3>")
+        lines = "\n".join(f"<li>{escape(with_minus(line))}</li>" for line in each.verdict()[1:])
+        parts.append(f"<ul>\n{lines}\n</ul>")
+        if len(each.terms):
+            parts.append(change_picture(each, f"change-{i}"))
+        if len(each.places):
+            parts.append(_places(each))
+    return parts
+
+
+def _places(compared: Comparison) -> str:
+    several = compared.first.n_outputs > 1
+    head = ["Where the sign of a main effect differs", *["Output"] * several, "Share of the mass"]
+    rows = [
+        [
+            row["where"],
+            *[row["output"]] * several,
+            f"{row['mass']:.1%}",
+            number_words(row["first"], 3),
+            number_words(row["second"], 3),
+        ]
+        for row in compared.places.head(_MOST_PLACES).to_dict("records")
+    ]
+    label = f"Where signs differ between {compared.names[0]} and {compared.names[1]}"
+    table = plain_table(label, [*head, *compared.names], rows)
+    left_out = len(compared.places) - len(rows)
+    return table + (f"<p>{left_out} smaller places are not listed.</p>" if left_out > 0 else "")
+
+
+def _effects(compared: Sequence[Comparison]) -> str:
+    """Return every effect with its size in each, and how far the others are from the first."""
+    tables = [_by_term(each) for each in compared]
+    keys = list(dict.fromkeys(key for table in tables for key in table))
+    if not keys:
+        return ""
+    farthest = {key: max(t[key]["distance"] for t in tables if key in t) for key in keys}
+    keys.sort(key=lambda key: -farthest[key])
+    several = compared[0].first.n_outputs > 1
+    head = ["Effect", *["Output"] * several, f"Size in {compared[0].names[0]}"]
+    for each in compared:
+        name = each.names[1]
+        head += [f"Size in {name}", f"{name}: difference", "of its size", "sign differs"]
+        head += ["in spreads"] * ("distance_in_spreads" in each.terms)
+    rows = [
+        _effect_row(key, tables, [each.terms for each in compared], several=several)
+        for key in keys[:_MOST_TABLE_ROWS]
+    ]
+    left_out = len(keys) - len(rows)
+    notes = (
+        "Sizes are standard deviations on the margin scale. A sign differs where both effects are "
+        "beyond 2 % of the standard deviation of the first prediction."
+    )
+    if any("distance_in_spreads" in each.terms for each in compared):
+        notes += " In spreads: the difference over what trainings of both sides differ by."
+    if left_out > 0:
+        notes += f" {left_out} effects that differ less are not listed."
+    table = plain_table("Effects side by side", head, rows, is_html=True)
+    return section("effects", "Effects side by side", table, f"<p>{escape(notes)}</p>")
+
+
+def _by_term(compared: Comparison) -> dict[tuple[str, str], dict[Any, Any]]:
+    return {(row["term"], row["output"]): row for row in compared.terms.to_dict("records")}
+
+
+def _effect_row(
+    key: tuple[str, str],
+    tables: Sequence[dict[tuple[str, str], dict[Any, Any]]],
+    frames: Sequence[Any],
+    *,
+    several: bool,
+) -> list[str]:
+    known = next(table[key] for table in tables if key in table)
+    cells = [key[0], *[f"<td>{escape(key[1])}</td>"] * several]
+    cells.append(_cell(known["deviation_first"]))
+    for table, frame in zip(tables, frames, strict=True):
+        row = table.get(key)
+        has_spreads = "distance_in_spreads" in frame
+        if row is None:
+            cells += ["<td></td>"] * (4 + has_spreads)
+            continue
+        share = f"{100 * min(row['relative_distance'], 1.0):.1f}%"
+        bar = f'<span class="bar" aria-hidden="true"><i style="width: {share}"></i></span>'
+        cells += [
+            _cell(row["deviation_second"]),
+            _cell(row["distance"]),
+            f'<td class="share">{row["relative_distance"]:.0%}{bar}</td>',
+            f"<td>{row['sign_changes']:.1%}</td>",
+        ]
+        cells += [_cell(row.get("distance_in_spreads", np.nan))] * has_spreads
+    return cells
+
+
+def _cell(value: float) -> str:
+    return f"<td>{'' if np.isnan(value) else number_words(value, 3)}</td>"
+
+
+def _drawn(compared: Sequence[Comparison], order: int, top: int) -> list[Changed]:
+    """Return the effects of an order that differ most in any comparison, each once."""
+    found: dict[tuple[str, ...], Changed] = {}
+    for changed in sorted(
+        (each for one in compared for each in changed_most(one, order)),
+        key=lambda each: -each.distance,
+    ):
+        found.setdefault(changed.names, changed)
+    return list(found.values())[:top]
+
+
+def _mains(named: _Named, drawn: Sequence[Changed]) -> str:
+    figures = [figure for changed in drawn if (figure := main_picture(named, changed))]
+    if not figures:
+        return ""
+    words = "The main effects that differ most, each shifted to mean zero."
+    if any(d.spread is not None for d in named.values()):
+        words += " Bands say where one more training would lie."
+    body = "\n".join(figures)
+    return section(
+        "mains", "Main effects", f"<p>{words}</p>", f'<div class="figures">\n{body}\n</div>'
+    )
+
+
+def _pairs(named: _Named, drawn: Sequence[Changed]) -> str:
+    rows = [row for changed in drawn if (row := pair_row(named, changed))]
+    if not rows:
+        return ""
+    words = "The pairs that differ most. The heatmaps of one pair have one colour scale."
+    return section("pairs", "Pairs", f"<p>{words}</p>", *rows)
+
+
+def _certificates(named: _Named) -> list[str]:
+    parts = []
+    for name, d in named.items():
+        state, headline = verdict(d)
+        parts.append(f"<h3>{escape(name)}</h3>")
+        words = headline or "This engine gives no certificate."
+        parts.append(f'<p class="verdict {state if headline else "part"}">{escape(words)}</p>')
+        sentences = [] if d.certificate is None else d.certificate.sentences()
+        listed = "\n".join(f"<li>{escape(line)}</li>" for line in sentences)
+        if listed:
+            parts.append(f"<details><summary>In figures</summary>\n<ul>\n{listed}\n</ul></details>")
+    return parts
+
+
+def _making(named: _Named, hashed: Sequence[tuple[str, str]]) -> list[str]:
+    parts = []
+    for name, d in named.items():
+        parts += [f"<h3>{escape(name)}</h3>", facts_list(making_facts(d))]
+    return [*parts, "<h3>This page</h3>", facts_list(page_facts(list(named.values()), hashed))]

@@ -1,0 +1,112 @@
+"""The pieces that every page is made of: sections, lists of facts, tables, and the page itself."""
+
+from collections.abc import Iterable, Sequence
+from html import escape
+from importlib import resources
+
+from treepurify.report.colors import color_variables
+
+__all__ = ["command_block", "facts_list", "page_text", "plain_table", "section"]
+
+
+def section(identifier: str, heading: str, *parts: str) -> str:
+    """Return a section with its heading; `identifier` is unique in the page."""
+    body = "\n".join(part for part in parts if part)
+    return (
+        f'<section aria-labelledby="{identifier}">\n<h2 id="{identifier}">{escape(heading)}</h2>\n'
+        f"{body}\n</section>"
+    )
+
+
+def facts_list(pairs: Iterable[tuple[str, str]]) -> str:
+    """Return names and values as a list; pairs without a value are left out."""
+    lines = [f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in pairs if value]
+    return "<dl>\n" + "\n".join(lines) + "\n</dl>"
+
+
+def command_block(command: str | None) -> str:
+    """Return a command as it was typed; empty without one."""
+    if command is None:
+        return ""
+    return f'<pre class="command"><code>{escape(command)}</code></pre>'
+
+
+def plain_table(
+    label: str, head: Sequence[str], rows: Iterable[Sequence[str]], *, is_html: bool = False
+) -> str:
+    """Return a table that scrolls sideways where it does not fit.
+
+    Parameters
+    ----------
+    label : str
+        What it holds, for those who do not see it.
+    head : sequence of str
+        Names of the columns.
+    rows : iterable of sequence of str
+        The cells; the first one of a row names it.
+    is_html : bool
+        Whether cells are written as they are, from the opening to the closing tag.
+    """
+    names = "".join(f'<th scope="col">{escape(name)}</th>' for name in head)
+    lines = []
+    for first, *rest in rows:
+        cells = "".join(rest) if is_html else "".join(f"<td>{escape(cell)}</td>" for cell in rest)
+        lines.append(f'<tr><th scope="row">{escape(first)}</th>{cells}</tr>')
+    body = "\n".join(lines)
+    return (
+        f'<div class="scroll" role="region" aria-label="{escape(label)}" tabindex="0">\n'
+        f"<table>\n<thead><tr>{names}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>\n</div>"
+    )
+
+
+def page_text(
+    title: str,
+    introduction: str,
+    sections: Iterable[str],
+    payload: str = "",
+    scripts: Sequence[str] = (),
+) -> str:
+    """Return a page that needs no network and no other file.
+
+    Parameters
+    ----------
+    title : str
+        The heading, and the name of the page.
+    introduction : str
+        The first paragraph.
+    sections : iterable of str
+        What `section` returned; empty ones are left out.
+    payload : str
+        A JSON document that the scripts read.
+    scripts : sequence of str
+        Names of script files of this package.
+    """
+    files = resources.files("treepurify.report")
+    look = files.joinpath("report.css").read_text(encoding="utf-8")
+    code = "\n".join(files.joinpath(name).read_text(encoding="utf-8") for name in scripts)
+    body = "\n".join(part for part in sections if part)
+    interactive = (
+        f'<script type="application/json" id="payload">{payload}</script>\n'
+        f"<script>\n{code}</script>\n"
+        if scripts
+        else ""
+    )
+    return f"""<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>{escape(title)}</title>
+<style>
+{color_variables()}{look}</style>
+</head>
+<body>
+<main>
+<h1>{escape(title)}</h1>
+<p class="lead">{escape(introduction)}</p>
+{body}
+</main>
+{interactive}</body>
+</html>
+"""
