@@ -48,7 +48,7 @@ __all__ = ["CoarseProjection", "lay_out_coarse", "purify_on_coarse_cells"]
 # Fewer rows for an unknown than this fit noise: on forests of real data new rows tell.
 _ROWS_PER_UNKNOWN = 4
 _MOST_UNKNOWNS = 5000
-_MOST_MAIN_CELLS, _LEAST_MAIN_CELLS, _LEAST_PAIR_CELLS = 128, 8, 3
+_MOST_MAIN_CELLS, _LEAST_MAIN_CELLS, _LEAST_PAIR_CELLS = 128, 8, 2
 _PAIR = 2
 _TOLERANCE = 1e-8
 
@@ -64,7 +64,7 @@ class CoarseProjection:
         fewer than eight rows for each cell of all features.
     pair_cells : int, optional
         Most cells of a feature in pairs. By default as many as leave four rows for an unknown,
-        and at most 5000 unknowns, but 3 at least.
+        and at most 5000 unknowns, but 2 at least.
     sample_rows, seed : int
         See `TreeProjection`.
 
