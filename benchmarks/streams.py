@@ -1,20 +1,25 @@
 """What does purifying under rows in batches cost, in time and in memory, and beside prediction?
 
-Every measurement runs in a process of its own and prints processor seconds of one core and the
-peak of its resident memory, that of the libraries included. Shallow: XGBoost with 500 trees of
-depth two, 50 columns of Parquet, a million rows a file; beside it, XGBoost predicts the same
-batches on one thread. Generated: ten columns that a callable makes, so that no disk is needed.
-Deep: LightGBM with 500 trees of 63 leaves, 30 columns. Dask: two processes of one thread.
+Memory: every measurement runs in a process of its own and prints processor seconds of one core and
+the peak of its resident memory, that of the libraries included. Shallow: XGBoost with 500 trees of
+depth two, 50 columns of Parquet, a million rows a file. Generated: ten columns that a callable
+makes, so that no disk is needed, and further engines on them. Deep: LightGBM with 500
+trees of 63 leaves, 30 generated columns, and the same in memory on the first rows, for the share
+explained. Dask: two processes of one thread; every worker's peak.
+Time: pace lets us and XGBoost, which predicts the same batches of Parquet on one thread, take turns
+in one process.
 Run: ``OMP_NUM_THREADS=1 python benchmarks/streams.py [--rows 1e6 1e7] [--only shallow deep ...]``.
 It writes 400 bytes a row to a temporary folder, or to --folder, which is kept.
 """
 
 import argparse
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +31,20 @@ import treepurify as tp
 from benchmarks.timing import peak_memory
 
 ROWS_A_FILE = 1_000_000
-N_COLUMNS = {"shallow": 50, "predict": 50, "deep": 30, "dask": 50, "generated": 10}
+N_COLUMNS = {
+    "shallow": 50,
+    "pace": 50,
+    "dask": 50,
+    "generated": 10,
+    "dependence": 10,
+    "accumulated": 10,
+    "legendre": 10,
+    "deep": 30,
+    "deep-in-memory": 30,
+}
+IN_FILES = ("shallow", "pace", "dask")
+IN_MEMORY_ROWS = 200_000
+ROUNDS = 3
 TRAINING_ROWS = 100_000
 BATCH = 1 << 16
 
@@ -59,14 +77,13 @@ def train(kind: str, folder: Path) -> Path:
     import lightgbm
     import xgboost
 
-    path = folder / f"{'deep' if kind == 'deep' else N_COLUMNS[kind]}.model.json"
-    if kind == "deep":
-        path = path.with_suffix(".txt")
+    is_deep = kind.startswith("deep")
+    path = folder / ("deep.model.txt" if is_deep else f"{N_COLUMNS[kind]}.model.json")
     if path.exists():
         return path
     X = rows_of(10_000, TRAINING_ROWS, N_COLUMNS[kind])
     y = target_of(X)
-    if kind == "deep":
+    if is_deep:
         model = lightgbm.LGBMRegressor(n_estimators=500, num_leaves=63, verbose=-1, n_jobs=1)
         model.fit(X, y).booster_.save_model(path)
     else:
@@ -82,10 +99,16 @@ def batches(n_rows: int, n_columns: int) -> Iterator[pd.DataFrame]:
         yield table[: n_rows - start] + 1e-6 * number
 
 
+def described(d: tp.Decomposition) -> str:
+    """Return the size of a decomposition, and how many rows it was made from."""
+    facts = d.diagnostics
+    return f"{facts.get('rows', facts.get('background_rows'))} rows, {len(d)} components"
+
+
 def purify(model: Path, source: object, **options: object) -> str:
     """Purify, and say what came of it."""
     d = tp.purify(model, source, progress=False, **options)
-    text = f"{d.diagnostics['rows']} rows, {len(d)} components, {d.diagnostics['method']}"
+    text = f"{described(d)}, {d.diagnostics['method']}"
     fit = d.diagnostics.get("projection")
     if fit is not None:
         sampled = d.diagnostics["stream"]["sampled_rows"]
@@ -106,20 +129,45 @@ def purify_on_dask(model: Path, folder: Path) -> str:
     return f"{text}; peaks of the workers {', '.join(f'{peak:.2f} GB' for peak in peaks)}"
 
 
-def predict(model: Path, folder: Path) -> str:
-    """Predict the same batches with XGBoost, from Parquet as our reader gives them."""
+def predict(model: Path, folder: Path) -> float:
+    """Predict the same batches with XGBoost, and return the seconds without reading them."""
     import xgboost
 
     from treepurify.rows.sources import as_source
 
     booster = xgboost.Booster(model_file=model, params={"nthread": 1})
-    n_rows, seconds = 0, 0.0
+    seconds = 0.0
     for batch in as_source(folder).batches(None):
         X = batch.table.to_pandas().to_numpy()
         start = time.process_time()
-        n_rows += len(booster.inplace_predict(X))
+        booster.inplace_predict(X)
         seconds += time.process_time() - start
-    return f"{n_rows} rows, of which predicting alone {seconds:.1f} s"
+    return seconds
+
+
+def keep_pace(model: Path, folder: Path) -> str:
+    """Let purifying and predicting take turns, and return the medians of their seconds."""
+    seconds: dict[str, list[float]] = {"purify": [], "predict and read": [], "predict": []}
+    for _ in range(ROUNDS):
+        start = time.process_time()
+        tp.purify(model, folder, progress=False)
+        middle = time.process_time()
+        alone = predict(model, folder)
+        end = time.process_time()
+        seconds["purify"].append(middle - start)
+        seconds["predict and read"].append(end - middle)
+        seconds["predict"].append(alone)
+    medians = {name: statistics.median(values) for name, values in seconds.items()}
+    words = ", ".join(f"{name} {value:.2f} s" for name, value in medians.items())
+    ratio = medians["purify"] / medians["predict and read"]
+    return f"medians of {ROUNDS}, in turns: {words}; purify / predict and read {ratio:.2f}"
+
+
+def purify_in_memory(model: Path, n_rows: int) -> str:
+    """Purify under the first of the generated rows, held in memory."""
+    rows = pd.concat(batches(min(n_rows, IN_MEMORY_ROWS), 30), ignore_index=True)
+    d = tp.purify(model, rows, method="projection", progress=False)
+    return f"{len(rows)} rows, R squared {d.diagnostics['projection']['r_squared'][0]:.4f}"
 
 
 def measure(kind: str, n_rows: int, folder: Path) -> None:
@@ -127,21 +175,31 @@ def measure(kind: str, n_rows: int, folder: Path) -> None:
     model = train(kind, folder)
     data = folder / f"{N_COLUMNS[kind]}-{n_rows}"
     # Kernels are loaded and compiled on a few rows.
-    tp.purify(model, [rows_of(0, 1000, N_COLUMNS[kind])], progress=False)
+    method = "projection" if kind.startswith("deep") else "auto"
+    tp.purify(model, [rows_of(0, 1000, N_COLUMNS[kind])], method=method, progress=False)
     before, start, wall = peak_memory(), time.process_time(), time.perf_counter()
+    generated = partial(batches, n_rows, N_COLUMNS[kind])
     if kind == "generated":
-        text = purify(model, lambda: batches(n_rows, N_COLUMNS[kind]))
-    elif kind == "predict":
-        text = predict(model, data)
+        text = purify(model, generated)
+    elif kind == "dependence":
+        text = described(tp.partial_dependence_anova(model, generated, progress=False))
+    elif kind == "accumulated":
+        text = described(tp.ale_anova(model, generated, order=1, progress=False))
+    elif kind == "legendre":
+        text = described(tp.legendre_anova(model, generated, degree=4, progress=False))
+    elif kind == "deep":
+        text = purify(model, generated, method="projection")
+    elif kind == "deep-in-memory":
+        text = purify_in_memory(model, n_rows)
+    elif kind == "pace":
+        text = keep_pace(model, data)
     elif kind == "dask":
         text = purify_on_dask(model, data)
-    elif kind == "deep":
-        text = purify(model, data, method="projection")
     else:
         text = purify(model, data)
     seconds, wall = time.process_time() - start, time.perf_counter() - wall
     print(
-        f"{kind:<10} {seconds:8.1f} s of one core ({wall:.1f} s by the clock), peak "
+        f"{kind:<14} {seconds:8.1f} s of one core ({wall:.1f} s by the clock), peak "
         f"{peak_memory():.2f} GB ({before:.2f} before): {text}",
         flush=True,
     )
@@ -162,7 +220,7 @@ def main() -> None:
         folder = given.folder or Path(temporary)
         for kind in given.only:
             for n_rows in map(int, given.rows):
-                if kind != "generated":
+                if kind in IN_FILES:
                     write_files(folder / f"{N_COLUMNS[kind]}-{n_rows}", n_rows, N_COLUMNS[kind])
                 folder.mkdir(parents=True, exist_ok=True)
                 train(kind, folder)

@@ -268,7 +268,7 @@ def small_tables(*, small: bool) -> list[Callable[[], list[Table]]]:
                 nursery_seeds,
             )
         ],
-        lambda: [table_8(*(((2, 4), 1, 1000) if small else ((2, 4, 6, 8, 10), 5, 10_000)))],
+        lambda: [table_8(*(((2, 4), 1, 4000) if small else ((2, 4, 6, 8, 10), 3, 10_000)))],
     ]
 
 

@@ -23,6 +23,7 @@ from sklearn.neural_network import MLPClassifier
 
 from examples import paper_categorical_transformer as transformer
 from examples.data import read_table
+from examples.paper_categorical_dota2 import levels_table
 from examples.reproduction import Entry, Table
 from treepurify.decomposition import Decomposition
 from treepurify.engines.categorical import categorical_anova
@@ -244,6 +245,10 @@ def large_table(name: str, out: Path, *, small: bool) -> list[Table]:
         tables.append(_figure_3(last, cases[-1], out))
     if name == "mnist":
         tables.append(_figure_1(last, cases[-1], out))
+    if name == "dota2":
+        heroes = cases[0].X
+        networks = {case.name: case.values for case in cases if case.X is heroes}
+        tables.append(levels_table(heroes.to_numpy(), networks))
     return tables
 
 
@@ -254,17 +259,28 @@ def _cells(d: Decomposition, seconds: float) -> tuple[float, ...]:
     return rank, seconds, fit["r_squared"], fit["mean_squared_error"], error
 
 
-def _shapley_shares(d: Decomposition, X: pd.DataFrame) -> np.ndarray:
-    """Equation 23, aggregated in the l1 norm and divided by its sum."""
-    values = np.abs(d.shapley_values(X).values[:, :, 0]).mean(axis=0)
-    return values / values.sum()
+def _shares(values: np.ndarray) -> np.ndarray:
+    """Return Shapley values (n_rows, n_features) in the l1 norm, divided by its sum."""
+    sizes = np.abs(values).mean(axis=0)
+    return sizes / sizes.sum()
+
+
+def _explained_shapley(d: Decomposition, X: pd.DataFrame) -> np.ndarray:
+    """Return equation 23 without the residual that it spreads evenly over all features."""
+    values = np.zeros(X.shape)
+    for subset, component in d.components.items():
+        values[:, list(subset)] += component.evaluate(X) / len(subset)
+    return values
 
 
 def _figure_3(d: Decomposition, case: Case, out: Path) -> Table:
     """Return what ranks and suits matter, and draw them."""
     import matplotlib.pyplot as plt
 
-    shares = {"ours": 100 * _shapley_shares(d, case.X)}
+    shares = {
+        "equation 23": 100 * _shares(d.shapley_values(case.X).values[:, :, 0]),
+        "without the residual": 100 * _shares(_explained_shapley(d, case.X)),
+    }
     if case.rollout is not None:
         shares["attention rollout"] = 100 * case.rollout
     is_suit = np.array([str(name).startswith("S") for name in case.X])
@@ -289,7 +305,8 @@ def _figure_3(d: Decomposition, case: Case, out: Path) -> Table:
         (
             'The paper: "roughly an order of magnitude more importance to ranks than to suits",'
             ' and attention rollout "distributes attribution far more uniformly across the two'
-            ' groups". Attention rollout needs a transformer, and this needs PyTorch.',
+            ' groups". Attention rollout needs a transformer, and this needs PyTorch. Part of what'
+            " suits have is the residual, which equation 23 gives to all columns alike.",
         ),
         "categorical_figure_3.png",
     )

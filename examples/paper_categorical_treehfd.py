@@ -9,6 +9,7 @@ each, so that every pair of levels occurs, as TreeHFD assumes.
 from collections.abc import Sequence
 
 import numpy as np
+from scipy.stats import norm
 
 from examples.reproduction import Entry, Table, mean_and_spread
 from treepurify.engines.categorical import categorical_anova
@@ -24,22 +25,19 @@ TABLE_8 = {
 
 
 def rows_and_target(d: int, seed: int, n_rows: int) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of levels 0 to 3, and the function of equation 56."""
+    """Rows of levels 0, 0.1, ..., 1, and the function of equation 56."""
     rng = np.random.default_rng([d, seed])
     correlation = np.full((d, d), 0.3) + 0.7 * np.eye(d)
     gaussian = rng.multivariate_normal(np.zeros(d), correlation, n_rows)
-    X = np.digitize(gaussian, [-0.7, 0.0, 0.7]).astype(np.float64)
+    X = np.round(norm.cdf(gaussian), 1)
     first, second = rng.normal(size=(2, d // 2))
     return X, (first * X[:, : d // 2] * second * X[:, d // 2 :]).sum(axis=1)
 
 
 def largest_inner_product(main: np.ndarray, pairs: np.ndarray, which: list) -> float:
-    """Largest mean of a pair times one of its main effects, over the variance of the sum."""
-    scale = (main.sum(axis=1) + pairs.sum(axis=1)).var()
+    """Largest absolute mean of a pair times one of its main effects."""
     return max(
-        abs(float(np.mean(pairs[:, k] * main[:, j]))) / scale
-        for k, pair in enumerate(which)
-        for j in pair
+        abs(float(np.mean(pairs[:, k] * main[:, j]))) for k, pair in enumerate(which) for j in pair
     )
 
 
@@ -99,9 +97,11 @@ def table_8(sizes: Sequence[int], seeds: int, n_rows: int = 10_000) -> Table:
         ".2e",
         (
             f"{seeds} seeds, {n_rows} rows. The paper says neither how rows are drawn nor the"
-            " weights of equation 56. Here rows are correlated Gaussians in four bins each, and"
-            " weights are standard normal. The second and third columns are the largest inner"
-            " product of a pair with one of its main effects over the variance of the sum. The"
-            " last two are the distance of the two methods, on the scale of the target.",
+            " weights of equation 56. Here the quantiles of correlated Gaussians are rounded to"
+            " tenths, and weights are standard normal; the sizes of the paper come out with that,"
+            " and not with four levels or whole numbers. The second and third columns are the"
+            " largest inner product of a pair with one of its main effects, the last two the"
+            " distance of the two methods. All four grow with the weights, which differ from seed"
+            " to seed.",
         ),
     )

@@ -280,11 +280,12 @@ def _draw_product(
     plt.close(figure)
 
 
-def show_data_sets(out: Path, folder: Path | None, rounds: int, n_people: int | None) -> None:
+def show_data_sets(out: Path, folder: Path | None, *, small: bool) -> None:
     """Print figures 3 to 5, and the reason where data are not there."""
+    rounds, n_people = (60, 2000) if small else (300, None)
     parts: tuple[Callable[[], None], ...] = (
         lambda: show_california_housing(out, folder, rounds),
-        lambda: show_compas(out, folder, 2 * rounds // 3),
+        lambda: show_compas(out, folder, 10 if small else 200),
         lambda: publish(figure_5(out, rounds, n_people), folder),
     )
     for part in parts:
@@ -307,7 +308,7 @@ def main() -> None:
         publish(table, folder)
     show_theory(out, folder, seeds=2 if small else 20)
     publish(section_7_1(SNP_MODELS, *((2, 300, 5) if small else (20, 1000, 100))), folder)
-    show_data_sets(out, folder, *((60, 2000) if small else (300, None)))
+    show_data_sets(out, folder, small=small)
     print(f"\nPictures are in {out}")
 
 

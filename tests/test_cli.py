@@ -369,6 +369,26 @@ def test_without_its_packages_the_command_names_the_extra(name):
     assert "Traceback" not in ended.stderr
 
 
+def test_a_large_file_is_never_read_whole(folder, truth, tmp_path, monkeypatch):
+    monkeypatch.setattr("treepurify.cli.data.DEFAULT_BUDGET", 1000)
+
+    def read_whole(path):
+        raise AssertionError(f"{path} is read whole")
+
+    monkeypatch.setattr("treepurify.cli.data._read_parquet", read_whole)
+    table = pd.read_parquet(folder / "data.parquet")
+    data, out = tmp_path / "large.parquet", tmp_path / "results"
+    table.to_parquet(data)
+    result = run("purify", folder / "model.json", data, *OPTIONS, "--out", out)
+    assert result.exit_code == 0, result.output
+    d = load(out / "decomposition.tpz")
+    for subset, component in truth.components.items():
+        np.testing.assert_allclose(d.components[subset].values, component.values, atol=1e-12)
+    refused = run("audit", folder / "model.json", data, *OPTIONS, "--out", out)
+    assert refused.exit_code == 1
+    assert "treepurify purify reads large files batch by batch" in words_of(refused)
+
+
 @pytest.mark.usefixtures("labelled")
 @pytest.mark.parametrize("asked", ["", "part*.parquet"])
 def test_purify_reads_many_files_in_batches(folder, truth, asked, tmp_path):

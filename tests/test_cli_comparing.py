@@ -35,6 +35,8 @@ def folder(tmp_path_factory):
         model = XGBRegressor(n_estimators=n_trees, max_depth=2, n_jobs=1).fit(X, y)
         model.save_model(path / f"{name}.json")
         tp.purify(model, X, progress=False).save(path / f"{name}.tpz")
+    other = XGBRegressor(n_estimators=4, max_depth=2, n_jobs=1).fit(X.iloc[::2], y.iloc[::2])
+    tp.purify(other, X, progress=False).save(path / "other.tpz")
     return path
 
 
@@ -66,7 +68,7 @@ def test_two_periods(folder, tmp_path):
 @pytest.mark.parametrize("way", ["second in place of the data", "other model", "model and saved"])
 def test_two_saved_files(folder, way):
     words = {
-        "second in place of the data": [folder / "one.tpz", folder / "two.tpz"],
+        "second in place of the data": [folder / "two.tpz", folder / "other.tpz"],
         "other model": [folder / "one.tpz", folder / "2024.csv", "--target-column", "price",
                         "--other-model", folder / "two.tpz"],
         "model and saved": [folder / "one.json", folder / "2024.csv", "--target-column", "price",

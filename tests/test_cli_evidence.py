@@ -51,6 +51,20 @@ def test_worth_prints_what_python_returns(folder, tmp_path):
     assert f"{truth['worth'].iloc[0]:.4g}" in result.output
 
 
+@pytest.mark.parametrize("kind", ["xlsx", "json"])
+def test_simplify_writes_both_tables_in_one_format(folder, tmp_path, kind):
+    result = run(
+        "simplify", folder / "bought.json", folder / "train.csv", folder / "test.csv",
+        "--target-column", "bought", "--drop-column", "price", "--positive", "yes",
+        "--tolerance", "100", "--quiet", "--out", tmp_path, "--pictures", 0, "--format", kind,
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    # Nothing is left of the model: the tables are there, and that of effects is empty.
+    read_table = {"xlsx": pd.read_excel, "json": pd.read_json}[kind]
+    assert read_table(tmp_path / f"path.{kind}")["is_chosen"].sum() == 1
+    assert len(read_table(tmp_path / f"effects.{kind}")) == 0
+
+
 def test_simplify_writes_what_is_left(folder, tmp_path):
     out = tmp_path / "simple"
     result = run(

@@ -143,7 +143,7 @@ def test_missing_data_are_left_out_with_the_reason(monkeypatch, tmp_path, capsys
     monkeypatch.setattr("sklearn.datasets.fetch_california_housing", no_network)
     with pytest.raises(DataUnavailableError, match="set TREEPURIFY_DATA"):
         data_sets.adult()
-    paper.show_data_sets(tmp_path, None, rounds=20, n_people=2000)
+    paper.show_data_sets(tmp_path, None, small=True)
     printed = capsys.readouterr().out
     assert printed.count("left out: ") == 3
     assert "no network" in printed

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 from examples import paper_categorical as paper
+from examples import paper_categorical_dota2 as dota2
 from examples import paper_categorical_transformer as transformer
 from tests.cases import data_path
 from treepurify.engines.categorical import categorical_anova
@@ -73,3 +74,19 @@ def test_a_transformer_learns_a_sum_and_attends_to_all_columns():
     assert found.rollout.sum() == pytest.approx(1.0)
     # Half of each layer is the skip, so that no column has less than an eighth of its own token's.
     assert found.rollout.min() > 1 / 8 / 4
+
+
+def test_two_levels_of_three_leave_one_function_a_hero():
+    rng = np.random.default_rng(0)
+    codes = rng.integers(-1, 2, size=(3000, 3))
+    # What the function of code 0 against code 1 can say, and what it cannot.
+    said = 2.0 * (codes[:, 0] == 0) / np.mean(codes[:, 0] == 0)
+    said -= 2.0 * (codes[:, 0] == 1) / np.mean(codes[:, 0] == 1)
+    functions = dota2.two_level_functions(codes)
+    rank, r_squared, *_ = dota2.least_squares(functions, said)
+    assert (rank, r_squared) == (4, pytest.approx(1.0))
+    not_said = (codes[:, 0] == -1).astype(float)
+    assert dota2.least_squares(functions, not_said)[1] < 0.02
+    table = dota2.levels_table(codes, {"a": said + not_said})
+    ranks = [cells[0] for cells in table.entries[0].ours.values()]
+    assert ranks == [7, 4, 4]

@@ -28,7 +28,7 @@ _LEAST_ROWS = 1 << 10
 
 @dataclass(frozen=True, eq=False)
 class MomentState:
-    """Weighted sums over rows: of products of each part with the function, and of squares.
+    """Weighted sums over rows: of parts, their sizes, squares and products with the function.
 
     Parameters
     ----------
@@ -38,8 +38,9 @@ class MomentState:
         Sum of their weights.
     function, square : ndarray of float64, shape (n_outputs,)
         Sums of the function minus its intercept, and of its square.
-    parts, squares, products : ndarray of float64, shape (n_parts, n_outputs)
-        Sums of the parts, of their squares, and of their products with the function.
+    parts, absolutes, squares, products : ndarray of float64, shape (n_parts, n_outputs)
+        Sums of the parts, of their absolute values, of their squares, and of their products with
+        the function.
     """
 
     n_rows: int
@@ -47,6 +48,7 @@ class MomentState:
     function: Array
     square: Array
     parts: Array
+    absolutes: Array
     squares: Array
     products: Array
 
@@ -66,6 +68,11 @@ class MomentState:
     def variances(self) -> Array:
         """Variance of each part, shape (n_parts, n_outputs)."""
         return np.asarray(self.squares / self.weight - (self.parts / self.weight) ** 2)
+
+    @property
+    def mean_absolutes(self) -> Array:
+        """Mean absolute value of each part, shape (n_parts, n_outputs)."""
+        return np.asarray(self.absolutes / self.weight)
 
     @property
     def mean_squares(self) -> Array:
@@ -92,7 +99,7 @@ class PartMoments:
     def zero(self) -> MomentState:
         """Return the sums over no rows."""
         nothing = np.zeros(self.n_outputs)
-        sums = np.zeros((3, self.n_parts, self.n_outputs))
+        sums = np.zeros((4, self.n_parts, self.n_outputs))
         return MomentState(0, 0.0, nothing, nothing, *sums)
 
     def add(self, state: MomentState, rows: RowBatch) -> MomentState:
@@ -112,11 +119,12 @@ class PartMoments:
             total += part
         # Sums rather than matrix products: for one column the threads of a BLAS only wait.
         weighted = weights[:, None] * total
-        sums = np.zeros((3, self.n_parts, self.n_outputs))
+        sums = np.zeros((4, self.n_parts, self.n_outputs))
         for i, part in enumerate(of_parts):
             sums[0, i] = weights @ part
-            sums[1, i] = weights @ part**2
-            sums[2, i] = (weighted * part).sum(axis=0)
+            sums[1, i] = weights @ np.abs(part)
+            sums[2, i] = weights @ part**2
+            sums[3, i] = (weighted * part).sum(axis=0)
         return MomentState(
             columns.n_rows,
             float(weights.sum()),
@@ -133,6 +141,7 @@ class PartMoments:
             state.function + other.function,
             state.square + other.square,
             state.parts + other.parts,
+            state.absolutes + other.absolutes,
             state.squares + other.squares,
             state.products + other.products,
         )

@@ -1,5 +1,7 @@
 """Comparisons against sums over rows, and against tables done by hand."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -337,3 +339,41 @@ def test_the_table_to_read_has_the_sides_by_name():
     np.testing.assert_array_equal(frame["rank in rows"], c.terms["rank_first"])
     assert "output" not in frame
     assert "size in rows" in c._repr_html_()
+
+
+def test_rows_known_by_fine_cells_are_compared_with_coarser_cells():
+    """The first trees of a model have some of its cuts: no rows need to be passed."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(300, 3)), columns=list("abc"))
+    model = GradientBoostingRegressor(n_estimators=12, max_depth=2, random_state=0)
+    whole = tp.parse_model(model.fit(X, X["a"] * X["b"] + X["c"]))
+    n_nodes = int(whole.tree_ptr[6])
+    by_node = ("feature", "cut", "left", "right", "missing_left", "category_ptr", "value", "cover")
+    parts = {name: getattr(whole, name)[:n_nodes] for name in by_node}
+    half = replace(whole, tree_ptr=whole.tree_ptr[:7], tree_output=whole.tree_output[:6], **parts)
+    a, b = (tp.purify(each, X, progress=False) for each in (whole, half))
+    uniform = tp.purify(half, weights="uniform", progress=False)
+    for other in (b, uniform):
+        own, given = tp.compare(a, other), tp.compare(a, other, X)
+        assert "300 rows of the first" in own.mass
+        for name in ("distance", "sign_changes", "deviation_second"):
+            np.testing.assert_allclose(own.terms[name], given.terms[name], atol=1e-12)
+        turned = tp.compare(uniform, a)
+        assert "300 rows of the second" in turned.mass
+    # Cells of the whole model end within those of half of it.
+    with pytest.raises(tp.InvalidInputError, match="pass X"):
+        tp.compare(b, tp.purify(whole, weights="uniform", progress=False))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_machine_under_rows_is_compared_with_its_own_bins():
+    glassbox = pytest.importorskip("interpret.glassbox")
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"a": rng.normal(size=200), "k": rng.choice(["u", "v"], 200)})
+    machine = glassbox.ExplainableBoostingRegressor(
+        interactions=1, max_rounds=20, outer_bags=1, n_jobs=1
+    ).fit(X, X["a"] * (X["k"] == "u"))
+    rows, own = tp.purify(machine, X, progress=False), tp.purify(machine, progress=False)
+    found, given = tp.compare(rows, own), tp.compare(rows, own, X)
+    np.testing.assert_allclose(found.terms["distance"], given.terms["distance"], atol=1e-12)
+    assert found.terms["distance"].max() > 0

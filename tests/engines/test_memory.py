@@ -15,7 +15,8 @@ from treepurify.effects.accumulate import ensemble_cuts, leaf_boxes
 from treepurify.effects.conditional import occurring_subsets
 from treepurify.engines.ale.axes import accumulation_axis, similarity_order
 from treepurify.engines.ale.components import AccumulationAxis
-from treepurify.engines.ale.local_effects import _cuts, _filled, pair_effect
+from treepurify.engines.ale.local_effects import _filled, pair_effect
+from treepurify.engines.ale.local_sums import cuts_of
 from treepurify.engines.common.finish import _variance_of_sum
 from treepurify.engines.partial_dependence.background import (
     _occur,
@@ -279,7 +280,7 @@ def test_cells_are_found_by_marks_and_by_look_up(least, monkeypatch):
 def test_local_effects_find_the_cuts_of_one_feature():
     ensemble = random_ensemble(np.random.default_rng(9), n_features=4, n_categorical=1, n_trees=20)
     for j, cuts in enumerate(ensemble_cuts(ensemble)[:3]):
-        np.testing.assert_array_equal(_cuts(ensemble, j), cuts)
+        np.testing.assert_array_equal(cuts_of(ensemble, j), cuts)
 
 
 def chain(n_features):

@@ -207,6 +207,9 @@ BAD: dict[str, Callable[[], dict[str, Any]]] = {
     "table or batches": lambda: {n: rows for n, rows in not_table().items() if n != "lazy"},
     "table of a function": lambda: not_table_of(a_function=True),
     "table of labels": lambda: not_table_of(a_function=False),
+    "batches of a function": lambda: {
+        name: rows for name, rows in not_table_of(a_function=True).items() if name != "lazy"
+    },
     "batches of labels": lambda: {
         name: rows for name, rows in not_table_of(a_function=False).items() if name != "lazy"
     },

@@ -140,9 +140,10 @@ def engines() -> Iterator[Call]:
     on_rows = {"model": model, "X": X, "progress": False}
     black = {"model": f, "X": X, "progress": False}
     yield Call("purify", tp.purify, on_rows, {"X": "table or batches"})
-    yield Call("ale_anova", tp.ale_anova, on_rows, {"nodes": "nodes"})
+    kinds = {"nodes": "nodes", "X": "table or batches"}
+    yield Call("ale_anova", tp.ale_anova, on_rows, kinds)
     called = {**on_rows, "model": f}
-    as_function = {"model": "function", "X": "table of a function"}
+    as_function = {"model": "function", "X": "batches of a function"}
     kinds = {"nodes": "nodes", **as_function}
     yield Call("ale_anova of a function", tp.ale_anova, called, kinds)
     yield Call(
@@ -152,7 +153,7 @@ def engines() -> Iterator[Call]:
         {"repeats": "whole"},
     )
     yield Call("with_sampling_error", tp.with_sampling_error, {"d": d}, {"splits": "whole"})
-    kinds = {"measures": "measures", "held_out": "held-out rows"}
+    kinds = {"measures": "measures", "held_out": "held-out rows", "X": "table or batches"}
     yield Call("audit", tp.audit, {**on_rows, "n_bootstrap": 0}, kinds)
     kinds = {"neighbours": "mapping"}
     free = {**kinds, "model": "function", "X": "batches of labels"}
@@ -164,10 +165,10 @@ def engines() -> Iterator[Call]:
     kinds = {"batches": "batches", "sample_weights": "weights of batches"}
     yield Call("count_cells", tp.count_cells, {"model": model, "batches": [X]}, kinds)
     yield Call("apparent", tp.apparent, {"d": d})
-    yield Call("h_statistics", tp.h_statistics, on_rows)
+    yield Call("h_statistics", tp.h_statistics, on_rows, {"X": "table or batches"})
     yield Call("h_statistics of a function", tp.h_statistics, called, as_function)
     small = {**on_rows, "n_points": 100}
-    yield Call("hooker_anova", tp.hooker_anova, small)
+    yield Call("hooker_anova", tp.hooker_anova, small, {"X": "table or batches"})
     yield Call("hooker_anova of a function", tp.hooker_anova, {**small, "model": f}, as_function)
     yield Call("interaction_indices", tp.interaction_indices, on_rows)
     kinds = {"background": "table", "X": "rows"}
@@ -178,12 +179,13 @@ def engines() -> Iterator[Call]:
     quick = {"degree": 2, "density": "legendre", "density_degree": 2}
     kinds = {"density_clip": "number", "scaling": "mapping", **as_function}
     yield Call("legendre_anova", tp.legendre_anova, {**black, **quick}, kinds)
+    kinds = {**kinds, "X": "table of a function"}
     yield Call(
         "legendre_anova of values", tp.legendre_anova, {**black, **quick, "model": w["y"]}, kinds
     )
-    kinds = {"background": "table"}
+    kinds = {"background": "table", "X": "table or batches"}
     yield Call("partial_dependence_anova", tp.partial_dependence_anova, on_rows, kinds)
-    kinds |= {"model": "function", "X": "table of a function"}
+    kinds = {**kinds, **as_function}
     yield Call(
         "partial_dependence_anova of a function", tp.partial_dependence_anova,
         {**on_rows, "model": f}, kinds,
@@ -202,7 +204,7 @@ def engines() -> Iterator[Call]:
     kinds["X"] = "table of a function"
     yield Call("shapley_sets of a function", tp.shapley_sets, called, kinds)
     few_draws = {"model": f, "X": X, "sampling": few, "progress": False}
-    kinds = {**as_function, "sampling": "result", "threshold": "share"}
+    kinds = {**as_function, "X": "table of a function", "sampling": "result", "threshold": "share"}
     yield Call("interaction_sources", tp.interaction_sources, few_draws, kinds)
 
 

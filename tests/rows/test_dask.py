@@ -3,7 +3,6 @@
 import os
 import signal
 import sys
-import time
 
 import numpy as np
 import pandas as pd
@@ -11,9 +10,7 @@ import pytest
 
 import treepurify as tp
 from tests.engines.tree.streams import regression_rows, shallow_model
-from tests.engines.tree.test_streams import assert_same, deep_model
-from treepurify.rows.dask_source import DaskSource
-from treepurify.rows.source_reader import source_reader
+from tests.engines.tree.test_streams import assert_same, categorical_model, deep_model
 
 dd = pytest.importorskip("dask.dataframe")
 dask = pytest.importorskip("dask")
@@ -124,40 +121,57 @@ def test_partitions_without_rows_and_of_missing_values_only():
         tp.purify(model, mixed, **QUIET)
 
 
-class _SlowCount:
-    """Counts rows; on one worker it waits until that worker is killed."""
-
-    def __init__(self, marker):
-        self.marker = marker
-
-    def zero(self):
-        return 0
-
-    def add(self, state, rows):
-        time.sleep(0.3)
-        if rows.part == 3 and not os.path.exists(self.marker):  # noqa: PTH110
-            with open(self.marker, "w") as file:  # noqa: PTH123
-                file.write(str(os.getpid()))
-            os.kill(os.getpid(), signal.SIGKILL)
-        return state + rows.columns.n_rows
-
-    def merge(self, state, other):
-        return state + other
+def _dies_once(part, marker):
+    """Give a partition; the first worker that is asked for it dies."""
+    if not os.path.exists(marker):  # noqa: PTH110
+        with open(marker, "w") as file:  # noqa: PTH123
+            file.write(str(os.getpid()))
+        os.kill(os.getpid(), signal.SIGKILL)
+    return part
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")
-def test_a_worker_that_is_killed_costs_time_only(client, tmp_path):
-    model, X = shallow_model()
-    source = DaskSource(dd.from_pandas(X, npartitions=6))
-    parsed = tp.parse_model(model)
-    reader = source_reader(source, parsed.features, (0, 1), match_names=True)
-    count = _SlowCount(str(tmp_path / "killed"))
-    assert source.reduce(reader, count, "counting", lambda *_: None) == len(X)
+def test_a_model_is_purified_though_a_worker_dies(client, tmp_path):
+    model, X = deep_model()
+    parts = [dask.delayed(X[i::4]) for i in range(4)]
+    marker = str(tmp_path / "killed")
+    dying = [*parts[:3], dask.delayed(_dies_once)(parts[3], marker)]
+    options = {"method": tp.TreeProjection(sample_rows=900), **QUIET}
+    with dask.config.set(scheduler="synchronous"):
+        alone = tp.purify(model, dd.from_delayed(parts, meta=X[:0]), **options)
+    frame = dd.from_delayed(dying, meta=X[:0], verify_meta=False)
+    found = tp.purify(model, frame, **options)
     assert (tmp_path / "killed").exists()
-    # The cluster still works, and so does the whole way.
-    frame = dd.from_pandas(X, npartitions=6)
-    assert_same(tp.purify(model, X, **QUIET), tp.purify(model, frame, **QUIET))
+    assert_same(alone, found, 1e-12)
+    np.testing.assert_allclose(found.predict(X), alone.predict(X), atol=1e-12)
     assert client.nthreads()
+
+
+def test_a_category_that_only_the_last_partition_has():
+    model, X = categorical_model()
+    parsed = tp.parse_model(model)
+    text = X.assign(town=X["town"].astype(object).where(X.index < 590, "Oslo"))
+    parts = [dask.delayed(text[start : start + 150]) for start in range(0, 600, 150)]
+    frame = dd.from_delayed(parts, meta=text[:0], verify_meta=False)
+    whole = tp.purify(parsed, text, **QUIET)
+    assert whole["town"].axes[0].has_other
+    assert_same(whole, tp.purify(parsed, frame, **QUIET))
+    only_unknown = text.assign(town="Oslo")
+    frame = dd.from_delayed([dask.delayed(only_unknown)], meta=text[:0], verify_meta=False)
+    with pytest.raises(tp.InvalidInputError, match="no value in the column of feature 'town'"):
+        tp.purify(parsed, frame, **QUIET)
+
+
+def test_draws_belong_to_the_place_of_a_row(tmp_path):
+    model, X = shallow_model()
+    for number in range(3):
+        X[number * 140 : number * 140 + 140].to_parquet(tmp_path / f"part{number}.parquet")
+    options = {"n_bootstrap": 2, "measures": [], **QUIET}
+    files = tp.audit(model, tmp_path, **options)
+    frame = tp.audit(model, dd.read_parquet(tmp_path), **options)
+    assert files.spread.keys() == frame.spread.keys()
+    for subset, spread in files.spread.items():
+        np.testing.assert_allclose(frame.spread[subset], spread, atol=1e-13)
 
 
 def test_models_of_dask_are_read_as_they_are(client):

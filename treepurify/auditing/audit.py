@@ -18,8 +18,12 @@ from treepurify.evidence.effect_worth_table import EffectWorth
 from treepurify.evidence.worth import effect_worth
 from treepurify.grids.grid import Subset
 from treepurify.models.parse import parse_model
+from treepurify.models.refits import Refits
 from treepurify.progress import progress_report
+from treepurify.rows.batches import Source
+from treepurify.rows.resampling import ResampledSource, Resampling
 from treepurify.rows.row_weights import read_weights
+from treepurify.rows.sources import as_source, check_repeats
 from treepurify.typing import Array
 from treepurify.weights import as_weighting
 
@@ -33,7 +37,7 @@ def audit(
     X: Any,
     *,
     order: int | None = 2,
-    sample_weight: npt.ArrayLike | None = None,
+    sample_weight: npt.ArrayLike | str | None = None,
     feature_names: Sequence[str] | None = None,
     measures: Sequence[str] | None = None,
     n_bootstrap: int = 10,
@@ -56,14 +60,15 @@ def audit(
     model : object, str or Path
         A trained model, a model file, or what `parse_model` returned. Two or more of these in a
         list, or as `Refits`, as `purify` takes them.
-    X : array_like or table of shape (n_rows, n_features)
-        Rows that stand for the distribution; usually the training data.
+    X : array_like, table of shape (n_rows, n_features), or rows in batches
+        Rows that stand for the distribution; usually the training data. Rows in batches, as
+        `purify` takes them, are read once or more for each measure and each draw.
     order : int, optional
         Largest number of features of an effect; as in `purify`. Where higher effects remain,
         effects before purification are not compared.
-    sample_weight : array_like of shape (n_rows,), optional
+    sample_weight : array_like of shape (n_rows,) or str, optional
         Weight of each row, finite and not negative. Rows of weight zero change
-        nothing.
+        nothing. For rows in batches, the name of the column of weights.
     feature_names : sequence of str, optional
         Names of the features, in the order of the model.
     measures : sequence of str, optional
@@ -73,6 +78,8 @@ def audit(
     n_bootstrap : int
         Number of times the rows are drawn again with replacement: as many as have weight,
         each with the same chance, and a row counts with its weight as often as it was drawn.
+        A row in batches is drawn by itself, so many times as a Poisson number of mean one that
+        belongs to its file and position says.
         The model stays the same: this is the instability of its effects, not of its training,
         which takes several models. 0 leaves it out.
     seed : int
@@ -116,10 +123,15 @@ def audit(
     check_number("threshold", threshold, least=0)
     if X is None:
         raise InvalidInputError("an audit needs the rows that stand for the distribution: pass X")
-    if sample_weight is not None:
+    source = as_source(X)
+    if sample_weight is not None and source is None:
         sample_weight = read_weights(sample_weight)
-    refits = read_refits(model, X, feature_names, memory_budget)
-    parsed = parse_model(model, X=X) if refits is None else refits.centre
+    refits = None if source is not None else read_refits(model, X, feature_names, memory_budget)
+    if source is not None:
+        _check_stream(model, source)
+        X, parsed = source, parse_model(model)
+    else:
+        parsed = parse_model(model, X=X) if refits is None else refits.centre
     report = progress_report(progress)
     wanted = _OTHER_MEASURES if measures is None else tuple(read_names("measures", measures))
     steps = 1 + len(wanted) + n_bootstrap
@@ -157,10 +169,14 @@ def audit(
     if left_out:
         d = replace(d, diagnostics={**d.diagnostics, "measures_left_out": left_out})
     rng = np.random.default_rng(seed)
-    all_weights = _all_weights(d, sample_weight)
     squares: dict[Subset, Array] = {}
-    for step in range(1 + len(wanted), steps):
-        sample = purified(step, X, "empirical", _drawn_again(rng, all_weights))
+    for number, step in enumerate(range(1 + len(wanted), steps)):
+        if source is not None:
+            again = ResampledSource(source, Resampling(seed, number))
+            sample = purified(step, again, "empirical", sample_weight)
+        else:
+            drawn = _drawn_again(rng, _all_weights(d, sample_weight))
+            sample = purified(step, X, "empirical", drawn)
         _add_squares(squares, d, sample)
     report("auditing", steps, steps)
     worth = None if held_out is None else _worth(d, held_out, seed, memory_budget)
@@ -168,6 +184,14 @@ def audit(
     return audit_decompositions(
         Evidence(d, others, spread, n_bootstrap, worth, trainings), threshold
     )
+
+
+def _check_stream(model: Any, source: Source) -> None:
+    if isinstance(model, list | tuple | Refits):
+        raise InvalidInputError(
+            "several models are audited under rows in memory: pass a table, or audit one of them"
+        )
+    check_repeats(source, "a pass over the rows or more for each measure and each draw")
 
 
 def _worth(d: Decomposition, held_out: Any, seed: int, memory_budget: int) -> EffectWorth:

@@ -17,7 +17,7 @@ from treepurify.cli.console import (
     print_table,
     refusals,
 )
-from treepurify.cli.data import open_data, read_data
+from treepurify.cli.data import is_read_in_batches, open_data, read_data
 from treepurify.cli.information import feature_rows, model_facts
 from treepurify.cli.options import (
     DropOption,
@@ -180,8 +180,9 @@ def purify(  # noqa: PLR0913, PLR0917 - one argument per option of the command l
         Path | None,
         typer.Argument(
             help="CSV or Parquet file with the rows that represent the distribution, usually the "
-            "training data. A folder of Parquet files, or a pattern in quotes such as "
-            '"rows/*.parquet", is read batch by batch. An EBM needs none, nor does '
+            "training data. A folder of Parquet files, a pattern in quotes such as "
+            '"rows/*.parquet", or a Parquet file of more than 1 GiB in memory is read batch by '
+            "batch. An EBM needs none, nor does "
             "--weights uniform.",
         ),
     ] = None,
@@ -262,7 +263,7 @@ def _rows(
         _check_rows_are_not_needed(parsed, weights)
         return None, None
     note(f"reading {data}", quiet=quiet)
-    if are_many_files(data):
+    if is_read_in_batches(data):
         return open_data(data, dropped=apart, weight_column=weight_column), weight_column
     rows = read_data(data, parsed, dropped=apart, weight_column=weight_column)
     return rows.X, rows.sample_weight

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from treepurify.budget import DEFAULT_BUDGET, check_budget
 from treepurify.errors import InvalidInputError, MissingDependencyError
 from treepurify.rows.columns import Columns, FeatureSpec
 from treepurify.rows.parquet_source import ParquetSource, are_many_files, open_parquet
@@ -16,7 +17,7 @@ from treepurify.typing import Array
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["DataFile", "TableReader", "open_data", "read_data", "read_rows"]
+__all__ = ["DataFile", "TableReader", "is_read_in_batches", "open_data", "read_data", "read_rows"]
 
 # What stands for a missing value in a CSV file, unless the model knows it as a category.
 _MISSING = (
@@ -24,6 +25,9 @@ _MISSING = (
 )  # fmt: skip
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
 _MODEL_SUFFIXES = {".json", ".ubj", ".txt", ".cbm"}
+_PARQUET = {".parquet", ".pq"}
+# Columns become numbers of double precision, or codes and pointers of that size.
+_BYTES_A_VALUE = 8
 _COMPRESSIONS = {".gz", ".bz2", ".xz", ".zip"}
 
 
@@ -61,10 +65,32 @@ class DataFile:
     apart: "pd.DataFrame | None" = None
 
 
+def is_read_in_batches(path: Path) -> bool:
+    """Return whether rows are several Parquet files, or one that would not fit the memory budget.
+
+    Raises
+    ------
+    InvalidInputError
+        If a Parquet file cannot be read.
+    MissingDependencyError
+        If pyarrow is not installed.
+    """
+    if are_many_files(path):
+        return True
+    is_parquet = path.is_file() and path.suffix.lower() in _PARQUET
+    return is_parquet and _bytes_in_memory(path) > DEFAULT_BUDGET
+
+
+def _bytes_in_memory(path: Path) -> int:
+    """Return about how many bytes the rows of a Parquet file would take, which it states."""
+    source = open_parquet(path)
+    return (source.n_rows or 0) * len(source.names) * _BYTES_A_VALUE
+
+
 def open_data(
     path: Path, *, dropped: Sequence[str] = (), weight_column: str | None = None
 ) -> ParquetSource:
-    """Return the rows of a folder of Parquet files, or of those that a pattern matches, unread.
+    """Return the rows of a Parquet file, a folder of them, or a pattern of names, unread.
 
     Raises
     ------
@@ -92,6 +118,8 @@ def read_data(
         If the file cannot be read, or a column is absent or holds what the model cannot read.
     MissingDependencyError
         If a Parquet file is given and pyarrow is not installed.
+    MemoryBudgetError
+        If a Parquet file has more rows than fit the default memory budget.
     """
     if are_many_files(path):
         raise InvalidInputError(
@@ -103,7 +131,14 @@ def read_data(
     suffixes = [suffix.lower() for suffix in path.suffixes]
     kind = suffixes[-2] if len(suffixes) > 1 and suffixes[-1] in _COMPRESSIONS else path.suffix
     apart = [*dropped, *([weight_column] if weight_column else [])]
-    if kind.lower() in (".parquet", ".pq"):
+    if kind.lower() in _PARQUET:
+        check_budget(
+            _bytes_in_memory(path),
+            DEFAULT_BUDGET,
+            f"{str(path)!r} in memory",
+            "This command reads all rows at once: write some of them to another file. treepurify "
+            "purify reads large files batch by batch.",
+        )
         table = _read_parquet(path)
         _check_columns(table.columns, apart, path)
     elif kind.lower() in _SEPARATORS:

@@ -199,6 +199,7 @@ def simplify(  # noqa: PLR0913, PLR0917 - one argument per option of the command
             command=command_line(context),
             top=pictures,
             sources=[model, data, held_out],
+            effects_format=table_format.value,
         )
         path = folder / f"path.{table_format.value}"
         write_table(simple.to_frame(), path, table_format.value)

@@ -56,7 +56,8 @@ def write_results(
     folder.mkdir(parents=True, exist_ok=True)
     decomposition, effects = folder / "decomposition.tpz", folder / f"effects.{effects_format}"
     d.save(decomposition)
-    if effects_format == "xlsx":
+    # A constant model has no sheets, only an empty table.
+    if effects_format == "xlsx" and d.tensor_components():
         left_out = to_excel(d, effects)
     else:
         table, left_out = effects_frame(d, most_rows=MOST_EFFECT_ROWS)

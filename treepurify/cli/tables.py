@@ -47,7 +47,7 @@ TableFormatOption = Annotated[
     ),
 ]
 FolderFormatOption = Annotated[
-    TableFormat, typer.Option("--format", help="Format of the table in the folder.")
+    TableFormat, typer.Option("--format", help="Format of the tables in the folder.")
 ]
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from treepurify.comparing.cell_points import points_in_cells
 from treepurify.components import (
     Component,
     TensorComponent,
@@ -129,6 +130,8 @@ def _points(
     if sample_weight is not None:
         raise InvalidInputError("sample_weight is given without rows: pass X")
     if not _same_cells(a, b, renumber):
+        if points := _points_of_rows(a, b):
+            return points
         raise InvalidInputError(
             "the decompositions have different cells: pass X, the rows on which to compare them"
         )
@@ -139,6 +142,19 @@ def _points(
             words = f"the {any_rows.n_rows} rows of the {which} ({d.measure})"
             return _Points(None, dict(d.rows), weights, words)
     return _Points(None, None, None, f"the measure of the first ({a.measure}), cell by cell")
+
+
+def _points_of_rows(a: Decomposition, b: Decomposition) -> _Points | None:
+    """Return the rows of one, if its cells are fine enough for the other."""
+    for d, other, which in ((a, b, "first"), (b, a, "second")):
+        both = points_in_cells(d, other)
+        if both is not None and d.rows:
+            any_rows = next(iter(d.rows.values()))
+            columns = both if d is a else both[::-1]
+            words = f"the {any_rows.n_rows} rows of the {which} ({d.measure})"
+            shares = row_shares(any_rows.n_rows, any_rows.weights)
+            return _Points((columns[0], columns[1]), None, shares, words)
+    return None
 
 
 def _same_cells(a: Decomposition, b: Decomposition, renumber: list[int]) -> bool:

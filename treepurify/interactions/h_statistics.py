@@ -1,7 +1,7 @@
 """H-statistics: exact from the terms of partial dependence, for trees on all rows."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,12 +11,14 @@ from treepurify.arguments import check_flag, check_whole
 from treepurify.budget import DEFAULT_BUDGET, check_memory_budget
 from treepurify.engines.common.functions import parsed_or_none
 from treepurify.engines.common.inputs import check_order_fits
+from treepurify.engines.common.sampled_source import sample_source
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
 from treepurify.interactions.h_statistics_effects import HEffects, HProblem, called_effects
 from treepurify.interactions.h_statistics_independent import independent_shares
 from treepurify.interactions.h_statistics_parsed import parsed_effects
 from treepurify.progress import announce_compilation, progress_report
+from treepurify.rows.sources import as_source
 from treepurify.typing import Array
 from treepurify.weights import Weighting, as_weighting
 
@@ -27,6 +29,8 @@ __all__ = ["HStatistics", "Interaction", "h_statistics"]
 
 _INTERVAL = (2.5, 97.5)
 _ROWS_OF_A_FUNCTION = 500
+# Those of trees take time for each row and pair.
+_ROWS_OF_A_STREAM = 20_000
 # Below this share of the model's variance a denominator is too small to divide by.
 _SMALL_SHARE = 0.01
 
@@ -172,7 +176,7 @@ def h_statistics(
     *,
     order: int = 2,
     weights: str | Weighting = "independent",
-    sample_weight: npt.ArrayLike | None = None,
+    sample_weight: npt.ArrayLike | str | None = None,
     feature_names: Sequence[str] | None = None,
     sample_size: int = _ROWS_OF_A_FUNCTION,
     bootstrap: int = 0,
@@ -207,8 +211,9 @@ def h_statistics(
     model : object, str, Path or callable
         A model that `parse_model` knows (on its margin scale), an object with ``predict``, or
         a function X -> (n_rows,) or (n_rows, n_outputs).
-    X : array_like or table of shape (n_rows, n_features)
-        The rows, which are the background too.
+    X : array_like, table of shape (n_rows, n_features), or rows in batches
+        The rows, which are the background too. Of rows in batches, as `purify` takes them, a
+        weighted sample of at most 20 000 is used; ``diagnostics["stream"]`` says so.
     order : int
         Most features of an interaction, at least two. Interactions of k features need those of
         all their subsets, of which there are ``2**k``.
@@ -216,7 +221,8 @@ def h_statistics(
         Under which independent features ``purified_share`` is computed: each distributed as in
         the rows, or uniform, as textbooks define the functional ANOVA.
     sample_weight : array_like of shape (n_rows,), optional
-        Weight of each row, finite and not negative. Rows of weight zero change nothing.
+        Weight of each row, finite and not negative. Rows of weight zero change nothing. For rows
+        in batches, the name of the column of weights.
     feature_names : sequence of str, optional
         Names of the features, in the order of the model.
     sample_size : int
@@ -266,6 +272,30 @@ def h_statistics(
             f"not {weighting.describe()!r}"
         )
     check_memory_budget(memory_budget)
+    source = as_source(X)
+    if source is not None:
+        report = progress_report(progress)
+        sample = sample_source(
+            model, source, feature_names, sample_weight, _ROWS_OF_A_STREAM, seed, memory_budget,
+            report,
+        )  # fmt: skip
+        found = h_statistics(
+            model,
+            sample.table,
+            order=order,
+            weights=weights,
+            sample_weight=sample.weights,
+            feature_names=feature_names,
+            sample_size=sample_size,
+            bootstrap=bootstrap,
+            seed=seed,
+            purified=purified,
+            memory_budget=memory_budget,
+            progress=progress,
+        )
+        measure = f"{found.measure}, {sample.words}" if sample.words else found.measure
+        diagnostics = {**found.diagnostics, "stream": sample.facts}
+        return replace(found, measure=measure, diagnostics=diagnostics)
     parsed = parsed_or_none(model, feature_names, X)
     problem = HProblem(
         model,

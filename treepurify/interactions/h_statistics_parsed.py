@@ -199,7 +199,9 @@ def _of_tables(problem: HProblem, parsed: AdditiveTables) -> HEffects:
             rows = columns.take(drawn)
             weights = None if weights is None else weights[drawn]
         background = read_background(parsed, rows, None, weights, "auto")
-        result = table_terms(parsed, background, problem.memory_budget, problem.report)
+        result = table_terms(
+            parsed, background.grid, background.rows, problem.memory_budget, problem.report
+        )
         ordered = [result.components[subset] for subset in subsets]
         terms = dict(zip(subsets, evaluate_each(ordered, rows), strict=True))
         zero = np.zeros((rows.n_rows, parsed.n_outputs))

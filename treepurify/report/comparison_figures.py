@@ -2,30 +2,22 @@
 
 from collections.abc import Mapping
 from html import escape
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-import numpy as np
+from typing import Any, NamedTuple
 
 from treepurify.comparing.comparison import Comparison
 from treepurify.components import TensorComponent, is_drawable
 from treepurify.decomposition import Decomposition
-from treepurify.plots.axis_layout import lay_out_axis
 from treepurify.plots.comparisons import comparison
 from treepurify.plots.main_effects import main_effect_size
 from treepurify.plots.overlays import overlay
 from treepurify.plots.pairs import PAIR_SIZE, color_limit, pair
-from treepurify.plots.style import MANY
 from treepurify.plots.terms import find_tensor
 from treepurify.report.pictures import Picture
 from treepurify.report.svg import new_axes
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
 __all__ = ["Changed", "change_picture", "changed_most", "main_picture", "pair_row"]
 
 _MOST_BARS = 15
-_BAND_ALPHA = 0.16
 
 
 class Changed(NamedTuple):
@@ -69,9 +61,6 @@ def main_picture(decompositions: Mapping[str, Decomposition], changed: Changed) 
     size = main_effect_size(find_tensor(next(iter(having.values())), name, 1))
     ax = new_axes((size[0] + 0.6, size[1]))
     overlay(having, name, output=changed.output, ax=ax)
-    if not _is_categorical(next(iter(having.values())), name):
-        for i, d in enumerate(having.values()):
-            _draw_band(ax, d, name, changed.output, MANY[i])
     without = [called for called in decompositions if called not in having]
     note = f" {' and '.join(without)} {'have' if len(without) > 1 else 'has'} no such effect."
     caption = f"<b>{escape(changed.term)}</b>: {changed.distance:.3g} apart in root mean square."
@@ -92,7 +81,8 @@ def pair_row(decompositions: Mapping[str, Decomposition], changed: Changed) -> s
     for i, (called, d) in enumerate(having.items()):
         ax = new_axes(PAIR_SIZE)
         key: Any = changed.names
-        pair(d, key, output=changed.output, limit=limit or None, ax=ax)
+        # By name, so that categories stand in one order in all of them.
+        pair(d, key, output=changed.output, limit=limit or None, sort="name", ax=ax)
         positions = [d.feature_names.index(name) for name in changed.names]
         caption = f"<b>{escape(changed.term)}</b>, {escape(called)}. Hatched: no data."
         words = f"Heatmap of the pair {changed.term} in {called}."
@@ -113,22 +103,3 @@ def _is_drawn(d: Decomposition, names: tuple[str, ...]) -> bool:
 
 def _is_categorical(d: Decomposition, name: str) -> bool:
     return bool(find_tensor(d, name, 1).axes[0].is_categorical)
-
-
-def _draw_band(ax: "Axes", d: Decomposition, name: str, output: int, color: str) -> None:
-    """Draw where one more training would have an effect, where several were purified."""
-    component = d[name]
-    subset = component.features
-    if d.spread is None or subset not in d.spread.stacked:
-        return
-    if not isinstance(component, TensorComponent):
-        return
-    lower, upper = (bound[..., output] for bound in d.spread.band(subset))
-    layout = lay_out_axis(component.axes[0], component.mass, scale="auto")
-    # The curves are shifted to mean zero.
-    shift = component.mass @ component.values[:, output]
-    drawn = [bound[: layout.n_regular][layout.has_width] - shift for bound in (upper, lower)]
-    edges = np.unique(layout.regular_edges)
-    ax.stairs(
-        drawn[0], edges, baseline=drawn[1], fill=True, color=color, alpha=_BAND_ALPHA, zorder=1
-    )

@@ -8,10 +8,8 @@ import numpy as np
 from treepurify.budget import check_budget
 from treepurify.errors import InvalidInputError
 from treepurify.progress import ProgressReport
-from treepurify.rows.batches import Batch, Source
-from treepurify.rows.reduction import RowStream
-from treepurify.rows.source_reader import read_weight_column
-from treepurify.rows.tables import read_matrix, table_names
+from treepurify.rows.batches import Source
+from treepurify.rows.labelled_rows import LabelledRows, as_statistic, labelled_stream
 from treepurify.typing import Array
 
 if TYPE_CHECKING:
@@ -42,49 +40,6 @@ class DistinctRows:
     effective: float
 
 
-@dataclass(frozen=True, eq=False)
-class _Tables:
-    """Rows as a data frame, with a weight for each."""
-
-    frame: "pd.DataFrame"
-    weights: Array
-
-    def __len__(self) -> int:
-        return len(self.weights)
-
-
-@dataclass(frozen=True, eq=False)
-class _TableReader:
-    """Reads columns as they are, labels and all."""
-
-    columns: tuple[str, ...] | None
-    weight: str | None
-
-    @property
-    def wanted(self) -> tuple[str, ...] | None:
-        """Names of the columns that are read; None for all."""
-        if self.columns is None or self.weight is None:
-            return self.columns
-        return (*self.columns, self.weight)
-
-    def read(self, batch: Batch) -> _Tables:
-        """Return the rows of a batch."""
-        import pandas as pd
-
-        table = batch.table
-        if table_names(table) is None or self.columns is None:
-            frame = pd.DataFrame(read_matrix(table))
-            return _Tables(frame, np.ones(len(frame)))
-        frame = table if hasattr(table, "iloc") else table.to_pandas()
-        weights = np.ones(len(frame))
-        if self.weight is not None:
-            try:
-                weights = read_weight_column(frame[self.weight], self.weight)
-            except InvalidInputError as error:
-                raise InvalidInputError(f"{batch.where}: {error}") from error
-        return _Tables(frame[list(self.columns)].reset_index(drop=True), weights)
-
-
 @dataclass(eq=False)
 class _State:
     """Distinct rows with their weights, and what all rows together weigh."""
@@ -105,7 +60,7 @@ class _Distinct:
         """Return no rows."""
         return _State()
 
-    def add(self, state: _State, rows: _Tables) -> _State:
+    def add(self, state: _State, rows: LabelledRows) -> _State:
         """Return the distinct rows with those of a batch."""
         counted = rows.weights > 0
         frame, weights = rows.frame[counted], rows.weights[counted]
@@ -167,28 +122,10 @@ def distinct_rows(
     MemoryBudgetError
         If there are too many.
     """
-    names = source.names
-    if weight is not None and not isinstance(weight, str):
-        raise InvalidInputError(
-            "rows that come in batches bring their weights along: pass the name of their column "
-            "as sample_weight"
-        )
-    if names is not None:
-        columns = columns or tuple(name for name in names if name != weight)
-        absent = [name for name in (*columns, weight) if name not in (*names, None)]
-    else:
-        absent = [] if weight is None else [weight]
-    if absent:
-        raise InvalidInputError(
-            f"{source.describe()} has no column {', '.join(map(repr, absent[:10]))}; its columns "
-            f"are {', '.join((names or ())[:30])}"
-        )
-    # These read tables with their labels, where other readers give the columns of a model.
-    reader: Any = _TableReader(columns, weight)
-    statistic: Any = _Distinct(memory_budget)
-    state: _State = RowStream(source, reader).reduce(statistic, "finding distinct rows", report)
+    stream, statistic = labelled_stream(source, columns, weight), _Distinct(memory_budget)
+    state: _State = stream.reduce(as_statistic(statistic), "finding distinct rows", report)
     if state.frame is None or state.weights is None or not len(state.weights):
         raise InvalidInputError(f"{source.describe()} has no rows of positive weight; pass some")
     effective = float(state.weights.sum() ** 2 / state.squares)
-    table = state.frame if names is not None else state.frame.to_numpy()
+    table = state.frame if source.names is not None else state.frame.to_numpy()
     return DistinctRows(table, state.weights, state.n_rows, effective)

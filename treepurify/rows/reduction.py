@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 from treepurify.progress import ProgressReport, row_progress
 from treepurify.rows.batches import Source
 from treepurify.rows.dask_source import DaskSource
+from treepurify.rows.resampling import ResampledSource
 from treepurify.rows.source_reader import RowBatch, SourceReader
 from treepurify.rows.statistic import Statistic
 
@@ -71,8 +72,9 @@ class RowStream:
         InvalidInputError
             If rows cannot be read; the message names their file and column.
         """
-        if isinstance(self.source, DaskSource):
-            learned: State = self.source.reduce(self.reader, statistic, what, report)
+        source = self.source.plain if isinstance(self.source, ResampledSource) else self.source
+        if isinstance(source, DaskSource):
+            learned: State = source.reduce(self.reader, statistic, what, report)
             return learned
         state = statistic.zero()
         progress = row_progress(what, self.source.n_rows, report)

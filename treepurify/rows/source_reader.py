@@ -10,6 +10,7 @@ from treepurify.arguments import brief
 from treepurify.errors import InvalidInputError
 from treepurify.rows.batches import Batch, Source
 from treepurify.rows.columns import Columns, FeatureSpec
+from treepurify.rows.resampling import ResampledSource, Resampling
 from treepurify.rows.row_weights import RowWeights, read_weights
 from treepurify.rows.table_reader import matched_names, read_placed_columns
 from treepurify.rows.tables import read_matrix, table_column, table_names
@@ -67,12 +68,20 @@ class SourceReader:
         Names of the columns of the used features, in their order; None for arrays.
     weight : str, optional
         Name of the column of weights.
+    resampling : Resampling, optional
+        How often each row is drawn again.
     """
 
     features: tuple[FeatureSpec, ...]
     used: tuple[int, ...]
     columns: tuple[str, ...] | None
     weight: str | None
+    resampling: Resampling | None = None
+
+    @property
+    def is_weighted(self) -> bool:
+        """Whether rows have weights."""
+        return self.weight is not None or self.resampling is not None
 
     @property
     def wanted(self) -> tuple[str, ...] | None:
@@ -115,6 +124,9 @@ class SourceReader:
         if self.weight is not None and names is not None:
             (position,) = _positions(names, [self.weight])
             weights = read_weight_column(table_column(table, position), self.weight)
+        if self.resampling is not None:
+            times = self.resampling.times(batch.part, batch.first_row, columns.n_rows)
+            weights = times if weights is None else weights * times
         levels = {
             j: tuple(table_column(table, place[j]).dtype.categories)
             for j in self.used
@@ -147,6 +159,7 @@ def source_reader(
             "rows that come in batches bring their weights along: pass the name of their column as "
             f"sample_weight, got {brief(weight)}"
         )
+    resampling = source.resampling if isinstance(source, ResampledSource) else None
     # One column at least, for the number of rows.
     read = tuple(used) or (0,)
     if names is None:
@@ -155,7 +168,7 @@ def source_reader(
                 f"sample_weight={weight!r} names a column, but {source.describe()} gives arrays, "
                 "whose columns have no names: give tables"
             )
-        return SourceReader(tuple(features), read, None, None)
+        return SourceReader(tuple(features), read, None, None, resampling)
     if weight is not None and weight not in names:
         raise InvalidInputError(
             f"{source.describe()} has no column {weight!r} for sample_weight; its columns are "
@@ -178,7 +191,7 @@ def source_reader(
                 f"{len(others)} columns: select exactly those of the training, in the same order"
             )
         columns = tuple(others[j] for j in read)
-    return SourceReader(tuple(features), read, columns, weight)
+    return SourceReader(tuple(features), read, columns, weight, resampling)
 
 
 def head_table(source: Source, features: Sequence[FeatureSpec], weight: str | None = None) -> Any:

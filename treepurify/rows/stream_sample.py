@@ -1,5 +1,6 @@
 """A weighted sample of rows that come in batches, which depends on neither batches nor workers."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +11,7 @@ from treepurify.rows.columns import Columns, FeatureSpec
 from treepurify.rows.row_order import mixed_bits
 from treepurify.rows.row_weights import RowWeights
 from treepurify.rows.source_reader import RowBatch
-from treepurify.typing import Array
+from treepurify.typing import Array, Indices
 
 __all__ = ["SampleState", "StreamSample", "sampled_columns"]
 
@@ -79,17 +80,43 @@ class StreamSample:
 
     def add(self, state: SampleState, rows: RowBatch) -> SampleState:
         """Return the sample with the rows of a batch drawn too."""
-        n_rows = rows.columns.n_rows
-        weights = np.ones(n_rows) if rows.weights is None else rows.weights
-        row = rows.first_row + np.arange(n_rows)
-        keys = self._keys(rows.part, row, weights)
+        columns = rows.columns
+        weights = np.ones(columns.n_rows) if rows.weights is None else rows.weights
+
+        def values(picked: Indices) -> Array:
+            return np.column_stack([columns.values[j][picked].astype(float) for j in self.used])
+
+        return self.drawn(state, rows.part, rows.first_row, weights, values)
+
+    def drawn(
+        self,
+        state: SampleState,
+        part: int,
+        first_row: int,
+        weights: Array,
+        values: Callable[[Indices], Array],
+    ) -> SampleState:
+        """Return the sample with the rows of a batch drawn too.
+
+        Parameters
+        ----------
+        state : SampleState
+            The sample so far.
+        part, first_row : int
+            Their file or partition, and the position there of the first of them.
+        weights : ndarray of float64, shape (n_rows,)
+            Their weights.
+        values : callable
+            Returns the values of some of them, shape (n_picked, n_used).
+        """
+        row = first_row + np.arange(len(weights))
+        keys = self._keys(part, row, weights)
         counted = weights > 0
         limit = np.partition(state.keys, self.most)[self.most] if self._is_full(state) else np.inf
         picked = np.flatnonzero(counted & (keys <= limit))
-        values = [rows.columns.values[j][picked].astype(np.float64) for j in self.used]
-        places = np.column_stack([np.full(len(picked), rows.part), row[picked]])
+        places = np.column_stack([np.full(len(picked), part), row[picked]])
         added = SampleState(
-            keys[picked], places, weights[picked], np.column_stack(values), int(counted.sum())
+            keys[picked], places, weights[picked], values(picked), int(counted.sum())
         )
         return self.merge(state, added)
 

@@ -41,6 +41,11 @@ class Points(Weighting):
         """One: the points are the whole measure."""
         return 1.0
 
+    @property
+    def counts_are_enough(self) -> bool:
+        """True: only the cells of points count."""
+        return True
+
     def tables(self, grid: Grid, rows: RowsOnGrid | None, subsets: Sequence[Subset]) -> MassTables:
         """Return the mass of each subset's cells."""
         return Empirical().tables(grid, rows, subsets)

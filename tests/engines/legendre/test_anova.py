@@ -435,11 +435,12 @@ def test_wrong_options_are_refused(options, message):
 
 def test_wrong_data_are_refused():
     X = correlated_rows(50, 2)
-    for bad in (np.nan, np.inf):
+    # Missing values have a level of their own, but for densities.
+    for bad, density in ((np.nan, "legendre"), (np.nan, "kernel"), (np.inf, "none")):
         wrong = X.copy()
         wrong[3, 1] = bad
         with pytest.raises(InvalidInputError, match="x1"):
-            legendre_anova(X[:, 0], wrong, progress=False)
+            legendre_anova(X[:, 0], wrong, density=density, progress=False)
     d = legendre_anova(X[:, 0], X, degree=2, progress=False)
     with pytest.raises(InvalidInputError, match="x0"):
         d[0].evaluate(np.array([[np.nan, 0.0]]))

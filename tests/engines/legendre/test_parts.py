@@ -5,9 +5,10 @@ import pytest
 from scipy.special import eval_legendre
 
 from treepurify.engines.legendre import TermSelection, legendre_anova
+from treepurify.engines.legendre.axis_fitting import fit_axes
 from treepurify.engines.legendre.densities import contract, grid_density, series_densities
 from treepurify.engines.legendre.design import Basis, ScaledRows, measure_moments, scaled_rows
-from treepurify.engines.legendre.scaling import ContinuousAxis, LevelAxis, fit_axes, legendre_table
+from treepurify.engines.legendre.scaling import ContinuousAxis, LevelAxis, legendre_table
 from treepurify.errors import InvalidInputError
 from treepurify.rows.columns import Columns, FeatureSpec
 

@@ -7,8 +7,8 @@ from scipy.stats import gaussian_kde, multivariate_normal, multivariate_t
 from sklearn.mixture import GaussianMixture
 
 from treepurify.engines.legendre import legendre_anova
+from treepurify.engines.legendre.axis_fitting import fit_axes
 from treepurify.engines.legendre.densities import grid_density
-from treepurify.engines.legendre.scaling import fit_axes
 from treepurify.engines.legendre.supplied_densities import as_marginal, copula_densities
 from treepurify.errors import InvalidInputError, MemoryBudgetError
 from treepurify.rows.columns import Columns, FeatureSpec

@@ -144,11 +144,43 @@ def test_a_deep_model_says_that_an_iterator_is_read_once_only():
         tp.purify(model, iter([X]), method="projection", **QUIET)
 
 
-@pytest.mark.parametrize("measure", ["kernel", "copula", "auto", "shrunk"])
-def test_measures_that_need_all_values_at_once_are_refused(measure):
+@pytest.mark.parametrize(
+    "measure", ["kernel", "copula", "auto", "shrunk", "chow-liu", "log-linear"]
+)
+def test_measures_of_values_are_those_in_memory_where_a_sample_is_all_rows(measure):
     model, X = shallow_model()
-    with pytest.raises(tp.InvalidInputError, match="values of all rows at once"):
-        tp.purify(model, batches(X, 50), weights=measure, **QUIET)
+    X.iloc[3, 0] = np.nan
+    whole = tp.purify(model, X, weights=measure, **QUIET)
+    streamed = tp.purify(model, batches(X, 50), weights=measure, **QUIET)
+    assert_same(whole, streamed)
+    assert streamed.measure == whole.measure
+    assert streamed.diagnostics["measure"] == whole.diagnostics["measure"]
+    assert streamed.diagnostics["stream"]["sampled_rows"] == streamed.diagnostics["rows"] == len(X)
+    assert streamed.certificate.note == whole.certificate.note
+    with pytest.raises(tp.InvalidInputError, match=r"two passes.*can be read only once"):
+        tp.purify(model, iter([X]), weights=measure, **QUIET)
+
+
+@pytest.mark.parametrize("measure", ["kernel", "auto", "shrunk", "chow-liu"])
+def test_measures_of_values_are_found_on_a_sample(measure, monkeypatch):
+    monkeypatch.setattr("treepurify.engines.tree.streamed_measure.MEASURE_ROWS", 150)
+    monkeypatch.setattr("treepurify.weights.automatic._PLENTY", 150)
+    model, X = shallow_model()
+    weight = np.random.default_rng(2).integers(1, 4, len(X)) / 2
+    rows = X.assign(weight=weight)
+    options = {"weights": measure, "sample_weight": "weight", **QUIET}
+    d = tp.purify(model, batches(rows, 50), **options)
+    np.testing.assert_allclose(d.predict(X), model.predict(X), atol=1e-12)
+    assert_same(d, tp.purify(model, batches(rows, 77), **options), 1e-13)
+    assert "a sample of 150 of 400 rows" in d.certificate.note
+    assert d.diagnostics["rows"] == 400
+    if measure in ("kernel", "chow-liu"):
+        assert d.diagnostics["stream"]["sampled_rows"] == 150
+        return
+    # What only counts rows counts all of them.
+    share = d.diagnostics["measure"].get("share", 0.0)
+    whole = tp.purify(model, X, weights=tp.Shrunk(share), sample_weight=weight, **QUIET)
+    assert_same(whole, d, 1e-12)
 
 
 def test_what_cannot_be_streamed_is_refused():

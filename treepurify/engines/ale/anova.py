@@ -1,7 +1,7 @@
 """Accumulated local effects of the first and second order."""
 
 from collections.abc import Sequence
-from itertools import combinations
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,29 +9,37 @@ import numpy.typing as npt
 
 from treepurify.arguments import check_whole
 from treepurify.budget import DEFAULT_BUDGET
-from treepurify.components import Component, TensorComponent
+from treepurify.components import Component
 from treepurify.decomposition import Decomposition
-from treepurify.engines.ale.axes import Nodes, accumulation_axis, chosen_axes
+from treepurify.engines.ale.axes import Nodes, accumulation_axis, chosen_axes, chosen_nodes
 from treepurify.engines.ale.components import AccumulatedComponent, AccumulationAxis, interpolate
+from treepurify.engines.ale.finished import finish_effects, wanted_pairs
 from treepurify.engines.ale.local_effects import (
     Accumulated,
     main_effect,
     pair_effect,
     tree_main_effect,
 )
-from treepurify.engines.common.finish import Rest, Result, finish, measure_explained
+from treepurify.engines.ale.streamed import StreamTask, ale_of_stream
+from treepurify.engines.common.finish import measure_explained
 from treepurify.engines.common.functions import (
     ParsedFunction,
     RowFunction,
+    is_parsed,
     read_function,
 )
-from treepurify.engines.common.inputs import Interactions, check_interactions, named_subsets
-from treepurify.grids.drawing import mass_between
+from treepurify.engines.common.inputs import Interactions, check_interactions, read_function_stream
+from treepurify.engines.common.sampled_source import (
+    SAMPLED_ROWS,
+    decompose_sample,
+    sample_source,
+)
 from treepurify.grids.grid import Subset
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.progress import progress_report
 from treepurify.rows.columns import Columns
 from treepurify.rows.row_weights import counted_rows, row_shares
+from treepurify.rows.sources import as_source
 from treepurify.typing import Array
 
 __all__ = ["ale_anova"]
@@ -44,7 +52,7 @@ def ale_anova(
     order: int = 2,
     bins: int = 20,
     nodes: Nodes | None = None,
-    sample_weight: npt.ArrayLike | None = None,
+    sample_weight: npt.ArrayLike | str | None = None,
     interactions: Interactions | None = None,
     feature_names: Sequence[str] | None = None,
     memory_budget: int = DEFAULT_BUDGET,
@@ -63,8 +71,11 @@ def ale_anova(
     model : object, str, Path or callable
         A model that `parse_model` knows (on its margin scale), an object with ``predict``, or
         a function X -> (n_rows,) or (n_rows, n_outputs).
-    X : array_like or table of shape (n_rows, n_features)
-        The rows.
+    X : array_like, table of shape (n_rows, n_features), or rows in batches
+        The rows. Rows in batches, as `purify` takes them, are read three times and more for a
+        model that can be parsed, and effects are those of the same rows in memory. All columns
+        of the model are read, since categories are ordered by all of them. Of a function, a
+        sample of at most 100 000 rows is used; ``diagnostics["stream"]`` says so.
     order : {1, 2}
         Whether pairs are included.
     bins : int
@@ -73,8 +84,9 @@ def ale_anova(
     nodes : mapping of str or int to array_like, optional
         Nodes of chosen numeric features, increasing, in place of quantiles; the ends of the rows
         are added where they lie beyond. An interval without rows has no slope.
-    sample_weight : array_like of shape (n_rows,), optional
-        Weight of each row, finite and not negative. Rows of weight zero change nothing.
+    sample_weight : array_like of shape (n_rows,) or str, optional
+        Weight of each row, finite and not negative. Rows of weight zero change nothing. For rows
+        in batches, the name of the column of weights.
     interactions : sequence of tuple of (str or int), optional
         The pairs that are computed; all by default.
     feature_names : sequence of str, optional
@@ -117,6 +129,30 @@ def ale_anova(
     check_whole("bins", bins, 1)
     check_interactions(interactions)
     report = progress_report(progress)
+    source = as_source(X)
+    if source is not None and not is_parsed(model, feature_names):
+        sample = sample_source(
+            model, source, feature_names, sample_weight, SAMPLED_ROWS, 0, memory_budget, report
+        )
+        engine = partial(
+            ale_anova,
+            model,
+            order=order,
+            bins=bins,
+            nodes=nodes,
+            interactions=interactions,
+            feature_names=feature_names,
+            memory_budget=memory_budget,
+            progress=progress,
+        )
+        return decompose_sample(engine, sample)
+    if source is not None:
+        parsed, stream = read_function_stream(
+            model, source, feature_names, sample_weight, progress=progress
+        )
+        given = chosen_nodes(parsed.features, nodes)
+        rest = (order, bins, given, interactions, memory_budget, report)
+        return ale_of_stream(StreamTask(model, parsed, stream, *rest))
     f, columns = read_function(model, X, feature_names)
     columns, weights = counted_rows(columns, sample_weight)
     shares = row_shares(columns.n_rows, weights)
@@ -126,7 +162,7 @@ def ale_anova(
         for j in range(len(f.features))
     ]
     axes = {axis.feature: axis for axis in axis_of_each if axis is not None}
-    pairs = _pairs(f, axes, order, interactions)
+    pairs = wanted_pairs(f, axes, order, interactions)
     components: dict[Subset, Component] = {}
     empty: dict[str, int] = {}
     errors: dict[str, dict[str, list[Any]]] = {}
@@ -152,18 +188,6 @@ def ale_anova(
     return _finish(f, columns, shares, components, bins, empty, errors)
 
 
-def _pairs(
-    f: RowFunction,
-    axes: dict[int, AccumulationAxis],
-    order: int,
-    interactions: Interactions | None,
-) -> list[Subset]:
-    wanted = named_subsets(f.features, interactions, order)
-    if wanted is None:
-        return list(combinations(sorted(axes), 2)) if order > 1 else []
-    return sorted(pair for pair in wanted if axes.keys() >= set(pair))
-
-
 def _component(
     f: RowFunction,
     axes: tuple[AccumulationAxis, ...],
@@ -171,9 +195,6 @@ def _component(
     columns: Columns,
     shares: Array,
 ) -> AccumulatedComponent:
-    mass = mass_between(
-        columns, [axis.feature for axis in axes], [axis.positions for axis in axes], shares
-    )
     values = interpolate(effect.values, axes, columns)
     return AccumulatedComponent(
         axes,
@@ -183,7 +204,7 @@ def _component(
         f.inputs.match_names,
         shares @ (values - shares @ values) ** 2,
         shares @ np.abs(values),
-        mass,
+        effect.between,
     )
 
 
@@ -205,20 +226,5 @@ def _finish(
         for spec, values in zip(f.features, columns.values, strict=True)
         if np.isnan(values).any()
     }
-    exact = [c.features for c in components.values() if isinstance(c, TensorComponent)]
-    result = Result(
-        intercept,
-        components,
-        rest=Rest(f, explained.rest_variance),
-        covariances=explained.covariances,
-        diagnostics={
-            "rows": columns.n_rows,
-            "bins": bins,
-            "cells_without_rows": empty,
-            "missing_values_without_effect": missing,
-            "tables_on_the_model's_cuts": [f.features[j].name for (j,) in exact],
-            "standard_error": errors,
-        },
-    )
-    measure = f"accumulated local effects ({columns.n_rows} rows, up to {bins} quantile bins)"
-    return finish(f, result, engine="ALE", measure=measure)
+    n_rows, facts = columns.n_rows, {"standard_error": errors}
+    return finish_effects(f, intercept, components, explained, n_rows, bins, empty, missing, facts)

@@ -1,6 +1,6 @@
 """Nodes of accumulated local effects: quantiles, and categories ordered by similarity."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,22 +10,33 @@ from treepurify.arguments import brief, read_features
 from treepurify.budget import DEFAULT_BUDGET, check_budget
 from treepurify.engines.ale.components import AccumulationAxis
 from treepurify.errors import InvalidInputError
-from treepurify.rows.columns import Columns
+from treepurify.rows.columns import Columns, FeatureSpec
 from treepurify.rows.row_weights import RowWeights, row_quantiles, row_shares
 from treepurify.typing import Array, Indices
 
 __all__ = [
+    "LEAST_ORDERED",
+    "SIMILARITY_QUANTILES",
     "Nodes",
     "accumulation_axis",
+    "check_bins",
+    "check_categories",
     "chosen_axes",
+    "chosen_nodes",
+    "gaps_of_distributions",
     "intervals_of_rows",
     "node_weights",
+    "ordered_codes",
     "similarity_order",
+    "with_ends",
 ]
 
 Nodes = Mapping[str | int, npt.ArrayLike]
 
-_QUANTILES = 100
+LEAST_ORDERED = 3
+"""Fewest categories that are ordered: two have one order only."""
+SIMILARITY_QUANTILES = 100
+"""Points at which the distribution functions of categories are compared."""
 # Distances, their squares centred from both sides, and what finding eigenvectors takes.
 _TABLES_OF_CATEGORIES = 8
 # Shares, places and values of quantiles, and what rounding and sorting them takes.
@@ -57,12 +68,7 @@ def accumulation_axis(
     if not present.any():
         return None
     present_weights = None if weights is None else weights[present]
-    check_budget(
-        8 * _TABLES_OF_QUANTILES * (bins + 1),
-        memory_budget,
-        f"{bins} quantiles of {columns.features[feature].name!r}",
-        "Pass fewer bins.",
-    )
+    check_bins(columns.features[feature].name, bins, memory_budget)
     levels = np.linspace(0, 1, bins + 1)
     nodes = np.unique(row_quantiles(values[present], present_weights, levels, between=False))
     if len(nodes) < 2:
@@ -70,16 +76,38 @@ def accumulation_axis(
     return AccumulationAxis(feature, nodes.astype(np.float64), is_categorical=False)
 
 
+def check_bins(name: str, bins: int, memory_budget: int) -> None:
+    """Raise `MemoryBudgetError` if so many quantiles would not fit."""
+    check_budget(
+        8 * _TABLES_OF_QUANTILES * (bins + 1),
+        memory_budget,
+        f"{bins} quantiles of {name!r}",
+        "Pass fewer bins.",
+    )
+
+
 def chosen_axes(columns: Columns, nodes: Any) -> dict[int, AccumulationAxis]:
     """Return the axes whose nodes a caller chose, by position of the feature.
-
-    The smallest and largest value of the rows become nodes where they lie beyond the outer ones:
-    no row is moved further than to the ends of an interval that it is in.
 
     Raises
     ------
     InvalidInputError
         If the nodes are not increasing numbers, or the feature has categories or no values.
+    """
+    axes = {}
+    for j, given in chosen_nodes(columns.features, nodes).items():
+        values = columns.values[j][np.isfinite(columns.values[j])]
+        axes[j] = with_ends(columns.features[j], j, given, values)
+    return axes
+
+
+def chosen_nodes(features: Sequence[FeatureSpec], nodes: Any) -> dict[int, Array]:
+    """Return the nodes that a caller chose, by position of the feature.
+
+    Raises
+    ------
+    InvalidInputError
+        If they are not increasing numbers, or the feature has categories.
     """
     if nodes is None:
         return {}
@@ -87,22 +115,37 @@ def chosen_axes(columns: Columns, nodes: Any) -> dict[int, AccumulationAxis]:
         raise InvalidInputError(
             f'nodes must be numbers by feature, such as {{"age": [20, 40, 60]}}; got {brief(nodes)}'
         )
-    names = [spec.name for spec in columns.features]
-    axes = {}
+    names = [spec.name for spec in features]
+    chosen = {}
     for key, wanted in nodes.items():
         (j,) = read_features((key,), names)
-        values = columns.values[j][np.isfinite(columns.values[j])]
-        if columns.features[j].is_categorical or not len(values):
-            raise InvalidInputError(
-                f"nodes of {names[j]!r}: it has categories or no values, so that there is nothing "
-                "to choose; leave it out of nodes"
-            )
-        given = _increasing(names[j], wanted)
-        ends = [values.min(), values.max()]
-        inner = np.concatenate([given, ends[:1] * bool(ends[0] < given[0])])
-        inner = np.unique(np.concatenate([inner, ends[1:] * bool(ends[1] > given[-1])]))
-        axes[j] = AccumulationAxis(j, inner.astype(np.float64), is_categorical=False)
-    return axes
+        if features[j].is_categorical:
+            raise _nothing_to_choose(names[j])
+        chosen[j] = _increasing(names[j], wanted)
+    return chosen
+
+
+def with_ends(
+    spec: FeatureSpec, feature: int, given: Array, values: npt.NDArray[np.floating]
+) -> AccumulationAxis:
+    """Return an axis of chosen nodes.
+
+    The smallest and largest of the finite values become nodes where they lie beyond the outer
+    ones: no row is moved further than to the ends of an interval that it is in.
+    """
+    if not len(values):
+        raise _nothing_to_choose(spec.name)
+    ends = [values.min(), values.max()]
+    inner = np.concatenate([given, ends[:1] * bool(ends[0] < given[0])])
+    inner = np.unique(np.concatenate([inner, ends[1:] * bool(ends[1] > given[-1])]))
+    return AccumulationAxis(feature, inner.astype(np.float64), is_categorical=False)
+
+
+def _nothing_to_choose(name: str) -> InvalidInputError:
+    return InvalidInputError(
+        f"nodes of {name!r}: it has categories or no values, so that there is nothing to choose; "
+        "leave it out of nodes"
+    )
 
 
 def _increasing(name: str, wanted: npt.ArrayLike) -> Array:
@@ -132,14 +175,9 @@ def similarity_order(
     coordinate of classical multidimensional scaling orders them (Apley and Zhu 2020, appendix
     E); the lowest code comes in the first half.
     """
-    if len(codes) < 3:
+    if len(codes) < LEAST_ORDERED:
         return codes
-    check_budget(
-        8 * _TABLES_OF_CATEGORIES * len(codes) ** 2,
-        memory_budget,
-        f"ordering the {len(codes)} categories of {columns.features[feature].name!r}",
-        "Join rare categories before training.",
-    )
+    check_categories(columns.features[feature].name, len(codes), memory_budget)
     code = columns.values[feature]
     rank = np.minimum(np.searchsorted(codes, code), len(codes) - 1)
     # Rows of other codes belong to no category.
@@ -155,6 +193,21 @@ def similarity_order(
         else:
             points = _quantiles(values, weights)
             distance += _distribution_distance(rank, weight, values[present], points, len(codes))
+    return ordered_codes(codes, distance)
+
+
+def check_categories(name: str, n_codes: int, memory_budget: int) -> None:
+    """Raise `MemoryBudgetError` if the distances of so many categories would not fit."""
+    check_budget(
+        8 * _TABLES_OF_CATEGORIES * n_codes**2,
+        memory_budget,
+        f"ordering the {n_codes} categories of {name!r}",
+        "Join rare categories before training.",
+    )
+
+
+def ordered_codes(codes: Indices, distance: Array) -> Indices:
+    """Return codes so that neighbours are near to each other; see `similarity_order`."""
     centring = np.eye(len(codes)) - 1.0 / len(codes)
     _, vectors = np.linalg.eigh(-0.5 * centring @ distance**2 @ centring)
     # Rounded: categories that are alike keep the order of their codes on every machine.
@@ -169,7 +222,7 @@ def _quantiles(values: npt.NDArray[np.floating], weights: RowWeights) -> Array:
     if not finite.any():
         return np.zeros(0)
     finite_weights = None if weights is None else weights[finite]
-    levels = np.arange(_QUANTILES) / _QUANTILES
+    levels = np.arange(SIMILARITY_QUANTILES) / SIMILARITY_QUANTILES
     quantiles = row_quantiles(values[finite], finite_weights, levels, between=True)
     return np.unique(quantiles).astype(np.float64)
 
@@ -178,15 +231,26 @@ def _distribution_distance(
     rank: Indices, weight: Array, values: npt.NDArray[np.floating], points: Array, n_codes: int
 ) -> Array:
     """Return the largest differences of the distribution functions of all pairs of categories."""
-    from scipy.spatial.distance import cdist
-
-    if not len(points):
-        return np.zeros((n_codes, n_codes))
     # Missing values come after all points: no distribution function counts them.
     place = np.searchsorted(points, values)
     width = len(points) + 1
     counts = np.bincount(rank * width + place, weights=weight, minlength=n_codes * width)
-    profile = counts.reshape(n_codes, width)[:, :-1].cumsum(axis=1)
+    return gaps_of_distributions(counts.astype(np.float64).reshape(n_codes, width)[:, :-1])
+
+
+def gaps_of_distributions(shares: Array) -> Array:
+    """Return the largest differences of the distribution functions of all pairs of categories.
+
+    Parameters
+    ----------
+    shares : ndarray of float64, shape (n_codes, n_points)
+        Share of the rows of each category up to each point, from the point before on.
+    """
+    from scipy.spatial.distance import cdist
+
+    if not shares.shape[1]:
+        return np.zeros((len(shares), len(shares)))
+    profile = shares.cumsum(axis=1)
     return np.asarray(cdist(profile, profile, "chebyshev"))
 
 
@@ -203,7 +267,7 @@ def _share_distance(
     rank, weight, place = rank[order], weight[order], place[order]
     distance = np.zeros((n_codes, n_codes))
     # A few categories of the other feature at a time, so that no table of both is needed.
-    width = max(n_codes, _QUANTILES)
+    width = max(n_codes, SIMILARITY_QUANTILES)
     for start in range(0, len(other), width):
         block = slice(*np.searchsorted(place, [start, start + width]))
         at = rank[block] * width + place[block] - start

@@ -3,26 +3,41 @@
 They are taken between nodes; along one feature of a tree ensemble at the model's own cuts.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from treepurify.budget import DEFAULT_BUDGET, check_budget
 from treepurify.components import TensorComponent
-from treepurify.engines.ale.axes import intervals_of_rows, node_weights
 from treepurify.engines.ale.components import AccumulationAxis
+from treepurify.engines.ale.local_sums import (
+    JumpPlaces,
+    JumpSums,
+    MainSums,
+    PairSums,
+    cuts_of,
+    jump_places,
+    jump_sums,
+    main_sums,
+    pair_sums,
+)
 from treepurify.engines.common.functions import ParsedFunction, RowFunction
 from treepurify.errors import InvalidInputError
-from treepurify.grids.axis import FeatureAxis
-from treepurify.grids.grid import encode_rows
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.rows.columns import Columns
 from treepurify.typing import Array, Indices, Mask
 
-__all__ = ["Accumulated", "main_effect", "pair_effect", "tree_main_effect"]
+__all__ = [
+    "Accumulated",
+    "accumulate_jumps",
+    "accumulate_main",
+    "accumulate_pair",
+    "check_pair",
+    "main_effect",
+    "pair_effect",
+    "tree_main_effect",
+    "tree_places",
+]
 
 # Masses, and the distances and places of the nearest cells, beside tables of each output.
 _TABLES_OF_CELLS = 8
@@ -40,59 +55,54 @@ class Accumulated:
         Their standard errors; NaN for pairs.
     empty : int
         Intervals, or cells of a pair, without a row.
+    between : ndarray of float64
+        Share of the rows between the nodes; see `mass_between`.
     """
 
     values: Array
     standard_error: Array
     empty: int
+    between: Array
 
 
 def main_effect(
     f: RowFunction, columns: Columns, shares: Array, axis: AccumulationAxis
 ) -> Accumulated:
-    """Accumulate the mean difference of the function across each interval.
+    """Accumulate the mean difference of the function across each interval, over some rows."""
+    return accumulate_main(main_sums(f, columns, shares, axis), float(shares.sum()))
 
-    Within an interval only rows that lie there are moved, and only to its two ends: the
-    function is asked near the data, also where features depend on each other.
+
+def accumulate_main(sums: MainSums, total: float) -> Accumulated:
+    """Accumulate the mean differences across the intervals of one feature, and centre them.
+
+    Parameters
+    ----------
+    sums : MainSums
+        The differences.
+    total : float
+        Weight of all rows.
     """
-    everything = np.arange(columns.n_rows)
-    rows, interval = intervals_of_rows(axis, columns, everything)
-    in_intervals = columns.take(rows)
-    upper = f(_moved(in_intervals, [(axis, interval + 1)]))
-    difference = upper - f(_moved(in_intervals, [(axis, interval)]))
-    weight = shares[rows]
-    mass = np.bincount(interval, weights=weight, minlength=axis.n_intervals)
-    mean = _sums(interval, weight[:, None] * difference, axis.n_intervals)
-    mean /= np.where(mass > 0, mass, 1.0)[:, None]
-    deviation = (weight[:, None] * (difference - mean[interval])) ** 2
-    count = np.bincount(interval[weight > 0], minlength=axis.n_intervals)
-    spread = _sums(interval, deviation, axis.n_intervals)
-    spread /= np.where(mass > 0, mass, 1.0)[:, None] ** 2
-    spread *= (count / np.maximum(count - 1, 1))[:, None]
-    standing = _node_mass([axis], columns, shares, everything)
+    mass, mean = sums.mass, sums.mean
+    spread = sums.second / np.where(mass > 0, mass, 1.0)[:, None] ** 2
+    spread *= (sums.count / np.maximum(sums.count - 1, 1))[:, None]
+    standing = _whole(sums.standing)
     # The centred effect at a node is the sum of the steps before it, each less the share of the
     # rows beyond the step; a step after it counts with minus that share.
     beyond = (standing.sum() - standing.cumsum())[:-1, None]
-    values = np.concatenate([np.zeros((1, f.n_outputs)), mean.cumsum(axis=0)])
+    values = np.concatenate([np.zeros((1, mean.shape[1])), mean.cumsum(axis=0)])
     values -= (beyond * mean).sum(axis=0)
     error = np.zeros_like(values)
     error[1:] = ((1.0 - beyond) ** 2 * spread).cumsum(axis=0)
     error[:-1] += (beyond**2 * spread)[::-1].cumsum(axis=0)[::-1]
-    return Accumulated(values, np.sqrt(error), int(np.sum(mass == 0)))
+    # Rounding can leave less than nothing of a spread that is none.
+    error = np.sqrt(np.maximum(error, 0.0))
+    return Accumulated(values, error, int(np.sum(mass == 0)), sums.between / total)
 
 
-def pair_effect(
-    f: RowFunction,
-    columns: Columns,
-    shares: Array,
-    axes: tuple[AccumulationAxis, AccumulationAxis],
-    memory_budget: int = DEFAULT_BUDGET,
-) -> Accumulated:
-    """Accumulate second differences over cells, and take the main effects of the result out.
-
-    Cells without a row take the difference of the nearest cell with rows, as in the authors'
-    ALEPlot: a convention, so such cells are counted.
-    """
+def check_pair(
+    f: RowFunction, axes: tuple[AccumulationAxis, AccumulationAxis], memory_budget: int
+) -> None:
+    """Raise `MemoryBudgetError` if the tables of a pair would not fit."""
     first, second = axes
     shape = (first.n_intervals, second.n_intervals)
     check_budget(
@@ -102,74 +112,75 @@ def pair_effect(
         f"{f.features[second.feature].name!r} in {shape[0]} x {shape[1]} cells",
         "Join rare categories, pass fewer bins, or name the pairs you need as interactions.",
     )
-    everything = np.arange(columns.n_rows)
-    rows, left = intervals_of_rows(first, columns, everything)
-    place = np.arange(len(rows))
-    picked, right = intervals_of_rows(second, columns.take(rows), place)
-    rows, left = rows[picked], left[picked]
-    in_cells = columns.take(rows)
-    difference = np.zeros((len(rows), f.n_outputs))
-    for up, across in ((1, 1), (0, 1), (1, 0), (0, 0)):
-        moved = _moved(in_cells, [(first, left + up), (second, right + across)])
-        difference += (1.0 if up == across else -1.0) * f(moved)
-    cell = left * shape[1] + right
-    weight = shares[rows]
-    mass: Array = np.zeros(shape[0] * shape[1])
-    np.add.at(mass, cell, weight)
-    mean = _sums(cell, weight[:, None] * difference, len(mass))
-    mean /= np.where(mass > 0, mass, 1.0)[:, None]
-    mean = _filled(mean.reshape(*shape, -1), mass.reshape(shape), axes)
-    total = np.zeros((shape[0] + 1, shape[1] + 1, f.n_outputs))
+
+
+def pair_effect(
+    f: RowFunction,
+    columns: Columns,
+    shares: Array,
+    axes: tuple[AccumulationAxis, AccumulationAxis],
+    memory_budget: int = DEFAULT_BUDGET,
+) -> Accumulated:
+    """Accumulate second differences over cells of some rows; see `accumulate_pair`."""
+    check_pair(f, axes, memory_budget)
+    return accumulate_pair(pair_sums(f, columns, shares, axes), axes, float(shares.sum()))
+
+
+def accumulate_pair(
+    sums: PairSums, axes: tuple[AccumulationAxis, AccumulationAxis], total_weight: float
+) -> Accumulated:
+    """Accumulate second differences over cells, and take the main effects of the result out.
+
+    Cells without a row take the difference of the nearest cell with rows, as in the authors'
+    ALEPlot: a convention, so such cells are counted.
+    """
+    first, second = axes
+    shape = (first.n_intervals, second.n_intervals)
+    mean = sums.total / np.where(sums.mass > 0, sums.mass, 1.0)[..., None]
+    mean = _filled(mean, sums.mass, axes)
+    total = np.zeros((shape[0] + 1, shape[1] + 1, mean.shape[-1]))
     total[1:, 1:] = mean.cumsum(axis=0).cumsum(axis=1)
-    for axis, other, position in ((first, second, 0), (second, first, 1)):
-        effect = _own_main_effect(total, axis, other, position, columns, shares)
+    for position in (0, 1):
+        effect = _own_main_effect(total, sums.along[position], position)
         total = total - np.expand_dims(effect, 1 - position)
-    standing = _node_mass([first, second], columns, shares, everything)
-    total = total - np.einsum("ab,abk->k", standing, total)
-    return Accumulated(total, np.full_like(total, np.nan), int(np.sum(mass == 0)))
+    total = total - np.einsum("ab,abk->k", _whole(sums.standing), total)
+    empty = int(np.sum(sums.mass == 0))
+    return Accumulated(total, np.full_like(total, np.nan), empty, sums.between / total_weight)
 
 
 def tree_main_effect(
     f: RowFunction, columns: Columns, shares: Array, axis: AccumulationAxis
 ) -> TensorComponent:
-    """Accumulate the model's jumps at its cuts, each over the rows of its quantile bin.
+    """Accumulate the model's jumps at its cuts, each over some rows of its quantile bin.
 
     The difference of a tree ensemble across a bin is the sum of its jumps at the cuts within
     the bin, so at the quantiles the result is that of `main_effect`; in between it is the
     step function that belongs to the model. Rows with a missing value have effect zero.
     """
+    places = tree_places(f, axis)
+    return accumulate_jumps(f, places, jump_sums(f, columns, shares, places))
+
+
+def tree_places(f: RowFunction, axis: AccumulationAxis) -> JumpPlaces:
+    """Return where the cuts of one feature of a tree ensemble lie among its nodes."""
     if not isinstance(f, ParsedFunction) or not isinstance(f.model, TreeEnsemble):
         raise InvalidInputError("only tree ensembles have cuts")
-    j = axis.feature
-    if f.features[j].is_categorical:
-        raise InvalidInputError(f"feature {f.features[j].name!r} is categorical")
-    cuts = _cuts(f.model, j)
-    blank = FeatureAxis(f.features[j].name, cuts, has_missing=f.features[j].has_missing)
-    alone = Columns((f.features[j],), (columns.values[j],), columns.n_rows)
-    encoded, (cells,) = encode_rows(alone, (blank,))
-    points = np.concatenate([[-np.inf], cuts])
-    # The cells that lie, at least in part, between the ends of each interval.
-    lowest = np.searchsorted(cuts, axis.nodes[:-1], side="right")
-    highest = np.searchsorted(cuts, axis.nodes[1:], side="right")
-    rows, interval = intervals_of_rows(axis, columns, np.arange(columns.n_rows))
-    in_intervals = columns.take(rows)
+    if f.features[axis.feature].is_categorical:
+        raise InvalidInputError(f"feature {f.features[axis.feature].name!r} is categorical")
+    return jump_places(f, axis, cuts_of(f.model, axis.feature))
+
+
+def accumulate_jumps(f: RowFunction, places: JumpPlaces, sums: JumpSums) -> TensorComponent:
+    """Accumulate the mean jumps of a tree ensemble at the cuts of one feature, and centre them."""
+    j = places.axis.feature
+    has_missing = f.features[j].has_missing or sums.has_missing
+    bounds = sums.bounds if sums.bounds[0] <= sums.bounds[1] else None
+    cells = replace(places.cells, has_missing=has_missing, bounds=bounds)
     jump = np.zeros((cells.n_cells, f.n_outputs))
-    weight = shares[rows]
-    mass = np.bincount(interval, weights=weight, minlength=axis.n_intervals)
-    for step in range(int(np.max(highest - lowest, initial=0))):
-        at = lowest[interval] + step
-        crossing = np.flatnonzero((at < highest[interval]) & (weight > 0))
-        if not len(crossing):
-            continue
-        crossed = in_intervals.take(crossing)
-        cell = at[crossing]
-        beyond, before = points[cell + 1], _inside(points, cell)
-        difference = f(_replaced(crossed, {j: beyond})) - f(_replaced(crossed, {j: before}))
-        share = weight[crossing] / mass[interval[crossing]]
-        np.add.at(jump, cell + 1, share[:, None] * difference)
+    mass = np.repeat(sums.mass, places.highest - places.lowest)
+    np.add.at(jump, places.cell_before + 1, sums.jumps / np.where(mass > 0, mass, 1.0)[:, None])
     values = jump.cumsum(axis=0)
-    probability: Array = np.zeros(cells.n_cells)
-    np.add.at(probability, encoded.codes[0], shares)
+    probability = sums.in_cells[: cells.n_cells] / sums.in_cells.sum()
     known = np.arange(cells.n_cells) < cells.n_regular
     values[~known] = 0.0
     standing = probability * known
@@ -177,69 +188,19 @@ def tree_main_effect(
     return TensorComponent((j,), (cells,), values, probability, f.inputs)
 
 
-def _cuts(ensemble: TreeEnsemble, feature: int) -> Array:
-    """Return the cuts of one feature, sorted; see `ensemble_cuts` for those of all."""
-    cuts = ensemble.cut[(ensemble.feature == feature) & (ensemble.category_ptr < 0)]
-    return np.unique(cuts[cuts > -np.inf])
-
-
-def _inside(points: Array, cell: Indices) -> Array:
-    """Return a value in each cell: its lower end, or just below the first cut."""
-    below = np.nextafter(points[1], -np.inf)
-    return np.where(cell == 0, below, points[cell])
-
-
-def _own_main_effect(
-    total: Array,
-    axis: AccumulationAxis,
-    other: AccumulationAxis,
-    position: int,
-    columns: Columns,
-    shares: Array,
-) -> Array:
+def _own_main_effect(total: Array, along: Array, position: int) -> Array:
     """Return the accumulated main effect that the accumulated pair itself has."""
     oriented = total if position == 0 else total.transpose(1, 0, 2)
-    rows, interval = intervals_of_rows(axis, columns, np.arange(columns.n_rows))
-    weight = np.zeros((axis.n_intervals, len(other.nodes)))
-    for node, share in node_weights(other, columns, rows):
-        np.add.at(weight, (interval, node), shares[rows] * share)
-    mass = weight.sum(axis=1, keepdims=True)
-    weight /= np.where(mass > 0, mass, 1.0)
+    mass = along.sum(axis=1, keepdims=True)
+    weight = along / np.where(mass > 0, mass, 1.0)
     steps = np.einsum("ib,ibk->ik", weight, np.diff(oriented, axis=0))
-    effect = np.zeros((len(axis.nodes), total.shape[-1]))
+    effect = np.zeros((oriented.shape[0], total.shape[-1]))
     effect[1:] = steps.cumsum(axis=0)
     return effect
 
 
-def _moved(rows: Columns, places: list[tuple[AccumulationAxis, Indices]]) -> Columns:
-    """Return the rows with features set to the given nodes."""
-    return _replaced(rows, {axis.feature: axis.nodes[node] for axis, node in places})
-
-
-def _replaced(rows: Columns, values: Mapping[int, npt.NDArray[Any]]) -> Columns:
-    """Return the rows with other values of some features."""
-    columns = tuple(values.get(j, column) for j, column in enumerate(rows.values))
-    return Columns(rows.features, columns, rows.n_rows)
-
-
-def _sums(group: Indices, values: Array, n_groups: int) -> Array:
-    columns = [np.bincount(group, weights=column, minlength=n_groups) for column in values.T]
-    return np.stack(columns, axis=1)
-
-
-def _node_mass(
-    axes: list[AccumulationAxis], columns: Columns, shares: Array, rows: Indices
-) -> Array:
-    """Return the share of the rows that each node stands for; they sum to one."""
-    mass = np.zeros([len(axis.nodes) for axis in axes])
-    places = [node_weights(axis, columns, rows) for axis in axes]
-    if len(axes) == 1:
-        for node, share in places[0]:
-            np.add.at(mass, node, shares * share)
-    else:
-        for node, share in places[0]:
-            for other, part in places[1]:
-                np.add.at(mass, (node, other), shares * share * part)
+def _whole(mass: Array) -> Array:
+    """Return mass as shares of its sum."""
     whole = mass.sum()
     return mass / whole if whole > 0 else mass
 

@@ -19,7 +19,7 @@ from treepurify.rows.stream_sample import StreamSample, sampled_columns
 from treepurify.typing import Array
 from treepurify.weights.cell_counts import CellCounts, CountedRows, counted_rows
 
-__all__ = ["SampledRows", "count_stream", "explain_stream", "sample_stream"]
+__all__ = ["MeasuredParts", "SampledRows", "count_stream", "explain_stream", "sample_stream"]
 
 
 def count_stream(
@@ -42,7 +42,7 @@ def count_stream(
     keep_special : bool
         Whether these cells stay where no row needs them.
     """
-    used, is_weighted = stream.reader.used, stream.reader.weight is not None
+    used, is_weighted = stream.reader.used, stream.reader.is_weighted
     counts = [CellCounts(grid, subsets, used, is_weighted) for grid, subsets in tables]
     states = stream.reduce(Several(tuple(counts)), "counting rows", report)
     return [
@@ -53,10 +53,21 @@ def count_stream(
 
 @dataclass(frozen=True, eq=False)
 class SampledRows:
-    """Rows of a sample, and what each counts; None where all count the same."""
+    """Rows of a sample.
+
+    Parameters
+    ----------
+    columns : Columns
+        The rows.
+    weights : ndarray of float64, shape (n_sampled,), optional
+        What each of them counts; None where all count the same.
+    n_rows : int
+        Rows of positive weight that there are.
+    """
 
     columns: Columns
     weights: RowWeights
+    n_rows: int
 
 
 def sample_stream(
@@ -76,7 +87,30 @@ def sample_stream(
     state = stream.reduce(sample, "drawing a sample of rows", report)
     if not state.n_rows:
         raise InvalidInputError(f"{stream.source.describe()} has no rows of positive weight")
-    return SampledRows(*sampled_columns(sample, state, stream.reader.features))
+    return SampledRows(*sampled_columns(sample, state, stream.reader.features), state.n_rows)
+
+
+@dataclass(frozen=True, eq=False)
+class MeasuredParts:
+    """What components and their rest are on all rows of a stream.
+
+    Parameters
+    ----------
+    explained : Explained
+        How much of the function they explain.
+    n_rows : int
+        Number of rows.
+    variances, absolutes : mapping of tuple of int to ndarray of float64, shape (n_outputs,)
+        Variance and mean absolute value of each component.
+    mean : ndarray of float64, shape (n_outputs,)
+        Mean of the function.
+    """
+
+    explained: Explained
+    n_rows: int
+    variances: Mapping[Subset, Array]
+    absolutes: Mapping[Subset, Array]
+    mean: Array
 
 
 def explain_stream(
@@ -85,8 +119,8 @@ def explain_stream(
     intercept: Array,
     kept: Mapping[Subset, Component],
     report: ProgressReport,
-) -> tuple[Explained, int]:
-    """Return how much of a function its components explain on all rows, and how many these are.
+) -> MeasuredParts:
+    """Return how much of a function its components explain on all rows.
 
     Parameters
     ----------
@@ -116,4 +150,11 @@ def explain_stream(
     found = state.covariances
     covariances = {subset: found[i] for i, subset in enumerate(kept)}
     covariances[()] = found[-1]
-    return Explained(covariances, state.variances[-1], np.asarray(1.0 - left)), state.n_rows
+    rest_variance = state.variances[-1]
+    return MeasuredParts(
+        Explained(covariances, rest_variance, np.asarray(1.0 - left)),
+        state.n_rows,
+        dict(zip(kept, state.variances, strict=False)),
+        dict(zip(kept, state.mean_absolutes, strict=False)),
+        intercept + state.function / state.weight,
+    )

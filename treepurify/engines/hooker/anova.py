@@ -1,7 +1,8 @@
 """Hooker's weighted functional ANOVA of a function: least squares on a grid, then purified."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import combinations
 from math import comb
 from typing import Any
@@ -11,7 +12,7 @@ import numpy.typing as npt
 
 from treepurify.arguments import check_whole
 from treepurify.budget import DEFAULT_BUDGET, check_budget, check_memory_budget
-from treepurify.components import values_on_rows
+from treepurify.components import TensorComponent, values_on_rows
 from treepurify.decomposition import Decomposition
 from treepurify.effects.accumulate import model_cuts
 from treepurify.effects.tensor import EffectTensor, EffectTensors
@@ -38,12 +39,18 @@ from treepurify.engines.common.inputs import (
     named_subsets,
 )
 from treepurify.engines.common.problem import check_memory
+from treepurify.engines.common.sampled_source import (
+    SAMPLED_ROWS,
+    decompose_sample,
+    sample_source,
+)
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Cuts, Grid, Subset, make_grid
 from treepurify.grids.quantile_cuts import quantile_cuts
 from treepurify.progress import progress_report
-from treepurify.purification.cascade import downward_closure, purify_effects
+from treepurify.purification.cascade import Purified, downward_closure, purify_effects
 from treepurify.rows.columns import Columns
+from treepurify.rows.sources import as_source
 from treepurify.typing import Array
 from treepurify.weights import Weighting, as_weighting
 from treepurify.weights.points import MeasurePoints, row_points
@@ -67,7 +74,7 @@ def hooker_anova(
     order: int = 2,
     bins: int = 16,
     interactions: Interactions | None = None,
-    sample_weight: npt.ArrayLike | None = None,
+    sample_weight: npt.ArrayLike | str | None = None,
     feature_names: Sequence[str] | None = None,
     n_points: int = 20_000,
     seed: int = 0,
@@ -86,8 +93,9 @@ def hooker_anova(
     model : object, str, Path or callable
         A model that `parse_model` knows (on its margin scale), an object with ``predict``, or
         a function X -> (n_rows,) or (n_rows, n_outputs).
-    X : array_like or table of shape (n_rows, n_features)
-        The rows.
+    X : array_like, table of shape (n_rows, n_features), or rows in batches
+        The rows. Of rows in batches, as `purify` takes them, a weighted sample of at most 100 000
+        is used; ``diagnostics["stream"]`` says so.
     weights : str or Weighting
         The distribution of the features; see `purify`.
     order : {1, 2, 3}
@@ -97,14 +105,15 @@ def hooker_anova(
         parsed keep their own cuts.
     interactions : sequence of tuple of (str or int), optional
         The interactions that are fitted; all up to `order` by default.
-    sample_weight : array_like of shape (n_rows,), optional
-        Weight of each row, finite and not negative.
+    sample_weight : array_like of shape (n_rows,) or str, optional
+        Weight of each row, finite and not negative. For rows in batches, the name of the column
+        of weights.
     feature_names : sequence of str, optional
         Names of the features, in the order of the model.
     n_points : int
         Points at which a function is evaluated where the measure is not that of the rows.
     seed : int
-        Seed of these points.
+        Seed of these points, and of a sample of rows.
     memory_budget : int
         Bytes that tables may take; more is refused before it is allocated.
     progress : bool
@@ -140,6 +149,32 @@ def hooker_anova(
     check_interactions(interactions)
     check_memory_budget(memory_budget)
     report = progress_report(progress)
+    source = as_source(X)
+    if source is not None:
+        sample = sample_source(
+            model,
+            source,
+            feature_names,
+            sample_weight,
+            SAMPLED_ROWS,
+            seed,
+            memory_budget,
+            report,
+        )
+        engine = partial(
+            hooker_anova,
+            model,
+            weights=weights,
+            order=order,
+            bins=bins,
+            interactions=interactions,
+            feature_names=feature_names,
+            n_points=n_points,
+            seed=seed,
+            memory_budget=memory_budget,
+            progress=progress,
+        )
+        return decompose_sample(engine, sample)
     weighting = as_weighting(weights)
     f, columns = read_function(model, weighting.rows_for(X), feature_names)
     check_order_fits(order, len(f.features))
@@ -170,11 +205,26 @@ def hooker_anova(
     mass = weighting.tables(grid, rows, subsets)
     purified = purify_effects(fit.effects, mass, axes, method="exact", progress=report)
     tables = table_components(purified, mass, axes, f.inputs)
+    result = _result(f, points, values, purified, tables, fit, seed, measure.facts)
+    return finish(f, result, engine="hooker", measure=weighting.describe(), note=measure.note)
+
+
+def _result(
+    f: RowFunction,
+    points: MeasurePoints,
+    values: Array,
+    purified: Purified,
+    tables: Mapping[Subset, TensorComponent],
+    fit: "_Fit",
+    seed: int,
+    facts: Mapping[str, Any],
+) -> Result:
+    """Return fitted and purified tables with what they explain of the points."""
     on_points = dict.fromkeys(range(1, _MOST_ORDER + 1), points.encoded)
     parts = ((subset, values_on_rows(table, on_points)) for subset, table in tables.items())
     explained = measure_explained(values, points.shares, purified.intercept, parts)
     note = f"The fit used {points.drawn} points drawn from the measure (seed {seed})."
-    result = Result(
+    return Result(
         purified.intercept,
         tables,
         Evidence(
@@ -188,7 +238,7 @@ def hooker_anova(
         Rest(f, explained.rest_variance),
         explained.covariances,
         {
-            **measure.facts,
+            **facts,
             "fit": {
                 "points": len(points.shares),
                 "drawn": points.drawn,
@@ -199,7 +249,6 @@ def hooker_anova(
             },
         },
     )
-    return finish(f, result, engine="hooker", measure=weighting.describe(), note=measure.note)
 
 
 def _function_cuts(f: RowFunction, columns: Columns, bins: int) -> Cuts:

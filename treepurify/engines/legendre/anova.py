@@ -10,6 +10,13 @@ import numpy.typing as npt
 from treepurify.arguments import check_choice, check_flag, check_number, check_whole
 from treepurify.budget import DEFAULT_BUDGET, check_budget, check_memory_budget
 from treepurify.decomposition import Decomposition
+from treepurify.engines.common.functions import is_parsed
+from treepurify.engines.common.inputs import read_function_stream
+from treepurify.engines.common.sampled_source import (
+    SAMPLED_ROWS,
+    decompose_sample,
+    sample_source,
+)
 from treepurify.engines.legendre.densities import (
     Density,
     DensityName,
@@ -27,12 +34,17 @@ from treepurify.engines.legendre.least_squares import (
     split_as_fitted,
     split_orthogonally,
 )
-from treepurify.engines.legendre.reading import read_question
+from treepurify.engines.legendre.reading import check_is_function, read_question
 from treepurify.engines.legendre.result import Fit, assemble
 from treepurify.engines.legendre.ridge import penalised_least_squares
 from treepurify.engines.legendre.scaling import Axis
 from treepurify.engines.legendre.screening import candidate_columns
 from treepurify.engines.legendre.selection import TermSelection, as_selection, select_terms
+from treepurify.engines.legendre.streamed import (
+    StreamTask,
+    legendre_of_stream,
+    sampled_question,
+)
 from treepurify.engines.legendre.supplied_densities import (
     Marginal,
     as_marginal,
@@ -44,6 +56,7 @@ from treepurify.engines.legendre.supplied_densities import (
 from treepurify.engines.legendre.tails import choose_axes
 from treepurify.errors import InvalidInputError
 from treepurify.progress import progress_report
+from treepurify.rows.sources import as_source
 
 __all__ = ["legendre_anova"]
 
@@ -66,7 +79,7 @@ def legendre_anova(  # noqa: PLR0913 - what all engines take, and how functions 
     scaling: str | Mapping[str, str] = "auto",
     selection: Literal["bic", "aic", "all"] | TermSelection = "bic",
     orthogonal: bool = True,
-    sample_weight: npt.ArrayLike | None = None,
+    sample_weight: npt.ArrayLike | str | None = None,
     feature_names: Sequence[str] | None = None,
     memory_budget: int = DEFAULT_BUDGET,
     progress: bool = True,
@@ -83,15 +96,20 @@ def legendre_anova(  # noqa: PLR0913 - what all engines take, and how functions 
     each other, estimated densities are small and uncertain at many rows, and effects were off by
     twice as much on new rows; ``density="legendre"`` with ``scaling="tanh"`` and
     ``orthogonal=False`` is the paper's method. Features with levels take part with contrasts of
-    levels in place of polynomials, which sum to zero as those integrate to zero.
+    levels in place of polynomials, which sum to zero as those integrate to zero. Missing values
+    of a number are a level of their own beside its polynomials (not with densities): the effect
+    has one value for them, and a curve for all others. Figures draw the curve.
 
     Parameters
     ----------
     model : object, str, Path, callable, or array_like of shape (n_rows,) or (n_rows, n_outputs)
         A model that `parse_model` knows (on its margin scale), an object with ``predict``, or
         a function X -> (n_rows,) or (n_rows, n_outputs); or its values on the rows.
-    X : array_like or table of shape (n_rows, n_features)
-        The rows.
+    X : array_like, table of shape (n_rows, n_features), or rows in batches
+        The rows. Of rows in batches, as `purify` takes them, a weighted sample of at most 100 000
+        is used; ``diagnostics["stream"]`` says so. For a model that can be parsed and
+        ``density="none"`` it only decides how features are scaled and which terms are selected,
+        and coefficients are fitted to all rows.
     order : {1, 2, 3}
         Largest number of features of a component.
     degree : int
@@ -125,8 +143,9 @@ def legendre_anova(  # noqa: PLR0913 - what all engines take, and how functions 
     orthogonal : bool
         Whether components are projected off the functions of fewer of their features; without it
         they are orthogonal as far as the densities are right, as in the paper.
-    sample_weight : array_like of shape (n_rows,), optional
-        Weight of each row, finite and not negative.
+    sample_weight : array_like of shape (n_rows,) or str, optional
+        Weight of each row, finite and not negative. For rows in batches, the name of the column
+        of weights.
     feature_names : sequence of str, optional
         Names of the features, in the order of the model.
     memory_budget : int
@@ -167,14 +186,48 @@ def legendre_anova(  # noqa: PLR0913 - what all engines take, and how functions 
     True
     """
     _check_options(order, degree, density, density_degree, density_clip, orthogonal)
-    density_degree = _DENSITY_DEGREE if density_degree is None else density_degree
-    density_clip = _DENSITY_CLIP if density_clip is None else density_clip
     check_memory_budget(memory_budget)
     chosen = as_selection(selection)
     report = progress_report(progress)
+    source = as_source(X)
+    if source is not None:
+        check_is_function(model)
+        is_none = isinstance(density, str) and density == "none"
+        is_plain = is_none and chosen.penalty == "none"
+        if is_plain and is_parsed(model, feature_names):
+            f, stream = read_function_stream(
+                model, source, feature_names, sample_weight, progress=progress
+            )
+            drawn = sampled_question(model, f, stream, SAMPLED_ROWS, memory_budget, report)
+            # A sample of all rows is no sample: what follows fits it as a table.
+            if drawn is not None:
+                rest = (scaling, order, degree, chosen, memory_budget, report)
+                return legendre_of_stream(StreamTask(f, stream, drawn, *rest))
+        sample = sample_source(
+            model, source, feature_names, sample_weight, SAMPLED_ROWS, 0, memory_budget, report
+        )
+        engine = partial(
+            legendre_anova,
+            model,
+            order=order,
+            degree=degree,
+            density=density,
+            density_degree=density_degree,
+            density_clip=density_clip,
+            scaling=scaling,
+            selection=selection,
+            orthogonal=orthogonal,
+            feature_names=feature_names,
+            memory_budget=memory_budget,
+            progress=progress,
+        )
+        return decompose_sample(engine, sample)
+    density_degree = _DENSITY_DEGREE if density_degree is None else density_degree
+    density_clip = _DENSITY_CLIP if density_clip is None else density_clip
     report("evaluating the function", 0, 0)
     question = read_question(model, X, feature_names, sample_weight)
-    axes, constant = choose_axes(question, scaling)
+    with_gaps = isinstance(density, str) and density == "none"
+    axes, constant = choose_axes(question, scaling, with_gaps=with_gaps)
     rows = scaled_rows(axes, question.columns, question.weights)
     n_features = len(question.columns.values)
     given = density if isinstance(density, str) else as_marginal(density, n_features)

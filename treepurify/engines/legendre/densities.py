@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.engines.legendre.scaling import Axis, LevelAxis, legendre_table
+from treepurify.engines.legendre.scaling import Axis, GappedAxis, LevelAxis, legendre_table
 from treepurify.saving import savable
 from treepurify.typing import Array
 from treepurify.weights.weighting import outer_product
@@ -237,6 +237,9 @@ def _along(values: Array, axis: int, n_axes: int) -> Array:
 def _density_table(axis: Axis, coordinates: Array, degree: int) -> Array:
     if isinstance(axis, LevelAxis):
         return axis.indicators(coordinates)
+    if isinstance(axis, GappedAxis):
+        # Missing values come with densities of one only, which are a constant there, too.
+        return legendre_table(np.nan_to_num(coordinates), degree)
     return legendre_table(coordinates, degree)
 
 

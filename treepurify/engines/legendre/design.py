@@ -19,7 +19,10 @@ __all__ = [
     "centred_values",
     "count_columns",
     "design_blocks",
+    "fill_design",
     "measure_moments",
+    "mirror_upper",
+    "rows_a_block",
     "scaled_rows",
 ]
 

@@ -1,6 +1,8 @@
 """Coefficients by least squares, and their split into orthogonal components."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import combinations
 
 import numpy as np
@@ -13,6 +15,7 @@ __all__ = [
     "Coefficients",
     "Split",
     "least_squares",
+    "refined",
     "remove_rest",
     "split_as_fitted",
     "split_orthogonally",
@@ -100,11 +103,29 @@ def least_squares(
     to that of an orthogonal factorisation unless columns are nearly dependent (Björck 1987,
     corrected seminormal equations). Columns that depend on others get no coefficient.
     """
-    coefficients = np.zeros((basis.n_columns, values.shape[1]))
+    return refined(moments, selected, partial(_gradient, basis, rows, values, moments))
+
+
+def refined(
+    moments: Moments, selected: list[Selected], gradient_at: Callable[[Array], Array]
+) -> Coefficients:
+    """Return the coefficients of the selected columns from moments; see `least_squares`.
+
+    Parameters
+    ----------
+    moments : Moments
+        Moments of the columns and of the function.
+    selected : list of Selected
+        The columns of each output.
+    gradient_at : callable
+        From coefficients to the covariances of the columns in use with the residual, computed
+        from the rows.
+    """
+    coefficients = np.zeros(moments.covariances.shape)
     solvers = [_solver(moments.gram, choice.columns) for choice in selected]
     for k, solver in enumerate(solvers):
         coefficients[solver.columns, k] = solver.solve(moments.covariances[solver.columns, k])
-    gradient = _gradient(basis, rows, values, moments, coefficients)
+    gradient = gradient_at(coefficients)
     for k, solver in enumerate(solvers):
         coefficients[solver.columns, k] += solver.solve(gradient[solver.columns, k])
     return Coefficients(

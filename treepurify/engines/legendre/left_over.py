@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from treepurify.engines.legendre.quality import quantile_bins, worst_named
-from treepurify.engines.legendre.scaling import Axis, LevelAxis
+from treepurify.engines.legendre.scaling import Axis, ContinuousAxis, LevelAxis
 from treepurify.errors import FitWarning
 from treepurify.typing import Array, Indices
 
@@ -59,7 +59,7 @@ def left_over_variances(
     n_bins = int(np.clip(np.sqrt(len(weights) / _ROWS_A_CELL), 1, _MOST_BINS))
     cells = {j: _bins(axes[j], coordinates[j], n_bins) for j in used}
     powers = {
-        j: _powers(coordinates[j], weights) for j in used if not isinstance(axes[j], LevelAxis)
+        j: _powers(coordinates[j], weights) for j in used if isinstance(axes[j], ContinuousAxis)
     }
     centred = residual - weights @ residual
 

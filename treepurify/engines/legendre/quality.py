@@ -1,6 +1,6 @@
 """How well the components reproduce the function, and how orthogonal they are on the rows."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
@@ -12,7 +12,15 @@ from treepurify.engines.legendre.design import centred_values
 from treepurify.purification.purity import Purity
 from treepurify.typing import Array, Indices
 
-__all__ = ["Quality", "evidence_of", "measure_quality", "quantile_bins", "worst_named"]
+__all__ = [
+    "Quality",
+    "evidence_of",
+    "largest_conditional_mean",
+    "measure_quality",
+    "nested_cosines",
+    "quantile_bins",
+    "worst_named",
+]
 
 Subset = tuple[int, ...]
 
@@ -67,32 +75,57 @@ def measure_quality(
         residual -= part
     safe = np.where(variance > 0, variance, 1.0)
     explained = np.where(variance > 0, 1.0 - (weights @ residual**2) / safe, 1.0)
-    norms = {subset: np.sqrt(weights @ part**2) for subset, part in parts.items()}
+
+    def product(subset: Subset, inside: Subset) -> Array:
+        of_inside = parts[inside] if inside else np.ones_like(parts[subset])
+        return np.asarray(weights @ (parts[subset] * of_inside))
+
     scale = np.abs(values).max(axis=0, initial=0.0)
-    worst = np.zeros(values.shape[1])
-    cosines = []
-    for subset, part in parts.items():
-        # A component this small is what rounding left of columns that cancelled.
-        size = np.where(norms[subset] > _ROUNDING * scale, norms[subset], np.inf)
-        cosines.append(_entry(subset, (), weights @ part, size))
-        is_large = norms[subset] ** 2 >= _SHARE_OF_VARIANCE * variance
-        for inside in _inside(subset, parts):
-            other = np.where(norms[inside] > _ROUNDING * scale, norms[inside], np.inf)
-            product = weights @ (part * parts[inside])
-            cosines.append(_entry(subset, inside, product, size * other))
-            cosine = np.abs(product / (size * other))
-            worst = np.where(is_large, np.maximum(worst, cosine), worst)
+    worst, cosines = nested_cosines(list(parts), product, variance, scale)
     covariances = {s: np.asarray(weights @ (part * centred)) for s, part in parts.items()}
     covariances[()] = np.asarray(weights @ (residual * centred))
-    means = _largest_conditional_mean(parts, weights, coordinates)
+    means = largest_conditional_mean(parts, weights, coordinates)
     return Quality(np.asarray(explained), worst, cosines, means, residual, covariances)
 
 
+def nested_cosines(
+    subsets: Sequence[Subset],
+    product: Callable[[Subset, Subset], Array],
+    variance: Array,
+    scale: Array,
+) -> tuple[Array, list[dict[str, Any]]]:
+    """Return the largest cosine of large components by output, and those of all nested pairs.
+
+    Parameters
+    ----------
+    subsets : sequence of tuple of int
+        The components.
+    product : callable
+        Returns the inner product of two of them; with the constant for an empty subset.
+    variance, scale : ndarray of float64, shape (n_outputs,)
+        Variance and largest absolute value of the function.
+    """
+    norms = {subset: np.sqrt(np.maximum(product(subset, subset), 0.0)) for subset in subsets}
+    worst = np.zeros(len(variance))
+    cosines = []
+    for subset in subsets:
+        # A component this small is what rounding left of columns that cancelled.
+        size = np.where(norms[subset] > _ROUNDING * scale, norms[subset], np.inf)
+        cosines.append(_entry(subset, (), product(subset, ()), size))
+        is_large = norms[subset] ** 2 >= _SHARE_OF_VARIANCE * variance
+        for inside in _inside(subset, norms):
+            other = np.where(norms[inside] > _ROUNDING * scale, norms[inside], np.inf)
+            inner = product(subset, inside)
+            cosines.append(_entry(subset, inside, inner, size * other))
+            cosine = np.abs(inner / (size * other))
+            worst = np.where(is_large, np.maximum(worst, cosine), worst)
+    return worst, cosines
+
+
 def evidence_of(
-    values: Array, quality: Quality, solver_error: float, unidentified: int
+    scale: float, n_rows: int, quality: Quality, solver_error: float, unidentified: int
 ) -> Evidence:
     """Return what the certificate is made of, relative to the largest value of the function."""
-    scale = float(np.abs(values).max(initial=0.0))
     safe = scale or 1.0
     nested = [abs(entry["cosine"]) for entry in quality.cosines if entry["inside"]]
     products = [entry["inner_product"] for entry in quality.cosines if entry["inside"]]
@@ -103,7 +136,7 @@ def evidence_of(
             max(products, default=0.0) / safe**2,
             max(nested, default=0.0),
         ),
-        checked_rows=len(values),
+        checked_rows=n_rows,
         unidentified=unidentified,
         solver_error=solver_error,
         fitted_share=quality.r_squared,
@@ -131,9 +164,10 @@ def _entry(subset: Subset, inside: Subset, product: Array, size: Array) -> dict[
     }
 
 
-def _largest_conditional_mean(
+def largest_conditional_mean(
     parts: Mapping[Subset, Array], weights: Array, coordinates: Mapping[int, Array]
 ) -> float:
+    """Return the largest absolute mean of a component of several features in a bin of one."""
     bins: dict[int, Indices] = {}
     worst = 0.0
     for subset, part in parts.items():
@@ -150,8 +184,11 @@ def _largest_conditional_mean(
 
 def quantile_bins(coordinates: Array, n_bins: int) -> Indices:
     """Return the bin of each row; equal values share one."""
-    edges = np.unique(np.quantile(coordinates, np.linspace(0, 1, n_bins + 1)[1:-1]))
-    return np.searchsorted(edges, coordinates, side="right")
+    missing = np.isnan(coordinates)
+    known = coordinates[~missing]
+    edges = np.unique(np.quantile(known, np.linspace(0, 1, n_bins + 1)[1:-1]))
+    # Missing values are a bin of their own, after all others.
+    return np.where(missing, len(edges) + 1, np.searchsorted(edges, coordinates, side="right"))
 
 
 def worst_named(shares: Sequence[tuple[str, float]]) -> str:

@@ -10,12 +10,13 @@ from treepurify.components import ModelInputs
 from treepurify.engines.common.called_function import read_values, value_names
 from treepurify.engines.common.functions import RowFunction, is_function, read_function
 from treepurify.engines.common.table_form import read_table
+from treepurify.errors import InvalidInputError
 from treepurify.links import Link
 from treepurify.rows.columns import Columns
 from treepurify.rows.row_weights import effective_rows, read_row_weights, row_shares
 from treepurify.typing import Array
 
-__all__ = ["Question", "read_question"]
+__all__ = ["Question", "check_is_function", "read_question"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,6 +79,15 @@ def read_question(
     weights = _shares(columns.n_rows, sample_weight)
     inputs = ModelInputs(columns.features, form.is_frame)
     return Question(columns, values, weights, None, inputs, names, Link())
+
+
+def check_is_function(model: Any) -> None:
+    """Raise `InvalidInputError` for values in place of a function, where rows come in batches."""
+    if not is_function(model):
+        raise InvalidInputError(
+            "values on the rows cannot be told apart where rows come in batches: pass the function "
+            "or the model, or a table with the values on its rows"
+        )
 
 
 def _shares(n_rows: int, sample_weight: npt.ArrayLike | None) -> Array:

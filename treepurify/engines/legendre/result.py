@@ -33,7 +33,17 @@ from treepurify.remainder import Function
 from treepurify.rows.columns import Columns, FeatureSpec
 from treepurify.typing import Array
 
-__all__ = ["Fit", "assemble"]
+__all__ = [
+    "Fit",
+    "assemble",
+    "cosine_facts",
+    "drawing_nodes",
+    "fit_table",
+    "left_over_of",
+    "name_of",
+    "part_values",
+    "terms_of",
+]
 
 Subset = tuple[int, ...]
 
@@ -77,35 +87,43 @@ class Fit:
 
 def assemble(question: Question, fit: Fit, facts: dict[str, Any]) -> Decomposition:
     """Return the decomposition with its certificate and diagnostics."""
-    split, parts, shifts = fit.split, *_values(fit, fit.split)
+    split, parts, shifts = fit.split, *part_values(fit, fit.split)
     if facts["orthogonal"]:
         split, parts, shifts = remove_rest(split, parts, shifts, fit.rows.weights)
     fit = replace(fit, split=split)
     components = {
         subset: _component(
-            question, fit, subset, _terms(fit, split[subset]), parts[subset], shifts[subset]
+            question, fit, subset, terms_of(fit, split[subset]), parts[subset], shifts[subset]
         )
         for subset in split
     }
     quality = measure_quality(question.values, fit.rows.weights, parts, fit.rows.coordinates)
     clipped = _clipped_shares(fit)
     _warn_of_clipping(fit.basis, clipped)
-    left_over = _left_over(fit, quality, parts)
+    left_over = left_over_of(fit, quality, parts)
     gradient = _gradient(fit, quality)
     dropped = sum(selected.dropped for selected in fit.selected)
     result = Result(
         fit.moments.value_means,
         components,
-        evidence_of(question.values, quality, gradient, dropped),
+        evidence_of(
+            float(np.abs(question.values).max(initial=0.0)),
+            len(question.values),
+            quality,
+            gradient,
+            dropped,
+        ),
         _rest(question, fit, quality),
         quality.covariances,
         {
             **facts,
-            "fit": _fit_table(question, fit, quality),
-            "cosines": _cosines(question, quality),
-            "left_over": {_name(fit.basis.axes, s): left.tolist() for s, left in left_over.items()},
+            "fit": fit_table(question, fit, quality),
+            "cosines": cosine_facts(question, quality),
+            "left_over": {
+                name_of(fit.basis.axes, s): left.tolist() for s, left in left_over.items()
+            },
             "clipped": {
-                _name(fit.basis.axes, s): share for s, share in clipped.items() if share > 0
+                name_of(fit.basis.axes, s): share for s, share in clipped.items() if share > 0
             },
         },
     )
@@ -117,11 +135,11 @@ def assemble(question: Question, fit: Fit, facts: dict[str, Any]) -> Decompositi
     )
 
 
-def _values(fit: Fit, split: Split) -> tuple[dict[Subset, Array], dict[Subset, Array]]:
+def part_values(fit: Fit, split: Split) -> tuple[dict[Subset, Array], dict[Subset, Array]]:
     """Return each component on the rows, centred, and what was subtracted."""
     parts, shifts = {}, {}
     for subset, coefficients in split.items():
-        terms = _terms(fit, coefficients)
+        terms = terms_of(fit, coefficients)
         coordinates = {j: fit.rows.coordinates[j] for j in subset}
         values = evaluate_terms(terms, fit.basis.axes, fit.basis.degree, coordinates)
         shifts[subset] = np.asarray(fit.rows.weights @ values)
@@ -129,7 +147,8 @@ def _values(fit: Fit, split: Split) -> tuple[dict[Subset, Array], dict[Subset, A
     return parts, shifts
 
 
-def _terms(fit: Fit, coefficients: Mapping[Subset, Array]) -> tuple[LegendreTerm, ...]:
+def terms_of(fit: Fit, coefficients: Mapping[Subset, Array]) -> tuple[LegendreTerm, ...]:
+    """Return the functions of one component with their coefficients."""
     terms = []
     for part, of_part in coefficients.items():
         shape = (*fit.basis.shape(part), of_part.shape[1])
@@ -154,11 +173,11 @@ def _component(
         question.inputs,
         np.asarray(fit.rows.weights @ values**2),
         np.asarray(fit.rows.weights @ np.abs(values)),
-        *_drawing_nodes(question, fit, subset),
+        *drawing_nodes(question, fit, subset),
     )
 
 
-def _drawing_nodes(
+def drawing_nodes(
     question: Question, fit: Fit, subset: Subset
 ) -> tuple[tuple[Array | None, ...], Array]:
     """Return quantiles along continuous features, and the mass between them or of levels."""
@@ -198,7 +217,8 @@ def _gradient(fit: Fit, quality: Quality) -> float:
     return float(np.max(np.abs(covariance - residual) / variance, initial=0.0))
 
 
-def _fit_table(question: Question, fit: Fit, quality: Quality) -> dict[str, dict[str, Any]]:
+def fit_table(question: Question, fit: Fit, quality: Quality) -> dict[str, dict[str, Any]]:
+    """Return what diagnostics say of the fit of each output."""
     return {
         name: {
             "r_squared": float(quality.r_squared[k]),
@@ -218,7 +238,7 @@ def _fit_table(question: Question, fit: Fit, quality: Quality) -> dict[str, dict
     }
 
 
-def _cosines(question: Question, quality: Quality) -> dict[str, Any]:
+def cosine_facts(question: Question, quality: Quality) -> dict[str, Any]:
     """Return the largest cosines of nested components, by name."""
     names = [spec.name for spec in question.inputs.features]
     largest = sorted(quality.cosines, key=lambda entry: -abs(entry["cosine"]))[:_MOST_COSINES]
@@ -235,7 +255,7 @@ def _cosines(question: Question, quality: Quality) -> dict[str, Any]:
     }
 
 
-def _left_over(fit: Fit, quality: Quality, parts: Mapping[Subset, Array]) -> dict[Subset, Array]:
+def left_over_of(fit: Fit, quality: Quality, parts: Mapping[Subset, Array]) -> dict[Subset, Array]:
     """Return what the remainder holds of the effects of up to two features, and warn of it."""
     weights, axes = fit.rows.weights, fit.basis.axes
     left_over = left_over_variances(
@@ -261,7 +281,7 @@ def _warn_of_clipping(basis: Basis, shares: Mapping[Subset, float]) -> None:
     worst = sorted((s for s in shares if shares[s] > _CLIPPED_SHARE), key=lambda s: -shares[s])
     if not worst:
         return
-    named = worst_named([(_name(basis.axes, s), shares[s]) for s in worst])
+    named = worst_named([(name_of(basis.axes, s), shares[s]) for s in worst])
     warnings.warn(
         f"estimated densities are below density_clip on more than {_CLIPPED_SHARE:.0%} of the rows "
         f"for {named}: there the functions are not divided by the density, and what keeps "
@@ -272,5 +292,6 @@ def _warn_of_clipping(basis: Basis, shares: Mapping[Subset, float]) -> None:
     )
 
 
-def _name(axes: Mapping[int, Axis], subset: Subset) -> str:
+def name_of(axes: Mapping[int, Axis], subset: Subset) -> str:
+    """Return the name of a component."""
     return " & ".join(axes[j].name for j in subset)

@@ -7,7 +7,7 @@ import numpy as np
 from treepurify.budget import check_budget
 from treepurify.engines.legendre.design import Basis, Moments, ScaledRows, design_blocks
 from treepurify.engines.legendre.least_squares import Coefficients, least_squares
-from treepurify.engines.legendre.scaling import LevelAxis
+from treepurify.engines.legendre.scaling import Axis, GappedAxis, LevelAxis
 from treepurify.engines.legendre.selection import Selected
 from treepurify.typing import Array, Indices
 
@@ -31,11 +31,19 @@ def penalty_weights(basis: Basis, columns: Indices) -> Array:
     degree = np.empty(basis.n_columns)
     for subset, part in basis.slices.items():
         of_each = [
-            np.ones(size) if isinstance(basis.axes[j], LevelAxis) else np.arange(1.0, size + 1)
+            _degrees(basis.axes[j], size)
             for j, size in zip(subset, basis.shape(subset), strict=True)
         ]
         degree[part] = np.sum(np.meshgrid(*of_each, indexing="ij"), axis=0).ravel()
     return np.asarray(degree[columns] ** 2)
+
+
+def _degrees(axis: Axis, size: int) -> Array:
+    if isinstance(axis, LevelAxis):
+        return np.ones(size)
+    if isinstance(axis, GappedAxis):
+        return np.append(np.arange(1.0, size), 1.0)
+    return np.arange(1.0, size + 1)
 
 
 def penalised_least_squares(

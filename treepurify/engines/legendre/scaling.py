@@ -1,33 +1,33 @@
 """Bring each feature to the interval [-1, 1], or to levels."""
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.arguments import check_choice
 from treepurify.errors import InvalidInputError
 from treepurify.grids.axis import FeatureAxis
-from treepurify.rows.columns import Columns, FeatureSpec
+from treepurify.rows.columns import FeatureSpec
 from treepurify.saving import savable
 from treepurify.typing import Array
 
-__all__ = ["Axis", "ContinuousAxis", "LevelAxis", "Scaling", "fit_axes", "legendre_table"]
+__all__ = [
+    "RANKED",
+    "Axis",
+    "ContinuousAxis",
+    "GappedAxis",
+    "LevelAxis",
+    "legendre_table",
+]
 
-Scaling = Literal["auto", "tanh", "minmax", "rank", "score", "levels"]
-
-_RANKED = ("rank", "score")
+# The scalings by ranks.
+RANKED = ("rank", "score")
 _LEAST_SCORED = 3
 # For integrals of scores, which grow slowly towards the ends.
 _NODES = 400
-_MOST_KNOTS = 129
-_MOST_LEVELS = 10
-_CONSTANT = 1e-12
-# The cube of a slope between values must fit into a float64.
-_LARGEST = 1e100
 
 
 def legendre_table(points: Array, degree: int) -> Array:
@@ -99,7 +99,7 @@ class ContinuousAxis:
                 "Legendre series has no value. Fill them in, leave these rows out, or pass "
                 f'scaling={{{self.name!r}: "levels"}} where the column has few distinct values.'
             )
-        if self.scaling in _RANKED:
+        if self.scaling in RANKED:
             inside = np.clip(numbers, self.knots[0], self.knots[-1])
             piece = np.clip(
                 np.searchsorted(self.knots, inside, side="right") - 1, 0, len(self.knots) - 2
@@ -225,7 +225,66 @@ class LevelAxis:
         return FeatureAxis(self.name, None, tuple(labels), has_other, has_missing)
 
 
-Axis = ContinuousAxis | LevelAxis
+@savable("scaled feature with missing values")
+@dataclass(frozen=True, eq=False)
+class GappedAxis:
+    """A feature whose values are scaled where there are any, and a level where they are missing.
+
+    Its functions are those of `numbers`, zero where the value is missing, and the indicator of
+    missing values. With the constant they span the functions of the values beside one value for
+    all missing ones. They do not integrate to zero, so that products of them are separated by
+    projection only (``orthogonal=True``), not by densities.
+
+    Parameters
+    ----------
+    numbers : ContinuousAxis
+        The feature where it is not missing.
+    """
+
+    numbers: ContinuousAxis
+
+    @property
+    def name(self) -> str:
+        """Name of the feature."""
+        return self.numbers.name
+
+    @property
+    def kind(self) -> str:
+        """How the feature is scaled, in words."""
+        return f"{self.numbers.kind}, and a level of missing values"
+
+    def coordinates(self, values: npt.NDArray[np.floating[Any]]) -> Array:
+        """Return the scaled values, NaN where they are missing.
+
+        Raises
+        ------
+        InvalidInputError
+            If a value is infinite.
+        """
+        numbers = np.asarray(values, dtype=np.float64)
+        known = ~np.isnan(numbers)
+        scaled = np.full(len(numbers), np.nan)
+        scaled[known] = self.numbers.coordinates(numbers[known])
+        return scaled
+
+    def functions(self, coordinates: Array, degree: int) -> Array:
+        """Return those of the numbers and the indicator, shape (n_rows, degree + 1)."""
+        known = ~np.isnan(coordinates)
+        table = np.zeros((len(coordinates), degree + 1))
+        table[known, :degree] = self.numbers.functions(coordinates[known], degree)
+        table[~known, degree] = 1.0
+        return table
+
+    def n_functions(self, degree: int) -> int:
+        """Return the number of functions of a main effect."""
+        return self.numbers.n_functions(degree) + 1
+
+    def norms(self, degree: int) -> Array:
+        """Return the norms of the polynomials, and one for the indicator."""
+        return np.append(self.numbers.norms(degree), 1.0)
+
+
+Axis = ContinuousAxis | LevelAxis | GappedAxis
 
 
 def _powers_of_score(centre: float, spread: float, coordinates: Array) -> Array:
@@ -247,126 +306,3 @@ def _along_polynomials(centre: float, spread: float, degree: int) -> tuple[Array
     powers = _powers_of_score(centre, spread, nodes)
     projection = polynomials.T @ (weights[:, None] * powers)
     return projection, np.sqrt(weights @ (powers - polynomials @ projection) ** 2)
-
-
-def fit_axes(
-    columns: Columns, weights: Array, scaling: str | Mapping[str, str], auto: str
-) -> tuple[dict[int, Axis], list[str]]:
-    """Return the axis of each feature that varies, and the names of those that do not.
-
-    Parameters
-    ----------
-    columns : Columns
-        The rows.
-    weights : ndarray of float64, shape (n_rows,)
-        Weight of each row; sums to one.
-    scaling : str or mapping of str to str
-        ``"auto"`` takes levels for categories and for numbers of at most 10 distinct values.
-        Categories have levels whatever it says. A mapping names features that differ from
-        ``"auto"``.
-    auto : {"rank", "score"}
-        What ``"auto"`` takes for all others.
-
-    Raises
-    ------
-    InvalidInputError
-        If a scaling is unknown or names an unknown feature, or values are not finite.
-    """
-    wanted = _scaling_by_feature(columns.features, scaling)
-    axes: dict[int, Axis] = {}
-    constant = []
-    for j, spec in enumerate(columns.features):
-        values = np.asarray(columns.values[j], dtype=np.float64)
-        axis = _fit_axis(j, spec, values, weights, wanted[j], auto)
-        if axis is None:
-            constant.append(spec.name)
-        else:
-            axes[j] = axis
-    return axes, constant
-
-
-def _scaling_by_feature(
-    features: Sequence[FeatureSpec], scaling: str | Mapping[str, str]
-) -> list[str]:
-    if not isinstance(scaling, str | Mapping):
-        raise InvalidInputError(
-            f"scaling must be one of {', '.join(get_args(Scaling))}, or a mapping of feature names "
-            f"to these; got {scaling!r}"
-        )
-    names = [spec.name for spec in features]
-    named = {} if isinstance(scaling, str) else dict(scaling)
-    unknown = [name for name in named if name not in names]
-    if unknown:
-        raise InvalidInputError(f"scaling names features that X does not have: {unknown[:10]}")
-    default = scaling if isinstance(scaling, str) else "auto"
-    kinds = [named.get(name, default) for name in names]
-    for kind in kinds:
-        check_choice(
-            "scaling", kind, get_args(Scaling), advice=", or a mapping of feature names to these"
-        )
-    return kinds
-
-
-def _fit_axis(
-    feature: int, spec: FeatureSpec, values: Array, weights: Array, scaling: str, auto: str
-) -> Axis | None:
-    is_present = weights > 0
-    distinct, number = np.unique(values[is_present], return_inverse=True)
-    is_levels = scaling == "levels" or spec.is_categorical
-    if is_levels or (scaling == "auto" and len(distinct) <= _MOST_LEVELS):
-        if len(distinct) < 2:
-            return None
-        mass = np.bincount(number, weights[is_present])
-        return LevelAxis(feature, spec.name, distinct, int(np.argmax(mass)))
-    scaling = auto if scaling == "auto" else scaling
-    if not np.all(np.isfinite(distinct)):
-        raise InvalidInputError(
-            f"feature {spec.name!r} has missing or infinite values, for which a Legendre series "
-            "has no value. Fill them in, or leave these rows out."
-        )
-    low, high = float(distinct[0]), float(distinct[-1])
-    if high - low <= _CONSTANT * max(abs(low), abs(high)):
-        return None
-    least = float(np.min(np.diff(distinct)))
-    if high - low > _LARGEST or (least < 1.0 / _LARGEST and scaling in _RANKED):
-        raise InvalidInputError(
-            f"feature {spec.name!r} spans {high - low:.3g} with values as close as {least:.3g}: "
-            f"powers of such numbers overflow. Bring it to another unit, or leave rows beyond "
-            f"{_LARGEST:g} out."
-        )
-    none = np.empty(0)
-    if scaling == "tanh":
-        mean = float(weights @ values)
-        spread = float(np.sqrt(weights @ (values - mean) ** 2))
-        return ContinuousAxis(feature, spec.name, scaling, mean, spread, none, none)
-    centre, spread = 0.5 * low + 0.5 * high, 0.5 * high - 0.5 * low
-    if scaling == "minmax":
-        return ContinuousAxis(feature, spec.name, scaling, centre, spread, none, none)
-    mass = np.bincount(number, weights[is_present])
-    rank = np.cumsum(mass) - 0.5 * mass
-    middle, half = 0.5 * (rank[-1] + rank[0]), 0.5 * (rank[-1] - rank[0])
-    if scaling == "rank":
-        knots, cubics = _rank_cubics(distinct, rank, (rank - middle) / half)
-        return ContinuousAxis(feature, spec.name, "rank", centre, spread, knots, cubics)
-    from scipy.special import ndtri
-
-    knots, cubics = _rank_cubics(distinct, rank, ndtri(rank))
-    return ContinuousAxis(feature, spec.name, "score", middle, half, knots, cubics)
-
-
-def _rank_cubics(distinct: Array, rank: Array, image: Array) -> tuple[Array, Array]:
-    """Return knots and cubics of a smooth increasing function that has an image of each rank.
-
-    Each distinct value has the middle of its share of the mass as `rank`; many values are
-    thinned to quantiles, between which the function is monotone and smooth (Fritsch and Carlson
-    1980).
-    """
-    from scipy.interpolate import PchipInterpolator
-
-    if len(distinct) > _MOST_KNOTS:
-        last = len(distinct) - 1
-        near = np.searchsorted(rank, np.linspace(rank[0], rank[-1], _MOST_KNOTS))
-        kept = np.unique(np.concatenate([[0], near, [last]]).clip(0, last))
-        distinct, image = distinct[kept], image[kept]
-    cubics = PchipInterpolator(distinct, image).c
-    return distinct, np.ascontiguousarray(cubics)

@@ -155,7 +155,7 @@ def supplied_densities(
         values, slopes = [], []
         for j in subset:
             axis = axes[j]
-            if isinstance(axis, LevelAxis):
+            if not isinstance(axis, ContinuousAxis):
                 raise InvalidInputError(
                     f"feature {axis.name!r} has levels, and a density is given, which is one of "
                     f'numbers: pass scaling={{{axis.name!r}: "rank"}}, or density="kernel"'

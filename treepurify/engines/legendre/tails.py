@@ -11,6 +11,7 @@ from itertools import combinations
 import numpy as np
 
 from treepurify.engines.common.least_angle import full_fit
+from treepurify.engines.legendre.axis_fitting import fit_axes
 from treepurify.engines.legendre.densities import constant_densities
 from treepurify.engines.legendre.design import (
     Basis,
@@ -19,7 +20,7 @@ from treepurify.engines.legendre.design import (
     scaled_rows,
 )
 from treepurify.engines.legendre.reading import Question
-from treepurify.engines.legendre.scaling import Axis, fit_axes
+from treepurify.engines.legendre.scaling import Axis
 
 __all__ = ["choose_axes"]
 
@@ -31,26 +32,28 @@ _CLEARLY_LESS = 0.9
 
 
 def choose_axes(
-    question: Question, scaling: str | Mapping[str, str]
+    question: Question, scaling: str | Mapping[str, str], *, with_gaps: bool
 ) -> tuple[dict[int, Axis], list[str]]:
     """Return the axis of each feature that varies, and the names of those that do not.
 
     Where the scaling is left to us, numbers have ranks, or scores if main effects and pairs of
     degree 4 in these leave a tenth less of the function's variance (main effects alone where
-    there are many features, or few rows).
+    there are many features, or few rows). With `with_gaps`, missing numbers have a level of their
+    own.
 
     Raises
     ------
     InvalidInputError
         If a scaling is unknown or names an unknown feature, or values are not finite.
     """
-    ranks, constant = fit_axes(question.columns, question.weights, scaling, "rank")
+    rows = question.columns, question.weights
+    ranks, constant = fit_axes(*rows, scaling, "rank", with_gaps=with_gaps)
     most = min(_MOST_COLUMNS, question.effective_rows / _ROWS_A_COLUMN)
     order = 2 if count_columns(ranks, 2, _DEGREE) <= most else 1
     is_given = isinstance(scaling, str) and scaling != "auto"
     if is_given or count_columns(ranks, order, _DEGREE) > most:
         return ranks, constant
-    scores, _ = fit_axes(question.columns, question.weights, scaling, "score")
+    scores, _ = fit_axes(*rows, scaling, "score", with_gaps=with_gaps)
     if all(scores[j].kind == axis.kind for j, axis in ranks.items()):
         return ranks, constant
     left = [_unexplained(question, axes, order) for axes in (ranks, scores)]

@@ -1,7 +1,7 @@
 """The interventional functional ANOVA: the Moebius inverse of partial dependence."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, get_args
 
 import numpy.typing as npt
@@ -9,42 +9,42 @@ import numpy.typing as npt
 from treepurify.arguments import brief, check_choice, check_whole
 from treepurify.budget import DEFAULT_BUDGET, check_memory_budget
 from treepurify.decomposition import Decomposition
-from treepurify.engines.common.finish import Evidence, Result, finish
-from treepurify.engines.common.functions import ParsedFunction, parsed_or_none
+from treepurify.engines.common.functions import model_or_none, parsed_or_none
 from treepurify.engines.common.inputs import (
     Interactions,
     check_interactions,
     check_order,
     check_order_fits,
     named_subsets,
+    read_stream,
 )
 from treepurify.engines.common.model_check import ModelCheck, check_against_library
 from treepurify.engines.common.problem import Wanted
-from treepurify.engines.partial_dependence.averages import averages_over_cover, averages_over_rows
-from treepurify.engines.partial_dependence.background import (
-    Background,
-    certificate_note,
-    describe_background,
-    read_background,
+from treepurify.engines.common.sampled_source import (
+    SAMPLED_ROWS,
+    decompose_sample,
+    sample_source,
 )
+from treepurify.engines.partial_dependence.about import about_cover, about_rows, finish_terms
+from treepurify.engines.partial_dependence.averages import averages_over_cover, averages_over_rows
+from treepurify.engines.partial_dependence.background import Background, read_background
 from treepurify.engines.partial_dependence.sampled import sampled_anova
+from treepurify.engines.partial_dependence.streamed import StreamTask, anova_of_stream
 from treepurify.engines.partial_dependence.tables import table_terms
 from treepurify.engines.partial_dependence.trees import TABLE_ORDER, tree_terms
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import MissingCells
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model
-from treepurify.progress import announce_compilation, progress_report
+from treepurify.progress import ProgressReport, announce_compilation, progress_report
+from treepurify.rows.batches import Source
+from treepurify.rows.reduction import RowStream
+from treepurify.rows.sources import as_source
 from treepurify.rows.tables import check_table
 
 __all__ = ["partial_dependence_anova"]
 
 _BACKGROUND_ROWS = 200
-_COVER_NOTE = (
-    "Path-dependent terms average over the training rows in the nodes of each tree. They add up to "
-    "the model, but no joint distribution of the features stands behind them: they are orthogonal "
-    "under none, and depend on how the trees were grown."
-)
 
 
 def partial_dependence_anova(
@@ -53,7 +53,7 @@ def partial_dependence_anova(
     *,
     order: int | None = 2,
     background: Any = None,
-    sample_weight: npt.ArrayLike | None = None,
+    sample_weight: npt.ArrayLike | str | None = None,
     interactions: Interactions | None = None,
     feature_names: Sequence[str] | None = None,
     missing_cells: MissingCells = "auto",
@@ -87,17 +87,20 @@ def partial_dependence_anova(
     model : object, str, Path or callable
         A model that `parse_model` knows (on its margin scale), an object with ``predict``, or
         a function X -> (n_rows,) or (n_rows, n_outputs).
-    X : array_like or table of shape (n_rows, n_features)
-        The rows; they are the background too where none is given.
+    X : array_like, table of shape (n_rows, n_features), or rows in batches
+        The rows; they are the background too where none is given. Rows in batches, as `purify`
+        takes them, are counted: terms are those of the same rows in memory. They are read twice
+        where terms of three and more features, or a remainder, have to be measured. Of a function
+        a sample of at most 100 000 rows is used; ``diagnostics["stream"]`` says so.
     order : int or None
         Largest number of features of a term; all that occur for None. The sum of the larger
         ones is `Decomposition.remainder`.
     background : array_like, table or "cover", optional
         The rows that partial dependence averages over, or the covers of the nodes: how many
         training rows went which way at each test of a tree.
-    sample_weight : array_like of shape (n_background_rows,), optional
+    sample_weight : array_like of shape (n_background_rows,) or str, optional
         Weight of each background row, finite and not negative. Rows of weight zero change
-        nothing.
+        nothing. For rows in batches, the name of the column of weights.
     interactions : sequence of tuple of (str or int), optional
         The interactions that are kept apart; all up to `order` by default.
     feature_names : sequence of str, optional
@@ -150,16 +153,42 @@ def partial_dependence_anova(
     if by_cover:
         _check_cover(background, sample_weight)
     elif background is not None:
-        check_table(background, "background")
+        _check_background(background)
     check_interactions(interactions)
     report = progress_report(progress)
-    parsed = parsed_or_none(model, feature_names, X)
-    if by_cover and not isinstance(parsed, TreeEnsemble):
-        raise InvalidInputError(
-            'background="cover" is the weight of the training rows in the nodes of trees, got '
-            f"{'a function' if parsed is None else f'a {parsed.source.kind} model'}: pass rows as "
-            "background"
+    source = as_source(X)
+    if source is not None and model_or_none(model, feature_names) is None:
+        _check_no_background(background)
+        _check_trees(None, by_cover=by_cover)
+        sample = sample_source(
+            model, source, feature_names, sample_weight, SAMPLED_ROWS, seed, memory_budget, report
         )
+        engine = partial(
+            partial_dependence_anova,
+            model,
+            order=order,
+            interactions=interactions,
+            feature_names=feature_names,
+            missing_cells=missing_cells,
+            background_size=background_size,
+            seed=seed,
+            memory_budget=memory_budget,
+            progress=progress,
+        )
+        return decompose_sample(engine, sample)
+    if source is not None:
+        read, stream = _read_stream(
+            model, source, background, feature_names, sample_weight, progress=progress
+        )
+        _check_trees(read, by_cover=by_cover)
+        check_order_fits(order, read.n_features)
+        announce_compilation(show=progress)
+        wanted = Wanted(order, named_subsets(read.features, interactions, order))
+        return anova_of_stream(
+            StreamTask(model, read, stream, wanted, by_cover, missing_cells, memory_budget, report)
+        )
+    parsed = parsed_or_none(model, feature_names, X)
+    _check_trees(parsed, by_cover=by_cover)
     if parsed is None:
         return sampled_anova(
             model,
@@ -180,6 +209,21 @@ def partial_dependence_anova(
     rows = None if by_cover else background
     averaged = read_background(parsed, X, rows, sample_weight, missing_cells)
     check = check_against_library(model, parsed, X)
+    given = (averaged, wanted, check, memory_budget, report)
+    return _anova_of_rows(parsed, *given, by_cover=by_cover)
+
+
+def _anova_of_rows(
+    parsed: Model,
+    averaged: Background,
+    wanted: Wanted,
+    check: ModelCheck | None,
+    memory_budget: int,
+    report: ProgressReport,
+    *,
+    by_cover: bool,
+) -> Decomposition:
+    """Return the terms of a parsed model over rows in memory."""
     if isinstance(parsed, TreeEnsemble):
         averages = (
             averages_over_cover(parsed, averaged.grid, memory_budget)
@@ -188,9 +232,55 @@ def partial_dependence_anova(
         )
         result = tree_terms(parsed, averaged, averages, wanted, memory_budget, report)
     else:
-        result = table_terms(parsed, averaged, memory_budget, report)
-    about = _about_cover(averaged) if by_cover else _about_rows(averaged, result)
-    return _finish(parsed, averaged, wanted, result, check, about)
+        result = table_terms(parsed, averaged.grid, averaged.rows, memory_budget, report)
+    if by_cover:
+        about = about_cover(averaged.rows.n_rows)
+    else:
+        used = tuple(sorted(subset[0] for subset in result.components if len(subset) == 1))
+        about = about_rows(averaged.rows.n_rows, averaged.extrapolation(used))
+    of_orders = dict.fromkeys(range(1, _largest_table(parsed) + 1), averaged.rows)
+    return finish_terms(parsed, wanted, result, check, about, rows=of_orders)
+
+
+def _read_stream(
+    model: Any,
+    source: Source,
+    background: Any,
+    feature_names: Sequence[str] | None,
+    sample_weight: Any,
+    *,
+    progress: bool,
+) -> tuple[Model, RowStream]:
+    """Return the parsed model and how rows that come in batches are read; see `read_stream`."""
+    _check_no_background(background)
+    model = getattr(model, "model_behind_response", model)
+    return read_stream(model, source, feature_names, sample_weight, progress=progress)
+
+
+def _check_no_background(background: Any) -> None:
+    if background is not None and not isinstance(background, str):
+        raise InvalidInputError(
+            "rows that come in batches are the background themselves: leave background out, or "
+            "pass a table as X"
+        )
+
+
+def _check_background(background: Any) -> None:
+    if as_source(background) is not None:
+        raise InvalidInputError(
+            "rows that come in batches are averaged over where they are passed as X: leave "
+            "background out, or pass a table"
+        )
+    check_table(background, "background")
+
+
+def _check_trees(parsed: Model | None, *, by_cover: bool) -> None:
+    if by_cover and not isinstance(parsed, TreeEnsemble):
+        raise InvalidInputError(
+            'background="cover" is the weight of the training rows in the nodes of trees, got '
+            f"{'a function' if parsed is None else f'a {parsed.source.kind} model'}: pass rows as "
+            "background"
+        )
 
 
 def _check_cover(background: str, sample_weight: npt.ArrayLike | None) -> None:
@@ -203,58 +293,6 @@ def _check_cover(background: str, sample_weight: npt.ArrayLike | None) -> None:
             'sample_weight weighs the rows of the background, and background="cover" has none: the '
             "weights of the training rows are in the model. Leave it out."
         )
-
-
-@dataclass(frozen=True, eq=False)
-class _About:
-    """What a reader must know of the background: the measure, a note, and facts."""
-
-    engine: str
-    measure: str
-    note: str
-    facts: dict[str, Any]
-    has_measure: bool
-
-
-def _about_rows(background: Background, result: Result) -> _About:
-    used = tuple(sorted(subset[0] for subset in result.components if len(subset) == 1))
-    extrapolation = background.extrapolation(used)
-    n_rows = background.rows.n_rows
-    measure = describe_background(n_rows, extrapolation)
-    facts = {"background_rows": n_rows, "extrapolation": extrapolation}
-    return _About(
-        "partial dependence", measure, certificate_note(extrapolation), facts, has_measure=True
-    )
-
-
-def _about_cover(background: Background) -> _About:
-    n_rows = background.rows.n_rows
-    measure = f"path-dependent (covers of the trees' nodes; variances over {n_rows} rows)"
-    return _About("path-dependent", measure, _COVER_NOTE, {"rows": n_rows}, has_measure=False)
-
-
-def _finish(
-    parsed: Model,
-    background: Background,
-    wanted: Wanted,
-    result: Result,
-    check: ModelCheck | None,
-    about: _About,
-) -> Decomposition:
-    """Return the terms of a parsed model with what a reader must know of the background."""
-    evidence = replace(
-        result.evidence or Evidence(), note=about.note, has_measure=about.has_measure
-    )
-    facts = {"model": parsed.facts(), "exact": True, **about.facts, **result.diagnostics}
-    return finish(
-        ParsedFunction(parsed),
-        replace(result, evidence=evidence, diagnostics=facts),
-        engine=about.engine,
-        measure=about.measure,
-        wanted=wanted,
-        rows=dict.fromkeys(range(1, _largest_table(parsed) + 1), background.rows),
-        check=check,
-    )
 
 
 def _largest_table(parsed: Model) -> int:

@@ -17,6 +17,7 @@ from treepurify.rows.table_reader import check_distribution, read_columns
 from treepurify.typing import Array, Indices, Mask
 
 __all__ = [
+    "MOST_ROWS",
     "Background",
     "certificate_note",
     "describe_background",
@@ -27,7 +28,7 @@ __all__ = [
 _BINS = 10
 _DRAWS = 2000
 _MOST_LOOKUPS = 50_000_000
-_MOST_ROWS = 100_000
+MOST_ROWS = 100_000
 _LEAST_MARKS = 1 << 16
 
 
@@ -148,8 +149,8 @@ def outside_support(
     """
     rng = np.random.default_rng(seed)
     rest = background
-    if background.n_rows > _MOST_ROWS:
-        some = sample_rows(background.n_rows, None, _MOST_ROWS, rng).picked
+    if background.n_rows > MOST_ROWS:
+        some = sample_rows(background.n_rows, None, MOST_ROWS, rng).picked
         rest = background.take(some)
         weights = None if weights is None else weights[some]
     draws = int(min(_DRAWS, max(_MOST_LOOKUPS / max(len(used), 1) ** 2, 50)))

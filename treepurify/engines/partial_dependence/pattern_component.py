@@ -18,6 +18,7 @@ from treepurify.saving import savable
 from treepurify.threads import map_threads
 from treepurify.typing import Array
 from treepurify.weights import Empirical
+from treepurify.weights.cell_counts import CountedRows, RowsOnGrid
 
 __all__ = ["PatternComponent", "PatternTensor"]
 
@@ -42,17 +43,21 @@ class PatternComponent:
         The union grid.
     shares : PatternShares
         The leaves and what the background says about them.
-    background : EncodedRows
-        The background rows on the grid.
+    background : EncodedRows or CountedRows
+        The background rows on the grid, one by one or counted in its cells.
     n_outputs : int
         Number of outputs.
+    measured : tuple of two ndarray of float64, shape (n_outputs,), optional
+        Variance and mean absolute value over the background rows, where these are not at hand one
+        by one.
     """
 
     features: Subset
     grid: Grid
     shares: PatternShares
-    background: EncodedRows
+    background: RowsOnGrid
     n_outputs: int
+    measured: tuple[Array, Array] | None = None
 
     def __repr__(self) -> str:
         """Return the features."""
@@ -71,8 +76,10 @@ class PatternComponent:
 
     @cached_property
     def _spread(self) -> tuple[Array, Array]:
+        if self.measured is not None:
+            return self.measured
         values = self.on_background()
-        weights = self.background.weights
+        weights = self._rows.weights
         mean = np.average(values, axis=0, weights=weights)
         absolute = np.average(np.abs(values), axis=0, weights=weights)
         values -= mean
@@ -81,8 +88,14 @@ class PatternComponent:
 
     def on_background(self, rows: slice = slice(None)) -> Array:
         """Return the values on some of the background rows, shape (n_rows, n_outputs)."""
-        codes = self.background.codes[list(self.features), rows]
+        codes = self._rows.codes[list(self.features), rows]
         return self.on_cells(np.ascontiguousarray(codes))
+
+    @property
+    def _rows(self) -> EncodedRows:
+        if not isinstance(self.background, EncodedRows):
+            raise TypeError("the background was counted: there are no rows one by one")
+        return self.background
 
     def evaluate(self, X: Any) -> Array:
         """Return the values on the rows of `X`, shape (n_rows, n_outputs).
@@ -152,6 +165,11 @@ class PatternComponent:
 def _check(loaded: "PatternTensor") -> None:
     """Refuse background rows outside the grid, which compiled code would count elsewhere."""
     rows, grid = loaded.term.background, loaded.term.grid
+    if isinstance(rows, CountedRows):
+        shape = grid.shape(loaded.features)
+        if loaded.features not in rows.tables or rows.tables[loaded.features].shape != shape:
+            raise SavedFileError("the counts in the file do not fit their grid: it is damaged")
+        return
     fits = (
         rows.codes.ndim == 2
         and rows.codes.dtype.kind == "u"
@@ -161,6 +179,10 @@ def _check(loaded: "PatternTensor") -> None:
     )
     if not fits:
         raise SavedFileError("the background rows in the file do not fit its grid: it is damaged")
+
+
+# Counts know nothing of saving.
+savable("counted rows")(CountedRows)
 
 
 @savable("table of leaves", arguments=("term", "inputs"), check=_check)

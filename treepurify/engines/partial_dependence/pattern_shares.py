@@ -1,6 +1,6 @@
 """Partial dependence of leaf boxes: shares of background rows by subset of a path's features."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from math import comb
 
@@ -18,9 +18,16 @@ from treepurify.effects.difference_tables import difference_tables, table_sizes
 from treepurify.grids.grid import EncodedRows, Grid, Subset
 from treepurify.progress import ProgressReport
 from treepurify.threads import map_threads
-from treepurify.typing import Array, Indices, Integers
+from treepurify.typing import Array, Integers
 
-__all__ = ["PatternShares", "empty_shares", "pattern_shares", "term_table"]
+__all__ = [
+    "PatternShares",
+    "add_pattern_counts",
+    "empty_shares",
+    "pattern_shares",
+    "shares_of_counts",
+    "term_table",
+]
 
 _LEAVES_A_PIECE = 256
 _MOST_ROWS_A_BLOCK = 1 << 15
@@ -78,13 +85,32 @@ def pattern_shares(
     MemoryBudgetError
         If the shares would not fit.
     """
-    empty = empty_shares(boxes, limit, memory_budget)
-    limit, choose, slot_ptr, counts = empty.limit, empty.choose, empty.slot_ptr, empty.share
-    leaves = np.flatnonzero(boxes.leaf_subset >= 0)
-    _count(boxes, grid, rows, leaves, limit, choose, slot_ptr, counts, report)
-    add_smaller_patterns(leaves, boxes.entry_ptr, limit, choose, slot_ptr, counts)
+    counts = empty_shares(boxes, limit, memory_budget)
+    add_pattern_counts(counts, grid, rows, report)
     total = float(rows.n_rows) if rows.weights is None else float(rows.weights.sum())
-    return PatternShares(boxes, limit, choose, slot_ptr, counts / total)
+    return shares_of_counts(counts, total)
+
+
+def shares_of_counts(counts: PatternShares, total: float) -> PatternShares:
+    """Return the shares of rows by subset, from their counts by pattern, which are written to.
+
+    Parameters
+    ----------
+    counts : PatternShares
+        The number, or summed weight, of the rows that break just the conditions of a pattern.
+    total : float
+        That of all rows.
+    """
+    leaves = np.flatnonzero(counts.boxes.leaf_subset >= 0)
+    add_smaller_patterns(
+        leaves,
+        counts.boxes.entry_ptr,
+        counts.limit,
+        counts.choose,
+        counts.slot_ptr,
+        counts.share,
+    )
+    return replace(counts, share=counts.share / total)
 
 
 def empty_shares(boxes: LeafBoxes, limit: int, memory_budget: int) -> PatternShares:
@@ -125,17 +151,24 @@ def _check_shares(lengths: Integers, limit: int, memory_budget: int) -> None:
         )
 
 
-def _count(
-    boxes: LeafBoxes,
-    grid: Grid,
-    rows: EncodedRows,
-    leaves: Indices,
-    limit: int,
-    choose: Integers,
-    slot_ptr: Integers,
-    counts: Array,
-    report: ProgressReport,
+def add_pattern_counts(
+    counts: PatternShares, grid: Grid, rows: EncodedRows, report: ProgressReport
 ) -> None:
+    """Add rows to the counts of patterns, in place.
+
+    Parameters
+    ----------
+    counts : PatternShares
+        The number, or summed weight, of the rows that break just the conditions of a pattern.
+    grid : Grid
+        The cells.
+    rows : EncodedRows
+        The rows; only the features that restrict a leaf are read.
+    report : callable
+        Progress.
+    """
+    boxes = counts.boxes
+    leaves = np.flatnonzero(boxes.leaf_subset >= 0)
     used = np.zeros(grid.n_features, dtype=bool)
     used[boxes.entry_feature] = True
     n_cells = np.where(used, [axis.n_cells for axis in grid.axes], 1).astype(np.int64)
@@ -160,10 +193,10 @@ def _count(
             below=below,
             n_rows=n_rows,
             weights=weights,
-            limit=limit,
-            choose=choose,
-            slot_ptr=slot_ptr,
-            counts=counts,
+            limit=counts.limit,
+            choose=counts.choose,
+            slot_ptr=counts.slot_ptr,
+            counts=counts.share,
         )
         map_threads(count, pieces)
 

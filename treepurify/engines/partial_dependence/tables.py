@@ -10,29 +10,33 @@ from treepurify.effects.table_effects import table_effects
 from treepurify.effects.tensor import EffectTensors
 from treepurify.engines.common.finish import Evidence, Result, largest_effect, table_components
 from treepurify.engines.common.problem import check_memory
-from treepurify.engines.partial_dependence.background import Background
-from treepurify.grids.grid import Subset
+from treepurify.grids.grid import Grid, Subset
 from treepurify.models.additive_tables import AdditiveTables
 from treepurify.progress import ProgressReport
 from treepurify.purification.cascade import Purified, downward_closure
 from treepurify.typing import Array
 from treepurify.weights import Empirical
+from treepurify.weights.cell_counts import RowsOnGrid
 from treepurify.weights.weighting import MassTables
 
 __all__ = ["table_terms"]
 
 
 def table_terms(
-    model: AdditiveTables, background: Background, memory_budget: int, report: ProgressReport
+    model: AdditiveTables,
+    grid: Grid,
+    rows: RowsOnGrid,
+    memory_budget: int,
+    report: ProgressReport,
 ) -> Result:
     """Return all terms of a model of tables; see `partial_dependence_anova`."""
     subsets = downward_closure(term.features for term in model.terms)
-    axes = {subset: background.grid.subset_axes(subset) for subset in subsets}
+    axes = {subset: grid.subset_axes(subset) for subset in subsets}
     check_memory(axes.values(), model.n_outputs, memory_budget)
     largest = max((len(subset) for subset in subsets), default=1)
-    raw = table_effects(model, dict.fromkeys(range(1, largest + 1), background.grid))
+    raw = table_effects(model, dict.fromkeys(range(1, largest + 1), grid))
     report("averaging tables", 0, 0)
-    mass = Empirical().tables(background.grid, background.rows, subsets)
+    mass = Empirical().tables(grid, rows, subsets)
     intercept, terms = _moebius(raw, mass)
     purified = Purified(intercept, terms, {}, None)
     inputs = ModelInputs(model.features, model.has_feature_names)

@@ -1,13 +1,12 @@
 """Partial dependence of tree ensembles: exact over the whole background, or over covers."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 
 import numpy as np
 
 from treepurify.components import Component, ModelInputs, TensorComponent, values_on_rows
-from treepurify.effects.accumulate import LeafBoxes
 from treepurify.effects.conditional import occurring_subsets
 from treepurify.engines.common.finish import Evidence, Rest, Result
 from treepurify.engines.common.functions import ParsedFunction
@@ -23,7 +22,7 @@ from treepurify.rows.columns import Columns
 from treepurify.threads import map_threads
 from treepurify.typing import Array
 
-__all__ = ["TABLE_ORDER", "BackgroundCovariances", "tree_terms"]
+__all__ = ["TABLE_ORDER", "BackgroundCovariances", "kept_terms", "tabulated", "tree_terms"]
 
 # Terms of so many features can be tables; larger ones are evaluated from the leaves.
 TABLE_ORDER = 2
@@ -44,15 +43,8 @@ def tree_terms(
     depth = max((len(subset) for subset in boxes.subsets), default=0)
     most = depth if wanted.order is None else min(wanted.order, depth)
     shares = averages.shares(most, report)
-    components: dict[Subset, Component] = {}
-    for size in range(1, most + 1):
-        report("terms of order", size, most)
-        components |= {
-            subset: _term(ensemble, background, shares, subset, memory_budget)
-            for subset in occurring_subsets(boxes, size, ensemble.n_features)
-            if wanted.keeps(subset)
-        }
-    intercept = ensemble.base + _mean(boxes, shares, ensemble.n_outputs)
+    make = partial(_term, ensemble, background, shares, memory_budget)
+    intercept, components = kept_terms(ensemble, shares, make, wanted, most, report)
     if most == depth and wanted.interactions is None:
         covariances = BackgroundCovariances(ensemble, background, intercept, components)
         return Result(intercept, components, Evidence(), covariances=covariances)
@@ -67,27 +59,61 @@ def tree_terms(
     return Result(intercept, components, Evidence(), rest, moments.covariances, facts)
 
 
+def kept_terms(
+    ensemble: TreeEnsemble,
+    shares: PatternShares,
+    make: Callable[[Subset], Component],
+    wanted: Wanted,
+    most: int,
+    report: ProgressReport,
+) -> tuple[Array, dict[Subset, Component]]:
+    """Return the intercept and the terms that are kept apart.
+
+    Parameters
+    ----------
+    ensemble : TreeEnsemble
+        The model.
+    shares : PatternShares
+        What the background says about its leaves.
+    make : callable
+        Returns the term of a subset.
+    wanted : Wanted
+        Which terms are kept apart.
+    most : int
+        Most features of one.
+    report : callable
+        Progress.
+    """
+    boxes = shares.boxes
+    components: dict[Subset, Component] = {}
+    for size in range(1, most + 1):
+        report("terms of order", size, most)
+        occurring = occurring_subsets(boxes, size, ensemble.n_features)
+        components |= {subset: make(subset) for subset in occurring if wanted.keeps(subset)}
+    # The mean over the background: values of leaves times the shares of their whole boxes.
+    weight = np.where(boxes.leaf_subset >= 0, shares.share[shares.slot_ptr[:-1]], 0.0)
+    return ensemble.base + boxes.weighted_sum(weight, ensemble.n_outputs), components
+
+
 def _term(
     ensemble: TreeEnsemble,
     background: Background,
     shares: PatternShares,
-    subset: Subset,
     memory_budget: int,
+    subset: Subset,
 ) -> Component:
-    """Return one term: a table for one feature, a table on demand for two, else leaves."""
     rows, n_outputs = background.rows, ensemble.n_outputs
     term = PatternComponent(subset, background.grid, shares, rows, n_outputs)
-    if len(subset) > TABLE_ORDER:
+    return tabulated(term, ensemble, memory_budget)
+
+
+def tabulated(term: PatternComponent, ensemble: TreeEnsemble, memory_budget: int) -> Component:
+    """Return one term: a table for one feature, a table on demand for two, else leaves."""
+    if len(term.features) > TABLE_ORDER:
         return term
     inputs = ModelInputs(ensemble.features, ensemble.has_feature_names)
     table = PatternTensor(term, inputs, memory_budget)
-    return table.stored() if len(subset) == 1 else table
-
-
-def _mean(boxes: LeafBoxes, shares: PatternShares, n_outputs: int) -> Array:
-    """Return the mean of the trees over the background: values times shares of whole boxes."""
-    weight = np.where(boxes.leaf_subset >= 0, shares.share[shares.slot_ptr[:-1]], 0.0)
-    return boxes.weighted_sum(weight, n_outputs)
+    return table.stored() if len(term.features) == 1 else table
 
 
 def _find(
@@ -105,7 +131,7 @@ def _find(
         del what, done, total
 
     shares = averages.shares(len(subset), silent)
-    return _term(ensemble, background, shares, subset, memory_budget)
+    return _term(ensemble, background, shares, memory_budget, subset)
 
 
 @dataclass(frozen=True, eq=False)

@@ -69,9 +69,10 @@ def fitted_result(
     note = ""
     if problem.stream is not None:
         sampled, n_sampled = explained.share.tolist(), rows.n_rows
-        explained, n_rows = explain_stream(
+        measured = explain_stream(
             problem.stream, problem.function, purified.intercept, kept, problem.report
         )
+        explained, n_rows = measured.explained, measured.n_rows
         shares = {"r_squared": explained.share.tolist(), "r_squared_of_sample": sampled}
         diagnostics = {"rows": n_rows, "projection": facts | shares}
         if n_sampled < n_rows:

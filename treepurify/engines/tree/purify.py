@@ -29,9 +29,10 @@ from treepurify.engines.tree.request import Request, purify_model
 from treepurify.engines.tree.routes import Method, check_method
 from treepurify.engines.tree.second_moments import kept_interactions
 from treepurify.engines.tree.streamed import StreamTask, purify_stream
+from treepurify.engines.tree.streamed_measure import purify_under_sample
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import MissingCells
-from treepurify.models.parse import read_model
+from treepurify.models.parse import Model, read_model
 from treepurify.models.refits import Refits
 from treepurify.progress import announce_compilation, progress_report
 from treepurify.rows.sources import as_source
@@ -76,7 +77,8 @@ def purify(
         ``weights="uniform"``. Rows in batches are Parquet files (a path, a list, a pattern or
         a folder), a `pyarrow.dataset`, a polars LazyFrame, a DuckDB relation, an Arrow stream, or
         an iterator of tables or a callable that returns one. Only the columns that the model uses
-        are read, and never all rows at once.
+        are read, and never all rows at once. Measures that are found from values (``"kernel"``,
+        ``"copula"``, ``"auto"``, ``"shrunk"``) are found on a sample of at most 131 072 of them.
     weights : str or Weighting
         The distribution of the features: ``"empirical"``, of the rows themselves; ``"auto"``,
         smoothed as much as foretells a row best from all others (`Auto`); ``"kernel"`` or
@@ -169,24 +171,19 @@ def purify(
                 "several models are purified under rows in memory: pass a table, or purify them "
                 "one by one under these rows"
             )
-        parsed, stream = read_stream(model, source, feature_names, sample_weight, progress=progress)
-        check_order_fits(order, parsed.n_features)
-        named = _named(interactions)
-        wanted = Wanted(order, named_subsets(parsed.features, named, order))
-        return purify_stream(
-            StreamTask(
-                model,
-                parsed,
-                stream,
-                weighting,
-                wanted,
-                method,
-                resolution,
-                missing_cells,
-                memory_budget,
-                report,
-            )
+        is_counted = weighting.fixed_grid is not None or weighting.counts_are_enough
+        parsed, stream = read_stream(
+            model,
+            source,
+            feature_names,
+            sample_weight,
+            progress=progress,
+            every_column=not is_counted,
         )
+        wanted = _wanted(parsed, order, _named(interactions))
+        purify_rows = purify_stream if is_counted else purify_under_sample
+        rest = (method, resolution, missing_cells, memory_budget, report)
+        return purify_rows(StreamTask(model, parsed, stream, weighting, wanted, *rest))
     refits = read_refits(model, X, feature_names, memory_budget)
     parsed = read_model(model, X, feature_names) if refits is None else refits.centre
     check_order_fits(order, parsed.n_features)
@@ -227,6 +224,12 @@ def purify(
         note=measure.note,
         spread=outcome.spread,
     )
+
+
+def _wanted(parsed: Model, order: int | None, named: Interactions | None) -> Wanted:
+    """Return which effects are kept apart, where interactions are named."""
+    check_order_fits(order, parsed.n_features)
+    return Wanted(order, named_subsets(parsed.features, named, order))
 
 
 def _named(interactions: Interactions | int | None) -> Interactions | None:

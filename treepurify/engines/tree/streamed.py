@@ -5,7 +5,8 @@ result is that of the same rows in memory. Where it reads the rows themselves, i
 them; then the masses of its tables, and what its components explain, are measured on all rows.
 """
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from treepurify.decomposition import Decomposition
@@ -73,6 +74,10 @@ class StreamTask:
         See `purify`.
     report : callable
         Progress.
+    measure_facts : mapping of str to object
+        What the diagnostics say of the measure.
+    note : str
+        What a reader of the certificate must know of it.
     """
 
     model: Any
@@ -85,6 +90,8 @@ class StreamTask:
     missing_cells: MissingCells
     memory_budget: int
     report: ProgressReport
+    measure_facts: Mapping[str, Any] = field(default_factory=dict)
+    note: str = ""
 
 
 def purify_stream(task: StreamTask) -> Decomposition:
@@ -93,8 +100,8 @@ def purify_stream(task: StreamTask) -> Decomposition:
     Raises
     ------
     InvalidInputError
-        If the measure needs the values of all rows at once, or rows cannot be read, or more passes
-        are needed than the source allows.
+        If the measure has rows of its own, or rows cannot be read, or more passes are needed than
+        the source allows.
     """
     weighting, stream = task.weighting, task.stream
     _check_measure(weighting)
@@ -114,6 +121,7 @@ def purify_stream(task: StreamTask) -> Decomposition:
     else:
         result, layout = _purify_counted(task, layout, route)
     facts = {"model": task.parsed.facts(), "method": route, "resolution": layout.resolution}
+    facts |= task.measure_facts
     is_rows = weighting.share_of_rows == 1.0 and stream.source.can_repeat
     return finish(
         ParsedFunction(task.parsed),
@@ -124,6 +132,7 @@ def purify_stream(task: StreamTask) -> Decomposition:
         is_product=weighting.is_product,
         stream=stream if is_rows and result.rest is None else None,
         check=check,
+        note=task.note,
     )
 
 
@@ -132,12 +141,6 @@ def _check_measure(weighting: Weighting) -> None:
         raise InvalidInputError(
             "rows that were counted before are the measure already: leave X out, or pass X with "
             'weights="empirical"'
-        )
-    if not weighting.counts_are_enough:
-        raise InvalidInputError(
-            f"weights={weighting.name!r} need the values of all rows at once, and these come in "
-            'batches: use "empirical", "independent", "laplace", "uniform" or Shrunk(0.1), or pass '
-            "a table of fewer rows"
         )
 
 

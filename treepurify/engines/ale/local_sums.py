@@ -1,0 +1,345 @@
+"""What accumulated local effects learn from rows: sums over those in each interval or cell.
+
+Sums of batches merge, so that rows in memory are the case of one batch.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify.engines.ale.axes import intervals_of_rows, node_weights
+from treepurify.engines.ale.components import AccumulationAxis
+from treepurify.engines.common.functions import RowFunction
+from treepurify.grids.axis import FeatureAxis
+from treepurify.grids.drawing import mass_between
+from treepurify.grids.grid import encode_rows
+from treepurify.models.ensemble import TreeEnsemble
+from treepurify.rows.columns import Columns
+from treepurify.typing import Array, Indices, Integers
+
+__all__ = [
+    "JumpPlaces",
+    "JumpSums",
+    "MainSums",
+    "PairSums",
+    "cuts_of",
+    "jump_places",
+    "jump_sums",
+    "main_sums",
+    "pair_sums",
+]
+
+
+@dataclass(frozen=True, eq=False)
+class MainSums:
+    """Differences of a function across the intervals of one feature.
+
+    Parameters
+    ----------
+    mass, count, squares : ndarray of float64, shape (n_intervals,)
+        Weight and number of the rows in each interval, and the sum of their squared weights.
+    mean : ndarray of float64, shape (n_intervals, n_outputs)
+        Weighted mean of the differences.
+    first, second : ndarray of float64, shape (n_intervals, n_outputs)
+        Sums of the deviations from that mean and of their squares, weighted by squared weights.
+    standing : ndarray of float64, shape (n_nodes,)
+        Weight of the rows that each node stands for.
+    between : ndarray of float64, shape (n_intervals or n_codes,)
+        Weight of the rows between the nodes; see `mass_between`.
+    """
+
+    mass: Array
+    count: Array
+    squares: Array
+    mean: Array
+    first: Array
+    second: Array
+    standing: Array
+    between: Array
+
+    def merge(self, other: "MainSums") -> "MainSums":
+        """Return the sums over the rows of both.
+
+        Deviations are moved to the common mean, as Chan, Golub and LeVeque (1983) do: sums of
+        squares about zero would lose the digits of a small spread.
+        """
+        mass = self.mass + other.mass
+        share = (other.mass / np.where(mass > 0, mass, 1.0))[:, None]
+        mean = self.mean + share * (other.mean - self.mean)
+        one, two = self._about(mean), other._about(mean)
+        return MainSums(
+            mass,
+            self.count + other.count,
+            self.squares + other.squares,
+            mean,
+            one[0] + two[0],
+            one[1] + two[1],
+            self.standing + other.standing,
+            self.between + other.between,
+        )
+
+    def _about(self, mean: Array) -> tuple[Array, Array]:
+        """Return the sums of deviations, and of their squares, about another mean."""
+        step = self.mean - mean
+        weight = self.squares[:, None]
+        second = self.second + 2 * step * self.first + step**2 * weight
+        return self.first + step * weight, second
+
+
+def main_sums(f: RowFunction, columns: Columns, weights: Array, axis: AccumulationAxis) -> MainSums:
+    """Return the differences of a function across the intervals of one feature, on some rows.
+
+    Within an interval only rows that lie there are moved, and only to its two ends: the
+    function is asked near the data, also where features depend on each other.
+    """
+    rows, interval = intervals_of_rows(axis, columns, np.arange(columns.n_rows))
+    in_intervals = columns.take(rows)
+    upper = f(_moved(in_intervals, [(axis, interval + 1)]))
+    difference = upper - f(_moved(in_intervals, [(axis, interval)]))
+    weight, n = weights[rows], axis.n_intervals
+    mass = _sums(interval, weight[:, None], n)[:, 0]
+    mean = _sums(interval, weight[:, None] * difference, n)
+    mean /= np.where(mass > 0, mass, 1.0)[:, None]
+    deviation = difference - mean[interval]
+    square = weight[:, None] ** 2
+    return MainSums(
+        mass,
+        np.bincount(interval[weight > 0], minlength=n).astype(np.float64),
+        _sums(interval, square, n)[:, 0],
+        mean,
+        _sums(interval, square * deviation, n),
+        _sums(interval, square * deviation**2, n),
+        _standing([axis], columns, weights),
+        mass_between(columns, [axis.feature], [axis.positions], weights),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class PairSums:
+    """Second differences of a function over the cells of two features.
+
+    Parameters
+    ----------
+    mass : ndarray of float64, shape (n_intervals, n_intervals)
+        Weight of the rows in each cell.
+    total : ndarray of float64, shape (n_intervals, n_intervals, n_outputs)
+        Weighted sum of their second differences.
+    along : tuple of two ndarray of float64, shape (n_intervals, n_nodes of the other)
+        Weight of the rows in each interval of one feature, at the nodes of the other.
+    standing : ndarray of float64, shape (n_nodes, n_nodes)
+        Weight of the rows that each pair of nodes stands for.
+    between : ndarray of float64
+        Weight of the rows between the nodes; see `mass_between`.
+    """
+
+    mass: Array
+    total: Array
+    along: tuple[Array, Array]
+    standing: Array
+    between: Array
+
+    def merge(self, other: "PairSums") -> "PairSums":
+        """Return the sums over the rows of both."""
+        return PairSums(
+            self.mass + other.mass,
+            self.total + other.total,
+            (self.along[0] + other.along[0], self.along[1] + other.along[1]),
+            self.standing + other.standing,
+            self.between + other.between,
+        )
+
+
+def pair_sums(
+    f: RowFunction,
+    columns: Columns,
+    weights: Array,
+    axes: tuple[AccumulationAxis, AccumulationAxis],
+) -> PairSums:
+    """Return the second differences of a function over the cells of two features, on some rows."""
+    first, second = axes
+    shape = (first.n_intervals, second.n_intervals)
+    rows, left = intervals_of_rows(first, columns, np.arange(columns.n_rows))
+    picked, right = intervals_of_rows(second, columns.take(rows), np.arange(len(rows)))
+    rows, left = rows[picked], left[picked]
+    in_cells = columns.take(rows)
+    difference = np.zeros((len(rows), f.n_outputs))
+    for up, across in ((1, 1), (0, 1), (1, 0), (0, 0)):
+        moved = _moved(in_cells, [(first, left + up), (second, right + across)])
+        difference += (1.0 if up == across else -1.0) * f(moved)
+    cell = left * shape[1] + right
+    weight = weights[rows]
+    mass: Array = np.zeros(shape[0] * shape[1])
+    np.add.at(mass, cell, weight)
+    total = _sums(cell, weight[:, None] * difference, len(mass))
+    return PairSums(
+        mass.reshape(shape),
+        total.reshape(*shape, -1),
+        (_along(first, second, columns, weights), _along(second, first, columns, weights)),
+        _standing([first, second], columns, weights),
+        mass_between(columns, [j.feature for j in axes], [j.positions for j in axes], weights),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class JumpPlaces:
+    """Where the cuts of one feature of a tree ensemble lie among the intervals of its nodes.
+
+    Parameters
+    ----------
+    axis : AccumulationAxis
+        The nodes.
+    cells : FeatureAxis
+        The cells between the cuts, and one for missing values.
+    lowest, highest : ndarray of int64, shape (n_intervals,)
+        The cuts within each interval are ``lowest:highest``.
+    """
+
+    axis: AccumulationAxis
+    cells: FeatureAxis
+    lowest: Integers
+    highest: Integers
+
+    @property
+    def starts(self) -> Integers:
+        """Where the cuts of each interval begin when they stand one after the other."""
+        return np.concatenate([[0], np.cumsum(self.highest - self.lowest)])
+
+    @property
+    def cell_before(self) -> Integers:
+        """The cell before each of these cuts."""
+        starts = self.starts
+        step = np.arange(starts[-1]) - np.repeat(starts[:-1], np.diff(starts))
+        return np.asarray(np.repeat(self.lowest, np.diff(starts)) + step)
+
+
+def jump_places(f: RowFunction, axis: AccumulationAxis, cuts: Array) -> JumpPlaces:
+    """Return where the sorted cuts of a numeric feature lie among the intervals of its nodes."""
+    cells = FeatureAxis(f.features[axis.feature].name, cuts, has_missing=True)
+    lowest = np.searchsorted(cuts, axis.nodes[:-1], side="right")
+    highest = np.searchsorted(cuts, axis.nodes[1:], side="right")
+    return JumpPlaces(axis, cells, lowest, highest)
+
+
+@dataclass(frozen=True, eq=False)
+class JumpSums:
+    """Jumps of a tree ensemble at the cuts of one feature.
+
+    Parameters
+    ----------
+    mass : ndarray of float64, shape (n_intervals,)
+        Weight of the rows in each interval.
+    jumps : ndarray of float64, shape (n_cuts in intervals, n_outputs)
+        Weighted sum of the jumps of these rows at each cut of the interval.
+    in_cells : ndarray of float64, shape (n_cells,)
+        Weight of the rows in each cell, that of missing values last.
+    bounds : tuple of float
+        Smallest and largest number; infinity and minus infinity without one.
+    has_missing : bool
+        Whether a value is missing.
+    """
+
+    mass: Array
+    jumps: Array
+    in_cells: Array
+    bounds: tuple[float, float]
+    has_missing: bool
+
+    def merge(self, other: "JumpSums") -> "JumpSums":
+        """Return the sums over the rows of both."""
+        return JumpSums(
+            self.mass + other.mass,
+            self.jumps + other.jumps,
+            self.in_cells + other.in_cells,
+            (min(self.bounds[0], other.bounds[0]), max(self.bounds[1], other.bounds[1])),
+            self.has_missing or other.has_missing,
+        )
+
+
+def jump_sums(f: RowFunction, columns: Columns, weights: Array, places: JumpPlaces) -> JumpSums:
+    """Return the jumps of a tree ensemble at the cuts of one feature, on some rows.
+
+    The difference of an ensemble across an interval is the sum of its jumps at the cuts within.
+    """
+    axis, cells, j = places.axis, places.cells, places.axis.feature
+    alone = Columns((f.features[j],), (columns.values[j],), columns.n_rows)
+    encoded, (reached,) = encode_rows(alone, (replace(cells, has_missing=False),))
+    rows, interval = intervals_of_rows(axis, columns, np.arange(columns.n_rows))
+    in_intervals, weight = columns.take(rows), weights[rows]
+    points = np.concatenate([[-np.inf], np.asarray(cells.cuts)])
+    starts = places.starts
+    jumps = np.zeros((int(starts[-1]), f.n_outputs))
+    for step in range(int(np.max(places.highest - places.lowest, initial=0))):
+        at = places.lowest[interval] + step
+        crossing = np.flatnonzero((at < places.highest[interval]) & (weight > 0))
+        if not len(crossing):
+            continue
+        crossed, cell = in_intervals.take(crossing), at[crossing]
+        beyond, before = points[cell + 1], _inside(points, cell)
+        difference = f(_replaced(crossed, {j: beyond})) - f(_replaced(crossed, {j: before}))
+        np.add.at(jumps, starts[interval[crossing]] + step, weight[crossing][:, None] * difference)
+    in_cells: Array = np.zeros(cells.n_cells)
+    np.add.at(in_cells, encoded.codes[0], weights)
+    return JumpSums(
+        np.bincount(interval, weights=weight, minlength=axis.n_intervals).astype(np.float64),
+        jumps,
+        in_cells,
+        reached.bounds or (np.inf, -np.inf),
+        reached.has_missing,
+    )
+
+
+def cuts_of(ensemble: TreeEnsemble, feature: int) -> Array:
+    """Return the cuts of one feature, sorted; see `ensemble_cuts` for those of all."""
+    cuts = ensemble.cut[(ensemble.feature == feature) & (ensemble.category_ptr < 0)]
+    return np.unique(cuts[cuts > -np.inf])
+
+
+def _inside(points: Array, cell: Indices) -> Array:
+    """Return a value in each cell: its lower end, or just below the first cut."""
+    below = np.nextafter(points[1], -np.inf)
+    return np.where(cell == 0, below, points[cell])
+
+
+def _moved(rows: Columns, places: list[tuple[AccumulationAxis, Indices]]) -> Columns:
+    """Return the rows with features set to the given nodes."""
+    return _replaced(rows, {axis.feature: axis.nodes[node] for axis, node in places})
+
+
+def _replaced(rows: Columns, values: Mapping[int, npt.NDArray[Any]]) -> Columns:
+    """Return the rows with other values of some features."""
+    columns = tuple(values.get(j, column) for j, column in enumerate(rows.values))
+    return Columns(rows.features, columns, rows.n_rows)
+
+
+def _sums(group: Indices, values: Array, n_groups: int) -> Array:
+    columns = [np.bincount(group, weights=column, minlength=n_groups) for column in values.T]
+    return np.stack(columns, axis=1).astype(np.float64)
+
+
+def _along(
+    axis: AccumulationAxis, other: AccumulationAxis, columns: Columns, weights: Array
+) -> Array:
+    """Return the weight of the rows in each interval of one feature at the nodes of another."""
+    rows, interval = intervals_of_rows(axis, columns, np.arange(columns.n_rows))
+    weight = np.zeros((axis.n_intervals, len(other.nodes)))
+    for node, share in node_weights(other, columns, rows):
+        np.add.at(weight, (interval, node), weights[rows] * share)
+    return weight
+
+
+def _standing(axes: list[AccumulationAxis], columns: Columns, weights: Array) -> Array:
+    """Return the weight of the rows that each node, or pair of nodes, stands for."""
+    standing = np.zeros([len(axis.nodes) for axis in axes])
+    rows = np.arange(columns.n_rows)
+    places = [node_weights(axis, columns, rows) for axis in axes]
+    if len(axes) == 1:
+        for node, share in places[0]:
+            np.add.at(standing, node, weights * share)
+    else:
+        for node, share in places[0]:
+            for other, part in places[1]:
+                np.add.at(standing, (node, other), weights * share * part)
+    return standing

@@ -1,0 +1,123 @@
+"""Rows that come in batches, for what needs a table of them: a sample, and a word about it."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from treepurify.decomposition import Decomposition
+from treepurify.engines.common.functions import ResponseFunction, model_or_none
+from treepurify.progress import ProgressReport
+from treepurify.rows.batches import Source
+from treepurify.rows.row_weights import RowWeights
+from treepurify.rows.source_reader import model_table
+from treepurify.rows.sources import check_repeats
+from treepurify.rows.table_sample import sample_table
+from treepurify.rows.tables import table_names
+
+__all__ = ["SAMPLED_ROWS", "SampledSource", "decompose_sample", "sample_source"]
+
+SAMPLED_ROWS = 100_000
+"""Most rows that are drawn where an engine needs a table."""
+_PASSES = "two passes over the rows, one to draw a sample and one to read it"
+
+
+@dataclass(frozen=True, eq=False)
+class SampledSource:
+    """A sample of a source.
+
+    Parameters
+    ----------
+    table : DataFrame or ndarray
+        The rows.
+    weights : ndarray of float64, shape (n_sampled,), optional
+        What each of them counts; None where all count the same.
+    facts : dict
+        What the diagnostics say of it.
+    words : str
+        How many rows of how many it has; empty where it has all.
+    """
+
+    table: Any
+    weights: RowWeights
+    facts: dict[str, Any]
+    words: str
+
+
+def sample_source(
+    model: Any,
+    source: Source,
+    feature_names: Sequence[str] | None,
+    sample_weight: Any,
+    most: int,
+    seed: int,
+    memory_budget: int,
+    report: ProgressReport,
+) -> SampledSource:
+    """Return a weighted sample of a source, with the columns of a model or, of a function, all.
+
+    Parameters
+    ----------
+    model : object
+        A model that `parse_model` knows, an object with ``predict``, or a function.
+    source : Source
+        The rows.
+    feature_names : sequence of str, optional
+        Names of the features.
+    sample_weight : str, optional
+        Name of the column of weights.
+    most, seed : int
+        Most rows, and seed of the draws.
+    memory_budget : int
+        Bytes that the sample may take.
+    report : callable
+        Progress.
+
+    Raises
+    ------
+    InvalidInputError
+        If the rows can be read only once, or cannot be read.
+    MemoryBudgetError
+        If the sample would not fit.
+    """
+    check_repeats(source, _PASSES)
+    behind = model.model_behind_response if isinstance(model, ResponseFunction) else model
+    parsed = model_or_none(behind, feature_names)
+    columns = None
+    if parsed is not None and source.names is not None:
+        weight = sample_weight if isinstance(sample_weight, str) else None
+        head = model_table(source.head(), parsed.features, weight)
+        columns = None if head is None else tuple(table_names(head) or ())
+    drawn = sample_table(source, columns, sample_weight, most, seed, memory_budget, report)
+    n_sampled = len(drawn.table)
+    words = f"a sample of {n_sampled} of {drawn.n_rows} rows" if n_sampled < drawn.n_rows else ""
+    facts = {
+        "source": source.describe(),
+        "passes": 2,
+        "rows": drawn.n_rows,
+        "sampled_rows": n_sampled,
+        "seed": seed,
+        "sample": "everything",
+    }
+    return SampledSource(drawn.table, drawn.weights, facts, words)
+
+
+def decompose_sample(engine: Callable[..., Decomposition], sample: SampledSource) -> Decomposition:
+    """Return what an engine makes of a sample, with a word about it.
+
+    Parameters
+    ----------
+    engine : callable
+        Is called with the table, and its weights as ``sample_weight``.
+    sample : SampledSource
+        The sample.
+    """
+    d = engine(sample.table, sample_weight=sample.weights)
+    facts = {**d.diagnostics, "stream": sample.facts}
+    if not sample.words:
+        return replace(d, diagnostics=facts)
+    certificate = d.certificate
+    if certificate is not None:
+        note = f"{certificate.note} All of it refers to {sample.words}.".strip()
+        certificate = replace(certificate, note=note)
+    measure = f"{d.measure}, {sample.words}"
+    return replace(d, diagnostics=facts, measure=measure, certificate=certificate)
