@@ -239,9 +239,20 @@ def labels_touch(ax):
     return any(one.overlaps(other) for i, one in enumerate(boxes) for other in boxes[:i])
 
 
-@pytest.mark.parametrize("factor", [1e-3, 1.0, 300.0, 1e8])
-@pytest.mark.parametrize("scale", ["value", "rank", "log"])
-def test_no_label_touches_another(incomes, factor, scale):
+@pytest.mark.parametrize("start", [2010.0, 20220101.0, 1_600_000_000.0])
+def test_dates_as_numbers_have_ticks_that_differ(start):
+    X = start + np.random.default_rng(0).integers(0, 80, size=(200, 1)) / (1 if start > 3000 else 7)
+    model = DecisionTreeRegressor(max_depth=4).fit(X, np.sin(X[:, 0]))
+    ax = plots.main_effect(tp.purify(model, X), 0)
+    assert not labels_touch(ax)
+    shown = [text.get_text() for text in ax.child_axes[0].get_xticklabels()]
+    assert len(set(shown)) == len(shown) >= 2
+
+
+@pytest.mark.parametrize(
+    ("scale", "factor"), [("value", 1.0), ("value", 1e8), ("rank", 300.0), ("log", 1e-3)]
+)
+def test_no_label_touches_another(incomes, scale, factor):
     X = incomes[1].assign(income=incomes[1]["income"] * factor)
     y = np.log(X["income"].fillna(1e4)) * (1 + X["age"])
     model = HistGradientBoostingRegressor(max_iter=20, max_depth=2).fit(X, y)

@@ -200,6 +200,16 @@ def test_labels_that_look_alike_show_where_they_differ():
     assert all(str(n) in label for n, label in enumerate(found))
 
 
+def test_names_of_pairs_that_look_alike_show_where_each_differs():
+    genes = [f"gene_ENSG{n:011d}_expression" for n in range(12)]
+    pairs = [f"{genes[n]} & {genes[n + 1]}" for n in range(0, 11, 2)]
+    for most in (28, 34):
+        for n, label in enumerate(shorten_all([*pairs, *genes], most)[:6]):
+            first, second = label.split(" & ")
+            assert (f"{2 * n:02d}" in first, f"{2 * n + 1:02d}" in second) == (True, True)
+            assert len(label) <= most
+
+
 @pytest.mark.parametrize("width", [10, 25, 40])
 @pytest.mark.parametrize("label", [*NAMES["words"][:3], *NAMES["no_words"][:3], "a = b, c"])
 def test_folded_lines_fit_and_end_after_words(label, width):

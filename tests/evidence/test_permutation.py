@@ -1,14 +1,9 @@
-"""Permutation importance against all pairs of rows, and against shuffling by scikit-learn."""
+"""Permutation importance against all pairs of rows."""
 
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.ensemble import (
-    GradientBoostingClassifier,
-    HistGradientBoostingRegressor,
-    RandomForestRegressor,
-)
-from sklearn.inspection import permutation_importance as shuffled
+from sklearn.ensemble import GradientBoostingClassifier, HistGradientBoostingRegressor
 
 import treepurify as tp
 from treepurify.errors import InvalidInputError
@@ -87,21 +82,6 @@ def test_shuffling_agrees_within_its_error(world):
     apart = (drawn["importance"] - exact["importance"]).abs()[moved]
     assert (apart < 4 * drawn["standard_error"][moved]).all()
     assert (drawn["standard_error"][moved] > 0).all()
-
-
-def test_scikit_learn_estimates_it_and_deep_models_have_it():
-    rng = np.random.default_rng(3)
-    X = rng.normal(size=(150, 4))
-    y = X[:, 0] * X[:, 1] * X[:, 2] + X[:, 3]
-    model = RandomForestRegressor(5, max_depth=6, random_state=0).fit(X, y)
-    d = tp.purify(model, X, progress=False)
-    assert d.remainder is not None
-    found = tp.permutation_importance(d, X, y, progress=False)
-    assert found["exact"].all()
-    theirs = shuffled(model, X, y, scoring="neg_mean_squared_error", n_repeats=300, random_state=0)
-    own = found.set_index("feature")["importance"][[f"x{j}" for j in range(4)]]
-    error = theirs.importances_std / np.sqrt(300)
-    assert np.all(np.abs(own - theirs.importances_mean) < 4 * error)
 
 
 def test_shares_of_variance(world):

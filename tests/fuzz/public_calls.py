@@ -400,7 +400,7 @@ def figures() -> Iterator[Call]:
     yield Call("plots.overlay", plots.overlay, both, several)
     yield Call("plots.pair", plots.pair, {"d": d, "key": ("a", "b")}, {"limit": "number"})
     along = tp.feature_profile(w["model"], X, "a", w["y"], progress=False)
-    shown = {"profile": "result", "curves": "flag"}
+    shown = {"profile": "result", "curves": "flag", "effects": "result"}
     yield Call("plots.profile", plots.profile, {"profile": along}, shown)
     yield Call("plots.pair_lines", plots.pair_lines, {"d": d, "key": ("a", "b")})
     yield Call("plots.variance_by_order", plots.variance_by_order, {"d": d})

@@ -217,3 +217,33 @@ def test_the_figure_has_the_heaviest_of_many_categories_and_errors_of_samples():
     lengths = [np.ptp(segment[:, 1]) for segment in errors.get_segments()]
     np.testing.assert_allclose(lengths, 2 * 1.96 * found.dependence_error[:, 0])
     plt.close("all")
+
+
+def test_the_main_effect_stands_beside_the_others(data):
+    plots = pytest.importorskip("treepurify.plots")
+    plt = pytest.importorskip("matplotlib.pyplot")
+    rng = np.random.default_rng(5)
+    X = pd.DataFrame({"a": rng.normal(size=200), "kind": rng.choice(["oak", "fir"], 200)})
+    X.loc[::9, "a"] = np.nan
+    X["kind"] = X["kind"].astype("category")
+    y = X["a"].fillna(2.0) * (X["kind"] == "oak")
+    model = HistGradientBoostingRegressor(
+        max_iter=10, max_depth=2, categorical_features="from_dtype"
+    ).fit(X, y)
+    d = tp.purify(model, X)
+    for name in X:
+        found = profile(model, X, name)
+        ax = plots.profile(found, effects=d)
+        shown = [line for line in ax.lines if line.get_color() == "#cc79a7"]
+        drawn = np.concatenate([line.get_ydata() for line in shown])
+        rows = pd.DataFrame({"a": found.points, "kind": "oak"})
+        if name == "kind":
+            rows = pd.DataFrame({"a": 0.0, "kind": list(found.labels)})
+        rows["kind"] = rows["kind"].astype(X["kind"].dtype)
+        expected = d.intercept[0] + d[name].evaluate(rows)[:, 0]
+        np.testing.assert_allclose(drawn, expected)
+    X, y, model = data
+    with pytest.raises(InvalidInputError, match='scale="margin"'):
+        plots.profile(profile(model, X, "x0", y), effects=tp.purify(model, X, progress=False))
+    plots.profile(profile(model, X, "x0", scale="margin"), effects=tp.purify(model, X))
+    plt.close("all")

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "NOT_TO_SCALE",
+    "has_long_labels",
     "name_axis",
     "name_rows",
     "numeric_ticks",
@@ -41,6 +42,8 @@ _LOG_STEPS = (((1, 2, 5), 1), ((1, 3), 1), *(((1,), every) for every in (1, 2, 3
 _LETTER_WIDTH, _LINE_HEIGHT, _LETTERS = 0.078, 0.15, 40.0
 _PART_OF_AXES = 0.85
 _GAP_LETTERS = 0.6
+# Turned labels stand beside each other, on axes that what is beside them makes narrower.
+_PART_TURNED = 0.75
 # Labels of categories that stand upright below the axes.
 _LONGEST_TURNED = 18
 
@@ -177,7 +180,7 @@ def _category_ticks(
     """Return the ticks of categories, their labels, and whether these are turned to fit `room`."""
     most = _MOST_LABELS
     if room is not None:
-        most = min(most, int(room * _LETTER_WIDTH / _LINE_HEIGHT))
+        most = min(most, int(_PART_TURNED * room * _LETTER_WIDTH / _LINE_HEIGHT))
     step = -(-layout.n_regular // max(most - len(layout.special), 1))
     shown = range(0, layout.n_regular, step)
     names = axis.labels()
@@ -216,6 +219,11 @@ def numeric_ticks(
         n_kept = int(np.sum(layout.parts(np.array(positions)) <= 1 - _ROOM_FOR_LABEL))
         positions, labels = positions[:n_kept], labels[:n_kept]
     return positions, labels
+
+
+def has_long_labels(axis: FeatureAxis) -> bool:
+    """Return whether labels of categories have no room side by side below an axis."""
+    return axis.is_categorical and len("  ".join(axis.labels()[:_MOST_LABELS])) > _LETTERS
 
 
 def tick_steps(largest: float) -> list[float]:

@@ -17,7 +17,7 @@ __all__ = ["add_data_strip", "data_density"]
 
 _DENSITY_BINS = 60
 # As parts of the height of the axes.
-_GAP, _HEIGHT = 0.04, 0.12
+_GAP, _HEIGHT = 0.04, 0.14
 
 
 def add_data_strip(ax: "Axes", axis: FeatureAxis, layout: AxisLayout, mass: Array) -> None:

@@ -75,6 +75,9 @@ def shorten_all(labels: Iterable[str], most: int = 26) -> list[str]:
 
 def _told_apart(labels: list[str], most: int) -> dict[str, str]:
     """Return labels that show where they differ, with ends of what they have in common."""
+    by_name = _names_told_apart(labels, most)
+    if by_name is not None:
+        return by_name
     start = _in_common(labels)
     end = _in_common([label[start:][::-1] for label in labels])
     middles = [label[start : len(label) - end] for label in labels]
@@ -89,6 +92,21 @@ def _told_apart(labels: list[str], most: int) -> dict[str, str]:
     if len(set(found)) < len(found):
         found = [_numbered(label, n, most) for n, label in enumerate(labels, start=1)]
     return dict(zip(labels, found, strict=True))
+
+
+def _names_told_apart(labels: list[str], most: int) -> dict[str, str] | None:
+    """Return labels of pairs whose names differ each by itself; None where they have no room."""
+    parts = [label.split(" & ") for label in labels]
+    n_parts = len(parts[0])
+    room = (most - 3 * (n_parts - 1)) // n_parts
+    if n_parts == 1 or room < _SHORTEST_NAME or {len(names) for names in parts} != {n_parts}:
+        return None
+    names = [*dict.fromkeys(name for several in parts for name in several)]
+    short = dict(zip(names, shorten_all(names, room), strict=True))
+    return {
+        label: " & ".join(short[name] for name in several)
+        for label, several in zip(labels, parts, strict=True)
+    }
 
 
 def _in_common(labels: list[str]) -> int:
@@ -122,6 +140,8 @@ def fold(label: str, width: int, lines: int = 2) -> str:
 def number_words(value: float, digits: int = 10) -> str:
     """Return a number with at most so many digits, without zeros at its end.
 
+    A large one as a power of ten only where that is shorter: dates such as 20231231 stay whole.
+
     Examples
     --------
     >>> number_words(1234.5, 3), number_words(0.0001), number_words(1.5e8)
@@ -129,9 +149,12 @@ def number_words(value: float, digits: int = 10) -> str:
     """
     # Adding zero takes the sign off a negative zero.
     value = float(f"{value:.{digits}g}") + 0.0
-    if value == 0 or 1e-4 <= abs(value) < 1e7:
-        return with_minus(np.format_float_positional(value, trim="-"))
-    return with_minus(np.format_float_scientific(value, trim="-", exp_digits=1))
+    plain = value == 0 or 1e-4 <= abs(value) < 1e16
+    whole = np.format_float_positional(value, trim="-") if plain else ""
+    if plain and abs(value) < 1e7:
+        return with_minus(whole)
+    power = np.format_float_scientific(value, trim="-", exp_digits=1)
+    return with_minus(whole if plain and len(whole) <= len(power) else power)
 
 
 def signed_words(value: float, digits: int = 3) -> str:
@@ -148,7 +171,7 @@ def signed_words(value: float, digits: int = 3) -> str:
 
 def tick_words(value: float, position: float = 0) -> str:
     """Return the label of a tick on an axis of numbers; a formatter of matplotlib."""
-    return number_words(value, 6)
+    return number_words(value)
 
 
 def percent_words(share: float, position: float = 0) -> str:

@@ -10,7 +10,7 @@ from treepurify.decomposition import Decomposition
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.drawing import middle_values
 from treepurify.plots.axis_layout import AxisLayout, Scale, lay_out_axis
-from treepurify.plots.axis_ticks import name_axis, set_ticks
+from treepurify.plots.axis_ticks import has_long_labels, name_axis, set_ticks
 from treepurify.plots.bands import Band, band_words, check_level, draw_band
 from treepurify.plots.category_order import CategoryOrder, main_effect_of, order_categories
 from treepurify.plots.labels import fold, shorten, shorten_all
@@ -133,7 +133,8 @@ def pair_lines(
     if with_main:
         values = values + main_effect_along(d, first, axes[0], is_smooth=smooth)[:, [position]]
     cells = line_cells(axes[1], mass.sum(axis=0), lines)
-    ax = axes_or_new(ax, 5.4, 4.2 if axes[0].is_categorical else 3.4)
+    height = 3.4 + 0.8 * axes[0].is_categorical + 0.8 * has_long_labels(axes[0])
+    ax = axes_or_new(ax, 5.4, height)
     ax.axhline(0.0, color=FRAME, linewidth=0.8, zorder=0)
     names = line_names(axes[1], mass.sum(axis=0), cells, is_smooth=smooth)
     labels = [f"{shorten(axes[1].name, 20)} {name}" for name in shorten_all(names, 22)]

@@ -8,7 +8,7 @@ from treepurify.arguments import check_flag, check_number
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
 from treepurify.plots.axis_layout import GAP, AxisLayout, Scale, lay_out_axis
-from treepurify.plots.axis_ticks import name_axis, set_ticks
+from treepurify.plots.axis_ticks import has_long_labels, name_axis, set_ticks
 from treepurify.plots.bands import band_of, check_level
 from treepurify.plots.category_order import CategoryOrder, main_effect_of, order_categories
 from treepurify.plots.labels import fold, tick_words
@@ -43,6 +43,8 @@ __all__ = ["PAIR_SIZE", "color_limit", "pair"]
 # Width and height in inches that suit the figure.
 PAIR_SIZE = (4.6, 3.7)
 _MOST_VECTOR_CELLS = 400
+# For labels of categories that stand upright below the map.
+_ROOM_TURNED = 0.8
 # A few cells far out would leave the rest of the map white.
 _SHOWN_MASS = 0.995
 
@@ -159,7 +161,8 @@ def pair(
     layouts = (lay_out(0), lay_out(1))
     if limit is None:
         limit = color_limit(values, np.ones_like(mass) if show_empty else mass)
-    ax = axes_or_new(ax, *PAIR_SIZE)
+    width, height = PAIR_SIZE
+    ax = axes_or_new(ax, width, height + _ROOM_TURNED * has_long_labels(axes[0]))
     mesh = _draw_cells(ax, layouts, values, mass, limit, show_empty=show_empty)
     style_axes(ax)
     if band is not None and d.spread is not None:

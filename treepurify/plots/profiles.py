@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 
 from treepurify.arguments import check_choice, check_flag, check_result, read_output
+from treepurify.components import evaluate_each
+from treepurify.decomposition import Decomposition
+from treepurify.errors import InvalidInputError
 from treepurify.grids.axis import FeatureAxis
 from treepurify.plots.axis_layout import AxisLayout, Scale, lay_out_axis
 from treepurify.plots.data_strip import add_data_strip
@@ -23,6 +26,7 @@ from treepurify.plots.style import (
     style_axes,
 )
 from treepurify.profiles.feature_profile import FeatureProfile
+from treepurify.rows.columns import Columns
 from treepurify.typing import Array, Mask
 
 if TYPE_CHECKING:
@@ -43,6 +47,7 @@ def profile(
     *,
     output: int | str = 0,
     curves: bool = False,
+    effects: Decomposition | None = None,
     scale: Scale = "auto",
     ax: "Axes | None" = None,
 ) -> "Axes":
@@ -60,6 +65,8 @@ def profile(
         The output, by position or name.
     curves : bool
         Whether the curves of single rows are drawn, too.
+    effects : Decomposition, optional
+        A decomposition of the same model, whose mean plus main effect is drawn beside the others.
     scale : {"auto", "value", "rank", "log"}
         Along a numeric feature, as in `main_effect`.
     ax : matplotlib Axes, optional
@@ -72,8 +79,8 @@ def profile(
     Raises
     ------
     InvalidInputError
-        If `output` or `scale` is unknown, or ``scale="log"`` is asked of values that are not
-        positive.
+        If `output` or `scale` is unknown, ``scale="log"`` is asked of values that are not
+        positive, or the main effect is not on the scale of the profile.
     MissingDependencyError
         If matplotlib is not installed.
 
@@ -110,11 +117,13 @@ def profile(
             style = {"color": FRAME, "linewidth": 0.7, "zorder": 1}
             _draw(ax, places, line, is_apart & is_line, **style, marker=".", markersize=2)
     _draw_observed(ax, shown, places)
-    drawn = (
+    drawn: tuple[tuple[str, Array, str, str, str], ...] = (
         ("predicted", shown.predicted, AFTER, "o", "-"),
         ("partial dependence", shown.partial_dependence, MANY[1], "s", "-"),
         ("accumulated effects", shown.accumulated, MANY[2], "D", "--"),
     )
+    if effects is not None:
+        drawn += (("main effect", _main_effect(effects, shown), MANY[3], "v", "-"),)
     for name, values, color, marker, style_of_line in drawn:
         drawn_as = style_of_line if is_line else "none"
         options = {"color": color, "marker": marker, "linestyle": drawn_as, "label": name}
@@ -149,6 +158,39 @@ def _along(profile: FeatureProfile, scale: Scale) -> tuple[FeatureAxis, AxisLayo
         last = float(2 * last - cuts[-1])
     axis = FeatureAxis(profile.feature, cuts, has_missing=has_missing, bounds=(first, last))
     return axis, lay_out_axis(axis, profile.share, scale=scale)
+
+
+def _main_effect(d: Decomposition, profile: FeatureProfile) -> Array:
+    """Return the mean plus the main effect in each cell, shape (n_cells, n_outputs).
+
+    Raises
+    ------
+    InvalidInputError
+        If it is not on the scale of the profile, or of another model.
+    """
+    check_result("effects", d, Decomposition)
+    if profile.scale == "response" and d.link.name != "identity":
+        raise InvalidInputError(
+            f"main effects are on the margin scale of this model (link {d.link.name!r}): pass a "
+            'profile from tp.feature_profile(..., scale="margin")'
+        )
+    component = d[profile.feature]
+    if len(d.intercept) != profile.predicted.shape[1]:
+        raise InvalidInputError(
+            f"effects must have the outputs of the profile ({profile.predicted.shape[1]}), got "
+            f"{len(d.intercept)}"
+        )
+    (j,) = component.features
+    spec, points = d.inputs.features[j], profile.points
+    if spec.is_categorical:
+        known = spec.categories if spec.categories is not None else range(spec.n_codes)
+        codes = {str(label): float(code) for code, label in enumerate(known)}
+        codes |= {"other": float(spec.n_codes), "missing": np.nan}
+        points = np.array([codes.get(label, float(spec.n_codes)) for label in profile.labels])
+    blank = np.zeros(len(points))
+    values = tuple(points if i == j else blank for i in range(len(d.inputs.features)))
+    (effect,) = evaluate_each([component], Columns(d.inputs.features, values, len(points)))
+    return np.asarray(d.intercept + effect)
 
 
 def _heaviest(profile: FeatureProfile) -> FeatureProfile:

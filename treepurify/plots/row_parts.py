@@ -100,7 +100,9 @@ def largest_parts(
         for name, subset in zip(names, subsets, strict=True)
     ]
     order = np.argsort(-np.abs(values), kind="stable")
-    kept = order[:top] if len(order) > top + 1 else order
+    # What adds nothing has no bar where there is more than fits.
+    n_kept = max(min(top, int(np.count_nonzero(values))), 1)
+    kept = order[:n_kept] if len(order) > n_kept + 1 else order
     groups = [[i] for i in kept]
     shown = [labels[i] for i in kept]
     if len(kept) < len(order):

@@ -75,6 +75,7 @@ def _scale(d: Decomposition) -> str:
 
 
 def _is_classifier(d: Decomposition) -> bool:
-    kind = str((d.diagnostics.get("model") or {}).get("kind", ""))
+    facts = d.diagnostics.get("model") or d.diagnostics.get("response_of") or {}
+    kind = str(facts.get("kind", ""))
     # Of a pipeline the kind is "Pipeline(..., RandomForestClassifier)".
     return kind.rstrip(")").endswith("Classifier")

@@ -17,6 +17,7 @@ from treepurify.components import (
 )
 from treepurify.decomposition import Decomposition
 from treepurify.effects.tensor import EffectTensor, EffectTensors
+from treepurify.engines.common.functions import ResponseFunction
 from treepurify.engines.common.model_check import ModelCheck
 from treepurify.engines.common.problem import Wanted
 from treepurify.grids.axis import FeatureAxis
@@ -214,6 +215,8 @@ def finish(
         sampled = _measure_rows(rows, result.diagnostics)
         certificate = _certificate(result, evidence, every, check, names, note, sampled)
         solves = _solves(evidence.purified, names)
+    facts = subject.model.facts() if isinstance(subject, ResponseFunction) else None
+    response_of = {} if facts is None else {"response_of": facts}
     return Decomposition(
         intercept=result.intercept,
         components=kept,
@@ -224,7 +227,7 @@ def finish(
         link=subject.link,
         certificate=certificate,
         remainder=remainder,
-        diagnostics={**result.diagnostics, **solves},
+        diagnostics={**result.diagnostics, **solves, **response_of},
         rows=rows,
         stored_covariances=covariances,
         stream=stream,

@@ -135,7 +135,7 @@ def legendre_of_stream(task: StreamTask) -> Decomposition:
         If the regression would not fit.
     """
     question, report = task.sample, task.report
-    axes, constant = choose_axes(question, task.scaling, with_gaps=False)
+    axes, constant = choose_axes(question, task.scaling, with_gaps=True)
     axes = with_all_levels(axes, task.stream, report)
     rows = scaled_rows(axes, question.columns, question.weights)
 
