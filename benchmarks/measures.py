@@ -7,15 +7,16 @@ the same model under 60 000 fresh rows; treehfd stands beside it where it can be
 populations of skewed, discrete and heavy-tailed margins, dependence that is no Gaussian copula's,
 and categories. ``real``: effects from a tenth of the rows of a data set against those from all.
 ``coarse``: measures on 4 to 32 cells of each feature, within which nothing depends.
-``cost``: processor time of a purification over that under the rows.
+``cost``: processor time of a purification over that under the rows. ``sampling``: what
+`with_sampling_error` estimates beside the error of fresh samples.
 
 The first prints summed squared errors; the next two root summed squared differences over the
 standard deviation of the response (of the model for ``real``). What is measured is kept in a file,
 one entry per line of a table, seed and measure, and only what is not there is measured: the line
 on which least time was spent comes first, so that cheap lines reach 20 seeds and dear ones fewer.
 The tables say how many, and the standard error of ours minus empirical. Run:
-``python benchmarks/measures.py [truth population real coarse cost] [--seeds 20] [--minutes 60]``;
-``--show`` prints what is there.
+``python benchmarks/measures.py [truth population real coarse cost sampling] [--seeds 20]
+[--minutes 60]``; ``--show`` prints what is there.
 """
 
 import argparse
@@ -114,11 +115,13 @@ def coarse_rows(X: np.ndarray, bins: int) -> np.ndarray:
     return copies
 
 
-def purified(model: object, X: object, weights: str) -> tp.Decomposition:
+def purified(model: object, X: object, weights: str, method: str = "auto") -> tp.Decomposition:
     """A purification with room for the tables of deep models."""
     if weights.startswith("coarse"):
         weights = tp.Rows(coarse_rows(X, int(weights.split()[1])))
-    return tp.purify(model, X, weights=weights, progress=False, memory_budget=4 << 30)
+    return tp.purify(
+        model, X, weights=weights, method=method, progress=False, memory_budget=4 << 30
+    )
 
 
 Store = dict[str, dict[str, dict[str, list[float | None]]]]
@@ -198,7 +201,8 @@ def population_line(population: str, depth: int, n_rows: int, table: str = "popu
         }
 
     name = f"{population} | {depth} | {n_rows}"
-    measures = (*WEIGHTS, *OF_CATEGORIES) if population == "categories in a chain" else WEIGHTS
+    with_pairs = population in ("categories in a chain", "normal, correlation 0.5")
+    measures = (*WEIGHTS, *OF_CATEGORIES) if with_pairs and n_rows <= 4000 else WEIGHTS
     measures = measures if table == "population" else COARSE
     return Line(table, name, measures, measure, n_rows * 2.0**depth * 10)
 
@@ -307,6 +311,33 @@ def cost_table(rounds: int) -> None:
                 )
 
 
+def sampling_table(samples: int) -> None:
+    """What halves of the rows say of the error of a sample, beside that of fresh samples."""
+    print(
+        "\nSquared error that with_sampling_error estimates over that of fresh samples of the rows"
+    )
+    for population, (rows, response) in POPULATIONS.items():
+        for depth, sizes in ((2, (300, 1000, 4000)), (3, (300, 2000))):
+            rng = np.random.default_rng(0)
+            X = rows(rng, 3000)
+            model = trained(X, response(X) + 0.3 * rng.normal(size=3000), depth)
+            fresh = rows(rng, 5000)
+            exact = purified(model, rows(rng, POPULATION_ROWS), "empirical", method="exact")
+            truth, scale = effects_of(exact, fresh), float(np.var(model.predict(fresh)))
+            for n_rows in sizes:
+                true, estimated = 0.0, 0.0
+                for _ in range(samples):
+                    d = purified(model, rows(rng, n_rows), "empirical", method="exact")
+                    true += squared_distance(effects_of(d, fresh), truth) / scale
+                    found = tp.with_sampling_error(d, splits=2, progress=False).certificate
+                    estimated += found.sampling_error[0] ** 2
+                print(
+                    f"{population}, depth {depth}, {n_rows} rows: {estimated / samples:.4f} for "
+                    f"{true / samples:.4f}, ratio {estimated / true:.2f}",
+                    flush=True,
+                )
+
+
 LINES: dict[str, Callable[[], Iterator[Line]]] = {
     "truth": truth_lines,
     "population": population_lines,
@@ -378,7 +409,9 @@ def show(tables: list[str]) -> None:
 def main() -> None:
     """Measure and print the tables that are named, or all."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("tables", nargs="*", choices=[*LINES, "cost", []], help="all by default")
+    parser.add_argument(
+        "tables", nargs="*", choices=[*LINES, "cost", "sampling", []], help="all by default"
+    )
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--minutes", type=float, default=60.0)
     parser.add_argument("--show", action="store_true", help="measure nothing")
@@ -391,6 +424,8 @@ def main() -> None:
     show(tables)
     if "cost" in (chosen.tables or ["cost"]) and not chosen.show:
         cost_table(5)
+    if "sampling" in (chosen.tables or ["sampling"]) and not chosen.show:
+        sampling_table(4)
 
 
 if __name__ == "__main__":

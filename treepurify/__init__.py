@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from treepurify.auditing.audit import audit
     from treepurify.auditing.findings import Finding
     from treepurify.auditing.ranked_findings import Audit
-    from treepurify.auditing.sampling import with_sampling_error
     from treepurify.auditing.unbiased import unbiased_importance
     from treepurify.certificate import Certificate
     from treepurify.comparing.apparent import apparent
@@ -52,6 +51,7 @@ if TYPE_CHECKING:
     from treepurify.evidence.permutation import permutation_importance
     from treepurify.evidence.refit import refit
     from treepurify.evidence.removal import without_features
+    from treepurify.evidence.sampling import with_sampling_error
     from treepurify.evidence.selection import simplify
     from treepurify.evidence.simplification import Simplification
     from treepurify.evidence.smoothing import smooth_effect
@@ -281,7 +281,7 @@ _HOME = {
     "simplify": "evidence.selection",
     "smooth_effect": "evidence.smoothing",
     "unbiased_importance": "auditing.unbiased",
-    "with_sampling_error": "auditing.sampling",
+    "with_sampling_error": "evidence.sampling",
     "without_features": "evidence.removal",
 }
 

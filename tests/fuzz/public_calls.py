@@ -275,7 +275,7 @@ def constructors() -> Iterator[Call]:
     yield Call("Rows", purify_on_rows, {"X": w["X"]})
     yield Call("TreeProjection", tp.TreeProjection)
     yield Call("CoarseProjection", tp.CoarseProjection)
-    yield Call("TermSelection", tp.TermSelection)
+    yield Call("TermSelection", tp.TermSelection, {}, {"penalty": "choice"})
     yield Call("Sampling", tp.Sampling)
     yield Call("CountedCells.merge", w["counts"].merge, {"other": w["counts"]}, {"other": "result"})
     yield Call("CountedCells.describe", w["counts"].describe)

@@ -25,15 +25,7 @@ from treepurify.rows.source_reader import RowBatch
 from treepurify.threads import map_threads
 from treepurify.typing import Array, Integers
 
-__all__ = [
-    "CellCounts",
-    "CountState",
-    "CountedRows",
-    "RowsOnGrid",
-    "count_rows",
-    "count_table",
-    "counted_rows",
-]
+__all__ = ["CellCounts", "CountState", "CountedRows", "RowsOnGrid", "count_rows", "counted_rows"]
 
 _PAIRS_A_PIECE = 8
 
@@ -82,7 +74,7 @@ def count_rows(grid: Grid, rows: RowsOnGrid, subsets: Sequence[Subset]) -> dict[
         tables.update(of_piece)
     for subset in subsets:
         if len(subset) != 2:
-            counts = count_table(grid.shape(subset), [rows.codes[j] for j in subset], rows)
+            counts = _count_table(grid.shape(subset), [rows.codes[j] for j in subset], rows)
             tables[subset] = counts.astype(np.float64)
     return {subset: tables[subset] for subset in subsets}
 
@@ -142,8 +134,7 @@ def _add_pairs(piece: _Piece, rows: EncodedRows, cells: Counts) -> None:
         weigh_pairs(*given, rows.weights, piece.widths, piece.offsets, cells)
 
 
-def count_table(shape: tuple[int, ...], codes: Sequence[Counts], rows: EncodedRows) -> Counts:
-    """Return the number, or the summed weight, of the rows in each cell of one table."""
+def _count_table(shape: tuple[int, ...], codes: Sequence[Counts], rows: EncodedRows) -> Counts:
     cell = np.zeros(rows.n_rows, dtype=np.int64)
     for along_axis, size in zip(codes, shape, strict=True):
         cell = cell * size + along_axis
@@ -210,7 +201,7 @@ class CellCounts:
         position = {j: i for i, j in enumerate(self.used)}
         for subset, table in state.others.items():
             codes = [encoded.codes[position[j]] for j in subset]
-            np.add(table, count_table(table.shape, codes, encoded), out=table)
+            np.add(table, _count_table(table.shape, codes, encoded), out=table)
         return state
 
     def merge(self, state: CountState, other: CountState) -> CountState:

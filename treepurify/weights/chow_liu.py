@@ -27,8 +27,8 @@ class ChowLiu(Weighting):
     tables foretell best a row that is left out (Chow & Liu 1968, with held-out log-mass in place of
     mutual information), and leaves out pairs that gain nothing by it. Every table is mixed with the
     product of its margins, so that every combination of levels that occur has mass, and keeps the
-    margins of the rows. Take it for categories; numbers are put in bins of equal shares of the rows
-    first, within which nothing depends.
+    margins of the rows. Take it for categories that each depend on few others. Numbers are put in
+    bins of equal shares of the rows first, within which nothing depends.
 
     In `categorical_anova` levels are the model's own, and all masses are in closed form. Elsewhere
     the measure is that of points drawn from the tree with a fixed seed, four or more for each row.

@@ -25,20 +25,29 @@ from treepurify.engines.legendre.densities import (
     series_densities,
 )
 from treepurify.engines.legendre.design import (
+    Basis,
+    Moments,
     ScaledRows,
     measure_moments,
     scaled_rows,
 )
 from treepurify.engines.legendre.least_squares import (
+    Coefficients,
     least_squares,
     split_as_fitted,
     split_orthogonally,
 )
 from treepurify.engines.legendre.reading import check_is_function, read_question
 from treepurify.engines.legendre.result import Fit, assemble
+from treepurify.engines.legendre.ridge import penalised_least_squares
 from treepurify.engines.legendre.scaling import Axis
 from treepurify.engines.legendre.screening import candidate_columns
-from treepurify.engines.legendre.selection import TermSelection, as_selection, select_terms
+from treepurify.engines.legendre.selection import (
+    Selected,
+    TermSelection,
+    as_selection,
+    select_terms,
+)
 from treepurify.engines.legendre.streamed import (
     StreamTask,
     legendre_of_stream,
@@ -56,6 +65,7 @@ from treepurify.engines.legendre.tails import choose_axes
 from treepurify.errors import InvalidInputError
 from treepurify.progress import progress_report
 from treepurify.rows.sources import as_source
+from treepurify.typing import Array
 
 __all__ = ["legendre_anova"]
 
@@ -191,8 +201,7 @@ def legendre_anova(  # noqa: PLR0913 - what all engines take, and how functions 
     source = as_source(X)
     if source is not None:
         check_is_function(model)
-        is_plain = isinstance(density, str) and density == "none"
-        if is_plain and is_parsed(model, feature_names):
+        if _is_none(density) and chosen.penalty == "none" and is_parsed(model, feature_names):
             f, stream = read_function_stream(
                 model, source, feature_names, sample_weight, progress=progress
             )
@@ -224,8 +233,7 @@ def legendre_anova(  # noqa: PLR0913 - what all engines take, and how functions 
     density_clip = _DENSITY_CLIP if density_clip is None else density_clip
     report("evaluating the function", 0, 0)
     question = read_question(model, X, feature_names, sample_weight)
-    with_gaps = isinstance(density, str) and density == "none"
-    axes, constant = choose_axes(question, scaling, with_gaps=with_gaps)
+    axes, constant = choose_axes(question, scaling, with_gaps=_is_none(density))
     rows = scaled_rows(axes, question.columns, question.weights)
     n_features = len(question.columns.values)
     given = density if isinstance(density, str) else as_marginal(density, n_features)
@@ -241,7 +249,9 @@ def legendre_anova(  # noqa: PLR0913 - what all engines take, and how functions 
     moments = measure_moments(basis, rows, question.values)
     report("selecting terms", 0, 0)
     selected = select_terms(moments, basis, chosen, question.effective_rows)
-    coefficients = least_squares(basis, rows, question.values, moments, selected)
+    coefficients = _coefficients(
+        basis, rows, question.values, moments, selected, chosen, memory_budget
+    )
     report("separating components", 0, 0)
     if orthogonal:
         split = split_orthogonally(basis, moments, coefficients.values)
@@ -256,6 +266,24 @@ def legendre_anova(  # noqa: PLR0913 - what all engines take, and how functions 
         "orthogonal": orthogonal,
     }
     return assemble(question, fit, facts)
+
+
+def _is_none(density: Any) -> bool:
+    return isinstance(density, str) and density == "none"
+
+
+def _coefficients(
+    basis: Basis,
+    rows: ScaledRows,
+    values: Array,
+    moments: Moments,
+    selected: list[Selected],
+    chosen: TermSelection,
+    memory_budget: int,
+) -> Coefficients:
+    if chosen.penalty == "none":
+        return least_squares(basis, rows, values, moments, selected)
+    return penalised_least_squares(basis, rows, values, moments, selected, memory_budget)
 
 
 def _densities(

@@ -1,7 +1,7 @@
 """Coefficients by least squares, and their split into orthogonal components."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import combinations
 
@@ -42,11 +42,14 @@ class Coefficients:
         the 1-norm.
     rank : list of int
         Number of independent ones among them.
+    penalty : list of float
+        Size of the ridge, by output; empty without one.
     """
 
     values: Array
     condition: list[float]
     rank: list[int]
+    penalty: list[float] = field(default_factory=list)
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,16 +2,16 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from math import prod
 
 import numpy as np
 
 from treepurify.arguments import check_result, check_whole
-from treepurify.budget import DEFAULT_BUDGET, check_memory_budget
+from treepurify.budget import DEFAULT_BUDGET, check_budget, check_memory_budget
 from treepurify.certificate import Certificate
 from treepurify.components import TensorComponent
 from treepurify.decomposition import Decomposition
 from treepurify.effects.tensor import EffectTensor, EffectTensors
-from treepurify.engines.common.problem import check_memory
 from treepurify.errors import InvalidInputError
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import EncodedRows, Subset
@@ -19,13 +19,13 @@ from treepurify.progress import progress_report
 from treepurify.purification.cascade import downward_closure, purify_effects
 from treepurify.remainder import SumOfParts
 from treepurify.typing import Array, Indices
-from treepurify.weights.cell_counts import count_table
-from treepurify.weights.weighting import MassTables, normalised
 
 __all__ = ["with_sampling_error"]
 
 _HALVES = 2
 _LEAST_ROWS = 4
+# Purified tables and masses of both halves; and what a solve works on.
+_TABLES_OF_HALVES, _WORKING_COPIES = 5, 4
 _INSTEAD = "tp.unbiased_importance(model, X) says it of any measure, from the model"
 
 _Axes = dict[Subset, tuple[FeatureAxis, ...]]
@@ -99,7 +99,7 @@ def with_sampling_error(
     rows, tables = _rows_of(d), _tables_of(d)
     subsets = downward_closure(tables)
     axes = _axes_of(tables, subsets)
-    check_memory([axes[subset] for subset in subsets], 2 * d.n_outputs, memory_budget)
+    _check_tables(axes, d.n_outputs, memory_budget)
     values = {s: EffectTensor(s, axes[s], table.values) for s, table in tables.items()}
     effects = EffectTensors(np.zeros(d.n_outputs), values)
     rng = np.random.default_rng(seed)
@@ -186,18 +186,26 @@ def _axes_of(tables: Mapping[Subset, TensorComponent], subsets: list[Subset]) ->
     return axes
 
 
-def _masses(rows: Mapping[int, EncodedRows], half: Indices, axes: _Axes) -> MassTables:
+def _check_tables(axes: _Axes, n_outputs: int, memory_budget: int) -> None:
+    """Refuse tables of two halves that would not fit."""
+    cells = [prod(axis.n_cells for axis in of_table) for of_table in axes.values()]
+    check_budget(
+        8 * n_outputs * (_TABLES_OF_HALVES * sum(cells) + _WORKING_COPIES * max(cells, default=0)),
+        memory_budget,
+        f"purifying {len(cells)} tables under two halves of the rows",
+        "Raise memory_budget, or decompose with a smaller order.",
+    )
+
+
+def _masses(rows: Mapping[int, EncodedRows], half: Indices, axes: _Axes) -> dict[Subset, Array]:
     """Return the share of some of the rows in each cell of each subset."""
-    masses: MassTables = {}
-    for size in {len(subset) for subset in axes}:
-        of_size = rows[size]
-        weights = None if of_size.weights is None else of_size.weights[half]
-        some = EncodedRows(of_size.codes[:, half], weights)
-        for subset in axes:
-            if len(subset) == size:
-                shape = tuple(axis.n_cells for axis in axes[subset])
-                counts = count_table(shape, [some.codes[j] for j in subset], some)
-                masses[subset] = normalised(counts.astype(np.float64), "the weights of the rows")
+    masses = {}
+    for subset, of_table in axes.items():
+        of_size = rows[len(subset)]
+        shape = tuple(axis.n_cells for axis in of_table)
+        cells = np.ravel_multi_index(tuple(of_size.codes[j, half] for j in subset), shape)
+        counts = np.bincount(cells, of_size.shares[half], prod(shape))
+        masses[subset] = (counts / counts.sum()).reshape(shape)
     return masses
 
 
