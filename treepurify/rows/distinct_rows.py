@@ -122,10 +122,12 @@ def distinct_rows(
     MemoryBudgetError
         If there are too many.
     """
+    # Asked before the rows are read: an iterator has no more to tell then.
+    has_names = source.names is not None
     stream, statistic = labelled_stream(source, columns, weight), _Distinct(memory_budget)
     state: _State = stream.reduce(as_statistic(statistic), "finding distinct rows", report)
     if state.frame is None or state.weights is None or not len(state.weights):
         raise InvalidInputError(f"{source.describe()} has no rows of positive weight; pass some")
     effective = float(state.weights.sum() ** 2 / state.squares)
-    table = state.frame if source.names is not None else state.frame.to_numpy()
+    table = state.frame if has_names else state.frame.to_numpy()
     return DistinctRows(table, state.weights, state.n_rows, effective)

@@ -74,6 +74,7 @@ def sample_table(
     MemoryBudgetError
         If the sample would not fit.
     """
+    has_names = source.names is not None
     stream = labelled_stream(source, columns, weight)
     draw = StreamSample(most, (), seed)
     draw.check(memory_budget)
@@ -84,9 +85,7 @@ def sample_table(
     picked = _Picked(sample.places, memory_budget)
     frames = stream.reduce(as_statistic(picked), "reading the sample", report)
     table = picked.table(frames)
-    return TableSample(
-        table if source.names is not None else table.to_numpy(), weights, drawn.n_rows
-    )
+    return TableSample(table if has_names else table.to_numpy(), weights, drawn.n_rows)
 
 
 @dataclass(frozen=True, eq=False)

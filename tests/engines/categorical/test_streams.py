@@ -93,3 +93,13 @@ def test_what_cannot_be_read_is_refused():
     nothing = batches(X.assign(weight=0.0), 50)
     with pytest.raises(tp.InvalidInputError, match="no rows of positive weight"):
         tp.categorical_anova(value, nothing, sample_weight="weight", **QUIET)
+
+
+def test_an_iterator_of_arrays_is_read_once():
+    X = np.random.default_rng(0).integers(0, 3, (60, 3))
+
+    def f(X):
+        return X[:, 0] * X[:, 1]
+
+    d = tp.categorical_anova(f, iter([X[:40], X[40:]]), **QUIET)
+    assert_same(d, tp.categorical_anova(f, X, **QUIET))
