@@ -52,8 +52,9 @@ class FeatureSpec:
         for a raw column.
     ignored : tuple of str
         Names of columns that tables may have beside the features; the same in every feature.
-    absent_is_missing : bool
-        Whether an entry that sparse rows do not store is missing (XGBoost) instead of zero.
+    absent_is_missing : bool, optional
+        Whether an entry that sparse rows do not store is missing (XGBoost) instead of zero; None
+        where models that were joined do not agree.
     """
 
     name: str
@@ -68,7 +69,7 @@ class FeatureSpec:
     label_hashes: tuple[int, ...] | None = None
     made_from: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
-    absent_is_missing: bool = False
+    absent_is_missing: bool | None = False
 
     @property
     def is_categorical(self) -> bool:

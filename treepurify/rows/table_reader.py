@@ -111,6 +111,11 @@ def read_placed_columns(
 def _column_of(table: Any, position: int, spec: FeatureSpec) -> Any:
     if not is_sparse(table):
         return table_column(table, position)
+    if spec.absent_is_missing is None:
+        raise InvalidInputError(
+            f"entries of {spec.name!r} that sparse rows do not store are missing to XGBoost, and "
+            "zero to the other models inside: pass dense rows, or explain the models one by one"
+        )
     return sparse_column(table, position, np.nan if spec.absent_is_missing else 0.0)
 
 

@@ -5,6 +5,7 @@ import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from scipy.sparse import csr_array
 from sklearn.compose import ColumnTransformer, make_column_selector
 from sklearn.decomposition import PCA
 from sklearn.ensemble import VotingRegressor
@@ -218,6 +219,16 @@ def test_sparse_rows_before_models_of_several_libraries_are_refused():
     np.testing.assert_allclose(
         tp.parse_model(check).margin(whole)[:, 0], check.predict(whole), 1e-6
     )
+
+
+def test_sparse_rows_that_models_of_several_libraries_read_in_different_ways():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 3)), rng.normal(size=60)
+    both = VotingRegressor([("xgboost", xgb()), ("tree", DecisionTreeRegressor(max_depth=3))])
+    model = tp.parse_model(both.fit(X, y))
+    np.testing.assert_allclose(model.margin(X)[:, 0], both.predict(X), 1e-6)
+    with pytest.raises(InvalidInputError, match="are missing to XGBoost, and zero to the other"):
+        model.margin(csr_array(X))
 
 
 def test_transformed_sparse_rows_have_missing_zeros():

@@ -181,6 +181,8 @@ def _common_feature(specs: Sequence[FeatureSpec]) -> FeatureSpec:
     if used[0].is_categorical and by_label and all(spec.is_categorical for spec in used):
         labels = tuple(dict.fromkeys(label for spec in used for label in spec.categories or ()))
         used = [replace(spec, categories=labels, n_codes=len(labels)) for spec in used]
+    if len({spec.absent_is_missing for spec in used}) > 1:
+        used = [replace(spec, absent_is_missing=None) for spec in used]
     if len({replace(spec, has_missing=missing) for spec in used}) > 1:
         raise UnsupportedModelError(
             f"the models inside read the column {specs[0].name!r} in different ways. Purify each "
