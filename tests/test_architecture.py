@@ -57,7 +57,7 @@ MAY_IMPORT = {
     | {"models", "grids", "effects", "purification", "decomposition", "comparing"},
     "auditing": GROUND
     | {"models", "grids", "weights", "effects", "decomposition", "engines", "comparing"}
-    | {"evidence", "purification"},
+    | {"evidence"},
     "plots": GROUND
     | {"grids", "decomposition", "interactions", "grouping", "comparing", "auditing", "evidence"}
     | {"profiles"},

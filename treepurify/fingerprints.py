@@ -23,7 +23,7 @@ def array_fingerprint(arrays: Iterable[npt.NDArray[Any] | None]) -> str:
     --------
     >>> import numpy as np
     >>> array_fingerprint([np.arange(3.0)])[:8]
-    '85da0d6e'
+    'a98b1ccc'
     """
     digest = hashlib.sha256()
     for array in arrays:
