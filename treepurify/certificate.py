@@ -174,8 +174,8 @@ class Certificate:
             ]
         if self.measure_rows and not self.fitted_share and not self.edits:
             return [
-                f"None of these numbers says what it adds that the {self.measure_rows} rows are a "
-                "sample: with_sampling_error(d) measures it."
+                f"These numbers leave out the error of taking {self.measure_rows} rows for the "
+                "population: with_sampling_error(d) measures it."
             ]
         return []
 
