@@ -1,7 +1,7 @@
 """How long does the first ``purify`` of an installation take, compilation included?
 
 Three processes share an empty kernel cache: the first compiles, the others start from the cache.
-Aim: at most 15 s for the first. Run: ``python benchmarks/first_run.py``.
+Aim: at most 4 s for the first, on a quiet machine. Run: ``python benchmarks/first_run.py``.
 """
 
 import os
