@@ -9,10 +9,9 @@ from treepurify.rows.columns import Columns
 from treepurify.rows.row_weights import RowWeights
 from treepurify.weights.cell_counts import RowsOnGrid
 from treepurify.weights.coded_rows import binned_rows, rows_in_cells
-from treepurify.weights.drawn_levels import check_options, drawn_measure, in_order_of_names
-from treepurify.weights.smoothing import USUAL_POINTS
+from treepurify.weights.drawn_levels import Drawing, LevelsWeighting
 from treepurify.weights.table_tree import TableTree, fit_table_tree
-from treepurify.weights.weighting import FittedMeasure, MassTables, Weighting
+from treepurify.weights.weighting import MassTables
 
 __all__ = ["ChowLiu"]
 
@@ -20,7 +19,7 @@ _BINS = (4, 8, 16, 32, 64)
 
 
 @dataclass(frozen=True)
-class ChowLiu(Weighting):
+class ChowLiu(LevelsWeighting):
     """A tree of tables of pairs: each feature depends on one other, and through it on the rest.
 
     Few rows fill the table of two features, not that of all. Of all trees this takes the one whose
@@ -49,35 +48,18 @@ class ChowLiu(Weighting):
     'chow-liu'
     """
 
-    prior_count: float | None = None
-    bins: int | None = None
-    n_points: int = USUAL_POINTS
     name: ClassVar[str] = "chow-liu"
-    needs_rows: ClassVar[bool] = True
 
-    def __post_init__(self) -> None:
-        check_options(self.prior_count, self.bins, self.n_points)
-
-    def fitted(
-        self, columns: Columns, row_weights: RowWeights, memory_budget: int
-    ) -> FittedMeasure:
-        """Return the points that are drawn from the tree."""
-        columns, restored = in_order_of_names(columns)
-        tried = {
-            bins: fit_table_tree(binned_rows(columns, row_weights, bins), self.prior_count)
+    def _fit(self, columns: Columns, row_weights: RowWeights, memory_budget: int) -> Drawing:
+        del memory_budget
+        binned = {
+            bins: binned_rows(columns, row_weights, bins)
             for bins in (_BINS if self.bins is None else (self.bins,))
         }
-        bins = max(tried, key=lambda bins: tried[bins].gain)
-        measure = drawn_measure(
-            columns,
-            binned_rows(columns, row_weights, bins),
-            tried[bins].draw,
-            self.n_points,
-            memory_budget,
-            self.name,
-            {"bins": bins, **_facts(tried[bins], columns)},
-        )
-        return restored(measure)
+        trees = {bins: fit_table_tree(rows, self.prior_count) for bins, rows in binned.items()}
+        bins = max(trees, key=lambda bins: trees[bins].gain)
+        facts = {"bins": bins, **_facts(trees[bins], columns)}
+        return Drawing(binned[bins], trees[bins].draw, facts)
 
     def tables(self, grid: Grid, rows: RowsOnGrid | None, subsets: Sequence[Subset]) -> MassTables:
         """Return the mass of each subset's cells, with cells as levels."""

@@ -1,8 +1,9 @@
-"""The measure of points that are drawn as levels, with the rows' own values within them."""
+"""Measures of points that are drawn as levels, with the rows' own values within them."""
 
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -10,54 +11,73 @@ import numpy.typing as npt
 from treepurify.arguments import check_number, check_whole
 from treepurify.budget import check_budget
 from treepurify.rows.columns import Columns
+from treepurify.rows.row_weights import RowWeights
 from treepurify.typing import Array, Indices
 from treepurify.weights.coded_rows import CodedRows, spread_draws
-from treepurify.weights.smoothing import Points
-from treepurify.weights.weighting import FittedMeasure
+from treepurify.weights.smoothing import USUAL_POINTS, Points
+from treepurify.weights.weighting import FittedMeasure, Weighting
 
-__all__ = ["check_options", "drawn_measure", "in_order_of_names"]
+__all__ = ["Drawing", "LevelsWeighting"]
 
 _SEED = 48_271
 _LEAST_COPIES = 4
 _TABLES = 4
 
 
-def check_options(prior_count: float | None, bins: int | None, n_points: int) -> None:
-    """Raise `InvalidInputError` unless the options of such a weighting can be used."""
-    if prior_count is not None:
-        check_number("prior_count", prior_count, least=0)
-    if bins is not None:
-        check_whole("bins", bins, 2)
-    check_whole("n_points", n_points, 1)
-
-
-def drawn_measure(
-    columns: Columns,
-    rows: CodedRows,
-    draw: Callable[[int, np.random.Generator], Sequence[Indices]],
-    n_points: int,
-    memory_budget: int,
-    name: str,
-    facts: Mapping[str, Any],
-) -> FittedMeasure:
-    """Return drawn points as a measure, with the rows' own values within their levels.
+@dataclass(frozen=True, eq=False)
+class Drawing:
+    """A mass fitted to rows as levels.
 
     Parameters
     ----------
-    columns : Columns
-        The rows, see `in_order_of_names`.
     rows : CodedRows
         The rows as levels.
     draw : callable
         Returns the levels of each feature of so many points.
-    n_points : int
-        How many points there are to be; at least four for each row.
-    memory_budget : int
-        Bytes that they may take.
-    name : str
-        The measure in words.
     facts : mapping of str to object
         What was found, for diagnostics.
+    """
+
+    rows: CodedRows
+    draw: Callable[[int, np.random.Generator], Sequence[Indices]]
+    facts: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class LevelsWeighting(Weighting):
+    """What weightings that estimate a mass of levels have in common; see `ChowLiu`."""
+
+    prior_count: float | None = None
+    bins: int | None = None
+    n_points: int = USUAL_POINTS
+    needs_rows: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if self.prior_count is not None:
+            check_number("prior_count", self.prior_count, least=0)
+        if self.bins is not None:
+            check_whole("bins", self.bins, 2)
+        check_whole("n_points", self.n_points, 1)
+
+    def fitted(
+        self, columns: Columns, row_weights: RowWeights, memory_budget: int
+    ) -> FittedMeasure:
+        """Return the points that are drawn from the fitted mass."""
+        columns, restored = _in_order_of_names(columns)
+        drawing = self._fit(columns, row_weights, memory_budget)
+        return restored(_drawn_measure(columns, drawing, self.n_points, memory_budget, self.name))
+
+    @abstractmethod
+    def _fit(self, columns: Columns, row_weights: RowWeights, memory_budget: int) -> Drawing:
+        """Return the mass that is fitted to the rows."""
+
+
+def _drawn_measure(
+    columns: Columns, drawing: Drawing, n_points: int, memory_budget: int, name: str
+) -> FittedMeasure:
+    """Return drawn points as a measure, with the rows' own values within their levels.
+
+    There are at least four points for each row.
 
     Raises
     ------
@@ -72,7 +92,7 @@ def drawn_measure(
         'Raise memory_budget, pass fewer rows, or use weights="empirical".',
     )
     rng = np.random.default_rng(_SEED)
-    levels = draw(n_points, rng)
+    rows, levels = drawing.rows, drawing.draw(n_points, rng)
     values = tuple(
         _values_within(of_rows, codes, rows.shares, drawn, rng)
         for of_rows, codes, drawn in zip(columns.values, rows.codes, levels, strict=True)
@@ -84,10 +104,10 @@ def drawn_measure(
         "have as a sample."
     )
     points = Columns(columns.features, values, n_points)
-    return FittedMeasure(Points(name), points, None, {**facts, "points": n_points}, note)
+    return FittedMeasure(Points(name), points, None, {**drawing.facts, "points": n_points}, note)
 
 
-def in_order_of_names(
+def _in_order_of_names(
     columns: Columns,
 ) -> tuple[Columns, Callable[[FittedMeasure], FittedMeasure]]:
     """Return the columns by name, so that draws do not depend on their order, and the way back."""

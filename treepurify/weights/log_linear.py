@@ -21,10 +21,9 @@ from treepurify.weights.coded_rows import (
     rows_in_cells,
     spread_draws,
 )
-from treepurify.weights.drawn_levels import check_options, drawn_measure, in_order_of_names
+from treepurify.weights.drawn_levels import Drawing, LevelsWeighting
 from treepurify.weights.proportional_fitting import FittedJoint, fit_proportionally
-from treepurify.weights.smoothing import USUAL_POINTS
-from treepurify.weights.weighting import FittedMeasure, MassTables, Weighting
+from treepurify.weights.weighting import MassTables
 
 __all__ = ["LogLinear"]
 
@@ -36,7 +35,7 @@ _TABLES = 3
 
 
 @dataclass(frozen=True)
-class LogLinear(Weighting):
+class LogLinear(LevelsWeighting):
     """The log-linear model of all pairs of features: of all masses with their tables the flattest.
 
     The table of every two features is that of the rows, mixed with the product of its margins, so
@@ -66,20 +65,9 @@ class LogLinear(Weighting):
     'log-linear'
     """
 
-    prior_count: float | None = None
-    bins: int | None = None
-    n_points: int = USUAL_POINTS
     name: ClassVar[str] = "log-linear"
-    needs_rows: ClassVar[bool] = True
 
-    def __post_init__(self) -> None:
-        check_options(self.prior_count, self.bins, self.n_points)
-
-    def fitted(
-        self, columns: Columns, row_weights: RowWeights, memory_budget: int
-    ) -> FittedMeasure:
-        """Return the points that are drawn from the joint mass."""
-        columns, restored = in_order_of_names(columns)
+    def _fit(self, columns: Columns, row_weights: RowWeights, memory_budget: int) -> Drawing:
         coded, gain = self._binned(columns, row_weights)
         joint = _joint(coded, self.prior_count, memory_budget)
         cells = joint.mass.ravel()
@@ -88,10 +76,7 @@ class LogLinear(Weighting):
             return np.unravel_index(spread_draws(cells, n_points, rng), joint.mass.shape)
 
         facts = {"cells": cells.size, "gain": gain, "error": joint.error, "steps": joint.steps}
-        measure = drawn_measure(
-            columns, coded, draw, self.n_points, memory_budget, self.name, facts
-        )
-        return restored(measure)
+        return Drawing(coded, draw, facts)
 
     def _binned(self, columns: Columns, row_weights: RowWeights) -> tuple[CodedRows, float]:
         """Return the rows in the bins that foretell best, and what the tables of pairs gain."""
