@@ -166,38 +166,18 @@ def _is_reachable(box, low, high, has_missing, cell_ptr, path, n_path):
 
 @njit(cache=True)
 def add_runs(
-    leaves,
-    parent,
-    feature,
-    left,
-    first_right,
-    missing_left,
-    category_ptr,
-    category_left,
-    n_cells,
-    n_regular,
-    missing_cell,
-    keep_all,
-    cell_ptr,
-    box,
-    low,
-    high,
-    has_missing,
-    path,
-    entry_ptr,
-    reachable,
-    write,
-    entry_feature,
-    run_ptr,
-    run_start,
-    run_stop,
+    leaves, splits, cells, work, keep_all, write, reachable, entry_ptr, entry_feature, runs
 ):
     """Find the runs of cells of every leaf; fill `entry_ptr` and `reachable`.
 
-    Returns the number of runs. Only if `write`, entries and runs are written as well. From
-    `cell_ptr` to `path` the arrays are work space: nothing is allocated here, which would take
-    longer to compile than all the rest.
+    Returns the number of runs. Only if `write`, entries and runs are written as well. `work` is
+    work space: nothing is allocated here, which would take longer to compile than all the rest.
+    Tuples are taken apart once: reading them for every leaf takes twice as long.
     """
+    parent, feature, left, first_right, missing_left, category_ptr, category_left = splits
+    cell_ptr, n_cells, n_regular, missing_cell = cells
+    box, low, high, has_missing, path = work
+    run_ptr, run_start, run_stop = runs
     n_entries = entry_ptr[0]
     n_runs = run_ptr[0]
     for i in range(len(leaves)):

@@ -1,16 +1,16 @@
 """From an ensemble and a grid to one effect tensor per subset of features."""
 
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from treepurify._kernels.accumulate import add_box_corners
-from treepurify._kernels.leaf_boxes import add_runs
 from treepurify.budget import check_budget
 from treepurify.effects.difference_tables import difference_tables, table_sizes
+from treepurify.effects.leaf_runs import leaf_runs
 from treepurify.effects.table_effects import table_cuts
 from treepurify.effects.tensor import EffectTensor, EffectTensors
 from treepurify.grids.grid import Cuts, Grid, Subset
@@ -36,7 +36,7 @@ class LeafBoxes:
     leaf_subset : ndarray of int64, shape (n_leaves,)
         Position of each leaf's subset; -1 where no cell reaches the leaf.
     entry_ptr, entry_feature, run_ptr, run_start, run_stop : ndarray
-        Runs of cells along each restricted feature (see `_leaf_runs`).
+        Runs of cells along each restricted feature (see `leaf_runs`).
     values : ndarray of float64, shape (n_leaves, 1 or n_outputs)
         Leaf values.
     output : ndarray of int32, shape (n_leaves,)
@@ -119,7 +119,7 @@ def leaf_boxes(ensemble: TreeEnsemble, grid: Grid, *, keep_every_test: bool = Fa
     leaves that no cell reaches have one too: they count where not all features are given.
     """
     leaves = np.flatnonzero(ensemble.feature < 0)
-    entry_ptr, entry_feature, run_ptr, run_start, run_stop, reachable = _leaf_runs(
+    entry_ptr, entry_feature, run_ptr, run_start, run_stop, reachable = leaf_runs(
         ensemble, grid, leaves, keep_every_test
     )
     subsets, leaf_subset = _group(entry_ptr, entry_feature, grid.n_features)
@@ -135,76 +135,6 @@ def leaf_boxes(ensemble: TreeEnsemble, grid: Grid, *, keep_every_test: bool = Fa
         ensemble.value[leaves],
         ensemble.tree_output[tree_of_leaf],
     )
-
-
-def _leaf_runs(
-    ensemble: TreeEnsemble, grid: Grid, leaves: Indices, keep_every_test: bool
-) -> tuple[Any, ...]:
-    """Return each leaf's box as runs of cells along the features that restrict it.
-
-    Returns
-    -------
-    entry_ptr : (n_leaves + 1,)
-        The entries of leaf i are ``entry_ptr[i]:entry_ptr[i + 1]``, one per feature.
-    entry_feature : (n_entries,)
-        Features, increasing within a leaf.
-    run_ptr : (n_entries + 1,)
-        The runs of an entry.
-    run_start, run_stop : (n_runs,)
-        Half-open runs of cells.
-    reachable : (n_leaves,)
-        False where no cell reaches the leaf.
-    """
-    axes, n_axes = grid.axes, len(grid.axes)
-    missing = np.array([-1 if a.missing_cell is None else a.missing_cell for a in axes], np.int64)
-    n_cells = np.array([axis.n_cells for axis in axes], dtype=np.int64)
-    cell_ptr = np.concatenate([[0], np.cumsum(n_cells)])
-    entry_ptr = np.zeros(len(leaves) + 1, dtype=np.int64)
-    reachable = np.ones(len(leaves), dtype=np.bool_)
-    add_runs_to = partial(
-        add_runs,
-        leaves,
-        ensemble.parents(),
-        ensemble.feature,
-        ensemble.left,
-        _first_cell_right(ensemble, grid),
-        ensemble.missing_left,
-        ensemble.category_ptr,
-        ensemble.category_left,
-        n_cells,
-        np.array([axis.n_regular for axis in axes], dtype=np.int64),
-        missing,
-        keep_every_test,
-        cell_ptr,
-        np.zeros(cell_ptr[-1], dtype=np.bool_),
-        np.zeros(n_axes, dtype=np.int64),
-        np.zeros(n_axes, dtype=np.int64),
-        np.zeros(n_axes, dtype=np.bool_),
-        np.zeros(n_axes + 1, dtype=np.int64),
-        entry_ptr,
-        reachable,
-    )
-    none = np.zeros(0, dtype=np.int32)
-    n_runs = add_runs_to(False, none, np.zeros(1, dtype=np.int64), none, none)
-    entry_feature = np.zeros(entry_ptr[-1], dtype=np.int32)
-    run_ptr = np.zeros(entry_ptr[-1] + 1, dtype=np.int64)
-    run_start, run_stop = np.zeros((2, n_runs), dtype=np.int32)
-    add_runs_to(True, entry_feature, run_ptr, run_start, run_stop)
-    return entry_ptr, entry_feature, run_ptr, run_start, run_stop, reachable
-
-
-def _first_cell_right(ensemble: TreeEnsemble, grid: Grid) -> Integers:
-    """Return, for each numeric node, the first interval that goes right."""
-    first = np.zeros(len(ensemble.feature), dtype=np.int64)
-    numeric = (ensemble.feature >= 0) & (ensemble.category_ptr < 0)
-    order = np.argsort(ensemble.feature[numeric], kind="stable")
-    nodes = np.flatnonzero(numeric)[order]
-    bounds = np.searchsorted(ensemble.feature[nodes], np.arange(grid.n_features + 1))
-    for j, axis in enumerate(grid.axes):
-        tests = nodes[bounds[j] : bounds[j + 1]]
-        if axis.cuts is not None and len(tests):
-            first[tests] = np.searchsorted(axis.cuts, ensemble.cut[tests], side="right")
-    return first
 
 
 def _group(
