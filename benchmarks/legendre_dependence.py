@@ -1,13 +1,14 @@
 """How near does `legendre_anova` come to the effects of the population under dependence?
 
 Two features with given margins and a Gaussian copula of correlation 0, 0.5 and 0.9; products,
-smooth functions, a step and a kink; 5000 rows. The truth is the functional ANOVA of the
-population, by least squares on a grid of 400 x 400 normal scores. Errors are root mean squares in
-standard deviations of the function, on the rows of the fit and on 20 000 new ones, as geometric
-means over functions and correlations. Run: ``python benchmarks/legendre_dependence.py``
+smooth functions, a step and a kink; 5000 rows, or so many as ``--rows`` says. The truth is the
+functional ANOVA of the population, by least squares on a grid of 400 x 400 normal scores. Errors
+are root mean squares in standard deviations of the function, on the rows of the fit and on 20 000
+new ones, as geometric means over functions and correlations.
+Run: ``python benchmarks/legendre_dependence.py [--rows 400] [margin ...]``
 """
 
-import sys
+import argparse
 import warnings
 from collections import defaultdict
 from collections.abc import Callable
@@ -17,7 +18,7 @@ from scipy.stats import lognorm, norm, t, uniform
 
 import treepurify as tp
 
-ROWS, NEW_ROWS, POINTS = 5000, 20_000, 400
+NEW_ROWS, POINTS = 20_000, 400
 MARGINS = {"uniform": uniform, "normal": norm, "t, 3 degrees": t(3), "lognormal": lognorm(1)}
 FUNCTIONS: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
     "x1 x2": lambda a, b: a * b,
@@ -63,12 +64,14 @@ def scores(n_rows: int, correlation: float, seed: int) -> np.ndarray:
     return normal
 
 
-def errors(margin_name: str, function_name: str, correlation: float) -> dict[str, list[float]]:
+def errors(
+    margin_name: str, function_name: str, correlation: float, rows: int
+) -> dict[str, list[float]]:
     """Errors of main effect and pair, fitted and new rows, by settings."""
     margin, f = MARGINS[margin_name], FUNCTIONS[function_name]
     grid, one, two, mean = main_effects(f, margin, correlation)
     cases = []
-    for n_rows, seed in ((ROWS, 0), (NEW_ROWS, 1)):
+    for n_rows, seed in ((rows, 0), (NEW_ROWS, 1)):
         normal = scores(n_rows, correlation, seed)
         X = margin.ppf(norm.cdf(normal))
         main = np.interp(normal[:, 0], grid, one)
@@ -81,9 +84,9 @@ def errors(margin_name: str, function_name: str, correlation: float) -> dict[str
         d = tp.legendre_anova(values, X, progress=False, **options)
         found[name] = [
             float(np.sqrt(np.mean((part - truth) ** 2)) / values.std())
-            for rows, *truths in cases
+            for table, *truths in cases
             for subset, truth in zip([(0,), (0, 1)], truths, strict=True)
-            for part in [d[subset].evaluate(rows)[:, 0] if subset in d else np.zeros(len(rows))]
+            for part in [d[subset].evaluate(table)[:, 0] if subset in d else np.zeros(len(table))]
         ]
     return found
 
@@ -91,11 +94,15 @@ def errors(margin_name: str, function_name: str, correlation: float) -> dict[str
 def main() -> None:
     """Print one table for each margin."""
     warnings.simplefilter("ignore")
-    for margin in sys.argv[1:] or MARGINS:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("margins", nargs="*", default=list(MARGINS))
+    parser.add_argument("--rows", type=int, default=5000)
+    asked = parser.parse_args()
+    for margin in asked.margins:
         lists = defaultdict(list)
         for function in FUNCTIONS:
             for correlation in (0.0, 0.5, 0.9):
-                for name, found in errors(margin, function, correlation).items():
+                for name, found in errors(margin, function, correlation, asked.rows).items():
                     lists[name].append(found)
         print(f"\n{margin}: main effect and pair on fitted rows, on new rows")
         for name, found in lists.items():
