@@ -7,7 +7,7 @@ import pytest
 from sklearn.ensemble import GradientBoostingRegressor
 
 import treepurify as tp
-from treepurify.auditing.worth_findings import worthless_interactions
+from treepurify.auditing.worth_findings import worthless_effects
 from treepurify.errors import InvalidInputError
 
 
@@ -37,6 +37,51 @@ def test_an_interaction_without_worth_is_a_finding(noise):
     assert "1850 held-out rows" in finding.sentence
 
 
+def test_a_main_effect_without_worth_is_a_finding_too(noise):
+    model, X, X_test, y_test = noise
+    d = tp.purify(model, X, progress=False)
+    worth = tp.effect_worth(d, X_test, y_test, n_bootstrap=0, absorb=False, progress=False)
+    shares = {s: float(c.variance[0]) / d.predict(X).var() for s, c in d.components.items()}
+    expected = {
+        s
+        for s, value in zip(worth.subsets, worth.worth, strict=True)
+        if value <= 0 and shares[s] >= 0.001
+    }
+    assert {finding.subset for finding in worthless_effects(worth, 0.001)} == expected
+    assert any(len(s) == 1 for s in expected)
+
+
+def test_harmful_effects_are_not_cut_off(noise, tmp_path):
+    model, X, X_test, y_test = noise
+    d = tp.purify(model, X, progress=False)
+    worth = tp.effect_worth(d, X_test, y_test, n_bootstrap=0, absorb=False, progress=False)
+    frame = worth.to_frame()
+    assert frame["worth"].iloc[-1] < 0
+    assert any(f" {frame['term'].iloc[-1]}, " in line for line in worth.summary(4))
+    first, last, between = worth.ends(4)
+    assert [*first["term"], *last["term"]] == [*frame["term"].head(2), *frame["term"].tail(2)]
+    assert between.startswith(f"{len(frame) - 4} more, of worth {frame['worth'].iloc[2]:.3g} to ")
+    assert worth.ends(len(frame))[2] == ""
+
+
+def test_the_report_lists_every_effect_with_its_worth(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 9))
+    y = X[:, 0] + 2 * rng.normal(size=300)
+    model = GradientBoostingRegressor(max_depth=2, random_state=0).fit(X[:150], y[:150])
+    d = tp.purify(model, X[:150], progress=False)
+    worth = tp.effect_worth(d, X[150:], y[150:], n_bootstrap=0, absorb=False, progress=False)
+    assert len(worth.subsets) > 31
+    assert worth.worth.min() < 0
+    path = tmp_path / "page.html"
+    page = tp.report.write_html(d, path, top=0, worth=worth).read_text(encoding="utf-8")
+    page = page[page.index("Table of worth") : page.index('id="prediction"')]
+    for row in worth.to_frame().to_dict("records"):
+        number = f"{row['worth']:.4g}".replace("-", "\N{MINUS SIGN}")
+        assert f"{row['term'].replace('&', '&amp;')}</th>" in page
+        assert f"<td>{number}</td>" in page
+
+
 def test_findings_without_intervals_and_of_several_outputs(noise):
     _, X, X_test, _ = noise
     from xgboost import XGBClassifier
@@ -46,7 +91,7 @@ def test_findings_without_intervals_and_of_several_outputs(noise):
     d = tp.purify(model, X, progress=False)
     truth = np.digitize(X_test[:, 0] * X_test[:, 1], [-0.5, 0.5])
     worth = tp.effect_worth(d, X_test, truth, n_bootstrap=0, absorb=False, progress=False)
-    found = worthless_interactions(worth, 0.001)
+    found = worthless_effects(worth, 0.001)
     assert found
     for finding in found:
         assert finding.numbers["worth"] <= 0
@@ -85,6 +130,6 @@ def test_an_interval_that_is_not_known_is_no_finding(noise):
     model, X, X_test, y_test = noise
     d = tp.purify(model, X, progress=False)
     worth = tp.effect_worth(d, X_test, y_test, n_bootstrap=20, absorb=False, progress=False)
-    assert worthless_interactions(worth, 0.001)
+    assert worthless_effects(worth, 0.001)
     unknown = replace(worth, low=np.full_like(worth.low, np.nan))
-    assert worthless_interactions(unknown, 0.001) == []
+    assert worthless_effects(unknown, 0.001) == []

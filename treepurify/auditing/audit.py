@@ -88,7 +88,7 @@ def audit(
         Share of the variance of the prediction from which something is a finding.
     held_out : tuple of (table, array_like) or (table, array_like, array_like), optional
         Rows that the model was not trained on, what was observed there, and their weights:
-        interactions that carry variance without lowering the usual loss on them (see
+        effects that carry variance without lowering the usual loss on them (see
         `effect_worth`) are a finding.
     memory_budget : int
         Bytes that tables may take; more is refused before it is allocated. It holds for each

@@ -31,7 +31,7 @@ KINDS: Mapping[FindingKind, str] = FrozenMapping(
         "extrapolation": "interaction that is large where there are no data",
         "identifiability": "effects that the data do not determine",
         "instability": "effect that changes with the rows",
-        "no worth": "interaction of variance that does not lower the loss on held-out rows",
+        "no worth": "effect of variance that does not lower the loss on held-out rows",
         "training": "effect that other trainings of the model do not have, or not so",
     }
 )

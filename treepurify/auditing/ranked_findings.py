@@ -18,7 +18,7 @@ from treepurify.auditing.support_findings import (
     unidentified_effects,
 )
 from treepurify.auditing.training_findings import training_findings
-from treepurify.auditing.worth_findings import worthless_interactions
+from treepurify.auditing.worth_findings import worthless_effects
 from treepurify.comparing.apparent import apparent, apparent_values
 from treepurify.comparing.compare import compare
 from treepurify.comparing.comparison import Comparison
@@ -204,7 +204,7 @@ def audit_decompositions(evidence: Evidence, threshold: float = 0.01) -> Audit:
         *instabilities(d, evidence.spread, evidence.n_samples, threshold),
     ]
     if evidence.worth is not None:
-        findings += worthless_interactions(evidence.worth, threshold)
+        findings += worthless_effects(evidence.worth, threshold)
     if evidence.trainings is not None:
         findings += training_findings(d, evidence.trainings, threshold)
     findings.sort(key=lambda finding: -finding.severity)

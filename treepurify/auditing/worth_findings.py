@@ -1,4 +1,4 @@
-"""What held-out rows say against effects: interactions that are large and worth nothing."""
+"""What held-out rows say against effects: those that are large and worth nothing."""
 
 import numpy as np
 
@@ -6,11 +6,11 @@ from treepurify.auditing.findings import Finding
 from treepurify.comparing.apparent import model_variance
 from treepurify.evidence.effect_worth_table import EffectWorth
 
-__all__ = ["worthless_interactions"]
+__all__ = ["worthless_effects"]
 
 
-def worthless_interactions(worth: EffectWorth, threshold: float) -> list[Finding]:
-    """Return the interactions that carry variance but do not lower the held-out loss.
+def worthless_effects(worth: EffectWorth, threshold: float) -> list[Finding]:
+    """Return the effects that carry variance but do not lower the held-out loss.
 
     One counts if its share of the variance of the prediction is at least `threshold` and the
     interval of its worth reaches down to zero; without an interval, if its worth does. Where that
@@ -29,7 +29,7 @@ def worthless_interactions(worth: EffectWorth, threshold: float) -> list[Finding
     for place, subset in enumerate(worth.subsets):
         lowest = worth.low[place] if worth.n_bootstrap else worth.worth[place]
         # An interval that is not known says nothing against an effect.
-        if len(subset) < 2 or not lowest <= 0:
+        if not subset or not lowest <= 0:
             continue
         shares = d.components[subset].variance / np.where(total > 0, total, np.inf)
         k = int(np.argmax(shares))
@@ -43,8 +43,9 @@ def worthless_interactions(worth: EffectWorth, threshold: float) -> list[Finding
             low, high = float(worth.low[place]), float(worth.high[place])
             numbers |= {"low": low, "high": high}
             interval = f" ({worth.coverage:.0%} interval {low:.2g} to {high:.2g})"
+        what = "main effect of" if len(subset) == 1 else "interaction"
         sentence = (
-            f"The interaction {d.term_name(subset)} has {share:.1%} of the variance of the "
+            f"The {what} {d.term_name(subset)} has {share:.1%} of the variance of the "
             f"prediction, but is not seen to help on {worth.n_rows} held-out rows: without it the "
             f"{worth.loss} changes by {value:+.2g}{interval}, from {worth.model_loss:.4g}."
         )

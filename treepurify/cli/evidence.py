@@ -250,20 +250,21 @@ def _read(
 
 
 def _print_worth(result: EffectWorth, top: int) -> None:
-    frame = result.to_frame()
-    more = [name for name in ("worth_absorbed", "shapley") if name in frame]
+    first, last, between = result.ends(top)
+    more = [name for name in ("worth_absorbed", "shapley") if name in first]
     names = ["effect", "worth", "from", "to", "variance"]
     names += [{"worth_absorbed": "absorbed", "shapley": "Shapley"}[name] for name in more]
     numbers = ["worth", "low", "high"]
-    rows = [
+    largest, lowest = (
         [
-            row["term"],
-            *(f"{row[name]:.4g}" for name in numbers),
-            f"{row['variance_share']:.2%}",
-            *(f"{row[name]:.4g}" for name in more),
+            [
+                row["term"],
+                *(f"{row[name]:.4g}" for name in numbers),
+                f"{row['variance_share']:.2%}",
+                *(f"{row[name]:.4g}" for name in more),
+            ]
+            for row in part.to_dict("records")
         ]
-        for row in frame.head(top).to_dict("records")
-    ]
-    print_table(names, rows)
-    if len(frame) > top:
-        typer.echo(f"... and {len(frame) - top} more")
+        for part in (first, last)
+    )
+    print_table(names, [*largest, *[[f"... {between}"]] * bool(between), *lowest])

@@ -52,7 +52,7 @@ def audit(  # noqa: PLR0913, PLR0917 - one argument per option of the command li
             exists=True,
             dir_okay=False,
             help="CSV or Parquet file with rows the model was not trained on, target included; "
-            "interactions that carry variance but are worth nothing there become findings.",
+            "effects that carry variance but are worth nothing there become findings.",
         ),
     ] = None,
     positive: PositiveOption = None,

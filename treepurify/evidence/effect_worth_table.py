@@ -141,25 +141,60 @@ class EffectWorth:
     def _order(self, subset: Subset) -> int:
         return len(subset) or 1 + max(map(len, self.decomposition.components), default=0)
 
-    def summary(self, most: int = _MOST_LINES) -> list[str]:
-        """Return the result in lines, with the `most` effects of the largest worth."""
+    def ends(self, most: int) -> tuple["pd.DataFrame", "pd.DataFrame", str]:
+        """Return at most so many rows of `to_frame`, from both ends, and what lies between.
+
+        An effect that does harm is no less worth reading than one that helps, so up to half of
+        the rows are those of negative worth, the lowest.
+
+        Parameters
+        ----------
+        most : int
+            Number of rows.
+
+        Returns
+        -------
+        first, last : DataFrame
+            The rows of the largest and of the lowest worth.
+        between : str
+            How many rows are left out, and from which worth to which; empty for none.
+        """
         check_whole("most", most, 0)
+        frame = self.to_frame()
+        left_out = len(frame) - most
+        if left_out <= 0:
+            return frame, frame.iloc[:0], ""
+        # What has no worth that is known stands at the end, and is not the lowest.
+        known = frame["worth"].notna()
+        n_last = min(int((frame["worth"] < 0).sum()), most // 2)
+        last = frame[known].tail(n_last)
+        first = frame.drop(last.index).head(most - n_last)
+        rest = frame["worth"].drop(last.index).iloc[len(first) :].dropna()
+        words = f"{left_out} more"
+        if len(rest):
+            words += f", of worth {rest.iloc[0]:.3g} to {rest.iloc[-1]:.3g}"
+        return first, last, words
+
+    def summary(self, most: int = _MOST_LINES) -> list[str]:
+        """Return the result in lines, with `most` effects of the largest and lowest worth."""
         lines = [
             f"Worth of {len(self.subsets)} effects on {self.n_rows} rows: "
             f"{self.loss.replace('_', ' ')} "
             f"{self.model_loss:.6g}, of the intercept alone {self.intercept_loss:.6g}."
         ]
-        frame = self.to_frame()
+        first, last, between = self.ends(most)
+        lines += self._lines(first)
+        lines += [f"  ... {between}"] * bool(between)
+        return [*lines, *self._lines(last), *self.notes]
+
+    def _lines(self, rows: "pd.DataFrame") -> list[str]:
         has_interval = self.n_bootstrap > 0
-        for row in frame.head(most).to_dict("records"):
-            interval = f" ({row['low']:.3g} to {row['high']:.3g})" if has_interval else ""
-            lines.append(
-                f"  {row['worth']:10.4g}{interval}  {row['term']}, {row['variance_share']:.2%} of "
-                "the variance"
-            )
-        if len(frame) > most:
-            lines.append(f"  ... and {len(frame) - most} more")
-        return [*lines, *self.notes]
+        return [
+            f"  {row['worth']:10.4g}"
+            + (f" ({row['low']:.3g} to {row['high']:.3g})" if has_interval else "")
+            + f"  {row['term']}, {row['variance_share']:.2%} of the variance"
+            for row in rows.to_dict("records")
+        ]
 
     def __repr__(self) -> str:
         """Return the summary."""

@@ -15,7 +15,8 @@ from treepurify.report.svg import new_axes
 
 __all__ = ["simplification_parts", "worth_parts"]
 
-_MOST_ROWS = 30
+_ROWS_AT_ONCE = 20
+_MOST_ROWS = 1000
 _MOST_BARS = 12
 _COLUMNS = {
     "worth": "Worth",
@@ -29,18 +30,12 @@ _COLUMNS = {
 def worth_parts(worth: EffectWorth) -> list[str]:
     """Return the figure and the table of what effects are worth, with what they mean."""
     frame = worth.to_frame()
-    names = [name for name in _COLUMNS if name in frame and not frame[name].isna().all()]
-    head = ["Effect", "Share of variance", *(_COLUMNS[name] for name in names)]
-    rows = [
-        [row["term"], f"{row['variance_share']:.2%}", *(_number(row[name]) for name in names)]
-        for row in frame.head(_MOST_ROWS).to_dict("records")
-    ]
-    ax = new_axes((5.2, max(0.34 * min(len(frame), _MOST_BARS) + 1.1, 1.9)))
+    drawn = min(len(frame), _MOST_BARS)
+    ax = new_axes((5.2, max(0.34 * drawn + 1.1, 1.9)))
     draw_worth(worth, top=_MOST_BARS, ax=ax)
     words = "Bars of the worth of each effect beside its share of the variance; numbers below."
-    picture = Picture(ax, "worth", "Worth on held-out rows, beside the variance.", words)
-    left_out = len(frame) - len(rows)
-    more = f"<p>{left_out} effects of less worth are not listed.</p>" if left_out > 0 else ""
+    caption = f"Worth on held-out rows of the {drawn} effects of the largest variance."
+    picture = Picture(ax, "worth", caption, words)
     notes = "".join(f"<p>{escape(note)}</p>" for note in worth.notes)
     meaning = (
         "Worth is the rise of the loss on rows that the model was not trained on where the effect "
@@ -52,7 +47,31 @@ def worth_parts(worth: EffectWorth) -> list[str]:
             "with replacement; the model is the same in all."
         )
     first = f"<p>{escape(worth.summary(0)[0])} {escape(meaning)}</p>"
-    return [first, picture.html(), plain_table("Table of worth", head, rows), more, notes]
+    return [first, picture.html(), *_tables_of_worth(worth), notes]
+
+
+def _tables_of_worth(worth: EffectWorth) -> list[str]:
+    """Return the table, all but its first rows folded away."""
+    largest, lowest, between = worth.ends(_MOST_ROWS)
+    names = [name for name in _COLUMNS if name in largest and not largest[name].isna().all()]
+    head = ["Effect", "Share of variance", *(_COLUMNS[name] for name in names)]
+    rows, last = (
+        [
+            [row["term"], f"{row['variance_share']:.2%}", *(_number(row[name]) for name in names)]
+            for row in part.to_dict("records")
+        ]
+        for part in (largest, lowest)
+    )
+    rows += [[f"... {between}", *[""] * (len(head) - 1)]] * bool(between) + last
+    parts = [plain_table("Table of worth", head, rows[:_ROWS_AT_ONCE])]
+    rest = rows[_ROWS_AT_ONCE:]
+    if rest:
+        n_harmful = int((worth.worth < 0).sum())
+        summary = f"{len(rest)} more rows, down to the lowest worth"
+        summary += f"; {n_harmful} effects are worth less than nothing" if n_harmful else ""
+        table = plain_table("Table of lower worth", head, rest)
+        parts.append(f"<details><summary>{summary}</summary>\n{table}\n</details>")
+    return parts
 
 
 def simplification_parts(simple: Simplification) -> list[str]:
