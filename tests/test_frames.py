@@ -69,7 +69,7 @@ def test_the_long_table_has_the_same_columns_whatever_the_names(names, n_outputs
         own = table[table["term"] == d.term_name(subset)]
         np.testing.assert_array_equal(own["effect"], np.moveaxis(component.values, -1, 0).ravel())
         np.testing.assert_array_equal(own["mass"], np.tile(component.mass.ravel(), n_outputs))
-        labels = pd.MultiIndex.from_product([axis.labels() for axis in component.axes])
+        labels = pd.MultiIndex.from_product([axis.labels(exact=True) for axis in component.axes])
         assert list(own["cell"]) == [", ".join(cell) for cell in labels] * n_outputs
 
 

@@ -201,7 +201,8 @@ def decomposition_frame(d: Decomposition) -> "pd.DataFrame":
     for subset, component in d.tensor_components().items():
         stored = component.stored()
         has_raw = has_raw or stored.raw is not None
-        labels = [cells.labels for cells in locate_each_cell(stored)]
+        # Nothing else in this table says where a cell ends.
+        labels = [cells.labels for cells in locate_each_cell(stored, exact=True)]
         words = [", ".join(cell) for cell in zip(*labels, strict=True)]
         frames.append(effect_rows(d, stored, {"term": d.term_name(subset), "cell": words}))
     if not frames:
@@ -305,14 +306,14 @@ class AxisCells:
     upper: Array
 
 
-def locate_each_cell(component: TensorComponent) -> list[AxisCells]:
-    """Return where all cells of a component lie, axis by axis."""
+def locate_each_cell(component: TensorComponent, *, exact: bool = False) -> list[AxisCells]:
+    """Return where all cells of a component lie, axis by axis; see `FeatureAxis.labels`."""
     located = []
     indices = np.indices(component.mass.shape)
     for axis, index in zip(component.axes, indices, strict=True):
         cell = index.ravel()
         lower, upper = _interval_ends(axis)
-        labels = np.array(axis.labels(), dtype=object)
+        labels = np.array(axis.labels(exact=exact), dtype=object)
         located.append(AxisCells(labels[cell], lower[cell], upper[cell]))
     return located
 

@@ -1,5 +1,6 @@
 """A scorecard adds up to the log-odds, but for what it says rounding changes."""
 
+import operator
 from dataclasses import replace
 
 import numpy as np
@@ -59,6 +60,40 @@ def test_more_decimals_leave_less_to_rounding(d, X):
     assert fine.rounding.bound < 1e-5 < to_scorecard(d).rounding.bound
 
 
+def holds(attribute, value):
+    """Whether a printed interval holds a number, in the precision of that number."""
+    read = np.asarray(value).dtype.type
+    if attribute[0] in "<>":
+        sign, number = attribute[:2].strip(), read(attribute[2:])
+        return {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}[sign](
+            value, number
+        )
+    if attribute[0] in "[(":
+        low, high = map(read, attribute[1:-1].split(","))
+        above = value >= low if attribute[0] == "[" else value > low
+        return above and (value < high if attribute[-1] == ")" else value <= high)
+    return attribute == "all"
+
+
+def test_printed_cuts_give_the_points_of_the_score():
+    """Rows between a cut and its first four digits, in the precision of the model."""
+    xgboost = pytest.importorskip("xgboost")
+    rng = np.random.default_rng(0)
+    x = np.sort(rng.uniform(200, 260, 600)).astype(np.float32).astype(np.float64)
+    y = np.sin(x) + 0.3 * rng.normal(size=600) > 0
+    model = xgboost.XGBClassifier(n_estimators=40, max_depth=1, n_jobs=1).fit(x[:, None], y)
+    card = to_scorecard(tp.purify(model, x[:, None], progress=False), decimals=3)
+    table = card.to_frame().iloc[1:]
+    assert len(table) > 10
+    points = card.components[0,].evaluate(x[:, None])[:, 0]
+    inside = [[holds(word, np.float32(value)) for word in table["attribute"]] for value in x]
+    np.testing.assert_array_equal(np.sum(inside, axis=1), 1)
+    np.testing.assert_allclose(inside @ table["points"].to_numpy(), points)
+    numeric = (x[:, None] >= table["from"].to_numpy()) & (x[:, None] < table["to"].to_numpy())
+    np.testing.assert_array_equal(numeric, inside)
+    assert max(len(word) for word in table["attribute"]) <= len("[200.12345, 200.12345)")
+
+
 def test_the_table_scores_rows_by_hand(d, X):
     """Interval by interval, as somebody would who has the printed card only."""
     card = to_scorecard(d)
@@ -70,16 +105,7 @@ def test_the_table_scores_rows_by_hand(d, X):
 
     def read(value):
         for attribute, worth in points.items():
-            if attribute.startswith("<"):
-                inside = value < float(attribute[2:])
-            elif attribute.startswith(">="):
-                inside = value >= float(attribute[3:])
-            elif attribute.startswith("["):
-                low, high = map(float, attribute[1:-1].split(","))
-                inside = low <= value < high
-            else:
-                inside = attribute == "all"
-            if inside:
+            if holds(attribute, value):
                 return worth
         raise AssertionError(value)
 

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treepurify.grids.axis import FeatureAxis
+from treepurify.models.cuts import cut_below_single
 
 
 def test_counts_of_cells():
@@ -25,6 +26,24 @@ def test_labels_tell_close_cuts_apart():
     assert FeatureAxis("a", np.empty(0)).labels() == ["all"]
     levels = FeatureAxis("b", None, ("u", 3), has_other=True, has_missing=True)
     assert levels.labels() == ["u", "3", "other", "missing"]
+
+
+@given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=12, unique=True), st.booleans())
+def test_exact_labels_part_numbers_as_the_cuts_do(cuts, is_single):
+    """The end that is printed is the cut itself, or the number next to it."""
+    cuts = np.sort(cuts)
+    if is_single:
+        cuts = cut_below_single(np.unique(cuts.astype(np.float32)))
+    labels = FeatureAxis("a", cuts).labels(exact=True)
+    precision = np.float32 if is_single else np.float64
+    for cut, above in zip(cuts, labels[1:], strict=True):
+        if abs(cut) < 1e-30:  # what LightGBM takes for zero, or below single precision
+            continue
+        start = precision(above.lstrip(">=([ ").split(",")[0])
+        if above.startswith(("(", "> ")):
+            start = np.nextafter(start, precision(np.inf))
+        first = precision(cut)
+        assert start == first
 
 
 def test_lengths():

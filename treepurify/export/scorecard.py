@@ -13,6 +13,7 @@ from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError, UnsupportedModelError
 from treepurify.export.left_out import OnRemainder, check_small_tables, leave_out_remainder
 from treepurify.export.scorecard_files import write_page, write_workbook
+from treepurify.frames import locate_each_cell
 from treepurify.frozen import FrozenMapping
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import Subset
@@ -159,8 +160,12 @@ class Scorecard:
         Returns
         -------
         DataFrame
-            Columns ``characteristic``, ``attribute``, ``points``, and ``share``, that of the
-            rows of the measure. Neighbouring intervals with the same points are one.
+            Columns ``characteristic``, ``attribute``, ``points``, ``share``, that of the rows of
+            the measure, and ``from`` and ``to``: an interval holds the numbers from its lower end
+            on and below its upper one, as the model compares them, and `attribute` says the same
+            with the fewest digits. For pairs ``from_2`` and ``to_2`` are those of the second
+            feature; NaN where a cell is no interval. Neighbouring intervals with the same points
+            are one.
         """
         import pandas as pd
 
@@ -174,12 +179,13 @@ class Scorecard:
         ]  # fmt: skip
         for component in self.components.values():
             short = _merged(component)
-            labels = [axis.labels() for axis in short.axes]
-            cells = np.indices(short.mass.shape).reshape(len(labels), -1)
-            words = zip(
-                *([own[k] for k in along] for own, along in zip(labels, cells, strict=True)),
-                strict=True,
-            )
+            located = locate_each_cell(short, exact=True)
+            words = zip(*(cells.labels for cells in located), strict=True)
+            ends = {
+                f"{name}{position}": values
+                for position, cells in zip(("", "_2"), located, strict=False)
+                for name, values in (("from", cells.lower), ("to", cells.upper))
+            }
             frames.append(
                 pd.DataFrame(
                     {
@@ -187,6 +193,7 @@ class Scorecard:
                         "attribute": [" & ".join(each) for each in words],
                         "points": short.values.ravel(),
                         "share": short.mass.ravel(),
+                        **ends,
                     }
                 )
             )
@@ -328,10 +335,10 @@ def to_scorecard(
     >>> model = GradientBoostingClassifier(max_depth=1, n_estimators=200).fit(X, y)
     >>> card = to_scorecard(tp.purify(model, X))
     >>> card.to_frame()
-      characteristic attribute  points  share
-    0    base points       all     496    1.0
-    1             x0     < 0.5     -31    0.5
-    2             x0    >= 0.5      31    0.5
+      characteristic attribute  points  share  from   to
+    0    base points       all     496    1.0   NaN  NaN
+    1             x0    <= 0.5     -31    0.5  -inf  0.5
+    2             x0     > 0.5      31    0.5   0.5  inf
     >>> print(card.rounding)
     rounding moves a score by at most ... points; on the rows of the measure by at most ...
     """

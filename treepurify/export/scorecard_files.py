@@ -96,12 +96,14 @@ def _one_way(name: str, table: "pd.DataFrame") -> str:
 
 def _page_of_pair(component: TensorComponent) -> str:
     first, second = component.axes
-    heads = "".join(f"<th class=points>{escape(label)}</th>" for label in second.labels())
+    heads = "".join(f"<th class=points>{escape(label)}</th>" for label in second.labels(exact=True))
     rows = [
         f"<tr><th>{escape(label)}</th>"
         + "".join(f"<td class=points>{_points(value)}</td>" for value in values)
         + "</tr>"
-        for label, values in zip(first.labels(), component.values[..., 0].tolist(), strict=True)
+        for label, values in zip(
+            first.labels(exact=True), component.values[..., 0].tolist(), strict=True
+        )
     ]
     caption = escape(f"{first.name} (down) and {second.name} (across)")
     return (
@@ -115,6 +117,8 @@ def _two_ways(component: TensorComponent) -> "pd.DataFrame":
     import pandas as pd
 
     first, second = component.axes
-    table = pd.DataFrame(np.asarray(component.values[..., 0]), columns=second.labels())
-    table.insert(0, f"{first.name} \\ {second.name}", first.labels(), allow_duplicates=True)
+    table = pd.DataFrame(np.asarray(component.values[..., 0]), columns=second.labels(exact=True))
+    table.insert(
+        0, f"{first.name} \\ {second.name}", first.labels(exact=True), allow_duplicates=True
+    )
     return table

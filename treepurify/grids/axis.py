@@ -68,8 +68,15 @@ class FeatureAxis:
         """Position of the cell of missing values."""
         return self.n_cells - 1 if self.has_missing else None
 
-    def labels(self) -> list[str]:
+    def labels(self, *, exact: bool = False) -> list[str]:
         """Return one readable label per cell, in the order of the cells.
+
+        Parameters
+        ----------
+        exact : bool
+            Whether the ends of intervals part values as the model does, in its own precision,
+            for tables that people look values up in. Otherwise they have as few digits as tell
+            them apart.
 
         Examples
         --------
@@ -80,11 +87,16 @@ class FeatureAxis:
 
         >>> FeatureAxis("visits", np.array([1.0000000180025095e-35, 2.5])).labels()
         ['<= 0', '(0, 2.5)', '>= 2.5']
+
+        >>> FeatureAxis("days", np.array([242.06782531738])).labels()
+        ['< 242.1', '>= 242.1']
+        >>> FeatureAxis("days", np.array([242.06782531738])).labels(exact=True)
+        ['< 242.06782531738', '>= 242.06782531738']
         """
         if self.cuts is None:
             regular = [str(label) for label in self.categories]
         else:
-            regular = _interval_labels(self.cuts)
+            regular = _interval_labels(self.cuts, exact)
         return regular + self.special_labels()
 
     def special_labels(self) -> list[str]:
@@ -130,10 +142,10 @@ class FeatureAxis:
         return np.concatenate([np.diff(edges), special])
 
 
-def _interval_labels(cuts: Array) -> list[str]:
+def _interval_labels(cuts: Array, exact: bool) -> list[str]:
     if len(cuts) == 0:
         return ["all"]
-    ends = [_ends(cuts, i) for i in range(len(cuts))]
+    ends = [_ends(cuts, i, exact) for i in range(len(cuts))]
     between = [
         "0" if (low, high) == (_FROM_ZERO, _TO_ZERO) else f"{low}, {high}"
         for (_, low), (high, _) in pairwise(ends)
@@ -146,15 +158,33 @@ def _interval_labels(cuts: Array) -> list[str]:
 _FROM_ZERO, _TO_ZERO = "[0", "0]"
 
 
-def _ends(cuts: Array, i: int) -> tuple[str, str]:
+def _ends(cuts: Array, i: int, exact: bool) -> tuple[str, str]:
     """Return how the cell below a cut ends, and how the cell above it starts.
 
     LightGBM cuts beside zero at 1e-35, which it takes for zero: that cell ends with zero.
     """
     if abs(abs(cuts[i]) - ZERO_THRESHOLD) <= 1e-9 * ZERO_THRESHOLD:
         return (_TO_ZERO, "(0") if cuts[i] > 0 else ("0)", _FROM_ZERO)
+    if exact:
+        return _exact_ends(cuts[i])
     text = _shortest(cuts, i)
     return f"{text})", f"[{text}"
+
+
+def _exact_ends(cut: np.float64) -> tuple[str, str]:
+    """Return the ends beside a cut: the shorter of the last number below it and the first above.
+
+    A cut between two numbers of single precision is that of a model that rounds to it, so these
+    two are its neighbours.
+    """
+    with np.errstate(over="ignore", under="ignore"):
+        last, first = np.nextafter(cut, -np.inf), cut
+        if np.float32(last) < np.float32(first):
+            last, first = np.float32(last), np.float32(first)
+    below, above = (str(number).removesuffix(".0") for number in (last, first))
+    if len(below) < len(above):
+        return f"{below}]", f"({below}"
+    return f"{above})", f"[{above}"
 
 
 def _shortest(cuts: Array, i: int) -> str:
