@@ -185,6 +185,13 @@ class TensorComponent:
         """Number of cells of the table."""
         return prod(axis.n_cells for axis in self.axes)
 
+    def centred_raw(self) -> Array | None:
+        """Return the effect before purification, shifted to mean zero under the measure.
+
+        A constant belongs to the intercept; None where the effect is not known.
+        """
+        return None if self.raw is None else np.asarray(self.raw - _mean(self.mass, self.raw))
+
     def stored(self) -> "TensorComponent":
         """Return the component with its tables in memory, for those who read them often."""
         return self

@@ -267,12 +267,14 @@ def effect_rows(
     Returns
     -------
     DataFrame
-        `columns`, then ``output``, ``effect``, ``raw_effect`` (NaN where it is not known) and
+        `columns`, then ``output``, ``effect``, ``raw_effect`` (before purification,
+        shifted to mean zero; NaN where it is not known) and
         ``mass``; the cells of the first output first.
     """
     import pandas as pd
 
-    raw = np.full_like(component.values, np.nan) if component.raw is None else component.raw
+    raw = component.centred_raw()
+    raw = np.full_like(component.values, np.nan) if raw is None else raw
     mass = component.mass.ravel()
     frames = [
         pd.DataFrame(

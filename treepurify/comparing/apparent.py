@@ -81,9 +81,9 @@ def apparent_values(d: Decomposition, subset: Subset) -> Array | None:
     component = d.components.get(subset)
     if not isinstance(component, TensorComponent):
         return None
-    if component.raw is not None:
-        mean = np.tensordot(component.mass, component.raw, axes=component.mass.ndim)
-        return np.asarray(component.raw - mean)
+    raw = component.centred_raw()
+    if raw is not None:
+        return raw
     if any(other.raw is not None for other in d.tensor_components().values()):
         return np.zeros_like(component.values)
     return None

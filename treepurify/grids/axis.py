@@ -3,6 +3,7 @@
 from collections.abc import Hashable
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -178,7 +179,8 @@ def _exact_ends(cut: np.float64) -> tuple[str, str]:
     two are its neighbours.
     """
     with np.errstate(over="ignore", under="ignore"):
-        last, first = np.nextafter(cut, -np.inf), cut
+        last: np.floating[Any] = np.nextafter(cut, -np.inf)
+        first: np.floating[Any] = cut
         if np.float32(last) < np.float32(first):
             last, first = np.float32(last), np.float32(first)
     below, above = (str(number).removesuffix(".0") for number in (last, first))
