@@ -322,7 +322,10 @@ def test_gallery_quotes_what_the_audits_say(gallery):
     assert re.search(
         r"17\.\d% of the mass", finding("recidivism", "contradiction", "priors_count").sentence
     )
-    assert re.search(r"8\d% of its size", finding("recidivism", "measure", "race").sentence)
+    assert re.search(
+        r"8\d% of the larger of its two standard deviations",
+        finding("recidivism", "measure", "race").sentence,
+    )
     assert "term's is 0." in finding("income", "hidden effect", "marital_status").sentence
     spurious = finding("income", "spurious interaction", "age", "capital_gain").sentence
     assert re.search(r"2\.\d% of the variance", spurious)

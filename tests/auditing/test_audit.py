@@ -9,8 +9,9 @@ from sklearn.ensemble import GradientBoostingRegressor
 
 import treepurify as tp
 from treepurify.auditing.audit import _drawn_again, audit
+from treepurify.auditing.evidence import Evidence
 from treepurify.auditing.findings import KINDS
-from treepurify.auditing.ranked_findings import Evidence, audit_decompositions
+from treepurify.auditing.ranked_findings import audit_decompositions
 from treepurify.auditing.support_findings import instabilities
 
 glassbox = pytest.importorskip("interpret.glassbox")
@@ -310,6 +311,58 @@ def test_evidence_without_other_measures(X):
     audited = audit_decompositions(Evidence(d, {}, {}, 0))
     assert audited.comparisons == {}
     assert audited.before_after.second is d
+
+
+def test_checks_say_what_was_looked_for_and_not_found(X, tmp_path):
+    y = (X["a"] * X["b"]).to_numpy()
+    model = xgboost.XGBRegressor(n_estimators=8, max_depth=2, n_jobs=1).fit(X, y)
+    audited = audit(
+        model, X, measures=["uniform"], n_bootstrap=3, seed=5, held_out=(X, y), progress=False
+    )
+    d = audited.decomposition
+    assert [check.kind for check in audited.checks] == list(KINDS)
+    for check in audited.checks:
+        assert check.n_found == sum(f.kind == check.kind for f in audited.findings)
+    by_kind = {check.kind: check for check in audited.checks}
+    assert by_kind["measure"].among == f"{len(d)} effects under uniform"
+    assert by_kind["instability"].among.endswith("3 draws of the rows")
+    assert by_kind["no worth"].among.endswith(f"{len(X)} held-out rows")
+    assert by_kind["training"].result == "not looked for: one training was passed"
+    page = tp.report.write_html(d, tmp_path / "a.html", top=0, audit=audited)
+    text = page.read_text(encoding="utf-8")
+    text = text[text.index("Checks made") :]
+    assert "<dd>3, seed 5</dd>" in text
+    assert "<dd>200, seed 5</dd>" in text
+    assert audited.worth.rows_fingerprint in text
+    assert "nothing found" in text
+    changed = audit(model, X, measures=[], n_bootstrap=0, held_out=(X, y + 1), progress=False)
+    assert changed.worth.rows_fingerprint != audited.worth.rows_fingerprint
+
+
+def test_findings_keep_the_rules_that_are_stated():
+    """Each finding of a model of few rows satisfies the rule of its kind, in its numbers."""
+    rng = np.random.default_rng(0)
+    few = rng.normal(size=(150, 4))
+    y = few[:, 0] * few[:, 1] + few[:, 2] + rng.normal(size=150)
+    model = xgboost.XGBRegressor(n_estimators=40, max_depth=2, n_jobs=1).fit(few, y)
+    threshold = 0.02
+    audited = audit(model, few, n_bootstrap=4, threshold=threshold, progress=False)
+    least = {
+        "hidden effect": threshold,
+        "measure": threshold,
+        "contradiction": 0.1 * threshold,
+        "instability": 0.09 * threshold,
+        "spurious interaction": threshold * 0.9,
+        "extrapolation": threshold**2,
+        "identifiability": 0.0,
+    }
+    assert len({finding.kind for finding in audited.findings}) > 3
+    for finding in audited.findings:
+        assert finding.severity >= least[finding.kind] - 1e-12
+    places = audited.before_after.places
+    for finding in audited.findings:
+        if finding.kind == "contradiction":
+            assert finding.where in set(places["where"])
 
 
 def test_rows_of_weight_zero_change_no_instability(X):

@@ -36,7 +36,7 @@ def test_the_section_says_what_the_spread_says(tmp_path, n_classes):
     assert ids
     largest = max(d, key=lambda subset: d[subset].variance[0])
     between = np.sqrt(d.spread.training_variance(largest)[0] / d[largest].variance[0])
-    assert f"{between:.0%} of its size" in page.text
+    assert f"{between:.0%} of its standard deviation" in page.text
 
 
 def test_a_single_training_has_no_section(tmp_path):

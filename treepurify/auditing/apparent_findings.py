@@ -5,7 +5,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from treepurify.auditing.findings import Finding, output_words
+from treepurify.auditing.rules import LEAST_MASS, PART
 from treepurify.comparing.apparent import apparent_values, model_variance
+from treepurify.comparing.compare import SIGN_THRESHOLD
 from treepurify.comparing.regions import cells_in_words, runs_of_cells
 from treepurify.components import TensorComponent
 from treepurify.decomposition import Decomposition
@@ -13,10 +15,6 @@ from treepurify.grids.grid import Subset
 from treepurify.typing import Array
 
 __all__ = ["contradictions", "hidden_effects", "spurious_interactions"]
-
-_LEAST_MASS = 0.01
-# Of the variance in question: what a contradiction must move, and what a pair may keep.
-_PART = 0.1
 
 
 def hidden_effects(d: Decomposition, threshold: float) -> list[Finding]:
@@ -54,20 +52,20 @@ def hidden_effects(d: Decomposition, threshold: float) -> list[Finding]:
 def contradictions(d: Decomposition, threshold: float) -> list[Finding]:
     """Return the regions in which a main effect has the opposite sign of what it seems.
 
-    Both must be beyond a tenth of ``sqrt(threshold)`` deviations of the prediction, on at
-    least 1 % of the mass.
+    Both must be beyond 2 % of the deviation of the prediction, as in `treepurify.compare`, on at
+    least 1 % of the mass, and their difference there a tenth of `threshold`.
     """
     total = model_variance(d)
     findings = []
     for subset, component, apparent, k in _with_apparent(d, 1):
         axis, mass = component.axes[0], component.mass
         first, second = apparent[:, k], component.values[:, k]
-        beyond = np.sqrt(_PART**2 * threshold * total[k])
+        beyond = SIGN_THRESHOLD * np.sqrt(total[k])
         chosen = (first * second < 0) & (np.minimum(np.abs(first), np.abs(second)) > beyond)
         for run in runs_of_cells(axis, chosen & (mass > 0), second):
             part = float(mass[run].sum())
             share = float(mass[run] @ (first - second)[run] ** 2) / total[k] if total[k] > 0 else 0
-            if part < _LEAST_MASS or share < _PART * threshold:
+            if part < LEAST_MASS or share < PART * threshold:
                 continue
             means = [float(mass[run] @ values[run]) / part for values in (first, second)]
             where = cells_in_words(axis, run)
@@ -97,7 +95,7 @@ def spurious_interactions(d: Decomposition, threshold: float) -> list[Finding]:
             continue
         before = float(np.sum(component.mass * apparent[..., k] ** 2)) / total[k]
         after = float(component.variance[k]) / total[k]
-        if before < threshold or after > _PART * threshold:
+        if before < threshold or after > PART * threshold:
             continue
         sentence = (
             f"The interaction {d.term_name(subset)}{output_words(d, k)} is hardly one: the term "

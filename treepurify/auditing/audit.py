@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify.arguments import brief, check_number, check_whole, read_names
-from treepurify.auditing.ranked_findings import Audit, Evidence, audit_decompositions
+from treepurify.auditing.evidence import Evidence
+from treepurify.auditing.ranked_findings import Audit, audit_decompositions
 from treepurify.budget import DEFAULT_BUDGET
 from treepurify.decomposition import Decomposition
 from treepurify.engines.tree.purify import purify
@@ -182,7 +183,7 @@ def audit(
     worth = None if held_out is None else _worth(d, held_out, seed, memory_budget)
     spread = {subset: np.sqrt(total / n_bootstrap) for subset, total in squares.items()}
     return audit_decompositions(
-        Evidence(d, others, spread, n_bootstrap, worth, trainings), threshold
+        Evidence(d, others, spread, n_bootstrap, seed, worth, trainings), threshold
     )
 
 

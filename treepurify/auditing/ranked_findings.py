@@ -10,6 +10,8 @@ from treepurify.auditing.apparent_findings import (
     hidden_effects,
     spurious_interactions,
 )
+from treepurify.auditing.checks import Check, checks_made
+from treepurify.auditing.evidence import Evidence
 from treepurify.auditing.findings import KINDS, Finding
 from treepurify.auditing.support_findings import (
     extrapolations,
@@ -32,36 +34,7 @@ from treepurify.typing import Array
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Audit", "Evidence", "audit_decompositions"]
-
-
-@dataclass(frozen=True, eq=False)
-class Evidence:
-    """What an audit looks at: one model, decomposed several times.
-
-    Parameters
-    ----------
-    decomposition : Decomposition
-        Under the measure of the rows.
-    others : mapping of str to Decomposition
-        Under other measures, by name.
-    spread : mapping of tuple of int to ndarray of float64
-        Root mean square change of each cell of each component over resampled rows.
-    n_samples : int
-        Number of resamplings.
-    worth : EffectWorth, optional
-        What the effects are worth on held-out rows.
-    trainings : Spread, optional
-        The components in several trainings, on cells of their own where those of `decomposition`
-        were too many.
-    """
-
-    decomposition: Decomposition
-    others: Mapping[str, Decomposition]
-    spread: Mapping[Subset, Array]
-    n_samples: int
-    worth: EffectWorth | None = None
-    trainings: Spread | None = None
+__all__ = ["Audit", "audit_decompositions"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -83,7 +56,12 @@ class Audit:
         Root mean square change of each cell over resampled rows: the spread of the rows. That of
         training is in `trainings`.
     threshold : float
-        Share of the variance of the prediction from which something is a finding.
+        Share of the variance of the prediction from which something is a finding; each kind has
+        a rule of its own, see `checks`.
+    checks : tuple of Check
+        What was looked for, among what, by which rule, and what came of it.
+    n_bootstrap, seed : int
+        Number of draws of the rows, and their seed.
     worth : EffectWorth, optional
         What the effects are worth on held-out rows, where these were passed.
     trainings : Spread, optional
@@ -96,6 +74,9 @@ class Audit:
     comparisons: Mapping[str, Comparison]
     spread: Mapping[Subset, Array]
     threshold: float
+    checks: tuple[Check, ...]
+    n_bootstrap: int
+    seed: int
     worth: EffectWorth | None = None
     trainings: Spread | None = None
 
@@ -104,8 +85,9 @@ class Audit:
         check_whole("most", most, 0)
         d = self.decomposition
         lines = [
-            f"Audit of {len(d)} effects under the measure {d.measure}, from "
-            f"{self.threshold:.1%} of the variance of the prediction."
+            f"Audit of {len(d)} effects under the measure {d.measure}, with a threshold of "
+            f"{self.threshold:.1%} of the variance of the prediction; each kind of finding has its "
+            "rule, listed among the checks."
         ]
         for measure, reason in d.diagnostics.get("measures_left_out", {}).items():
             lines.append(f"Not compared with the measure {measure}: {reason}.")
@@ -117,6 +99,14 @@ class Audit:
                     f"Main effects carry {mains[0, 0]:.1%} of the variance of the effects as the "
                     f"model has them, and {mains[0, 1]:.1%} when purified."
                 )
+        for opening, skipped in (("Looked for and not found", False), ("Not looked for", True)):
+            kinds = [
+                f"{check.kind} ({check.why_not or check.among})"
+                for check in self.checks
+                if check.n_found == 0 and bool(check.why_not) == skipped
+            ]
+            if kinds:
+                lines.append(f"{opening}: {', '.join(kinds)}.")
         if not self.findings:
             return [*lines, "Nothing was found."]
         counts = [
@@ -218,6 +208,9 @@ def audit_decompositions(evidence: Evidence, threshold: float = 0.01) -> Audit:
         comparisons,
         evidence.spread,
         threshold,
+        checks_made(evidence, threshold, findings, has_apparent=known),
+        evidence.n_samples,
+        evidence.seed,
         evidence.worth,
         evidence.trainings,
     )

@@ -5,26 +5,24 @@ from collections.abc import Mapping
 import numpy as np
 
 from treepurify.auditing.findings import Finding, output_words
+from treepurify.auditing.rules import NOTABLE_PART, NOTABLE_RATIO
 from treepurify.comparing.apparent import model_variance
-from treepurify.comparing.comparison import Comparison
+from treepurify.comparing.comparison import Comparison, larger_deviation
 from treepurify.decomposition import Decomposition
 from treepurify.grids.grid import Subset
 from treepurify.typing import Array
 
 __all__ = ["extrapolations", "instabilities", "measure_findings", "unidentified_effects"]
 
-# An effect depends on the measure, or on the rows, from this part of its own size.
-_NOTABLE_PART = 0.3
-# How much larger an effect must be without data than with them.
-_NOTABLE_RATIO = 2.0
 _ROUNDING = 1e-12
 
 
 def measure_findings(
     d: Decomposition, comparisons: Mapping[str, Comparison], threshold: float
 ) -> list[Finding]:
-    """Return the effects that another measure changes by 30 % of their size or more.
+    """Return the effects that another measure changes by 30 % of their deviation or more.
 
+    That is the larger of the two standard deviations, both on the rows.
     Only the measure that changes an effect most is named. Effects that `d` does not keep apart,
     but a decomposition of a larger order does, are left out.
     """
@@ -37,13 +35,14 @@ def measure_findings(
                 continue
             k = d.output_names.index(row["output"])
             severity = float(row["distance"] ** 2 / total[k]) if total[k] > 0 else 0.0
-            if severity < threshold or row["relative_distance"] < _NOTABLE_PART:
+            if severity < threshold or row["relative_distance"] < NOTABLE_PART:
                 continue
             if (subset, k) in worst and worst[subset, k].severity >= severity:
                 continue
             sentence = (
                 f"The effect of {row['term']}{output_words(d, k)} depends on the measure: under "
-                f"{measure!r} it differs by {row['relative_distance']:.0%} of its size."
+                f"{measure!r} it differs by {row['distance']:.3g} in root mean square, "
+                f"{row['relative_distance']:.0%} of {larger_deviation(row)}."
             )
             numbers = {
                 "distance": float(row["distance"]),
@@ -71,7 +70,7 @@ def extrapolations(d: Decomposition, threshold: float) -> list[Finding]:
         for k in range(d.n_outputs):
             sizes = np.abs(component.values[..., k])
             without, within = float(sizes[empty].max()), float(sizes[~empty].max())
-            if without**2 < threshold * total[k] or without < _NOTABLE_RATIO * within:
+            if without**2 < threshold * total[k] or without < NOTABLE_RATIO * within:
                 continue
             # A pair that only rounding keeps from zero where there are data is zero there.
             within = within if within > _ROUNDING * without else 0.0
@@ -121,7 +120,7 @@ def unidentified_effects(d: Decomposition) -> list[Finding]:
 def instabilities(
     d: Decomposition, spread: Mapping[Subset, Array], n_samples: int, threshold: float
 ) -> list[Finding]:
-    """Return the effects that resampled rows change by 30 % of their size or more.
+    """Return the effects that resampled rows change by 30 % of their deviation or more.
 
     Parameters
     ----------
@@ -143,12 +142,13 @@ def instabilities(
         for k in range(d.n_outputs):
             size = float(component.variance[k])
             severity = float(change[k] / total[k]) if total[k] > 0 else 0.0
-            if severity < threshold * _NOTABLE_PART**2 or change[k] < _NOTABLE_PART**2 * size:
+            if severity < threshold * NOTABLE_PART**2 or change[k] < NOTABLE_PART**2 * size:
                 continue
             relative = float(np.sqrt(change[k] / size)) if size > 0 else np.inf
             sentence = (
                 f"The effect of {d.term_name(subset)}{output_words(d, k)} rests on few rows: over "
-                f"{n_samples} resamplings of the rows it changes by {relative:.0%} of its size."
+                f"{n_samples} resamplings of the rows it changes by {np.sqrt(change[k]):.3g} in "
+                f"root mean square, {relative:.0%} of its standard deviation."
             )
             numbers = {"relative_change": relative}
             findings.append(Finding("instability", subset, k, severity, sentence, numbers))

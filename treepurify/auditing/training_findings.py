@@ -3,22 +3,20 @@
 import numpy as np
 
 from treepurify.auditing.findings import Finding, output_words
+from treepurify.auditing.rules import NOTABLE_PART
 from treepurify.comparing.apparent import model_variance
 from treepurify.decomposition import Decomposition
 from treepurify.spread import LEVEL, Spread
 
 __all__ = ["training_findings"]
 
-# An effect depends on the training from this part of its own size.
-_NOTABLE_PART = 0.3
-
 
 def training_findings(d: Decomposition, spread: Spread, threshold: float) -> list[Finding]:
     """Return the effects on which trainings of the model do not agree.
 
     One is found if its variance, or that between trainings, is at least `threshold` of the
-    variance of the prediction, and trainings differ by 30 % of its size or more, or the band of
-    the trainings holds zero in every cell, or some of them do not have it.
+    variance of the prediction, and trainings differ by 30 % of its deviation or more, or their
+    band holds zero in every cell, or some of them do not have it.
 
     Parameters
     ----------
@@ -44,9 +42,9 @@ def training_findings(d: Decomposition, spread: Spread, threshold: float) -> lis
             relative = float(np.sqrt(between[k] / variance[k])) if variance[k] > 0 else np.inf
             share = float(present[subset][k])
             has_no_sign = (subset, k) in without
-            if relative < _NOTABLE_PART and not has_no_sign and share == 1.0:
+            if relative < NOTABLE_PART and not has_no_sign and share == 1.0:
                 continue
-            words = [f"trainings differ by {relative:.0%} of its size"]
+            words = [f"trainings differ by {relative:.0%} of its standard deviation"]
             if has_no_sign:
                 words.append(f"their {LEVEL:.0%} band holds zero everywhere")
             if share < 1.0:

@@ -281,7 +281,7 @@ def _print_comparison(compared: Comparison, more: list[str], top: int, files: li
 
 
 def _print_terms(records: list[dict[Any, Any]], *, several: bool) -> None:
-    names = ["effect", *(["output"] if several else []), "difference", "of its size"]
+    names = ["effect", *(["output"] if several else []), "difference", "of larger size"]
     names += ["correlation", "sign differs", "first", "second"]
     rows = [
         [

@@ -17,6 +17,7 @@ from treepurify.cli.options import (
     OutOption,
     PicturesOption,
     QuietOption,
+    SeedOption,
     TopOption,
     WeightColumnOption,
     Weights,
@@ -119,6 +120,7 @@ def worth(  # noqa: PLR0913, PLR0917 - one argument per option of the command li
     level: LevelOption = None,
     positive: PositiveOption = None,
     absorb: AbsorbAsked = AbsorbOption.AUTO,
+    seed: SeedOption = 0,
     weights: WeightsOption = Weights.EMPIRICAL,
     drop_column: DropOption = None,
     sample_weight_column: WeightColumnOption = None,
@@ -139,6 +141,7 @@ def worth(  # noqa: PLR0913, PLR0917 - one argument per option of the command li
             loss=_loss(loss, level),
             absorb=_absorb(absorb),
             sample_weight=row_weights,
+            seed=seed,
             progress=not quiet,
         )
         if put_table(result.to_frame(), out, kind):

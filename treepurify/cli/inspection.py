@@ -17,6 +17,7 @@ from treepurify.cli.options import (
     OutOption,
     PicturesOption,
     QuietOption,
+    SeedOption,
     TargetOption,
     TopOption,
     WeightColumnOption,
@@ -42,6 +43,7 @@ def audit(  # noqa: PLR0913, PLR0917 - one argument per option of the command li
     resamplings: Annotated[
         int, typer.Option(min=0, help="How many times to resample the rows.")
     ] = 10,
+    seed: SeedOption = 0,
     threshold: Annotated[
         float,
         typer.Option(help="Smallest share of the prediction's variance to report."),
@@ -81,6 +83,7 @@ def audit(  # noqa: PLR0913, PLR0917 - one argument per option of the command li
             rows.X,
             sample_weight=rows.sample_weight,
             n_bootstrap=resamplings,
+            seed=seed,
             threshold=threshold,
             held_out=observed,
             progress=not quiet,

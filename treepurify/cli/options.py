@@ -18,6 +18,7 @@ __all__ = [
     "OutOption",
     "PicturesOption",
     "QuietOption",
+    "SeedOption",
     "TargetOption",
     "TopOption",
     "WeightColumnOption",
@@ -77,6 +78,7 @@ EnginesOption = Annotated[
 ]
 WeightColumnOption = Annotated[str | None, typer.Option(help="Column with row weights.")]
 OutOption = Annotated[Path | None, typer.Option(file_okay=False, help="Folder for the files.")]
+SeedOption = Annotated[int, typer.Option(min=0, help="Seed of the draws of rows.")]
 TopOption = Annotated[int, typer.Option(min=1, help="Number of effects to print.")]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress and no notes.")]
 PicturesOption = Annotated[

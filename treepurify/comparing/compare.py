@@ -18,10 +18,10 @@ from treepurify.typing import Array
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["compare"]
+__all__ = ["SIGN_THRESHOLD", "compare"]
 
 # Effects smaller than this part of the prediction's deviation have no sign worth the name.
-_SIGN_THRESHOLD = 0.02
+SIGN_THRESHOLD = 0.02
 _MOST_PLACES = 200
 
 
@@ -81,7 +81,7 @@ def compare(
     terms: list[dict[str, Any]] = []
     places: list[dict[str, Any]] = []
     shapley: dict[int, Array] = {}
-    smallest = _SIGN_THRESHOLD * np.sqrt(model_variance(a))
+    smallest = SIGN_THRESHOLD * np.sqrt(model_variance(a))
     for pair in sides.pairs:
         terms += _term_rows(a, pair, smallest)
         places += _sign_places(a, pair, smallest)

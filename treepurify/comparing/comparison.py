@@ -12,7 +12,7 @@ from treepurify.grids.grid import Subset
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Comparison"]
+__all__ = ["Comparison", "larger_deviation"]
 
 # Below this the effects agree to more digits than a figure shows.
 _SAME = 1e-6
@@ -138,15 +138,20 @@ class Comparison:
 
 
 def _largest(comparison: Comparison) -> str:
-    row = comparison.terms.iloc[0]
-    size = max(row["deviation_first"], row["deviation_second"])
+    row = comparison.terms.iloc[0].to_dict()
     if _is_same(comparison):
         return f"All effects are the same to within {row['distance']:.1e}."
     output = f" on {row['output']}" if comparison.first.n_outputs > 1 else ""
     return (
         f"The effect that differs most is {row['term']}{output}: by {row['distance']:.3g} in root "
-        f"mean square, {row['relative_distance']:.0%} of its own size ({size:.3g})."
+        f"mean square, {row['relative_distance']:.0%} of {larger_deviation(row)}."
     )
+
+
+def larger_deviation(row: Mapping[Any, Any]) -> str:
+    """Return what `relative_distance` of a row of the terms is a share of, in words."""
+    both = f"{row['deviation_first']:.3g} and {row['deviation_second']:.3g}"
+    return f"the larger of its two standard deviations ({both})"
 
 
 def _is_same(comparison: Comparison) -> bool:

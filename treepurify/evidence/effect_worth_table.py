@@ -45,8 +45,8 @@ class EffectWorth:
         Standard deviation of `worth` over these draws.
     coverage : float
         Nominal coverage of the interval.
-    n_bootstrap : int
-        Number of draws.
+    n_bootstrap, seed : int
+        Number of draws, and their seed.
     absorb : bool or "main"
         Which effects absorbed, for `worth_absorbed`.
     worth_absorbed : ndarray of float64, shape (n_effects,), optional
@@ -56,6 +56,8 @@ class EffectWorth:
         ``intercept_loss - model_loss``.
     notes : tuple of str
         What was not computed, and why.
+    rows_fingerprint : str
+        SHA-256 of the rows as they were read, what was observed and the weights.
     """
 
     decomposition: Decomposition
@@ -70,10 +72,12 @@ class EffectWorth:
     standard_error: Array
     coverage: float
     n_bootstrap: int
+    seed: int
     absorb: Absorb = False
     worth_absorbed: Array | None = None
     shapley: Array | None = None
     notes: tuple[str, ...] = ()
+    rows_fingerprint: str = ""
 
     def of(self, key: str | int | tuple[str | int, ...]) -> "FrozenMapping[str, float]":
         """Return the numbers of one effect, named as in ``d[key]`` or as in the table.
@@ -182,6 +186,8 @@ class EffectWorth:
             f"{self.loss.replace('_', ' ')} "
             f"{self.model_loss:.6g}, of the intercept alone {self.intercept_loss:.6g}."
         ]
+        if self.n_bootstrap:
+            lines[0] += f" Intervals of {self.n_bootstrap} draws of the rows, seed {self.seed}."
         first, last, between = self.ends(most)
         lines += self._lines(first)
         lines += [f"  ... {between}"] * bool(between)

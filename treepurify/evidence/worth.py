@@ -17,6 +17,7 @@ from treepurify.evidence.held_out import HeldOut, read_held_out
 from treepurify.evidence.losses import LossChoice
 from treepurify.evidence.resampling import Intervals, draw_counts, resample
 from treepurify.evidence.shapley_worth import is_quadratic, most_shapley_effects, shapley_worth
+from treepurify.fingerprints import array_fingerprint
 from treepurify.progress import ProgressReport, progress_report
 from treepurify.typing import Array
 
@@ -139,11 +140,24 @@ def effect_worth(
         standard_error=worth.standard_error,
         coverage=coverage,
         n_bootstrap=n_bootstrap,
+        seed=seed,
         absorb=absorb_used,
         worth_absorbed=absorbed,
         shapley=_shapley(d, held_out, shapley, report, notes),
         notes=tuple(notes),
+        rows_fingerprint=_fingerprint(held_out, y),
     )
+
+
+def _fingerprint(held_out: HeldOut, y: Any) -> str:
+    """Return a hash of the rows as they were read, of what was observed, and of the weights."""
+    observed = np.asarray(y)
+    if observed.dtype.kind in "biuf":
+        observed = observed.astype(np.float64)
+    else:
+        words = "\0".join(map(str, observed.ravel().tolist()))
+        observed = np.frombuffer(words.encode("utf-8", "surrogatepass"), dtype=np.uint8)
+    return array_fingerprint([*held_out.columns.values, observed, held_out.shares])
 
 
 def _left_out_one_by_one(

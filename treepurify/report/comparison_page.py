@@ -225,7 +225,7 @@ def _effects(compared: Sequence[Comparison]) -> str:
     head = ["Effect", *["Output"] * several, f"Size in {compared[0].names[0]}"]
     for each in compared:
         name = each.names[1]
-        head += [f"Size in {name}", f"{name}: difference", "of its size", "sign differs"]
+        head += [f"Size in {name}", f"{name}: difference", "of the larger size", "sign differs"]
         head += ["in spreads"] * ("distance_in_spreads" in each.terms)
     rows = [
         _effect_row(key, tables, [each.terms for each in compared], several=several)
@@ -233,7 +233,8 @@ def _effects(compared: Sequence[Comparison]) -> str:
     ]
     left_out = len(keys) - len(rows)
     notes = (
-        "Sizes are standard deviations on the margin scale. A sign differs where both effects are "
+        "Sizes are standard deviations on the margin scale; a difference is a root mean square, "
+        "and its share is of the larger of the two sizes. A sign differs where both effects are "
         "beyond 2 % of the standard deviation of the first prediction."
     )
     if any("distance_in_spreads" in each.terms for each in compared):

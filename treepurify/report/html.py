@@ -17,6 +17,7 @@ from treepurify.evidence.simplification import Simplification
 from treepurify.models.families import display_name
 from treepurify.plots.labels import with_minus
 from treepurify.plots.scale_words import scale_sentence, with_class_names
+from treepurify.report.checks import checks_parts
 from treepurify.report.effects_table import (
     TermRow,
     effects_table,
@@ -155,6 +156,7 @@ def write_html(
         _overview(d),
         _certificate(d),
         _findings(audit, top),
+        "" if audit is None else section("checks", "Checks made", *checks_parts(audit)),
         _effects(d, rows),
         "" if worth is None else section("worth", "Worth on held-out rows", *worth_parts(worth)),
         "" if simple is None else section("path", "What can go", *simplification_parts(simple)),

@@ -85,7 +85,9 @@ def _table(d: Decomposition, spread: Spread, rows: list[TermRow]) -> str:
         subset, k = row.subset or (), row.output
         lower, upper = (np.sqrt(bound[k]) for bound in spread.variance_interval(subset))
         between = float(np.sqrt(spread.training_variance(subset)[k]))
-        part = f"{between / row.deviation:.0%} of its size" if row.deviation > 0 else ""
+        part = (
+            f"{between / row.deviation:.0%} of its standard deviation" if row.deviation > 0 else ""
+        )
         body.append(
             [
                 row.name,
