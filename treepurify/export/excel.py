@@ -11,6 +11,7 @@ from treepurify.arguments import check_result, read_path
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError, MissingDependencyError
 from treepurify.export.flat_table import component_table, most_important_first
+from treepurify.export.origin import origin
 from treepurify.storage import write_atomically
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ def to_excel(d: Decomposition, path: str | Path) -> list[str]:
 
 
 def _facts(d: Decomposition) -> list[tuple[str, str]]:
-    facts = [("measure", d.measure), ("engine", d.engine), ("link", d.link.name)]
+    facts = [("measure", d.measure), ("engine", d.engine), ("link", d.link.name), *origin(d)]
     facts += [
         (f"intercept {name}", f"{value:.17g}")
         for name, value in zip(d.output_names, d.intercept, strict=True)

@@ -21,6 +21,7 @@ from treepurify.export.cell_rules import (
 )
 from treepurify.export.left_out import OnRemainder, leave_out_remainder
 from treepurify.export.links import Scale, check_link
+from treepurify.export.origin import origin
 from treepurify.storage import write_atomically
 from treepurify.typing import Array, Indices
 
@@ -198,6 +199,7 @@ class _Graph:
         facts = {"scale": scale, "link": d.link.name, "measure": d.measure}
         facts |= {"outputs": "\n".join(d.output_names)}
         facts |= {"without the remainder": lost} if lost else {}
+        facts |= dict(origin(d))
         helper.set_model_props(model, facts)
         self.onnx.checker.check_model(model)
         return model

@@ -12,6 +12,7 @@ from treepurify.components import TensorComponent, evaluate_each, values_on_rows
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError, UnsupportedModelError
 from treepurify.export.left_out import OnRemainder, check_small_tables, leave_out_remainder
+from treepurify.export.origin import origin
 from treepurify.export.scorecard_files import write_page, write_workbook
 from treepurify.frames import locate_each_cell
 from treepurify.frozen import FrozenMapping
@@ -121,6 +122,8 @@ class Scorecard:
         What was lost with the remainder, in a sentence; empty where there was none.
     measure : str
         The distribution to which the effects refer.
+    origin : tuple of (str, str)
+        The model, what was edited in it, and what wrote the card, as names and values.
     """
 
     base: float
@@ -130,6 +133,7 @@ class Scorecard:
     rounding: Rounding
     lost: str
     measure: str
+    origin: tuple[tuple[str, str], ...] = ()
 
     def score(self, X: Any) -> Array:
         """Return the points of each row, shape (n_rows,).
@@ -213,6 +217,7 @@ class Scorecard:
             ("rounding", self.rounding.in_words()),
             *([("without the remainder", self.lost)] if self.lost else []),
             ("measure", self.measure),
+            *self.origin,
         ]
 
     def to_excel(self, path: str | Path) -> None:
@@ -379,6 +384,7 @@ def to_scorecard(
         _rounding(d, whole - base, errors, scale),
         lost,
         d.measure,
+        tuple(origin(d)),
     )
 
 

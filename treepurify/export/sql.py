@@ -19,6 +19,7 @@ from treepurify.export.cell_rules import (
 )
 from treepurify.export.left_out import OnRemainder, leave_out_remainder
 from treepurify.export.links import Scale, check_link
+from treepurify.export.origin import origin
 from treepurify.export.sql_dialects import DIALECTS, Dialect, DialectName, comment, name, text
 from treepurify.typing import Array
 
@@ -100,8 +101,8 @@ def to_sql(
     >>> from treepurify.export import to_sql
     >>> X = np.array([[0.0], [1.0]])
     >>> d = tp.purify(DecisionTreeRegressor().fit(X, [0.0, 4.0]), X)
-    >>> print(to_sql(d, keep=["id"]))
-    -- margin by treepurify: 1 effects of 1 features, measure: empirical
+    >>> query = to_sql(d, keep=["id"])
+    >>> print(query[query.index("WITH") :])
     WITH inputs AS (
       SELECT t."id" AS keep_0,
         CAST(t."x0" AS DOUBLE) AS value_0
@@ -158,6 +159,7 @@ def to_sql(
         )
     ]
     heading += [comment(f"without the remainder: {lost}")] if lost else []
+    heading += [comment(f"{fact}: {value}") for fact, value in origin(d)]
     return "\n".join([*heading, f"WITH {', '.join(steps)}", _select(named, "margins", "")])
 
 
