@@ -1,6 +1,7 @@
 """The page that sets decompositions side by side says what their comparison says."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -11,6 +12,7 @@ import treepurify as tp
 from tests.test_report import Page
 from treepurify.plots.labels import number_words
 from treepurify.report import write_comparison
+from treepurify.report.common_axes import on_common_axes
 
 
 def boosted(n_estimators, sign=1.0):
@@ -83,6 +85,32 @@ def test_effects_that_differ_most_are_drawn_in_each(two, text):
     ]
     pair = terms.loc[terms["order"] == 2, "term"].iloc[0]
     assert f"Heatmap of the pair {pair} in champion." in labels
+
+
+def test_heatmaps_of_one_pair_have_the_same_axes(two):
+    """Cells are split at the cuts of both; no value and no total mass changes."""
+    named, X = two
+    before = [*named.values()]
+    pair = ("<age>", "hours & co")
+    after = on_common_axes(before, [d[pair] for d in before])
+    first, second = (d[pair] for d in after)
+    assert len(first.axes[0].cuts) > max(len(d[pair].axes[0].cuts) for d in before)
+    for one, other in zip(first.axes, second.axes, strict=True):
+        np.testing.assert_array_equal(one.cuts, other.cuts)
+        assert one.bounds == other.bounds
+    for d, old in zip(after, before, strict=True):
+        np.testing.assert_array_equal(d[pair].evaluate(X), old[pair].evaluate(X))
+        assert d[pair].mass.sum() == pytest.approx(1.0)
+        np.testing.assert_allclose(d[pair].variance, old[pair].variance)
+
+
+def test_a_shift_of_the_mean_is_part_of_the_verdict(two):
+    named, X = two
+    first = named["champion"]
+    shifted = replace(first, intercept=first.intercept + 0.25)
+    words = " ".join(tp.compare(first, shifted, X).verdict())
+    assert "The intercepts differ by +0.25" in words
+    assert "intercepts" not in " ".join(tp.compare(first, first, X).verdict())
 
 
 def test_several_models_are_compared_with_the_first(two, tmp_path):

@@ -114,16 +114,17 @@ def test_it_opens_and_its_table_sorts(page, audited, tmp_path):
     result = in_browser(
         page,
         """
-        const names = () => all("tbody th").map((cell) => cell.textContent);
+        const effects = "section[aria-labelledby=effects]";
+        const names = () => all(`${effects} tbody th`).map((cell) => cell.textContent);
         result.before = names();
-        document.querySelector("thead button").click();
+        document.querySelector(`${effects} thead button`).click();
         result.sorted = names();
-        document.querySelector("thead button").click();
+        document.querySelector(`${effects} thead button`).click();
         result.turned = names();
-        result.state = document.querySelector("thead th").getAttribute("aria-sort");
+        result.state = document.querySelector(`${effects} thead th`).getAttribute("aria-sort");
         const filter = document.getElementById("filter");
         filter.value = "AGE"; filter.dispatchEvent(new Event("input"));
-        result.shown = all("tbody tr").filter((row) => !row.hidden).length;
+        result.shown = all(`${effects} tbody tr`).filter((row) => !row.hidden).length;
         result.hidden = all(".interactive").filter((own) => own.hidden).length;
         result.still = getComputedStyle(document.querySelector(".static")).display;
         """,

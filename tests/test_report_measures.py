@@ -66,7 +66,7 @@ def test_classes_are_called_classes_and_sorted_by_their_share(tmp_path):
     table = page[page.index("<table>") : page.index("</table>")]
     assert "<td>class 2</td>" in table
     assert "effect on class " in page
-    assert "Share of variance within its output" in table
+    assert "Share of the sum of variances, within its output" in table
     assert "all outputs taken together" in page
     shares = [
         float(cell.split(" %")[0])

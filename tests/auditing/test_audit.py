@@ -365,6 +365,21 @@ def test_findings_keep_the_rules_that_are_stated():
             assert finding.where in set(places["where"])
 
 
+def test_a_pair_that_depends_on_the_measure_is_drawn_under_both(tmp_path):
+    rng = np.random.default_rng(0)
+    a = rng.normal(size=400)
+    rows = np.column_stack([a, a + 0.3 * rng.normal(size=400)])
+    model = xgboost.XGBRegressor(n_estimators=20, max_depth=2, n_jobs=1)
+    model.fit(rows, rows[:, 0] * rows[:, 1])
+    audited = audit(model, rows, measures=["uniform"], n_bootstrap=0, progress=False)
+    (what,) = [f for f in audited.findings if f.kind == "measure" and len(f.subset) == 2]
+    page = tp.report.write_html(audited.decomposition, tmp_path / "a.html", top=9, audit=audited)
+    text = page.read_text(encoding="utf-8")
+    for measure in ("empirical", "uniform"):
+        assert f'aria-label="x0 &amp; x1 under {measure}."' in text
+    assert tp.plots.finding(audited, what).get_title(loc="right") == "measure: under uniform"
+
+
 def test_rows_of_weight_zero_change_no_instability(X):
     few = X[:100]
     model = xgboost.XGBRegressor(n_estimators=8, max_depth=2, n_jobs=1)

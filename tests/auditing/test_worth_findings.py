@@ -124,6 +124,8 @@ def test_the_report_shows_worth_and_the_path(noise, tmp_path):
         assert f"{row['worth']:.4g}".replace("-", "\N{MINUS SIGN}") in page
     for line in simple.summary():
         assert line.replace("&", "&amp;") in page
+    assert f"<td>{simple.to_frame()['rise_error'].iloc[1]:.2%}</td>" in page
+    assert "The same 1850 rows chose the effects and measured the losses" in page
 
 
 def test_an_interval_that_is_not_known_is_no_finding(noise):

@@ -37,6 +37,20 @@ def test_the_section_says_what_the_spread_says(tmp_path, n_classes):
     largest = max(d, key=lambda subset: d[subset].variance[0])
     between = np.sqrt(d.spread.training_variance(largest)[0] / d[largest].variance[0])
     assert f"{between:.0%} of its standard deviation" in page.text
+    # Noise averages out in the mean of the trainings, not in one more of them.
+    outside = [
+        d.term_name(subset)
+        for subset in d.spread.stacked
+        for low, size, high in zip(
+            d.spread.variance_interval(subset)[0],
+            d[subset].variance,
+            d.spread.variance_interval(subset)[1],
+            strict=True,
+        )
+        if not low <= size <= high
+    ]
+    assert ("outside its own interval" in page.text) == bool(outside)
+    assert all(name in page.text for name in outside)
 
 
 def test_a_single_training_has_no_section(tmp_path):

@@ -26,13 +26,13 @@ def rule_of(kind: FindingKind, threshold: float) -> str:
         Share of the variance of the prediction from which something is a finding.
     """
     whole, part, least = (f"{100 * t:.3g} %" for t in (threshold, PART * threshold, LEAST_MASS))
-    notable, square = f"{NOTABLE_PART:.0%}", f"{100 * threshold * NOTABLE_PART**2:.3g} %"
+    notable, square = f"{100 * NOTABLE_PART:.0f} %", f"{100 * threshold * NOTABLE_PART**2:.3g} %"
     rules: dict[FindingKind, str] = {
         "hidden effect": f"the difference from the model's own term is {whole} of the variance",
         "contradiction": (
-            f"opposite signs on {least} of the mass, both effects beyond {SIGN_THRESHOLD:.0%} of "
-            f"the prediction's standard deviation, and their difference there is {part} of the "
-            "variance"
+            f"opposite signs on {least} of the mass, both effects beyond "
+            f"{100 * SIGN_THRESHOLD:.0f} % of the prediction's standard deviation, and their "
+            f"difference there is {part} of the variance"
         ),
         "spurious interaction": (
             f"the model's own term is {whole} of the variance, and at most {part} is left of it"

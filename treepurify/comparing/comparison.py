@@ -111,6 +111,7 @@ class Comparison:
         if len(self.terms) == 0:
             return [*lines, "Both are constant."]
         lines.append(_largest(self))
+        lines += _shift(self)
         lines += _signs(self)
         lines.append(_ranks(self))
         lines += _moved(self)
@@ -152,6 +153,22 @@ def larger_deviation(row: Mapping[Any, Any]) -> str:
     """Return what `relative_distance` of a row of the terms is a share of, in words."""
     both = f"{row['deviation_first']:.3g} and {row['deviation_second']:.3g}"
     return f"the larger of its two standard deviations ({both})"
+
+
+def _shift(comparison: Comparison) -> list[str]:
+    """Say by how much the means differ, which centred effects leave out."""
+    first, second = comparison.first, comparison.second
+    shift = second.intercept - first.intercept
+    k = int(np.argmax(np.abs(shift)))
+    scale = max(float(np.abs(first.intercept[k])), float(comparison.terms["deviation_first"].max()))
+    if abs(shift[k]) <= _SAME * scale:
+        return []
+    output = f" of {first.output_names[k]}" if first.n_outputs > 1 else ""
+    return [
+        f"The intercepts{output} differ by {shift[k]:+.3g}: {first.intercept[k]:.4g} is that of "
+        f"{comparison.names[0]}, {second.intercept[k]:.4g} that of {comparison.names[1]}. "
+        "Differences of effects leave this shift of the mean out."
+    ]
 
 
 def _is_same(comparison: Comparison) -> bool:

@@ -26,8 +26,9 @@ def finding(audit: Audit, what: int | Finding, *, ax: "Axes | None" = None) -> "
     """Draw the picture of one finding.
 
     A main effect before and after purification, with the contradicting region shaded; a
-    main effect under both measures; an effect with the band that resampled rows span; the
-    pair as the model carries it; or the pair with the cells that have no data hatched.
+    main effect under both measures, a pair under the other one; an effect with the band that
+    resampled rows span; the pair as the model carries it; or the pair with the cells that have
+    no data hatched.
 
     Parameters
     ----------
@@ -69,8 +70,11 @@ def finding(audit: Audit, what: int | Finding, *, ax: "Axes | None" = None) -> "
     if len(what.subset) > 2:
         raise InvalidInputError("findings about more than two features have no picture")
     drawn = _draw_pair(audit, what, ax) if len(what.subset) == 2 else _draw_main(audit, what, ax)
+    # One of the two: the other is that of the audit itself.
+    is_other = what.kind == "measure" and len(what.subset) == 2
+    words = what.kind + (f": under {what.measure}" if is_other else "")
     # Above the legend, which may reach as far as the title does.
-    drawn.set_title(what.kind, fontsize=SMALL_SIZE, color=MUTED, loc="right", pad=20)
+    drawn.set_title(words, fontsize=SMALL_SIZE, color=MUTED, loc="right", pad=20)
     return drawn
 
 

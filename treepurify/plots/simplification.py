@@ -75,7 +75,16 @@ def simplification(
     ax = axes_or_new(ax, 4.8, 3.0)
     error = np.nan_to_num(table["rise_error"].to_numpy() * abs(simple.model_loss))
     counts, losses = table["n_effects"].to_numpy(), table["loss"].to_numpy()
-    ax.fill_between(counts, losses - error, losses + error, color=BEFORE, alpha=0.25, linewidth=0)
+    if error.any():
+        ax.fill_between(
+            counts,
+            losses - error,
+            losses + error,
+            color=BEFORE,
+            alpha=0.25,
+            linewidth=0,
+            label="± one standard error of the rise",
+        )
     ax.plot(counts, losses, color=AFTER, marker="o", markersize=3.5, label="held-out loss")
     ax.axhline(limit, color=DATA, linewidth=1.0, linestyle="--", label="tolerance")
     taken = simple.steps[simple.chosen]
@@ -93,5 +102,5 @@ def simplification(
     ax.set_ylabel(simple.loss.replace("_", " "))
     number_ticks(ax.xaxis, 5, of="counts")
     number_ticks(ax.yaxis, 5)
-    legend_above(ax, 3)
+    legend_above(ax, 2)
     return ax

@@ -7,11 +7,13 @@ from typing import Any, NamedTuple
 from treepurify.comparing.comparison import Comparison
 from treepurify.components import TensorComponent, is_drawable
 from treepurify.decomposition import Decomposition
+from treepurify.plots.axis_layout import Scale
 from treepurify.plots.comparisons import comparison
 from treepurify.plots.main_effects import main_effect_size
 from treepurify.plots.overlays import overlay
 from treepurify.plots.pairs import PAIR_SIZE, color_limit, pair
 from treepurify.plots.terms import find_tensor
+from treepurify.report.common_axes import can_be_joined, common_scale, on_common_axes
 from treepurify.report.pictures import Picture
 from treepurify.report.svg import new_axes
 
@@ -77,12 +79,19 @@ def pair_row(decompositions: Mapping[str, Decomposition], changed: Changed) -> s
         (color_limit(table.values[..., changed.output], table.mass) for table in tables),
         default=0.0,
     )
+    drawn = [*having.values()]
+    scale: tuple[Scale, Scale] = ("value", "value")
+    if can_be_joined(drawn, changed.names, tables):
+        drawn = on_common_axes(drawn, tables)
+        first = find_tensor(drawn[0], changed.names, 2)
+        across, up = changed.names
+        scale = (common_scale(first, across), common_scale(first, up))
     pictures = []
-    for i, (called, d) in enumerate(having.items()):
+    for i, (called, d) in enumerate(zip(having, drawn, strict=True)):
         ax = new_axes(PAIR_SIZE)
         key: Any = changed.names
         # By name, so that categories stand in one order in all of them.
-        pair(d, key, output=changed.output, limit=limit or None, sort="name", ax=ax)
+        pair(d, key, output=changed.output, limit=limit or None, sort="name", scale=scale, ax=ax)
         positions = [d.feature_names.index(name) for name in changed.names]
         caption = f"<b>{escape(changed.term)}</b>, {escape(called)}. Hatched: no data."
         words = f"Heatmap of the pair {changed.term} in {called}."

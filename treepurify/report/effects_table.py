@@ -87,7 +87,7 @@ def effects_table(d: Decomposition, rows: list[TermRow]) -> str:
     """Return rows as a table that scrolls sideways where it does not fit."""
     has_covariance, has_before = _columns(rows)
     names = ["Effect", *(["Output"] * (d.n_outputs > 1)), "Features"]
-    names += ["Share of variance" if d.n_outputs == 1 else "Share of variance within its output"]
+    names += ["Share of the sum of variances" + ("" if d.n_outputs == 1 else ", within its output")]
     names += ["Share by covariance"] * has_covariance
     names += ["Standard deviation"] + ["Before purification"] * has_before
     return plain_table("Table of effects", names, _cells(d, rows), is_html=True)

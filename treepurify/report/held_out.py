@@ -54,7 +54,7 @@ def _tables_of_worth(worth: EffectWorth) -> list[str]:
     """Return the table, all but its first rows folded away."""
     largest, lowest, between = worth.ends(_MOST_ROWS)
     names = [name for name in _COLUMNS if name in largest and not largest[name].isna().all()]
-    head = ["Effect", "Share of variance", *(_COLUMNS[name] for name in names)]
+    head = ["Effect", "Share of the sum of variances", *(_COLUMNS[name] for name in names)]
     rows, last = (
         [
             [row["term"], f"{row['variance_share']:.2%}", *(_number(row[name]) for name in names)]
@@ -81,20 +81,26 @@ def simplification_parts(simple: Simplification) -> list[str]:
     simplification(simple, ax=ax)
     words = "The held-out loss against the number of effects; the table has the numbers."
     picture = Picture(ax, "path", "Held-out loss as effects are left out.", words)
-    head = ["Effects", "Loss", "Rise", "Taken", "Left out by this step"]
+    head = ["Effects", "Loss", "Rise", "Standard error of the rise", "Taken"]
+    head.append("Left out by this step")
     rows = [
         [
             f"{row['n_effects']}",
             _number(row["loss"]),
             with_minus(f"{row['rise']:+.2%}"),
+            "" if np.isnan(row["rise_error"]) else f"{row['rise_error']:.2%}",
             "yes" if row["is_chosen"] else "",
             str(row["left_out"]),
         ]
         for row in simple.to_frame().to_dict("records")
     ]
     table = plain_table("Table of the path", head, rows)
+    same = (
+        f"<p>The same {simple.n_rows} rows chose the effects and measured the losses: the loss of "
+        "what was kept is optimistic, and other rows are needed to state it without that.</p>"
+    )
     details = f"<details><summary>{len(rows)} steps</summary>\n{table}\n</details>"
-    return [lines, picture.html(), details]
+    return [lines, same, picture.html(), details]
 
 
 def _number(value: float) -> str:

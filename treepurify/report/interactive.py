@@ -1,14 +1,20 @@
 """The places in a report that its script fills, and the list of findings."""
 
 from html import escape
+from typing import TYPE_CHECKING
 
+from treepurify.auditing.findings import Finding
 from treepurify.auditing.ranked_findings import Audit
 from treepurify.components import Component, TensorComponent
 from treepurify.plots import audits
 from treepurify.plots.main_effects import main_effect_size
-from treepurify.plots.pairs import PAIR_SIZE
+from treepurify.plots.pairs import PAIR_SIZE, color_limit, pair
+from treepurify.plots.style import MUTED, SMALL_SIZE
 from treepurify.report.payload import Payload
 from treepurify.report.svg import inline_svg, new_axes
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 __all__ = ["explorer", "findings_list", "pair_words", "pairs_left_out", "prediction_maker"]
 
@@ -126,12 +132,7 @@ def findings_list(audit: Audit, most: int, pictures: int) -> str:
         )
         picture = ""
         if rank < pictures and len(finding.subset) <= 2:
-            ax = new_axes(_picture_size(d.components[finding.subset]))
-            audits.finding(audit, finding, ax=ax)
-            figure = ax.get_figure(root=True)
-            if figure is not None:
-                picture = inline_svg(figure, f"finding-{rank}", finding.sentence)
-                picture = f"<figure>\n{picture}\n</figure>"
+            picture = _pictures(audit, finding, f"finding-{rank}")
         items.append(
             f'<li data-term="{escape(d.term_name(finding.subset))}">\n'
             f'<p><b class="kind">{escape(finding.kind)}</b> {escape(finding.sentence)}</p>\n'
@@ -141,6 +142,31 @@ def findings_list(audit: Audit, most: int, pictures: int) -> str:
     more = len(audit.findings) - most
     rest = f"<p>{more} smaller findings are not listed.</p>" if more > 0 else ""
     return f'{intro}<ol class="findings">\n' + "\n".join(items) + f"\n</ol>{rest}"
+
+
+def _pictures(audit: Audit, finding: Finding, prefix: str) -> str:
+    """Return the picture of a finding; of a pair that depends on the measure, one under each."""
+    d = audit.decomposition
+    if finding.kind != "measure" or len(finding.subset) != 2:
+        ax = new_axes(_picture_size(d.components[finding.subset]))
+        return _figure(audits.finding(audit, finding, ax=ax), prefix, finding.sentence)
+    both = (d, audit.comparisons[finding.measure].second)
+    name = d.term_name(finding.subset)
+    tables = [each.tensor_components().get(finding.subset) for each in both]
+    ends = [color_limit(t.values[..., finding.output], t.mass) for t in tables if t is not None]
+    figures = []
+    for number, each in enumerate(both):
+        ax = new_axes(PAIR_SIZE)
+        key = (finding.subset[0], finding.subset[1])
+        pair(each, key, output=finding.output, limit=max(ends, default=None), ax=ax)
+        ax.set_title(f"under {each.measure}", fontsize=SMALL_SIZE, color=MUTED, loc="right")
+        figures.append(_figure(ax, f"{prefix}-{number}", f"{name} under {each.measure}."))
+    return f'<div class="figures">\n{"".join(figures)}\n</div>'
+
+
+def _figure(ax: "Axes", prefix: str, words: str) -> str:
+    figure = ax.get_figure(root=True)
+    return "" if figure is None else f"<figure>\n{inline_svg(figure, prefix, words)}\n</figure>"
 
 
 def _introduction(audit: Audit) -> list[str]:

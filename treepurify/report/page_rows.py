@@ -128,8 +128,8 @@ def find_start(d: Decomposition, columns: Columns | None) -> Start:
     axes = _axes(d)
     if not d.rows or not axes:
         return Start(
-            "To begin with, each feature has its most frequent value; a row with all of them "
-            "may not exist."
+            "To begin with, each feature has its most frequent value: this is no row of the data, "
+            "and one with all of these values may not exist."
         )
     return _heaviest_cell(d, axes)
 
@@ -166,9 +166,13 @@ def _heaviest_cell(d: Decomposition, axes: Mapping[int, tuple[int, FeatureAxis]]
     for cell, (j, (_, axis)) in zip(codes[:, chosen], axes.items(), strict=True):
         row[j] = _value_in(axis, int(cell))
     share = held[group[chosen]] / held.sum()
-    words = "To begin with, the values of one row in the middle of the data, cell by cell."
+    which = "of one row in the middle of the data"
     if np.sum(group == group[chosen]) > 1:
-        words = f"To begin with, the cells that most rows have in common ({share:.2%} of the data)."
+        which = f"that most rows have in common ({share:.2%} of the data)"
+    words = (
+        f"To begin with, values within the cells {which}: they are made of these cells, and are no "
+        "row of the data."
+    )
     return Start(words, row=row)
 
 

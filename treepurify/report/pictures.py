@@ -150,9 +150,9 @@ def _left_to_right(component: TensorComponent) -> tuple[int, int]:
 
 def _caption(d: Decomposition, row: TermRow) -> str:
     if d.n_outputs == 1:
-        return f"<b>{escape(row.name)}</b>{_share_in_words(row.share, 'of the variance')}."
+        return f"<b>{escape(row.name)}</b>{_share_in_words(row.share, 'of the sum of variances')}."
     output = escape(d.output_names[row.output])
-    words = _share_in_words(row.share, "of the variance on this output")
+    words = _share_in_words(row.share, "of the sum of variances on this output")
     return f"<b>{escape(row.name)}</b>, {output}{words}."
 
 

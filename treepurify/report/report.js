@@ -169,7 +169,7 @@ const report = (() => {
       body.append(...rows.map(({ row }) => row));
     });
   });
-  const share = heads.findIndex((head) => head.textContent.startsWith("Share of variance"));
+  const share = heads.findIndex((head) => head.textContent.startsWith("Share of the sum of variances"));
   if (share >= 0) heads[share].setAttribute("aria-sort", "descending");
   const filter = element("input", { type: "search", id: "filter", autocomplete: "off" });
   const count = element("span", { class: "count", role: "status" });

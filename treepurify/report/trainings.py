@@ -80,10 +80,12 @@ def _table(d: Decomposition, spread: Spread, rows: list[TermRow]) -> str:
     names = ["Effect", *(["Output"] * (d.n_outputs > 1)), "Standard deviation"]
     names += ["In one more training", "Trainings differ by", "Trainings that have it"]
     present = spread.present()
-    body = []
+    body, outside = [], []
     for row in rows:
         subset, k = row.subset or (), row.output
         lower, upper = (np.sqrt(bound[k]) for bound in spread.variance_interval(subset))
+        if not lower <= row.deviation <= upper:
+            outside.append(row.name)
         between = float(np.sqrt(spread.training_variance(subset)[k]))
         part = (
             f"{between / row.deviation:.0%} of its standard deviation" if row.deviation > 0 else ""
@@ -98,4 +100,13 @@ def _table(d: Decomposition, spread: Spread, rows: list[TermRow]) -> str:
                 f"{present[subset][k]:.0%}",
             ]
         )
-    return plain_table("Table of trainings", names, body)
+    table = plain_table("Table of trainings", names, body)
+    if not outside:
+        return table
+    words = (
+        f"The standard deviation of {', '.join(dict.fromkeys(outside))} lies outside its own "
+        "interval. That is no error: it is that of the effect of this page, and the interval is "
+        "for the effect of one more training, which the noise of training makes larger, most of "
+        "all where an effect is small; or this training is unlike the others."
+    )
+    return f"{table}\n<p>{escape(words)}</p>"
