@@ -198,7 +198,7 @@ class EffectWorth:
         return [
             f"  {row['worth']:10.4g}"
             + (f" ({row['low']:.3g} to {row['high']:.3g})" if has_interval else "")
-            + f"  {row['term']}, {row['variance_share']:.2%} of the variance"
+            + f"  {row['term']}, {row['variance_share']:.2%} of the sum of variances"
             for row in rows.to_dict("records")
         ]
 

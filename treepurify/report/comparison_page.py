@@ -309,9 +309,7 @@ def _pairs(named: _Named, drawn: Sequence[Changed]) -> str:
     rows = [row for changed in drawn if (row := pair_row(named, changed))]
     if not rows:
         return ""
-    words = (
-        "The pairs that differ most. Heatmaps of one pair share their axes and colour scale."
-    )
+    words = "The pairs that differ most. Heatmaps of one pair share their axes and colour scale."
     return section("pairs", "Pairs", f"<p>{words}</p>", *rows)
 
 

@@ -10,6 +10,8 @@ from treepurify.plots import audits
 from treepurify.plots.main_effects import main_effect_size
 from treepurify.plots.pairs import PAIR_SIZE, color_limit, pair
 from treepurify.plots.style import MUTED, SMALL_SIZE
+from treepurify.plots.terms import find_tensor
+from treepurify.report.common_axes import common_scale
 from treepurify.report.payload import Payload
 from treepurify.report.svg import inline_svg, new_axes
 
@@ -152,13 +154,15 @@ def _pictures(audit: Audit, finding: Finding, prefix: str) -> str:
         return _figure(audits.finding(audit, finding, ax=ax), prefix, finding.sentence)
     both = (d, audit.comparisons[finding.measure].second)
     name = d.term_name(finding.subset)
-    tables = [each.tensor_components().get(finding.subset) for each in both]
-    ends = [color_limit(t.values[..., finding.output], t.mass) for t in tables if t is not None]
+    key = (finding.subset[0], finding.subset[1])
+    tables = [find_tensor(each, key, 2) for each in both]
+    limit = max(color_limit(t.values[..., finding.output], t.mass) for t in tables)
+    across, up = (common_scale(tables[0], axis.name) for axis in tables[0].axes)
     figures = []
     for number, each in enumerate(both):
         ax = new_axes(PAIR_SIZE)
-        key = (finding.subset[0], finding.subset[1])
-        pair(each, key, output=finding.output, limit=max(ends, default=None), ax=ax)
+        scale, output = (across, up), finding.output
+        pair(each, key, output=output, limit=limit, sort="name", scale=scale, ax=ax)
         ax.set_title(f"under {each.measure}", fontsize=SMALL_SIZE, color=MUTED, loc="right")
         figures.append(_figure(ax, f"{prefix}-{number}", f"{name} under {each.measure}."))
     return f'<div class="figures">\n{"".join(figures)}\n</div>'
