@@ -33,6 +33,9 @@ class Certificate:
     margin_error : float or None
         Largest difference on the checked rows between the parsed model, summed in the
         library's own precision, and the library's raw prediction; None where it was not asked.
+    library_rounding : float or None
+        Largest difference on these rows between the library's raw prediction and the parsed model
+        summed in double precision, as effects are: what the library's own sum rounds away.
     checked_rows : int
         Number of rows behind the two figures above, where they are numbers.
     conditional_mean : float or None
@@ -109,6 +112,7 @@ class Certificate:
     measure_rows: int = 0
     sampling_error: tuple[float, ...] = ()
     sampling_splits: int = 0
+    library_rounding: float | None = None
 
     @property
     def is_exact(self) -> bool:
@@ -179,6 +183,15 @@ class Certificate:
             ]
         return []
 
+    def _rounding(self) -> str:
+        if not self.library_rounding:
+            return ""
+        return (
+            " where it is summed in the library's precision; what the library itself rounds away, "
+            f"against a sum in double precision, is at most {self.library_rounding:.1e} of the "
+            "largest effect or intercept"
+        )
+
     def _where(self) -> str:
         names = self.unidentified_terms
         more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
@@ -213,7 +226,7 @@ class Certificate:
         if self.margin_error is not None:
             rows = "the same" if self.additivity_rows is not None else f"{self.checked_rows}"
             differs = _differs(self.margin_error, "the library's own raw prediction")
-            lines.append(f"On {rows} rows the parsed model {differs}.")
+            lines.append(f"On {rows} rows the parsed model {differs}{self._rounding()}.")
         if self.unidentified:
             directions = (
                 "direction of effects is" if self.unidentified == 1 else "directions of effects are"

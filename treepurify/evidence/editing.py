@@ -314,6 +314,7 @@ def edited(
             additivity_cells=None,
             additivity_rows=None,
             margin_error=None,
+            library_rounding=None,
             checked_rows=0,
             edits=(*d.certificate.edits, sentence),
             sampling_error=(),

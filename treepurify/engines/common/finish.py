@@ -371,9 +371,10 @@ def _certificate(
         mass = EachTable(tables, lambda component: component.mass)
         purity = measure_purity(values, mass, {s: c.axes for s, c in tables.items()}, scale)
     divisor = scale if scale > 0 else 1.0
-    additivity_rows, margin_error = None, None
+    additivity_rows, margin_error, library_rounding = None, None, None
     if check is not None:
         margin_error = None if check.error is None else check.error / divisor
+        library_rounding = None if check.rounding is None else check.rounding / divisor
     if check is not None and result.rest is None:
         total = np.tile(result.intercept, (check.columns.n_rows, 1))
         for part in evaluate_each(every.values(), check.columns):
@@ -389,6 +390,7 @@ def _certificate(
         additivity_cells=None if purified.additivity is None else purified.additivity / divisor,
         additivity_rows=additivity_rows,
         margin_error=margin_error,
+        library_rounding=library_rounding,
         checked_rows=evidence.checked_rows if check is None else check.columns.n_rows,
         conditional_mean=None if purity is None else purity.conditional_mean,
         inner_product=None if purity is None else purity.inner_product,
