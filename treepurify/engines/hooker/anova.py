@@ -16,13 +16,13 @@ from treepurify.components import TensorComponent, values_on_rows
 from treepurify.decomposition import Decomposition
 from treepurify.effects.accumulate import model_cuts
 from treepurify.effects.tensor import EffectTensor, EffectTensors
+from treepurify.engines.common.explained import measure_explained
 from treepurify.engines.common.finish import (
     Evidence,
     Rest,
     Result,
     finish,
     largest_effect,
-    measure_explained,
     table_components,
 )
 from treepurify.engines.common.functions import (
