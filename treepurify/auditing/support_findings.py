@@ -138,8 +138,9 @@ def shared_main_effects(d: Decomposition, threshold: float) -> list[Finding]:
         sentence = (
             f"The rows do not tell the main effects of {one} and {other}{output_words(d, k)} "
             "apart, since the features determine each other, in whole or in part, or their "
-            f"cells have few rows: how they share {shares[k]:.1%} of the variance of the prediction is the "
-            "model's choice. A small effect of one of them is no evidence that it does not matter."
+            f"cells have few rows: how they share {shares[k]:.1%} of the variance of the "
+            "prediction is the model's choice. A small effect of one of them is no evidence that "
+            "it does not matter."
         )
         numbers = {"directions": float(shared["directions"]), "shared": float(shares[k])}
         severity = min(float(shares[k]), 1.0)
