@@ -234,7 +234,7 @@ def _effects(compared: Sequence[Comparison]) -> str:
     left_out = len(keys) - len(rows)
     notes = (
         "Sizes are standard deviations on the margin scale. A sign differs where both effects are "
-        "beyond 2 % of the standard deviation of the first prediction."
+        f"beyond 2 % of the standard deviation of the prediction of {compared[0].names[0]}."
     )
     if any("distance_in_spreads" in each.terms for each in compared):
         notes += " In spreads: the difference over what trainings of both sides differ by."
