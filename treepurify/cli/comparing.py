@@ -19,11 +19,13 @@ from treepurify.cli.options import (
     EnginesOption,
     PicturesOption,
     QuietOption,
+    ScaleOption,
     TargetOption,
     TopOption,
     WeightColumnOption,
     Weights,
     command_line,
+    read_scale_options,
 )
 from treepurify.cli.tables import TableFormatOption, TableOutOption, output_kind, put_table
 from treepurify.comparing.compare import compare as compare_decompositions
@@ -161,6 +163,7 @@ def compare(  # noqa: PLR0913, PLR0917 - one argument per option of the command 
         typer.Option(dir_okay=False, help="HTML file for a report with pictures of both."),
     ] = None,
     pictures: PicturesOption = 6,
+    scale: ScaleOption = None,
     top: TopOption = 15,
     quiet: QuietOption = False,
 ) -> None:
@@ -207,6 +210,7 @@ def compare(  # noqa: PLR0913, PLR0917 - one argument per option of the command 
                 top=pictures,
                 command=command_line(context),
                 files=list(dict.fromkeys(file for file in files if file is not None)),
+                scale=read_scale_options(scale),
             )
         if put_table(compared.terms, out, kind):
             return
