@@ -131,7 +131,9 @@ def write_comparison(
         _mains(named, _drawn(compared, 1, top), scales),
         _pairs(named, _drawn(compared, 2, top), scales),
         section("certificates", "Certificates", *_certificates(named)),
-        section("making", "How each was made", *_making(named, hashed), command_block(command)),
+        section(
+            "making", "How each was made", *_making(named, hashed, command), command_block(command)
+        ),
     ]
     title = f"Compared: {', '.join(list(named)[:-1])} and {list(named)[-1]}"
     write_atomically(target, page_text(title, _INTRODUCTION, sections).encode("utf-8"))
@@ -333,8 +335,11 @@ def _certificates(named: _Named) -> list[str]:
     return parts
 
 
-def _making(named: _Named, hashed: Sequence[tuple[str, str]]) -> list[str]:
+def _making(named: _Named, hashed: Sequence[tuple[str, str]], command: str | None) -> list[str]:
     parts = []
     for name, d in named.items():
-        parts += [f"<h3>{escape(name)}</h3>", facts_list(making_facts(d))]
+        parts += [
+            f"<h3>{escape(name)}</h3>",
+            facts_list(making_facts(d, with_call=command is None)),
+        ]
     return [*parts, "<h3>This page</h3>", facts_list(page_facts(list(named.values()), hashed))]

@@ -107,7 +107,8 @@ def write_html(
     top : int
         Number of main effects, and of pairs, that are drawn.
     command : str, optional
-        The command or the code that made the decomposition, printed at the end.
+        The command or the code that made the decomposition, printed at the end. Without it, the
+        call is printed that the decomposition itself shows.
     files : sequence of str or Path
         Files that it was made from, such as those of the model and of the data: their SHA-256 is
         printed beside that of the model and of the rows as they were read.
