@@ -179,6 +179,7 @@ def test_what_is_not_known_of_each_training_has_no_bounds():
     assert " to " in listed
     # What is not known of a part is not known of the sum.
     assert all(patch.get_alpha() is None for patch in ax.patches)
+    assert "(bounds: one more training, 90%)" in ax.get_xlabel()
 
 
 def test_parts_that_add_nothing_have_no_bars():

@@ -224,7 +224,7 @@ def force(
     colors = [UP if value >= 0 else DOWN for value in values]
     sizes = np.abs(values)
     ax.barh(0, sizes, left=lefts, height=0.5, color=colors, edgecolor="white", linewidth=1.2)
-    if reached is not None and np.all(np.isfinite(reached)):
+    if has_grey := reached is not None and bool(np.all(np.isfinite(reached))):
         ax.axvspan(*reached, color=INK, alpha=0.12, linewidth=0, zorder=0)
     ax.axvline(prediction, color=INK, linewidth=1.4)
     ax.axvline(start, color=MUTED, linewidth=1, linestyle=(0, (3, 2)))
@@ -238,8 +238,10 @@ def force(
     for number, (name, left, size) in enumerate(zip(names, lefts, sizes, strict=True), start=1):
         _name_bar(ax, str(number), name.split(" = ")[0], (left, size))
     number_ticks(ax.xaxis, 6)
-    grey = "" if bounds is None else f" (bounds and grey: {band_words(level or LEVEL)})"
-    label = fold(margin_label(d, position) + grey, 60)
+    label = margin_label(d, position)
+    if bounds is not None:
+        label += f" (bounds{' and grey' if has_grey else ''}: {band_words(level or LEVEL)})"
+    label = fold(label, 60)
     ax.set_xlabel(label)
     for sign, place in ((1, 0.0), (-1, 0.53)):
         ax.annotate(
