@@ -13,7 +13,7 @@ import pytest
 import treepurify as tp
 from tests.test_report_interactive import in_browser, needs_chromium
 from treepurify.report import write_html
-from treepurify.report.call import call_words
+from treepurify.report.call import call_facts
 
 
 class Facts(HTMLParser):
@@ -181,17 +181,21 @@ def test_the_call_of_a_report_gives_the_decomposition(how):
     make, options = MADE[how]
     model, X = make()
     d = tp.purify(model, X, progress=False, **options)
-    call, _, unknown = call_words(d).partition("; ")
+    (_, call), (_, unknown) = call_facts(d)
     again = eval(call, {"tp": tp, "model": model, "X": X, "sample_weight": WEIGHTS})
     assert again.components.keys() == d.components.keys()
     np.testing.assert_array_equal(again.intercept, d.intercept)
     for subset, component in d.components.items():
         np.testing.assert_array_equal(again.components[subset].values, component.values)
     assert (again.measure, again.diagnostics["method"]) == (d.measure, d.diagnostics["method"])
-    assert unknown.endswith("missing_cells")
+    assert "missing_cells: not kept" in unknown
     if how == "named":
         assert d.remainder is not None
         assert "interactions=[('hours', 'pay')]" in call
+
+
+def call_words(d):
+    return "; ".join(words for _, words in call_facts(d))
 
 
 def test_the_call_has_what_was_decomposed():

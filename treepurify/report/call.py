@@ -5,7 +5,7 @@ import re
 from treepurify.decomposition import Decomposition
 from treepurify.remainder import SumOfParts
 
-__all__ = ["call_words"]
+__all__ = ["call_facts"]
 
 # Of the engines that keep some of their options only.
 _FUNCTIONS = {
@@ -39,8 +39,8 @@ _MOST_NAMED = 12
 _OF_TERMS = ", bins of each term"
 
 
-def call_words(d: Decomposition) -> str:
-    """Return the call, and what of it is not known; empty where no model was decomposed.
+def call_facts(d: Decomposition) -> list[tuple[str, str]]:
+    """Return the call, and what of it is not known; nothing where no model was decomposed.
 
     Every argument in it is one that the decomposition itself shows.
     """
@@ -51,13 +51,11 @@ def call_words(d: Decomposition) -> str:
         arguments = _of_functions(d)
         unknown = [*([options] if options else []), "named interactions", "weights of rows"]
     else:
-        return ""
-    words = f"tp.{name}({', '.join(arguments)})"
-    if unknown:
-        words += f"; to be added if they were given, for they are not kept: {', '.join(unknown)}"
+        return []
+    rest = f"{', '.join(unknown)}: not kept with the decomposition; add what was given"
     if d.diagnostics.get("edits"):
-        words += "; its effects were edited afterwards, as the certificate says"
-    return words
+        rest += ". Effects were edited afterwards, as the certificate says"
+    return [("Call", f"tp.{name}({', '.join(arguments)})"), ("Not in the call", rest)]
 
 
 def _of_trees(d: Decomposition) -> list[str]:

@@ -11,7 +11,7 @@ from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
 from treepurify.fingerprints import array_fingerprint, file_fingerprint
 from treepurify.models.families import FAMILIES, display_name
-from treepurify.report.call import call_words
+from treepurify.report.call import call_facts
 from treepurify.report.parts import command_block, facts_list
 
 __all__ = ["FileHash", "hash_files", "making_facts", "making_parts", "model_words", "page_facts"]
@@ -82,7 +82,7 @@ def making_facts(d: Decomposition, *, with_call: bool) -> list[tuple[str, str]]:
     model = (d.diagnostics.get("model") or {}).get("sha256")
     rows = _rows_fingerprint(d)
     return [
-        ("Call", call_words(d) if with_call else ""),
+        *(call_facts(d) if with_call else []),
         ("Engine", f"{d.engine}, {method}" if method else d.engine),
         ("Random choices", _seed_words(d)),
         ("Model as read", f"SHA-256 {model} of its trees or tables" if model else ""),
