@@ -256,6 +256,14 @@ def test_rounding_is_no_part_of_a_row():
     assert not plots.network(d, row=row).lines
 
 
+def test_effects_of_unknown_size_leave_the_others_in_the_network():
+    d = tp.purify_tensors({(0, 1): [[1.0, -1.0], [-1.0, 1.0]], (1, 2): [[1.0, -1.0], [-1.0, 1.0]]})
+    unknown = replace(d.components[0, 1], mass=np.full((2, 2), np.nan))
+    assert np.isnan(unknown.variance).all()
+    some = replace(d, components={**d.components, (0, 1): unknown})
+    assert len(plots.network(some).lines) == 1
+
+
 class _Rest:
     """A remainder of which only the size is asked."""
 

@@ -126,9 +126,9 @@ def largest_parts(
 
 
 def is_something(values: Array) -> Mask:
-    """Return which of several effects are more than rounding beside the largest."""
+    """Return which of several effects are known, and more than rounding beside the largest."""
     sizes = np.abs(values)
-    return np.asarray(sizes > _NOTHING * sizes.max(initial=0.0))
+    return np.asarray(sizes > _NOTHING * np.fmax.reduce(sizes, initial=0.0))
 
 
 def in_each_training(
