@@ -483,6 +483,7 @@ INTERNAL = {
     "sample_points",
     "fitted",
     "evaluate_parts",
+    "row_blocks",
 }
 
 
