@@ -320,7 +320,7 @@ def test_gallery_quotes_what_the_audits_say(gallery):
         )
 
     assert re.search(
-        r"17\.\d% of the mass", finding("recidivism", "contradiction", "priors_count").sentence
+        r"3\.\d% of the mass", finding("recidivism", "contradiction", "length_of_stay").sentence
     )
     assert re.search(
         r"8\d% of the larger of its two standard deviations",

@@ -65,11 +65,11 @@ def on_common_axes(
     ]
 
 
-def common_scale(table: TensorComponent, name: str) -> Scale:
-    """Return how a table would be drawn along a feature by itself, for all that stand beside it."""
+def common_scale(table: TensorComponent, name: str, asked: Scale) -> Scale:
+    """Return how a table is drawn along a feature by itself, for all that stand beside it."""
     which = [axis.name for axis in table.axes].index(name)
     others = tuple(w for w in range(len(table.axes)) if w != which)
-    return lay_out_axis(table.axes[which], table.mass.sum(axis=others), scale="auto").spacing
+    return lay_out_axis(table.axes[which], table.mass.sum(axis=others), scale=asked).spacing
 
 
 def _named(table: TensorComponent, name: str) -> FeatureAxis:

@@ -15,6 +15,7 @@ from treepurify.plots.pairs import PAIR_SIZE, color_limit, pair
 from treepurify.plots.terms import find_tensor
 from treepurify.report.common_axes import can_be_joined, common_scale, on_common_axes
 from treepurify.report.pictures import Picture
+from treepurify.report.scales import Scales
 from treepurify.report.svg import new_axes
 
 __all__ = ["Changed", "change_picture", "changed_most", "main_picture", "pair_row"]
@@ -54,7 +55,9 @@ def change_picture(compared: Comparison, prefix: str) -> str:
     return Picture(ax, prefix, escape(caption), words).html()
 
 
-def main_picture(decompositions: Mapping[str, Decomposition], changed: Changed) -> str:
+def main_picture(
+    decompositions: Mapping[str, Decomposition], changed: Changed, scales: Scales
+) -> str:
     """Return a main effect as all that have it show it; empty where it cannot be drawn."""
     (name,) = changed.names
     having = {called: d for called, d in decompositions.items() if _is_drawn(d, changed.names)}
@@ -62,7 +65,7 @@ def main_picture(decompositions: Mapping[str, Decomposition], changed: Changed) 
         return ""
     size = main_effect_size(find_tensor(next(iter(having.values())), name, 1))
     ax = new_axes((size[0] + 0.6, size[1]))
-    overlay(having, name, output=changed.output, ax=ax)
+    overlay(having, name, output=changed.output, scale=scales.of(name), ax=ax)
     without = [called for called in decompositions if called not in having]
     note = f" {' and '.join(without)} {'have' if len(without) > 1 else 'has'} no such effect."
     caption = f"<b>{escape(changed.term)}</b>: {changed.distance:.3g} apart in root mean square."
@@ -71,7 +74,7 @@ def main_picture(decompositions: Mapping[str, Decomposition], changed: Changed) 
     return Picture(ax, prefix, caption + (escape(note) if without else ""), words).html()
 
 
-def pair_row(decompositions: Mapping[str, Decomposition], changed: Changed) -> str:
+def pair_row(decompositions: Mapping[str, Decomposition], changed: Changed, scales: Scales) -> str:
     """Return a pair in each decomposition, under one colour scale, as ``<figure>`` elements."""
     having = {called: d for called, d in decompositions.items() if _is_drawn(d, changed.names)}
     tables = [find_tensor(d, changed.names, 2) for d in having.values()]
@@ -80,12 +83,13 @@ def pair_row(decompositions: Mapping[str, Decomposition], changed: Changed) -> s
         default=0.0,
     )
     drawn = [*having.values()]
-    scale: tuple[Scale, Scale] = ("value", "value")
+    across, up = changed.names
+    asked = (scales.of(across), scales.of(up))
+    scale: tuple[Scale, Scale] = asked
     if can_be_joined(drawn, changed.names, tables):
         drawn = on_common_axes(drawn, tables)
         first = find_tensor(drawn[0], changed.names, 2)
-        across, up = changed.names
-        scale = (common_scale(first, across), common_scale(first, up))
+        scale = (common_scale(first, across, asked[0]), common_scale(first, up, asked[1]))
     pictures = []
     for i, (called, d) in enumerate(zip(having, drawn, strict=True)):
         ax = new_axes(PAIR_SIZE)

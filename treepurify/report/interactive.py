@@ -13,6 +13,7 @@ from treepurify.plots.style import MUTED, SMALL_SIZE
 from treepurify.plots.terms import find_tensor
 from treepurify.report.common_axes import common_scale
 from treepurify.report.payload import Payload
+from treepurify.report.scales import Scales
 from treepurify.report.svg import inline_svg, new_axes
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ def _what_comes_about(payload: Payload) -> str:
     return f"{words}. The example rows include what is missing" if payload.n_examples else words
 
 
-def findings_list(audit: Audit, most: int, pictures: int) -> str:
+def findings_list(audit: Audit, most: int, pictures: int, scales: Scales) -> str:
     """Return the findings of an audit, the first ones with their pictures.
 
     Parameters
@@ -121,6 +122,8 @@ def findings_list(audit: Audit, most: int, pictures: int) -> str:
         Number of findings.
     pictures : int
         Number of pictures.
+    scales : Scales
+        The scale of each feature.
     """
     d = audit.decomposition
     intro = "".join(f"<p>{escape(line)}</p>" for line in _introduction(audit))
@@ -134,7 +137,7 @@ def findings_list(audit: Audit, most: int, pictures: int) -> str:
         )
         picture = ""
         if rank < pictures and len(finding.subset) <= 2:
-            picture = _pictures(audit, finding, f"finding-{rank}")
+            picture = _pictures(audit, finding, scales, f"finding-{rank}")
         items.append(
             f'<li data-term="{escape(d.term_name(finding.subset))}">\n'
             f'<p><b class="kind">{escape(finding.kind)}</b> {escape(finding.sentence)}</p>\n'
@@ -146,23 +149,26 @@ def findings_list(audit: Audit, most: int, pictures: int) -> str:
     return f'{intro}<ol class="findings">\n' + "\n".join(items) + f"\n</ol>{rest}"
 
 
-def _pictures(audit: Audit, finding: Finding, prefix: str) -> str:
+def _pictures(audit: Audit, finding: Finding, scales: Scales, prefix: str) -> str:
     """Return the picture of a finding; of a pair that depends on the measure, one under each."""
     d = audit.decomposition
     if finding.kind != "measure" or len(finding.subset) != 2:
         ax = new_axes(_picture_size(d.components[finding.subset]))
-        return _figure(audits.finding(audit, finding, ax=ax), prefix, finding.sentence)
+        along = [scales.of(d.feature_names[j]) for j in finding.subset]
+        scale = along[0] if len(along) == 1 else (along[0], along[1])
+        return _figure(audits.finding(audit, finding, scale=scale, ax=ax), prefix, finding.sentence)
     both = (d, audit.comparisons[finding.measure].second)
     name = d.term_name(finding.subset)
     key = (finding.subset[0], finding.subset[1])
     tables = [find_tensor(each, key, 2) for each in both]
     limit = max(color_limit(t.values[..., finding.output], t.mass) for t in tables)
-    across, up = (common_scale(tables[0], axis.name) for axis in tables[0].axes)
+    names = [axis.name for axis in tables[0].axes]
+    across, up = (common_scale(tables[0], each, scales.of(each)) for each in names)
     figures = []
     for number, each in enumerate(both):
         ax = new_axes(PAIR_SIZE)
-        scale, output = (across, up), finding.output
-        pair(each, key, output=output, limit=limit, sort="name", scale=scale, ax=ax)
+        output = finding.output
+        pair(each, key, output=output, limit=limit, sort="name", scale=(across, up), ax=ax)
         ax.set_title(f"under {each.measure}", fontsize=SMALL_SIZE, color=MUTED, loc="right")
         figures.append(_figure(ax, f"{prefix}-{number}", f"{name} under {each.measure}."))
     return f'<div class="figures">\n{"".join(figures)}\n</div>'
