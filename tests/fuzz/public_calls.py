@@ -355,8 +355,10 @@ def results() -> Iterator[Call]:
     yield Call("Simplification.summary", simple.summary)
     yield Call("EffectWorth.to_frame", w["worth"].to_frame)
     yield Call("EffectWorth.summary", w["worth"].summary)
+    yield Call("EffectWorth.ends", w["worth"].ends, {"most": 4})
     component = d["a"]
     yield Call("TensorComponent.evaluate", component.evaluate, {"X": X}, {"X": "rows"})
+    yield Call("TensorComponent.centred_raw", component.centred_raw)
     yield Call("Audit.summary", w["audit"].summary)
     yield Call("Audit.to_frame", w["audit"].to_frame)
     yield Call("Certificate.sentences", d.certificate.sentences)
