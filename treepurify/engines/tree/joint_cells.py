@@ -1,0 +1,62 @@
+"""Join rows that no table of a tree tells apart: they are often far fewer than the rows."""
+
+from collections.abc import Mapping
+from math import prod
+from typing import NamedTuple
+
+import numpy as np
+
+from treepurify._kernels.joint_rows import join_rows
+from treepurify.typing import Array, Cells, Indices
+
+__all__ = ["JoinedRows", "join_cells"]
+
+# Their numbers are keys of 64 bits.
+_MOST_JOINT_CELLS = 1 << 64
+
+
+class JoinedRows(NamedTuple):
+    """One row for each occupied joint cell of some features.
+
+    Parameters
+    ----------
+    rows : ndarray of int64, shape (n_joined,)
+        The first row in each.
+    weights : ndarray of float64, shape (n_joined,)
+        Sum of the weights of the rows in each.
+    cell : ndarray of int64, shape (n_rows,)
+        Position of the joint cell of each row.
+    """
+
+    rows: Indices
+    weights: Array
+    cell: Indices
+
+
+def join_cells(codes: Cells, cells: Mapping[int, Indices], weights: Array) -> JoinedRows | None:
+    """Join the rows in the same cells of some features; None where the cells are too many.
+
+    Parameters
+    ----------
+    codes : ndarray of unsigned int, shape (n_features, n_rows)
+        Cells of the rows.
+    cells : mapping of int to ndarray of int
+        The features, and for each the coarser cell that each of its cells is in.
+    weights : ndarray of float64, shape (n_rows,)
+        Weights of the rows.
+    """
+    sizes = [int(coarse.max()) + 1 for coarse in cells.values()]
+    if prod(sizes) > _MOST_JOINT_CELLS:
+        return None
+    steps = [prod(sizes[:i]) for i in range(len(sizes))]
+    parts = [step * of.astype(np.uint64) for step, of in zip(steps, cells.values(), strict=True)]
+    cell = np.empty(len(weights), dtype=np.int64)
+    rows, mass = join_rows(
+        codes,
+        np.array(list(cells)),
+        np.concatenate(parts),
+        np.cumsum([0, *map(len, parts)]),
+        weights,
+        cell,
+    )
+    return JoinedRows(rows, mass, cell)
