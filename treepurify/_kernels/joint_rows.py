@@ -67,5 +67,7 @@ def _place(key, joint, places, bits):
 @njit(cache=True, nogil=True, inline="always")
 def _with_room(values, room):
     wider = np.empty(room, dtype=values.dtype)
-    wider[: len(values)] = values
+    # One by one: an assignment of arrays compiles the text of an error on their shapes for seconds.
+    for i in range(len(values)):
+        wider[i] = values[i]
     return wider
