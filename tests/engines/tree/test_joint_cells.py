@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from treepurify.engines.tree.joint_cells import join_cells
+from treepurify.engines.tree.joint_cells import join_cells, order_by_cells
 
 
 @pytest.mark.parametrize("n_rows", [1, 511, 512, 513, 30_000])
@@ -29,3 +29,14 @@ def test_keys_have_64_bits():
     cells = {j: np.arange(256) for j in range(8)}
     assert len(join_cells(codes, cells, np.ones(2000)).rows) == len(np.unique(codes[7]))
     assert join_cells(codes, cells | {8: np.arange(256)}, np.ones(2000)) is None
+
+
+@pytest.mark.parametrize("n_features", [0, 1, 3, 40])
+def test_rows_are_ordered_by_their_place_along_all_features(n_features):
+    rng = np.random.default_rng(n_features)
+    codes = rng.integers(20, size=(max(n_features, 1), 5000)).astype(np.uint8)
+    order = order_by_cells(codes, np.arange(n_features))
+    np.testing.assert_array_equal(np.sort(order), np.arange(5000))
+    if n_features == 3:
+        steps = np.abs(np.diff(codes[:, order].astype(int), axis=1)).mean()
+        assert steps < 0.5 * np.abs(np.diff(codes.astype(int), axis=1)).mean()

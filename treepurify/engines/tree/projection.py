@@ -13,7 +13,7 @@ from treepurify.effects.tensor import EffectTensor, EffectTensors
 from treepurify.engines.common.finish import Result
 from treepurify.engines.common.problem import Problem, check_memory
 from treepurify.engines.tree.fitted_result import fitted_result
-from treepurify.engines.tree.joint_cells import join_cells
+from treepurify.engines.tree.joint_cells import join_cells, order_by_cells
 from treepurify.engines.tree.solve import solve_tree
 from treepurify.engines.tree.tree_problem import (
     TreeFit,
@@ -44,7 +44,8 @@ _SMALL_TABLES = 256
 class _Task:
     """What the projection of every tree reads besides the problem.
 
-    `matrix` holds the rows as trees read them, and `weights` their mass. The uniform distribution
+    `matrix` holds the rows as trees read them, and `weights` their mass; neighbours are near each
+    other. The uniform distribution
     has the rest, `share`, with its `margins`; they are empty where it has none.
     """
 
@@ -120,11 +121,18 @@ def _read_task(problem: Problem, tolerance: float) -> _Task:
     margins: dict[int, Array] = {}
     if share > 0:
         margins = feature_margins(problem.boxes, weighting.beside_rows, problem.grid, rows)
+    tested = np.bincount(problem.ensemble.feature[problem.ensemble.feature >= 0])
+    most_tested = np.argsort(-tested, kind="stable")[: np.count_nonzero(tested)]
+    order_of_rows = order_by_cells(rows.codes, most_tested)
+    ordered = EncodedRows(
+        np.ascontiguousarray(rows.codes[:, order_of_rows]),
+        None if rows.weights is None else rows.weights[order_of_rows],
+    )
     return _Task(
         problem,
-        rows,
-        matrix=_row_matrix(problem.columns, problem.memory_budget),
-        weights=(1.0 - share) * rows.shares,
+        ordered,
+        matrix=_row_matrix(problem.columns, order_of_rows, problem.memory_budget),
+        weights=(1.0 - share) * ordered.shares,
         margins=margins,
         share=share,
         order=order,
@@ -143,15 +151,18 @@ def _checked_order(order: int | None, most: int) -> int:
     )
 
 
-def _row_matrix(columns: Columns, memory_budget: int) -> Array:
-    """Return the rows as one matrix, if it fits the budget."""
+def _row_matrix(columns: Columns, order: Indices, memory_budget: int) -> Array:
+    """Return the rows in an order as one matrix, if it fits the budget."""
     check_budget(
         8 * columns.n_rows * len(columns.values),
         memory_budget,
         f"{columns.n_rows} rows of {len(columns.values)} features",
         "Raise memory_budget, or pass fewer rows.",
     )
-    return columns.matrix()
+    matrix = np.empty((columns.n_rows, len(columns.values)))
+    for j, column in enumerate(columns.values):
+        matrix[:, j] = column[order]
+    return matrix
 
 
 def _project_trees(task: _Task) -> _Projection:
