@@ -76,7 +76,7 @@ def checks_made(
             "" if evidence.others else "no other measure",
         ),
         ("extrapolation", _count(pairs, "interaction"), ""),
-        ("identifiability", _count(n_solves, "solve"), ""),
+        ("identifiability", f"{_count(n_solves, 'solve')} and {mains}", ""),
         (
             "instability",
             f"{_count(len(evidence.spread), 'effect')} in "

@@ -45,7 +45,10 @@ def rule_of(kind: FindingKind, threshold: float) -> str:
             f"the square of the largest effect without data is {whole} of the variance, and the "
             f"effect is {NOTABLE_RATIO:g} times as large as with data; ranked below all others"
         ),
-        "identifiability": "a direction that the data do not determine, of any size",
+        "identifiability": (
+            "a direction that the data do not determine, of any size; or two features that "
+            f"determine each other share {whole} of the variance in a way that no row shows"
+        ),
         "instability": (
             f"the change is {notable} of the effect's standard deviation and, squared, {square} "
             "of the variance"
