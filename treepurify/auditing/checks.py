@@ -65,6 +65,7 @@ def checks_made(
     known = [len(s) for s in d.components if apparent_values(d, s) is not None]
     own_terms = "" if has_apparent else "the model's own terms are not known"
     mains = _count(known.count(1), "main effect")
+    every_main = _count(sum(len(subset) == 1 for subset in d.components), "main effect")
     n_solves = len(d.diagnostics.get("solves", ()))
     rows: list[tuple[FindingKind, str, str]] = [
         ("hidden effect", mains, own_terms),
@@ -76,7 +77,7 @@ def checks_made(
             "" if evidence.others else "no other measure",
         ),
         ("extrapolation", _count(pairs, "interaction"), ""),
-        ("identifiability", f"{_count(n_solves, 'solve')} and {mains}", ""),
+        ("identifiability", f"{_count(n_solves, 'solve')} and {every_main}", ""),
         (
             "instability",
             f"{_count(len(evidence.spread), 'effect')} in "
