@@ -1,6 +1,6 @@
 """Read the batches of a source into the columns that a model asks for, and their weights."""
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,8 +9,9 @@ import numpy as np
 from treepurify.arguments import brief
 from treepurify.errors import InvalidInputError
 from treepurify.rows.batches import Batch, Source
+from treepurify.rows.category_levels import CategoryLevels
 from treepurify.rows.columns import Columns, FeatureSpec
-from treepurify.rows.resampling import ResampledSource, Resampling
+from treepurify.rows.resampling import ResampledSource, RowTimes
 from treepurify.rows.row_weights import RowWeights, read_weights
 from treepurify.rows.table_reader import matched_names, read_placed_columns
 from treepurify.rows.tables import read_matrix, table_column, table_names
@@ -48,7 +49,7 @@ class RowBatch:
     part: int
     first_row: int
     where: str
-    levels: Mapping[int, tuple[Hashable, ...]]
+    levels: CategoryLevels
 
     def __len__(self) -> int:
         return self.columns.n_rows
@@ -68,15 +69,15 @@ class SourceReader:
         Names of the columns of the used features, in their order; None for arrays.
     weight : str, optional
         Name of the column of weights.
-    resampling : Resampling, optional
-        How often each row is drawn again.
+    resampling : RowTimes, optional
+        How often each row counts.
     """
 
     features: tuple[FeatureSpec, ...]
     used: tuple[int, ...]
     columns: tuple[str, ...] | None
     weight: str | None
-    resampling: Resampling | None = None
+    resampling: RowTimes | None = None
 
     @property
     def is_weighted(self) -> bool:
