@@ -47,7 +47,7 @@ def write_comparison(
     path: str | Path,
     *,
     X: Any = None,
-    sample_weight: npt.ArrayLike | None = None,
+    sample_weight: npt.ArrayLike | str | None = None,
     top: int = 6,
     command: str | None = None,
     files: Sequence[str | Path] = (),
@@ -65,11 +65,11 @@ def write_comparison(
         sequence are called after their measures, engines or models where these differ.
     path : str or Path
         The file to write; an existing one is replaced.
-    X : array_like or table of shape (n_rows, n_features), optional
+    X : array_like, table of shape (n_rows, n_features), or rows in batches, optional
         Rows that stand for the mass under which they are compared: needed where they have
         different cells, as two models have. See `treepurify.compare`.
-    sample_weight : array_like of shape (n_rows,), optional
-        Weight of each row.
+    sample_weight : array_like of shape (n_rows,) or str, optional
+        Weight of each row; for rows in batches, the name of their column.
     top : int
         Number of main effects, and of pairs, that are drawn: those that differ most.
     command, files : optional

@@ -1,0 +1,37 @@
+"""Rows that come in batches, as the parts of a decomposition read them."""
+
+from typing import Any
+
+from treepurify.decomposition import Decomposition
+from treepurify.rows.batches import Source
+from treepurify.rows.reduction import RowStream
+from treepurify.rows.source_reader import source_reader
+
+__all__ = ["value_stream"]
+
+
+def value_stream(d: Decomposition, source: Source, weight: Any = None) -> RowStream:
+    """Return the rows of a source with the columns that the parts of a decomposition read.
+
+    Parameters
+    ----------
+    d : Decomposition
+        The decomposition.
+    source : Source
+        The rows.
+    weight : str, optional
+        Name of the column of weights.
+
+    Raises
+    ------
+    InvalidInputError
+        If columns are missing.
+    """
+    used = {j for subset in d.components for j in subset}
+    if d.remainder is not None:
+        used.update(d.remainder.features)
+    inputs = d.inputs
+    reader = source_reader(
+        source, inputs.features, sorted(used), match_names=inputs.match_names, weight=weight
+    )
+    return RowStream(source, reader)
