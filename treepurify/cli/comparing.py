@@ -15,6 +15,7 @@ from treepurify.cli.cross_check import (
 )
 from treepurify.cli.data import DataFile, TableReader, read_rows
 from treepurify.cli.options import (
+    MANY_FILES,
     DropOption,
     EnginesOption,
     PicturesOption,
@@ -24,6 +25,7 @@ from treepurify.cli.options import (
     WeightColumnOption,
     Weights,
     command_line,
+    existing_rows,
 )
 from treepurify.cli.tables import TableFormatOption, TableOutOption, output_kind, put_table
 from treepurify.comparing.compare import compare as compare_decompositions
@@ -52,10 +54,10 @@ FirstArgument = Annotated[
 RowsArgument = Annotated[
     Path | None,
     typer.Argument(
-        exists=True,
-        dir_okay=False,
-        help="CSV or Parquet file with the rows under which effects are purified and compared. Two "
-        ".tpz files need none if they have the same cells; the second may stand here.",
+        callback=existing_rows,
+        help="CSV or Parquet file with the rows under which effects are purified and compared. "
+        f"{MANY_FILES} Two .tpz files need none if they have the same cells; the second may stand "
+        "here.",
     ),
 ]
 
@@ -140,8 +142,7 @@ def compare(  # noqa: PLR0913, PLR0917 - one argument per option of the command 
     other_data: Annotated[
         Path | None,
         typer.Option(
-            exists=True,
-            dir_okay=False,
+            callback=existing_rows,
             help="Rows of another period or place, under which the second side is purified. Both "
             "are compared on the rows of DATA.",
         ),
@@ -203,7 +204,7 @@ def compare(  # noqa: PLR0913, PLR0917 - one argument per option of the command 
                 sample_weight=rows.sample_weight,
                 top=pictures,
                 command=command_line(context),
-                files=list(dict.fromkeys(file for file in files if file is not None)),
+                files=list(dict.fromkeys(file for file in files if file and file.is_file())),
             )
         if put_table(compared.terms, out, kind):
             return

@@ -96,7 +96,7 @@ def audit(  # noqa: PLR0913, PLR0917 - one argument per option of the command li
             command=command_line(context),
             files=[model, data, *([held_out] if held_out else [])],
             audit=audited,
-            X=rows.X.head(examples) if examples and rows.X is not None else None,
+            X=rows.first(examples, parsed) if examples else None,
         )
     for line in audited.summary(top):
         typer.echo(line)
