@@ -146,12 +146,8 @@ def engines() -> Iterator[Call]:
     as_function = {"model": "function", "X": "batches of a function"}
     kinds = {"nodes": "nodes", **as_function}
     yield Call("ale_anova of a function", tp.ale_anova, called, kinds)
-    yield Call(
-        "unbiased_importance",
-        tp.unbiased_importance,
-        {**on_rows, "repeats": 1},
-        {"repeats": "whole"},
-    )
+    kinds = {"repeats": "whole", "X": "table or batches"}
+    yield Call("unbiased_importance", tp.unbiased_importance, {**on_rows, "repeats": 1}, kinds)
     yield Call("with_sampling_error", tp.with_sampling_error, {"d": d}, {"splits": "whole"})
     kinds = {"measures": "measures", "held_out": "held-out rows", "X": "table or batches"}
     yield Call("audit", tp.audit, {**on_rows, "n_bootstrap": 0}, kinds)
@@ -161,7 +157,8 @@ def engines() -> Iterator[Call]:
     kinds["model"] = "function"
     kinds["X"] = "table or batches"
     yield Call("categorical_anova of a model", tp.categorical_anova, on_rows, kinds)
-    yield Call("compare", tp.compare, {"a": d, "b": d, "X": X}, {"names": "names of two"})
+    kinds = {"names": "names of two", "X": "table or batches"}
+    yield Call("compare", tp.compare, {"a": d, "b": d, "X": X}, kinds)
     kinds = {"batches": "batches", "sample_weights": "weights of batches"}
     yield Call("count_cells", tp.count_cells, {"model": model, "batches": [X]}, kinds)
     yield Call("apparent", tp.apparent, {"d": d})
@@ -445,7 +442,8 @@ def files(folder: Path) -> Iterator[Call]:
              "worth": "result", "simple": "result"}  # fmt: skip
     yield Call("report.write_html", tp.report.write_html, page, kinds)
     several = {"decompositions": [d, tp.apparent(d)], "path": folder / "both.html", "top": 0}
-    kinds = {"command": "text", "files": "names", "decompositions": "several results", "X": "rows"}
+    kinds = {"command": "text", "files": "names", "decompositions": "several results",
+             "X": "table or batches"}  # fmt: skip
     yield Call("report.write_comparison", tp.report.write_comparison, several, kinds)
 
 
