@@ -89,7 +89,8 @@ def audit(
     held_out : tuple of (table, array_like) or (table, array_like, array_like), optional
         Rows that the model was not trained on, what was observed there, and their weights:
         interactions that carry variance without lowering the usual loss on them (see
-        `effect_worth`) are a finding.
+        `effect_worth`) are a finding. Of rows in batches, with the names of the columns of the
+        others, a sample is drawn.
     memory_budget : int
         Bytes that tables may take; more is refused before it is allocated. It holds for each
         purification.

@@ -19,7 +19,7 @@ from treepurify.typing import Array
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["DataFile", "TableReader", "read_data", "read_rows"]
+__all__ = ["DataFile", "TableReader", "open_in_batches", "read_data", "read_rows"]
 
 # What stands for a missing value in a CSV file, unless the model knows it as a category.
 _MISSING = (
@@ -99,8 +99,20 @@ def _bytes_in_memory(path: Path) -> int:
     return (source.n_rows or 0) * len(source.names) * _BYTES_A_VALUE
 
 
-def _open_data(path: Path, dropped: list[str], weight_column: str | None) -> ParquetSource:
-    """Return the rows of a Parquet file, a folder of them, or a pattern of names, unread."""
+def open_in_batches(
+    path: Path, dropped: Sequence[str], weight_column: str | None
+) -> ParquetSource | None:
+    """Return the rows of many files, or of a large one, unread; None where they fit in memory.
+
+    Raises
+    ------
+    InvalidInputError
+        If there are no such files, or they lack a column that is named.
+    MissingDependencyError
+        If pyarrow is not installed.
+    """
+    if not _is_read_in_batches(path):
+        return None
     source = open_parquet(path)
     _check_columns(source.names, [*dropped, *([weight_column] if weight_column else [])], path)
     return replace(source, left_out=frozenset(dropped))
@@ -165,8 +177,9 @@ def read_rows(
         If a Parquet file is given and pyarrow is not installed.
     """
     apart = [*([target_column] if target_column else []), *(drop_column or [])]
-    if _is_read_in_batches(data):
-        return DataFile(_open_data(data, apart, sample_weight_column), sample_weight_column)
+    source = open_in_batches(data, apart, sample_weight_column)
+    if source is not None:
+        return DataFile(source, sample_weight_column)
     rows = read_data(data, model, dropped=apart, weight_column=sample_weight_column)
     if rows.apart is None or len(rows.apart) == 0:
         raise InvalidInputError(f"{str(data)!r} has no rows")

@@ -11,6 +11,7 @@ from treepurify.models.families import known_files
 from treepurify.rows.parquet_source import are_many_files
 
 __all__ = [
+    "HELD_OUT_SAMPLE",
     "MANY_FILES",
     "ROWS_OF_DISTRIBUTION",
     "DataArgument",
@@ -73,6 +74,10 @@ def existing_rows(path: Path | None) -> Path | None:
 MANY_FILES = (
     'A folder of Parquet files, a pattern in quotes such as "rows/*.parquet", or a Parquet file of '
     "more than 1 GiB in memory is read batch by batch."
+)
+HELD_OUT_SAMPLE = (
+    "Of a folder or pattern of Parquet files, or one of more than 1 GiB in memory, a sample of "
+    "100 000 rows is read."
 )
 ROWS_OF_DISTRIBUTION = (
     "CSV or Parquet file with the rows that represent the distribution, usually the training "

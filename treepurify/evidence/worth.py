@@ -32,7 +32,7 @@ def effect_worth(
     y: Any,
     *,
     loss: LossChoice = "auto",
-    sample_weight: npt.ArrayLike | None = None,
+    sample_weight: npt.ArrayLike | str | None = None,
     absorb: Absorb | Literal["auto"] = "auto",
     shapley: bool | Literal["auto"] = "auto",
     n_bootstrap: int = 200,
@@ -51,10 +51,12 @@ def effect_worth(
     ----------
     d : Decomposition
         The decomposition.
-    X : array_like or table of shape (n_rows, n_features)
-        Rows that the model was not trained on.
-    y : array_like of shape (n_rows,) or (n_rows, n_outputs)
-        What was observed there: numbers, 0 and 1, or the classes of several outputs.
+    X : array_like, table of shape (n_rows, n_features), or rows in batches
+        Rows that the model was not trained on. Of rows in batches, as `purify` takes them, a
+        sample of 100 000 is drawn, in two passes; the notes of the result say so.
+    y : array_like of shape (n_rows,) or (n_rows, n_outputs), or str
+        What was observed there: numbers, 0 and 1, or the classes of several outputs; the name of
+        a column of rows in batches.
     loss : str, tuple or callable
         ``"squared_error"`` and ``"quantile"`` of the response, averaged over the outputs (for
         classes the squared error of all probabilities), where ``("quantile", 0.9)`` is of another
@@ -62,8 +64,8 @@ def effect_worth(
         under the ROC curve), or a function that is called as
         ``loss(y, predicted, sample_weight)`` with the response and weights that sum to
         one. ``"auto"`` goes by the link: squared error, log loss or Poisson.
-    sample_weight : array_like of shape (n_rows,), optional
-        Weight of each row, finite and not negative.
+    sample_weight : array_like of shape (n_rows,) or str, optional
+        Weight of each row, finite and not negative; the name of a column of rows in batches.
     absorb : bool, "main" or "auto"
         Whether the effects that stay, or the main effects among them, first take over what they
         can; see `Decomposition.without`. Then ``worth_absorbed`` is the rise of the loss that is
@@ -115,11 +117,11 @@ def effect_worth(
     if shapley != "auto":
         check_flag("shapley", shapley, advice=' or "auto"')
     report = progress_report(progress)
-    held_out = read_held_out(d, X, y, loss, sample_weight, memory_budget)
+    held_out = read_held_out(d, X, y, loss, sample_weight, memory_budget, report)
     base = held_out.loss.at(held_out.margin)
     counts = draw_counts(len(held_out.shares), n_bootstrap, seed, memory_budget)
     worth = _left_out_one_by_one(held_out, counts, coverage, report)
-    notes: list[str] = []
+    notes = [held_out.words] if held_out.words else []
     if worth.undefined:
         notes.append(
             f"The intervals leave out {worth.undefined} of {n_bootstrap} draws, on which the loss "

@@ -111,7 +111,8 @@ class OnePart:
 
     def times(self, part: int, first_row: int, n_rows: int) -> Array:
         """Return one for each row of the part, and zero for others; see `RowTimes`."""
-        return (self.split.parts(part, first_row, n_rows) == self.which).astype(np.float64)
+        own = self.split.parts(part, first_row, n_rows) == self.which
+        return np.asarray(own, dtype=np.float64)
 
 
 def _fractions(salt: int, words: Sequence[int], first_row: int, n_rows: int) -> Array:
