@@ -390,8 +390,9 @@ def test_a_large_file_is_never_read_whole(folder, truth, tmp_path, monkeypatch):
     audited = tp.audit(
         folder / "model.json", data, n_bootstrap=2, sample_weight="weight", progress=False
     ).to_frame()
-    found = pd.read_csv(out / "findings.csv").fillna({"where": ""})
-    pd.testing.assert_frame_equal(found[list(audited)], audited, check_dtype=False)
+    found = pd.read_csv(out / "findings.csv")
+    columns = ["kind", "term", *audited.select_dtypes("number").columns]
+    pd.testing.assert_frame_equal(found[columns], audited[columns], check_dtype=False)
 
 
 @pytest.mark.usefixtures("labelled")
