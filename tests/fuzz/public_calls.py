@@ -167,7 +167,7 @@ def engines() -> Iterator[Call]:
     small = {**on_rows, "n_points": 100}
     yield Call("hooker_anova", tp.hooker_anova, small, {"X": "table or batches"})
     yield Call("hooker_anova of a function", tp.hooker_anova, {**small, "model": f}, as_function)
-    yield Call("interaction_indices", tp.interaction_indices, on_rows)
+    yield Call("interaction_indices", tp.interaction_indices, on_rows, {"X": "table or batches"})
     kinds = {"background": "table", "X": "rows"}
     yield Call(
         "interventional_shapley_values", tp.interventional_shapley_values,
@@ -194,14 +194,15 @@ def engines() -> Iterator[Call]:
     tensors = {(0, 1): [[0.0, 1.0], [2.0, 5.0]]}
     yield Call("purify_tensors", tp.purify_tensors, {"tensors": tensors}, kinds)
     explained = {"model": model, "X": X, "x": X.iloc[:2], "progress": False}
-    kinds = {"model": "function", "x": "rows", "value": "choice", "sampling": "result"}
+    kinds = {"model": "function", "x": "rows", "value": "choice", "sampling": "result",
+             "X": "table or batches"}  # fmt: skip
     yield Call("shapley_sets", tp.shapley_sets, explained, kinds)
     few = tp.Sampling(probes=3, draws=3, samples=10)
     called = {**explained, "model": f, "sampling": few}
-    kinds["X"] = "table of a function"
+    kinds["X"] = "batches of a function"
     yield Call("shapley_sets of a function", tp.shapley_sets, called, kinds)
     few_draws = {"model": f, "X": X, "sampling": few, "progress": False}
-    kinds = {**as_function, "X": "table of a function", "sampling": "result", "threshold": "share"}
+    kinds = {**as_function, "sampling": "result", "threshold": "share"}
     yield Call("interaction_sources", tp.interaction_sources, few_draws, kinds)
 
 
@@ -223,7 +224,7 @@ def attributions() -> Iterator[Call]:
 def about_data() -> Iterator[Call]:
     w = world()
     along = {"model": w["model"], "X": w["X"], "feature": "a", "progress": False}
-    kinds = {"feature": "key", "y": "one number a row"}
+    kinds = {"feature": "key", "y": "one number a row", "X": "table or batches"}
     yield Call("feature_profile", tp.feature_profile, along, kinds)
     of_data = {"X": w["X"], "y": w["y"], "progress": False}
     kinds = {"X": "table of a function", "y": "one number a row", "prediction": "one number a row"}
@@ -381,7 +382,7 @@ def results() -> Iterator[Call]:
 def figures() -> Iterator[Call]:
     w = world()
     d, X, plots = w["d"], w["X"], tp.plots
-    yield Call("plots.beeswarm", plots.beeswarm, {"d": d, "X": X})
+    yield Call("plots.beeswarm", plots.beeswarm, {"d": d, "X": X}, {"X": "table or batches"})
     yield Call("plots.comparison", plots.comparison, {"compared": w["compared"]})
     yield Call("plots.dendrogram", plots.dendrogram, {"groups": w["sets"]}, {"groups": "result"})
     what = {"what": "finding"}

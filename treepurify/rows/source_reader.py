@@ -215,8 +215,11 @@ def head_table(source: Source, features: Sequence[FeatureSpec], weight: str | No
     return model_table(source.head(), features, weight)
 
 
-def model_table(table: Any, features: Sequence[FeatureSpec], weight: str | None = None) -> Any:
-    """Return a table with the columns of the model and no others; None where one is absent."""
+def model_table(table: Any, features: Sequence[FeatureSpec], *apart: str | None) -> Any:
+    """Return a table with the columns of the model and no others; None where one is absent.
+
+    Columns `apart`, such as that of weights, are not taken for features by their position.
+    """
     names = table_names(table)
     if names is None:
         return table
@@ -225,7 +228,7 @@ def model_table(table: Any, features: Sequence[FeatureSpec], weight: str | None 
     known = dict(zip(matched_names(names, features), names, strict=True))
     if all(spec.name in known for spec in features):
         return table[[known[spec.name] for spec in features]]
-    others = [name for name in names if name != weight]
+    others = [name for name in names if name not in apart]
     return table[others] if len(others) == len(features) else None
 
 

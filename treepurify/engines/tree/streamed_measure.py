@@ -12,10 +12,10 @@ from treepurify.decomposition import Decomposition
 from treepurify.engines.common.finish import finish
 from treepurify.engines.common.functions import ParsedFunction
 from treepurify.engines.common.model_check import check_head
-from treepurify.engines.common.streamed_rows import SampledRows, sample_stream
 from treepurify.engines.tree.request import Request, purify_model
 from treepurify.engines.tree.streamed import StreamTask, purify_stream
 from treepurify.rows.sources import check_repeats
+from treepurify.rows.stream_sample import SampledRows, sample_stream
 from treepurify.weights.weighting import FittedMeasure
 
 __all__ = ["MEASURE_ROWS", "purify_under_sample"]
