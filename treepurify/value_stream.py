@@ -1,5 +1,6 @@
 """Rows that come in batches, as the parts of a decomposition read them."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from treepurify.decomposition import Decomposition
@@ -10,7 +11,9 @@ from treepurify.rows.source_reader import source_reader
 __all__ = ["value_stream"]
 
 
-def value_stream(d: Decomposition, source: Source, weight: Any = None) -> RowStream:
+def value_stream(
+    d: Decomposition, source: Source, weight: Any = None, apart: Sequence[str] = ()
+) -> RowStream:
     """Return the rows of a source with the columns that the parts of a decomposition read.
 
     Parameters
@@ -21,6 +24,8 @@ def value_stream(d: Decomposition, source: Source, weight: Any = None) -> RowStr
         The rows.
     weight : str, optional
         Name of the column of weights.
+    apart : sequence of str
+        Names of columns that are no features, where these are matched by position.
 
     Raises
     ------
@@ -32,6 +37,11 @@ def value_stream(d: Decomposition, source: Source, weight: Any = None) -> RowStr
         used.update(d.remainder.features)
     inputs = d.inputs
     reader = source_reader(
-        source, inputs.features, sorted(used), match_names=inputs.match_names, weight=weight
+        source,
+        inputs.features,
+        sorted(used),
+        match_names=inputs.match_names,
+        weight=weight,
+        apart=apart,
     )
     return RowStream(source, reader)

@@ -143,11 +143,13 @@ def source_reader(
     *,
     match_names: bool,
     weight: Any = None,
+    apart: Sequence[str] = (),
 ) -> SourceReader:
     """Return how the batches of a source are read.
 
     Columns of a source are matched by name where the model has names, and those that it does
-    not use are not read. Otherwise they are matched by position, all but that of the weights.
+    not use are not read. Otherwise they are matched by position, all but that of the weights and
+    those that are named `apart`.
 
     Raises
     ------
@@ -185,7 +187,7 @@ def source_reader(
             )
         columns = tuple(known[features[j].name] for j in read)
     else:
-        others = [name for name in names if name != weight]
+        others = [name for name in names if name not in (weight, *apart)]
         if len(others) != len(features):
             raise InvalidInputError(
                 f"the model has {len(features)} features without names, {source.describe()} has "

@@ -32,9 +32,10 @@ from treepurify.engines.tree.streamed import StreamTask, purify_stream
 from treepurify.engines.tree.streamed_measure import purify_under_sample
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import MissingCells
-from treepurify.models.parse import read_model
+from treepurify.models.parse import Model, read_model
 from treepurify.models.refits import Refits
-from treepurify.progress import announce_compilation, progress_report
+from treepurify.progress import ProgressReport, announce_compilation, progress_report
+from treepurify.rows.reduction import RowStream
 from treepurify.rows.sources import as_source, check_repeats
 from treepurify.weights import Independent, Uniform, Weighting, as_weighting
 
@@ -166,11 +167,7 @@ def purify(
     weighting = as_weighting(weights)
     source = as_source(X)
     if source is not None:
-        if isinstance(model, list | tuple | Refits):
-            raise InvalidInputError(
-                "several models are purified under rows in memory: pass a table, or purify them "
-                "one by one under these rows"
-            )
+        _check_one_model(model)
         is_counted = weighting.fixed_grid is not None or weighting.counts_are_enough
         parsed, stream = read_stream(
             model,
@@ -180,21 +177,11 @@ def purify(
             progress=progress,
             every_column=not is_counted,
         )
-        check_order_fits(order, parsed.n_features)
-        if isinstance(interactions, int | np.integer):
-            check_repeats(source, "a pass over the rows to find the strongest pairs, and others")
-        subsets, chosen_pairs = kept_interactions(
-            parsed,
-            interactions,
-            order,
-            lambda ensemble, measure: streamed_leaves(ensemble, stream, measure, report),
-            weighting if weighting.is_product else Independent(),
-            report,
-            memory_budget,
+        wanted, chosen_pairs = _wanted(
+            parsed, stream, interactions, order, weighting, report, memory_budget
         )
         rest = (method, resolution, missing_cells, memory_budget, report, chosen_pairs)
         purify_rows = purify_stream if is_counted else purify_under_sample
-        wanted = Wanted(order, subsets)
         return purify_rows(StreamTask(model, parsed, stream, weighting, wanted, *rest))
     refits = read_refits(model, X, feature_names, memory_budget)
     parsed = read_model(model, X, feature_names) if refits is None else refits.centre
@@ -242,3 +229,36 @@ def purify(
         note=measure.note,
         spread=outcome.spread,
     )
+
+
+def _wanted(
+    parsed: Model,
+    stream: RowStream,
+    interactions: Interactions | int | None,
+    order: int | None,
+    weighting: Weighting,
+    report: ProgressReport,
+    memory_budget: int,
+) -> tuple[Wanted, dict[str, object]]:
+    """Return which effects are kept apart under rows in batches, and how they were chosen."""
+    check_order_fits(order, parsed.n_features)
+    if isinstance(interactions, int | np.integer):
+        check_repeats(stream.source, "a pass over the rows to find the strongest pairs, and others")
+    subsets, facts = kept_interactions(
+        parsed,
+        interactions,
+        order,
+        lambda ensemble, product: streamed_leaves(ensemble, stream, product, report),
+        weighting if weighting.is_product else Independent(),
+        report,
+        memory_budget,
+    )
+    return Wanted(order, subsets), facts
+
+
+def _check_one_model(model: Any) -> None:
+    if isinstance(model, list | tuple | Refits):
+        raise InvalidInputError(
+            "several models are purified under rows in memory: pass a table, or purify them "
+            "one by one under these rows"
+        )
