@@ -193,7 +193,7 @@ def compare(  # noqa: PLR0913, PLR0917 - one argument per option of the command 
             other_rows = rows if not has_other else second.rows(columns)
             a = first.decompose(rows, progress=not quiet)
             b = second.decompose(other_rows, progress=not quiet)
-        compared = _compared(a, b, rows, names)
+        compared = _compared(a, b, rows, names, quiet=quiet)
         if report is not None:
             note(f"writing {report}", quiet=quiet)
             files = (first.model, first.data, second.model, second.data)
@@ -205,6 +205,7 @@ def compare(  # noqa: PLR0913, PLR0917 - one argument per option of the command 
                 top=pictures,
                 command=command_line(context),
                 files=list(dict.fromkeys(file for file in files if file and file.is_file())),
+                progress=not quiet,
             )
         if put_table(compared.terms, out, kind):
             return
@@ -262,9 +263,13 @@ def _measures(weights: list[Weights] | None, *, is_one: bool) -> tuple[Weights, 
     return chosen[0], chosen[-1]
 
 
-def _compared(a: Decomposition, b: Decomposition, rows: DataFile, names: list[str]) -> Comparison:
+def _compared(
+    a: Decomposition, b: Decomposition, rows: DataFile, names: list[str], *, quiet: bool
+) -> Comparison:
     try:
-        return compare_decompositions(a, b, rows.X, sample_weight=rows.sample_weight, names=names)
+        return compare_decompositions(
+            a, b, rows.X, sample_weight=rows.sample_weight, names=names, progress=not quiet
+        )
     except InvalidInputError as error:
         if rows.X is not None:
             raise

@@ -15,6 +15,7 @@ from treepurify.comparing.shared_cells import side_by_side
 from treepurify.comparing.streamed import compare_stream
 from treepurify.decomposition import Decomposition
 from treepurify.grids.grid import Subset
+from treepurify.progress import progress_report
 from treepurify.rows.sources import as_source
 from treepurify.typing import Array
 
@@ -35,6 +36,7 @@ def compare(
     *,
     sample_weight: npt.ArrayLike | str | None = None,
     names: Sequence[str] | None = None,
+    progress: bool = True,
 ) -> Comparison:
     """Compare two decompositions of models of the same features.
 
@@ -52,6 +54,9 @@ def compare(
         of weights.
     names : sequence of two str, optional
         What to call them; their measures, engines or models by default.
+    progress : bool
+        Whether to report progress on standard error after the first second, where rows are read
+        in batches.
 
     Returns
     -------
@@ -87,7 +92,9 @@ def compare(
         sides = side_by_side(a, b, X, sample_weight)
         sums, mass = side_sums(sides, smallest), sides.mass
     else:
-        sums, mass = compare_stream(a, b, source, sample_weight, smallest)
+        sums, mass = compare_stream(
+            a, b, source, sample_weight, smallest, progress_report(progress)
+        )
     terms = [row for pair in sums.pairs for row in _term_rows(a, pair)]
     places = [row for pair in sums.pairs for row in _sign_places(a, pair, smallest)]
     frame, subsets = _ranked(terms)

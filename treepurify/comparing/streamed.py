@@ -10,7 +10,7 @@ from treepurify.comparing.pair_sums import SideSums, merged, side_sums, value_su
 from treepurify.comparing.shared_cells import Sides, sides_of_batch
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
-from treepurify.progress import progress_report
+from treepurify.progress import ProgressReport
 from treepurify.rows.batches import ROWS_PER_BATCH, Batch, Source
 from treepurify.rows.category_levels import CategoryLevels, joined_levels
 from treepurify.rows.columns import Columns
@@ -27,7 +27,12 @@ _Sums = tuple[int, float, Array, CategoryLevels]
 
 
 def compare_stream(
-    a: Decomposition, b: Decomposition, source: Source, weight: Any, smallest: Array
+    a: Decomposition,
+    b: Decomposition,
+    source: Source,
+    weight: Any,
+    smallest: Array,
+    report: ProgressReport,
 ) -> tuple[SideSums, str]:
     """Return the sums of a comparison over all rows of a source, and the mass in words.
 
@@ -41,6 +46,8 @@ def compare_stream(
         Name of the column of weights.
     smallest : ndarray of float64, shape (n_outputs,)
         Effects have a sign from here on.
+    report : callable
+        Progress.
 
     Raises
     ------
@@ -52,7 +59,6 @@ def compare_stream(
     # It gives the rows as both decompositions read them, where other readers give those of one.
     reader: Any = _BothReaders(first, first if a.inputs == b.inputs else second)
     stream = RowStream(source, reader)
-    report = progress_report(True)
     # Workers need nothing of the rows of the measures.
     a, b = (replace(d, rows=None, stream=None) for d in (a, b))
     known = stream.reduce(as_statistic(_ValueSums(a, b)), "averaging effects", report)

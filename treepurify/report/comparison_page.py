@@ -51,6 +51,7 @@ def write_comparison(
     top: int = 6,
     command: str | None = None,
     files: Sequence[str | Path] = (),
+    progress: bool = True,
 ) -> Path:
     """Write a report of two or more decompositions: what differs, and how each was made.
 
@@ -74,6 +75,9 @@ def write_comparison(
         Number of main effects, and of pairs, that are drawn: those that differ most.
     command, files : optional
         As in `write_html`: what made them, printed at the end, and files whose SHA-256 is printed.
+    progress : bool
+        Whether to report progress on standard error after the first second, where rows are read
+        in batches.
 
     Returns
     -------
@@ -115,7 +119,8 @@ def write_comparison(
     hashed = hash_files(files)
     (first, a), *others = named.items()
     compared = [
-        compare(a, b, X, sample_weight=sample_weight, names=(first, name)) for name, b in others
+        compare(a, b, X, sample_weight=sample_weight, names=(first, name), progress=progress)
+        for name, b in others
     ]
     sections = [
         section("overview", "What is compared", _overview(named, compared[0].mass)),
