@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from treepurify.decomposition import Decomposition
+from treepurify.remainder import used_features
 from treepurify.rows.batches import Source
 from treepurify.rows.reduction import RowStream
 from treepurify.rows.source_reader import source_reader
@@ -32,14 +33,11 @@ def value_stream(
     InvalidInputError
         If columns are missing.
     """
-    used = {j for subset in d.components for j in subset}
-    if d.remainder is not None:
-        used.update(d.remainder.features)
     inputs = d.inputs
     reader = source_reader(
         source,
         inputs.features,
-        sorted(used),
+        used_features(d.components, d.remainder),
         match_names=inputs.match_names,
         weight=weight,
         apart=apart,

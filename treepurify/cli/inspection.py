@@ -20,11 +20,13 @@ from treepurify.cli.options import (
     OutOption,
     PicturesOption,
     QuietOption,
+    ScaleOption,
     TargetOption,
     TopOption,
     WeightColumnOption,
     command_line,
     existing_rows,
+    read_scale_options,
 )
 from treepurify.cli.tables import FolderFormatOption, TableFormat
 from treepurify.errors import InvalidInputError
@@ -66,6 +68,7 @@ def audit(  # noqa: PLR0913, PLR0917 - one argument per option of the command li
     table_format: FolderFormatOption = TableFormat.CSV,
     top: TopOption = 12,
     pictures: PicturesOption = 6,
+    scale: ScaleOption = None,
     examples: ExamplesOption = 0,
     quiet: QuietOption = False,
 ) -> None:
@@ -102,6 +105,7 @@ def audit(  # noqa: PLR0913, PLR0917 - one argument per option of the command li
             command=command_line(context),
             files=[path for path in (model, data, held_out) if path and path.is_file()],
             audit=audited,
+            scale=read_scale_options(scale),
             X=rows.first(examples, parsed) if examples else None,
         )
     for line in audited.summary(top):
@@ -129,6 +133,7 @@ def report(
         ),
     ] = None,
     pictures: PicturesOption = 6,
+    scale: ScaleOption = None,
     quiet: QuietOption = False,
 ) -> None:
     """Write the report of a saved decomposition."""
@@ -143,6 +148,7 @@ def report(
             command=command_line(context),
             files=[decomposition, *(against or [])],
             measures=others,
+            scale=read_scale_options(scale),
         )
     typer.echo(str(page))
 

@@ -85,16 +85,14 @@ def compare(
     """
     for name, d in (("a", a), ("b", b)):
         check_result(name, d, Decomposition)
-    called = _names(a, b, names)
+    called, report = _names(a, b, names), progress_report(progress)
     smallest = _SIGN_THRESHOLD * np.sqrt(model_variance(a))
     source = as_source(X)
     if source is None:
-        sides = side_by_side(a, b, X, sample_weight)
+        sides = side_by_side(a, b, X, sample_weight, called)
         sums, mass = side_sums(sides, smallest), sides.mass
     else:
-        sums, mass = compare_stream(
-            a, b, source, sample_weight, smallest, progress_report(progress)
-        )
+        sums, mass = compare_stream(a, b, source, sample_weight, smallest, report)
     terms = [row for pair in sums.pairs for row in _term_rows(a, pair)]
     places = [row for pair in sums.pairs for row in _sign_places(a, pair, smallest)]
     frame, subsets = _ranked(terms)
@@ -125,7 +123,7 @@ def _names(a: Decomposition, b: Decomposition, names: Sequence[str] | None) -> t
     ):
         if first != second:
             return first, second
-    return "first", "second"
+    return "the first", "the second"
 
 
 def _model_words(d: Decomposition) -> str:
