@@ -57,7 +57,8 @@ class EffectWorth:
     notes : tuple of str
         What was not computed, and why.
     rows_fingerprint : str
-        SHA-256 of the rows as they were read, what was observed and the weights.
+        SHA-256 of the rows as they were read, what was observed and the weights; empty for rows
+        in batches.
     """
 
     decomposition: Decomposition

@@ -21,8 +21,10 @@ def checks_parts(audit: Audit) -> list[str]:
     if worth is None:
         facts.append(("Held-out rows", "none"))
     else:
-        hashed = f"{worth.n_rows}: SHA-256 {worth.rows_fingerprint} of the rows as read, the target"
-        facts.append(("Held-out rows", f"{hashed} and the weights"))
+        digest = worth.rows_fingerprint
+        hashed = f"SHA-256 {digest} of the rows as read, the target and the weights"
+        words = hashed if digest else "in batches, of which no hash was taken"
+        facts.append(("Held-out rows", f"{worth.n_rows}: {words}"))
         if worth.n_bootstrap:
             draws = f"{worth.n_bootstrap}, seed {worth.seed}"
             facts.append(("Draws of the held-out rows", draws))
