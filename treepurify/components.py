@@ -348,8 +348,8 @@ def _locate(
         columns.n_rows,
     )
     rows, reached = encode_rows(located, tuple(axes))
-    for axis, wider in zip(axes, reached, strict=True):
-        check_special_cells(axis, wider)
+    for axis, wider, values in zip(axes, reached, located.values, strict=True):
+        check_special_cells(axis, wider, values)
     return rows.codes
 
 
