@@ -11,11 +11,7 @@ import numpy.typing as npt
 from treepurify.arguments import brief, check_choice, read_features
 from treepurify.budget import DEFAULT_BUDGET
 from treepurify.certificate import Certificate
-from treepurify.components import (
-    Component,
-    ModelInputs,
-    TensorComponent,
-)
+from treepurify.components import Component, ModelInputs, TensorComponent
 from treepurify.errors import UnknownComponentError
 from treepurify.frozen import FrozenMapping
 from treepurify.grids.grid import EncodedRows, Subset
@@ -208,7 +204,12 @@ class Decomposition:
         return total
 
     def contributions(
-        self, X: Any, *, to: "File" = None, memory_budget: int = DEFAULT_BUDGET
+        self,
+        X: Any,
+        *,
+        scale: Scale = "margin",
+        to: "File" = None,
+        memory_budget: int = DEFAULT_BUDGET,
     ) -> "pd.DataFrame":
         """Return what each component adds to the margin of each row.
 
@@ -216,6 +217,8 @@ class Decomposition:
         ----------
         X : array_like, table of shape (n_rows, n_features), or rows in batches
             The rows.
+        scale : {"margin", "response"}
+            The response only where it is the margin, as of forests: effects add up to no other.
         to : str or Path, optional
             See `predict`.
         memory_budget : int
@@ -230,12 +233,12 @@ class Decomposition:
 
         Raises
         ------
-        MemoryBudgetError
-            If the table would not fit.
+        InvalidInputError, MemoryBudgetError
+            If effects do not add up on that scale, or the table would not fit.
         """
         from treepurify.streamed_values import contributions
 
-        return contributions(self, X, to, memory_budget)
+        return contributions(self, X, scale, to, memory_budget)
 
     def importance(self) -> "pd.DataFrame":
         """Return how much each component matters, the largest variance first.
