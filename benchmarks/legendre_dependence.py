@@ -4,8 +4,9 @@ Two features with given margins and a Gaussian copula of correlation 0, 0.5 and 
 smooth functions, a step and a kink; 5000 rows, or so many as ``--rows`` says. The truth is the
 functional ANOVA of the population, by least squares on a grid of 400 x 400 normal scores. Errors
 are root mean squares in standard deviations of the function, on the rows of the fit and on 20 000
-new ones, as geometric means over functions and correlations.
-Run: ``python benchmarks/legendre_dependence.py [--rows 400] [margin ...]``
+new ones, as geometric means over functions and correlations. ``bounded`` is x1 x2 under the
+density (1 + 0.9 x1 x2) / 4 on a square, which is passed to the engine, too.
+Run: ``python benchmarks/legendre_dependence.py [--rows 400] [margin ... | bounded]``
 """
 
 import argparse
@@ -14,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Callable
 
 import numpy as np
-from scipy.stats import lognorm, norm, t, uniform
+from scipy.stats import lognorm, multivariate_normal, norm, t, uniform
 
 import treepurify as tp
 
@@ -44,9 +45,14 @@ def main_effects(
     score = (np.arange(POINTS) + 0.5) * (8.4 / POINTS) - 4.2
     exponent = score[:, None] ** 2 - 2 * correlation * np.outer(score, score) + score**2
     mass = np.exp(-exponent / (2 * (1 - correlation**2)))
-    mass /= mass.sum()
     x = margin.ppf(norm.cdf(score))
-    values = f(x[:, None], x)
+    return score, *solved_main_effects(mass / mass.sum(), f(x[:, None], x))
+
+
+def solved_main_effects(
+    mass: np.ndarray, values: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, float]:
+    """Both main effects of a table under a mass, and the mean, by least squares."""
     mean = float((mass * values).sum())
     first, second = mass.sum(axis=1), mass.sum(axis=0)
     matrix = np.block([[np.diag(first), mass], [mass.T, np.diag(second)]])
@@ -54,7 +60,7 @@ def main_effects(
     right = np.concatenate([weighted.sum(axis=1), weighted.sum(axis=0)])
     one, two = np.split(np.linalg.lstsq(matrix, right, rcond=1e-12)[0], 2)
     shift = float(first @ one)
-    return score, one - shift, two + shift, mean
+    return one - shift, two + shift, mean
 
 
 def scores(n_rows: int, correlation: float, seed: int) -> np.ndarray:
@@ -80,7 +86,15 @@ def errors(
     X = cases[0][0]
     values = f(X[:, 0], X[:, 1])
     found = {}
-    for name, options in SETTINGS.items():
+    settings = dict(SETTINGS)
+    if margin_name == "normal":
+        known = multivariate_normal(cov=[[1, correlation], [correlation, 1]])
+        settings["tanh, known density, as the paper"] = {
+            "scaling": "tanh",
+            "density": known,
+            "orthogonal": False,
+        }
+    for name, options in settings.items():
         d = tp.legendre_anova(values, X, progress=False, **options)
         found[name] = [
             float(np.sqrt(np.mean((part - truth) ** 2)) / values.std())
@@ -91,14 +105,57 @@ def errors(
     return found
 
 
+def bounded_density(points: np.ndarray, features: tuple[int, ...]) -> np.ndarray:
+    """The density of some features of the square."""
+    if len(features) == 1:
+        return np.full(len(points), 0.5)
+    return (1 + 0.9 * points[:, 0] * points[:, 1]) / 4
+
+
+def bounded_rows(n_rows: int, seed: int) -> np.ndarray:
+    """Rows of that density, by rejection."""
+    rng = np.random.default_rng(seed)
+    square = rng.uniform(-1, 1, (4 * n_rows, 2))
+    return square[rng.uniform(0, 1.9, len(square)) < 1 + 0.9 * square.prod(axis=1)][:n_rows]
+
+
+def bounded_table(rows: int) -> None:
+    """Print errors on new rows where the density is known, and where it is estimated."""
+    grid = (np.arange(POINTS) + 0.5) * (2 / POINTS) - 1
+    mass = 1 + 0.9 * np.outer(grid, grid)
+    one, two, mean = solved_main_effects(mass / mass.sum(), np.outer(grid, grid))
+    X, new = bounded_rows(rows, 0), bounded_rows(NEW_ROWS, 1)
+    mains = [np.interp(new[:, j], grid, table) for j, table in enumerate((one, two))]
+    truths = {(0,): mains[0], (1,): mains[1], (0, 1): new.prod(axis=1) - mean - sum(mains)}
+    settings = {
+        "known density, as the paper": {
+            "density": bounded_density,
+            "scaling": "minmax",
+            "orthogonal": False,
+        },
+        "default": {},
+        "series of densities, as the paper": {"density": "legendre", "orthogonal": False},
+    }
+    print("\nbounded density: main effects and pair on new rows")
+    for name, options in settings.items():
+        d = tp.legendre_anova(X.prod(axis=1), X, progress=False, **options)
+        found = [
+            np.sqrt(np.mean((d[s].evaluate(new)[:, 0] - truth) ** 2)) / X.prod(axis=1).std()
+            for s, truth in truths.items()
+        ]
+        print(f"  {name:<42}" + " ".join(f"{value:8.3f}" for value in found))
+
+
 def main() -> None:
-    """Print one table for each margin."""
+    """Print one table for each margin, and one for a known density."""
     warnings.simplefilter("ignore")
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("margins", nargs="*", default=list(MARGINS))
+    parser.add_argument("margins", nargs="*", default=[*MARGINS, "bounded"])
     parser.add_argument("--rows", type=int, default=5000)
     asked = parser.parse_args()
-    for margin in asked.margins:
+    if "bounded" in asked.margins:
+        bounded_table(asked.rows)
+    for margin in [name for name in asked.margins if name != "bounded"]:
         lists = defaultdict(list)
         for function in FUNCTIONS:
             for correlation in (0.0, 0.5, 0.9):

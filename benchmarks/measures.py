@@ -6,7 +6,9 @@ the same model under 60 000 fresh rows; treehfd stands beside it where it can be
 ``population``: components of one model against those of the same model under 60 000 fresh rows, for
 populations of skewed, discrete and heavy-tailed margins, dependence that is no Gaussian copula's,
 and categories. ``real``: effects from a tenth of the rows of a data set against those from all.
-``coarse``: measures on 4 to 32 cells of each feature, within which nothing depends.
+``coarse``: measures on 4 to 32 cells of each feature, within which nothing depends; and models
+projected on coarse cells, by default or with 4 to 16 of each feature in pairs, where the rest is
+left in the remainder.
 ``cost``: processor time of a purification over that under the rows. ``sampling``: what
 `with_sampling_error` estimates beside the error of fresh samples.
 
@@ -14,9 +16,9 @@ The first prints summed squared errors; the next two root summed squared differe
 standard deviation of the response (of the model for ``real``). What is measured is kept in a file,
 one entry per line of a table, seed and measure, and only what is not there is measured: the line
 on which least time was spent comes first, so that cheap lines reach 20 seeds and dear ones fewer.
-The tables say how many, and the standard error of ours minus empirical. Run:
+The tables, which `measures_tables.py` prints, say how many. Run:
 ``python benchmarks/measures.py [truth population real coarse cost sampling] [--seeds 20]
-[--minutes 60]``; ``--show`` prints what is there.
+[--minutes 60]``.
 """
 
 import argparse
@@ -39,6 +41,15 @@ import xgboost
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import treepurify as tp
+from benchmarks.measures_tables import (
+    COARSE,
+    OF_CATEGORIES,
+    PROJECTED,
+    STORE,
+    WEIGHTS,
+    Store,
+    print_tables,
+)
 from benchmarks.populations import (
     POPULATIONS,
     Effects,
@@ -50,17 +61,6 @@ from examples.data import DataUnavailableError, read_table
 
 POPULATION_ROWS, TEST_ROWS = 60_000, 20_000
 TREES, RATE = 100, 0.1
-WEIGHTS = ("empirical", "independent", "shrunk", "copula", "auto")
-OF_CATEGORIES = ("chow-liu", "log-linear")
-COARSE = ("empirical", "auto", "coarse 4", "coarse 8", "coarse 16", "coarse 32")
-# The columns of each table; lines that lack one of them are left out of it.
-COLUMNS = {
-    "truth": ((*WEIGHTS, "floor"), (*WEIGHTS, "floor", "treehfd")),
-    "population": (WEIGHTS, (*WEIGHTS, *OF_CATEGORIES)),
-    "real": (WEIGHTS, (*WEIGHTS, "chow-liu"), (*WEIGHTS, *OF_CATEGORIES)),
-    "coarse": (COARSE,),
-}
-STORE = Path(__file__).with_suffix(".json")
 LONGEST_LINE = 300  # seconds
 
 
@@ -115,16 +115,18 @@ def coarse_rows(X: np.ndarray, bins: int) -> np.ndarray:
     return copies
 
 
-def purified(model: object, X: object, weights: str, method: str = "auto") -> tp.Decomposition:
+def purified(
+    model: object, X: object, weights: str, method: str | tp.CoarseProjection = "auto"
+) -> tp.Decomposition:
     """A purification with room for the tables of deep models."""
     if weights.startswith("coarse"):
         weights = tp.Rows(coarse_rows(X, int(weights.split()[1])))
+    elif weights.startswith("projected"):
+        cells = int(weights.split()[1]) if " " in weights else None
+        weights, method = "empirical", tp.CoarseProjection(pair_cells=cells)
     return tp.purify(
         model, X, weights=weights, method=method, progress=False, memory_budget=4 << 30
     )
-
-
-Store = dict[str, dict[str, dict[str, list[float | None]]]]
 
 
 @dataclass(frozen=True)
@@ -203,7 +205,7 @@ def population_line(population: str, depth: int, n_rows: int, table: str = "popu
     name = f"{population} | {depth} | {n_rows}"
     with_pairs = population in ("categories in a chain", "normal, correlation 0.5")
     measures = (*WEIGHTS, *OF_CATEGORIES) if with_pairs and n_rows <= 4000 else WEIGHTS
-    measures = measures if table == "population" else COARSE
+    measures = measures if table == "population" else ("empirical", "auto", *COARSE, *PROJECTED)
     return Line(table, name, measures, measure, n_rows * 2.0**depth * 10)
 
 
@@ -245,7 +247,7 @@ def real_data(name: str) -> tuple[pd.DataFrame, np.ndarray]:
 
 
 def coarse_lines() -> Iterator[Line]:
-    """The same for measures on coarse cells, within which nothing depends."""
+    """The same for coarse cells, of the measure or of what the model is projected on."""
     for population in POPULATIONS:
         if population not in ("20 features, correlation 0.5", "categories in a chain"):
             for depth in (2, 3):
@@ -389,23 +391,6 @@ def measure_lines(lines: list[Line], seeds: int, minutes: float) -> None:
         print(f"{line.table}, {line.name}, seed {seed}: {spent[line]:.1f} s so far", flush=True)
 
 
-def show(tables: list[str]) -> None:
-    """Print what is in the file: means over the seeds that all columns have."""
-    store: Store = json.loads(STORE.read_text()) if STORE.exists() else {}
-    for table in tables:
-        for columns in COLUMNS[table]:
-            print(f"\n{table} | {' | '.join(columns)} | +- | seeds")
-            for name, there in store.get(table, {}).items():
-                if not set(columns) <= there.keys():
-                    continue
-                every = zip(*(there[column] for column in columns), strict=False)
-                found = np.array([values for values in every if None not in values])
-                means = " | ".join(f"{mean:.3f}" for mean in found.mean(axis=0))
-                ours = found[:, columns.index("auto")] - found[:, 0]
-                error = ours.std(ddof=1) / np.sqrt(len(ours)) if len(ours) > 1 else np.nan
-                print(f"| {name} | {means} | {error:.3f} | {len(ours)} |")
-
-
 def main() -> None:
     """Measure and print the tables that are named, or all."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -414,17 +399,16 @@ def main() -> None:
     )
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--minutes", type=float, default=60.0)
-    parser.add_argument("--show", action="store_true", help="measure nothing")
     chosen = parser.parse_args()
     warnings.simplefilter("ignore")
     tables = [name for name in LINES if name in (chosen.tables or LINES)]
-    if not chosen.show:
+    if tables:
         lines = [line for name in tables for line in LINES[name]()]
         measure_lines(lines, chosen.seeds, chosen.minutes)
-    show(tables)
-    if "cost" in (chosen.tables or ["cost"]) and not chosen.show:
+    print_tables()
+    if "cost" in (chosen.tables or ["cost"]):
         cost_table(5)
-    if "sampling" in (chosen.tables or ["sampling"]) and not chosen.show:
+    if "sampling" in (chosen.tables or ["sampling"]):
         sampling_table(4)
 
 

@@ -115,7 +115,7 @@ def test_compare_two_engines(folder, tmp_path):
         "--engines", "categorical,tree",
     )  # fmt: skip
     assert sparse.exit_code == 0, sparse.output
-    assert "The rows do not determine every effect: the first took " in sparse.output
+    assert "The rows do not determine every effect: the categorical engine took " in sparse.output
     assert "The rows determine" in sparse.output
 
 
@@ -313,6 +313,15 @@ def test_report_of_a_saved_decomposition(folder, tmp_path):
     )
     assert result.exit_code == 0, result.output
     assert '"purified, uniform"' in out.read_text(encoding="utf-8")
+    feature = tp.load(tmp_path / "d.tpz").feature_names[0]
+    for scale, words in (("rank", "FEATURE=SCALE"), (f"{feature}=square", "scale of")):
+        refused = run("report", tmp_path / "d.tpz", "--out", tmp_path / "x", "--scale", scale)
+        assert refused.exit_code != 0
+        assert words in refused.output
+    before = out.read_text(encoding="utf-8")
+    result = run("report", tmp_path / "d.tpz", "--out", out, "--scale", f"{feature}=rank")
+    assert result.exit_code == 0, result.output
+    assert out.read_text(encoding="utf-8") != before
     broken = tmp_path / "broken.tpz"
     broken.write_text("no")
     refused = run("report", broken, "--out", out)

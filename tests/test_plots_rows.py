@@ -1,12 +1,15 @@
 """Figures of single rows: of deep models, of rows by themselves, with the response above."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import t as student_t
 from sklearn.ensemble import (
     GradientBoostingClassifier,
+    GradientBoostingRegressor,
     HistGradientBoostingRegressor,
     RandomForestRegressor,
 )
@@ -115,6 +118,70 @@ def test_bars_of_a_force_plot_have_the_numbers_of_its_list(deep):
         assert listed[int(number)][0].startswith(name)
 
 
+@pytest.fixture(scope="module")
+def trained():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(200, 3)), columns=list("abc"))
+    y = X["a"] * X["b"] + X["c"] + rng.normal(size=200)
+    models = tp.refit(GradientBoostingRegressor(max_depth=2), X, y, n=6, progress=False)
+    return models, _independent(models, X), X
+
+
+def _independent(model, X):
+    """Under a product of margins, the cells of other trainings change no effect."""
+    return tp.purify(model, X, weights="independent", progress=False)
+
+
+def _bounds(values, level=0.9):
+    """The prediction interval of one more draw from a normal distribution."""
+    n = len(values)
+    half = student_t.ppf(0.5 + level / 2, n - 1) * np.std(values, ddof=1) * np.sqrt(1 + 1 / n)
+    return np.mean(values) - half, np.mean(values) + half
+
+
+def _as_number(words):
+    return float(words.replace("\u2212", "-"))
+
+
+def test_a_force_plot_of_several_trainings_has_bounds(trained):
+    models, d, X = trained
+    ax = plots.force(d, X, index=3, top=3)
+    listed = "\n".join(text.get_text() for text in ax.texts if "pushes" in text.get_text())
+    # The effect of c in each training by itself, purified alone.
+    alone = [_independent(model, X) for model in models.models]
+    each = np.array([single["c"].evaluate(X.iloc[[3]])[0, 0] for single in alone])
+    line = next(after for before, after in pairwise(listed.split("\n")) if "  c = " in before)
+    lower, upper = (_as_number(words) for words in line.split(" to "))
+    np.testing.assert_allclose((lower, upper), _bounds(each), rtol=6e-3)
+    predictions = _bounds([model.predict(X.iloc[[3]])[0] for model in models.models])
+    grey = next(patch for patch in ax.patches if patch.get_alpha() == 0.12)
+    found = grey.get_x(), grey.get_x() + grey.get_width()
+    np.testing.assert_allclose(found, predictions, rtol=1e-9)
+    plain = plots.force(d, X, index=3, level=None)
+    assert not any(" to " in text.get_text() for text in plain.texts)
+    assert all(patch.get_alpha() is None for patch in plain.patches)
+
+
+def test_what_is_not_known_of_each_training_has_no_bounds():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 4))
+    y = X[:, 0] * X[:, 1] * X[:, 2] + rng.normal(size=300)
+    models = [
+        HistGradientBoostingRegressor(max_iter=20, max_depth=5, random_state=s).fit(X[s:], y[s:])
+        for s in range(3)
+    ]
+    d = tp.purify(models, X, progress=False)
+    assert d.remainder is not None
+    ax = plots.force(d, X[0], top=20)
+    listed = "\n".join(text.get_text() for text in ax.texts if "pushes" in text.get_text())
+    after = listed[listed.index("remainder") :].split("\n")[1:2]
+    assert not any(" to " in line for line in after)
+    assert " to " in listed
+    # What is not known of a part is not known of the sum.
+    assert all(patch.get_alpha() is None for patch in ax.patches)
+    assert "(bounds: one more training, 90%)" in ax.get_xlabel()
+
+
 def test_parts_that_add_nothing_have_no_bars():
     X = np.random.default_rng(0).normal(size=(60, 30))
     d = tp.purify(RandomForestRegressor(2, max_depth=1, random_state=0).fit(X, X[:, 0]), X)
@@ -128,6 +195,92 @@ def test_values_of_rows_have_few_digits_and_whole_numbers_all():
     d = tp.purify(RandomForestRegressor(5, max_depth=2, random_state=0).fit(X, X[:, 0]), X)
     shown = labels(plots.waterfall(d, X, index=0, parts="shapley"))
     assert {"x0 = 0.1235", "x1 = 20220131"} <= set(shown)
+
+
+def test_a_network_of_several_trainings_shows_how_large_a_pair_may_be(trained):
+    models, d, X = trained
+    alone = [_independent(model, X) for model in models.models]
+    pairs = [s for s in d.components if len(s) == 2]
+    ends = {
+        s: _bounds([np.sqrt(m.components[s].variance[0]) if s in m else 0.0 for m in alone])
+        for s in pairs
+    }
+    ax = plots.network(d)
+    faint = [line for line in ax.lines if line.get_alpha() == 0.22]
+    widest = max(upper for _, upper in ends.values())
+    np.testing.assert_allclose(
+        sorted(line.get_linewidth() for line in faint),
+        sorted(9.0 * upper / widest for _, upper in ends.values()),
+    )
+    dashed = [line for line in ax.lines if line.get_linestyle() == "--"]
+    assert len(dashed) == sum(lower <= 0 for lower, _ in ends.values())
+    plain = plots.network(d, level=None)
+    assert len(plain.lines) == len(pairs)
+    assert "one more training" not in plain.get_title()
+    # Of one row: dashed where the band of the effect there holds zero.
+    ax = plots.network(d, row=X, index=3)
+    lower, upper = _row_bands(d, pairs, X.iloc[[3]])
+    dashed = [line for line in ax.lines if line.get_linestyle() == "--"]
+    drawn = [d.components[s].evaluate(X.iloc[[3]])[0, 0] != 0 for s in pairs]
+    assert len(dashed) == np.sum((lower <= 0) & (upper >= 0) & drawn)
+
+
+@pytest.mark.parametrize("remainder", [None, 0.5])
+def test_joints_of_the_orders_have_lines_in_shares_of_each_training(trained, remainder):
+    models, d, _ = trained
+    if remainder is not None:
+        d = replace(d, remainder=_Rest(np.array([remainder])))
+    sums = np.zeros((len(models.models), 2))
+    for subset, component in d.spread.stacked.items():
+        sums[:, len(subset) - 1] += component.variance
+    totals = sums.sum(axis=1) + (remainder or 0.0)
+    wanted = [_bounds(sums[:, 0] / totals)]
+    if remainder is not None:
+        wanted.append(_bounds(sums.sum(axis=1) / totals))
+    ax = plots.variance_by_order(d)
+    found = [lines.get_segments()[0][:, 0] for lines in ax.collections]
+    np.testing.assert_allclose(found, np.clip(wanted, 0, 1))
+    assert not plots.variance_by_order(d, level=None).collections
+
+
+def test_rounding_is_no_part_of_a_row():
+    mains = {(j,): [-1.0 - j, 1.0 + j] for j in range(3)}
+    rounding = {(0, 1): [[1e-17, -1e-17], [-1e-17, 1e-17]]}
+    d = tp.purify_tensors(mains | rounding, "uniform")
+    assert (0, 1) in d.components
+    row = np.array([1.0, 1.0, 1.0])
+    ax = plots.force(d, row)
+    listed = next(text.get_text() for text in ax.texts if "pushes up" in text.get_text())
+    assert listed.count("\n") == 3
+    assert not plots.network(d).lines
+    assert not plots.network(d, row=row).lines
+
+
+def test_effects_of_unknown_size_leave_the_others_in_the_network():
+    d = tp.purify_tensors({(0, 1): [[1.0, -1.0], [-1.0, 1.0]], (1, 2): [[1.0, -1.0], [-1.0, 1.0]]})
+    unknown = replace(d.components[0, 1], mass=np.full((2, 2), np.nan))
+    assert np.isnan(unknown.variance).all()
+    some = replace(d, components={**d.components, (0, 1): unknown})
+    assert len(plots.network(some).lines) == 1
+
+
+class _Rest:
+    """A remainder of which only the size is asked."""
+
+    features = (0, 1, 2)
+
+    def __init__(self, variance):
+        self.variance = variance
+
+
+def _row_bands(d, pairs, row):
+    """The bounds of each pair at a row, from its band as tables."""
+    tables = [(d.components[s], *d.spread.band(s)) for s in pairs]
+    ends = [
+        [replace(c, values=bound).evaluate(row)[0, 0] for bound in (lower, upper)]
+        for c, lower, upper in tables
+    ]
+    return np.array(ends).T
 
 
 def test_a_row_of_an_array():

@@ -10,7 +10,8 @@ import xgboost
 import treepurify as tp
 from tests.test_report_interactive import in_browser, needs_chromium
 from treepurify.grids.axis import FeatureAxis
-from treepurify.report import write_html
+from treepurify.plots.axis_layout import lay_out_axis
+from treepurify.report import write_comparison, write_html
 from treepurify.report.page_tables import coarse_axis
 from treepurify.report.payload import make_payload
 
@@ -174,3 +175,89 @@ def test_merged_cells_of_a_skewed_feature_are_even():
     # Half of fifty intervals go to two hundred equal cells.
     assert np.diff([*coarse.first, 200]).max() <= 200 / 25
     assert coarse.axis.n_regular <= 50
+
+
+@pytest.fixture(scope="module")
+def skewed():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"income": rng.lognormal(9, 1.2, 600), "age": rng.normal(size=600)})
+    X["region"] = pd.Categorical(rng.choice(["north", "south"], 600))
+    y = np.log(X["income"]) * (1 + (X["age"] > 0)) + (X["region"] == "south")
+    model = xgboost.XGBRegressor(n_estimators=60, max_depth=2, n_jobs=1, enable_categorical=True)
+    return tp.purify(model.fit(X, y), X, progress=False), X, model
+
+
+@needs_chromium
+def test_a_logarithmic_scale_is_that_of_the_figures_and_of_the_explorer(skewed, tmp_path):
+    d, _, _ = skewed
+    page = tmp_path / "page.html"
+    write_html(d, page, top=2, scale={"income": "log"})
+    plain = write_html(d, tmp_path / "plain.html", top=2)
+    # Decades as far from each other as they are on the axis of the explorer.
+    actions = TICKS + 'open("income");\nresult.ticks = ticks();\n'
+    actions += "result.at = marks().map((own) => own.getBoundingClientRect().x"
+    actions += " + own.getBoundingClientRect().width / 2);"
+    found = in_browser(page, actions, tmp_path)
+    values = [float(text.replace("\u2009", "").replace("k", "e3")) for text in found["ticks"]]
+    assert len(values) >= 3
+    slope = np.diff(found["at"]) / np.diff(np.log(values))
+    # The last label is moved so that it does not leave the picture.
+    np.testing.assert_allclose(slope[:-1], slope[0], rtol=0.03)
+    assert page.read_text() != plain.read_text()
+
+
+@needs_chromium
+def test_points_of_a_curve_lie_at_the_logarithms_of_their_values(tmp_path):
+    X = pd.DataFrame({"income": np.linspace(1, 1000, 400), "age": np.linspace(0, 1, 400)})
+    curves = tp.ale_anova(lambda X: np.log(np.asarray(X)[:, 0]), X, order=1, progress=False)
+    page = write_html(curves, tmp_path / "page.html", top=1, scale={"income": "log"})
+    actions = TICKS + 'open("income");\nresult.path = [...svg().querySelectorAll("path")]'
+    actions += '.map((own) => own.getAttribute("d"));'
+    path = max(in_browser(page, actions, tmp_path)["path"], key=len)
+    points = np.array([point.split() for point in path[1:].split("L")], dtype=float)
+    (edges,) = (
+        np.array(axis["edges"])
+        for axis in json.loads(make_payload(curves).text)["axes"]
+        if axis["feature"] == 0
+    )
+    logarithms = np.log((edges[1:] + edges[:-1]) / 2)
+    line = np.polyval(np.polyfit(logarithms, points[:, 0], 1), logarithms)
+    np.testing.assert_allclose(points[:, 0], line, atol=0.1)
+
+
+@pytest.mark.parametrize("word", ["rank", "log"])
+def test_every_figure_of_a_report_has_the_scale_that_was_asked(skewed, tmp_path, monkeypatch, word):
+    d, X, model = skewed
+    asked = []
+
+    def kept(axis, *args, **options):
+        asked.append((axis.name, options.get("scale", "value")))
+        return lay_out_axis(axis, *args, **options)
+
+    for module in ("main_effects", "pairs", "overlays"):
+        monkeypatch.setattr(f"treepurify.plots.{module}.lay_out_axis", kept)
+    monkeypatch.setattr("treepurify.report.packing.lay_out_axis", kept)
+    audit = tp.audit(model, X, n_bootstrap=2, threshold=0.001, progress=False)
+    write_html(audit.decomposition, tmp_path / "page.html", scale={"income": word}, audit=audit)
+    assert asked
+    write_comparison(
+        {"one": d, "other": tp.apparent(d)}, tmp_path / "both.html", scale={"income": word}
+    )
+    of_income = {scale for name, scale in asked if name == "income"}
+    of_others = {scale for name, scale in asked if name != "income"}
+    assert of_income == {word}
+    assert of_others == {"auto"}
+
+
+def test_scales_that_do_not_suit_are_refused(skewed, tmp_path):
+    d, _, _ = skewed
+    for scale, words in (
+        ({"age": "log"}, "needs values above zero, and those of 'age'"),
+        ("log", "needs values above zero, and those of 'age'"),
+        ({"wages": "log"}, "scale names 'wages', which is no feature; there are income, age"),
+        ({"income": "square"}, "scale of 'income' must be"),
+        (["log"], "one word for all features"),
+    ):
+        with pytest.raises(tp.InvalidInputError, match=words):
+            write_html(d, tmp_path / "page.html", scale=scale)
+    assert not list(tmp_path.iterdir())

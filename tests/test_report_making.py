@@ -13,6 +13,7 @@ import pytest
 import treepurify as tp
 from tests.test_report_interactive import in_browser, needs_chromium
 from treepurify.report import write_html
+from treepurify.report.call import call_facts
 
 
 class Facts(HTMLParser):
@@ -135,3 +136,112 @@ def test_paper_has_all_effects_and_no_widgets():
     # Names of columns that sort are buttons, with which Chromium does not repeat a heading.
     assert "th button { display: contents; }" in printed
     assert "@media screen and (prefers-color-scheme: dark)" in sheet
+
+
+def boosted(seed=0):
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame(rng.normal(size=(200, 3)), columns=["age", "hours", "pay"])
+    y = X["age"] * X["hours"] + X["pay"] * X["hours"] + X["pay"]
+    return lightgbm.LGBMRegressor(n_estimators=60, max_depth=2, verbose=-1).fit(X, y), X
+
+
+def deep(seed=0):
+    _, X = boosted(seed)
+    model = lightgbm.LGBMRegressor(n_estimators=5, min_child_samples=5, verbose=-1)
+    return model.fit(X, X["age"] * X["hours"] * X["pay"]), X
+
+
+WEIGHTS = np.arange(1.0, 201.0)
+MADE = {
+    "usual": (boosted, {}),
+    "deep": (deep, {}),
+    "weighted": (deep, {"sample_weight": WEIGHTS}),
+    "mains": (boosted, {"order": 1}),
+    "deep mains": (deep, {"order": 1}),
+    "every order": (deep, {"order": None}),
+    "laplace": (boosted, {"weights": "laplace"}),
+    "smoothing": (boosted, {"weights": tp.Laplace(0.2)}),
+    "plus one": (boosted, {"weights": tp.Laplace(variant="plus-one")}),
+    "length": (boosted, {"weights": tp.Uniform(by="length")}),
+    "auto": (boosted, {"weights": "auto"}),
+    "shrunk": (boosted, {"weights": "shrunk"}),
+    "share": (boosted, {"weights": tp.Shrunk(0.25)}),
+    "kernel": (boosted, {"weights": tp.Kernel(0.3)}),
+    "tree": (boosted, {"weights": "chow-liu"}),
+    "closed form": (deep, {"weights": "independent"}),
+    "named": (boosted, {"interactions": [("hours", "pay")]}),
+    "strongest": (boosted, {"interactions": 1}),
+    "algorithm": (boosted, {"method": "mass-moving"}),
+    "tolerance": (deep, {"method": tp.TreeProjection(1e-5)}),
+}
+
+
+@pytest.mark.parametrize("how", MADE)
+def test_the_call_of_a_report_gives_the_decomposition(how):
+    make, options = MADE[how]
+    model, X = make()
+    d = tp.purify(model, X, progress=False, **options)
+    (_, call), (_, unknown) = call_facts(d)
+    again = eval(call, {"tp": tp, "model": model, "X": X, "sample_weight": WEIGHTS})
+    assert again.components.keys() == d.components.keys()
+    np.testing.assert_array_equal(again.intercept, d.intercept)
+    for subset, component in d.components.items():
+        np.testing.assert_array_equal(again.components[subset].values, component.values)
+    assert (again.measure, again.diagnostics["method"]) == (d.measure, d.diagnostics["method"])
+    assert "missing_cells: not kept" in unknown
+    if how == "named":
+        assert d.remainder is not None
+        assert "interactions=[('hours', 'pay')]" in call
+
+
+def call_words(d):
+    return "; ".join(words for _, words in call_facts(d))
+
+
+def test_the_call_has_what_was_decomposed():
+    model, X = boosted()
+    assert call_words(tp.purify([model, model], X)).startswith("tp.purify(models, X, ")
+    both = tp.Refits([model, model], of=model)
+    words = call_words(tp.purify(both, X))
+    assert words.startswith("tp.purify(tp.Refits(models, of=model), X, ")
+    uniform = tp.purify(model, weights="uniform")
+    assert call_words(uniform).startswith('tp.purify(model, weights="uniform", ')
+    assert "edited afterwards" in call_words(tp.purify(model, X).without("pay"))
+    given = tp.purify(model, X, weights=tp.Rows(X[:50]))
+    assert "the weighting (empirical (given rows))" in call_words(given)
+    assert "weights=" not in call_words(given)
+    assert call_words(tp.apparent(uniform)) == ""
+    assert call_words(tp.purify_tensors({(0,): [1.0, 2.0]})) == ""
+    curves = tp.ale_anova(model, X, bins=7, order=1, progress=False)
+    assert call_words(curves).startswith("tp.ale_anova(model, X, order=1, bins=7); ")
+    fitted = tp.hooker_anova(lambda X: np.asarray(X)[:, 0], X, seed=3, progress=False)
+    assert call_words(fitted).startswith("tp.hooker_anova(model, X, order=")
+    covers = tp.partial_dependence_anova(model, X, background="cover", progress=False)
+    words = call_words(covers)
+    assert words.startswith('tp.partial_dependence_anova(model, X, background="cover", order=2)')
+
+
+def test_the_call_of_an_ebm_has_its_bins():
+    glassbox = pytest.importorskip("interpret.glassbox")
+    _, X = boosted()
+    ebm = glassbox.ExplainableBoostingRegressor(interactions=1, outer_bags=1, max_rounds=20)
+    ebm.fit(X, X["age"] * X["hours"])
+    words = [
+        call_words(tp.purify(ebm, rows, resolution=bins, progress=False)).partition(";")[0]
+        for rows, bins in ((None, "auto"), (X, "union"), (X, "term"))
+    ]
+    assert words == [
+        'tp.purify(model, method="exact", resolution="term")',
+        'tp.purify(model, X, method="exact", resolution="union")',
+        'tp.purify(model, X, method="exact", resolution="term")',
+    ]
+
+
+def test_a_report_has_the_call_unless_its_author_gave_the_command(made, tmp_path):
+    model, X, folder, page = made
+    assert Facts(page).named["Call"].startswith("tp.purify(model, X, ")
+    d = tp.purify(model, X, progress=False)
+    page = write_html(d, folder / "own.html", top=0, command="python train.py")
+    assert "Call" not in Facts(page).named
+    both = tp.report.write_comparison({"a": d, "b": d}, tmp_path / "both.html", top=0)
+    assert both.read_text(encoding="utf-8").count("tp.purify(model, X, ") == 2

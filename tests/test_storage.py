@@ -81,6 +81,7 @@ def decompositions(model, X, frame, *, progress=False):
     yield "categorical model", tp.categorical_anova(model, X, order=1), X, None
 
 
+@pytest.mark.filterwarnings("ignore:the tables have .* more directions")
 def test_every_engine_is_saved_and_loaded_bit_for_bit(tmp_path, model, X, frame):
     for name, d, rows, function in decompositions(model, X, frame):
         path = tmp_path / "saved.tpz"
@@ -290,6 +291,7 @@ def weightings(model, X):
     yield "counted", tp.count_cells(model, [X])
 
 
+@pytest.mark.filterwarnings("ignore:the tables have .* more directions")
 def test_every_engine_is_pickled_and_copied(model, X, frame):
     results = [own[:3] for own in decompositions(model, X, frame, progress=True)]
     results += [

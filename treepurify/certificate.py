@@ -33,6 +33,16 @@ class Certificate:
     margin_error : float or None
         Largest difference on the checked rows between the parsed model, summed in the
         library's own precision, and the library's raw prediction; None where it was not asked.
+    shared_mains : tuple of str
+        Pairs of features that determine each other on the rows, in whole or in part, and whose
+        main effects can therefore exchange functions, where no table of the pair shows it.
+    shared_directions : int
+        Directions in which they can, summed over these pairs; part of `unidentified`.
+    shared_size : float
+        Largest standard deviation of what two of them share, relative to `scale`.
+    library_rounding : float or None
+        Largest difference on these rows between the library's raw prediction and the parsed model
+        summed in double precision, as effects are: what the library's own sum rounds away.
     checked_rows : int
         Number of rows behind the two figures above, where they are numbers.
     conditional_mean : float or None
@@ -46,8 +56,10 @@ class Certificate:
         The same relative to the norms of the two components. Components whose norm is below
         ``1e-9 * scale`` are rounding and left out.
     unidentified : int
-        Directions of lower effects that the cells with mass do not determine, summed over
-        the tensors in which they were counted.
+        Directions of effects that the cells with mass do not determine, given the tables that the
+        model has: of lower effects, summed over the tensors in which they were counted, and of
+        main effects of two features that determine each other. Functions that three and more
+        features share, and other tables with the same sum on the rows, are not counted.
     unidentified_terms : tuple of str
         The tensors in which there are any.
     uncounted : int
@@ -109,6 +121,10 @@ class Certificate:
     measure_rows: int = 0
     sampling_error: tuple[float, ...] = ()
     sampling_splits: int = 0
+    library_rounding: float | None = None
+    shared_mains: tuple[str, ...] = ()
+    shared_directions: int = 0
+    shared_size: float = 0.0
 
     @property
     def is_exact(self) -> bool:
@@ -179,10 +195,37 @@ class Certificate:
             ]
         return []
 
+    def _rounding(self) -> str:
+        if not self.library_rounding:
+            return ""
+        return (
+            " where it is summed in the library's precision; what the library itself rounds away, "
+            f"against a sum in double precision, is at most {self.library_rounding:.1e} of the "
+            "largest effect or intercept"
+        )
+
+    def _undetermined(self) -> list[str]:
+        of_tables = self.unidentified - self.shared_directions
+        lines = []
+        if of_tables:
+            lines.append(
+                f"{_directions(of_tables)} not determined by the data (the support falls "
+                "into separate blocks, or features are functions of others)"
+                f"{self._where()}: of all parts that can be moved out of a table, those of least "
+                "norm were."
+            )
+        if self.shared_directions:
+            lines.append(
+                f"{_directions(self.shared_directions)} not determined by the data, because "
+                "features determine each other, in whole or in part, or cells have few rows "
+                f"({_some(self.shared_mains)}): these main effects stand as the model has them. "
+                "What two of them share has a standard deviation of at most "
+                f"{self.shared_size:.1e} of the largest effect or intercept."
+            )
+        return lines
+
     def _where(self) -> str:
-        names = self.unidentified_terms
-        more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-        return f", in {', '.join(names[:_MOST_NAMES])}{more}" if names else ""
+        return f", in {_some(self.unidentified_terms)}" if self.unidentified_terms else ""
 
     def sentences(self) -> list[str]:
         """Return the certificate in plain words, one sentence per fact."""
@@ -213,16 +256,8 @@ class Certificate:
         if self.margin_error is not None:
             rows = "the same" if self.additivity_rows is not None else f"{self.checked_rows}"
             differs = _differs(self.margin_error, "the library's own raw prediction")
-            lines.append(f"On {rows} rows the parsed model {differs}.")
-        if self.unidentified:
-            directions = (
-                "direction of effects is" if self.unidentified == 1 else "directions of effects are"
-            )
-            lines.append(
-                f"{self.unidentified} {directions} not determined by the data (the support falls "
-                "into separate blocks, or features are functions of others)"
-                f"{self._where()}: of all effects that fit, those of least norm were taken."
-            )
+            lines.append(f"On {rows} rows the parsed model {differs}{self._rounding()}.")
+        lines += self._undetermined()
         if self.uncounted:
             tensors = "tensor" if self.uncounted == 1 else "tensors"
             lines.append(f"In {self.uncounted} large {tensors} such directions were not counted.")
@@ -237,6 +272,15 @@ class Certificate:
         if self.note:
             lines.append(self.note)
         return [*lines, *self._sampling_sentences()]
+
+
+def _directions(n: int) -> str:
+    return "1 direction of effects is" if n == 1 else f"{n} directions of effects are"
+
+
+def _some(names: tuple[str, ...]) -> str:
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return ", ".join(names[:_MOST_NAMES]) + more
 
 
 def _differs(error: float, other: str) -> str:

@@ -13,6 +13,7 @@ from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.drawing import cell_values
 from treepurify.grids.grid import EncodedRows, Grid, Subset, check_special_cells, encode_rows
 from treepurify.rows.columns import Columns, FeatureSpec
+from treepurify.rows.sparse import check_sparse, is_sparse
 from treepurify.rows.table_reader import read_columns
 from treepurify.typing import Array, Indices
 
@@ -38,6 +39,8 @@ __all__ = [
 
 # The positions of so many rows in a table stay in the cache of a core.
 _ROWS_PER_BLOCK = 1 << 13
+# Of sparse rows so much is dense at a time.
+_SPARSE_BYTES = 1 << 26
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,20 @@ class ModelInputs:
     def columns(self, X: Any, only: Collection[int] | None = None) -> Columns:
         """Read a table, or `only` some features of it; what was read already is passed through."""
         return read_columns(X, self.features, match_names=self.match_names, only=only)
+
+    def blocks(self, X: Any, used: Collection[int]) -> tuple[int, Iterator[Columns]]:
+        """Return the number of rows and their columns, of sparse rows some rows at a time.
+
+        Of sparse rows only the `used` features are read: all others are missing.
+        """
+        if not is_sparse(X):
+            columns = self.columns(X)
+            return columns.n_rows, iter((columns,))
+        check_sparse(X, "X")
+        rows, n_rows = X.tocsr(), int(X.shape[0])
+        size = max(_SPARSE_BYTES // (8 * max(len(used), 1)), 1)
+        starts = range(0, max(n_rows, 1), size)
+        return n_rows, (self.columns(rows[start : start + size], used) for start in starts)
 
 
 class Component(Protocol):

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import iadd
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -17,7 +18,7 @@ from treepurify.frozen import FrozenMapping
 from treepurify.grids.grid import EncodedRows, Subset
 from treepurify.links import Link
 from treepurify.moments import measured_covariances
-from treepurify.remainder import Remainder, SumOfParts, evaluate_parts
+from treepurify.remainder import Remainder, SumOfParts, evaluate_parts, stack_rows, used_features
 from treepurify.rows.columns import Columns
 from treepurify.rows.reduction import RowStream
 from treepurify.spread import Spread
@@ -197,11 +198,11 @@ class Decomposition:
 
     def evaluate(self, X: Any) -> Array:
         """Return the margin of the rows of `X`, shape (n_rows, n_outputs)."""
-        columns = self.inputs.columns(X)
-        total = np.tile(self.intercept, (columns.n_rows, 1))
-        for values in self.evaluate_parts(columns):
-            total += values
-        return total
+        _, blocks = self.row_blocks(X)
+        return stack_rows(
+            reduce(iadd, self.evaluate_parts(columns), np.tile(self.intercept, (columns.n_rows, 1)))
+            for columns in blocks
+        )
 
     def contributions(
         self,
@@ -438,6 +439,10 @@ class Decomposition:
         from treepurify.notebook import notebook_summary
 
         return notebook_summary(self)
+
+    def row_blocks(self, X: Any) -> tuple[int, Iterator[Columns]]:
+        """Return the number of rows and what `evaluate_parts` reads, in blocks where sparse."""
+        return self.inputs.blocks(X, used_features(self.components, self.remainder))
 
     def evaluate_parts(self, columns: Columns) -> Iterator[Array]:
         """Yield the values of each component, then of the remainder where there is one."""

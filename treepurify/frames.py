@@ -141,30 +141,33 @@ def contributions_table(d: Decomposition, X: Any, memory_budget: int) -> "pd.Dat
     """Return what each component adds on each row; see `Decomposition.contributions`."""
     import pandas as pd
 
-    columns = d.inputs.columns(X)
+    n_rows, blocks = d.row_blocks(X)
     terms = [d.term_name(s) for s in d.components]
     taken = ("intercept", "remainder")
     names = ["intercept", *(f"{name} (feature)" if name in taken else name for name in terms)]
     names += ["remainder"] * (d.remainder is not None)
-    shape = (d.n_outputs, len(names), columns.n_rows)
+    shape = (d.n_outputs, len(names), n_rows)
     check_budget(
         8 * prod(shape),
         memory_budget,
-        f"the contributions of {len(names)} terms on {columns.n_rows} rows",
+        f"the contributions of {len(names)} terms on {n_rows} rows",
         'Write them to a file, as in to="contributions.parquet", ask for fewer rows at a time, or '
         "raise memory_budget.",
     )
     table = np.empty(shape)
     table[:, 0] = d.intercept[:, None]
-    for position, values in enumerate(d.evaluate_parts(columns), start=1):
-        table[:, position] = values.T
+    stop = 0
+    for columns in blocks:
+        start, stop = stop, stop + columns.n_rows
+        for position, values in enumerate(d.evaluate_parts(columns), start=1):
+            table[:, position, start:stop] = values.T
     index = X.index if isinstance(X, pd.DataFrame) else None
     labels: Any = names
     if d.n_outputs > 1:
         both = [d.output_names, names]
         labels = pd.MultiIndex.from_product(both, names=["output", "term"])
     # The table is the frame's own: a copy would take as much memory again.
-    flat = table.reshape(prod(shape[:2]), columns.n_rows).T
+    flat = table.reshape(prod(shape[:2]), n_rows).T
     return pd.DataFrame(flat, columns=labels, index=index, copy=False)
 
 

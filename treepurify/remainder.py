@@ -1,6 +1,6 @@
 """What a decomposition keeps besides its components: a difference, or a sum of further parts."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -12,7 +12,15 @@ from treepurify.grids.grid import Subset
 from treepurify.rows.columns import Columns
 from treepurify.typing import Array
 
-__all__ = ["Difference", "Function", "Remainder", "SumOfParts", "evaluate_parts"]
+__all__ = [
+    "Difference",
+    "Function",
+    "Remainder",
+    "SumOfParts",
+    "evaluate_parts",
+    "stack_rows",
+    "used_features",
+]
 
 
 class Function(Protocol):
@@ -78,7 +86,10 @@ class Difference:
         InvalidInputError
             If only values of the function were given, and none for one of the rows.
         """
-        columns = self.function.inputs.columns(X)
+        _, blocks = self.function.inputs.blocks(X, self.features)
+        return stack_rows(self._on_columns(columns) for columns in blocks)
+
+    def _on_columns(self, columns: Columns) -> Array:
         explained = np.zeros((columns.n_rows, len(self.intercept)))
         for values in evaluate_each(self.components, columns):
             explained += values
@@ -135,7 +146,10 @@ class SumOfParts:
 
     def evaluate(self, X: Any) -> Array:
         """Return the values on the rows of `X`, shape (n_rows, n_outputs)."""
-        columns = self.parts[0].inputs.columns(X, self.features)
+        _, blocks = self.parts[0].inputs.blocks(X, self.features)
+        return stack_rows(self._on_columns(columns) for columns in blocks)
+
+    def _on_columns(self, columns: Columns) -> Array:
         total = np.zeros((columns.n_rows, len(self.variance)))
         for values in evaluate_each(self.parts, columns):
             total += values
@@ -143,6 +157,18 @@ class SumOfParts:
 
 
 Remainder = Difference | SumOfParts
+
+
+def used_features(components: Iterable[Subset], rest: Remainder | None) -> list[int]:
+    """Return the features that components and the remainder read, increasing."""
+    used = {j for subset in components for j in subset}
+    return sorted(used.union(() if rest is None else rest.features))
+
+
+def stack_rows(blocks: Iterable[Array]) -> Array:
+    """Return the values on blocks of rows, one after another."""
+    stacked = list(blocks)
+    return stacked[0] if len(stacked) == 1 else np.concatenate(stacked)
 
 
 def evaluate_parts(

@@ -21,6 +21,7 @@ from treepurify.frames import contributions_table
 from treepurify.links import Link
 from treepurify.moments import PartMoments
 from treepurify.progress import progress_report, row_progress
+from treepurify.remainder import used_features
 from treepurify.rows.batches import Source
 from treepurify.rows.columns import Columns
 from treepurify.rows.dask_source import DaskSource
@@ -122,11 +123,8 @@ def share_explained(d: Decomposition, X: Any) -> Array:
 
 def _stream(d: Decomposition, source: Source) -> RowStream:
     """Return the rows of a source with the columns that the parts of a decomposition read."""
-    used = {j for subset in d.components for j in subset}
-    if d.remainder is not None:
-        used.update(d.remainder.features)
-    inputs = d.inputs
-    reader = source_reader(source, inputs.features, sorted(used), match_names=inputs.match_names)
+    inputs, used = d.inputs, used_features(d.components, d.remainder)
+    reader = source_reader(source, inputs.features, used, match_names=inputs.match_names)
     return RowStream(source, reader)
 
 

@@ -78,8 +78,8 @@ def _tables(decomposition: Decomposition, source: Source) -> Iterator[Any]:
 
 def _margins(decomposition: Decomposition, model: Any, X: Any) -> tuple[Array, Array, str]:
     """Return the margin of the model and the sum of the components, and who gave the former."""
-    columns = decomposition.inputs.columns(X)
-    check_any_rows(columns.n_rows, "the rows on which to compare")
+    total = decomposition.evaluate(X)
+    check_any_rows(len(total), "the rows on which to compare")
     try:
         margin = raw_margin(model, X)
     except FileRefusedError:
@@ -87,7 +87,6 @@ def _margins(decomposition: Decomposition, model: Any, X: Any) -> tuple[Array, A
     words = "raw prediction of the library"
     if margin is None:
         margin, words = parse_model(model).margin(X), "parsed model"
-    total = decomposition.evaluate(columns)
     if margin.shape != total.shape:
         raise InvalidInputError(
             f"the model gives margins of shape {margin.shape}, the decomposition {total.shape}: is "
@@ -103,13 +102,15 @@ def largest_difference(first: Array, second: Array) -> float:
 
 def explained_share(d: Decomposition, X: Any) -> Array:
     """Return the share of the margin's variance that components explain; see `r_squared`."""
-    columns = d.inputs.columns(X)
-    check_any_rows(columns.n_rows, "the rows whose variance is explained")
+    n_rows, blocks = d.row_blocks(X)
+    check_any_rows(n_rows, "the rows whose variance is explained")
     if d.remainder is None:
         return np.ones(d.n_outputs)
-    total = np.tile(d.intercept, (columns.n_rows, 1))
-    rest = np.zeros_like(total)
-    for rest in d.evaluate_parts(columns):  # the last one is the remainder
-        total += rest
+    total, rest, stop = np.tile(d.intercept, (n_rows, 1)), np.zeros((n_rows, d.n_outputs)), 0
+    for columns in blocks:
+        start, stop = stop, stop + columns.n_rows
+        for values in d.evaluate_parts(columns):  # the last one is the remainder
+            total[start:stop] += values
+            rest[start:stop] = values
     variance = total.var(axis=0)
     return np.asarray(1.0 - np.mean(rest**2, axis=0) / np.where(variance > 0, variance, 1.0))

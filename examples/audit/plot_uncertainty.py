@@ -91,6 +91,18 @@ plots.pair(d, max(pairs, key=lambda subset: d[subset].variance[0]))
 plt.show()
 
 # %%
+# Who interacts with whom: the faint lines are as wide as a pair may be in the next training, and
+# dashed pairs may be nothing.
+plots.network(d)
+plt.show()
+
+# %%
+# One person: what each effect adds, between which bounds it would lie in the next training, and,
+# in grey, where its prediction would be.
+plots.force(d, data.X, index=0, top=5)
+plt.show()
+
+# %%
 # An audit of several trainings lists what depends on the training.
 audit = tp.audit([*others], data.X, n_bootstrap=0, measures=[], progress=False)
 for finding in audit.findings:

@@ -76,9 +76,9 @@ def test_rows_of_the_first_are_the_default(measures, data):
     pd.testing.assert_frame_equal(given.terms, own.terms)
     pd.testing.assert_frame_equal(given.places, own.places)
     pd.testing.assert_frame_equal(given.shapley_ise, own.shapley_ise)
-    assert own.mass == "the 400 rows of the first (empirical)"
+    assert own.mass == "the 400 rows (empirical)"
     swapped = compare(measures[1], measures[0])
-    assert swapped.mass == "the 400 rows of the second (empirical)"
+    assert swapped.mass == "the 400 rows (empirical)"
 
 
 def test_shapley_ise_is_equation_21(measures, data):
@@ -287,12 +287,34 @@ def test_constant_models(data):
 
 def test_verdict_can_be_quoted(measures):
     lines = compare(*measures).verdict()
-    assert lines[0] == (
-        "Compared: empirical, with uniform, under the 400 rows of the first (empirical)."
-    )
+    assert lines[0] == "Compared: empirical, with uniform, under the 400 rows (empirical)."
     assert lines[1].startswith("The effect that differs most is ")
     assert any("Spearman" in line for line in lines)
     assert any(line.startswith("Main effects carry ") for line in lines)
+
+
+def test_sides_are_called_by_their_names_in_every_sentence(model, data, measures):
+    X, y = data
+    other = tp.purify(fitted(X, -y, depth=1), X)
+    for names in (("champion", "challenger"), None):
+        c = compare(measures[0], other, X, names=names)
+        first, second = names or ("the first", "the second")
+        assert c.names == (first, second)
+        said = repr(c)
+        place = c.places.iloc[0]
+        assert f"{place['first']:+.3g} ({first}), {place['second']:+.3g} ({second})" in said
+        shares = c.orders.set_index("order").loc[1]
+        carried = f"{shares['share_first']:.1%} ({first}), {shares['share_second']:.1%} ({second})"
+        assert f"Main effects carry {carried} of the variance" in said
+        if names is not None:
+            assert "first" not in said
+            assert "second" not in said
+    by_cells = tp.purify(model, weights="uniform")
+    both = (by_cells, tp.apparent(by_cells))
+    assert (
+        compare(*both, names=("pure", "raw")).mass == "the measure of pure (uniform), cell by cell"
+    )
+    assert compare(*both).mass == "the measure (uniform), cell by cell"
 
 
 def test_words_of_regions():
@@ -355,11 +377,12 @@ def test_rows_known_by_fine_cells_are_compared_with_coarser_cells():
     uniform = tp.purify(half, weights="uniform", progress=False)
     for other in (b, uniform):
         own, given = tp.compare(a, other), tp.compare(a, other, X)
-        assert "300 rows of the first" in own.mass
+        whose = " of the first" if other is b else ""
+        assert own.mass == f"the 300 rows{whose} (empirical)"
         for name in ("distance", "sign_changes", "deviation_second"):
             np.testing.assert_allclose(own.terms[name], given.terms[name], atol=1e-12)
         turned = tp.compare(uniform, a)
-        assert "300 rows of the second" in turned.mass
+        assert turned.mass == "the 300 rows (empirical)"
     # Cells of the whole model end within those of half of it.
     with pytest.raises(tp.InvalidInputError, match="pass X"):
         tp.compare(b, tp.purify(whole, weights="uniform", progress=False))

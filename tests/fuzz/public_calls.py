@@ -442,10 +442,11 @@ def files(folder: Path) -> Iterator[Call]:
     yield Call("export.to_sql", tp.export.to_sql, {"d": d}, query)
     page = {"d": d, "path": folder / "page.html", "top": 0}
     kinds = {"command": "text", "files": "names", "measures": "several results", "X": "rows",
-             "worth": "result", "simple": "result"}  # fmt: skip
+             "worth": "result", "simple": "result", "scale": "mapping"}  # fmt: skip
     yield Call("report.write_html", tp.report.write_html, page, kinds)
     several = {"decompositions": [d, tp.apparent(d)], "path": folder / "both.html", "top": 0}
-    kinds = {"command": "text", "files": "names", "decompositions": "several results", "X": "rows"}
+    kinds = {"command": "text", "files": "names", "decompositions": "several results", "X": "rows",
+             "scale": "mapping"}  # fmt: skip
     yield Call("report.write_comparison", tp.report.write_comparison, several, kinds)
 
 
@@ -482,6 +483,7 @@ INTERNAL = {
     "sample_points",
     "fitted",
     "evaluate_parts",
+    "row_blocks",
 }
 
 

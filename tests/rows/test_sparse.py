@@ -1,15 +1,24 @@
 """Sparse rows are read as each library reads them, and give what the same dense rows give."""
 
+import tracemalloc
+
 import lightgbm
 import numpy as np
 import pytest
 import xgboost
 from scipy.sparse import coo_array, csc_matrix, csr_array, csr_matrix
-from sklearn.ensemble import GradientBoostingRegressor, RandomForestRegressor
+from sklearn.ensemble import (
+    GradientBoostingRegressor,
+    HistGradientBoostingRegressor,
+    RandomForestRegressor,
+)
 
 import treepurify as tp
+from treepurify import components as components_module
+from treepurify.budget import DEFAULT_BUDGET
 from treepurify.models import parsed as parsed_module
 from treepurify.rows import sparse as sparse_module
+from treepurify.rows import table_reader as table_reader_module
 from treepurify.rows.columns import FeatureSpec
 from treepurify.rows.table_reader import read_columns
 
@@ -98,6 +107,64 @@ def test_columns_that_the_model_does_not_use_take_no_room(monkeypatch):
         np.testing.assert_array_equal(component.values, whole.components[subset].values)
     with pytest.raises(tp.MemoryBudgetError, match="sparse rows"):
         read_columns(wide, tuple(FeatureSpec(f"x{j}") for j in range(54)))
+
+
+@pytest.mark.parametrize("kind", ["xgboost", "boosting", "deep", "forest"])
+@pytest.mark.parametrize("form", [csr_matrix, csc_matrix, coo_array])
+def test_values_on_sparse_rows_come_in_blocks(kind, form, monkeypatch):
+    X, y = data()
+    wide = np.hstack([X, np.zeros((300, 40))])
+    models = {
+        "deep": HistGradientBoostingRegressor(max_iter=5),
+        "forest": RandomForestRegressor(5, random_state=0),
+        "boosting": GradientBoostingRegressor(n_estimators=10, max_depth=2, random_state=0),
+        "xgboost": xgboost.XGBRegressor(n_estimators=10, max_depth=2, n_jobs=1),
+    }
+    rows = form(wide)
+    model = models[kind].fit(wide if kind == "deep" else csr_matrix(wide), y)
+    d = tp.purify(model, rows if kind == "xgboost" else wide, progress=False)
+
+    def values():
+        return (
+            d.predict(rows),
+            d.contributions(rows).to_numpy(),
+            d.shapley_values(rows).values,
+            d.shapley_values(rows).data,
+            *d.shapley_interactions(rows).values.values(),
+            d.r_squared(rows),
+            d.verify(model, csr_matrix(wide) if kind != "deep" else wide).relative_difference,
+            *([] if d.remainder is None else [d.remainder.evaluate(rows)]),
+        )
+
+    whole = values()
+    read, plain = [], sparse_module.check_dense_size
+    monkeypatch.setattr(components_module, "_SPARSE_BYTES", 8 * 4 * 70)
+    monkeypatch.setattr(
+        table_reader_module, "check_dense_size", lambda *size: (read.append(size), plain(*size))
+    )
+    for one, other in zip(values(), whole, strict=True):
+        np.testing.assert_array_equal(one, other)
+    # The copy of all rows that Shapley values hold, and what the library is asked with, apart.
+    assert max(n_rows * n_columns for n_rows, n_columns in read[:5]) <= 4 * 70
+    assert len(d.predict(form(wide[:0]))) == 0
+
+
+def test_rows_that_would_not_fit_as_dense_are_predicted():
+    n_features, n_rows = 30_000, 6_000
+    rng = np.random.default_rng(0)
+    X, y = data()
+    places = np.repeat(np.arange(300), 4), np.tile([0, 7, 99, 20_000], 300)
+    small = csr_matrix((X.ravel(), places), shape=(300, n_features))
+    model = xgboost.XGBRegressor(n_estimators=10, max_depth=2, n_jobs=1).fit(small, y)
+    d = tp.purify(model, small, progress=False)
+    many = small[rng.integers(0, 300, n_rows)]
+    assert 8 * n_rows * n_features > DEFAULT_BUDGET
+    tracemalloc.start()
+    predicted = d.predict(many)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 2 << 26
+    np.testing.assert_allclose(predicted, model.predict(many), atol=2e-5)
 
 
 def test_what_is_no_number_is_refused():

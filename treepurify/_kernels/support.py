@@ -4,7 +4,7 @@ from numba import njit
 
 
 @njit(cache=True, nogil=True)
-def _root(parent, node):
+def find_root(parent, node):
     while parent[node] != node:
         parent[node] = parent[parent[node]]
         node = parent[node]
@@ -23,8 +23,8 @@ def label_blocks(mass, parent, block):
     for i in range(n_rows):
         for j in range(n_columns):
             if mass[i, j] > 0:
-                first = _root(parent, i)
-                second = _root(parent, n_rows + j)
+                first = find_root(parent, i)
+                second = find_root(parent, n_rows + j)
                 if first < second:
                     parent[second] = first
                 elif second < first:
@@ -33,7 +33,7 @@ def label_blocks(mass, parent, block):
     n_blocks = 0
     for node in range(n_rows + n_columns):
         if block[node] == 0:
-            root = _root(parent, node)
+            root = find_root(parent, node)
             if root == node:
                 n_blocks += 1
                 block[node] = n_blocks

@@ -15,6 +15,7 @@ from treepurify.auditing.support_findings import (
     extrapolations,
     instabilities,
     measure_findings,
+    shared_main_effects,
     unidentified_effects,
 )
 from treepurify.auditing.training_findings import training_findings
@@ -201,6 +202,7 @@ def audit_decompositions(evidence: Evidence, threshold: float = 0.01) -> Audit:
         *measure_findings(d, comparisons, threshold),
         *extrapolations(d, threshold),
         *unidentified_effects(d),
+        *shared_main_effects(d, threshold),
         *instabilities(d, evidence.spread, evidence.n_samples, threshold),
     ]
     if evidence.worth is not None:

@@ -11,7 +11,13 @@ from treepurify.decomposition import Decomposition
 from treepurify.grids.grid import Subset
 from treepurify.typing import Array
 
-__all__ = ["extrapolations", "instabilities", "measure_findings", "unidentified_effects"]
+__all__ = [
+    "extrapolations",
+    "instabilities",
+    "measure_findings",
+    "shared_main_effects",
+    "unidentified_effects",
+]
 
 # An effect depends on the measure, or on the rows, from this part of its own size.
 _NOTABLE_PART = 0.3
@@ -115,6 +121,30 @@ def unidentified_effects(d: Decomposition) -> list[Finding]:
         severity = min(float(shares[k]), 1.0)
         numbers = {"directions": float(directions)}
         findings.append(Finding("identifiability", subset, k, severity, sentence, numbers))
+    return findings
+
+
+def shared_main_effects(d: Decomposition, threshold: float) -> list[Finding]:
+    """Return the pairs of features that determine each other, and how much their effects share."""
+    total = model_variance(d)
+    findings = []
+    for shared in d.diagnostics.get("shared_mains", ()):
+        first, second = shared["features"]
+        shares = np.array(shared["variance"]) / np.where(total > 0, total, np.inf)
+        k = int(np.argmax(shares))
+        if shares[k] < threshold or not {(first,), (second,)} <= d.components.keys():
+            continue
+        one, other = d.term_name((first,)), d.term_name((second,))
+        sentence = (
+            f"The rows do not tell the main effects of {one} and {other}{output_words(d, k)} "
+            "apart, since the features determine each other, in whole or in part, or their "
+            f"cells have few rows: how they share {shares[k]:.1%} of the variance of the "
+            "prediction is the model's choice. A small effect of one of them is no evidence that "
+            "it does not matter."
+        )
+        numbers = {"directions": float(shared["directions"]), "shared": float(shares[k])}
+        severity = min(float(shares[k]), 1.0)
+        findings.append(Finding("identifiability", (first, second), k, severity, sentence, numbers))
     return findings
 
 

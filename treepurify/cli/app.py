@@ -24,12 +24,14 @@ from treepurify.cli.options import (
     ModelArgument,
     PicturesOption,
     QuietOption,
+    ScaleOption,
     TargetOption,
     TopOption,
     WeightColumnOption,
     Weights,
     WeightsOption,
     command_line,
+    read_scale_options,
 )
 from treepurify.cli.results import summary_as_json, write_results
 from treepurify.decomposition import Decomposition
@@ -212,6 +214,7 @@ def purify(  # noqa: PLR0913, PLR0917 - one argument per option of the command l
     ] = Format.TABLE,
     top: TopOption = 20,
     pictures: PicturesOption = 6,
+    scale: ScaleOption = None,
     quiet: QuietOption = False,
 ) -> None:
     """Purify a model: print its effects, and write a report, the decomposition and a table."""
@@ -243,6 +246,7 @@ def purify(  # noqa: PLR0913, PLR0917 - one argument per option of the command l
             top=pictures,
             sources=sources,
             effects_format=output_format.value if output_format in _FILE_FORMATS else "csv",
+            scale=read_scale_options(scale),
         )
     if left_out:
         note(f"{files[-1].name} leaves out {len(left_out)} large effects for its size", quiet=quiet)

@@ -19,11 +19,13 @@ from treepurify.cli.options import (
     EnginesOption,
     PicturesOption,
     QuietOption,
+    ScaleOption,
     TargetOption,
     TopOption,
     WeightColumnOption,
     Weights,
     command_line,
+    read_scale_options,
 )
 from treepurify.cli.tables import TableFormatOption, TableOutOption, output_kind, put_table
 from treepurify.comparing.compare import compare as compare_decompositions
@@ -33,12 +35,15 @@ from treepurify.engines.tree.purify import purify as purify_model
 from treepurify.errors import InvalidInputError
 from treepurify.models.families import known_files
 from treepurify.models.parse import parse_model
+from treepurify.plots.labels import shorten_all
 from treepurify.report.comparison_page import write_comparison
 from treepurify.storage import load
 
 __all__ = ["compare"]
 
 _SAVED = ".tpz"
+# Of the name of a side at the head of a column.
+_MOST_LETTERS = 20
 
 FirstArgument = Annotated[
     Path,
@@ -158,6 +163,7 @@ def compare(  # noqa: PLR0913, PLR0917 - one argument per option of the command 
         typer.Option(dir_okay=False, help="HTML file for a report with pictures of both."),
     ] = None,
     pictures: PicturesOption = 6,
+    scale: ScaleOption = None,
     top: TopOption = 15,
     quiet: QuietOption = False,
 ) -> None:
@@ -204,6 +210,7 @@ def compare(  # noqa: PLR0913, PLR0917 - one argument per option of the command 
                 top=pictures,
                 command=command_line(context),
                 files=list(dict.fromkeys(file for file in files if file is not None)),
+                scale=read_scale_options(scale),
             )
         if put_table(compared.terms, out, kind):
             return
@@ -248,7 +255,7 @@ def _names(first: _Side, second: _Side, measures: tuple[Weights, Weights]) -> li
         if paths[0] != paths[1]:
             return short if short[0] != short[1] else [str(path) for path in paths]
     names = [str(measure) for measure in measures]
-    return names if names[0] != names[1] else ["first", "second"]
+    return names if names[0] != names[1] else ["the first", "the second"]
 
 
 def _measures(weights: list[Weights] | None, *, is_one: bool) -> tuple[Weights, Weights]:
@@ -275,14 +282,15 @@ def _print_comparison(compared: Comparison, more: list[str], top: int, files: li
         typer.echo(line)
     typer.echo()
     several = compared.first.n_outputs > 1
-    _print_terms(compared.terms.head(top).to_dict("records"), several=several)
+    _print_terms(compared.terms.head(top).to_dict("records"), compared.names, several=several)
     for path in files:
         typer.echo(str(path))
 
 
-def _print_terms(records: list[dict[Any, Any]], *, several: bool) -> None:
+def _print_terms(records: list[dict[Any, Any]], sides: tuple[str, str], *, several: bool) -> None:
     names = ["effect", *(["output"] if several else []), "difference", "of its size"]
-    names += ["correlation", "sign differs", "first", "second"]
+    names += ["correlation", "sign differs"]
+    names += [f"size ({name})" for name in shorten_all(sides, _MOST_LETTERS)]
     rows = [
         [
             record["term"],

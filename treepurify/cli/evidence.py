@@ -17,11 +17,13 @@ from treepurify.cli.options import (
     OutOption,
     PicturesOption,
     QuietOption,
+    ScaleOption,
     TopOption,
     WeightColumnOption,
     Weights,
     WeightsOption,
     command_line,
+    read_scale_options,
 )
 from treepurify.cli.results import write_results
 from treepurify.cli.tables import (
@@ -174,6 +176,7 @@ def simplify(  # noqa: PLR0913, PLR0917 - one argument per option of the command
     out: OutOption = None,
     table_format: FolderFormatOption = TableFormat.CSV,
     pictures: PicturesOption = 6,
+    scale: ScaleOption = None,
     quiet: QuietOption = False,
 ) -> None:
     """Leave out as many effects as the held-out loss allows, and write what remains."""
@@ -200,6 +203,7 @@ def simplify(  # noqa: PLR0913, PLR0917 - one argument per option of the command
             top=pictures,
             sources=[model, data, held_out],
             effects_format=table_format.value,
+            scale=read_scale_options(scale),
         )
         path = folder / f"path.{table_format.value}"
         write_table(simple.to_frame(), path, table_format.value)

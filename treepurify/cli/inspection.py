@@ -17,10 +17,12 @@ from treepurify.cli.options import (
     OutOption,
     PicturesOption,
     QuietOption,
+    ScaleOption,
     TargetOption,
     TopOption,
     WeightColumnOption,
     command_line,
+    read_scale_options,
 )
 from treepurify.cli.tables import FolderFormatOption, TableFormat
 from treepurify.errors import InvalidInputError
@@ -60,6 +62,7 @@ def audit(  # noqa: PLR0913, PLR0917 - one argument per option of the command li
     table_format: FolderFormatOption = TableFormat.CSV,
     top: TopOption = 12,
     pictures: PicturesOption = 6,
+    scale: ScaleOption = None,
     examples: ExamplesOption = 0,
     quiet: QuietOption = False,
 ) -> None:
@@ -96,6 +99,7 @@ def audit(  # noqa: PLR0913, PLR0917 - one argument per option of the command li
             command=command_line(context),
             files=[model, data, *([held_out] if held_out else [])],
             audit=audited,
+            scale=read_scale_options(scale),
             X=rows.X.head(examples) if examples and rows.X is not None else None,
         )
     for line in audited.summary(top):
@@ -121,6 +125,7 @@ def report(
         ),
     ] = None,
     pictures: PicturesOption = 6,
+    scale: ScaleOption = None,
     quiet: QuietOption = False,
 ) -> None:
     """Write the report of a saved decomposition."""
@@ -135,6 +140,7 @@ def report(
             command=command_line(context),
             files=[decomposition, *(against or [])],
             measures=others,
+            scale=read_scale_options(scale),
         )
     typer.echo(str(page))
 

@@ -3,7 +3,7 @@
 import shlex
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -18,12 +18,14 @@ __all__ = [
     "OutOption",
     "PicturesOption",
     "QuietOption",
+    "ScaleOption",
     "TargetOption",
     "TopOption",
     "WeightColumnOption",
     "Weights",
     "WeightsOption",
     "command_line",
+    "read_scale_options",
 ]
 
 
@@ -82,6 +84,15 @@ QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print no progr
 PicturesOption = Annotated[
     int, typer.Option(min=0, help="Number of main effects, and of pairs, to draw in the report.")
 ]
+ScaleOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--scale",
+        metavar="FEATURE=SCALE",
+        help="How wide the cells of a feature are drawn in the report: FEATURE=log for a skewed "
+        "one, =rank, =value or =auto; can be repeated.",
+    ),
+]
 ExamplesOption = Annotated[
     int,
     typer.Option(
@@ -91,6 +102,16 @@ ExamplesOption = Annotated[
         "their values.",
     ),
 ]
+
+
+def read_scale_options(given: list[str] | None) -> dict[str, Any]:
+    """Return the scale by feature, of options such as ``income=log``."""
+    # A name may hold an equals sign, a scale does not.
+    pairs = [text.rpartition("=") for text in given or []]
+    for text, (feature, _, _) in zip(given or [], pairs, strict=True):
+        if not feature:
+            raise typer.BadParameter(f"--scale takes FEATURE=SCALE, such as income=log; got {text}")
+    return {feature: scale for feature, _, scale in pairs}
 
 
 def command_line(context: typer.Context) -> str:

@@ -1,7 +1,7 @@
 """Write the files of a purification."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from treepurify.decomposition import Decomposition
 from treepurify.export.excel import to_excel
 from treepurify.export.flat_table import effects_frame
 from treepurify.export.tables import write_table
+from treepurify.plots.axis_layout import Scale
 from treepurify.report.html import write_html
 
 __all__ = ["MOST_EFFECT_ROWS", "summary_as_json", "write_results"]
@@ -28,6 +29,7 @@ def write_results(
     top: int,
     sources: Sequence[Path] = (),
     effects_format: str = "csv",
+    scale: Mapping[str, Scale] | None = None,
 ) -> tuple[list[Path], list[str]]:
     """Write the decomposition, its cells as a table, and the report.
 
@@ -45,6 +47,8 @@ def write_results(
         The files that it was made from; folders and patterns are left out.
     effects_format : str
         Format of the cells; a workbook has one sheet for each effect.
+    scale : mapping of str to str, optional
+        How wide the cells of a feature are drawn in the report.
 
     Returns
     -------
@@ -63,7 +67,9 @@ def write_results(
         table, left_out = effects_frame(d, most_rows=MOST_EFFECT_ROWS)
         write_table(table, effects, effects_format)
     files = [path for path in sources if path.is_file()]
-    report = write_html(d, folder / "report.html", top=top, command=command, files=files)
+    report = write_html(
+        d, folder / "report.html", top=top, command=command, files=files, scale=scale or {}
+    )
     return [report, decomposition, effects], left_out
 
 

@@ -77,7 +77,7 @@ def compare(
     for name, d in (("a", a), ("b", b)):
         check_result(name, d, Decomposition)
     called = _names(a, b, names)
-    sides = side_by_side(a, b, X, sample_weight)
+    sides = side_by_side(a, b, X, sample_weight, called)
     terms: list[dict[str, Any]] = []
     places: list[dict[str, Any]] = []
     shapley: dict[int, Array] = {}
@@ -118,7 +118,7 @@ def _names(a: Decomposition, b: Decomposition, names: Sequence[str] | None) -> t
     ):
         if first != second:
             return first, second
-    return "first", "second"
+    return "the first", "the second"
 
 
 def _model_words(d: Decomposition) -> str:

@@ -157,18 +157,19 @@ def _is_same(comparison: Comparison) -> bool:
 def _support(comparison: Comparison) -> list[str]:
     """Say why a closed form may differ from another engine with neither being wrong."""
     lines = []
-    for which, d in (("first", comparison.first), ("second", comparison.second)):
+    both = (comparison.first, comparison.second)
+    for name, d in zip(comparison.names, both, strict=True):
         report = d.diagnostics.get("identifiability")
         if report is None or comparison.first.engine == comparison.second.engine:
             continue
         if not report["unique"]:
             lines.append(
-                f"The rows do not determine every effect: the {which} {_choice(d, report)}. The "
+                f"The rows do not determine every effect: {name} {_choice(d, report)}. The "
                 "other may share it out differently; the sums agree."
             )
         if d.remainder is not None:
             lines.append(
-                f"The effects of the {which} are the least-squares fit of functions of few "
+                f"The effects of {name} are the least-squares fit of functions of few "
                 "features. Purified effects are parts of the full decomposition, so the two agree "
                 "only where the remainder is orthogonal to them: a larger order brings them closer."
             )
@@ -204,8 +205,15 @@ def _signs(comparison: Comparison) -> list[str]:
     return [
         line,
         f"The widest place is {place['where']} ({place['mass']:.1%} of the mass): "
-        f"{place['first']:+.3g} in the first, {place['second']:+.3g} in the second.",
+        f"{_both(comparison, *(format(place[which], '+.3g') for which in ('first', 'second')))}.",
     ]
+
+
+def _both(comparison: Comparison, *said: str) -> str:
+    """Return what is said of each side, with its name."""
+    return ", ".join(
+        f"{words} ({name})" for words, name in zip(said, comparison.names, strict=True)
+    )
 
 
 def _ranks(comparison: Comparison) -> str:
@@ -220,7 +228,7 @@ def _ranks(comparison: Comparison) -> str:
     )
     if tops[0] == tops[1]:
         return f"{rank}The largest effect is {tops[0]} in both."
-    return f"{rank}The largest effect is {tops[0]} in the first, {tops[1]} in the second."
+    return f"{rank}The largest effect is {_both(comparison, *tops)}."
 
 
 def _moved(comparison: Comparison) -> list[str]:
@@ -228,10 +236,8 @@ def _moved(comparison: Comparison) -> list[str]:
     if len(orders) < 2:
         return []
     first, second = orders.loc[orders["order"] == 1, ["share_first", "share_second"]].to_numpy()[0]
-    return [
-        f"Main effects carry {first:.1%} of the variance of the components in the first, "
-        f"{second:.1%} in the second."
-    ]
+    shares = _both(comparison, f"{first:.1%}", f"{second:.1%}")
+    return [f"Main effects carry {shares} of the variance of the components."]
 
 
 def _spreads(comparison: Comparison) -> list[str]:

@@ -93,8 +93,12 @@ class Sides:
     remainders: Iterator[tuple[Subset, Array]]
 
 
-def side_by_side(a: Decomposition, b: Decomposition, X: Any, sample_weight: Any) -> Sides:
+def side_by_side(
+    a: Decomposition, b: Decomposition, X: Any, sample_weight: Any, names: tuple[str, str]
+) -> Sides:
     """Return the components of both, one at a time, under one mass.
+
+    `names` are what they are called in words.
 
     Raises
     ------
@@ -112,15 +116,20 @@ def side_by_side(a: Decomposition, b: Decomposition, X: Any, sample_weight: Any)
             f"the decompositions have {a.n_outputs} and {b.n_outputs} outputs; expected as many"
         )
     renumber = [b.feature_names.index(name) for name in a.feature_names]
-    points = _points(a, b, X, sample_weight, renumber)
+    points = _points((a, b), X, sample_weight, renumber, names)
     on_rows = points.columns is not None or points.rows is not None
     pairs, remainders = _walk(a, b, points, renumber), _remainders(a, b, points, renumber)
     return Sides(points.words, on_rows, points.weights, pairs, remainders)
 
 
 def _points(
-    a: Decomposition, b: Decomposition, X: Any, sample_weight: Any, renumber: list[int]
+    both: tuple[Decomposition, Decomposition],
+    X: Any,
+    sample_weight: Any,
+    renumber: list[int],
+    names: tuple[str, str],
 ) -> _Points:
+    a, b = both
     if X is not None:
         columns = (a.inputs.columns(X), b.inputs.columns(X))
         n_rows = columns[0].n_rows
@@ -130,28 +139,33 @@ def _points(
     if sample_weight is not None:
         raise InvalidInputError("sample_weight is given without rows: pass X")
     if not _same_cells(a, b, renumber):
-        if points := _points_of_rows(a, b):
+        if points := _points_of_rows(a, b, names):
             return points
         raise InvalidInputError(
             "the decompositions have different cells: pass X, the rows on which to compare them"
         )
-    for d, which in ((a, "first"), (b, "second")):
+    for d, name in zip(both, names, strict=True):
         if d.rows:
             any_rows = next(iter(d.rows.values()))
             weights = row_shares(any_rows.n_rows, any_rows.weights)
-            words = f"the {any_rows.n_rows} rows of the {which} ({d.measure})"
+            words = f"the {any_rows.n_rows} rows{_whose(d, name)}"
             return _Points(None, dict(d.rows), weights, words)
-    return _Points(None, None, None, f"the measure of the first ({a.measure}), cell by cell")
+    return _Points(None, None, None, f"the measure{_whose(a, names[0])}, cell by cell")
 
 
-def _points_of_rows(a: Decomposition, b: Decomposition) -> _Points | None:
+def _whose(d: Decomposition, name: str) -> str:
+    """Return the name and the measure, which may be the name."""
+    return f" ({name})" if name == d.measure else f" of {name} ({d.measure})"
+
+
+def _points_of_rows(a: Decomposition, b: Decomposition, names: tuple[str, str]) -> _Points | None:
     """Return the rows of one, if its cells are fine enough for the other."""
-    for d, other, which in ((a, b, "first"), (b, a, "second")):
+    for d, other, name in ((a, b, names[0]), (b, a, names[1])):
         both = points_in_cells(d, other)
         if both is not None and d.rows:
             any_rows = next(iter(d.rows.values()))
             columns = both if d is a else both[::-1]
-            words = f"the {any_rows.n_rows} rows of the {which} ({d.measure})"
+            words = f"the {any_rows.n_rows} rows{_whose(d, name)}"
             shares = row_shares(any_rows.n_rows, any_rows.weights)
             return _Points((columns[0], columns[1]), None, shares, words)
     return None

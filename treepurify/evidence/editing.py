@@ -306,7 +306,6 @@ def edited(
         stored_covariances=known,
         spread=_spread_of_what_stayed(d, components),
     )
-    sentence = _sentence(what, difference, deviation)
     certificate = None
     if d.certificate is not None:
         certificate = replace(
@@ -314,8 +313,9 @@ def edited(
             additivity_cells=None,
             additivity_rows=None,
             margin_error=None,
+            library_rounding=None,
             checked_rows=0,
-            edits=(*d.certificate.edits, sentence),
+            edits=(*d.certificate.edits, _sentence(what, difference, deviation)),
             sampling_error=(),
             sampling_splits=0,
             converged=d.certificate.converged and converged,

@@ -1,6 +1,6 @@
 """The picture of a finding of an audit."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from treepurify.auditing.findings import Finding
 from treepurify.auditing.ranked_findings import Audit
 from treepurify.components import TensorComponent
 from treepurify.errors import InvalidInputError
-from treepurify.plots.axis_layout import lay_out_axis
+from treepurify.plots.axis_layout import Scale, lay_out_axis
 from treepurify.plots.main_effects import main_effect
 from treepurify.plots.overlays import overlay
 from treepurify.plots.pairs import pair
@@ -22,7 +22,13 @@ if TYPE_CHECKING:
 __all__ = ["finding"]
 
 
-def finding(audit: Audit, what: int | Finding, *, ax: "Axes | None" = None) -> "Axes":
+def finding(
+    audit: Audit,
+    what: int | Finding,
+    *,
+    scale: Scale | tuple[Scale, Scale] = "auto",
+    ax: "Axes | None" = None,
+) -> "Axes":
     """Draw the picture of one finding.
 
     A main effect before and after purification, with the contradicting region shaded; a
@@ -35,6 +41,8 @@ def finding(audit: Audit, what: int | Finding, *, ax: "Axes | None" = None) -> "
         The audit.
     what : int or Finding
         One of its findings, or its rank, counted from 0.
+    scale : {"auto", "value", "rank", "log"} or tuple of two of them
+        The widths of cells, as in `main_effect`, or, of a pair, in `pair`.
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
 
@@ -68,32 +76,42 @@ def finding(audit: Audit, what: int | Finding, *, ax: "Axes | None" = None) -> "
         what = audit.findings[what]
     if len(what.subset) > 2:
         raise InvalidInputError("findings about more than two features have no picture")
-    drawn = _draw_pair(audit, what, ax) if len(what.subset) == 2 else _draw_main(audit, what, ax)
+    draw = _draw_pair if len(what.subset) == 2 else _draw_main
+    drawn = draw(audit, what, scale, ax)
     # Above the legend, which may reach as far as the title does.
     drawn.set_title(what.kind, fontsize=SMALL_SIZE, color=MUTED, loc="right", pad=20)
     return drawn
 
 
-def _draw_pair(audit: Audit, what: Finding, ax: "Axes | None") -> "Axes":
+def _draw_pair(audit: Audit, what: Finding, scale: Any, ax: "Axes | None") -> "Axes":
     d, key = audit.decomposition, (what.subset[0], what.subset[1])
     if what.kind == "measure":
-        return pair(audit.comparisons[what.measure].second, key, output=what.output, ax=ax)
+        other = audit.comparisons[what.measure].second
+        return pair(other, key, output=what.output, scale=scale, ax=ax)
     before = what.kind == "spurious interaction"
     show_empty = what.kind == "extrapolation"
     level = LEVEL if what.kind == "training" else None
     return pair(
-        d, key, output=what.output, before=before, show_empty=show_empty, level=level, ax=ax
+        d,
+        key,
+        output=what.output,
+        before=before,
+        show_empty=show_empty,
+        scale=scale,
+        level=level,
+        ax=ax,
     )
 
 
-def _draw_main(audit: Audit, what: Finding, ax: "Axes | None") -> "Axes":
+def _draw_main(audit: Audit, what: Finding, scale: Any, ax: "Axes | None") -> "Axes":
     d, feature = audit.decomposition, what.subset[0]
     if what.kind == "measure":
         other = audit.comparisons[what.measure].second
-        return overlay({d.measure: d, other.measure: other}, feature, output=what.output, ax=ax)
+        both = {d.measure: d, other.measure: other}
+        return overlay(both, feature, output=what.output, scale=scale, ax=ax)
     level = LEVEL if what.kind == "training" else None
     before = what.kind not in ("instability", "training")
-    ax = main_effect(d, feature, output=what.output, before=before, level=level, ax=ax)
+    ax = main_effect(d, feature, output=what.output, before=before, scale=scale, level=level, ax=ax)
     component = d.components[what.subset]
     if not isinstance(component, TensorComponent) or component.axes[0].is_categorical:
         return ax

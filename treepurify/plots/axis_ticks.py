@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = [
-    "NOT_TO_SCALE",
+    "SCALE_NOTES",
     "has_long_labels",
     "name_axis",
     "name_rows",
@@ -26,9 +26,8 @@ __all__ = [
     "tick_steps",
 ]
 
-# What stands below an axis whose cells all have the same width.
-NOT_TO_SCALE = "not to scale: equal cells"
-_NOTES = {"value": "", "rank": f"\n{NOT_TO_SCALE}", "log": "\nlogarithmic scale"}
+# What is said of an axis that is not in the units of its feature.
+SCALE_NOTES = {"value": "", "rank": "not to scale: equal cells", "log": "logarithmic scale"}
 
 _MOST_LABELS = 24
 _MOST_VALUES = 12
@@ -126,7 +125,8 @@ def name_axis(
     words = fold(name, width)
     # A long name, centred, could reach beyond the figure: from the end there is more room.
     is_long = max(map(len, words.split("\n"))) > _LONGEST_CENTRED
-    words += _NOTES[layout.spacing]
+    note = SCALE_NOTES[layout.spacing]
+    words += f"\n{note}" if note else ""
     if which == "x":
         ax.set_xlabel(words, loc="right" if is_long else "center")
     else:

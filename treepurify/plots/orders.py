@@ -1,15 +1,18 @@
 """The figure of the variance by order: how much is main effect, pair, or more."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from treepurify.decomposition import Decomposition
+from treepurify.grids.grid import Subset
 from treepurify.plots.axis_ticks import name_rows
+from treepurify.plots.bands import band_words, check_level
 from treepurify.plots.style import (
     DATA,
     HIGHER,
+    INK,
     MAIN,
     PAIR,
     SMALL_SIZE,
@@ -19,6 +22,8 @@ from treepurify.plots.style import (
     style_axes,
 )
 from treepurify.plots.terms import check_named_results
+from treepurify.spread import LEVEL, one_more_training
+from treepurify.typing import Array
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,10 +36,15 @@ _KINDS = (
     ("three or more features", HIGHER),
     ("remainder", DATA),
 )
+# The height of a bar, and where below its middle the lines of its joints are, one under another.
+_HEIGHT, _BELOW, _APART = 0.62, 0.38, 0.07
 
 
 def variance_by_order(
-    d: Decomposition | Mapping[str, Decomposition], *, ax: "Axes | None" = None
+    d: Decomposition | Mapping[str, Decomposition],
+    *,
+    level: float | None = LEVEL,
+    ax: "Axes | None" = None,
 ) -> "Axes":
     """Draw how much of the components' variance is in main effects, pairs and more.
 
@@ -42,6 +52,12 @@ def variance_by_order(
     ----------
     d : Decomposition or mapping of str to Decomposition
         One decomposition, or several measures, engines or models by name, one bar per name.
+    level : float, optional
+        Where several trainings were purified: the rate of the lines below a bar, between whose
+        ends each of its joints would lie in one more of them, as a share of that training's own
+        sum. Noise, which the mean of trainings has less of than each, is mostly in interactions,
+        so joints of the mean may lie to the right of their lines. The remainder counts as it is
+        in the bar, for it is not known of each training. None for no lines.
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
 
@@ -52,7 +68,7 @@ def variance_by_order(
     Raises
     ------
     InvalidInputError
-        If the mapping is empty.
+        If the mapping is empty, or `level` does not lie between 0 and 1.
     MissingDependencyError
         If matplotlib is not installed.
 
@@ -73,14 +89,16 @@ def variance_by_order(
     """
     named = {d.measure: d} if isinstance(d, Decomposition) else d
     check_named_results("d", named)
-    shares = np.array([_shares(each) for each in named.values()])
+    check_level(level)
+    sums = np.array([_sums(each) for each in named.values()])
+    shares = sums / np.where(sums.sum(axis=1) > 0, sums.sum(axis=1), 1.0)[:, None]
     ax = axes_or_new(ax, 5.6, 0.42 * len(named) + 1.2)
     places, left = np.arange(len(named)), np.zeros(len(named))
     for column, (kind, color) in enumerate(_KINDS):
         widths = shares[:, column]
         if not np.any(widths > 0):
             continue
-        ax.barh(places, widths, left=left, height=0.62, color=color, label=kind)
+        ax.barh(places, widths, left=left, height=_HEIGHT, color=color, label=kind)
         for place in places[widths >= 0.06]:
             ax.annotate(
                 f"{widths[place]:.0%}",
@@ -91,6 +109,8 @@ def variance_by_order(
                 fontsize=SMALL_SIZE,
             )
         left = left + widths
+    if level is not None:
+        _draw_lines(ax, list(named.values()), sums, level)
     style_axes(ax)
     name_rows(ax, named)
     ax.set_xlim(0.0, 1.0)
@@ -100,11 +120,38 @@ def variance_by_order(
     return ax
 
 
-def _shares(d: Decomposition) -> list[float]:
+def _draw_lines(
+    ax: "Axes", decompositions: Sequence[Decomposition], sums: Array, level: float
+) -> None:
+    """Draw below each bar where its joints would lie in one more training."""
+    words = band_words(level)
+    for place, (d, own) in enumerate(zip(decompositions, sums, strict=True)):
+        # Of components that are no tables the single trainings are not known.
+        if d.spread is None or d.spread.stacked.keys() != d.components.keys():
+            continue
+        each = np.zeros((d.spread.n_models, len(_KINDS)))
+        for subset in d.components:
+            each[:, _kind_of(subset)] += d.spread.variances(subset).sum(axis=1)
+        each[:, -1] = own[-1]
+        totals = each.sum(axis=1, keepdims=True)
+        joints = np.cumsum(each, axis=1) / np.where(totals > 0, totals, 1.0)
+        lower, upper = np.clip(one_more_training(joints, level), 0.0, 1.0)
+        # The last kind ends where the bar ends, in every training.
+        for line, k in enumerate(np.flatnonzero(each.any(axis=0))[:-1]):
+            height = place + _BELOW + _APART * line
+            ax.hlines(height, lower[k], upper[k], color=INK, linewidth=1.3, label=words)
+            words = "_nolegend_"
+
+
+def _kind_of(subset: Subset) -> int:
+    return min(len(subset), 3) - 1
+
+
+def _sums(d: Decomposition) -> list[float]:
+    """Return the sum of the variances of each kind."""
     sums = [0.0] * len(_KINDS)
     for subset, component in d.components.items():
-        sums[min(len(subset), 3) - 1] += float(np.sum(component.variance))
+        sums[_kind_of(subset)] += float(np.sum(component.variance))
     if d.remainder is not None and not np.any(np.isnan(d.remainder.variance)):
         sums[-1] = float(np.sum(d.remainder.variance))
-    total = sum(sums) or 1.0
-    return [part / total for part in sums]
+    return sums

@@ -14,12 +14,14 @@ from treepurify.remainder import Difference, SumOfParts
 from treepurify.rows.columns import Columns
 from treepurify.rows.tables import check_any_rows
 from treepurify.spread import one_more_training
-from treepurify.typing import Array
+from treepurify.typing import Array, Mask
 
 __all__ = [
     "LargestParts",
     "Parts",
     "as_table",
+    "in_each_training",
+    "is_something",
     "largest_parts",
     "one_row",
     "row_effects",
@@ -29,6 +31,8 @@ __all__ = [
 Parts = Literal["terms", "shapley"]
 _REMAINDER = "remainder"
 _DIGITS = 4
+# An effect that is smaller, relative to the largest, is rounding.
+_NOTHING = 1e-10
 
 
 def one_row(d: Decomposition, row: Any, index: int | None = None) -> Columns:
@@ -72,11 +76,14 @@ class LargestParts(NamedTuple):
     bounds : ndarray of float64, shape (2, n_parts), optional
         Between which ends it would lie in one more training; NaN where that is not known. None
         where there is one training.
+    reached : ndarray of float64, shape (2,), optional
+        The same of the whole prediction.
     """
 
     labels: list[str]
     sizes: Array
     bounds: Array | None = None
+    reached: Array | None = None
 
 
 def largest_parts(
@@ -101,7 +108,7 @@ def largest_parts(
     ]
     order = np.argsort(-np.abs(values), kind="stable")
     # What adds nothing has no bar where there is more than fits.
-    n_kept = max(min(top, int(np.count_nonzero(values))), 1)
+    n_kept = max(min(top, int(np.count_nonzero(is_something(values)))), 1)
     kept = order[:n_kept] if len(order) > n_kept + 1 else order
     groups = [[i] for i in kept]
     shown = [labels[i] for i in kept]
@@ -110,11 +117,13 @@ def largest_parts(
             shown.append(words)
             groups.append(group)
     sizes = np.array([values[group].sum() for group in groups])
-    each = None if level is None else _in_each_training(d, columns, len(values), parts, output)
-    if not groups or each is None or level is None:
+    each = None if level is None else in_each_training(d, columns, len(values), parts, output)
+    if not groups or d.spread is None or each is None or level is None:
         return LargestParts(shown, sizes)
     together = np.stack([each[:, group].sum(axis=1) for group in groups], axis=1)
-    return LargestParts(shown, sizes, np.array(one_more_training(together, level)))
+    predictions = d.spread.intercepts[:, output] + each.sum(axis=1)
+    bounds, reached = (np.array(one_more_training(v, level)) for v in (together, predictions))
+    return LargestParts(shown, sizes, bounds, reached)
 
 
 def _rest(
@@ -131,7 +140,13 @@ def _rest(
     ]
 
 
-def _in_each_training(
+def is_something(values: Array) -> Mask:
+    """Return which of several effects are known, and more than rounding beside the largest."""
+    sizes = np.abs(values)
+    return np.asarray(sizes > _NOTHING * np.fmax.reduce(sizes, initial=0.0))
+
+
+def in_each_training(
     d: Decomposition, columns: Columns, n_parts: int, parts: Parts, output: int
 ) -> Array | None:
     """Return what each part adds to a row in each training, shape (n_models, n_parts).

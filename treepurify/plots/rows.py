@@ -9,7 +9,7 @@ from treepurify.links import Link
 from treepurify.plots.bands import band_words, check_level
 from treepurify.plots.labels import fold, number_words, signed_words
 from treepurify.plots.response_axis import add_response_axis, response_words
-from treepurify.plots.row_parts import Parts, largest_parts
+from treepurify.plots.row_parts import LargestParts, Parts, is_something, largest_parts
 from treepurify.plots.scale_words import margin_label
 from treepurify.plots.style import (
     DOWN,
@@ -35,6 +35,8 @@ __all__ = ["force", "waterfall"]
 
 # Width of a letter in inches, with some room.
 _LETTER = 0.085
+# A name goes on below its beginning, not below its number.
+_NEXT_LINE = "\n     "
 
 
 def waterfall(
@@ -101,7 +103,7 @@ def waterfall(
     """
     check_level(level)
     position = output_position(d, output)
-    names, values, bounds = largest_parts(d, row, index, parts, position, top, level)
+    names, values, bounds, _ = largest_parts(d, row, index, parts, position, top, level)
     start = float(d.intercept[position])
     ends = start + np.cumsum(values[::-1])[::-1]
     starts = ends - values
@@ -159,6 +161,7 @@ def force(
     parts: Parts = "terms",
     output: int | str = 0,
     top: int = 8,
+    level: float | None = LEVEL,
     ax: "Axes | None" = None,
 ) -> "Axes":
     """Draw what pushes the prediction of one row up, and what pushes it down, on one line.
@@ -182,6 +185,11 @@ def force(
         The output, by position or name.
     top : int
         Number of parts; what is left is one more.
+    level : float, optional
+        Where several trainings were purified: the rate at which the bounds listed with each part
+        hold what it adds in one more of them (`Spread.band`), and the grey band the prediction.
+        Parts that are not known of each training, such as the remainder of a fit, have no bounds,
+        and the prediction then has no band. None for neither.
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
 
@@ -192,7 +200,8 @@ def force(
     Raises
     ------
     InvalidInputError
-        If `row` is not one row, there is no row `index`, or `top` is less than one.
+        If `row` is not one row, there is no row `index`, `top` is less than one, or `level` does
+        not lie between 0 and 1.
     MissingDependencyError
         If matplotlib is not installed.
 
@@ -209,17 +218,21 @@ def force(
     2  x1 = 1  +0.25
     3  x0 & x1 = 1, 1  +0.25
     """
+    check_level(level)
     position = output_position(d, output)
-    names, values, _ = largest_parts(d, row, index, parts, position, top)
+    shown = largest_parts(d, row, index, parts, position, top, level)
+    names, values, bounds, reached = shown
     start = float(d.intercept[position])
     prediction = start + float(values.sum())
-    columns = {sign: _listed(names, values, sign) for sign in (1, -1)}
+    columns = {sign: _listed(shown, sign) for sign in (1, -1)}
     n_lines = max(words.count("\n") for words in columns.values())
     ax = axes_or_new(ax, 7.2, 1.85 + 0.165 * n_lines)
     lefts = _lefts(values, prediction)
     colors = [UP if value >= 0 else DOWN for value in values]
     sizes = np.abs(values)
     ax.barh(0, sizes, left=lefts, height=0.5, color=colors, edgecolor="white", linewidth=1.2)
+    if has_grey := reached is not None and bool(np.all(np.isfinite(reached))):
+        ax.axvspan(*reached, color=INK, alpha=0.12, linewidth=0, zorder=0)
     ax.axvline(prediction, color=INK, linewidth=1.4)
     ax.axvline(start, color=MUTED, linewidth=1, linestyle=(0, (3, 2)))
     said = f"this row {number_words(prediction, 4)}{response_words(d, position, prediction)}"
@@ -232,13 +245,17 @@ def force(
     for number, (name, left, size) in enumerate(zip(names, lefts, sizes, strict=True), start=1):
         _name_bar(ax, str(number), name.split(" = ")[0], (left, size))
     number_ticks(ax.xaxis, 6)
-    ax.set_xlabel(fold(margin_label(d, position), 60))
+    label = margin_label(d, position)
+    if bounds is not None:
+        label += f" (bounds{' and grey' if has_grey else ''}: {band_words(level or LEVEL)})"
+    label = fold(label, 60)
+    ax.set_xlabel(label)
     for sign, place in ((1, 0.0), (-1, 0.53)):
         ax.annotate(
             columns[sign],
             (place, 0.0),
             xycoords="axes fraction",
-            xytext=(0, -42),
+            xytext=(0, -42 - 13 * label.count("\n")),
             textcoords="offset points",
             va="top",
             color=UP if sign > 0 else DOWN,
@@ -248,12 +265,16 @@ def force(
     return ax
 
 
-def _listed(names: list[str], values: Array, sign: int) -> str:
+def _listed(shown: LargestParts, sign: int) -> str:
     """Return the parts that push one way, with their numbers; empty where there are none."""
+    ends = np.full((2, len(shown.sizes)), np.nan) if shown.bounds is None else shown.bounds
     lines = [
-        f"{i}  {fold(name, 38).replace(chr(10), chr(10) + '     ')}  {signed_words(value)}"
-        for i, (name, value) in enumerate(zip(names, values, strict=True), start=1)
-        if sign * value > 0
+        f"{i}  {fold(name, 38).replace(chr(10), _NEXT_LINE)}  {signed_words(value)}"
+        + ("" if np.isnan(lower) else f"{_NEXT_LINE}{signed_words(lower)} to {signed_words(upper)}")
+        for i, (name, value, is_drawn, lower, upper) in enumerate(
+            zip(shown.labels, shown.sizes, is_something(shown.sizes), *ends, strict=True), start=1
+        )
+        if sign * value > 0 and is_drawn
     ]
     return "\n".join(["pushes up" if sign > 0 else "pushes down", *lines]) if lines else ""
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from treepurify.typing import Array, Integers, Mask
 
-__all__ = ["MOST_SLICES", "count_unidentified", "support_rank"]
+__all__ = ["MOST_SLICES", "count_unidentified", "gram_rank", "support_rank"]
 
 MOST_SLICES = 1500
 
@@ -62,7 +62,7 @@ def support_rank(cells: Mask, filled: list[Mask]) -> int:
     ]
     gram = np.zeros((starts[-1], starts[-1]))
     _add_gram(gram, columns, [1.0] * len(columns))
-    return _rank(gram, len(coordinates[0]))
+    return gram_rank(gram, len(coordinates[0]))
 
 
 def _rank_of_exchanges(filled: list[Mask]) -> int:
@@ -84,7 +84,7 @@ def _rank_of_exchanges(filled: list[Mask]) -> int:
                 columns.append(start + _numbers(rest, coordinates, axis))
                 signs.append(1.0 if missing == i else -1.0)
         _add_gram(gram, columns, signs)
-    return _rank(gram, sum(int(part.sum()) for part in filled))
+    return gram_rank(gram, sum(int(part.sum()) for part in filled))
 
 
 def _starts(parts: list[Mask]) -> list[int]:
@@ -105,7 +105,7 @@ def _add_gram(gram: Array, columns: list[Integers], signs: list[float]) -> None:
             np.add.at(gram, (first, second), sign * other)
 
 
-def _rank(gram: Array, n_rows: int) -> int:
+def gram_rank(gram: Array, n_rows: int) -> int:
     """Return the rank of a matrix of `n_rows` rows from the products of its columns."""
     scaling = 1 / np.sqrt(np.maximum(np.diag(gram), 1.0))
     eigenvalues = np.linalg.eigvalsh(gram * scaling[:, None] * scaling)

@@ -37,6 +37,12 @@
 
   const middle = (slot, cell) => (slot[cell][0] + slot[cell][1]) / 2;
 
+  // Where the point of a curve lies that stands for a cell: along logarithms not in its middle.
+  function point(axis, slot, cell) {
+    if (!axis.middles || cell >= axis.regular) return middle(slot, cell);
+    return axis.middles[cell] * slot[axis.regular - 1][1];
+  }
+
   // The cells that have a place, from first to last.
   function inOrder(slot) {
     return [...slot.keys()].filter((cell) => slot[cell][1] > slot[cell][0]).sort((a, b) => slot[a][0] - slot[b][0]);
@@ -101,5 +107,5 @@
     return Array.from({ length: count }, (_, i) => Number(((first + i) * step).toPrecision(12)));
   }
 
-  Object.assign(report, { slots, middle, cellAt, step, mostTicks, marks, depth, names, extent, ticks });
+  Object.assign(report, { slots, middle, point, cellAt, step, mostTicks, marks, depth, names, extent, ticks });
 })();

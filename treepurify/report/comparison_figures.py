@@ -13,6 +13,7 @@ from treepurify.plots.overlays import overlay
 from treepurify.plots.pairs import PAIR_SIZE, color_limit, pair
 from treepurify.plots.terms import find_tensor
 from treepurify.report.pictures import Picture
+from treepurify.report.scales import Scales
 from treepurify.report.svg import new_axes
 
 __all__ = ["Changed", "change_picture", "changed_most", "main_picture", "pair_row"]
@@ -52,7 +53,9 @@ def change_picture(compared: Comparison, prefix: str) -> str:
     return Picture(ax, prefix, escape(caption), words).html()
 
 
-def main_picture(decompositions: Mapping[str, Decomposition], changed: Changed) -> str:
+def main_picture(
+    decompositions: Mapping[str, Decomposition], changed: Changed, scales: Scales
+) -> str:
     """Return a main effect as all that have it show it; empty where it cannot be drawn."""
     (name,) = changed.names
     having = {called: d for called, d in decompositions.items() if _is_drawn(d, changed.names)}
@@ -60,7 +63,7 @@ def main_picture(decompositions: Mapping[str, Decomposition], changed: Changed) 
         return ""
     size = main_effect_size(find_tensor(next(iter(having.values())), name, 1))
     ax = new_axes((size[0] + 0.6, size[1]))
-    overlay(having, name, output=changed.output, ax=ax)
+    overlay(having, name, output=changed.output, scale=scales.of(name), ax=ax)
     without = [called for called in decompositions if called not in having]
     note = f" {' and '.join(without)} {'have' if len(without) > 1 else 'has'} no such effect."
     caption = f"<b>{escape(changed.term)}</b>: {changed.distance:.3g} apart in root mean square."
@@ -69,7 +72,7 @@ def main_picture(decompositions: Mapping[str, Decomposition], changed: Changed) 
     return Picture(ax, prefix, caption + (escape(note) if without else ""), words).html()
 
 
-def pair_row(decompositions: Mapping[str, Decomposition], changed: Changed) -> str:
+def pair_row(decompositions: Mapping[str, Decomposition], changed: Changed, scales: Scales) -> str:
     """Return a pair in each decomposition, under one colour scale, as ``<figure>`` elements."""
     having = {called: d for called, d in decompositions.items() if _is_drawn(d, changed.names)}
     tables = [find_tensor(d, changed.names, 2) for d in having.values()]
@@ -81,8 +84,9 @@ def pair_row(decompositions: Mapping[str, Decomposition], changed: Changed) -> s
     for i, (called, d) in enumerate(having.items()):
         ax = new_axes(PAIR_SIZE)
         key: Any = changed.names
+        scale = scales.of(key[0]), scales.of(key[1])
         # By name, so that categories stand in one order in all of them.
-        pair(d, key, output=changed.output, limit=limit or None, sort="name", ax=ax)
+        pair(d, key, output=changed.output, limit=limit or None, sort="name", scale=scale, ax=ax)
         positions = [d.feature_names.index(name) for name in changed.names]
         caption = f"<b>{escape(changed.term)}</b>, {escape(called)}. Hatched: no data."
         words = f"Heatmap of the pair {changed.term} in {called}."

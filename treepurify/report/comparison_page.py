@@ -13,6 +13,7 @@ from treepurify.comparing.compare import compare
 from treepurify.comparing.comparison import Comparison
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
+from treepurify.plots.axis_layout import Scale
 from treepurify.plots.labels import number_words, with_minus
 from treepurify.plots.scale_words import scale_sentence, with_class_names
 from treepurify.report.comparison_figures import (
@@ -24,6 +25,7 @@ from treepurify.report.comparison_figures import (
 )
 from treepurify.report.making import hash_files, making_facts, model_words, page_facts
 from treepurify.report.parts import command_block, facts_list, page_text, plain_table, section
+from treepurify.report.scales import Scales, read_scales
 from treepurify.report.verdict import explained_words, verdict
 from treepurify.storage import write_atomically
 
@@ -51,6 +53,7 @@ def write_comparison(
     top: int = 6,
     command: str | None = None,
     files: Sequence[str | Path] = (),
+    scale: Scale | Mapping[str, Scale] = "auto",
 ) -> Path:
     """Write a report of two or more decompositions: what differs, and how each was made.
 
@@ -74,6 +77,8 @@ def write_comparison(
         Number of main effects, and of pairs, that are drawn: those that differ most.
     command, files : optional
         As in `write_html`: what made them, printed at the end, and files whose SHA-256 is printed.
+    scale : str or mapping of str to str
+        As in `write_html`: one word for all features, or one for each that is named.
 
     Returns
     -------
@@ -83,7 +88,8 @@ def write_comparison(
     ------
     InvalidInputError
         If there are fewer than two decompositions or more than seven, they have different
-        features or outputs, `X` is needed and not given, or the folder does not exist.
+        features or outputs, `X` is needed and not given, the folder does not exist, or `scale`
+        does not suit.
     MissingDependencyError
         If matplotlib is not installed.
 
@@ -114,6 +120,7 @@ def write_comparison(
         raise InvalidInputError(f"command must be text, got {brief(command)}")
     hashed = hash_files(files)
     (first, a), *others = named.items()
+    scales = read_scales(scale, a.feature_names)
     compared = [
         compare(a, b, X, sample_weight=sample_weight, names=(first, name)) for name, b in others
     ]
@@ -121,10 +128,12 @@ def write_comparison(
         section("overview", "What is compared", _overview(named, compared[0].mass)),
         section("changes", "What differs", *_changes(compared)),
         _effects(compared),
-        _mains(named, _drawn(compared, 1, top)),
-        _pairs(named, _drawn(compared, 2, top)),
+        _mains(named, _drawn(compared, 1, top), scales),
+        _pairs(named, _drawn(compared, 2, top), scales),
         section("certificates", "Certificates", *_certificates(named)),
-        section("making", "How each was made", *_making(named, hashed), command_block(command)),
+        section(
+            "making", "How each was made", *_making(named, hashed, command), command_block(command)
+        ),
     ]
     title = f"Compared: {', '.join(list(named)[:-1])} and {list(named)[-1]}"
     write_atomically(target, page_text(title, _INTRODUCTION, sections).encode("utf-8"))
@@ -234,7 +243,7 @@ def _effects(compared: Sequence[Comparison]) -> str:
     left_out = len(keys) - len(rows)
     notes = (
         "Sizes are standard deviations on the margin scale. A sign differs where both effects are "
-        "beyond 2 % of the standard deviation of the first prediction."
+        f"beyond 2 % of the standard deviation of the prediction of {compared[0].names[0]}."
     )
     if any("distance_in_spreads" in each.terms for each in compared):
         notes += " In spreads: the difference over what trainings of both sides differ by."
@@ -291,8 +300,8 @@ def _drawn(compared: Sequence[Comparison], order: int, top: int) -> list[Changed
     return list(found.values())[:top]
 
 
-def _mains(named: _Named, drawn: Sequence[Changed]) -> str:
-    figures = [figure for changed in drawn if (figure := main_picture(named, changed))]
+def _mains(named: _Named, drawn: Sequence[Changed], scales: Scales) -> str:
+    figures = [figure for changed in drawn if (figure := main_picture(named, changed, scales))]
     if not figures:
         return ""
     words = "The main effects that differ most, each shifted to mean zero."
@@ -304,8 +313,8 @@ def _mains(named: _Named, drawn: Sequence[Changed]) -> str:
     )
 
 
-def _pairs(named: _Named, drawn: Sequence[Changed]) -> str:
-    rows = [row for changed in drawn if (row := pair_row(named, changed))]
+def _pairs(named: _Named, drawn: Sequence[Changed], scales: Scales) -> str:
+    rows = [row for changed in drawn if (row := pair_row(named, changed, scales))]
     if not rows:
         return ""
     words = "The pairs that differ most. The heatmaps of one pair have one colour scale."
@@ -326,8 +335,11 @@ def _certificates(named: _Named) -> list[str]:
     return parts
 
 
-def _making(named: _Named, hashed: Sequence[tuple[str, str]]) -> list[str]:
+def _making(named: _Named, hashed: Sequence[tuple[str, str]], command: str | None) -> list[str]:
     parts = []
     for name, d in named.items():
-        parts += [f"<h3>{escape(name)}</h3>", facts_list(making_facts(d))]
+        parts += [
+            f"<h3>{escape(name)}</h3>",
+            facts_list(making_facts(d, with_call=command is None)),
+        ]
     return [*parts, "<h3>This page</h3>", facts_list(page_facts(list(named.values()), hashed))]

@@ -1,7 +1,7 @@
 // The explorers: one main effect in several versions, one pair cell by cell.
 (() => {
   const { data, element, drawn, number, signed, shorten, dashes, curveColor } = report;
-  const { slots, middle, cellAt, step, mostTicks, marks, depth, names, extent, ticks } = report;
+  const { slots, middle, point, cellAt, step, mostTicks, marks, depth, names, extent, ticks } = report;
   const share = (part) => `${(100 * part).toFixed(part < 0.01 ? 2 : 1)} %`;
   const several = data.outputs.length > 1;
   const here = (output) => (several ? ` on ${data.outputs[output]}` : "");
@@ -109,7 +109,7 @@
           const [from, to] = slot[cell];
           if (!(to > from)) continue;
           // Without steps it is a curve through the middles of its cells.
-          if (term.smooth) path += `${path ? "L" : "M"}${x(middle(slot, cell))} ${y(values[cell])}`;
+          if (term.smooth) path += `${path ? "L" : "M"}${x(point(axis, slot, cell))} ${y(values[cell])}`;
           else path += `${path ? "V" : `M${x(from)} `}${y(values[cell])}H${x(to)}`;
         }
         const size = i ? 1.6 : 2.4;

@@ -1,7 +1,7 @@
 """Write a decomposition as one self-contained HTML page."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from treepurify.errors import InvalidInputError
 from treepurify.evidence.effect_worth_table import EffectWorth
 from treepurify.evidence.simplification import Simplification
 from treepurify.models.families import display_name
+from treepurify.plots.axis_layout import Scale
 from treepurify.plots.labels import with_minus
 from treepurify.plots.scale_words import scale_sentence, with_class_names
 from treepurify.report.effects_table import (
@@ -43,6 +44,7 @@ from treepurify.report.pictures import (
     pair_pictures,
 )
 from treepurify.report.same_model import check_same_model
+from treepurify.report.scales import Scales, read_scales
 from treepurify.report.trainings import trainings_parts
 from treepurify.report.verdict import explained_words, verdict
 from treepurify.rows.sparse import is_sparse
@@ -87,6 +89,7 @@ def write_html(
     worth: EffectWorth | None = None,
     simple: Simplification | None = None,
     X: Any = None,
+    scale: Scale | Mapping[str, Scale] = "auto",
 ) -> Path:
     """Write a report of a decomposition.
 
@@ -104,7 +107,8 @@ def write_html(
     top : int
         Number of main effects, and of pairs, that are drawn.
     command : str, optional
-        The command or the code that made the decomposition, printed at the end.
+        The command or the code that made the decomposition, printed at the end. Without it, the
+        call is printed that the decomposition itself shows.
     files : sequence of str or Path
         Files that it was made from, such as those of the model and of the data: their SHA-256 is
         printed beside that of the model and of the rows as they were read.
@@ -122,6 +126,9 @@ def write_html(
         none are included unless they are given. Without them "One prediction" starts from
         the cells, not the values, that most rows of `d` have in common, or from those of one row
         in the middle of the data.
+    scale : str or mapping of str to str
+        ``"auto"``, ``"value"``, ``"rank"`` or ``"log"``, as in the figures of `treepurify.plots`:
+        one word for all features, or one for each that is named, such as ``{"income": "log"}``.
 
     Returns
     -------
@@ -131,8 +138,8 @@ def write_html(
     Raises
     ------
     InvalidInputError
-        If `top` is negative, the folder does not exist, or one of `measures` is of another
-        model or has other cells.
+        If `top` is negative, the folder does not exist, one of `measures` is of another
+        model or has other cells, or `scale` does not suit: ``"log"`` needs values above zero.
     MissingDependencyError
         If matplotlib is not installed.
     """
@@ -144,23 +151,24 @@ def write_html(
     ):
         if given is not None:
             check_result(name, given, kind, "treepurify.effect_worth or treepurify.simplify")
-    hashed = hash_files(files)
+    hashed, scales = hash_files(files), read_scales(scale, d.feature_names)
     worth = audit.worth if worth is None and audit is not None else worth
     d = with_class_names(d)
     rows = term_rows(d)
     if not measures and audit is not None:
         measures = [compared.second for compared in audit.comparisons.values()]
-    payload = make_payload(d, measures, None if X is None else _examples(X, len(d.feature_names)))
+    examples = None if X is None else _examples(X, len(d.feature_names))
+    payload = make_payload(d, measures, examples, scales=scales)
     sections = [
         _overview(d),
         _certificate(d),
-        _findings(audit, top),
+        _findings(audit, top, scales),
         _effects(d, rows),
         "" if worth is None else section("worth", "Worth on held-out rows", *worth_parts(worth)),
         "" if simple is None else section("path", "What can go", *simplification_parts(simple)),
-        _main_effects(d, most_important(rows, d, 1, top), payload),
-        _pairs(d, most_important(rows, d, 2, top), payload),
-        _trainings(d, rows, top),
+        _main_effects(d, most_important(rows, d, 1, top), payload, scales),
+        _pairs(d, most_important(rows, d, 2, top), payload, scales),
+        _trainings(d, rows, top, scales),
         _prediction(d, payload),
         section("making", "How it was made", *making_parts(d, command, hashed)),
     ]
@@ -279,10 +287,10 @@ def _effects(d: Decomposition, rows: list[TermRow]) -> str:
     return section("effects", "Effects", *parts, f"<p>{escape(table_notes(d, rows))}</p>")
 
 
-def _main_effects(d: Decomposition, rows: list[TermRow], payload: Payload) -> str:
+def _main_effects(d: Decomposition, rows: list[TermRow], payload: Payload, scales: Scales) -> str:
     if not rows:
         return ""
-    pictures = "\n".join(main_effect_picture(d, row) for row in rows)
+    pictures = "\n".join(main_effect_picture(d, row, scales) for row in rows)
     return section(
         "mains",
         "Main effects",
@@ -291,10 +299,10 @@ def _main_effects(d: Decomposition, rows: list[TermRow], payload: Payload) -> st
     )
 
 
-def _pairs(d: Decomposition, rows: list[TermRow], payload: Payload) -> str:
+def _pairs(d: Decomposition, rows: list[TermRow], payload: Payload, scales: Scales) -> str:
     if not rows:
         return ""
-    pictures = "\n".join(pair_pictures(d, row) for row in rows)
+    pictures = "\n".join(pair_pictures(d, row, scales) for row in rows)
     note = "<p>Each heatmap has a colour scale of its own.</p>"
     left_out = pairs_left_out(payload)
     return section(
@@ -307,8 +315,8 @@ def _pairs(d: Decomposition, rows: list[TermRow], payload: Payload) -> str:
     )
 
 
-def _trainings(d: Decomposition, rows: list[TermRow], top: int) -> str:
-    parts = trainings_parts(d, rows, most_important(rows, d, 1, top))
+def _trainings(d: Decomposition, rows: list[TermRow], top: int, scales: Scales) -> str:
+    parts = trainings_parts(d, rows, most_important(rows, d, 1, top), scales)
     return section("trainings", "Several trainings", *parts) if parts else ""
 
 
@@ -323,7 +331,9 @@ def _prediction(d: Decomposition, payload: Payload) -> str:
     return section("prediction", "One prediction", prediction_maker(payload))
 
 
-def _findings(audit: Audit | None, pictures: int) -> str:
+def _findings(audit: Audit | None, pictures: int, scales: Scales) -> str:
     if audit is None:
         return ""
-    return section("findings", "Findings", findings_list(audit, _MOST_FINDINGS, 2 * pictures))
+    return section(
+        "findings", "Findings", findings_list(audit, _MOST_FINDINGS, 2 * pictures, scales)
+    )

@@ -8,6 +8,7 @@ from treepurify.plots import audits
 from treepurify.plots.main_effects import main_effect_size
 from treepurify.plots.pairs import PAIR_SIZE
 from treepurify.report.payload import Payload
+from treepurify.report.scales import Scales
 from treepurify.report.svg import inline_svg, new_axes
 
 __all__ = ["explorer", "findings_list", "pair_words", "pairs_left_out", "prediction_maker"]
@@ -102,7 +103,7 @@ def _what_comes_about(payload: Payload) -> str:
     return f"{words}. The example rows include what is missing" if payload.n_examples else words
 
 
-def findings_list(audit: Audit, most: int, pictures: int) -> str:
+def findings_list(audit: Audit, most: int, pictures: int, scales: Scales) -> str:
     """Return the findings of an audit, the first ones with their pictures.
 
     Parameters
@@ -113,6 +114,8 @@ def findings_list(audit: Audit, most: int, pictures: int) -> str:
         Number of findings.
     pictures : int
         Number of pictures.
+    scales : Scales
+        The scale of each feature.
     """
     d = audit.decomposition
     intro = "".join(f"<p>{escape(line)}</p>" for line in _introduction(audit))
@@ -127,7 +130,9 @@ def findings_list(audit: Audit, most: int, pictures: int) -> str:
         picture = ""
         if rank < pictures and len(finding.subset) <= 2:
             ax = new_axes(_picture_size(d.components[finding.subset]))
-            audits.finding(audit, finding, ax=ax)
+            along = [scales.of(d.feature_names[j]) for j in finding.subset]
+            scale = along[0] if len(along) == 1 else (along[0], along[1])
+            audits.finding(audit, finding, scale=scale, ax=ax)
             figure = ax.get_figure(root=True)
             if figure is not None:
                 picture = inline_svg(figure, f"finding-{rank}", finding.sentence)

@@ -1,7 +1,7 @@
 // A pair as lines: the effect of one feature at values of the other.
 (() => {
   const { data, element, drawn, number, signed, dashes, sample } = report;
-  const { slots, middle, cellAt, step, mostTicks, marks, depth, names, extent, ticks } = report;
+  const { slots, middle, point, cellAt, step, mostTicks, marks, depth, names, extent, ticks } = report;
 
   // The main effect on the cells of an axis of a pair, which may be larger than its own.
   function mainEffect(i, curve, output) {
@@ -53,7 +53,7 @@
           if (!(b > a)) return;
           if (held && !(mass[i][j] > 0)) { joined = false; return; }
           if (term.smooth && axis.cuts) {
-            text += `${joined ? "L" : "M"}${x(middle(slot, i))} ${y(row[j])}`;
+            text += `${joined ? "L" : "M"}${x(point(axis, slot, i))} ${y(row[j])}`;
             joined = true;
             return;
           }

@@ -11,6 +11,7 @@ from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
 from treepurify.fingerprints import array_fingerprint, file_fingerprint
 from treepurify.models.families import FAMILIES, display_name
+from treepurify.report.call import call_facts
 from treepurify.report.parts import command_block, facts_list
 
 __all__ = ["FileHash", "hash_files", "making_facts", "making_parts", "model_words", "page_facts"]
@@ -67,15 +68,21 @@ def making_parts(
     files : sequence of (str, str)
         Names of files that it was made from, each with its hash.
     """
-    return [facts_list([*making_facts(d), *page_facts([d], files)]), command_block(command)]
+    facts = [*making_facts(d, with_call=command is None), *page_facts([d], files)]
+    return [facts_list(facts), command_block(command)]
 
 
-def making_facts(d: Decomposition) -> list[tuple[str, str]]:
-    """Return how one decomposition was made: engine, seed, and hashes of model and rows."""
+def making_facts(d: Decomposition, *, with_call: bool) -> list[tuple[str, str]]:
+    """Return how one decomposition was made: engine, seed, and hashes of model and rows.
+
+    `with_call` adds the call that gives it, as far as it is known: for pages whose author did not
+    pass the command.
+    """
     method = d.diagnostics.get("method")
     model = (d.diagnostics.get("model") or {}).get("sha256")
     rows = _rows_fingerprint(d)
     return [
+        *(call_facts(d) if with_call else []),
         ("Engine", f"{d.engine}, {method}" if method else d.engine),
         ("Random choices", _seed_words(d)),
         ("Model as read", f"SHA-256 {model} of its trees or tables" if model else ""),

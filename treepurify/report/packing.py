@@ -13,11 +13,12 @@ from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.drawing import cell_values
 from treepurify.grids.grid import Subset
 from treepurify.plots.axis_layout import AxisLayout, lay_out_axis
-from treepurify.plots.axis_ticks import NOT_TO_SCALE, numeric_ticks
+from treepurify.plots.axis_ticks import SCALE_NOTES, numeric_ticks
 from treepurify.plots.category_order import main_effect_of, order_categories
 from treepurify.plots.data_strip import data_density
 from treepurify.plots.pair_lines import main_effect_along, means_along
 from treepurify.plots.terms import raw_effect
+from treepurify.report.scales import AUTOMATIC, Scales
 from treepurify.typing import Array
 
 __all__ = ["PackedAxes", "effect_versions", "packed_table"]
@@ -68,6 +69,8 @@ class PackedAxes:
         The decomposition of the report.
     others : sequence of Decomposition
         The same model under other measures.
+    scales : Scales
+        The scale of each feature.
     packed : list of dict
         What the script of the page reads.
     known : dict
@@ -77,6 +80,7 @@ class PackedAxes:
 
     d: Decomposition
     others: Sequence[Decomposition] = ()
+    scales: Scales = AUTOMATIC
     packed: list[dict[str, Any]] = field(default_factory=list)
     known: dict[tuple[int, int], tuple[int, FeatureAxis]] = field(default_factory=dict)
 
@@ -101,7 +105,8 @@ class PackedAxes:
         key = (feature, id(axis))
         if key not in self.known:
             self.known[key] = len(self.packed), axis
-            layout = lay_out_axis(axis, mass, scale="auto", is_smooth=is_smooth)
+            scale = self.scales.of(self.d.feature_names[feature])
+            layout = lay_out_axis(axis, mass, scale=scale, is_smooth=is_smooth)
             packed = {
                 "feature": feature,
                 "cells": axis.n_cells,
@@ -116,6 +121,9 @@ class PackedAxes:
                     packed["values"] = [None if np.isnan(value) else value for value in values]
             else:
                 packed |= _drawn(axis, layout)
+                if is_smooth and layout.spacing == "log":
+                    middles = (layout.regular_edges[1:] + layout.regular_edges[:-1]) / 2
+                    packed["middles"] = np.round(layout.parts(middles), 6).tolist()
             if len(subset) > 1:
                 packed["main"] = self._main_effect(feature, axis, is_smooth=is_smooth)
             elif not axis.is_categorical:
@@ -179,7 +187,7 @@ def _drawn(axis: FeatureAxis, layout: AxisLayout) -> dict[str, Any]:
         "edges": layout.regular_edges.tolist(),
         "ticks": ticks,
     }
-    if layout.is_ranked:
-        drawn["places"] = layout.places[: layout.n_regular + 1].astype(int).tolist()
-        drawn["note"] = NOT_TO_SCALE
+    if layout.spacing != "value":
+        drawn["places"] = np.round(layout.places[: layout.n_regular + 1], 6).tolist()
+        drawn["note"] = SCALE_NOTES[layout.spacing]
     return drawn

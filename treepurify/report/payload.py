@@ -20,6 +20,7 @@ from treepurify.plots.style import DASHES, sign_colors
 from treepurify.report.packing import PackedAxes, effect_versions, packed_table
 from treepurify.report.page_rows import ExampleRows, evaluate_examples, find_start, packed_rows
 from treepurify.report.page_tables import Merging, PageTable, main_tables, plan_pairs
+from treepurify.report.scales import AUTOMATIC, Scales
 from treepurify.typing import Array
 
 __all__ = ["Payload", "make_payload"]
@@ -84,6 +85,7 @@ def make_payload(
     X: Any = None,
     *,
     table_bytes: int = MOST_TABLE_BYTES,
+    scales: Scales = AUTOMATIC,
 ) -> Payload:
     """Return main effects and pairs, under every measure, as JSON.
 
@@ -97,8 +99,10 @@ def make_payload(
         Rows offered as examples.
     table_bytes : int
         About how many bytes the pairs may take; the most important come first.
+    scales : Scales
+        The scale of each feature.
     """
-    axes, merging = PackedAxes(d, others), Merging()
+    axes, merging = PackedAxes(d, others, scales), Merging()
     mains = main_tables(d, 3 + len(others), MOST_MAIN_BYTES)
     plans = plan_pairs(d, table_bytes / (2 + len(others)))
     terms = [_packed_term(d, table, axes) for table in mains.values()]

@@ -15,6 +15,7 @@ from treepurify.plots.main_effects import main_effect_size
 from treepurify.plots.pairs import PAIR_SIZE, color_limit
 from treepurify.plots.terms import raw_effect
 from treepurify.report.effects_table import TermRow
+from treepurify.report.scales import Scales
 from treepurify.report.svg import inline_svg, new_axes
 from treepurify.typing import Array
 
@@ -84,13 +85,14 @@ def importance_picture(d: Decomposition, top: int) -> str:
     return Picture(ax, "importance", caption, alternative).html()
 
 
-def main_effect_picture(d: Decomposition, row: TermRow) -> str:
+def main_effect_picture(d: Decomposition, row: TermRow, scales: Scales) -> str:
     """Return a main effect before and after purification as a ``<figure>``."""
     component = tabulate(d.components[row.subset or ()], d.inputs)
     if component is None:
         return ""
     ax = new_axes(main_effect_size(component))
-    main_effect(d, component.features[0], output=row.output, ax=ax)
+    scale = scales.of(d.feature_names[component.features[0]])
+    main_effect(d, component.features[0], output=row.output, scale=scale, ax=ax)
     raw = raw_effect(d, component)
     words = f"Main effect of {row.name}: {_range(component.values[..., row.output])}"
     if raw is not None:
@@ -103,32 +105,34 @@ def main_effect_picture(d: Decomposition, row: TermRow) -> str:
     ).html()
 
 
-def band_picture(d: Decomposition, row: TermRow) -> str:
+def band_picture(d: Decomposition, row: TermRow, scales: Scales) -> str:
     """Return a main effect with the band of several trainings as a ``<figure>``."""
     (feature,) = row.subset or ()
     component = tabulate(d.components[feature,], d.inputs)
     if component is None or d.spread is None:
         return ""
     ax = new_axes(main_effect_size(component))
-    main_effect(d, feature, output=row.output, before=False, ax=ax)
+    scale = scales.of(d.feature_names[feature])
+    main_effect(d, feature, output=row.output, before=False, scale=scale, ax=ax)
     lower, upper = (bound[..., row.output] for bound in d.spread.band(feature))
     words = f"Main effect of {row.name} with its band, which is {_range(upper - lower)} wide."
     return Picture(ax, f"band-{feature}", _caption(d, row), words).html()
 
 
-def pair_pictures(d: Decomposition, row: TermRow) -> str:
+def pair_pictures(d: Decomposition, row: TermRow, scales: Scales) -> str:
     """Return a pair after and, where known, before purification as ``<figure>`` elements."""
     component = tabulate(d.components[row.subset or ()], d.inputs)
     if component is None:
         return ""
     raw = raw_effect(d, component)
     key = _left_to_right(component)
+    along = scales.of(d.feature_names[key[0]]), scales.of(d.feature_names[key[1]])
     pictures = []
     for table, before in ((component.values, False), (raw, True)):
         if table is None:
             continue
         ax = new_axes(PAIR_SIZE)
-        pair(d, key, output=row.output, before=before, ax=ax)
+        pair(d, key, output=row.output, before=before, scale=along, ax=ax)
         state = "before purification" if before else "purified"
         words = f"Heatmap of the pair {row.name}, {state}: {_range(table[..., row.output])}."
         scale = _scale_in_words(table[..., row.output], component.mass)

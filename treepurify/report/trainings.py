@@ -9,6 +9,7 @@ from treepurify.plots.labels import number_words
 from treepurify.report.effects_table import TermRow, in_table_order
 from treepurify.report.parts import plain_table
 from treepurify.report.pictures import band_picture
+from treepurify.report.scales import Scales
 from treepurify.spread import LEVEL, Spread
 
 __all__ = ["trainings_parts"]
@@ -17,7 +18,9 @@ _MOST_ROWS = 20
 _MOST_NAMES = 20
 
 
-def trainings_parts(d: Decomposition, rows: list[TermRow], mains: list[TermRow]) -> list[str]:
+def trainings_parts(
+    d: Decomposition, rows: list[TermRow], mains: list[TermRow], scales: Scales
+) -> list[str]:
     """Return the parts of the section: sentences, a table, figures of main effects.
 
     Empty for a decomposition of a single training.
@@ -30,11 +33,15 @@ def trainings_parts(d: Decomposition, rows: list[TermRow], mains: list[TermRow])
         Its effects.
     mains : list of TermRow
         Those that are drawn.
+    scales : Scales
+        The scale of each feature.
     """
     if d.spread is None:
         return []
     known = [row for row in in_table_order(rows) if row.subset in d.spread.stacked]
-    figures = "\n".join(band_picture(d, row) for row in mains if row.subset in d.spread.stacked)
+    figures = "\n".join(
+        band_picture(d, row, scales) for row in mains if row.subset in d.spread.stacked
+    )
     return [
         f"<p>{escape(_what_they_are(d, d.spread))}</p>",
         f"<p>{escape(_no_clear_sign(d, d.spread))}</p>",

@@ -13,6 +13,7 @@ from treepurify.budget import DEFAULT_BUDGET, check_budget, check_memory_budget
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
+from treepurify.remainder import stack_rows
 from treepurify.rows.columns import Columns
 from treepurify.shapley.index_weights import (
     INDICES,
@@ -188,15 +189,18 @@ def shapley_interactions(
     check_choice("index", index, INDICES)
     check_whole("order", order, 1, max(len(decomposition.feature_names), 2))
     check_memory_budget(memory_budget)
-    columns = decomposition.inputs.columns(X)
+    n_rows, blocks = decomposition.row_blocks(X)
     check_budget(
-        8 * columns.n_rows * decomposition.n_outputs * _most_groups(decomposition, index, order),
+        8 * n_rows * decomposition.n_outputs * _most_groups(decomposition, index, order),
         memory_budget,
-        f"Shapley interactions of order {order} on {columns.n_rows} rows",
+        f"Shapley interactions of order {order} on {n_rows} rows",
         "Pass fewer rows, a smaller order, or raise memory_budget.",
     )
-    values, remainder = _shared_out(decomposition, columns, index, order)
-    ordered = {s: values[s] for s in sorted(values, key=lambda s: (len(s), s))}
+    shared = [_shared_out(decomposition, columns, index, order) for columns in blocks]
+    groups = sorted(shared[0][0], key=lambda s: (len(s), s))
+    ordered = {s: stack_rows(values[s] for values, _ in shared) for s in groups}
+    left = [remainder for _, remainder in shared if remainder is not None]
+    remainder = stack_rows(left) if left else None
     return ShapleyInteractions(
         ordered,
         decomposition.intercept,

@@ -10,7 +10,7 @@ from treepurify.budget import DEFAULT_BUDGET, check_budget
 from treepurify.components import Component, evaluate_each
 from treepurify.decomposition import Decomposition
 from treepurify.grids.grid import Subset
-from treepurify.remainder import Difference, SumOfParts
+from treepurify.remainder import Difference, SumOfParts, stack_rows
 from treepurify.rows.columns import FeatureSpec
 from treepurify.typing import Array
 
@@ -172,23 +172,28 @@ def shapley_values(
            [ 0.125, -0.375],
            [ 0.375,  0.375]])
     """
-    columns = decomposition.inputs.columns(X)
+    every = range(len(decomposition.feature_names))
+    n_rows, blocks = decomposition.inputs.blocks(X, every)
     n_features = len(decomposition.feature_names)
     check_budget(
-        8 * n_features * columns.n_rows * (decomposition.n_outputs + 1),
+        8 * n_features * n_rows * (decomposition.n_outputs + 1),
         memory_budget,
-        f"the Shapley values of {columns.n_rows} rows",
+        f"the Shapley values of {n_rows} rows",
         "Pass fewer rows at a time, or raise memory_budget.",
     )
-    by_feature = np.zeros((n_features, columns.n_rows, decomposition.n_outputs))
-    rest, remainder = decomposition.remainder, None
-    for subset, values in evaluated_components(decomposition, columns):
-        if subset is None:
-            remainder = values
-            continue
-        share = values / len(subset)
-        for j in subset:
-            by_feature[j] += share
+    by_feature = np.zeros((n_features, n_rows, decomposition.n_outputs))
+    data, left, stop = np.empty((n_rows, n_features)), [], 0
+    for columns in blocks:
+        start, stop = stop, stop + columns.n_rows
+        data[start:stop] = columns.matrix()
+        for subset, values in evaluated_components(decomposition, columns):
+            if subset is None:
+                left.append(values)
+                continue
+            share = values / len(subset)
+            for j in subset:
+                by_feature[j, start:stop] += share
+    rest, remainder = decomposition.remainder, stack_rows(left) if left else None
     if remainder is not None and isinstance(rest, Difference) and rest.is_joint:
         by_feature += remainder / n_features
         remainder = None
@@ -196,7 +201,7 @@ def shapley_values(
         by_feature.transpose(1, 0, 2),
         decomposition.intercept,
         remainder,
-        columns.matrix(),
+        data,
         decomposition.feature_names,
         decomposition.output_names,
         decomposition.measure,

@@ -129,6 +129,7 @@ def test_tables_with_categories_and_chosen_interactions():
     assert d["size"].variance[0] < 1e-16
 
 
+@pytest.mark.filterwarnings("ignore::treepurify.errors.FitWarning")
 def test_main_effects_alone(rows):
     d = hooker_anova(lambda X: 2 * X[:, 0] + np.sign(X[:, 1]), rows, order=1, bins=400)
     assert set(d) == {(0,), (1,), (2,)}
@@ -137,6 +138,7 @@ def test_main_effects_alone(rows):
         d["x0", "x1"]
 
 
+@pytest.mark.filterwarnings("ignore::treepurify.errors.FitWarning")
 def test_bad_input(rows):
     with pytest.raises(InvalidInputError, match="order"):
         hooker_anova(smooth, rows, order=4)

@@ -330,6 +330,22 @@ def test_constant_columns_and_columns_without_any_value():
     np.testing.assert_allclose(d[1].variance, 0, atol=1e-24)
 
 
+def test_what_the_library_rounds_away_is_certified():
+    """XGBoost adds its trees in single precision; effects are added in double precision."""
+    xgboost = pytest.importorskip("xgboost")
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 4))
+    model = xgboost.XGBRegressor(n_estimators=100, max_depth=2).fit(X, X[:, 0] * X[:, 1] + X[:, 2])
+    d = purify(model, X, progress=False)
+    largest = np.max(np.abs(d.predict(X) - model.predict(X, output_margin=True)))
+    assert largest > 0
+    assert d.certificate.margin_error == 0
+    np.testing.assert_allclose(
+        d.certificate.library_rounding * d.certificate.scale, largest, rtol=1e-6
+    )
+    assert "rounds away" in str(d.certificate)
+
+
 def test_one_row():
     ensemble, X = scene(1, n_features=3, depth=3)
     d = purify(ensemble, X[:1])

@@ -21,7 +21,7 @@ from treepurify.engines.ale.local_effects import (
     tree_main_effect,
 )
 from treepurify.engines.ale.streamed import StreamTask, ale_of_stream
-from treepurify.engines.common.finish import measure_explained
+from treepurify.engines.common.explained import measure_explained
 from treepurify.engines.common.functions import (
     ParsedFunction,
     RowFunction,

@@ -7,7 +7,8 @@ from typing import Any
 from treepurify.components import Component, TensorComponent
 from treepurify.decomposition import Decomposition
 from treepurify.engines.ale.components import AccumulationAxis
-from treepurify.engines.common.finish import Explained, Rest, Result, finish
+from treepurify.engines.common.explained import Explained
+from treepurify.engines.common.finish import Rest, Result, finish
 from treepurify.engines.common.functions import RowFunction
 from treepurify.engines.common.inputs import Interactions, named_subsets
 from treepurify.grids.grid import Subset

@@ -20,6 +20,7 @@ from treepurify.effects.tensor import EffectTensor, EffectTensors
 from treepurify.engines.common.functions import ResponseFunction
 from treepurify.engines.common.model_check import ModelCheck
 from treepurify.engines.common.problem import Wanted
+from treepurify.engines.common.shared_mains import SharedMains, find_shared_mains
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import EncodedRows, Subset
 from treepurify.links import Link
@@ -28,20 +29,17 @@ from treepurify.purification.cascade import Purified, refine
 from treepurify.purification.purity import Purity, measure_purity
 from treepurify.remainder import Difference, Function, Remainder, SumOfParts
 from treepurify.rows.reduction import RowStream
-from treepurify.rows.row_weights import mean_square
 from treepurify.spread import Spread
 from treepurify.typing import Array
 from treepurify.weights.weighting import MassTables
 
 __all__ = [
     "Evidence",
-    "Explained",
     "Rest",
     "Result",
     "Subject",
     "finish",
     "largest_effect",
-    "measure_explained",
     "table_components",
 ]
 
@@ -213,8 +211,11 @@ def finish(
     evidence, certificate, solves = result.evidence, None, {}
     if evidence is not None:
         sampled = _measure_rows(rows, result.diagnostics)
-        certificate = _certificate(result, evidence, every, check, names, note, sampled)
-        solves = _solves(evidence.purified, names)
+        shared = SharedMains()
+        if evidence.has_measure:
+            shared = find_shared_mains(every, rows, stream)
+        certificate = _certificate(result, evidence, every, check, names, note, sampled, shared)
+        solves = {**_solves(evidence.purified, names), **shared.facts(names)}
     facts = subject.model.facts() if isinstance(subject, ResponseFunction) else None
     response_of = {} if facts is None else {"response_of": facts}
     return Decomposition(
@@ -267,56 +268,6 @@ def largest_effect(intercept: Array, tables: Iterable[EffectTensor | TensorCompo
     return largest
 
 
-@dataclass(frozen=True, eq=False)
-class Explained:
-    """How much of a function its components explain on rows.
-
-    Parameters
-    ----------
-    covariances : dict of tuple of int to ndarray of float64, shape (n_outputs,)
-        Covariance of each component with the function; of what they leave under ().
-    rest_variance : ndarray of float64, shape (n_outputs,)
-        Variance of what they leave.
-    share : ndarray of float64, shape (n_outputs,)
-        Share of the variance of the function that they explain.
-    """
-
-    covariances: dict[Subset, Array]
-    rest_variance: Array
-    share: Array
-
-
-def measure_explained(
-    values: Array, shares: Array, intercept: Array, parts: Iterable[tuple[Subset, Array]]
-) -> Explained:
-    """Return how much of a function its components explain on rows.
-
-    Parameters
-    ----------
-    values : ndarray of float64, shape (n_rows, n_outputs)
-        The function.
-    shares : ndarray of float64, shape (n_rows,)
-        Share of each row in the measure.
-    intercept : ndarray of float64, shape (n_outputs,)
-        Intercept of the decomposition.
-    parts : iterable of (tuple of int, ndarray of float64 of shape (n_rows, n_outputs))
-        The components.
-    """
-    # Sums rather than matrix products: for one column the threads of a BLAS only wait.
-    weight = shares[:, None]
-    centred = values - (weight * values).sum(axis=0)
-    weighted = weight * centred
-    rest = values - intercept
-    covariances: dict[Subset, Array] = {}
-    for subset, part in parts:
-        rest -= part
-        covariances[subset] = (weighted * part).sum(axis=0)
-    covariances[()] = (weighted * rest).sum(axis=0)
-    total = (weighted * centred).sum(axis=0)
-    left = (weight * rest**2).sum(axis=0) / np.where(total > 0, total, 1.0)
-    return Explained(covariances, mean_square(rest, shares), np.asarray(1.0 - left))
-
-
 def _difference(rest: Rest, intercept: Array, kept: Mapping[Subset, Component]) -> Difference:
     return Difference(
         rest.function,
@@ -361,6 +312,7 @@ def _certificate(
     names: list[str],
     note: str,
     measure_rows: int,
+    shared: SharedMains,
 ) -> Certificate:
     tables = {s: c for s, c in every.items() if isinstance(c, TensorComponent)}
     values = EachTable(tables, lambda component: component.values)
@@ -371,9 +323,10 @@ def _certificate(
         mass = EachTable(tables, lambda component: component.mass)
         purity = measure_purity(values, mass, {s: c.axes for s, c in tables.items()}, scale)
     divisor = scale if scale > 0 else 1.0
-    additivity_rows, margin_error = None, None
+    additivity_rows, margin_error, library_rounding = None, None, None
     if check is not None:
         margin_error = None if check.error is None else check.error / divisor
+        library_rounding = None if check.rounding is None else check.rounding / divisor
     if check is not None and result.rest is None:
         total = np.tile(result.intercept, (check.columns.n_rows, 1))
         for part in evaluate_each(every.values(), check.columns):
@@ -383,18 +336,20 @@ def _certificate(
     solutions = purified.solutions.values()
     solved = float(max(purified.errors.values(), default=0.0)) / divisor
     share = evidence.fitted_share
-    notes = ("" if check is None else check.note, evidence.note, note)
+    notes = ("" if check is None else check.note, evidence.note, note, shared.note)
     return Certificate(
         scale=scale,
         additivity_cells=None if purified.additivity is None else purified.additivity / divisor,
         additivity_rows=additivity_rows,
         margin_error=margin_error,
+        library_rounding=library_rounding,
         checked_rows=evidence.checked_rows if check is None else check.columns.n_rows,
         conditional_mean=None if purity is None else purity.conditional_mean,
         inner_product=None if purity is None else purity.inner_product,
         cosine=None if purity is None else purity.cosine,
         unidentified=evidence.unidentified
-        + sum(solution.unidentified or 0 for solution in solutions),
+        + sum(solution.unidentified or 0 for solution in solutions)
+        + shared.directions,
         uncounted=sum(solution.unidentified is None for solution in solutions),
         empty_slices=sum(solution.empty_slices for solution in solutions),
         solver_error=max(solved, evidence.solver_error),
@@ -406,6 +361,9 @@ def _certificate(
             for subset, solution in purified.solutions.items()
             if solution.unidentified
         ),
+        shared_mains=shared.terms(names),
+        shared_directions=shared.directions,
+        shared_size=shared.size / divisor,
         fitted_share=() if share is None else tuple(share.tolist()),
         fit_error=evidence.fit_error,
         fit_unidentified=evidence.fit_unidentified,

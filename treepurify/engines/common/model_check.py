@@ -36,12 +36,15 @@ class ModelCheck:
         precision; None where there is no library to ask.
     note : str
         Why there is no such figure.
+    rounding : float, optional
+        Largest absolute difference of the margin in double precision from that prediction.
     """
 
     columns: Columns
     margin: Array
     error: float | None
     note: str
+    rounding: float | None = None
 
 
 def check_head(model: Any, parsed: Model, stream: RowStream) -> ModelCheck | None:
@@ -100,4 +103,5 @@ def check_against_library(model: Any, parsed: Model, X: Any) -> ModelCheck | Non
             f"by up to {difference:.3g} on {len(picked)} rows (margins up to {scale:.3g}). Are the "
             "rows prepared as for training? If so, please report this as a bug."
         )
-    return ModelCheck(sample, margin, difference, "")
+    rounding = float(np.max(np.abs(margin - library), initial=0.0))
+    return ModelCheck(sample, margin, difference, "", rounding)

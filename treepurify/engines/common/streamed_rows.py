@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from treepurify.components import Component, evaluate_each
-from treepurify.engines.common.finish import Explained
+from treepurify.engines.common.explained import Explained
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Grid, Subset
 from treepurify.moments import PartMoments

@@ -1,5 +1,6 @@
 """Hooker's weighted functional ANOVA of a function: least squares on a grid, then purified."""
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -16,13 +17,13 @@ from treepurify.components import TensorComponent, values_on_rows
 from treepurify.decomposition import Decomposition
 from treepurify.effects.accumulate import model_cuts
 from treepurify.effects.tensor import EffectTensor, EffectTensors
+from treepurify.engines.common.explained import measure_explained
 from treepurify.engines.common.finish import (
     Evidence,
     Rest,
     Result,
     finish,
     largest_effect,
-    measure_explained,
     table_components,
 )
 from treepurify.engines.common.functions import (
@@ -44,7 +45,8 @@ from treepurify.engines.common.sampled_source import (
     decompose_sample,
     sample_source,
 )
-from treepurify.errors import InvalidInputError
+from treepurify.engines.hooker.freedom import Freedom, measure_freedom
+from treepurify.errors import FitWarning, InvalidInputError
 from treepurify.grids.grid import Cuts, Grid, Subset, make_grid
 from treepurify.grids.quantile_cuts import quantile_cuts
 from treepurify.progress import progress_report
@@ -86,7 +88,10 @@ def hooker_anova(
     The function is fitted, by least squares under the measure, by a sum of tables of up to
     `order` features (Hooker 2007, section 3); the tables are then purified, so that every
     component is orthogonal to all functions of fewer of its features. For a tree model whose
-    paths test at most `order` features the fit is exact and the result that of `purify`.
+    paths test at most `order` features the fit is exact on the rows, and the result that of
+    `purify` where the rows determine the tables. Where they do not, `purify` has those of the
+    model, and this engine takes the sum of least norm: ``certificate.fit_unidentified`` counts how
+    much is open, and a `FitWarning` says where any function of the rows would be fitted.
 
     Parameters
     ----------
@@ -224,6 +229,8 @@ def _result(
     parts = ((subset, values_on_rows(table, on_points)) for subset, table in tables.items())
     explained = measure_explained(values, points.shares, purified.intercept, parts)
     note = f"The fit used {points.drawn} points drawn from the measure (seed {seed})."
+    solutions = purified.solutions.values()
+    counted = sum(solution.unidentified or 0 for solution in solutions)
     return Result(
         purified.intercept,
         tables,
@@ -232,8 +239,9 @@ def _result(
             purified,
             fitted_share=explained.share,
             fit_error=fit.gradient,
+            fit_unidentified=max(fit.freedom.directions - counted, 0),
             converged=fit.converged,
-            note=note if points.drawn else "",
+            note=" ".join(filter(None, [note if points.drawn else "", _note(fit.freedom)])),
         ),
         Rest(f, explained.rest_variance),
         explained.covariances,
@@ -245,10 +253,28 @@ def _result(
                 "seed": seed,
                 "steps": fit.steps,
                 "gradient": fit.gradient,
+                "undetermined": fit.freedom.directions,
+                "undetermined_is_exact": fit.freedom.is_exact,
                 "r_squared": explained.share.tolist(),
             },
         },
     )
+
+
+def _note(freedom: Freedom) -> str:
+    """Say how directions of the fit were counted, and warn where it fits anything."""
+    if freedom.fits_anything:
+        warnings.warn(
+            f"the tables have {freedom.directions} more directions than the points determine, so "
+            "that any function would be fitted: the share of the variance that components explain "
+            "says nothing about other rows. Pass more rows, fewer bins or a smaller order, or "
+            "purify the model, which has tables of its own",
+            FitWarning,
+            stacklevel=4,
+        )
+    if freedom.is_exact:
+        return ""
+    return "Of directions that the fit leaves open there may be more: they were bounded from below."
 
 
 def _function_cuts(f: RowFunction, columns: Columns, bins: int) -> Cuts:
@@ -267,6 +293,7 @@ class _Fit:
     steps: int
     gradient: float
     converged: bool
+    freedom: Freedom
 
 
 def _fitted_subsets(
@@ -357,4 +384,7 @@ def _fit(points: MeasurePoints, values: Array, grid: Grid, fitted: list[Subset])
         table[cells[i]] = solution[ends[i] : ends[i + 1]]
         axes = grid.subset_axes(subset)
         tensors[subset] = EffectTensor(subset, axes, table.reshape(*shape, -1))
-    return _Fit(EffectTensors(mean, tensors), steps, gradient, converged)
+    freedom = measure_freedom(
+        points.encoded.codes[:, kept], fitted, [axis.n_cells for axis in grid.axes]
+    )
+    return _Fit(EffectTensors(mean, tensors), steps, gradient, converged, freedom)

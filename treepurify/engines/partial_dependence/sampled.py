@@ -13,12 +13,11 @@ import numpy.typing as npt
 from treepurify.budget import check_budget
 from treepurify.components import Component
 from treepurify.decomposition import Decomposition
+from treepurify.engines.common.explained import Explained, measure_explained
 from treepurify.engines.common.finish import (
-    Explained,
     Rest,
     Result,
     finish,
-    measure_explained,
 )
 from treepurify.engines.common.functions import RowFunction, read_function, splice
 from treepurify.engines.common.inputs import Interactions, check_order_fits, named_subsets

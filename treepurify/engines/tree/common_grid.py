@@ -10,7 +10,8 @@ import numpy as np
 from treepurify.components import Component, TensorComponent, evaluate_each, values_on_rows
 from treepurify.effects.accumulate import ensemble_cuts
 from treepurify.effects.grid_margin import margin_in_cells
-from treepurify.engines.common.finish import Evidence, Rest, measure_explained
+from treepurify.engines.common.explained import measure_explained
+from treepurify.engines.common.finish import Evidence, Rest
 from treepurify.engines.common.functions import ParsedFunction
 from treepurify.engines.common.problem import Wanted, lay_out
 from treepurify.engines.tree.coarse_cells import pairs_on_paths

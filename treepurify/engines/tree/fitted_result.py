@@ -4,12 +4,12 @@ from typing import Any
 
 from treepurify.components import values_on_rows
 from treepurify.effects.tensor import EffectTensors
+from treepurify.engines.common.explained import measure_explained
 from treepurify.engines.common.finish import (
     Evidence,
     Rest,
     Result,
     largest_effect,
-    measure_explained,
     table_components,
 )
 from treepurify.engines.common.problem import Problem

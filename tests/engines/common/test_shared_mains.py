@@ -1,0 +1,102 @@
+"""Main effects that rows cannot tell apart, against the rank of a design matrix."""
+
+from itertools import combinations
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.ensemble import GradientBoostingRegressor, RandomForestRegressor
+
+import treepurify as tp
+from treepurify.engines.common.shared_mains import shared_pairs
+from treepurify.grids.grid import EncodedRows
+
+
+def ranks(codes, weights):
+    """What two features share, by the rank of their levels side by side."""
+    found = {}
+    for i, j in combinations(range(len(codes)), 2):
+        first, second = (pd.get_dummies(codes[k][weights > 0]).to_numpy(float) for k in (i, j))
+        both = np.hstack([first, second])
+        missing = both.shape[1] - np.linalg.matrix_rank(both) - 1
+        if missing:
+            found[i, j] = missing
+    return found
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_directions_are_those_that_the_rank_lacks(seed):
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(1, 9, 4)
+    codes = np.stack([rng.integers(0, size, 40) for size in sizes])
+    if seed % 2:
+        codes[1] = codes[0] % sizes[1]
+    codes = codes[:, : rng.integers(3, 40)].astype(np.uint8)
+    weights = (rng.random(codes.shape[1]) < 0.8).astype(float)
+    weights[0] = 1.0
+    found = shared_pairs(EncodedRows(codes, weights), dict(enumerate(sizes.tolist())), set())
+    assert {shared.pair: shared.directions for shared in found} == ranks(codes, weights)
+
+
+def test_a_chain_through_many_rows_is_one_block():
+    """Each value leads to the next, and only the last rows close the circle."""
+    chain = np.repeat(np.arange(200), 9)
+    codes = np.stack([chain, np.minimum(chain + 1, 199)]).astype(np.uint8)
+    extra = np.stack([np.arange(199), np.arange(199)]).astype(np.uint8)
+    sizes = {0: 200, 1: 200}
+    apart = shared_pairs(EncodedRows(codes), sizes, set())
+    assert apart[0].directions == 198
+    assert shared_pairs(EncodedRows(np.hstack([codes, extra])), sizes, set()) == []
+
+
+def two_names_of_one_thing(depth):
+    rng = np.random.default_rng(0)
+    a, c = rng.integers(0, 6, 2000).astype(float), rng.normal(size=2000)
+    X = pd.DataFrame({"a": a, "b": 2 * a + 1, "c": c})
+    return GradientBoostingRegressor(max_depth=depth, n_estimators=50, random_state=0).fit(
+        X, a + c
+    ), X
+
+
+def test_an_additive_model_of_one_thing_twice():
+    model, X = two_names_of_one_thing(1)
+    d = tp.purify(model, X, progress=False)
+    cells = len(np.unique(d["a"].evaluate(X))), len(np.unique(d["b"].evaluate(X)))
+    assert d.certificate.shared_directions == min(cells) - 1
+    assert d.certificate.unidentified == d.certificate.shared_directions
+    assert d.certificate.shared_mains == ("a & b",)
+    a, b = d["a"].evaluate(X)[:, 0], d["b"].evaluate(X)[:, 0]
+    blocks = (a if cells[0] < cells[1] else b).round(12)
+    of_blocks = pd.Series(a + b).groupby(blocks).transform("mean")
+    (shared,) = d.diagnostics["shared_mains"]
+    np.testing.assert_allclose(shared["variance"], of_blocks.var(ddof=0), rtol=1e-10)
+    assert "stand as the model has them" in str(d.certificate)
+    found = [
+        finding for finding in tp.audit(model, X).findings if finding.kind == "identifiability"
+    ]
+    assert [finding.subset for finding in found] == [(0, 1)]
+
+
+def test_a_pair_that_has_a_table_is_counted_there():
+    model, X = two_names_of_one_thing(2)
+    certificate = tp.purify(model, X, progress=False).certificate
+    assert certificate.unidentified == 5
+    assert certificate.shared_mains == ()
+
+
+def test_few_rows_in_many_cells_and_a_measure_without_gaps(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 4))
+    forest = RandomForestRegressor(n_estimators=20, random_state=0).fit(X, X[:, 0] + X[:, 1])
+    d = tp.purify(forest, X, order=1, progress=False)
+    assert d.certificate.shared_directions > 0
+    d = tp.purify(forest, X, weights="independent", order=1, progress=False)
+    assert d.certificate.shared_directions == 0
+    d.save(tmp_path / "forest.tpz")
+    assert tp.load(tmp_path / "forest.tpz").certificate == d.certificate
+
+
+def test_rows_in_batches_are_not_looked_at_and_say_so():
+    model, X = two_names_of_one_thing(1)
+    d = tp.purify(model, lambda: iter([X[:900], X[900:]]), progress=False)
+    assert "was not looked for: rows came in batches" in str(d.certificate)

@@ -1,0 +1,202 @@
+"""Main effects that the rows cannot tell apart, because two features determine each other."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify._kernels.shared_support import count_blocks, join_rows, pick_rows
+from treepurify.components import Component, TensorComponent
+from treepurify.grids.grid import EncodedRows, Subset
+from treepurify.rows.reduction import RowStream
+from treepurify.typing import Array, Indices
+
+__all__ = ["SharedMains", "SharedPair", "find_shared_mains", "shared_pairs"]
+
+# Rows of a cell that are looked at first: joined at random, as few leave most pairs in one block.
+_PICKED = 4
+# Entries of the table of picked rows, of two bytes each.
+_MOST_ENTRIES = 1 << 26
+_NOT_LOOKED = "Whether features determine each other on the rows was not looked for:"
+
+
+@dataclass(frozen=True, eq=False)
+class SharedPair:
+    """Two features whose main effects the rows do not tell apart.
+
+    Parameters
+    ----------
+    pair : tuple of int
+        The features.
+    blocks : tuple of two ndarrays of int, shapes (n_cells,)
+        Block of each cell of both features. A constant on each block can move from one main effect
+        to the other, and no row shows it.
+    directions : int
+        One less than the number of blocks that have rows.
+    """
+
+    pair: Subset
+    blocks: tuple[Indices, Indices]
+    directions: int
+
+    def variance(self, first: TensorComponent, second: TensorComponent) -> Array:
+        """Return the variance of what both main effects say of the blocks, shape (n_outputs,)."""
+        n_blocks = 1 + max(int(blocks.max()) for blocks in self.blocks)
+        mass = np.zeros(n_blocks)
+        np.add.at(mass, self.blocks[0], first.mass)
+        total = np.zeros((n_blocks, first.values.shape[-1]))
+        for blocks, main in zip(self.blocks, (first, second), strict=True):
+            np.add.at(total, blocks, main.mass[:, None] * main.values)
+        there = mass > 0
+        return np.asarray((total[there] ** 2 / mass[there, None]).sum(axis=0) / mass.sum())
+
+
+@dataclass(frozen=True, eq=False)
+class SharedMains:
+    """The pairs of main effects that the rows do not tell apart, largest first.
+
+    Only those that have no table together: where there is one, its solve counts the directions.
+
+    Parameters
+    ----------
+    pairs : tuple of SharedPair
+        The pairs.
+    variances : tuple of ndarray of float64, shape (n_outputs,)
+        Variance of what each pair shares.
+    note : str
+        Why it was not looked for them, if so.
+    """
+
+    pairs: tuple[SharedPair, ...] = ()
+    variances: tuple[Array, ...] = ()
+    note: str = ""
+
+    @property
+    def directions(self) -> int:
+        """How many functions can move between two main effects, summed over the pairs."""
+        return sum(pair.directions for pair in self.pairs)
+
+    @property
+    def size(self) -> float:
+        """Largest standard deviation of what a pair shares."""
+        return max((float(np.sqrt(v.max())) for v in self.variances), default=0.0)
+
+    def terms(self, names: list[str]) -> tuple[str, ...]:
+        """Return the name of each pair."""
+        return tuple(" & ".join(names[j] for j in found.pair) for found in self.pairs)
+
+    def facts(self, names: list[str]) -> dict[str, list[dict[str, Any]]]:
+        """Return them as diagnostics have it."""
+        if not self.pairs:
+            return {}
+        rows = zip(self.terms(names), self.pairs, self.variances, strict=True)
+        return {
+            "shared_mains": [
+                {
+                    "term": term,
+                    "features": list(found.pair),
+                    "directions": found.directions,
+                    "variance": variance.tolist(),
+                }
+                for term, found, variance in rows
+            ]
+        }
+
+
+def find_shared_mains(
+    every: Mapping[Subset, Component],
+    rows: Mapping[int, EncodedRows] | None,
+    stream: RowStream | None,
+) -> SharedMains:
+    """Return which main effects the rows do not tell apart; none where rows are not the measure."""
+    mains = {
+        s[0]: c
+        for s, c in every.items()
+        if len(s) == 1 and isinstance(c, TensorComponent) and len(c.values) > 1
+    }
+    tables = {s for s in every if len(s) == 2 and mains.keys() >= set(s)}
+    if len(tables) == len(mains) * (len(mains) - 1) // 2:
+        return SharedMains()
+    if stream is not None:
+        return SharedMains(note=f"{_NOT_LOOKED} rows came in batches.")
+    if rows is None:
+        return SharedMains()
+    sizes = {feature: len(main.values) for feature, main in mains.items()}
+    pairs = shared_pairs(rows[min(rows)], sizes, tables)
+    if pairs is None:
+        return SharedMains(note=f"{_NOT_LOOKED} there are too many cells.")
+    found = [(pair, pair.variance(*(mains[j] for j in pair.pair))) for pair in pairs]
+    found.sort(key=lambda item: -float(item[1].max()))
+    return SharedMains(tuple(pair for pair, _ in found), tuple(size for _, size in found))
+
+
+def shared_pairs(
+    rows: EncodedRows, sizes: Mapping[int, int], known: Collection[Subset]
+) -> list[SharedPair] | None:
+    """Return the pairs of features whose main effects the rows do not tell apart.
+
+    A function of the one feature that equals a function of the other on every row can be added to
+    the one main effect and taken from the other. Such functions are constant on the blocks of
+    cells of both features that rows connect. Functions that more than two features share are not
+    looked for.
+
+    Parameters
+    ----------
+    rows : EncodedRows
+        The rows that are the measure.
+    sizes : mapping of int to int
+        Number of cells of each feature that has a main effect.
+    known : collection of tuple of int
+        Pairs that are left out.
+
+    Returns
+    -------
+    list of SharedPair or None
+        In the order of the pairs; None where there are too many cells to look.
+    """
+    used = np.array(sorted(sizes), dtype=np.intp)
+    is_asked = np.triu(np.ones((len(used), len(used)), dtype=bool), 1)
+    place = {feature: k for k, feature in enumerate(used.tolist())}
+    for pair in known:
+        is_asked[place[pair[0]], place[pair[1]]] = False
+    places = np.argwhere(is_asked)
+    cells = np.array([sizes[feature] for feature in used.tolist()], dtype=np.intp)
+    if not len(places):
+        return []
+    if len(used) * int(cells.sum()) * _PICKED > _MOST_ENTRIES:
+        return None
+    weights = np.empty(0) if rows.weights is None else rows.weights
+    picked, filled = zip(
+        *(_picked(rows.codes[j], weights, sizes[j]) for j in used.tolist()), strict=True
+    )
+    starts = np.concatenate([[0], np.cumsum([len(some) for some in picked])])
+    codes = rows.codes[np.ix_(used, np.concatenate(picked))]
+    blocks = np.empty(len(places), dtype=np.intp)
+    count_blocks(codes, starts, np.array(filled), cells, places, blocks)
+    counts = None if rows.weights is None else rows.weights > 0
+    found = []
+    for first, second in places[blocks > 1].tolist():
+        pair = int(used[first]), int(used[second])
+        one, other = (rows.codes[j] if counts is None else rows.codes[j, counts] for j in pair)
+        parent = np.arange(cells[first] + cells[second])
+        left = join_rows(one, other, cells[first], parent, filled[first] + filled[second])
+        if left > 1:
+            roots = _roots(parent)
+            found.append(SharedPair(pair, (roots[: cells[first]], roots[cells[first] :]), left - 1))
+    return found
+
+
+def _picked(codes: npt.NDArray[Any], weights: Array, n_cells: int) -> tuple[Indices, int]:
+    """Return a few rows of each cell of a feature, and the number of its cells with rows."""
+    picked = np.full((n_cells, _PICKED), -1, dtype=np.intp)
+    found = np.zeros(n_cells, dtype=np.intp)
+    pick_rows(codes, weights, picked, found)
+    return picked[picked >= 0], int(np.count_nonzero(found))
+
+
+def _roots(parent: Indices) -> Indices:
+    while not np.array_equal(parent, parent[parent]):
+        parent = parent[parent]
+    return parent
