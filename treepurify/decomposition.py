@@ -219,11 +219,11 @@ class Decomposition:
         X : array_like, table of shape (n_rows, n_features), or rows in batches
             The rows.
         scale : {"margin", "response"}
-            The response only where it is the margin, as of forests: effects add up to no other.
+            The response is refused unless it is the margin: effects add up to no other.
         to : str or Path, optional
             See `predict`.
         memory_budget : int
-            Bytes that the table may take.
+            Bytes that the table may take; more is refused.
 
         Returns
         -------
@@ -231,11 +231,6 @@ class Decomposition:
             ``"intercept"``, one column per component, and ``"remainder"`` where there is one; for
             several outputs ``(output, term)`` pairs. Rows sum to the margin. A feature called
             like one of these two has `` (feature)`` appended. The index is that of `X`.
-
-        Raises
-        ------
-        InvalidInputError, MemoryBudgetError
-            If effects do not add up on that scale, or the table would not fit.
         """
         from treepurify.streamed_values import contributions
 

@@ -131,7 +131,10 @@ def _rest(
 ) -> list[tuple[str, list[int]]]:
     """Return what has no bar of its own: by order where together it is more than the last bar."""
     alone = [i for i in rest if len(subsets[i]) == 1]
-    joint = [i for i in rest if len(subsets[i]) != 1]
+    joint = [i for i in rest if len(subsets[i]) > 1]
+    # What belongs to no feature, beside Shapley values, is neither.
+    if len(alone) + len(joint) < len(rest):
+        joint = []
     if not (alone and joint) or abs(values[rest].sum()) <= abs(values[smallest]):
         return [(f"{len(rest)} more", rest)]
     return [
