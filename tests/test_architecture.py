@@ -70,6 +70,7 @@ MAY_IMPORT = {
     "export": GROUND | {"models", "grids", "decomposition", "frames", "storage", "shapley"},
 }
 PART_OF_FILE = dict.fromkeys(("components", "moments", "remainder", "spread"), "decomposition")
+PART_OF_FILE["value_stream"] = "decomposition"
 PART_OF_FILE["notebook"] = "frames"
 # Methods of a decomposition that lead onward import what they need when they are called. These
 # are the only imports against the direction.

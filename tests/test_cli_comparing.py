@@ -65,6 +65,39 @@ def test_two_periods(folder, tmp_path):
     assert "treepurify compare" in page
 
 
+def test_folders_and_patterns_of_parquet(folder, tmp_path):
+    pytest.importorskip("pyarrow")
+    for year in ("2024", "2025"):
+        table = pd.read_csv(folder / f"{year}.csv").assign(weight=[1.0, 3.0] * 100)
+        (tmp_path / year).mkdir()
+        for part in range(4):
+            own = table[50 * part : 50 * part + 50]
+            own.to_parquet(tmp_path / year / f"{part}.parquet")
+    report = tmp_path / "compared.html"
+    result = run(
+        "compare", folder / "one.json", tmp_path / "2024", "--other-data",
+        tmp_path / "2025" / "*.parquet", "--target-column", "price", "--sample-weight-column",
+        "weight", "--out", tmp_path / "terms.csv", "--report", report, "--pictures", 1,
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    weights = {"sample_weight": [1.0, 3.0] * 100}
+    a, b = (
+        tp.purify(
+            folder / "one.json",
+            read(folder, year),
+            missing_cells="always",
+            progress=False,
+            **weights,
+        )
+        for year in ("2024", "2025")
+    )
+    truth = tp.compare(a, b, read(folder, "2024"), **weights)
+    found = pd.read_csv(tmp_path / "terms.csv")
+    pd.testing.assert_frame_equal(found, truth.terms, rtol=1e-9, atol=1e-12)
+    assert "the 200 rows of" in report.read_text(encoding="utf-8")
+    assert run("compare", folder / "one.json", tmp_path / "2023").exit_code == 2
+
+
 @pytest.mark.parametrize("way", ["second in place of the data", "other model", "model and saved"])
 def test_two_saved_files(folder, way):
     words = {

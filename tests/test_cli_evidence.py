@@ -51,6 +51,38 @@ def test_worth_prints_what_python_returns(folder, tmp_path):
     assert f"{truth['worth'].iloc[0]:.4g}" in result.output
 
 
+def test_folders_of_parquet(folder, tmp_path, monkeypatch):
+    pytest.importorskip("pyarrow")
+    monkeypatch.setattr("treepurify.evidence.held_out_sample.HELD_OUT_ROWS", 200)
+    for name in ("train", "test"):
+        (tmp_path / name).mkdir()
+        table = pd.read_csv(folder / f"{name}.csv")
+        for part in range(4):
+            own = table[100 * part : 100 * part + 100]
+            own.to_parquet(tmp_path / name / f"{part}.parquet")
+    files = (folder / "bought.json", tmp_path / "train", tmp_path / "test" / "*.parquet")
+    words = ("--target-column", "bought", "--drop-column", "price", "--positive", "yes", "--quiet")
+    result = run("worth", *files, *words, "--out", tmp_path / "worth.csv")
+    assert result.exit_code == 0, result.output
+    assert "a sample of 200 of the 400 rows" in result.output
+    d = tp.purify(folder / "bought.json", read(folder, "train")[0], missing_cells="always")
+    X, _, y = read(folder, "test")
+    truth = tp.effect_worth(d, X, y).to_frame().set_index("term")
+    found = pd.read_csv(tmp_path / "worth.csv").set_index("term").loc[truth.index]
+    np.testing.assert_allclose(found["variance"], truth["variance"], rtol=1e-9)
+    error = np.hypot(found["standard_error"], truth["standard_error"])
+    assert np.all(np.abs(found["worth"] - truth["worth"]) < 5 * error)
+    result = run("simplify", *files, *words, "--out", tmp_path / "simple", "--pictures", 0)
+    assert result.exit_code == 0, result.output
+    assert "a sample of 200 of the 400 rows" in result.output
+    words = (*words, "--held-out", files[2], "--resamplings", 0, "--pictures", 0)
+    result = run("audit", *files[:2], *words, "--out", tmp_path / "audit")
+    assert result.exit_code == 0, result.output
+    assert "Held out: The rows are a sample of 200 of the 400 rows" in result.output
+    refused = run("worth", *files[:2], tmp_path / "no" / "*.parquet", *words[:7])
+    assert refused.exit_code == 1
+
+
 @pytest.mark.parametrize("kind", ["xlsx", "json"])
 def test_simplify_writes_both_tables_in_one_format(folder, tmp_path, kind):
     result = run(

@@ -21,18 +21,16 @@ from treepurify.frames import contributions_table
 from treepurify.links import Link
 from treepurify.moments import PartMoments
 from treepurify.progress import progress_report, row_progress
-from treepurify.remainder import used_features
-from treepurify.rows.batches import Source
 from treepurify.rows.columns import Columns
 from treepurify.rows.dask_source import DaskSource
 from treepurify.rows.reduction import RowStream
-from treepurify.rows.source_reader import source_reader
 from treepurify.rows.sources import as_source
 from treepurify.rows.stream_source import StreamSource
 from treepurify.rows.tables import check_any_rows
 from treepurify.shapley.values import ShapleyValues, shapley_values
 from treepurify.storage.files import replace_file
 from treepurify.typing import Array
+from treepurify.value_stream import value_stream
 from treepurify.verification import explained_share
 
 if TYPE_CHECKING:
@@ -115,17 +113,10 @@ def share_explained(d: Decomposition, X: Any) -> Array:
         return explained_share(d, X)
     moments = PartMoments(d.evaluate_parts, len(d) + (d.remainder is not None), d.n_outputs)
     report = progress_report(True)
-    state = _stream(d, source).reduce(moments, "measuring what is explained", report)
+    state = value_stream(d, source).reduce(moments, "measuring what is explained", report)
     check_any_rows(state.n_rows, "the rows whose variance is explained")
     variance, left = state.variance, state.mean_squares[-1] * (d.remainder is not None)
     return np.asarray(1.0 - left / np.where(variance > 0, variance, 1.0))
-
-
-def _stream(d: Decomposition, source: Source) -> RowStream:
-    """Return the rows of a source with the columns that the parts of a decomposition read."""
-    inputs, used = d.inputs, used_features(d.components, d.remainder)
-    reader = source_reader(source, inputs.features, used, match_names=inputs.match_names)
-    return RowStream(source, reader)
 
 
 def _write(d: Decomposition, X: Any, values: Values, width: int, to: Any) -> Any:
@@ -135,7 +126,7 @@ def _write(d: Decomposition, X: Any, values: Values, width: int, to: Any) -> Any
     """
     source = as_source(X) or StreamSource(lambda: [X], True, "X")
     if to is None and isinstance(source, DaskSource):
-        reader = _stream(d, source).reader
+        reader = value_stream(d, source).reader
         like = _flat(values(_no_rows(d)))
         return source.map_frame(reader, partial(_flat_values, values), like)
     if to is None:
@@ -150,7 +141,7 @@ def _write(d: Decomposition, X: Any, values: Values, width: int, to: Any) -> Any
         raise MissingDependencyError(
             'writing Parquet files needs pyarrow: pip install "treepurify[parquet]"'
         ) from error
-    tables = _tables(_stream(d, source), values, width)
+    tables = _tables(value_stream(d, source), values, width)
     if target.suffix.lower() in _SUFFIXES:
         replace_file(target, lambda path: _write_file(path, (table for _, table in tables)))
     else:

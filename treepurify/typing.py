@@ -1,11 +1,14 @@
 """Types of arrays, named once for all files."""
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Array", "Indices", "Integers", "Mask"]
+__all__ = ["Array", "Cells", "Indices", "Integers", "Mask"]
 
 Array = npt.NDArray[np.float64]
+Cells = npt.NDArray[np.integer[Any]]
 Indices = npt.NDArray[np.intp]
 Integers = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]

@@ -78,7 +78,7 @@ def test_models_find_their_columns_among_others():
 
 
 def test_h_statistics_say_how_many_rows_were_sampled(monkeypatch):
-    monkeypatch.setattr("treepurify.interactions.h_statistics._ROWS_OF_A_STREAM", 99)
+    monkeypatch.setattr("treepurify.interactions.h_statistics.FEW_SAMPLED_ROWS", 99)
     X, _ = regression_rows()
     h = tp.h_statistics(smooth, batches(X, 70), sample_size=30, **QUIET)
     assert h.measure.endswith("a sample of 99 of 400 rows")

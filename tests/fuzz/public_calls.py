@@ -146,12 +146,8 @@ def engines() -> Iterator[Call]:
     as_function = {"model": "function", "X": "batches of a function"}
     kinds = {"nodes": "nodes", **as_function}
     yield Call("ale_anova of a function", tp.ale_anova, called, kinds)
-    yield Call(
-        "unbiased_importance",
-        tp.unbiased_importance,
-        {**on_rows, "repeats": 1},
-        {"repeats": "whole"},
-    )
+    kinds = {"repeats": "whole", "X": "table or batches"}
+    yield Call("unbiased_importance", tp.unbiased_importance, {**on_rows, "repeats": 1}, kinds)
     yield Call("with_sampling_error", tp.with_sampling_error, {"d": d}, {"splits": "whole"})
     kinds = {"measures": "measures", "held_out": "held-out rows", "X": "table or batches"}
     yield Call("audit", tp.audit, {**on_rows, "n_bootstrap": 0}, kinds)
@@ -161,7 +157,8 @@ def engines() -> Iterator[Call]:
     kinds["model"] = "function"
     kinds["X"] = "table or batches"
     yield Call("categorical_anova of a model", tp.categorical_anova, on_rows, kinds)
-    yield Call("compare", tp.compare, {"a": d, "b": d, "X": X}, {"names": "names of two"})
+    kinds = {"names": "names of two", "X": "table or batches"}
+    yield Call("compare", tp.compare, {"a": d, "b": d, "X": X}, kinds)
     kinds = {"batches": "batches", "sample_weights": "weights of batches"}
     yield Call("count_cells", tp.count_cells, {"model": model, "batches": [X]}, kinds)
     yield Call("apparent", tp.apparent, {"d": d})
@@ -170,7 +167,7 @@ def engines() -> Iterator[Call]:
     small = {**on_rows, "n_points": 100}
     yield Call("hooker_anova", tp.hooker_anova, small, {"X": "table or batches"})
     yield Call("hooker_anova of a function", tp.hooker_anova, {**small, "model": f}, as_function)
-    yield Call("interaction_indices", tp.interaction_indices, on_rows)
+    yield Call("interaction_indices", tp.interaction_indices, on_rows, {"X": "table or batches"})
     kinds = {"background": "table", "X": "rows"}
     yield Call(
         "interventional_shapley_values", tp.interventional_shapley_values,
@@ -197,14 +194,15 @@ def engines() -> Iterator[Call]:
     tensors = {(0, 1): [[0.0, 1.0], [2.0, 5.0]]}
     yield Call("purify_tensors", tp.purify_tensors, {"tensors": tensors}, kinds)
     explained = {"model": model, "X": X, "x": X.iloc[:2], "progress": False}
-    kinds = {"model": "function", "x": "rows", "value": "choice", "sampling": "result"}
+    kinds = {"model": "function", "x": "rows", "value": "choice", "sampling": "result",
+             "X": "table or batches"}  # fmt: skip
     yield Call("shapley_sets", tp.shapley_sets, explained, kinds)
     few = tp.Sampling(probes=3, draws=3, samples=10)
     called = {**explained, "model": f, "sampling": few}
-    kinds["X"] = "table of a function"
+    kinds["X"] = "batches of a function"
     yield Call("shapley_sets of a function", tp.shapley_sets, called, kinds)
     few_draws = {"model": f, "X": X, "sampling": few, "progress": False}
-    kinds = {**as_function, "X": "table of a function", "sampling": "result", "threshold": "share"}
+    kinds = {**as_function, "sampling": "result", "threshold": "share"}
     yield Call("interaction_sources", tp.interaction_sources, few_draws, kinds)
 
 
@@ -226,7 +224,7 @@ def attributions() -> Iterator[Call]:
 def about_data() -> Iterator[Call]:
     w = world()
     along = {"model": w["model"], "X": w["X"], "feature": "a", "progress": False}
-    kinds = {"feature": "key", "y": "one number a row"}
+    kinds = {"feature": "key", "y": "one number a row", "X": "table or batches"}
     yield Call("feature_profile", tp.feature_profile, along, kinds)
     of_data = {"X": w["X"], "y": w["y"], "progress": False}
     kinds = {"X": "table of a function", "y": "one number a row", "prediction": "one number a row"}
@@ -384,7 +382,7 @@ def results() -> Iterator[Call]:
 def figures() -> Iterator[Call]:
     w = world()
     d, X, plots = w["d"], w["X"], tp.plots
-    yield Call("plots.beeswarm", plots.beeswarm, {"d": d, "X": X})
+    yield Call("plots.beeswarm", plots.beeswarm, {"d": d, "X": X}, {"X": "table or batches"})
     yield Call("plots.comparison", plots.comparison, {"compared": w["compared"]})
     yield Call("plots.dendrogram", plots.dendrogram, {"groups": w["sets"]}, {"groups": "result"})
     what = {"what": "finding"}
@@ -445,8 +443,8 @@ def files(folder: Path) -> Iterator[Call]:
              "worth": "result", "simple": "result", "scale": "mapping"}  # fmt: skip
     yield Call("report.write_html", tp.report.write_html, page, kinds)
     several = {"decompositions": [d, tp.apparent(d)], "path": folder / "both.html", "top": 0}
-    kinds = {"command": "text", "files": "names", "decompositions": "several results", "X": "rows",
-             "scale": "mapping"}  # fmt: skip
+    kinds = {"command": "text", "files": "names", "decompositions": "several results",
+             "X": "table or batches", "scale": "mapping"}  # fmt: skip
     yield Call("report.write_comparison", tp.report.write_comparison, several, kinds)
 
 

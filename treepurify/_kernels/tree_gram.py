@@ -20,40 +20,11 @@ def add_margins(cells, weights, start, margins):
 
 
 @njit(cache=True, nogil=True)
-def join_rows(codes, features, parts, start, weights, n_cells, cell):
-    """Number the occupied joint cells of some features, and return a row and the weight of each.
-
-    ``codes[j]`` are the cells of the rows along feature j. ``parts[start[i] + k]`` is what the k-th
-    of these adds to the number of the joint cell, for the i-th of `features`. `cell` becomes the
-    position of each row's joint cell among the occupied ones.
-    """
-    cell[:] = 0
-    for i, j in enumerate(features):
-        for row in range(len(cell)):
-            cell[row] += parts[start[i] + codes[j, row]]
-    place = np.full(n_cells, -1, dtype=np.int64)
-    rows = np.empty(min(n_cells, len(cell)), dtype=np.int64)
-    mass = np.zeros(len(rows))
-    for row in range(len(cell)):
-        place[cell[row]] = row
-    n_occupied = 0
-    for joint in range(n_cells):
-        if place[joint] >= 0:
-            rows[n_occupied] = place[joint]
-            place[joint] = n_occupied
-            n_occupied += 1
-    for row in range(len(cell)):
-        cell[row] = place[cell[row]]
-        mass[cell[row]] += weights[row]
-    return rows[:n_occupied], mass[:n_occupied]
-
-
-@njit(cache=True, nogil=True)
 def add_rows(cells, weights, mass, target, sets, bounds, blocks, border, rest, right):
     """Add rows to the upper triangles of the normal equations, and to their right side.
 
-    ``weights`` has the type of the equations: ones where they are counts. ``mass`` is what each row
-    weighs on the right side. Rows without weight are left out.
+    ``weights`` have the type of the equations: integers where they are counts. ``mass`` is what
+    each row weighs on the right side. Rows without weight are left out.
     """
     n_features, n_outputs = cells.shape[1], target.shape[1]
     n_pivot = len(border)

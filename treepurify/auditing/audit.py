@@ -27,7 +27,7 @@ from treepurify.rows.sources import as_source, check_repeats
 from treepurify.typing import Array
 from treepurify.weights import as_weighting
 
-__all__ = ["audit"]
+__all__ = ["audit", "check_streamed_model"]
 
 _OTHER_MEASURES = ("laplace", "uniform", "independent")
 
@@ -89,7 +89,8 @@ def audit(
     held_out : tuple of (table, array_like) or (table, array_like, array_like), optional
         Rows that the model was not trained on, what was observed there, and their weights:
         interactions that carry variance without lowering the usual loss on them (see
-        `effect_worth`) are a finding.
+        `effect_worth`) are a finding. Of rows in batches, with the names of the columns of the
+        others, a sample is drawn.
     memory_budget : int
         Bytes that tables may take; more is refused before it is allocated. It holds for each
         purification.
@@ -128,8 +129,7 @@ def audit(
         sample_weight = read_weights(sample_weight)
     refits = None if source is not None else read_refits(model, X, feature_names, memory_budget)
     if source is not None:
-        _check_stream(model, source)
-        X, parsed = source, parse_model(model)
+        X, parsed = source, parse_model(check_streamed_model(model, source))
     else:
         parsed = parse_model(model, X=X) if refits is None else refits.centre
     report = progress_report(progress)
@@ -186,12 +186,20 @@ def audit(
     )
 
 
-def _check_stream(model: Any, source: Source) -> None:
+def check_streamed_model(model: Any, source: Source) -> Any:
+    """Return a model that is audited under rows in batches.
+
+    Raises
+    ------
+    InvalidInputError
+        If there are several models, or the rows can be read only once.
+    """
     if isinstance(model, list | tuple | Refits):
         raise InvalidInputError(
             "several models are audited under rows in memory: pass a table, or audit one of them"
         )
     check_repeats(source, "a pass over the rows or more for each measure and each draw")
+    return model
 
 
 def _worth(d: Decomposition, held_out: Any, seed: int, memory_budget: int) -> EffectWorth:

@@ -1,23 +1,35 @@
 """Which effect sizes are real: variances of effects without the noise of few rows."""
 
-from collections.abc import Sequence
-from itertools import combinations
+from collections.abc import Callable, Iterator, Sequence
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from treepurify.arguments import check_whole
+from treepurify.auditing.audit import check_streamed_model
+from treepurify.auditing.split_products import (
+    N_PARTS,
+    TRIPLES,
+    PartSums,
+    part_sums,
+    sums_of_split,
+)
 from treepurify.budget import DEFAULT_BUDGET
 from treepurify.decomposition import Decomposition
 from treepurify.engines.tree.purify import purify
 from treepurify.engines.tree.refits import read_refits
 from treepurify.errors import InvalidInputError
 from treepurify.models.parse import parse_model
-from treepurify.progress import progress_report
+from treepurify.progress import ProgressReport, progress_report
+from treepurify.rows.batches import Source
+from treepurify.rows.resampling import OnePart, ResampledSource, Split
 from treepurify.rows.row_weights import read_row_weights, row_shares
+from treepurify.rows.sources import as_source
 from treepurify.rows.tables import check_table, take_rows
 from treepurify.typing import Array, Indices
+from treepurify.value_stream import value_stream
 from treepurify.weights import Weighting
 
 if TYPE_CHECKING:
@@ -25,8 +37,9 @@ if TYPE_CHECKING:
 
 __all__ = ["unbiased_importance"]
 
-_PARTS = 3
 _LEAST_ROWS = 6
+# The chance that one of three parts gets none of so many rows is below 1e-9.
+_LEAST_STREAMED_ROWS = 60
 
 
 def unbiased_importance(
@@ -35,7 +48,7 @@ def unbiased_importance(
     *,
     weights: str | Weighting = "empirical",
     order: int | None = 2,
-    sample_weight: npt.ArrayLike | None = None,
+    sample_weight: npt.ArrayLike | str | None = None,
     feature_names: Sequence[str] | None = None,
     repeats: int = 5,
     seed: int = 0,
@@ -56,14 +69,18 @@ def unbiased_importance(
     model : object, str or Path
         A trained model, a model file, or what `parse_model` returned. Two or more of these in a
         list, or as `Refits`, as `purify` takes them.
-    X : array_like or table of shape (n_rows, n_features)
-        The rows; where there are any, those that the model was not trained on.
+    X : array_like, table of shape (n_rows, n_features), or rows in batches
+        The rows; where there are any, those that the model was not trained on. Rows in batches,
+        as `purify` takes them, are read four times or more for each split. The part that one of
+        them belongs to is drawn for it alone, from its file and position, so that parts are only
+        nearly of the same size.
     weights : str or Weighting
         The distribution of the features; see `purify`.
     order : int or None
         Largest number of features of a component that is kept apart; see `purify`.
-    sample_weight : array_like of shape (n_rows,), optional
-        Weight of each row, finite and not negative.
+    sample_weight : array_like of shape (n_rows,) or str, optional
+        Weight of each row, finite and not negative. For rows in batches, the name of the column
+        of weights.
     feature_names : sequence of str, optional
         Names of the features, in the order of the model.
     repeats : int
@@ -89,8 +106,8 @@ def unbiased_importance(
     Raises
     ------
     InvalidInputError
-        If there are fewer than six rows of positive weight, or an option cannot be used; see
-        also `purify`.
+        If there are fewer than six rows of positive weight (60 rows in batches), or an option
+        cannot be used; see also `purify`.
     MemoryBudgetError
         If the tables would not fit.
 
@@ -108,12 +125,16 @@ def unbiased_importance(
     """
     check_whole("repeats", repeats, 1)
     check_whole("seed", seed, 0)
-    check_table(X)
-    refits = read_refits(model, X, feature_names, memory_budget)
-    parsed = parse_model(model, X=X) if refits is None else refits.centre
+    source = as_source(X)
+    if source is None:
+        check_table(X)
+        refits = read_refits(model, X, feature_names, memory_budget)
+        parsed = parse_model(model, X=X) if refits is None else refits.centre
+    else:
+        X, parsed = source, parse_model(check_streamed_model(model, source))
     report = progress_report(progress)
 
-    def purified(rows: Any, weight_of_rows: Any, what: Any) -> Decomposition:
+    def purified(rows: Any, weight_of_rows: Any, what: Any = parsed) -> Decomposition:
         return purify(
             what,
             rows,
@@ -128,51 +149,87 @@ def unbiased_importance(
         )
 
     whole = purified(X, sample_weight, model)
+    if source is None:
+        splits = _splits_of_table(purified, whole, X, sample_weight, seed)
+    else:
+        splits = _splits_of_stream(purified, whole, source, sample_weight, seed, report)
+    product, difference = np.zeros((2, len(whole), whole.n_outputs))
+    for step in range(repeats):
+        report("purifying parts of the rows", step, repeats)
+        for sums in next(splits):
+            product += sums.product / (N_PARTS * repeats)
+            difference += sums.difference / (N_PARTS * repeats)
+    table = whole.importance()
+    names = [whole.term_name(subset) for subset in whole.components]
+    for column, values in (
+        ("unbiased_variance", product),
+        ("sampling_variance", difference / (2 * N_PARTS)),
+    ):
+        table[column] = _looked_up(table, names, values, whole.output_names)
+    return table
+
+
+def _splits_of_table(
+    purified: Callable[..., Decomposition],
+    whole: Decomposition,
+    X: Any,
+    sample_weight: npt.ArrayLike | None,
+    seed: int,
+) -> Iterator[list[PartSums]]:
+    """Yield the sums of one split after the other, into parts of the same size."""
     n_rows = whole.diagnostics["rows"]
     row_weights = read_row_weights(sample_weight, n_rows)
     counted = np.arange(n_rows) if row_weights is None else np.flatnonzero(row_weights > 0)
     if len(counted) < _LEAST_ROWS:
         raise InvalidInputError(
-            f"effects of {_PARTS} parts of the rows are compared, which takes {_LEAST_ROWS} rows "
+            f"effects of {N_PARTS} parts of the rows are compared, which takes {_LEAST_ROWS} rows "
             f"of positive weight; X has {len(counted)}"
         )
     rng = np.random.default_rng(seed)
-    product, difference = (
-        {subset: np.zeros(whole.n_outputs) for subset in whole.components} for _ in range(2)
-    )
-    for step in range(repeats):
-        report("purifying parts of the rows", step, repeats)
-        parts: list[Indices] = np.array_split(rng.permutation(counted), _PARTS)
-        of_parts = [
-            purified(take_rows(X, part), None if row_weights is None else row_weights[part], parsed)
-            for part in parts
+    subsets = tuple(whole.components)
+    while True:
+        parts: list[Indices] = np.array_split(rng.permutation(counted), N_PARTS)
+        own = [None if row_weights is None else row_weights[part] for part in parts]
+        tables = [take_rows(X, part) for part in parts]
+        of_parts = [purified(*both) for both in zip(tables, own, strict=True)]
+        yield [
+            part_sums(
+                (of_parts[one], of_parts[two]),
+                subsets,
+                of_parts[one].inputs.columns(tables[third]),
+                row_shares(len(parts[third]), own[third]),
+            )
+            for one, two, third in TRIPLES
         ]
-        for first, second in combinations(range(_PARTS), 2):
-            third = parts[_PARTS - first - second]
-            shares = row_shares(len(third), None if row_weights is None else row_weights[third])
-            rows = take_rows(X, third)
-            for subset in whole.components:
-                one, other = (_centred(of_parts[k], subset, rows, shares) for k in (first, second))
-                product[subset] += shares @ (one * other) / (_PARTS * repeats)
-                difference[subset] += shares @ (one - other) ** 2 / (_PARTS * repeats)
-    table = whole.importance()
-    names = [whole.term_name(subset) for subset in whole.components]
-    for column, values in (
-        ("unbiased_variance", product),
-        ("sampling_variance", {s: v / (2 * _PARTS) for s, v in difference.items()}),
-    ):
-        table[column] = _looked_up(table, names, list(values.values()), whole.output_names)
-    return table
 
 
-def _centred(d: Decomposition, subset: tuple[int, ...], rows: Any, shares: Array) -> Array:
-    """Return a component on rows, less its mean there, shape (n_rows, n_outputs)."""
-    values = np.reshape(d.components[subset].evaluate(rows), (len(shares), -1))
-    return np.asarray(values - shares @ values)
+def _splits_of_stream(
+    purified: Callable[..., Decomposition],
+    whole: Decomposition,
+    source: Source,
+    weight: Any,
+    seed: int,
+    report: ProgressReport,
+) -> Iterator[list[PartSums]]:
+    """Yield the sums of one split after the other; the part of a row belongs to its place."""
+    n_rows = whole.diagnostics["rows"]
+    if n_rows < _LEAST_STREAMED_ROWS:
+        raise InvalidInputError(
+            f"rows in batches are split one by one, and of fewer than {_LEAST_STREAMED_ROWS} a "
+            f"part may get none; there are {n_rows}: pass them as a table"
+        )
+    stream = value_stream(whole, source, weight)
+    for number in count():
+        split = Split(seed, number, N_PARTS)
+        of_parts = [
+            purified(ResampledSource(source, OnePart(split, which)), weight)
+            for which in range(N_PARTS)
+        ]
+        yield sums_of_split(of_parts, tuple(whole.components), stream, split, report)
 
 
 def _looked_up(
-    table: "pd.DataFrame", names: list[str], values: list[Any], outputs: Sequence[str]
+    table: "pd.DataFrame", names: list[str], values: Array, outputs: Sequence[str]
 ) -> list[float]:
     """Return the value of each line of the table: of its term and its output."""
     of_term = dict(zip(names, values, strict=True))

@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -17,9 +17,10 @@ from treepurify.cli.console import (
     print_table,
     refusals,
 )
-from treepurify.cli.data import is_read_in_batches, open_data, read_data
+from treepurify.cli.data import DataFile, read_rows
 from treepurify.cli.information import feature_rows, model_facts
 from treepurify.cli.options import (
+    ROWS_OF_DISTRIBUTION,
     DropOption,
     ModelArgument,
     PicturesOption,
@@ -31,6 +32,7 @@ from treepurify.cli.options import (
     Weights,
     WeightsOption,
     command_line,
+    existing_rows,
     read_scale_options,
 )
 from treepurify.cli.results import summary_as_json, write_results
@@ -41,7 +43,6 @@ from treepurify.errors import InvalidInputError
 from treepurify.models.additive_tables import AdditiveTables
 from treepurify.models.parse import Model, parse_model
 from treepurify.report.html import write_html
-from treepurify.rows.parquet_source import are_many_files
 
 __all__ = ["app"]
 
@@ -181,11 +182,8 @@ def purify(  # noqa: PLR0913, PLR0917 - one argument per option of the command l
     data: Annotated[
         Path | None,
         typer.Argument(
-            help="CSV or Parquet file with the rows that represent the distribution, usually the "
-            "training data. A folder of Parquet files, a pattern in quotes such as "
-            '"rows/*.parquet", or a Parquet file of more than 1 GiB in memory is read batch by '
-            "batch. An EBM needs none, nor does "
-            "--weights uniform.",
+            callback=existing_rows,
+            help=f"{ROWS_OF_DISTRIBUTION} An EBM needs none, nor does --weights uniform.",
         ),
     ] = None,
     weights: WeightsOption = Weights.EMPIRICAL,
@@ -218,23 +216,25 @@ def purify(  # noqa: PLR0913, PLR0917 - one argument per option of the command l
     quiet: QuietOption = False,
 ) -> None:
     """Purify a model: print its effects, and write a report, the decomposition and a table."""
-    apart = [*([target_column] if target_column else []), *(drop_column or [])]
-    if data is None and (apart or sample_weight_column):
+    if data is None and (target_column or drop_column or sample_weight_column):
         raise typer.BadParameter("columns are named, but there is no DATA file to drop them from")
-    if data is not None and not data.exists() and not are_many_files(data):
-        raise typer.BadParameter(f"there is no file {str(data)!r}")
     folder = out or Path(f"{model.stem}-purified")
     with refusals():
         note(f"reading {model}", quiet=quiet)
         parsed = parse_model(model)
-        X, sample_weight = _rows(data, parsed, weights, apart, sample_weight_column, quiet=quiet)
+        if data is None:
+            _check_rows_are_not_needed(parsed, weights)
+            rows = DataFile()
+        else:
+            note(f"reading {data}", quiet=quiet)
+            rows = read_rows(parsed, data, target_column, drop_column, sample_weight_column)
         # The file is passed on, not what was parsed from it, so that its library is asked, too.
         d = purify_model(
             model,
-            X,
+            rows.X,
             weights=weights.value,
             order=order,
-            sample_weight=sample_weight,
+            sample_weight=rows.sample_weight,
             progress=not quiet,
         )
         note(f"writing {folder}", quiet=quiet)
@@ -251,26 +251,6 @@ def purify(  # noqa: PLR0913, PLR0917 - one argument per option of the command l
     if left_out:
         note(f"{files[-1].name} leaves out {len(left_out)} large effects for its size", quiet=quiet)
     _print_result(d, files, output_format, top)
-
-
-def _rows(
-    data: Path | None,
-    parsed: Model,
-    weights: Weights,
-    apart: list[str],
-    weight_column: str | None,
-    *,
-    quiet: bool,
-) -> tuple[Any, Any]:
-    """Return the rows, in memory or to be read in batches, and their weights."""
-    if data is None:
-        _check_rows_are_not_needed(parsed, weights)
-        return None, None
-    note(f"reading {data}", quiet=quiet)
-    if is_read_in_batches(data):
-        return open_data(data, dropped=apart, weight_column=weight_column), weight_column
-    rows = read_data(data, parsed, dropped=apart, weight_column=weight_column)
-    return rows.X, rows.sample_weight
 
 
 def _check_rows_are_not_needed(model: Model, weights: Weights) -> None:

@@ -15,6 +15,7 @@ from treepurify.cli.cross_check import (
 )
 from treepurify.cli.data import DataFile, TableReader, read_rows
 from treepurify.cli.options import (
+    MANY_FILES,
     DropOption,
     EnginesOption,
     PicturesOption,
@@ -25,6 +26,7 @@ from treepurify.cli.options import (
     WeightColumnOption,
     Weights,
     command_line,
+    existing_rows,
     read_scale_options,
 )
 from treepurify.cli.tables import TableFormatOption, TableOutOption, output_kind, put_table
@@ -57,10 +59,10 @@ FirstArgument = Annotated[
 RowsArgument = Annotated[
     Path | None,
     typer.Argument(
-        exists=True,
-        dir_okay=False,
-        help="CSV or Parquet file with the rows under which effects are purified and compared. Two "
-        ".tpz files need none if they have the same cells; the second may stand here.",
+        callback=existing_rows,
+        help="CSV or Parquet file with the rows under which effects are purified and compared. "
+        f"{MANY_FILES} Two .tpz files need none if they have the same cells; the second may stand "
+        "here.",
     ),
 ]
 
@@ -145,8 +147,7 @@ def compare(  # noqa: PLR0913, PLR0917 - one argument per option of the command 
     other_data: Annotated[
         Path | None,
         typer.Option(
-            exists=True,
-            dir_okay=False,
+            callback=existing_rows,
             help="Rows of another period or place, under which the second side is purified. Both "
             "are compared on the rows of DATA.",
         ),
@@ -198,7 +199,7 @@ def compare(  # noqa: PLR0913, PLR0917 - one argument per option of the command 
             other_rows = rows if not has_other else second.rows(columns)
             a = first.decompose(rows, progress=not quiet)
             b = second.decompose(other_rows, progress=not quiet)
-        compared = _compared(a, b, rows, names)
+        compared = _compared(a, b, rows, names, quiet=quiet)
         if report is not None:
             note(f"writing {report}", quiet=quiet)
             files = (first.model, first.data, second.model, second.data)
@@ -209,7 +210,8 @@ def compare(  # noqa: PLR0913, PLR0917 - one argument per option of the command 
                 sample_weight=rows.sample_weight,
                 top=pictures,
                 command=command_line(context),
-                files=list(dict.fromkeys(file for file in files if file is not None)),
+                files=list(dict.fromkeys(file for file in files if file and file.is_file())),
+                progress=not quiet,
                 scale=read_scale_options(scale),
             )
         if put_table(compared.terms, out, kind):
@@ -268,9 +270,13 @@ def _measures(weights: list[Weights] | None, *, is_one: bool) -> tuple[Weights, 
     return chosen[0], chosen[-1]
 
 
-def _compared(a: Decomposition, b: Decomposition, rows: DataFile, names: list[str]) -> Comparison:
+def _compared(
+    a: Decomposition, b: Decomposition, rows: DataFile, names: list[str], *, quiet: bool
+) -> Comparison:
     try:
-        return compare_decompositions(a, b, rows.X, sample_weight=rows.sample_weight, names=names)
+        return compare_decompositions(
+            a, b, rows.X, sample_weight=rows.sample_weight, names=names, progress=not quiet
+        )
     except InvalidInputError as error:
         if rows.X is not None:
             raise

@@ -7,17 +7,19 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from treepurify.budget import DEFAULT_BUDGET, check_budget
+from treepurify.budget import DEFAULT_BUDGET
 from treepurify.errors import InvalidInputError, MissingDependencyError
+from treepurify.rows.batches import HEAD_ROWS, first_rows
 from treepurify.rows.columns import Columns, FeatureSpec
 from treepurify.rows.parquet_source import ParquetSource, are_many_files, open_parquet
+from treepurify.rows.source_reader import head_table
 from treepurify.rows.table_reader import check_known_categories, matched_names
 from treepurify.typing import Array
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["DataFile", "TableReader", "is_read_in_batches", "open_data", "read_data", "read_rows"]
+__all__ = ["DataFile", "TableReader", "open_in_batches", "read_data", "read_rows"]
 
 # What stands for a missing value in a CSV file, unless the model knows it as a category.
 _MISSING = (
@@ -52,29 +54,39 @@ class DataFile:
 
     Parameters
     ----------
-    X : DataFrame, optional
-        The columns of the features.
-    sample_weight : ndarray of float64, shape (n_rows,), optional
-        Weight of each row.
+    X : DataFrame or ParquetSource, optional
+        The columns of the features, in memory or to be read in batches.
+    sample_weight : ndarray of float64, shape (n_rows,), or str, optional
+        Weight of each row; the name of their column where rows are read in batches.
     apart : DataFrame, optional
-        The columns that are no features.
+        The columns that are no features; None where rows are read in batches.
     """
 
-    X: "pd.DataFrame | None" = None
-    sample_weight: Array | None = None
+    X: "pd.DataFrame | ParquetSource | None" = None
+    sample_weight: Array | str | None = None
     apart: "pd.DataFrame | None" = None
 
+    def first(self, n_rows: int, model: TableReader) -> Any:
+        """Return the first rows, with the columns of the model.
 
-def is_read_in_batches(path: Path) -> bool:
-    """Return whether rows are several Parquet files, or one that would not fit the memory budget.
+        Raises
+        ------
+        InvalidInputError
+            If rows are read in batches, and more are asked for than are looked at beforehand.
+        """
+        if not isinstance(self.X, ParquetSource):
+            return None if self.X is None else self.X.head(n_rows)
+        if n_rows > HEAD_ROWS:
+            raise InvalidInputError(
+                f"of rows that are read in batches the first {HEAD_ROWS} are shown at most, got "
+                f"{n_rows}"
+            )
+        weight = self.sample_weight if isinstance(self.sample_weight, str) else None
+        return first_rows(head_table(self.X, model.features, weight), n_rows)
 
-    Raises
-    ------
-    InvalidInputError
-        If a Parquet file cannot be read.
-    MissingDependencyError
-        If pyarrow is not installed.
-    """
+
+def _is_read_in_batches(path: Path) -> bool:
+    """Return whether rows are many Parquet files, or one that would not fit the memory budget."""
     if are_many_files(path):
         return True
     is_parquet = path.is_file() and path.suffix.lower() in _PARQUET
@@ -87,10 +99,10 @@ def _bytes_in_memory(path: Path) -> int:
     return (source.n_rows or 0) * len(source.names) * _BYTES_A_VALUE
 
 
-def open_data(
-    path: Path, *, dropped: Sequence[str] = (), weight_column: str | None = None
-) -> ParquetSource:
-    """Return the rows of a Parquet file, a folder of them, or a pattern of names, unread.
+def open_in_batches(
+    path: Path, dropped: Sequence[str], weight_column: str | None
+) -> ParquetSource | None:
+    """Return the rows of many files, or of a large one, unread; None where they fit in memory.
 
     Raises
     ------
@@ -99,6 +111,8 @@ def open_data(
     MissingDependencyError
         If pyarrow is not installed.
     """
+    if not _is_read_in_batches(path):
+        return None
     source = open_parquet(path)
     _check_columns(source.names, [*dropped, *([weight_column] if weight_column else [])], path)
     return replace(source, left_out=frozenset(dropped))
@@ -118,27 +132,13 @@ def read_data(
         If the file cannot be read, or a column is absent or holds what the model cannot read.
     MissingDependencyError
         If a Parquet file is given and pyarrow is not installed.
-    MemoryBudgetError
-        If a Parquet file has more rows than fit the default memory budget.
     """
-    if are_many_files(path):
-        raise InvalidInputError(
-            f"{str(path)!r}: this command reads one file into memory; name one, or purify the "
-            "model under all files with treepurify purify"
-        )
     if not path.exists():
         raise InvalidInputError(f"there is no file {str(path)!r}")
     suffixes = [suffix.lower() for suffix in path.suffixes]
     kind = suffixes[-2] if len(suffixes) > 1 and suffixes[-1] in _COMPRESSIONS else path.suffix
     apart = [*dropped, *([weight_column] if weight_column else [])]
     if kind.lower() in _PARQUET:
-        check_budget(
-            _bytes_in_memory(path),
-            DEFAULT_BUDGET,
-            f"{str(path)!r} in memory",
-            "This command reads all rows at once: write some of them to another file. treepurify "
-            "purify reads large files batch by batch.",
-        )
         table = _read_parquet(path)
         _check_columns(table.columns, apart, path)
     elif kind.lower() in _SEPARATORS:
@@ -164,10 +164,24 @@ def read_rows(
     drop_column: list[str] | None,
     sample_weight_column: str | None,
 ) -> DataFile:
-    """Return the rows of a data file, without the columns that are no features."""
+    """Return the rows of a data file or of many, without the columns that are no features.
+
+    A folder of Parquet files, a pattern of names, and a file that would take more than the default
+    memory budget are opened, and read in batches later.
+
+    Raises
+    ------
+    InvalidInputError
+        If the files cannot be read, have no rows, or lack a column that is named.
+    MissingDependencyError
+        If a Parquet file is given and pyarrow is not installed.
+    """
     apart = [*([target_column] if target_column else []), *(drop_column or [])]
+    source = open_in_batches(data, apart, sample_weight_column)
+    if source is not None:
+        return DataFile(source, sample_weight_column)
     rows = read_data(data, model, dropped=apart, weight_column=sample_weight_column)
-    if rows.X is None or len(rows.X) == 0:
+    if rows.apart is None or len(rows.apart) == 0:
         raise InvalidInputError(f"{str(data)!r} has no rows")
     return rows
 

@@ -1,5 +1,6 @@
 """The commands that look at held-out rows: worth, simplify."""
 
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,6 +12,7 @@ from treepurify.cli.data import read_rows
 from treepurify.cli.held_out import PositiveOption, TargetColumns
 from treepurify.cli.inspection import read_held_out
 from treepurify.cli.options import (
+    HELD_OUT_SAMPLE,
     DataArgument,
     DropOption,
     ModelArgument,
@@ -23,6 +25,7 @@ from treepurify.cli.options import (
     Weights,
     WeightsOption,
     command_line,
+    existing_rows,
     read_scale_options,
 )
 from treepurify.cli.results import write_results
@@ -38,6 +41,7 @@ from treepurify.decomposition import Absorb, Decomposition
 from treepurify.engines.tree.purify import purify as purify_model
 from treepurify.errors import InvalidInputError
 from treepurify.evidence.effect_worth_table import EffectWorth
+from treepurify.evidence.held_out_sample import HeldOutSample
 from treepurify.evidence.selection import simplify as simplify_decomposition
 from treepurify.evidence.worth import effect_worth
 from treepurify.export.tables import write_table
@@ -69,9 +73,9 @@ class AbsorbOption(StrEnum):
 HeldOutArgument = Annotated[
     Path,
     typer.Argument(
-        exists=True,
-        dir_okay=False,
-        help="CSV or Parquet file with rows the model was not trained on, target included.",
+        callback=existing_rows,
+        help="CSV or Parquet file with rows the model was not trained on, target included. "
+        f"{HELD_OUT_SAMPLE}",
     ),
 ]
 TargetNeeded = Annotated[
@@ -133,16 +137,18 @@ def worth(  # noqa: PLR0913, PLR0917 - one argument per option of the command li
     kind = output_kind(out, table_format)
     with refusals():
         columns = TargetColumns(target_column, positive, drop_column, sample_weight_column)
-        d, X, y, row_weights = _read(model, data, held_out, columns, weights, quiet=quiet)
+        d, observed = _read(model, data, held_out, columns, weights, quiet=quiet)
         result = effect_worth(
             d,
-            X,
-            y,
+            observed.X,
+            observed.y,
             loss=_loss(loss, level),
             absorb=_absorb(absorb),
-            sample_weight=row_weights,
+            sample_weight=observed.weights,
             progress=not quiet,
         )
+        if observed.words:
+            result = replace(result, notes=(observed.words, *result.notes))
         if put_table(result.to_frame(), out, kind):
             return
     typer.echo(result.summary(0)[0])
@@ -183,18 +189,19 @@ def simplify(  # noqa: PLR0913, PLR0917 - one argument per option of the command
     folder = out or Path(f"{model.stem}-simplified")
     with refusals():
         columns = TargetColumns(target_column, positive, drop_column, sample_weight_column)
-        d, X, y, row_weights = _read(model, data, held_out, columns, weights, quiet=quiet)
+        d, observed = _read(model, data, held_out, columns, weights, quiet=quiet)
         simple = simplify_decomposition(
             d,
-            X,
-            y,
+            observed.X,
+            observed.y,
             loss=_loss(loss, level),
             tolerance=tolerance,
             hierarchical=hierarchical,
             absorb=_absorb(absorb),
-            sample_weight=row_weights,
+            sample_weight=observed.weights,
             progress=not quiet,
         )
+        simple = replace(simple, sample=observed.words)
         note(f"writing {folder}", quiet=quiet)
         files, _ = write_results(
             simple.decomposition,
@@ -235,12 +242,12 @@ def _read(
     weights: Weights,
     *,
     quiet: bool,
-) -> tuple[Decomposition, Any, Any, Any]:
+) -> tuple[Decomposition, HeldOutSample]:
     """Return the effects of a model, and rows with observations and weights."""
     parsed = parse_model(model)
     note(f"reading {data} and {held_out}", quiet=quiet)
     rows = read_rows(parsed, data, columns.target, columns.dropped, columns.weight)
-    observed = read_held_out(parsed, held_out, columns)
+    observed = read_held_out(parsed, held_out, columns, quiet=quiet)
     d = purify_model(
         model,
         rows.X,
@@ -250,7 +257,7 @@ def _read(
         missing_cells="always",
         progress=not quiet,
     )
-    return d, *observed
+    return d, observed
 
 
 def _print_worth(result: EffectWorth, top: int) -> None:

@@ -1,15 +1,18 @@
 """The commands that audit a model, and that report a decomposition."""
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from treepurify.auditing.audit import audit as audit_model
+from treepurify.budget import DEFAULT_BUDGET
 from treepurify.cli.console import note, refusals
-from treepurify.cli.data import TableReader, read_rows
+from treepurify.cli.data import TableReader, open_in_batches, read_rows
 from treepurify.cli.held_out import PositiveOption, TargetColumns
 from treepurify.cli.options import (
+    HELD_OUT_SAMPLE,
     DataArgument,
     DropOption,
     ExamplesOption,
@@ -22,12 +25,15 @@ from treepurify.cli.options import (
     TopOption,
     WeightColumnOption,
     command_line,
+    existing_rows,
     read_scale_options,
 )
 from treepurify.cli.tables import FolderFormatOption, TableFormat
 from treepurify.errors import InvalidInputError
+from treepurify.evidence.held_out_sample import HeldOutSample, sample_held_out
 from treepurify.export.tables import write_table
 from treepurify.models.parse import parse_model
+from treepurify.progress import progress_report
 from treepurify.report.html import write_html
 from treepurify.storage import load
 
@@ -51,10 +57,10 @@ def audit(  # noqa: PLR0913, PLR0917 - one argument per option of the command li
     held_out: Annotated[
         Path | None,
         typer.Option(
-            exists=True,
-            dir_okay=False,
+            callback=existing_rows,
             help="CSV or Parquet file with rows the model was not trained on, target included; "
-            "interactions that carry variance but are worth nothing there become findings.",
+            "interactions that carry variance but are worth nothing there become findings. "
+            f"{HELD_OUT_SAMPLE}",
         ),
     ] = None,
     positive: PositiveOption = None,
@@ -76,7 +82,7 @@ def audit(  # noqa: PLR0913, PLR0917 - one argument per option of the command li
             if target_column is None:
                 raise InvalidInputError("--held-out needs the target: pass --target-column")
             columns = TargetColumns(target_column, positive, drop_column, sample_weight_column)
-            observed = read_held_out(parsed, held_out, columns)
+            observed = read_held_out(parsed, held_out, columns, quiet=quiet)
         elif positive is not None:
             raise InvalidInputError("--positive belongs to --held-out, which was not passed")
         audited = audit_model(
@@ -85,7 +91,7 @@ def audit(  # noqa: PLR0913, PLR0917 - one argument per option of the command li
             sample_weight=rows.sample_weight,
             n_bootstrap=resamplings,
             threshold=threshold,
-            held_out=observed,
+            held_out=(observed.X, observed.y, observed.weights) if observed else None,
             progress=not quiet,
         )
         note(f"writing {folder}", quiet=quiet)
@@ -97,13 +103,15 @@ def audit(  # noqa: PLR0913, PLR0917 - one argument per option of the command li
             folder / "report.html",
             top=pictures,
             command=command_line(context),
-            files=[model, data, *([held_out] if held_out else [])],
+            files=[path for path in (model, data, held_out) if path and path.is_file()],
             audit=audited,
             scale=read_scale_options(scale),
-            X=rows.X.head(examples) if examples and rows.X is not None else None,
+            X=rows.first(examples, parsed) if examples else None,
         )
     for line in audited.summary(top):
         typer.echo(line)
+    if observed and observed.words:
+        typer.echo(f"Held out: {observed.words}")
     typer.echo(f"\n{page}\n{table}")
 
 
@@ -145,7 +153,21 @@ def report(
     typer.echo(str(page))
 
 
-def read_held_out(model: TableReader, path: Path, columns: TargetColumns) -> tuple[Any, Any, Any]:
-    """Return the rows of a file that the model was not trained on, the target and the weights."""
-    rows = read_rows(model, path, columns.target, columns.dropped, columns.weight)
-    return rows.X, columns.observations(rows.apart, path), rows.sample_weight
+def read_held_out(
+    model: TableReader, path: Path, columns: TargetColumns, *, quiet: bool
+) -> HeldOutSample:
+    """Return rows that the model was not trained on; of rows in batches a sample."""
+    source = open_in_batches(path, columns.dropped or [], columns.weight)
+    if source is None:
+        rows = read_rows(model, path, columns.target, columns.dropped, columns.weight)
+        return HeldOutSample(rows.X, columns.observations(rows.apart, path), rows.sample_weight, "")
+    sample = sample_held_out(
+        model.features,
+        source,
+        columns.target,
+        columns.weight,
+        DEFAULT_BUDGET,
+        progress_report(not quiet),
+        match_names=model.has_feature_names,
+    )
+    return replace(sample, y=columns.observations({columns.target: sample.y}, path))

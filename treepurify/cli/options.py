@@ -8,8 +8,12 @@ from typing import Annotated, Any
 import typer
 
 from treepurify.models.families import known_files
+from treepurify.rows.parquet_source import are_many_files
 
 __all__ = [
+    "HELD_OUT_SAMPLE",
+    "MANY_FILES",
+    "ROWS_OF_DISTRIBUTION",
     "DataArgument",
     "DropOption",
     "EnginesOption",
@@ -25,6 +29,7 @@ __all__ = [
     "Weights",
     "WeightsOption",
     "command_line",
+    "existing_rows",
     "read_scale_options",
 ]
 
@@ -53,15 +58,34 @@ ModelArgument = Annotated[
         help=known_files(),
     ),
 ]
-DataArgument = Annotated[
-    Path,
-    typer.Argument(
-        exists=True,
-        dir_okay=False,
-        help="CSV or Parquet file with the rows that represent the distribution, usually the "
-        "training data.",
-    ),
-]
+
+
+def existing_rows(path: Path | None) -> Path | None:
+    """Return the path of rows: a file, a folder of Parquet files, or a pattern of their names.
+
+    Raises
+    ------
+    BadParameter
+        If there is no such file or folder.
+    """
+    if path is not None and not path.exists() and not are_many_files(path):
+        raise typer.BadParameter(f"there is no file {str(path)!r}")
+    return path
+
+
+MANY_FILES = (
+    'A folder of Parquet files, a pattern in quotes such as "rows/*.parquet", or a Parquet file of '
+    "more than 1 GiB in memory is read batch by batch."
+)
+HELD_OUT_SAMPLE = (
+    "Of a folder or pattern of Parquet files, or one of more than 1 GiB in memory, a sample of "
+    "100 000 rows is read."
+)
+ROWS_OF_DISTRIBUTION = (
+    "CSV or Parquet file with the rows that represent the distribution, usually the training "
+    f"data. {MANY_FILES}"
+)
+DataArgument = Annotated[Path, typer.Argument(callback=existing_rows, help=ROWS_OF_DISTRIBUTION)]
 WeightsOption = Annotated[
     Weights, typer.Option("--weights", help="Distribution under which effects are purified.")
 ]

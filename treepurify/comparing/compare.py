@@ -1,6 +1,6 @@
 """Compare two decompositions: two measures, two engines, two models, before and after."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,10 +9,14 @@ import numpy.typing as npt
 from treepurify.arguments import check_result, read_names
 from treepurify.comparing.apparent import model_variance
 from treepurify.comparing.comparison import Comparison
+from treepurify.comparing.pair_sums import PairSums, opposed, side_sums
 from treepurify.comparing.regions import cells_in_words, runs_of_cells
-from treepurify.comparing.shared_cells import SideBySide, side_by_side
+from treepurify.comparing.shared_cells import side_by_side
+from treepurify.comparing.streamed import compare_stream
 from treepurify.decomposition import Decomposition
 from treepurify.grids.grid import Subset
+from treepurify.progress import progress_report
+from treepurify.rows.sources import as_source
 from treepurify.typing import Array
 
 if TYPE_CHECKING:
@@ -30,8 +34,9 @@ def compare(
     b: Decomposition,
     X: Any = None,
     *,
-    sample_weight: npt.ArrayLike | None = None,
+    sample_weight: npt.ArrayLike | str | None = None,
     names: Sequence[str] | None = None,
+    progress: bool = True,
 ) -> Comparison:
     """Compare two decompositions of models of the same features.
 
@@ -40,14 +45,18 @@ def compare(
     a, b : Decomposition
         Two measures, two engines or two models; or a decomposition and what
         `treepurify.apparent` makes of it.
-    X : array_like or table of shape (n_rows, n_features), optional
+    X : array_like, table of shape (n_rows, n_features), or rows in batches, optional
         Rows that stand for the mass under which they are compared. Needed where the two
         have different cells; by default the rows of the first that has any, else the cells
-        and masses of the first.
-    sample_weight : array_like of shape (n_rows,), optional
-        Weight of each row, finite and not negative.
+        and masses of the first. Rows in batches, as `purify` takes them, are read twice.
+    sample_weight : array_like of shape (n_rows,) or str, optional
+        Weight of each row, finite and not negative. For rows in batches, the name of the column
+        of weights.
     names : sequence of two str, optional
         What to call them; their measures, engines or models by default.
+    progress : bool
+        Whether to report progress on standard error after the first second, where rows are read
+        in batches.
 
     Returns
     -------
@@ -76,20 +85,16 @@ def compare(
     """
     for name, d in (("a", a), ("b", b)):
         check_result(name, d, Decomposition)
-    called = _names(a, b, names)
-    sides = side_by_side(a, b, X, sample_weight, called)
-    terms: list[dict[str, Any]] = []
-    places: list[dict[str, Any]] = []
-    shapley: dict[int, Array] = {}
+    called, report = _names(a, b, names), progress_report(progress)
     smallest = _SIGN_THRESHOLD * np.sqrt(model_variance(a))
-    for pair in sides.pairs:
-        terms += _term_rows(a, pair, smallest)
-        places += _sign_places(a, pair, smallest)
-        if sides.on_rows:
-            _split(pair.subset, pair.first - pair.second, shapley)
-    if sides.on_rows:
-        for subset, difference in sides.remainders:
-            _split(subset, difference, shapley)
+    source = as_source(X)
+    if source is None:
+        sides = side_by_side(a, b, X, sample_weight, called)
+        sums, mass = side_sums(sides, smallest), sides.mass
+    else:
+        sums, mass = compare_stream(a, b, source, sample_weight, smallest, report)
+    terms = [row for pair in sums.pairs for row in _term_rows(a, pair)]
+    places = [row for pair in sums.pairs for row in _sign_places(a, pair, smallest)]
     frame, subsets = _ranked(terms)
     frame = _with_spreads(frame, subsets, a, b)
     ranks = frame[["deviation_first", "deviation_second"]].corr(method="spearman")
@@ -97,11 +102,11 @@ def compare(
         a,
         b,
         called,
-        sides.mass,
+        mass,
         frame,
         _places_frame(places),
         _orders_frame(frame),
-        _ise_frame(a, shapley, sides.weights),
+        _ise_frame(a, sums.shapley),
         float(ranks.to_numpy()[0, 1]),
         subsets,
     )
@@ -126,12 +131,9 @@ def _model_words(d: Decomposition) -> str:
     return f"{model.get('library', '')} {model.get('kind', '')}".strip()
 
 
-def _term_rows(a: Decomposition, pair: SideBySide, smallest: Array) -> list[dict[str, Any]]:
-    difference = pair.first - pair.second
-    distance = np.sqrt(pair.weights @ difference**2)
-    first, second = (np.sqrt(pair.weights @ values**2) for values in (pair.first, pair.second))
-    product = pair.weights @ (pair.first * pair.second)
-    opposed = pair.weights @ _opposed(pair.first, pair.second, smallest)
+def _term_rows(a: Decomposition, pair: PairSums) -> list[dict[str, Any]]:
+    distance, first, second = np.sqrt(pair.squares[:3])
+    product, opposing = pair.squares[3:]
     rows = []
     for k, output in enumerate(a.output_names):
         larger = max(first[k], second[k])
@@ -145,7 +147,7 @@ def _term_rows(a: Decomposition, pair: SideBySide, smallest: Array) -> list[dict
                 "distance": distance[k],
                 "relative_distance": distance[k] / larger if larger > 0 else 0.0,
                 "correlation": product[k] / both if both > 0 else np.nan,
-                "sign_changes": opposed[k],
+                "sign_changes": opposing[k],
                 "deviation_first": first[k],
                 "deviation_second": second[k],
             }
@@ -153,24 +155,16 @@ def _term_rows(a: Decomposition, pair: SideBySide, smallest: Array) -> list[dict
     return rows
 
 
-def _opposed(first: Array, second: Array, smallest: Array) -> Array:
-    beyond = np.minimum(np.abs(first), np.abs(second)) > smallest
-    return np.asarray((first * second < 0) & beyond, dtype=np.float64)
-
-
-def _sign_places(a: Decomposition, pair: SideBySide, smallest: Array) -> list[dict[str, Any]]:
-    if len(pair.axes) != 1:
+def _sign_places(a: Decomposition, pair: PairSums, smallest: Array) -> list[dict[str, Any]]:
+    axis = pair.axis
+    if axis is None:
         return []
-    axis, cells = pair.axes[0], pair.cells[0]
-    mass = np.bincount(cells, pair.weights, minlength=axis.n_cells)
-    divisor = np.where(mass > 0, mass, 1.0)
+    mass = pair.in_cells[:, 0]
+    means = pair.in_cells[:, 1:] / np.where(mass > 0, mass, 1.0)[:, None]
     rows = []
     for k, output in enumerate(a.output_names):
-        first, second = (
-            np.bincount(cells, pair.weights * values[:, k], minlength=axis.n_cells) / divisor
-            for values in (pair.first, pair.second)
-        )
-        chosen = _opposed(first, second, smallest[k]).astype(bool) & (mass > 0)
+        first, second = means[:, k], means[:, a.n_outputs + k]
+        chosen = opposed(first, second, smallest[k]).astype(bool) & (mass > 0)
         for run in runs_of_cells(axis, chosen, first):
             part = mass[run].sum()
             rows.append(
@@ -250,21 +244,12 @@ def _orders_frame(terms: "pd.DataFrame") -> "pd.DataFrame":
     return pd.DataFrame({"order": orders, **columns})
 
 
-def _split(subset: Subset, difference: Array, shapley: dict[int, Array]) -> None:
-    """Add an equal share of an effect's difference to each of its features."""
-    share = difference / len(subset)
-    for j in subset:
-        shapley[j] = shapley[j] + share if j in shapley else share
-
-
-def _ise_frame(a: Decomposition, shapley: dict[int, Array], weights: Array | None) -> Any:
+def _ise_frame(a: Decomposition, shapley: Mapping[int, Array]) -> "pd.DataFrame":
     import pandas as pd
 
-    weights = np.ones(1) if weights is None else weights
-
     rows = [
-        {"feature": a.feature_names[j], "output": output, "ise": float(weights @ values[:, k] ** 2)}
-        for j, values in sorted(shapley.items())
+        {"feature": a.feature_names[j], "output": output, "ise": float(squares[k])}
+        for j, squares in sorted(shapley.items())
         for k, output in enumerate(a.output_names)
     ]
     frame = pd.DataFrame(rows, columns=["feature", "output", "ise"])

@@ -1,7 +1,7 @@
 """Two decompositions side by side: the values of both on rows, or on the cells they share."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ from treepurify.rows.row_weights import read_row_weights, row_shares
 from treepurify.rows.tables import check_any_rows
 from treepurify.typing import Array, Indices
 
-__all__ = ["SideBySide", "Sides", "side_by_side"]
+__all__ = ["SideBySide", "Sides", "side_by_side", "sides_of_batch"]
 
 _Located = dict[tuple[int, int], Indices]
 
@@ -38,10 +38,9 @@ class SideBySide:
     subset : tuple of int
         The features, as positions in the first decomposition.
     first, second : ndarray of float64, shape (n_points, n_outputs)
-        Values on the rows or cells, shifted to mean zero; zero where there is no such
-        component.
+        Values on the rows or cells; zero where there is no such component.
     weights : ndarray of float64, shape (n_points,)
-        Mass of each row or cell; sums to one.
+        Mass of each row or cell.
     cells : tuple of ndarray of int
         Cell of each point along each axis.
     axes : tuple of FeatureAxis
@@ -54,6 +53,15 @@ class SideBySide:
     weights: Array
     cells: tuple[Indices, ...]
     axes: tuple[FeatureAxis, ...]
+
+    @property
+    def sums(self) -> Array:
+        """Sums of the values by mass, of both, shape (2, n_outputs)."""
+        return np.stack([self.weights @ self.first, self.weights @ self.second])
+
+    def less(self, means: Array) -> "SideBySide":
+        """Return the component with these constants taken from both."""
+        return replace(self, first=self.first - means[0], second=self.second - means[1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,13 +85,13 @@ class Sides:
     on_rows : bool
         Whether all components are given on the same rows.
     weights : ndarray of float64, shape (n_rows,), optional
-        Mass of each row; sums to one.
+        Mass of each row.
     pairs : iterator of SideBySide
         The components of both, one at a time.
     remainders : iterator of tuple
         What the remainders hold, on the rows: the features, as positions in the first
-        decomposition, and the values, shifted to mean zero, those of the second negative. Parts
-        whose features are not known are left out.
+        decomposition, and the values, those of the second negative. Parts whose features are
+        not known are left out.
     """
 
     mass: str
@@ -105,6 +113,37 @@ def side_by_side(
     InvalidInputError
         If features or outputs differ, or the cells differ and no rows are given.
     """
+    renumber = _renumbered(a, b)
+    return _sides(a, b, _points((a, b), X, sample_weight, renumber, names), renumber)
+
+
+def sides_of_batch(
+    a: Decomposition,
+    b: Decomposition,
+    columns: tuple[Columns, Columns],
+    weights: Array,
+) -> Sides:
+    """Return the components of both on some of the rows on which they are compared.
+
+    Parameters
+    ----------
+    a, b : Decomposition
+        The decompositions.
+    columns : tuple of Columns
+        The rows, as each of them reads them.
+    weights : ndarray of float64, shape (n_rows,)
+        Mass of each row.
+
+    Raises
+    ------
+    InvalidInputError
+        If features or outputs differ.
+    """
+    return _sides(a, b, _Points(columns, None, weights, ""), _renumbered(a, b))
+
+
+def _renumbered(a: Decomposition, b: Decomposition) -> list[int]:
+    """Return the positions in the second decomposition of the features of the first."""
     if set(a.feature_names) != set(b.feature_names):
         differing = sorted(set(a.feature_names) ^ set(b.feature_names))
         raise InvalidInputError(
@@ -115,8 +154,10 @@ def side_by_side(
         raise InvalidInputError(
             f"the decompositions have {a.n_outputs} and {b.n_outputs} outputs; expected as many"
         )
-    renumber = [b.feature_names.index(name) for name in a.feature_names]
-    points = _points((a, b), X, sample_weight, renumber, names)
+    return [b.feature_names.index(name) for name in a.feature_names]
+
+
+def _sides(a: Decomposition, b: Decomposition, points: _Points, renumber: list[int]) -> Sides:
     on_rows = points.columns is not None or points.rows is not None
     pairs, remainders = _walk(a, b, points, renumber), _remainders(a, b, points, renumber)
     return Sides(points.words, on_rows, points.weights, pairs, remainders)
@@ -229,8 +270,7 @@ def _remainders(
     for d, which in ((a, 0), (b, 1)):
         for features, values in _remainder_values(d, points, which):
             positions = tuple(back[j] for j in features) if which else features
-            centred = values if points.weights is None else _centred(values, points.weights)
-            yield positions, -centred if which else centred
+            yield positions, -values if which else values
 
 
 def _remainder_values(
@@ -293,16 +333,12 @@ def _pair(
     zero = np.zeros_like(known)
     return SideBySide(
         subset,
-        _centred(zero if first is None else first, weights),
-        _centred(zero if second is None else second, weights),
+        zero if first is None else first,
+        zero if second is None else second,
         weights,
         () if shown is None else _cells(shown, points, located),
         () if shown is None else shown.axes,
     )
-
-
-def _centred(values: Array, weights: Array) -> Array:
-    return np.asarray(values - weights @ values)
 
 
 def _cells(component: TensorComponent, points: _Points, located: _Located) -> tuple[Indices, ...]:

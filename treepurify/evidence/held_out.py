@@ -9,10 +9,13 @@ import numpy.typing as npt
 from treepurify.arguments import check_result
 from treepurify.budget import check_budget
 from treepurify.decomposition import Decomposition
+from treepurify.evidence.held_out_sample import sample_held_out
 from treepurify.evidence.losses import Loss, read_loss
 from treepurify.grids.grid import Subset
+from treepurify.progress import ProgressReport
 from treepurify.rows.columns import Columns
 from treepurify.rows.row_weights import read_row_weights, row_shares
+from treepurify.rows.sources import as_source
 from treepurify.rows.tables import check_any_rows
 from treepurify.typing import Array
 
@@ -37,6 +40,8 @@ class HeldOut:
         Share of each row.
     columns : Columns
         The rows as the decomposition reads them.
+    words : str
+        What sample of rows in batches they are, in a sentence; empty where they are all.
     """
 
     subsets: tuple[Subset, ...]
@@ -45,6 +50,7 @@ class HeldOut:
     loss: Loss
     shares: Array
     columns: Columns
+    words: str = ""
 
 
 def read_held_out(
@@ -52,10 +58,13 @@ def read_held_out(
     X: Any,
     y: Any,
     loss: Any,
-    sample_weight: npt.ArrayLike | None,
+    sample_weight: npt.ArrayLike | str | None,
     memory_budget: int,
+    report: ProgressReport,
 ) -> HeldOut:
     """Return rows with their observations, and what each effect adds to them.
+
+    Of rows in batches, whose observations and weights are columns, it is a sample.
 
     Raises
     ------
@@ -65,6 +74,14 @@ def read_held_out(
         If the contributions would not fit.
     """
     check_result("d", d, Decomposition)
+    source, words = as_source(X), ""
+    if source is not None:
+        inputs = d.inputs
+        sample = sample_held_out(
+            inputs.features, source, y, sample_weight, memory_budget, report,
+            match_names=inputs.match_names,
+        )  # fmt: skip
+        X, y, sample_weight, words = sample.X, sample.y, sample.weights, sample.words
     columns = d.inputs.columns(X)
     n_rows = columns.n_rows
     check_any_rows(n_rows, "rows that the model was not trained on")
@@ -82,4 +99,4 @@ def read_held_out(
     for part, values in enumerate(d.evaluate_parts(columns)):
         contributions[part] = values
         margin += values
-    return HeldOut(subsets, contributions, margin, read, shares, columns)
+    return HeldOut(subsets, contributions, margin, read, shares, columns, words)

@@ -38,7 +38,7 @@ def missed_effects(
     y: Any,
     *,
     loss: LossChoice = "auto",
-    sample_weight: npt.ArrayLike | None = None,
+    sample_weight: npt.ArrayLike | str | None = None,
     repeats: int = 5,
     seed: int = 0,
     memory_budget: int = DEFAULT_BUDGET,
@@ -56,17 +56,19 @@ def missed_effects(
     ----------
     d : Decomposition
         The decomposition; features without a main effect in it are left out.
-    X : array_like or table of shape (n_rows, n_features)
-        Rows that the model was not trained on.
-    y : array_like of shape (n_rows,) or (n_rows, n_outputs)
-        What was observed there; see `effect_worth`.
+    X : array_like, table of shape (n_rows, n_features), or rows in batches
+        Rows that the model was not trained on. Of rows in batches, as `purify` takes them, a
+        sample of 100 000 is drawn, in two passes; ``attrs["rows"]`` of the
+        table says so.
+    y : array_like of shape (n_rows,) or (n_rows, n_outputs), or str
+        What was observed there, or the name of its column; see `effect_worth`.
     loss : str
         The squared error of a model without a link, the log loss of log-odds or of softmax scores,
         or the Poisson deviance of a log: from the first two derivatives of the loss, residuals
         become a step on the margin scale (one of Newton's method; for softmax scores each output
         by itself). ``"auto"`` goes by the link.
-    sample_weight : array_like of shape (n_rows,), optional
-        Weight of each row, finite and not negative.
+    sample_weight : array_like of shape (n_rows,) or str, optional
+        Weight of each row, finite and not negative; the name of a column of rows in batches.
     repeats : int
         Number of splits into three parts.
     seed : int
@@ -107,7 +109,8 @@ def missed_effects(
 
     check_whole("repeats", repeats, 1)
     check_whole("seed", seed, 0)
-    held_out = read_held_out(d, X, y, loss, sample_weight, memory_budget)
+    report = progress_report(progress)
+    held_out = read_held_out(d, X, y, loss, sample_weight, memory_budget, report)
     if held_out.loss.curvature is None:
         raise InvalidInputError(
             "what a model missed is found from the first two derivatives of the loss, which "
@@ -124,7 +127,6 @@ def missed_effects(
     gradient, curvature = held_out.loss.curvature(held_out.margin)
     weight = held_out.shares[:, None]
     steps = _Steps(-weight * gradient, weight * curvature, held_out.shares)
-    report = progress_report(progress)
     rng = np.random.default_rng(seed)
     found: dict[Subset, list[float]] = {subset: [] for subset in tables}
     for repeat in range(repeats):
@@ -147,6 +149,8 @@ def missed_effects(
             "missed_spread": [float(np.std(values)) for values in found.values()],
         }
     )
+    if held_out.words:
+        frame.attrs["rows"] = held_out.words
     return frame.sort_values("missed", ascending=False, kind="stable").reset_index(drop=True)
 
 

@@ -32,7 +32,7 @@ def permutation_importance(
     y: Any,
     *,
     loss: LossChoice = "auto",
-    sample_weight: npt.ArrayLike | None = None,
+    sample_weight: npt.ArrayLike | str | None = None,
     exact: bool | Literal["auto"] = "auto",
     n_repeats: int = 20,
     seed: int = 0,
@@ -49,13 +49,15 @@ def permutation_importance(
     ----------
     d : Decomposition
         The decomposition.
-    X : array_like or table of shape (n_rows, n_features)
-        The rows, best such that the model was not trained on.
-    y : array_like of shape (n_rows,) or (n_rows, n_outputs)
+    X : array_like, table of shape (n_rows, n_features), or rows in batches
+        The rows, best such that the model was not trained on. Of rows in batches, as `purify`
+        takes them, a sample of 100 000 is drawn, in two passes; ``attrs["rows"]`` of the table
+        says so.
+    y : array_like of shape (n_rows,) or (n_rows, n_outputs), or str
         What was observed there, as for `effect_worth`.
     loss : str, tuple or callable
         As for `effect_worth`.
-    sample_weight : array_like of shape (n_rows,), optional
+    sample_weight : array_like of shape (n_rows,) or str, optional
         Weight of each row, finite and not negative; of what it lends, too.
     exact : bool or "auto"
         Whether to average over all values. ``"auto"`` does so where that is not too much work,
@@ -113,7 +115,7 @@ def permutation_importance(
     if exact != "auto":
         check_flag("exact", exact, advice=' or "auto"')
     report = progress_report(progress)
-    held_out = read_held_out(d, X, y, loss, sample_weight, memory_budget)
+    held_out = read_held_out(d, X, y, loss, sample_weight, memory_budget, report)
     if exact is True and held_out.loss.of_rows is None:
         raise InvalidInputError(
             f"the loss {held_out.loss.name!r} is no mean over rows, so that its mean over all "
@@ -136,6 +138,8 @@ def permutation_importance(
         found.append((name, risen - base, error, bool(is_exact)))
     columns = ["feature", "importance", "standard_error", "exact"]
     table = pd.DataFrame(found, columns=columns).assign(**_variance_shares(d))
+    if held_out.words:
+        table.attrs["rows"] = held_out.words
     return table.sort_values("importance", ascending=False, kind="stable", ignore_index=True)
 
 

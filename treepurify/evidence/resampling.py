@@ -10,7 +10,7 @@ from treepurify.budget import check_budget
 from treepurify.evidence.losses import Loss
 from treepurify.typing import Array
 
-__all__ = ["Intervals", "draw_counts", "resample"]
+__all__ = ["Intervals", "draw_counts", "intervals_of_draws", "resample"]
 
 _EFFECTS_AT_ONCE = 16
 _ROWS_AT_ONCE = 1 << 13
@@ -89,6 +89,21 @@ def resample(
         value, draws = _rises_of_wholes(loss, margin, others, shares, counts)
     else:
         value, draws = _rises_of_means(loss.of_rows, margin, others, shares, counts)
+    return intervals_of_draws(value, draws, coverage)
+
+
+def intervals_of_draws(value: Array, draws: Array, coverage: float) -> Intervals:
+    """Return values with percentiles of draws.
+
+    Parameters
+    ----------
+    value : ndarray of float64, shape (n_effects,)
+        The values.
+    draws : ndarray of float64, shape (n_bootstrap, n_effects)
+        Those of each draw; NaN where they are not defined.
+    coverage : float
+        Nominal coverage of the intervals.
+    """
     is_defined = np.isfinite(draws).all(axis=1)
     undefined = int(np.sum(~is_defined))
     draws = draws[is_defined]

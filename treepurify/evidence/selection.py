@@ -43,7 +43,7 @@ def simplify(
     tolerance: float = 0.01,
     hierarchical: bool = True,
     absorb: Absorb | Literal["auto"] = "auto",
-    sample_weight: npt.ArrayLike | None = None,
+    sample_weight: npt.ArrayLike | str | None = None,
     memory_budget: int = DEFAULT_BUDGET,
     progress: bool = True,
 ) -> Simplification:
@@ -58,10 +58,11 @@ def simplify(
     ----------
     d : Decomposition
         The decomposition.
-    X : array_like or table of shape (n_rows, n_features)
-        Rows that the model was not trained on.
-    y : array_like of shape (n_rows,) or (n_rows, n_outputs)
-        What was observed there; see `effect_worth`.
+    X : array_like, table of shape (n_rows, n_features), or rows in batches
+        Rows that the model was not trained on. Of rows in batches, as `purify` takes them, a
+        sample of 100 000 is drawn, in two passes; the result says so.
+    y : array_like of shape (n_rows,) or (n_rows, n_outputs), or str
+        What was observed there, or the name of its column; see `effect_worth`.
     loss : str, tuple or callable
         The loss; see `effect_worth`.
     tolerance : float
@@ -72,8 +73,8 @@ def simplify(
         Whether the effects that stay, or the main effects among them, take over what they can at
         each step; see `Decomposition.without`. True lets pairs follow single training rows
         where there are many cells. ``"auto"`` is ``"main"`` where the measure is that of rows.
-    sample_weight : array_like of shape (n_rows,), optional
-        Weight of each row, finite and not negative.
+    sample_weight : array_like of shape (n_rows,) or str, optional
+        Weight of each row, finite and not negative; the name of a column of rows in batches.
     memory_budget : int
         Bytes that the contributions of all effects may take, and likewise their cells.
     progress : bool
@@ -106,7 +107,7 @@ def simplify(
     check_number("tolerance", tolerance, least=0)
     check_flag("hierarchical", hierarchical)
     report = progress_report(progress)
-    held_out = read_held_out(d, X, y, loss, sample_weight, memory_budget)
+    held_out = read_held_out(d, X, y, loss, sample_weight, memory_budget, report)
     chosen = _read_absorb(d, absorb)
     path = _Path(d, held_out, chosen, hierarchical, memory_budget)
     steps = path.walk(report)
@@ -122,6 +123,7 @@ def simplify(
         absorb=chosen,
         steps=tuple(steps),
         chosen=steps.index(found),
+        sample=held_out.words,
     )
 
 

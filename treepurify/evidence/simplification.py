@@ -70,6 +70,8 @@ class Simplification:
         From the model to the intercept alone.
     chosen : int
         Position of the step that `decomposition` is.
+    sample : str
+        What sample of rows in batches the held-out rows are; empty where they are all.
     """
 
     model: Decomposition
@@ -81,6 +83,7 @@ class Simplification:
     absorb: Absorb
     steps: tuple[PathStep, ...]
     chosen: int
+    sample: str = ""
 
     @property
     def model_loss(self) -> float:
@@ -160,7 +163,7 @@ class Simplification:
                 f"The next step, without {self._names(following.left_out[:_MOST_NAMED])}, has "
                 f"{following.loss:.6g}."
             )
-        return lines
+        return [*lines, self.sample] if self.sample else lines
 
     def __repr__(self) -> str:
         """Return the summary."""

@@ -15,9 +15,17 @@ from treepurify.evidence.effect_space import absorbing
 from treepurify.evidence.effect_worth_table import EffectWorth
 from treepurify.evidence.held_out import HeldOut, read_held_out
 from treepurify.evidence.losses import LossChoice
-from treepurify.evidence.resampling import Intervals, draw_counts, resample
+from treepurify.evidence.resampling import (
+    Intervals,
+    draw_counts,
+    intervals_of_draws,
+    resample,
+)
 from treepurify.evidence.shapley_worth import is_quadratic, most_shapley_effects, shapley_worth
+from treepurify.evidence.streamed_worth import worth_of_stream
 from treepurify.progress import ProgressReport, progress_report
+from treepurify.rows.resampling import Resampling
+from treepurify.rows.sources import as_source
 from treepurify.typing import Array
 
 __all__ = ["effect_worth"]
@@ -32,7 +40,7 @@ def effect_worth(
     y: Any,
     *,
     loss: LossChoice = "auto",
-    sample_weight: npt.ArrayLike | None = None,
+    sample_weight: npt.ArrayLike | str | None = None,
     absorb: Absorb | Literal["auto"] = "auto",
     shapley: bool | Literal["auto"] = "auto",
     n_bootstrap: int = 200,
@@ -51,10 +59,14 @@ def effect_worth(
     ----------
     d : Decomposition
         The decomposition.
-    X : array_like or table of shape (n_rows, n_features)
-        Rows that the model was not trained on.
-    y : array_like of shape (n_rows,) or (n_rows, n_outputs)
-        What was observed there: numbers, 0 and 1, or the classes of several outputs.
+    X : array_like, table of shape (n_rows, n_features), or rows in batches
+        Rows that the model was not trained on. Of rows in batches, as `purify` takes them, a
+        sample of 100 000 is drawn, in two passes. Where there are more, and the loss is a mean
+        over rows, a third one makes losses, worth and intervals those of all of them; the notes
+        of the result say which.
+    y : array_like of shape (n_rows,) or (n_rows, n_outputs), or str
+        What was observed there: numbers, 0 and 1, or the classes of several outputs; the name of
+        a column of rows in batches.
     loss : str, tuple or callable
         ``"squared_error"`` and ``"quantile"`` of the response, averaged over the outputs (for
         classes the squared error of all probabilities), where ``("quantile", 0.9)`` is of another
@@ -62,8 +74,8 @@ def effect_worth(
         under the ROC curve), or a function that is called as
         ``loss(y, predicted, sample_weight)`` with the response and weights that sum to
         one. ``"auto"`` goes by the link: squared error, log loss or Poisson.
-    sample_weight : array_like of shape (n_rows,), optional
-        Weight of each row, finite and not negative.
+    sample_weight : array_like of shape (n_rows,) or str, optional
+        Weight of each row, finite and not negative; the name of a column of rows in batches.
     absorb : bool, "main" or "auto"
         Whether the effects that stay, or the main effects among them, first take over what they
         can; see `Decomposition.without`. Then ``worth_absorbed`` is the rise of the loss that is
@@ -74,8 +86,9 @@ def effect_worth(
         out. For the squared error that is a formula; other losses are computed for every set of
         effects, with ``"auto"`` for at most ten of them.
     n_bootstrap : int
-        Number of times the rows are drawn again with replacement for the intervals; 0 leaves
-        them out. The model and its effects stay the same.
+        Number of times the rows are drawn again with replacement for the intervals (where all of
+        very many are, each by itself a Poisson number of times); 0 leaves them out. The model
+        and its effects stay the same.
     coverage : float
         Nominal coverage of the intervals, percentiles of these draws.
     seed : int
@@ -115,11 +128,22 @@ def effect_worth(
     if shapley != "auto":
         check_flag("shapley", shapley, advice=' or "auto"')
     report = progress_report(progress)
-    held_out = read_held_out(d, X, y, loss, sample_weight, memory_budget)
-    base = held_out.loss.at(held_out.margin)
-    counts = draw_counts(len(held_out.shares), n_bootstrap, seed, memory_budget)
-    worth = _left_out_one_by_one(held_out, counts, coverage, report)
-    notes: list[str] = []
+    held_out = read_held_out(d, X, y, loss, sample_weight, memory_budget, report)
+    notes = [held_out.words] if held_out.words else []
+    source = as_source(X)
+    if source is not None and held_out.words and held_out.loss.of_rows is not None:
+        draws = [Resampling(seed, number) for number in range(n_bootstrap)]
+        found = worth_of_stream(d, source, y, sample_weight, loss, draws, report)
+        losses, n_rows = found.losses, found.n_rows
+        worth = intervals_of_draws(found.rises[0], found.rises[1:], coverage)
+        notes = [
+            f"Losses and their intervals are those of all {n_rows} rows. What other effects "
+            f"absorb, and the Shapley version, are of a part of them. {held_out.words}"
+        ]
+    else:
+        losses, n_rows = _whole_losses(d, held_out), len(held_out.shares)
+        counts = draw_counts(n_rows, n_bootstrap, seed, memory_budget)
+        worth = _left_out_one_by_one(held_out, counts, coverage, report)
     if worth.undefined:
         notes.append(
             f"The intervals leave out {worth.undefined} of {n_bootstrap} draws, on which the loss "
@@ -129,9 +153,9 @@ def effect_worth(
     return EffectWorth(
         decomposition=d,
         loss=held_out.loss.name,
-        n_rows=len(held_out.shares),
-        model_loss=base(held_out.shares),
-        intercept_loss=_loss_of_intercept(d, held_out),
+        n_rows=n_rows,
+        model_loss=losses[0],
+        intercept_loss=losses[1],
         subsets=held_out.subsets,
         worth=worth.value,
         low=worth.low,
@@ -158,9 +182,13 @@ def _left_out_one_by_one(
     return resample(held_out.loss, held_out.margin, margins(), held_out.shares, counts, coverage)
 
 
-def _loss_of_intercept(d: Decomposition, held_out: HeldOut) -> float:
+def _whole_losses(d: Decomposition, held_out: HeldOut) -> tuple[float, float]:
+    """Return the losses of the model and of the intercept alone."""
     constant = np.tile(d.intercept, (len(held_out.shares), 1))
-    return held_out.loss.mean(constant, held_out.shares)
+    model, intercept = (
+        held_out.loss.mean(margin, held_out.shares) for margin in (held_out.margin, constant)
+    )
+    return model, intercept
 
 
 def _absorbed(

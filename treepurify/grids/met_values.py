@@ -1,13 +1,12 @@
 """What rows that come in batches have along each axis: its range, missing and unknown values."""
 
-from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from treepurify.errors import InvalidInputError
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import EncodedRows, Grid, encode_rows
+from treepurify.rows.category_levels import CategoryLevels, joined_levels
 from treepurify.rows.columns import Columns
 from treepurify.rows.source_reader import RowBatch
 from treepurify.rows.table_reader import unknown_categories
@@ -30,7 +29,7 @@ class MetValues:
         Whether a feature had missing values, unknown and known categories.
     lowest, highest : ndarray of float64, shape (n_features,)
         Smallest and largest finite number.
-    levels : dict of int to tuple of hashable
+    levels : mapping of int to tuple of hashable
         The labels of the codes, where a model knows codes only; see `RowBatch`.
     """
 
@@ -41,7 +40,7 @@ class MetValues:
     known: Mask
     lowest: Array
     highest: Array
-    levels: dict[int, tuple[Hashable, ...]] = field(default_factory=dict)
+    levels: CategoryLevels = field(default_factory=dict)
 
 
 def no_values(n_features: int) -> MetValues:
@@ -69,7 +68,7 @@ def encode_batch(
     met = no_values(grid.n_features)
     met.n_rows = columns.n_rows
     met.total_weight = float(columns.n_rows if rows.weights is None else rows.weights.sum())
-    met.levels = dict(rows.levels)
+    met.levels = rows.levels
     # Along numeric axes the cell of missing values is the last one in any case; without it
     # it is seen whether there are any.
     axes = tuple(
@@ -103,18 +102,6 @@ def merge_met(first: MetValues, second: MetValues, grid: Grid, where: str = "a f
     InvalidInputError
         If the codes of a category, of which the model knows no labels, mean different labels.
     """
-    levels = dict(first.levels)
-    for j, labels in second.levels.items():
-        known = levels.get(j, labels)
-        shared = min(len(known), len(labels))
-        if known[:shared] != labels[:shared]:
-            raise InvalidInputError(
-                f"{where}: column {grid.axes[j].name!r} numbers its categories as "
-                f"{', '.join(map(str, labels[:6]))}, others as {', '.join(map(str, known[:6]))}, "
-                "and the model knows the numbers only: write all files with the categories of the "
-                "training, or with their integer codes"
-            )
-        levels[j] = max(known, labels, key=len)
     return MetValues(
         first.n_rows + second.n_rows,
         first.total_weight + second.total_weight,
@@ -123,7 +110,7 @@ def merge_met(first: MetValues, second: MetValues, grid: Grid, where: str = "a f
         first.known | second.known,
         np.minimum(first.lowest, second.lowest),
         np.maximum(first.highest, second.highest),
-        levels,
+        joined_levels(first.levels, second.levels, [axis.name for axis in grid.axes], where),
     )
 
 

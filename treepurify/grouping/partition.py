@@ -8,6 +8,7 @@ import numpy as np
 
 from treepurify.arguments import check_choice, check_number, check_result, check_whole, read_numbers
 from treepurify.budget import DEFAULT_BUDGET, check_budget
+from treepurify.engines.common.sampled_source import FEW_SAMPLED_ROWS, sample_source
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
 from treepurify.grouping.connected import connected_groups
@@ -21,6 +22,7 @@ from treepurify.grouping.value_functions import EmpiricalValue, ValueFunction, r
 from treepurify.interactions.indices import interaction_indices
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.progress import ProgressReport, progress_report
+from treepurify.rows.sources import as_source
 from treepurify.typing import Array, Integers
 
 __all__ = ["shapley_sets"]
@@ -77,8 +79,9 @@ def shapley_sets(  # noqa: PLR0913 - what all engines take, and how groups are f
     model : object, str, Path or callable
         A model that `parse_model` knows (on its margin scale), an object with ``predict``, or
         a function X -> (n_rows,) or (n_rows, n_outputs).
-    X : array_like or table of shape (n_rows, n_features)
-        Rows that stand for the data.
+    X : array_like, table of shape (n_rows, n_features), or rows in batches
+        Rows that stand for the data. Of rows in batches, as `purify` takes them, a sample of
+        20 000 is drawn, in two passes; ``diagnostics["stream"]`` says so.
     x : array_like or table of shape (n_explained, n_features), optional
         Rows to value the groups for.
     value : {"marginal", "mean", "baseline", "conditional", "conditional-empirical"}
@@ -142,6 +145,13 @@ def shapley_sets(  # noqa: PLR0913 - what all engines take, and how groups are f
     check_result("sampling", sampling, Sampling, "treepurify.Sampling(...)")
     _check_options(value, method, tolerance, seed)
     report = progress_report(progress)
+    source = as_source(X)
+    stream: dict[str, Any] = {}
+    if source is not None:
+        sample = sample_source(
+            model, source, feature_names, None, FEW_SAMPLED_ROWS, seed, memory_budget, report
+        )
+        X, stream = sample.table, {"stream": sample.facts}
     function = as_function(model, X, feature_names)
     rows = function.read(X)
     _check_memory(sampling, function.n_features, memory_budget)
@@ -176,6 +186,7 @@ def shapley_sets(  # noqa: PLR0913 - what all engines take, and how groups are f
             "rows_evaluated_in_all": function.rows_evaluated,
             "tolerance": grouped.tolerance,
             "seed": seed,
+            **stream,
             **_facts(grouped.grouping),
         },
     )

@@ -9,12 +9,14 @@ import numpy as np
 
 from treepurify.arguments import check_number
 from treepurify.budget import DEFAULT_BUDGET, check_budget
+from treepurify.engines.common.sampled_source import FEW_SAMPLED_ROWS, sample_source
 from treepurify.frozen import FrozenMapping
 from treepurify.grouping.gaussian import GaussianValue, dependent_pairs
 from treepurify.grouping.partition import shapley_sets
 from treepurify.grouping.sets import Sampling
 from treepurify.grouping.strengths import InteractionStrengths
 from treepurify.progress import ProgressReport, progress_report
+from treepurify.rows.sources import as_source
 from treepurify.typing import Array, Mask
 
 if TYPE_CHECKING:
@@ -125,8 +127,9 @@ def interaction_sources(
     model : object, str, Path or callable
         A model that `parse_model` knows (on its margin scale), an object with ``predict``, or
         a function X -> (n_rows,) or (n_rows, n_outputs).
-    X : array_like or table of shape (n_rows, n_features)
-        Rows that stand for the data: numbers without gaps, which are taken as jointly normal.
+    X : array_like, table of shape (n_rows, n_features), or rows in batches
+        Rows that stand for the data: numbers without gaps, which are taken as jointly normal. Of
+        rows in batches a sample of 20 000 is drawn, as `shapley_sets` does.
         That holds for the mean given some features; non-linear dependence is not seen.
     threshold : float
         Largest share of the variance that counts as no interaction, from 0 to 1.
@@ -170,6 +173,13 @@ def interaction_sources(
     """
     check_number("threshold", threshold, least=0, most=1)
     sampling = Sampling() if sampling is None else sampling
+    report, source = progress_report(progress), as_source(X)
+    stream: dict[str, Any] = {}
+    if source is not None:
+        sample = sample_source(
+            model, source, feature_names, None, FEW_SAMPLED_ROWS, seed, memory_budget, report
+        )
+        X, stream = sample.table, {"stream": sample.facts}
     options: dict[str, Any] = {
         "sampling": sampling,
         "feature_names": feature_names,
@@ -193,7 +203,6 @@ def interaction_sources(
     rng = np.random.default_rng(seed)
     picked = rows[rng.choice(len(rows), min(sampling.probes, len(rows)), replace=False)]
     variance = worth.function(rows).var(axis=0)
-    report = progress_report(progress)
     return InteractionSources(
         strengths.shares,
         _conditional_shares(worth, picked, variance, report),
@@ -205,6 +214,7 @@ def interaction_sources(
             "draws": len(worth.draws),
             "model_share": strengths.measure,
             "seed": seed,
+            **stream,
         },
     )
 

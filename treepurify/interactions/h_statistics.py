@@ -11,7 +11,7 @@ from treepurify.arguments import check_flag, check_whole
 from treepurify.budget import DEFAULT_BUDGET, check_memory_budget
 from treepurify.engines.common.functions import parsed_or_none
 from treepurify.engines.common.inputs import check_order_fits
-from treepurify.engines.common.sampled_source import sample_source
+from treepurify.engines.common.sampled_source import FEW_SAMPLED_ROWS, sample_source
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
 from treepurify.interactions.h_statistics_effects import HEffects, HProblem, called_effects
@@ -30,7 +30,6 @@ __all__ = ["HStatistics", "Interaction", "h_statistics"]
 _INTERVAL = (2.5, 97.5)
 _ROWS_OF_A_FUNCTION = 500
 # Those of trees take time for each row and pair.
-_ROWS_OF_A_STREAM = 20_000
 # Below this share of the model's variance a denominator is too small to divide by.
 _SMALL_SHARE = 0.01
 
@@ -276,7 +275,7 @@ def h_statistics(
     if source is not None:
         report = progress_report(progress)
         sample = sample_source(
-            model, source, feature_names, sample_weight, _ROWS_OF_A_STREAM, seed, memory_budget,
+            model, source, feature_names, sample_weight, FEW_SAMPLED_ROWS, seed, memory_budget,
             report,
         )  # fmt: skip
         found = h_statistics(

@@ -9,13 +9,15 @@ import numpy.typing as npt
 from treepurify.arguments import check_whole
 from treepurify.budget import DEFAULT_BUDGET, check_memory_budget
 from treepurify.decomposition import Decomposition
-from treepurify.engines.common.inputs import read_rows, row_weights
+from treepurify.engines.common.inputs import read_rows, read_stream, row_weights
+from treepurify.engines.tree.independent_leaves import independent_leaves, streamed_leaves
 from treepurify.engines.tree.purify import purify
-from treepurify.engines.tree.second_moments import MOST_PAIRS, InteractionIndices, ensemble_indices
+from treepurify.engines.tree.second_moments import MOST_PAIRS, InteractionIndices, leaf_indices
 from treepurify.errors import InvalidInputError
 from treepurify.models.additive_tables import AdditiveTables
 from treepurify.models.parse import read_model
 from treepurify.progress import progress_report
+from treepurify.rows.sources import as_source
 from treepurify.weights import Weighting, as_weighting
 
 __all__ = ["interaction_indices"]
@@ -26,7 +28,7 @@ def interaction_indices(
     X: Any = None,
     *,
     weights: str | Weighting = "independent",
-    sample_weight: npt.ArrayLike | None = None,
+    sample_weight: npt.ArrayLike | str | None = None,
     feature_names: Sequence[str] | None = None,
     most_pairs: int = MOST_PAIRS,
     seed: int = 0,
@@ -47,12 +49,14 @@ def interaction_indices(
     ----------
     model : object, str or Path
         A trained model, a model file, or what `parse_model` returned.
-    X : array_like or table of shape (n_rows, n_features), optional
-        Rows whose margins are the distribution; not needed for ``weights="uniform"``.
+    X : array_like, table of shape (n_rows, n_features), or rows in batches, optional
+        Rows whose margins are the distribution; not needed for ``weights="uniform"``. Rows in
+        batches, as `purify` takes them, are counted in one pass.
     weights : {"independent", "uniform"} or Weighting
         A weighting under which features are independent.
-    sample_weight : array_like of shape (n_rows,), optional
-        Weight of each row, finite and not negative.
+    sample_weight : array_like of shape (n_rows,) or str, optional
+        Weight of each row, finite and not negative. For rows in batches, the name of the column
+        of weights.
     feature_names : sequence of str, optional
         Names of the features, in the order of the model.
     most_pairs : int
@@ -95,7 +99,15 @@ def interaction_indices(
             'interaction indices need independent features: use weights="independent" or '
             f'"uniform", not {weighting.describe()!r}'
         )
-    parsed = read_model(model, X, feature_names)
+    report, source = progress_report(progress), as_source(X)
+    stream = None
+    if source is None:
+        parsed = read_model(model, X, feature_names)
+    else:
+        if not weighting.needs_rows:
+            # Such weights are refused, which no row is needed for.
+            row_weights(None, weighting, sample_weight)
+        parsed, stream = read_stream(model, source, feature_names, sample_weight, progress=progress)
     if isinstance(parsed, AdditiveTables):
         d = purify(
             parsed,
@@ -107,17 +119,19 @@ def interaction_indices(
             progress=progress,
         )
         return _indices_of_effects(d)
-    columns = read_rows(parsed, X, weighting)
-    weights_of_rows = row_weights(columns, weighting, sample_weight)
-    return ensemble_indices(
-        parsed,
-        columns,
-        weights_of_rows,
-        weighting,
+    if stream is not None:
+        leaves = streamed_leaves(parsed, stream, weighting, report)
+    else:
+        columns = read_rows(parsed, X, weighting)
+        weights_of_rows = row_weights(columns, weighting, sample_weight)
+        leaves = independent_leaves(parsed, columns, weights_of_rows, weighting)
+    return leaf_indices(
+        leaves,
+        weighting.describe(),
         most_pairs=most_pairs,
         seed=seed,
+        report=report,
         memory_budget=memory_budget,
-        report=progress_report(progress),
     )
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify.arguments import check_result, check_whole
+from treepurify.budget import DEFAULT_BUDGET
 from treepurify.decomposition import Decomposition
 from treepurify.plots.axis_ticks import name_rows
 from treepurify.plots.labels import fold
@@ -24,9 +25,14 @@ from treepurify.plots.style import (
     style_axes,
 )
 from treepurify.plots.terms import output_position
+from treepurify.progress import progress_report
+from treepurify.rows.columns import Columns
 from treepurify.rows.samples import sample_rows
+from treepurify.rows.sources import as_source
+from treepurify.rows.stream_sample import sample_stream
 from treepurify.rows.tables import check_any_rows
 from treepurify.typing import Array
+from treepurify.value_stream import value_stream
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -60,8 +66,9 @@ def beeswarm(
     ----------
     d : Decomposition
         The decomposition.
-    X : table of shape (n_rows, n_features), Series or ndarray of shape (n_features,)
-        The rows, or a row by itself; of more than 2000, as many are drawn at random.
+    X : table of shape (n_rows, n_features), rows in batches, or one row
+        The rows, or a row by itself, as a Series or array of shape (n_features,); of more than
+        2000, as many are drawn at random. The label says so of rows in batches.
     parts : {"terms", "shapley"}
         Components, or features with their Shapley values.
     output : int or str
@@ -97,10 +104,7 @@ def beeswarm(
     check_result("d", d, Decomposition)
     check_whole("top", top, 1)
     check_whole("seed", seed, 0)
-    columns = d.inputs.columns(as_table(X))
-    check_any_rows(columns.n_rows, "the rows to draw")
-    if columns.n_rows > _MOST_ROWS:
-        columns = columns.take(sample_rows(columns.n_rows, None, _MOST_ROWS, seed).picked)
+    columns, words = _rows_to_draw(d, X, seed)
     position = output_position(d, output)
     names, subsets, table = row_effects(d, columns, parts)
     values = table[:, :, position]
@@ -122,9 +126,25 @@ def beeswarm(
     label = effect_label(d, position)
     if parts == "shapley":
         label = f"Shapley value: {label}"
-    ax.set_xlabel(fold(label, 44), loc="right")
+    ax.set_xlabel(fold(f"{label}{words}", 44), loc="right")
     _add_scale(ax)
     return ax
+
+
+def _rows_to_draw(d: Decomposition, X: Any, seed: int) -> tuple[Columns, str]:
+    """Return at most so many rows, and how many of how many these are, for rows in batches."""
+    source = as_source(X)
+    if source is not None:
+        report, stream = progress_report(True), value_stream(d, source)
+        sample = sample_stream(stream, _MOST_ROWS, seed, DEFAULT_BUDGET, report)
+        n_rows = sample.columns.n_rows
+        words = f"; a sample of {n_rows} of {sample.n_rows} rows" if n_rows < sample.n_rows else ""
+        return sample.columns, words
+    columns = d.inputs.columns(as_table(X))
+    check_any_rows(columns.n_rows, "the rows to draw")
+    if columns.n_rows > _MOST_ROWS:
+        columns = columns.take(sample_rows(columns.n_rows, None, _MOST_ROWS, seed).picked)
+    return columns, ""
 
 
 def _ranks(column: npt.NDArray[np.floating[Any]]) -> Array:

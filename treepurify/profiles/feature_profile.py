@@ -19,6 +19,7 @@ from treepurify.engines.common.functions import (
     read_function,
     splice,
 )
+from treepurify.engines.common.sampled_source import SAMPLED_ROWS, sample_source
 from treepurify.errors import InvalidInputError
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import encode_rows
@@ -34,6 +35,7 @@ from treepurify.rows.row_weights import (
     row_shares,
 )
 from treepurify.rows.samples import sample_rows
+from treepurify.rows.sources import as_source
 from treepurify.rows.targets import read_target
 from treepurify.typing import Array, Indices
 
@@ -81,6 +83,8 @@ class FeatureProfile:
         Names.
     n_rows, rows_used : int
         Rows, and those behind partial dependence.
+    sample : str
+        What sample of rows in batches the rows are; empty where they are all.
     """
 
     feature: str
@@ -99,11 +103,13 @@ class FeatureProfile:
     output_names: tuple[str, ...]
     n_rows: int
     rows_used: int
+    sample: str = ""
 
     def __repr__(self) -> str:
         """Return the feature and the sizes."""
+        rows = self.sample or f"{self.n_rows} rows"
         return (
-            f"FeatureProfile({self.feature}: {len(self.labels)} cells, {self.n_rows} rows, partial "
+            f"FeatureProfile({self.feature}: {len(self.labels)} cells, {rows}, partial "
             f"dependence over {self.rows_used} of them, on the {self.scale} scale)"
         )
 
@@ -146,13 +152,13 @@ def feature_profile(
     model: Any,
     X: Any,
     feature: str | int,
-    y: npt.ArrayLike | None = None,
+    y: npt.ArrayLike | str | None = None,
     *,
     scale: ProfileScale = "response",
     bins: int = 20,
     most_rows: int = 2000,
     seed: int = 0,
-    sample_weight: npt.ArrayLike | None = None,
+    sample_weight: npt.ArrayLike | str | None = None,
     feature_names: Sequence[str] | None = None,
     memory_budget: int = DEFAULT_BUDGET,
     progress: bool = True,
@@ -171,13 +177,14 @@ def feature_profile(
     model : object, str, Path or callable
         A model that `parse_model` knows (on its margin scale), an object with ``predict``, or
         a function X -> (n_rows,) or (n_rows, n_outputs).
-    X : array_like or table of shape (n_rows, n_features)
-        The rows.
+    X : array_like, table of shape (n_rows, n_features), or rows in batches
+        The rows. Of rows in batches, as `purify` takes them, a sample of 100 000 is drawn, in two
+        passes; ``sample`` of the result says so.
     feature : str or int
         The feature, by name or position.
-    y : array_like of shape (n_rows,), optional
+    y : array_like of shape (n_rows,) or str, optional
         What was observed, on the scale of the response: numbers, classes as 0 and 1. For models
-        of one output.
+        of one output. The name of a column of rows in batches.
     scale : {"response", "margin"}
         Whether predictions of parsed models are responses, such as probabilities, or margins.
     bins : int
@@ -187,8 +194,9 @@ def feature_profile(
         weights where there are more. At most 50 of them have curves of their own.
     seed : int
         Seed of that draw.
-    sample_weight : array_like of shape (n_rows,), optional
-        Weight of each row, finite and not negative. Rows of weight zero change nothing.
+    sample_weight : array_like of shape (n_rows,) or str, optional
+        Weight of each row, finite and not negative. Rows of weight zero change nothing. The name
+        of a column of rows in batches.
     feature_names : sequence of str, optional
         Names of the features, in the order of the model.
     memory_budget : int
@@ -222,7 +230,18 @@ def feature_profile(
     for name, value, least in (("bins", bins, 2), ("most_rows", most_rows, 2), ("seed", seed, 0)):
         check_whole(name, value, least)
     check_memory_budget(memory_budget)
-    report = progress_report(progress)
+    report, source = progress_report(progress), as_source(X)
+    words = ""
+    if source is not None:
+        if y is not None and not isinstance(y, str):
+            raise InvalidInputError(
+                "rows in batches bring what was observed along: pass the name of its column as y"
+            )
+        sample = sample_source(
+            model, source, feature_names, sample_weight, SAMPLED_ROWS, seed, memory_budget,
+            report, beside=y,
+        )  # fmt: skip
+        X, y, sample_weight, words = sample.table, sample.beside, sample.weights, sample.words
     f, columns = read_function(model, X, feature_names)
     if isinstance(f, ParsedFunction) and scale == "response" and f.link != Link():
         f = ResponseFunction(f.model)
@@ -236,10 +255,11 @@ def feature_profile(
     points = _points(columns, weights, j, place, len(kept))
     report("averaging predictions", 0, 0)
     predictions = f(columns)
-    sample = sample_rows(columns.n_rows, weights, most_rows, seed)
-    lines = _lines(f, columns.take(sample.picked), j, points, memory_budget)
-    dependence = np.einsum("r,rck->ck", sample.shares, lines)
-    spread = np.einsum("r,rck->ck", sample.shares**2 * sample.unseen, (lines - dependence) ** 2)
+    drawn_rows = sample_rows(columns.n_rows, weights, most_rows, seed)
+    lines = _lines(f, columns.take(drawn_rows.picked), j, points, memory_budget)
+    dependence = np.einsum("r,rck->ck", drawn_rows.shares, lines)
+    unseen = drawn_rows.shares**2 * drawn_rows.unseen
+    spread = np.einsum("r,rck->ck", unseen, (lines - dependence) ** 2)
     drawn = np.unique(np.linspace(0, len(lines) - 1, min(_CURVES, len(lines))).astype(np.intp))
     mass = np.bincount(place, shares, minlength=len(kept)).astype(np.float64)
     mean, error = None, None
@@ -263,6 +283,7 @@ def feature_profile(
         f.output_names,
         columns.n_rows,
         len(lines),
+        words,
     )
 
 

@@ -72,11 +72,16 @@ def subset_pairs(effects: Tables, mass: Tables, axes: Axes, scale: float) -> lis
     within a cell of the coarser axes; with the same axes nothing is assumed.
     """
     norms: dict[Subset, Array] = {}
+    # Of one feature, which all its interactions ask for; larger ones would take much memory.
+    weighted: dict[Subset, Array] = {}
     pairs = []
     for subset in sorted(effects, key=len):
         effect, cell_mass = effects[subset], mass[subset]
         norms[subset] = np.sqrt(np.einsum("i,ik->k", cell_mass.ravel(), _flat(effect) ** 2))
-        totals = _partial_sums(cell_mass[..., None] * effect, len(subset))
+        total_effect = cell_mass[..., None] * effect
+        if len(subset) == 1:
+            weighted[subset] = total_effect
+        totals = _partial_sums(total_effect, len(subset))
         parts = _partial_sums(cell_mass, len(subset))
         for kept, total in totals.items():
             part = parts[kept]
@@ -85,7 +90,10 @@ def subset_pairs(effects: Tables, mass: Tables, axes: Axes, scale: float) -> lis
             product, cosine = 0.0, float("nan")
             if inside in effects:
                 coarse = tuple(axes[subset][k] for k in kept)
-                other = _summed(effects[inside], mass[inside], axes[inside], coarse)
+                other = weighted.get(inside)
+                if other is None:
+                    other = mass[inside][..., None] * effects[inside]
+                other = _summed(other, axes[inside], coarse)
                 products = _flat(means * other).sum(axis=0)
                 product = float(products[np.argmax(np.abs(products))])
                 cosine = _cosine(products, norms[subset], norms[inside], scale)
@@ -120,10 +128,9 @@ def _cosine(products: Array, first: Array, second: Array, scale: float) -> float
 
 
 def _summed(
-    effect: Array, mass: Array, fine: tuple[FeatureAxis, ...], coarse: tuple[FeatureAxis, ...]
+    weighted: Array, fine: tuple[FeatureAxis, ...], coarse: tuple[FeatureAxis, ...]
 ) -> Array:
     """Sum mass times effect over the fine cells within each coarse cell."""
-    weighted = mass[..., None] * effect
     for position, (new, old) in enumerate(zip(fine, coarse, strict=True)):
         if new is not old:
             shape = list(weighted.shape)

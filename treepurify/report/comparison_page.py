@@ -49,11 +49,12 @@ def write_comparison(
     path: str | Path,
     *,
     X: Any = None,
-    sample_weight: npt.ArrayLike | None = None,
+    sample_weight: npt.ArrayLike | str | None = None,
     top: int = 6,
     command: str | None = None,
     files: Sequence[str | Path] = (),
     scale: Scale | Mapping[str, Scale] = "auto",
+    progress: bool = True,
 ) -> Path:
     """Write a report of two or more decompositions: what differs, and how each was made.
 
@@ -68,17 +69,20 @@ def write_comparison(
         sequence are called after their measures, engines or models where these differ.
     path : str or Path
         The file to write; an existing one is replaced.
-    X : array_like or table of shape (n_rows, n_features), optional
+    X : array_like, table of shape (n_rows, n_features), or rows in batches, optional
         Rows that stand for the mass under which they are compared: needed where they have
         different cells, as two models have. See `treepurify.compare`.
-    sample_weight : array_like of shape (n_rows,), optional
-        Weight of each row.
+    sample_weight : array_like of shape (n_rows,) or str, optional
+        Weight of each row; for rows in batches, the name of their column.
     top : int
         Number of main effects, and of pairs, that are drawn: those that differ most.
     command, files : optional
         As in `write_html`: what made them, printed at the end, and files whose SHA-256 is printed.
     scale : str or mapping of str to str
         As in `write_html`: one word for all features, or one for each that is named.
+    progress : bool
+        Whether to report progress on standard error after the first second, where rows are read
+        in batches.
 
     Returns
     -------
@@ -122,7 +126,8 @@ def write_comparison(
     (first, a), *others = named.items()
     scales = read_scales(scale, a.feature_names)
     compared = [
-        compare(a, b, X, sample_weight=sample_weight, names=(first, name)) for name, b in others
+        compare(a, b, X, sample_weight=sample_weight, names=(first, name), progress=progress)
+        for name, b in others
     ]
     sections = [
         section("overview", "What is compared", _overview(named, compared[0].mass)),

@@ -1,6 +1,6 @@
 """Read the batches of a source into the columns that a model asks for, and their weights."""
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,8 +9,9 @@ import numpy as np
 from treepurify.arguments import brief
 from treepurify.errors import InvalidInputError
 from treepurify.rows.batches import Batch, Source
+from treepurify.rows.category_levels import CategoryLevels
 from treepurify.rows.columns import Columns, FeatureSpec
-from treepurify.rows.resampling import ResampledSource, Resampling
+from treepurify.rows.resampling import ResampledSource, RowTimes
 from treepurify.rows.row_weights import RowWeights, read_weights
 from treepurify.rows.table_reader import matched_names, read_placed_columns
 from treepurify.rows.tables import read_matrix, table_column, table_names
@@ -48,7 +49,7 @@ class RowBatch:
     part: int
     first_row: int
     where: str
-    levels: Mapping[int, tuple[Hashable, ...]]
+    levels: CategoryLevels
 
     def __len__(self) -> int:
         return self.columns.n_rows
@@ -68,15 +69,15 @@ class SourceReader:
         Names of the columns of the used features, in their order; None for arrays.
     weight : str, optional
         Name of the column of weights.
-    resampling : Resampling, optional
-        How often each row is drawn again.
+    resampling : RowTimes, optional
+        How often each row counts.
     """
 
     features: tuple[FeatureSpec, ...]
     used: tuple[int, ...]
     columns: tuple[str, ...] | None
     weight: str | None
-    resampling: Resampling | None = None
+    resampling: RowTimes | None = None
 
     @property
     def is_weighted(self) -> bool:
@@ -142,11 +143,13 @@ def source_reader(
     *,
     match_names: bool,
     weight: Any = None,
+    apart: Sequence[str] = (),
 ) -> SourceReader:
     """Return how the batches of a source are read.
 
     Columns of a source are matched by name where the model has names, and those that it does
-    not use are not read. Otherwise they are matched by position, all but that of the weights.
+    not use are not read. Otherwise they are matched by position, all but that of the weights and
+    those that are named `apart`.
 
     Raises
     ------
@@ -184,7 +187,7 @@ def source_reader(
             )
         columns = tuple(known[features[j].name] for j in read)
     else:
-        others = [name for name in names if name != weight]
+        others = [name for name in names if name not in (weight, *apart)]
         if len(others) != len(features):
             raise InvalidInputError(
                 f"the model has {len(features)} features without names, {source.describe()} has "
@@ -214,8 +217,11 @@ def head_table(source: Source, features: Sequence[FeatureSpec], weight: str | No
     return model_table(source.head(), features, weight)
 
 
-def model_table(table: Any, features: Sequence[FeatureSpec], weight: str | None = None) -> Any:
-    """Return a table with the columns of the model and no others; None where one is absent."""
+def model_table(table: Any, features: Sequence[FeatureSpec], *apart: str | None) -> Any:
+    """Return a table with the columns of the model and no others; None where one is absent.
+
+    Columns `apart`, such as that of weights, are not taken for features by their position.
+    """
     names = table_names(table)
     if names is None:
         return table
@@ -224,7 +230,7 @@ def model_table(table: Any, features: Sequence[FeatureSpec], weight: str | None 
     known = dict(zip(matched_names(names, features), names, strict=True))
     if all(spec.name in known for spec in features):
         return table[[known[spec.name] for spec in features]]
-    others = [name for name in names if name != weight]
+    others = [name for name in names if name not in apart]
     return table[others] if len(others) == len(features) else None
 
 

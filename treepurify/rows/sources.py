@@ -21,7 +21,7 @@ from treepurify.rows.parquet_source import DatasetSource, is_dataset, open_parqu
 from treepurify.rows.stream_source import StreamSource, read_arrow_stream
 from treepurify.rows.tables import is_table
 
-__all__ = ["as_source", "check_repeats", "refuse_source"]
+__all__ = ["as_source", "check_repeats"]
 
 
 def as_source(X: Any) -> Source | None:
@@ -110,13 +110,4 @@ def check_repeats(source: Source, passes: str) -> None:
         raise InvalidInputError(
             f"this takes {passes}, and {source.describe()} can be read only once: pass files, or a "
             "callable that returns the batches anew each time it is called"
-        )
-
-
-def refuse_source(X: Any, what: str, advice: str) -> None:
-    """Raise `InvalidInputError` where rows come in batches, and `what` needs them in memory."""
-    source = as_source(X)
-    if source is not None:
-        raise InvalidInputError(
-            f"{what} reads rows from memory only, not from {source.describe()}: {advice}"
         )

@@ -7,13 +7,16 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify.budget import check_budget
+from treepurify.errors import InvalidInputError
+from treepurify.progress import ProgressReport
 from treepurify.rows.columns import Columns, FeatureSpec
+from treepurify.rows.reduction import RowStream
 from treepurify.rows.row_order import mixed_bits
 from treepurify.rows.row_weights import RowWeights
 from treepurify.rows.source_reader import RowBatch
 from treepurify.typing import Array, Indices
 
-__all__ = ["SampleState", "StreamSample", "sampled_columns"]
+__all__ = ["SampleState", "SampledRows", "StreamSample", "sample_stream", "sampled_columns"]
 
 
 @dataclass(eq=False)
@@ -205,3 +208,42 @@ def sampled_columns(
         for j in range(len(features))
     )
     return Columns(features, values, n_rows), weights
+
+
+@dataclass(frozen=True, eq=False)
+class SampledRows:
+    """Rows of a sample.
+
+    Parameters
+    ----------
+    columns : Columns
+        The rows.
+    weights : ndarray of float64, shape (n_sampled,), optional
+        What each of them counts; None where all count the same.
+    n_rows : int
+        Rows of positive weight that there are.
+    """
+
+    columns: Columns
+    weights: RowWeights
+    n_rows: int
+
+
+def sample_stream(
+    stream: RowStream, most: int, seed: int, memory_budget: int, report: ProgressReport
+) -> SampledRows:
+    """Return a weighted sample of the rows; all of them where there are not more than `most`.
+
+    Raises
+    ------
+    MemoryBudgetError
+        If the sample would not fit.
+    InvalidInputError
+        If there are no rows of positive weight.
+    """
+    sample = StreamSample(most, stream.reader.used, seed)
+    sample.check(memory_budget)
+    state = stream.reduce(sample, "drawing a sample of rows", report)
+    if not state.n_rows:
+        raise InvalidInputError(f"{stream.source.describe()} has no rows of positive weight")
+    return SampledRows(*sampled_columns(sample, state, stream.reader.features), state.n_rows)

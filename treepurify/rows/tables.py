@@ -69,9 +69,9 @@ def check_table(X: Any, name: str = "X") -> None:
     if _is_in_batches(X):
         raise InvalidInputError(
             f"{expected} here, since all rows are read at once; got {brief(X)}. Files, Dask frames "
-            "and other rows in batches are for purify, audit, h_statistics and the engines, and "
-            "for predict, contributions, shapley_values, r_squared and verify of what they return: "
-            "pass a table"
+            "and other rows in batches are for functions that need no table of all rows, such as "
+            "purify, compare, audit and effect_worth, and for predict, contributions, "
+            "shapley_values, r_squared and verify of what they return: pass a table"
         )
     if is_table(X):
         if getattr(X, "ndim", 2) != 2:

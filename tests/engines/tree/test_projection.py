@@ -10,7 +10,13 @@ from examples.data import read_table
 from tests.cases import data_path
 from tests.engines.tree.test_purify import scene
 from tests.reference.projection import purified_projection
-from treepurify.engines.tree import direct_solve, iterative_solve, projection, solve
+from treepurify.engines.tree import (
+    direct_solve,
+    iterative_solve,
+    joint_cells,
+    projection,
+    solve,
+)
 from treepurify.engines.tree.arrowhead import Arrowhead
 from treepurify.engines.tree.direct_solve import solve_directly
 from treepurify.engines.tree.iterative_solve import solve_by_steps
@@ -124,14 +130,18 @@ def test_trees_that_rounding_keeps_from_being_factored_are_solved_by_steps(fault
         np.testing.assert_allclose(other, component.values, atol=1e-8)
 
 
-def test_rows_are_counted_in_pieces_where_they_outnumber_small_integers(monkeypatch):
+def test_joined_rows_and_their_counts_change_nothing(monkeypatch):
     model, X = deep_booster()
-    whole = purify(model, X)
-    monkeypatch.setattr(direct_solve, "_MOST_COUNT", 97)
-    pieces = purify(model, X)
-    for subset, component in whole.components.items():
-        values = pieces.components[subset].values
-        np.testing.assert_allclose(values, component.values, rtol=0, atol=1e-9)
+    d = purify(model, X)
+    for module, name, value in (
+        (direct_solve, "_MOST_COUNT", 97),
+        (joint_cells, "_MOST_JOINT_CELLS", 0),
+    ):
+        monkeypatch.setattr(module, name, value)
+        other = purify(model, X)
+        for subset, component in d.components.items():
+            values = other.components[subset].values
+            np.testing.assert_allclose(values, component.values, rtol=0, atol=1e-9)
 
 
 def test_memory_is_checked_before_trees_are_solved(monkeypatch):

@@ -183,10 +183,23 @@ def test_measures_of_values_are_found_on_a_sample(measure, monkeypatch):
     assert_same(whole, d, 1e-12)
 
 
+@pytest.mark.parametrize("measure", ["empirical", "independent", "uniform", "auto"])
+def test_the_strongest_pairs_are_found_on_all_rows(measure):
+    model, X = shallow_model()
+    X.iloc[-1, 0] = np.nan
+    asked = {"weights": measure, "interactions": 2, **QUIET}
+    whole, streamed = (tp.purify(model, rows, **asked) for rows in (X, batches(X, 50)))
+    assert_same(whole, streamed, 1e-12)
+    found, truth = (d.diagnostics["strongest_pairs"] for d in (streamed, whole))
+    assert list(found["shares"]) == list(truth["shares"])
+    np.testing.assert_allclose([*found["shares"].values()], [*truth["shares"].values()])
+    assert sum(len(subset) == 2 for subset in streamed.components) == 2
+    with pytest.raises(tp.InvalidInputError, match="read only once"):
+        tp.purify(model, iter([X]), **asked)
+
+
 def test_what_cannot_be_streamed_is_refused():
     model, X = shallow_model()
-    with pytest.raises(tp.InvalidInputError, match="name the interactions"):
-        tp.purify(model, batches(X, 50), interactions=2, **QUIET)
     with pytest.raises(tp.InvalidInputError, match="several models"):
         tp.purify([model, model], batches(X, 50), **QUIET)
     counts = tp.count_cells(model, [X])

@@ -6,6 +6,7 @@ from typing import Any
 
 from treepurify.decomposition import Decomposition
 from treepurify.engines.common.functions import ResponseFunction, model_or_none
+from treepurify.errors import InvalidInputError
 from treepurify.progress import ProgressReport
 from treepurify.rows.batches import Source
 from treepurify.rows.row_weights import RowWeights
@@ -14,10 +15,12 @@ from treepurify.rows.sources import check_repeats
 from treepurify.rows.table_sample import sample_table
 from treepurify.rows.tables import table_names
 
-__all__ = ["SAMPLED_ROWS", "SampledSource", "decompose_sample", "sample_source"]
+__all__ = ["FEW_SAMPLED_ROWS", "SAMPLED_ROWS", "SampledSource", "decompose_sample", "sample_source"]
 
 SAMPLED_ROWS = 100_000
 """Most rows that are drawn where an engine needs a table."""
+FEW_SAMPLED_ROWS = 20_000
+"""Most rows that are drawn where each of them is exchanged with others."""
 _PASSES = "two passes over the rows, one to draw a sample and one to read it"
 
 
@@ -35,12 +38,15 @@ class SampledSource:
         What the diagnostics say of it.
     words : str
         How many rows of how many it has; empty where it has all.
+    beside : Series, optional
+        A column that is no feature, where one is wanted.
     """
 
     table: Any
     weights: RowWeights
     facts: dict[str, Any]
     words: str
+    beside: Any = None
 
 
 def sample_source(
@@ -52,6 +58,7 @@ def sample_source(
     seed: int,
     memory_budget: int,
     report: ProgressReport,
+    beside: str | None = None,
 ) -> SampledSource:
     """Return a weighted sample of a source, with the columns of a model or, of a function, all.
 
@@ -71,6 +78,8 @@ def sample_source(
         Bytes that the sample may take.
     report : callable
         Progress.
+    beside : str, optional
+        Name of a column that is no feature, and wanted too.
 
     Raises
     ------
@@ -82,12 +91,19 @@ def sample_source(
     check_repeats(source, _PASSES)
     behind = model.model_behind_response if isinstance(model, ResponseFunction) else model
     parsed = model_or_none(behind, feature_names)
-    columns = None
-    if parsed is not None and source.names is not None:
+    names, columns = source.names, None
+    if parsed is not None and names is not None:
         weight = sample_weight if isinstance(sample_weight, str) else None
-        head = model_table(source.head(), parsed.features, weight)
+        head = model_table(source.head(), parsed.features, weight, beside)
         columns = None if head is None else tuple(table_names(head) or ())
+    if columns is not None and beside is not None:
+        columns = (*columns, beside)
     drawn = sample_table(source, columns, sample_weight, most, seed, memory_budget, report)
+    table, kept = drawn.table, None
+    if beside is not None:
+        if names is None or beside not in names:
+            raise InvalidInputError(f"{source.describe()} has no column {beside!r}")
+        table, kept = table.drop(columns=beside), table[beside]
     n_sampled = len(drawn.table)
     words = f"a sample of {n_sampled} of {drawn.n_rows} rows" if n_sampled < drawn.n_rows else ""
     facts = {
@@ -98,7 +114,7 @@ def sample_source(
         "seed": seed,
         "sample": "everything",
     }
-    return SampledSource(drawn.table, drawn.weights, facts, words)
+    return SampledSource(table, drawn.weights, facts, words, kept)
 
 
 def decompose_sample(engine: Callable[..., Decomposition], sample: SampledSource) -> Decomposition:

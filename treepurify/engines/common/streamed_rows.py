@@ -1,4 +1,4 @@
-"""What engines ask of rows that come in batches: counts of cells, a sample, what is explained."""
+"""What engines ask of rows that come in batches: counts of cells, and what is explained."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -7,19 +7,16 @@ import numpy as np
 
 from treepurify.components import Component, evaluate_each
 from treepurify.engines.common.explained import Explained
-from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Grid, Subset
 from treepurify.moments import PartMoments
 from treepurify.progress import ProgressReport
 from treepurify.remainder import Function
 from treepurify.rows.columns import Columns
 from treepurify.rows.reduction import RowStream, Several
-from treepurify.rows.row_weights import RowWeights
-from treepurify.rows.stream_sample import StreamSample, sampled_columns
 from treepurify.typing import Array
 from treepurify.weights.cell_counts import CellCounts, CountedRows, counted_rows
 
-__all__ = ["MeasuredParts", "SampledRows", "count_stream", "explain_stream", "sample_stream"]
+__all__ = ["MeasuredParts", "count_stream", "explain_stream"]
 
 
 def count_stream(
@@ -49,45 +46,6 @@ def count_stream(
         counted_rows(one, state, keep_special=keep_special)
         for one, state in zip(counts, states, strict=True)
     ]
-
-
-@dataclass(frozen=True, eq=False)
-class SampledRows:
-    """Rows of a sample.
-
-    Parameters
-    ----------
-    columns : Columns
-        The rows.
-    weights : ndarray of float64, shape (n_sampled,), optional
-        What each of them counts; None where all count the same.
-    n_rows : int
-        Rows of positive weight that there are.
-    """
-
-    columns: Columns
-    weights: RowWeights
-    n_rows: int
-
-
-def sample_stream(
-    stream: RowStream, most: int, seed: int, memory_budget: int, report: ProgressReport
-) -> SampledRows:
-    """Return a weighted sample of the rows; all of them where there are not more than `most`.
-
-    Raises
-    ------
-    MemoryBudgetError
-        If the sample would not fit.
-    InvalidInputError
-        If there are no rows of positive weight.
-    """
-    sample = StreamSample(most, stream.reader.used, seed)
-    sample.check(memory_budget)
-    state = stream.reduce(sample, "drawing a sample of rows", report)
-    if not state.n_rows:
-        raise InvalidInputError(f"{stream.source.describe()} has no rows of positive weight")
-    return SampledRows(*sampled_columns(sample, state, stream.reader.features), state.n_rows)
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,7 @@ from treepurify.decomposition import Decomposition
 from treepurify.engines.common.finish import Rest, Result, finish
 from treepurify.engines.common.functions import ParsedFunction, ResponseFunction
 from treepurify.engines.common.model_check import check_head
-from treepurify.engines.common.streamed_rows import MeasuredParts, explain_stream, sample_stream
+from treepurify.engines.common.streamed_rows import MeasuredParts, explain_stream
 from treepurify.engines.legendre.components import LegendreComponent
 from treepurify.engines.legendre.densities import constant_densities
 from treepurify.engines.legendre.design import Basis, Moments, measure_moments, scaled_rows
@@ -53,6 +53,7 @@ from treepurify.progress import ProgressReport
 from treepurify.rows.reduction import RowStream
 from treepurify.rows.row_weights import row_shares
 from treepurify.rows.sources import check_repeats
+from treepurify.rows.stream_sample import sample_stream
 from treepurify.typing import Array
 
 __all__ = ["StreamTask", "legendre_of_stream", "sampled_question"]

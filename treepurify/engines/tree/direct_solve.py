@@ -25,8 +25,8 @@ _RIDGES = (1e-12, 1e-10, 1e-8)
 # near the ridge; the candidates are then judged by the rank tolerance.
 _WEAK_PIVOT = 1e-7
 
-# Small integers, so that what a row writes to stays near the processor.
-_MOST_COUNT = np.iinfo(np.uint16).max
+# Counts are small integers, so that what a row writes to stays near the processor.
+_MOST_COUNT = np.iinfo(np.int32).max
 
 
 def solve_directly(problem: TreeProblem) -> TreeFit:
@@ -99,15 +99,26 @@ class _Equations:
 def _normal_equations(problem: TreeProblem, coding: CellCoding) -> _Equations:
     """Sum the normal equations over the rows, and add those of the uniform share.
 
-    Each row writes to the matrix directly, where rows weigh the same as small integers, so that
-    what is written stays near the processor. Tables of joint cells of four features, of which
-    several inner products can be read, were slower on 30 features and no faster on eight;
-    sorted rows wait for each other, since neighbours write to the same place.
+    Each row writes to the matrix directly, which holds counts where rows weigh the same or are
+    several that do, so that what is written stays near the processor. Tables of joint cells of four
+    features, of which several inner products can be read, were slower on 30 features and no faster
+    on eight; sorted rows wait for each other, since neighbours write to the same place.
     """
     right = np.zeros((len(coding.entries), problem.target.shape[1]))
     counts = _counts(problem)
     unit = 1.0 if counts is None else problem.unit
-    sums = _sum_rows(problem, coding, right, counts)
+    weights = problem.weights if counts is None else counts
+    sums = Arrowhead.zeros(coding.bounds, len(coding.entries), weights.dtype)
+    add_rows(
+        problem.cells,
+        weights,
+        problem.weights,
+        problem.target,
+        coding.arrays,
+        coding.bounds,
+        *sums.parts(),
+        right,
+    )
     if problem.share > 0:
         _add_uniform_part(problem, coding, sums, right)
     mass = unit * sums.diagonal()
@@ -115,47 +126,12 @@ def _normal_equations(problem: TreeProblem, coding: CellCoding) -> _Equations:
     return _Equations(kept, empty, 1 / np.sqrt(mass[kept]), sums, unit, right[kept])
 
 
-def _counts(problem: TreeProblem) -> npt.NDArray[np.uint16] | None:
-    """Return the weights in units, where small integers hold them and sums over pieces of them."""
+def _counts(problem: TreeProblem) -> npt.NDArray[np.int32] | None:
+    """Return the weights in units, where integers hold their sum."""
     if problem.share > 0 or problem.unit == 0:
         return None
     counts = np.rint(problem.weights / problem.unit)
-    is_held = counts.max(initial=0) <= 1 or counts.sum() <= _MOST_COUNT
-    return counts.astype(np.uint16) if is_held else None
-
-
-def _sum_rows(
-    problem: TreeProblem,
-    coding: CellCoding,
-    right: Array,
-    counts: npt.NDArray[np.uint16] | None,
-) -> Arrowhead:
-    """Return the sums over the rows, or over their counts, and add to the right side.
-
-    Ones are counted in pieces of the rows that small integers hold.
-    """
-    n_rows = len(problem.cells)
-    weights = problem.weights if counts is None else counts
-    piece = n_rows if counts is None else min(n_rows, _MOST_COUNT)
-    bounds, size = coding.bounds, len(coding.entries)
-    total = Arrowhead.zeros(bounds, size, weights.dtype if piece == n_rows else np.float64)
-    for first in range(0, n_rows, piece):
-        rows = slice(first, first + piece)
-        sums = total if piece == n_rows else Arrowhead.zeros(bounds, size, weights.dtype)
-        add_rows(
-            problem.cells[rows],
-            weights[rows],
-            problem.weights[rows],
-            problem.target[rows],
-            coding.arrays,
-            bounds,
-            *sums.parts(),
-            right,
-        )
-        if sums is not total:
-            for whole, part in zip(total.parts(), sums.parts(), strict=True):
-                np.add(whole, part, out=whole)
-    return total
+    return counts.astype(np.int32) if counts.sum() <= _MOST_COUNT else None
 
 
 def _add_uniform_part(

@@ -8,14 +8,24 @@ import numpy as np
 
 from treepurify.effects.accumulate import LeafBoxes, ensemble_cuts, leaf_boxes
 from treepurify.effects.conditional import entry_probabilities, feature_margins, run_masses
+from treepurify.engines.common.streamed_rows import count_stream
 from treepurify.grids.grid import Grid, make_grid
 from treepurify.models.ensemble import TreeEnsemble
+from treepurify.progress import ProgressReport
 from treepurify.rows.columns import Columns
+from treepurify.rows.reduction import RowStream
 from treepurify.rows.row_weights import RowWeights
 from treepurify.typing import Array, Integers
 from treepurify.weights import Weighting
+from treepurify.weights.cell_counts import RowsOnGrid
 
-__all__ = ["IndependentLeaves", "OutputLeaves", "independent_leaves", "output_values"]
+__all__ = [
+    "IndependentLeaves",
+    "OutputLeaves",
+    "independent_leaves",
+    "output_values",
+    "streamed_leaves",
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,6 +146,40 @@ def independent_leaves(
         columns, ensemble.features, ensemble_cuts(ensemble), match_names=ensemble.has_feature_names
     )
     rows = None if rows is None else replace(rows, weights=weights)
+    return _leaves_on(grid, rows, ensemble, weighting)
+
+
+def streamed_leaves(
+    ensemble: TreeEnsemble, stream: RowStream, weighting: Weighting, report: ProgressReport
+) -> IndependentLeaves:
+    """Return the leaves of an ensemble under all rows of a stream, counted in one pass.
+
+    Parameters
+    ----------
+    ensemble : TreeEnsemble
+        The ensemble.
+    stream : RowStream
+        The rows.
+    weighting : Weighting
+        The measure, under which features are independent.
+    report : callable
+        Progress.
+    """
+    wide, _ = make_grid(
+        None,
+        ensemble.features,
+        ensemble_cuts(ensemble),
+        match_names=ensemble.has_feature_names,
+        missing_cells="always",
+    )
+    tables = [(wide, [(j,) for j in ensemble.used_features])]
+    (counted,) = count_stream(stream, tables, report, keep_special=False)
+    return _leaves_on(counted.grid, counted, ensemble, weighting)
+
+
+def _leaves_on(
+    grid: Grid, rows: RowsOnGrid | None, ensemble: TreeEnsemble, weighting: Weighting
+) -> IndependentLeaves:
     boxes = leaf_boxes(ensemble, grid)
     return IndependentLeaves(
         boxes, grid, feature_margins(boxes, weighting, grid, rows), ensemble.n_outputs

@@ -4,19 +4,16 @@ It is for deep ensembles under dependent features.
 """
 
 from dataclasses import dataclass
-from math import prod
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from treepurify._kernels.tree_gram import join_rows
 from treepurify.budget import check_budget
 from treepurify.effects.conditional import feature_margins
 from treepurify.effects.tensor import EffectTensor, EffectTensors
 from treepurify.engines.common.finish import Result
 from treepurify.engines.common.problem import Problem, check_memory
 from treepurify.engines.tree.fitted_result import fitted_result
+from treepurify.engines.tree.joint_cells import join_cells, order_by_cells
 from treepurify.engines.tree.solve import solve_tree
 from treepurify.engines.tree.tree_problem import (
     TreeFit,
@@ -34,7 +31,7 @@ from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import EncodedRows, Grid, Subset
 from treepurify.rows.columns import Columns
 from treepurify.threads import iterate_threads, one_blas_thread
-from treepurify.typing import Array, Indices
+from treepurify.typing import Array, Cells, Indices
 
 __all__ = ["purify_by_projection"]
 
@@ -47,7 +44,8 @@ _SMALL_TABLES = 256
 class _Task:
     """What the projection of every tree reads besides the problem.
 
-    `matrix` holds the rows as trees read them, and `weights` their mass. The uniform distribution
+    `matrix` holds the rows as trees read them, and `weights` their mass; neighbours are near each
+    other. The uniform distribution
     has the rest, `share`, with its `margins`; they are empty where it has none.
     """
 
@@ -123,11 +121,18 @@ def _read_task(problem: Problem, tolerance: float) -> _Task:
     margins: dict[int, Array] = {}
     if share > 0:
         margins = feature_margins(problem.boxes, weighting.beside_rows, problem.grid, rows)
+    tested = np.bincount(problem.ensemble.feature[problem.ensemble.feature >= 0])
+    most_tested = np.argsort(-tested, kind="stable")[: np.count_nonzero(tested)]
+    order_of_rows = order_by_cells(rows.codes, most_tested)
+    ordered = EncodedRows(
+        np.ascontiguousarray(rows.codes[:, order_of_rows]),
+        None if rows.weights is None else rows.weights[order_of_rows],
+    )
     return _Task(
         problem,
-        rows,
-        matrix=_row_matrix(problem.columns, problem.memory_budget),
-        weights=(1.0 - share) * rows.shares,
+        ordered,
+        matrix=_row_matrix(problem.columns, order_of_rows, problem.memory_budget),
+        weights=(1.0 - share) * ordered.shares,
         margins=margins,
         share=share,
         order=order,
@@ -146,15 +151,18 @@ def _checked_order(order: int | None, most: int) -> int:
     )
 
 
-def _row_matrix(columns: Columns, memory_budget: int) -> Array:
-    """Return the rows as one matrix, if it fits the budget."""
+def _row_matrix(columns: Columns, order: Indices, memory_budget: int) -> Array:
+    """Return the rows in an order as one matrix, if it fits the budget."""
     check_budget(
         8 * columns.n_rows * len(columns.values),
         memory_budget,
         f"{columns.n_rows} rows of {len(columns.values)} features",
         "Raise memory_budget, or pass fewer rows.",
     )
-    return columns.matrix()
+    matrix = np.empty((columns.n_rows, len(columns.values)))
+    for j, column in enumerate(columns.values):
+        matrix[:, j] = column[order]
+    return matrix
 
 
 def _project_trees(task: _Task) -> _Projection:
@@ -303,8 +311,7 @@ def _tree_problem(
     leaves: Indices,
 ) -> TreeProblem:
     """Return the least-squares problem of one tree."""
-    cells = terms.row_cells(rows.codes)
-    margins = terms.row_margins(cells, rows.weights)
+    margins = terms.row_margins(rows.cells, rows.weights)
     uniform: tuple[Array, ...] = ()
     products = np.zeros((0, len(mean)))
     if task.share > 0:
@@ -317,7 +324,7 @@ def _tree_problem(
         )
     return TreeProblem(
         terms,
-        cells,
+        rows.cells,
         rows.scores - mean,
         rows.weights,
         common_weight(task.weights),
@@ -330,31 +337,24 @@ def _tree_problem(
 
 @dataclass(frozen=True, eq=False)
 class _DistinctRows:
-    """One row for each occupied cell of a tree: cells on the union grid, scores and weights.
+    """One row for each occupied joint cell of a tree: its cells, scores and weights.
 
     `cell` is the position among them of each original row, None where all rows are kept.
     """
 
-    codes: npt.NDArray[Any]
+    cells: Cells
     scores: Array
     weights: Array
     cell: Indices | None
 
 
 def _distinct_rows(terms: TreeTerms, task: _Task, tree: int) -> _DistinctRows:
-    """Join the rows in each cell of a tree: a shallow tree has far fewer cells than rows."""
+    """Join the rows in each joint cell of a tree."""
     codes, matrix, weights = task.rows.codes, task.matrix, task.weights
-    n_cells, cell = prod(terms.shape(terms.features)), None
-    if n_cells < len(matrix):
-        cell = np.empty(len(matrix), dtype=np.int64)
-        local, steps = list(terms.local_cells.values()), [1]
-        for cells in local[:0:-1]:
-            steps.insert(0, steps[0] * (int(cells.max()) + 1))
-        parts = [step * cells for step, cells in zip(steps, local, strict=True)]
-        start = np.cumsum([0, *map(len, parts)])
-        columns = np.array(terms.features)
-        kept, weights = join_rows(
-            codes, columns, np.concatenate(parts), start, weights, n_cells, cell
-        )
-        codes, matrix = codes[:, kept], matrix[kept]
-    return _DistinctRows(codes, tree_scores(task.problem.ensemble, tree, matrix), weights, cell)
+    joined = join_cells(codes, terms.local_cells, weights)
+    if joined is None:
+        scores = tree_scores(task.problem.ensemble, tree, matrix)
+        return _DistinctRows(terms.row_cells(codes), scores, weights, None)
+    scores = tree_scores(task.problem.ensemble, tree, matrix[joined.rows])
+    cells = terms.row_cells(codes, joined.rows)
+    return _DistinctRows(cells, scores, joined.weights, joined.cell)

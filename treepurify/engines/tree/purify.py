@@ -17,13 +17,13 @@ from treepurify.engines.common.inputs import (
     check_order,
     check_order_fits,
     fit_measure,
-    named_subsets,
     read_rows,
     read_stream,
 )
 from treepurify.engines.common.model_check import check_against_library
 from treepurify.engines.common.problem import Resolution, Wanted
 from treepurify.engines.tree.common_grid import purify_refits
+from treepurify.engines.tree.independent_leaves import independent_leaves, streamed_leaves
 from treepurify.engines.tree.refits import check_refits, read_refits
 from treepurify.engines.tree.request import Request, purify_model
 from treepurify.engines.tree.routes import Method, check_method
@@ -34,9 +34,10 @@ from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import MissingCells
 from treepurify.models.parse import Model, read_model
 from treepurify.models.refits import Refits
-from treepurify.progress import announce_compilation, progress_report
-from treepurify.rows.sources import as_source
-from treepurify.weights import Weighting, as_weighting
+from treepurify.progress import ProgressReport, announce_compilation, progress_report
+from treepurify.rows.reduction import RowStream
+from treepurify.rows.sources import as_source, check_repeats
+from treepurify.weights import Independent, Uniform, Weighting, as_weighting
 
 __all__ = ["purify"]
 
@@ -166,11 +167,7 @@ def purify(
     weighting = as_weighting(weights)
     source = as_source(X)
     if source is not None:
-        if isinstance(model, list | tuple | Refits):
-            raise InvalidInputError(
-                "several models are purified under rows in memory: pass a table, or purify them "
-                "one by one under these rows"
-            )
+        _check_one_model(model)
         is_counted = weighting.fixed_grid is not None or weighting.counts_are_enough
         parsed, stream = read_stream(
             model,
@@ -180,9 +177,11 @@ def purify(
             progress=progress,
             every_column=not is_counted,
         )
-        wanted = _wanted(parsed, order, _named(interactions))
+        wanted, chosen_pairs = _wanted(
+            parsed, stream, interactions, order, weighting, report, memory_budget
+        )
+        rest = (method, resolution, missing_cells, memory_budget, report, chosen_pairs)
         purify_rows = purify_stream if is_counted else purify_under_sample
-        rest = (method, resolution, missing_cells, memory_budget, report)
         return purify_rows(StreamTask(model, parsed, stream, weighting, wanted, *rest))
     refits = read_refits(model, X, feature_names, memory_budget)
     parsed = read_model(model, X, feature_names) if refits is None else refits.centre
@@ -203,7 +202,13 @@ def purify(
     )
     check = check_against_library(model, parsed, X) if refits is None else check_refits(refits, X)
     subsets, chosen_pairs = kept_interactions(
-        parsed, interactions, order, columns, weights_of_rows, weighting, report, memory_budget
+        parsed,
+        interactions,
+        order,
+        lambda ensemble, product: independent_leaves(ensemble, columns, weights_of_rows, product),
+        weighting if weighting.is_product else Independent() if columns is not None else Uniform(),
+        report,
+        memory_budget,
     )
     wanted = Wanted(order, subsets)
     if refits is None:
@@ -226,17 +231,34 @@ def purify(
     )
 
 
-def _wanted(parsed: Model, order: int | None, named: Interactions | None) -> Wanted:
-    """Return which effects are kept apart, where interactions are named."""
+def _wanted(
+    parsed: Model,
+    stream: RowStream,
+    interactions: Interactions | int | None,
+    order: int | None,
+    weighting: Weighting,
+    report: ProgressReport,
+    memory_budget: int,
+) -> tuple[Wanted, dict[str, object]]:
+    """Return which effects are kept apart under rows in batches, and how they were chosen."""
     check_order_fits(order, parsed.n_features)
-    return Wanted(order, named_subsets(parsed.features, named, order))
-
-
-def _named(interactions: Interactions | int | None) -> Interactions | None:
-    """Return interactions that are named; their number is chosen with rows in memory only."""
     if isinstance(interactions, int | np.integer):
+        check_repeats(stream.source, "a pass over the rows to find the strongest pairs, and others")
+    subsets, facts = kept_interactions(
+        parsed,
+        interactions,
+        order,
+        lambda ensemble, product: streamed_leaves(ensemble, stream, product, report),
+        weighting if weighting.is_product else Independent(),
+        report,
+        memory_budget,
+    )
+    return Wanted(order, subsets), facts
+
+
+def _check_one_model(model: Any) -> None:
+    if isinstance(model, list | tuple | Refits):
         raise InvalidInputError(
-            f"interactions={interactions!r}: the strongest pairs are found with rows in memory; "
-            "name the interactions, such as those that purify finds on a sample of the rows"
+            "several models are purified under rows in memory: pass a table, or purify them "
+            "one by one under these rows"
         )
-    return interactions

@@ -1,5 +1,6 @@
 """Second moments of an ensemble under independent features: by order, by feature, by pair."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -11,7 +12,6 @@ from treepurify.engines.common.inputs import Interactions, named_subsets
 from treepurify.engines.tree.independent_leaves import (
     IndependentLeaves,
     OutputLeaves,
-    independent_leaves,
 )
 from treepurify.engines.tree.output_moments import (
     SecondMoments,
@@ -27,18 +27,15 @@ from treepurify.grids.grid import Subset
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model
 from treepurify.progress import ProgressReport
-from treepurify.rows.columns import Columns
-from treepurify.rows.row_weights import RowWeights
 from treepurify.threads import available_threads
 from treepurify.typing import Array
-from treepurify.weights import Independent, Uniform, Weighting
+from treepurify.weights import Weighting
 
 if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = [
     "InteractionIndices",
-    "ensemble_indices",
     "exact_work",
     "kept_interactions",
     "leaf_indices",
@@ -147,34 +144,11 @@ class InteractionIndices:
         return frame.sort_values("total", ascending=False, kind="stable").reset_index(drop=True)
 
 
-def ensemble_indices(
-    ensemble: TreeEnsemble,
-    columns: Columns | None,
-    weight_of_rows: RowWeights,
-    weighting: Weighting,
-    *,
-    most_pairs: int,
-    seed: int,
-    memory_budget: int,
-    report: ProgressReport,
-) -> InteractionIndices:
-    """Return the second moments of an ensemble on the grid of its own cuts."""
-    return leaf_indices(
-        independent_leaves(ensemble, columns, weight_of_rows, weighting),
-        weighting.describe(),
-        most_pairs=most_pairs,
-        seed=seed,
-        report=report,
-        memory_budget=memory_budget,
-    )
-
-
 def kept_interactions(
     parsed: Model,
     interactions: Interactions | int | None,
     order: int | None,
-    columns: Columns | None,
-    weight_of_rows: RowWeights,
+    leaves: Callable[[TreeEnsemble, Weighting], IndependentLeaves],
     weighting: Weighting,
     report: ProgressReport,
     memory_budget: int = DEFAULT_BUDGET,
@@ -183,6 +157,23 @@ def kept_interactions(
 
     A number asks for that many pairs, those of the largest total interaction index relative
     to the variance of an output.
+
+    Parameters
+    ----------
+    parsed : TreeEnsemble or AdditiveTables
+        The model.
+    interactions : sequence, int or None
+        See `purify`.
+    order : int, optional
+        Largest number of features of an effect.
+    leaves : callable
+        Returns the leaves of an ensemble under a measure of independent features.
+    weighting : Weighting
+        That measure.
+    report : callable
+        Progress.
+    memory_budget : int
+        Bytes that tables may take.
 
     Raises
     ------
@@ -200,13 +191,9 @@ def kept_interactions(
             "a number of interactions is for tree ensembles; the pairs of an EBM are its terms: "
             "name those to keep"
         )
-    if not weighting.is_product:
-        weighting = Independent() if columns is not None else Uniform()
-    indices = ensemble_indices(
-        parsed,
-        columns,
-        weight_of_rows,
-        weighting,
+    indices = leaf_indices(
+        leaves(parsed, weighting),
+        weighting.describe(),
         most_pairs=MOST_PAIRS,
         seed=0,
         memory_budget=memory_budget,
@@ -235,7 +222,7 @@ def leaf_indices(
     report: ProgressReport,
     memory_budget: int = DEFAULT_BUDGET,
 ) -> InteractionIndices:
-    """Return the second moments of an ensemble; see `ensemble_indices`."""
+    """Return the second moments of an ensemble on the grid of its own cuts."""
     n_features, n_outputs = leaves.grid.n_features, leaves.n_outputs
     n_strips = _strips(n_features, n_outputs, memory_budget)
     room = _room(leaves, memory_budget)

@@ -21,7 +21,7 @@ from treepurify.engines.common.problem import (
     Wanted,
     lay_out,
 )
-from treepurify.engines.common.streamed_rows import count_stream, sample_stream
+from treepurify.engines.common.streamed_rows import count_stream
 from treepurify.engines.tree.coarse_projection import (
     CoarseProjection,
     lay_out_coarse,
@@ -41,6 +41,7 @@ from treepurify.models.parse import Model
 from treepurify.progress import ProgressReport
 from treepurify.rows.reduction import RowStream
 from treepurify.rows.sources import check_repeats
+from treepurify.rows.stream_sample import sample_stream
 from treepurify.weights import Uniform, Weighting
 from treepurify.weights.cell_counts import CountedRows
 

@@ -12,10 +12,10 @@ from treepurify.decomposition import Decomposition
 from treepurify.engines.common.finish import finish
 from treepurify.engines.common.functions import ParsedFunction
 from treepurify.engines.common.model_check import check_head
-from treepurify.engines.common.streamed_rows import SampledRows, sample_stream
 from treepurify.engines.tree.request import Request, purify_model
 from treepurify.engines.tree.streamed import StreamTask, purify_stream
 from treepurify.rows.sources import check_repeats
+from treepurify.rows.stream_sample import SampledRows, sample_stream
 from treepurify.weights.weighting import FittedMeasure
 
 __all__ = ["MEASURE_ROWS", "purify_under_sample"]
@@ -39,7 +39,9 @@ def purify_under_sample(task: StreamTask) -> Decomposition:
     check_repeats(task.stream.source, _PASSES)
     sample = sample_stream(task.stream, MEASURE_ROWS, _SEED, task.memory_budget, task.report)
     measure = task.weighting.fitted(sample.columns, sample.weights, task.memory_budget)
-    facts: dict[str, Any] = {"measure": dict(measure.facts)} if measure.facts else {}
+    facts = dict(task.measure_facts)
+    if measure.facts:
+        facts["measure"] = dict(measure.facts)
     is_all = sample.columns.n_rows == sample.n_rows
     if not is_all and measure.columns is sample.columns and measure.weighting.counts_are_enough:
         note = (

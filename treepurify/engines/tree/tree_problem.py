@@ -5,10 +5,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations, pairwise
 from math import prod
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from treepurify._kernels.family_tables import anova
 from treepurify._kernels.traverse import add_leaf_values
@@ -17,7 +15,7 @@ from treepurify.effects.accumulate import LeafBoxes
 from treepurify.engines.tree.family_tables import Indicators, TableLayout, table_layout
 from treepurify.grids.grid import Grid, Subset
 from treepurify.models.ensemble import TreeEnsemble
-from treepurify.typing import Array, Indices, Integers, Mask
+from treepurify.typing import Array, Cells, Indices, Integers, Mask
 from treepurify.weights.weighting import outer_product
 
 __all__ = [
@@ -34,8 +32,6 @@ __all__ = [
     "tree_scores",
     "tree_terms",
 ]
-
-Cells = npt.NDArray[np.integer[Any]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,14 +118,16 @@ class TreeTerms:
         sums = [tables[self.subsets[term]].sum(axis=rest) for term, rest in held]
         return np.concatenate([table.reshape(-1, flat.shape[1]) for table in sums])
 
-    def row_cells(self, codes: Cells) -> Cells:
-        """Return the tree's cell of each row along each feature, shape (n_rows, n_features)."""
+    def row_cells(self, codes: Cells, rows: Indices | None = None) -> Cells:
+        """Return the tree's cell of each of some rows, or of all, along each feature.
+
+        Shape (n_rows, n_features).
+        """
+        picked = slice(None) if rows is None else rows
         largest = max(self.shape(self.features))
         dtype = np.uint8 if largest <= 256 else np.uint16 if largest <= 65536 else np.uint32
-        cells = np.empty((codes.shape[1], len(self.features)), dtype=dtype)
-        for position, j in enumerate(self.features):
-            cells[:, position] = self.local_cells[j].astype(dtype)[codes[j]]
-        return cells
+        columns = (self.local_cells[j].astype(dtype)[codes[j][picked]] for j in self.features)
+        return np.stack(list(columns), axis=1)
 
     def row_margins(self, cells: Cells, weights: Array) -> tuple[Array, ...]:
         """Return the weight of the rows in each cell of each feature; see `row_cells`."""
@@ -197,7 +195,7 @@ class TreeProblem:
     """
 
     terms: TreeTerms
-    cells: npt.NDArray[np.integer[Any]]
+    cells: Cells
     target: Array
     weights: Array
     unit: float
