@@ -45,7 +45,8 @@ MAY_IMPORT = {
     "profiles": GROUND | {"models", "grids", "decomposition", "engines"},
     # Trees are grouped by the indices of their interactions.
     "grouping": GROUND | {"models", "grids", "effects", "engines", "interactions"},
-    "shapley": GROUND | {"models", "grids", "effects", "decomposition"},
+    # Of functions, which engines read.
+    "shapley": GROUND | {"models", "grids", "effects", "decomposition", "engines"},
     # Components belong to the engine that makes them; what is saved of them is known here.
     "storage": GROUND | {"models", "grids", "effects", "decomposition", "engines"},
     "frames": GROUND | {"grids", "effects", "purification", "decomposition"},

@@ -116,6 +116,22 @@ def test_pair_of_whole_numbers_has_equal_slots(d):
     assert [text.get_text() for text in lines.get_legend().get_texts()] == ["flag 0", "flag 1"]
 
 
+def test_lines_are_chosen_by_what_varies_where_one_cell_has_most_mass():
+    """Nine of ten rows have no gain: all three quantiles are in its cell."""
+    rng = np.random.default_rng(0)
+    flag, gain = (
+        rng.integers(0, 2, 500),
+        np.where(rng.random(500) < 0.95, 0, rng.integers(1, 5, 500)),
+    )
+    rows = pd.DataFrame({"flag": flag, "gain": gain})
+    model = DecisionTreeRegressor(random_state=0).fit(rows, flag * (gain == 2) * 5.0 + flag)
+    d = tp.purify(model, rows)
+    ax = plots.pair_lines(d, ("flag", "gain"))
+    texts = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert len(texts) >= 2
+    assert any(text.endswith(" 2") for text in texts), texts
+
+
 def test_curves_keep_their_own_edges():
     # Cells of a curve that happen to end at whole numbers part nothing.
     axis = FeatureAxis("x", np.arange(1.0, 200.0), bounds=(0.0, 200.0))

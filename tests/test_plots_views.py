@@ -56,6 +56,29 @@ def names_of(ax):
     return [label.get_text() for label in ax.get_yticklabels()]
 
 
+def test_a_large_rest_of_a_waterfall_is_split_by_order():
+    """Of twenty equal main effects and twelve pairs, what has no bar is more than any bar."""
+    rng = np.random.default_rng(0)
+    X = (rng.random((400, 6)) < 0.5).astype(float)
+    y = X.sum(axis=1) + sum(X[:, i] * X[:, j] for i in range(6) for j in range(i))
+    model = xgboost.XGBClassifier(n_estimators=60, max_depth=2, n_jobs=1).fit(X, y > np.median(y))
+    d = tp.purify(model, X)
+    row = np.ones((1, 6))
+    ax = plots.waterfall(d, row, top=3)
+    *_, alone, joint, start = names_of(ax)
+    n_alone = sum(len(subset) == 1 for subset in d)
+    assert (alone, joint) == (
+        f"main effects: {n_alone - 3} more",
+        f"interactions: {len(d) - n_alone} more",
+    )
+    assert start == "mean on the margin scale"
+    sizes = [patch.get_width() for patch in ax.patches]
+    table = d.contributions(row).iloc[0]
+    pairs = table[[d.term_name(subset) for subset in d if len(subset) == 2]]
+    assert sizes[-1] == pytest.approx(pairs.sum())
+    assert d.intercept[0] + sum(sizes) == pytest.approx(d.predict(row)[0])
+
+
 @pytest.mark.parametrize("parts", ["terms", "shapley"])
 def test_waterfall_ends_at_the_prediction(d, X, parts):
     ax = plots.waterfall(d, X.iloc[[0]], parts=parts, top=3)

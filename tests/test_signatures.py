@@ -13,11 +13,11 @@ PARSED = "A trained model, a model file, or what `parse_model` returned."
 # What decomposes or explains any function, and what needs trees.
 OF_FUNCTIONS = {
     tp.ale_anova, tp.categorical_anova, tp.feature_profile, tp.h_statistics, tp.hooker_anova,
-    tp.interaction_sources,
+    tp.interaction_sources, tp.interventional_shapley_values,
     tp.legendre_anova, tp.partial_dependence_anova, tp.shapley_sets,
 }  # fmt: skip
 OF_MODELS = {
-    tp.audit, tp.count_cells, tp.interaction_indices, tp.interventional_shapley_values, tp.purify,
+    tp.audit, tp.count_cells, tp.interaction_indices, tp.purify,
     tp.unbiased_importance,
 }  # fmt: skip
 ALL = OF_FUNCTIONS | OF_MODELS | {
@@ -38,7 +38,6 @@ NEEDED = ("feature_names", "sample_weight", "memory_budget", "progress")
 WITHOUT = {
     # Parts that are counted are merged: their weights come batch by batch.
     tp.count_cells: {"feature_names", "sample_weight", "progress"},
-    tp.interventional_shapley_values: {"feature_names"},
     # Probes and draws are rows that count alike.
     tp.shapley_sets: {"sample_weight"},
     tp.interaction_sources: {"sample_weight"},

@@ -114,6 +114,13 @@ class Estimated(Component, Protocol):
         """
 
 
+class SharesAverages(Component, Protocol):
+    """A component that is made of averages of which other components are made too."""
+
+    def evaluate_with(self, columns: Columns, averages: dict[Any, Array]) -> Array:
+        """Return its values on rows, shape (n_rows, n_outputs), and add what it averages."""
+
+
 class CellFunction(Component, Protocol):
     """A component that is constant in cells, whether it has a table of them or not."""
 
@@ -130,6 +137,11 @@ class CellFunction(Component, Protocol):
 def is_cell_function(component: Component) -> TypeGuard[CellFunction]:
     """Return whether a component is a `CellFunction`."""
     return hasattr(type(component), "on_cells")
+
+
+def shares_averages(component: Component) -> TypeGuard[SharesAverages]:
+    """Return whether a component is made of averages that it can share."""
+    return hasattr(type(component), "evaluate_with")
 
 
 def is_estimated(component: Component) -> TypeGuard[Estimated]:
@@ -302,8 +314,13 @@ def values_on_cells(
 
 
 def evaluate_each(components: Iterable[Component], columns: Columns) -> Iterable[Array]:
-    """Yield the values of each component; every axis is encoded once, all of them together."""
+    """Yield the values of each component.
+
+    Every axis is encoded once, all of them together, and what components that are made of the
+    same averages have in common is computed once.
+    """
     listed = list(components)
+    averages: dict[Any, Array] = {}
     axes = {
         (j, id(axis)): axis
         for component in listed
@@ -315,6 +332,8 @@ def evaluate_each(components: Iterable[Component], columns: Columns) -> Iterable
         if is_cell_function(component):
             keys = zip(component.features, component.axes, strict=True)
             yield component.on_cells(np.stack([known[j, id(axis)] for j, axis in keys]))
+        elif shares_averages(component):
+            yield component.evaluate_with(columns, averages)
         else:
             yield component.evaluate(columns)
 
@@ -353,8 +372,8 @@ def _locate(
         columns.n_rows,
     )
     rows, reached = encode_rows(located, tuple(axes))
-    for axis, wider in zip(axes, reached, strict=True):
-        check_special_cells(axis, wider)
+    for axis, wider, values in zip(axes, reached, located.values, strict=True):
+        check_special_cells(axis, wider, values)
     return rows.codes
 
 

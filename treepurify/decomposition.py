@@ -205,7 +205,12 @@ class Decomposition:
         )
 
     def contributions(
-        self, X: Any, *, to: "File" = None, memory_budget: int = DEFAULT_BUDGET
+        self,
+        X: Any,
+        *,
+        scale: Scale = "margin",
+        to: "File" = None,
+        memory_budget: int = DEFAULT_BUDGET,
     ) -> "pd.DataFrame":
         """Return what each component adds to the margin of each row.
 
@@ -213,10 +218,12 @@ class Decomposition:
         ----------
         X : array_like, table of shape (n_rows, n_features), or rows in batches
             The rows.
+        scale : {"margin", "response"}
+            The response is refused unless it is the margin: effects add up to no other.
         to : str or Path, optional
             See `predict`.
         memory_budget : int
-            Bytes that the table may take.
+            Bytes that the table may take; more is refused.
 
         Returns
         -------
@@ -224,15 +231,10 @@ class Decomposition:
             ``"intercept"``, one column per component, and ``"remainder"`` where there is one; for
             several outputs ``(output, term)`` pairs. Rows sum to the margin. A feature called
             like one of these two has `` (feature)`` appended. The index is that of `X`.
-
-        Raises
-        ------
-        MemoryBudgetError
-            If the table would not fit.
         """
         from treepurify.streamed_values import contributions
 
-        return contributions(self, X, to, memory_budget)
+        return contributions(self, X, scale, to, memory_budget)
 
     def importance(self) -> "pd.DataFrame":
         """Return how much each component matters, the largest variance first.

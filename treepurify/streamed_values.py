@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from treepurify.arguments import read_path
+from treepurify.arguments import check_choice, read_path
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError, MissingDependencyError
 from treepurify.frames import contributions_table
+from treepurify.links import Link
 from treepurify.moments import PartMoments
 from treepurify.progress import progress_report, row_progress
 from treepurify.rows.columns import Columns
@@ -55,8 +56,18 @@ def predictions(d: Decomposition, X: Any, scale: Literal["margin", "response"], 
     return written
 
 
-def contributions(d: Decomposition, X: Any, to: Any, memory_budget: int) -> "pd.DataFrame":
+def contributions(
+    d: Decomposition, X: Any, scale: Literal["margin", "response"], to: Any, memory_budget: int
+) -> "pd.DataFrame":
     """Return the table of `Decomposition.contributions`, or the path of its file."""
+    check_choice("scale", scale, ("margin", "response"))
+    if scale == "response" and d.link != Link():
+        raise InvalidInputError(
+            f"effects add up on the margin scale only; the response follows by the link "
+            f"{d.link.name!r}. predict(X, scale='response') transforms the whole prediction; to "
+            "explain the response itself, decompose response_function(model), or pass it to "
+            "interventional_shapley_values"
+        )
     if to is None and as_source(X) is None:
         return contributions_table(d, X, memory_budget)
     values = partial(_contributions, _alone(d), memory_budget)

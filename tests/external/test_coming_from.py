@@ -257,3 +257,24 @@ def test_permutation_importance_is_what_scikit_learn_estimates():
     own = found.set_index("feature")["importance"][[f"x{j}" for j in range(4)]]
     error = theirs.importances_std / np.sqrt(300)
     assert np.all(np.abs(own - theirs.importances_mean) < 4 * error)
+
+
+def test_summed_dummies_are_not_the_value_of_their_column():
+    """The game of dummies mixes categories: some of the row, some of the background row."""
+    shap = pytest.importorskip("shap")
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, 3, 300)
+    X = np.column_stack([codes, rng.normal(size=300)])
+    dummies = np.column_stack([np.eye(3)[codes], X[:, 1]])
+    y = (codes == 1) * (1 + X[:, 1]) - (codes == 2) * X[:, 1]
+    trees = xgboost.XGBRegressor(n_estimators=30, max_depth=3, n_jobs=1).fit(dummies, y)
+
+    def of_columns(rows):
+        return trees.predict(np.column_stack([np.eye(3)[rows[:, 0].astype(int)], rows[:, 1]]))
+
+    explainer = shap.TreeExplainer(trees, dummies[:60])
+    theirs = explainer.shap_values(dummies[:20])
+    summed = np.column_stack([theirs[:, :3].sum(axis=1), theirs[:, 3]])
+    ours = tp.interventional_shapley_values(of_columns, X[:20], X[:60], progress=False)
+    np.testing.assert_allclose(summed.sum(axis=1), ours.values.sum(axis=(1, 2)), atol=1e-5)
+    assert np.abs(summed - ours.values[..., 0]).max() > 0.05

@@ -110,9 +110,18 @@ def test_values_are_of_single_features(game, index, family):
 def test_every_index_has_a_frame_and_a_matrix(game, index):
     d, rows, _ = game
     found = d.shapley_interactions(rows, index=index)
-    assert found.to_frame().shape == (len(rows), len(found.values))
+    assert found.to_frame().shape == (len(rows), 1 + len(found.values))
     assert found.matrix().shape == (len(rows), 4, 4)
     assert index in repr(found)
+
+
+@pytest.mark.parametrize("index", ["SV", "k-SII", "STII", "FSII"])
+def test_rows_of_the_frame_add_up_to_the_prediction(game, index):
+    d, rows, _ = game
+    for output in (0, 1):
+        frame = d.shapley_interactions(rows, index=index).to_frame(output)
+        assert frame.columns[0] == "base"
+        np.testing.assert_allclose(frame.sum(axis=1), d.predict(rows)[:, output], atol=1e-11)
 
 
 def test_what_does_not_exist_or_fit_is_refused(game):

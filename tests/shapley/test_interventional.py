@@ -200,6 +200,71 @@ def test_labels_and_the_callers_table():
     np.testing.assert_allclose(frame.sum(axis=1), model.predict(X[:9]), atol=1e-5)
 
 
+@pytest.mark.parametrize("n_outputs", [1, 3])
+def test_functions_are_explained_by_all_coalitions(n_outputs):
+    """Rows that share values with the background, rows of it, missing values, unused features."""
+    rng = np.random.default_rng(4)
+    X = rng.integers(0, 3, size=(30, 6)).astype(float)
+    X[rng.random(X.shape) < 0.1] = np.nan
+    scale = rng.normal(size=(6, n_outputs))
+
+    def f(rows):
+        return np.sin(np.nan_to_num(rows, nan=-2.0) @ scale) ** 2
+
+    rows, weights = np.vstack([X[:3], X[3:5] + 0.5]), rng.integers(0, 3, size=30)
+    found = interventional_shapley_values(f, rows, X, sample_weight=weights, progress=False)
+    game = interventional_game(f, rows, X, weights)
+    expected = shapley_by_definition(game, 6).transpose(1, 0, 2)
+    np.testing.assert_allclose(found.values, expected, atol=1e-12)
+    np.testing.assert_allclose(found.total(), f(rows), atol=1e-12)
+
+
+def test_the_probability_of_a_boosted_model():
+    from xgboost import XGBClassifier
+
+    X, y = regression(n_rows=200)
+    table = pd.DataFrame(X, columns=list("abcdef"))
+    model = XGBClassifier(n_jobs=1, n_estimators=8, max_depth=3).fit(table, y > 0)
+    response = tp.response_function(model)
+    found = interventional_shapley_values(response, table[:4], table[50:], progress=False)
+    game = interventional_game(response, X[:4], X[50:])
+    expected = shapley_by_definition(game, 6).transpose(1, 0, 2)
+    np.testing.assert_allclose(found.values, expected, atol=1e-12)
+    np.testing.assert_allclose(found.total()[:, 0], model.predict_proba(table[:4])[:, 1], atol=1e-6)
+    assert found.output_names == tp.parse_model(model).output_names
+
+
+def test_too_many_coalitions_are_refused_before_the_work():
+    def f(rows):
+        assert len(rows) <= 64
+        return rows.sum(axis=1)
+
+    rng = np.random.default_rng(0)
+    with pytest.raises(tp.InvalidInputError, match=r"in 17 features, whose 2\^17 coalitions"):
+        interventional_shapley_values(f, rng.normal(size=(3, 17)), progress=False)
+    rows = rng.normal(size=(400, 14))
+    with pytest.raises(tp.InvalidInputError, match=r"2\.6e\+09 rows to call"):
+        interventional_shapley_values(f, rows, progress=False)
+    with pytest.raises(tp.MemoryBudgetError, match="Shapley values of 1 rows with 9"):
+        interventional_shapley_values(f, rows[:1], rows[:9], memory_budget=1 << 20, progress=False)
+
+
+def test_labels_that_only_the_explained_rows_have():
+    background = pd.DataFrame({"town": ["Ulm", "Bonn"], "age": [1.0, 2.0]})
+    row = pd.DataFrame({"town": ["Kiel"], "age": [3.0]})
+
+    def f(table):
+        return (table["town"] == "Kiel") * table["age"]
+
+    with pytest.raises(tp.InvalidInputError, match="a category dtype that lists all"):
+        interventional_shapley_values(f, row, background, progress=False)
+    towns = pd.CategoricalDtype(["Bonn", "Kiel", "Ulm"])
+    tables = [table.astype({"town": towns}) for table in (row, background)]
+    found = interventional_shapley_values(f, *tables, progress=False)
+    # With the town alone the mean age, with both 3: (1.5 + 3) / 2 of the town.
+    np.testing.assert_allclose(found.values[0, :, 0], [2.25, 0.75], atol=1e-12)
+
+
 def test_bad_input():
     rng = np.random.default_rng(0)
     ensemble = random_ensemble(rng, n_features=3)

@@ -353,3 +353,14 @@ def test_the_order_of_rows_and_features_does_not_matter(weighting):
     for place, j in enumerate(places):
         np.testing.assert_array_equal(found.columns.values[j], again.columns.values[place])
     np.testing.assert_array_equal(found.row_weights, again.row_weights)
+
+
+def test_a_kernel_that_is_the_copula_says_so():
+    X = gaussian(300)
+    model = GradientBoostingRegressor(n_estimators=5, max_depth=2, random_state=0).fit(X, X[:, 0])
+    d = tp.purify(model, X, weights="kernel")
+    bandwidths = d.diagnostics["measure"]["bandwidths"].values()
+    assert all(np.isinf(value) for value in bandwidths)
+    assert d.measure.startswith("kernel: copula")
+    fixed = tp.purify(model, X, weights=tp.Kernel(0.3))
+    assert fixed.measure.startswith("kernel (bandwidth 0.3")

@@ -31,6 +31,7 @@ MissingCells = Literal["auto", "always"]
 Cuts = tuple[Array | None, ...]
 
 _ROWS_A_BLOCK = 16384
+_ROWS_NAMED = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,27 +103,42 @@ class Grid:
         InvalidInputError
             If a value is missing or unknown along an axis that has no cell for it.
         """
-        rows, reached = encode_rows(self.columns(X), self.axes)
+        columns = self.columns(X)
+        rows, reached = encode_rows(columns, self.axes)
         for j, (axis, wider) in enumerate(zip(self.axes, reached, strict=True)):
             if axis.n_cells > 1:
-                check_special_cells(axis, wider)
+                check_special_cells(axis, wider, columns.values[j])
             else:
                 rows.codes[j] = 0
         return rows
 
 
-def check_special_cells(axis: FeatureAxis, reached: FeatureAxis) -> None:
-    """Raise `InvalidInputError` if rows need a special cell that `axis` does not have."""
-    for what, has, met in (
-        ("missing values", axis.has_missing, reached.has_missing),
-        ("values unknown to the model", axis.has_other, reached.has_other),
-    ):
-        if met and not has:
-            raise InvalidInputError(
-                f"feature {axis.name!r} has {what}, but the rows of the decomposition had "
-                "none, and so it has no cell for them; decompose again with rows that have such "
-                'values, or with missing_cells="always" where the engine has this option'
-            )
+def check_special_cells(
+    axis: FeatureAxis, reached: FeatureAxis, column: npt.NDArray[np.floating[Any]]
+) -> None:
+    """Raise `InvalidInputError` if rows need a special cell that `axis` does not have.
+
+    Parameters
+    ----------
+    axis, reached : FeatureAxis
+        The axis, and what `encode_rows` made of it.
+    column : ndarray of float, shape (n_rows,)
+        The values of the rows.
+    """
+    if reached.has_missing and not axis.has_missing:
+        what, met = "missing values", np.isnan(column)
+    elif reached.has_other and not axis.has_other:
+        what, met = "values unknown to the model", column == axis.n_regular
+    else:
+        return
+    where = np.flatnonzero(met).tolist()
+    named = ", ".join(map(str, where[:_ROWS_NAMED])) + ", ..." * (len(where) > _ROWS_NAMED)
+    raise InvalidInputError(
+        f"feature {axis.name!r} has {what} in {len(where)} of {len(column)} rows (counted from "
+        f"zero: {named}), but the rows of the decomposition had none, and so it has no cell for "
+        "them; decompose again with rows that have such values, or with "
+        'missing_cells="always" where the engine has this option'
+    )
 
 
 def make_grid(

@@ -85,7 +85,9 @@ def parse_file(path: Path) -> TreeEnsemble | AdditiveTables:
     if path.suffix.lower() in _PICKLES or data.startswith(_PICKLE_START):
         raise UnsupportedModelError(
             f"{str(path)!r} is a pickle, and unpickling runs whatever code the file contains. "
-            "If you trust it, load it yourself (pickle.load or joblib.load) and pass the model."
+            "If you trust it, load it yourself (pickle.load or joblib.load) and pass the model: in "
+            'Python tp.purify(model, X).save("effects.tpz"), then on the command line '
+            "treepurify report effects.tpz."
         )
     try:
         return _parse_content(ModelFile(path, data))

@@ -300,6 +300,8 @@ def _family_of(model: Any) -> ModuleType:
     if module is None:
         raise UnsupportedModelError(
             f"no parser for {names[0]}. Known are trained models of {known_models()}, and their "
-            "model files."
+            "model files. Any other model, and functions such as those of response_function, are "
+            "called with rows by partial_dependence_anova, ale_anova, hooker_anova, legendre_anova "
+            "and categorical_anova."
         )
     return module

@@ -76,7 +76,8 @@ def pair_lines(
         Whether to add the main effect of the first feature, or to draw the pair alone.
     lines : int
         For categories and special cells, at most this many lines, of largest mass. A numeric
-        second feature has three, at the 10 %, 50 % and 90 % quantile of its mass.
+        second feature has three, at the 10 %, 50 % and 90 % quantile of its mass; where these
+        fall together, the cells with most of the variance of the pair fill their place.
     sort : {"effect", "mass", "name"}
         Order of categories from left to right, as in `pair`.
     scale : {"auto", "value", "rank", "log"}
@@ -130,9 +131,10 @@ def pair_lines(
         effects = main_effect_of(d, first, axes[0], position)
         order = order_categories(axes[0], effects, held, sort, _MOST_CATEGORIES)
     layout = lay_out_axis(axes[0], held, scale=scale, order=order, is_smooth=smooth)
+    varying = (mass * values**2).sum(axis=0)
     if with_main:
         values = values + main_effect_along(d, first, axes[0], is_smooth=smooth)[:, [position]]
-    cells = line_cells(axes[1], mass.sum(axis=0), lines)
+    cells = line_cells(axes[1], mass.sum(axis=0), lines, varying)
     height = 3.4 + 0.8 * axes[0].is_categorical + 0.8 * has_long_labels(axes[0])
     ax = axes_or_new(ax, 5.4, height)
     ax.axhline(0.0, color=FRAME, linewidth=0.8, zorder=0)
@@ -335,11 +337,25 @@ def means_along(main: TensorComponent, values: Array, axis: FeatureAxis) -> Arra
     return sums / np.where(held > 0, held, 1.0)[:, None]
 
 
-def line_cells(axis: FeatureAxis, mass: Array, most: int = _MOST_LINES) -> list[int]:
+def line_cells(
+    axis: FeatureAxis, mass: Array, most: int = _MOST_LINES, varying: Array | None = None
+) -> list[int]:
     """Return the cells of the second feature that have a line.
 
     Of categories and special cells, at most so many of largest mass; of numbers those at the
-    10 %, 50 % and 90 % quantile of the mass.
+    10 %, 50 % and 90 % quantile of the mass. Where these share a cell, cells with the largest part
+    of the variance of the pair fill their place.
+
+    Parameters
+    ----------
+    axis : FeatureAxis
+        The second feature.
+    mass : ndarray of float64, shape (n_cells,)
+        Its mass.
+    most : int
+        Most lines of categories.
+    varying : ndarray of float64, shape (n_cells,), optional
+        What each cell has of the variance of the pair; the mass by default.
     """
     if axis.is_categorical:
         return sorted(int(cell) for cell in np.argsort(-mass, kind="stable")[:most])
@@ -347,4 +363,11 @@ def line_cells(axis: FeatureAxis, mass: Array, most: int = _MOST_LINES) -> list[
     if upto[-1] <= 0:
         return [0]
     at_shares = np.searchsorted(upto, np.array(_SHARES) * upto[-1])
-    return sorted({int(min(cell, axis.n_regular - 1)) for cell in at_shares})
+    cells = {int(min(cell, axis.n_regular - 1)) for cell in at_shares}
+    weight = np.where(mass > 0, mass if varying is None else varying, 0.0)[: axis.n_regular]
+    others = [cell for cell in np.argsort(-weight, kind="stable").tolist() if weight[cell] > 0]
+    for cell in others:
+        if len(cells) == len(_SHARES):
+            break
+        cells.add(cell)
+    return sorted(cells)

@@ -113,8 +113,9 @@ def largest_parts(
     groups = [[i] for i in kept]
     shown = [labels[i] for i in kept]
     if len(kept) < len(order):
-        shown.append(f"{len(order) - len(kept)} more")
-        groups.append([*order[len(kept) :]])
+        for words, group in _rest(order[len(kept) :].tolist(), subsets, values, kept[-1]):
+            shown.append(words)
+            groups.append(group)
     sizes = np.array([values[group].sum() for group in groups])
     each = None if level is None else in_each_training(d, columns, len(values), parts, output)
     if not groups or d.spread is None or each is None or level is None:
@@ -123,6 +124,23 @@ def largest_parts(
     predictions = d.spread.intercepts[:, output] + each.sum(axis=1)
     bounds, reached = (np.array(one_more_training(v, level)) for v in (together, predictions))
     return LargestParts(shown, sizes, bounds, reached)
+
+
+def _rest(
+    rest: list[int], subsets: list[Subset], values: Array, smallest: int
+) -> list[tuple[str, list[int]]]:
+    """Return what has no bar of its own: by order where together it is more than the last bar."""
+    alone = [i for i in rest if len(subsets[i]) == 1]
+    joint = [i for i in rest if len(subsets[i]) > 1]
+    # What belongs to no feature, beside Shapley values, is neither.
+    if len(alone) + len(joint) < len(rest):
+        joint = []
+    if not (alone and joint) or abs(values[rest].sum()) <= abs(values[smallest]):
+        return [(f"{len(rest)} more", rest)]
+    return [
+        (f"main effects: {len(alone)} more", alone),
+        (f"interactions: {len(joint)} more", joint),
+    ]
 
 
 def is_something(values: Array) -> Mask:

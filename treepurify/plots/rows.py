@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from treepurify.decomposition import Decomposition
+from treepurify.links import Link
 from treepurify.plots.bands import band_words, check_level
 from treepurify.plots.labels import fold, number_words, signed_words
 from treepurify.plots.response_axis import add_response_axis, response_words
@@ -69,7 +70,8 @@ def waterfall(
     output : int or str
         The output, by position or name.
     top : int
-        Number of bars; what is left is one more bar.
+        Number of bars; what is left is one more bar, or two, of main effects and of
+        interactions, where it is more than the smallest of the others.
     level : float, optional
         Where several trainings were purified: the rate of the lines between whose ends each bar
         would end in one more of them (`Spread.band`), the bars below it being as they are.
@@ -131,7 +133,7 @@ def waterfall(
         write_beside(ax, signed_words(value), (tips[place], place))
     write_beside(ax, number_words(start, 4), (start, len(names)), 6)
     ax.set_xlim(lower - 0.04 * reach, upper + 0.16 * reach)
-    ax.set_yticks(np.arange(len(names) + 1), [*labels, "mean prediction"])
+    ax.set_yticks(np.arange(len(names) + 1), [*labels, _start_words(d)])
     ax.tick_params(axis="y", length=0)
     ax.set_ylim(len(names) + 0.6, -1.15)
     number_ticks(ax.xaxis, 5)
@@ -144,6 +146,11 @@ def waterfall(
     ax.set_xlabel(fold(margin_label(d, position) + lines, 60), loc="right")
     add_response_axis(ax, d, position)
     return ax
+
+
+def _start_words(d: Decomposition) -> str:
+    """Return what effects start from: on another scale its response is no mean response."""
+    return "mean prediction" if d.link == Link() else "mean on the margin scale"
 
 
 def force(

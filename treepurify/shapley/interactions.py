@@ -98,16 +98,25 @@ class ShapleyInteractions:
         return matrix
 
     def to_frame(self, output: int = 0) -> "pd.DataFrame":
-        """Return the values of one output, one column per subset."""
+        """Return the values of one output as a table.
+
+        Returns
+        -------
+        DataFrame of shape (n_rows, 1 + n_subsets [+ 1])
+            Columns ``"base"``, one per subset, and ``"remainder"`` where there is one. With the
+            indices that share out all effects, such as ``"k-SII"``, rows sum to the margin.
+        """
         import pandas as pd
 
         output = read_output(output, self.output_names)
-        return pd.DataFrame(
-            {
-                " & ".join(self.feature_names[j] for j in subset) or "constant": values[:, output]
-                for subset, values in self.values.items()
-            }
-        )
+        n_rows = next((len(values) for values in self.values.values()), 0)
+        table = {"base": np.full(n_rows, self.base[output])}
+        for subset, values in self.values.items():
+            name = " & ".join(self.feature_names[j] for j in subset) or "constant"
+            table[name] = values[:, output]
+        if self.remainder is not None:
+            table["remainder"] = self.remainder[:, output]
+        return pd.DataFrame(table)
 
 
 def shapley_interactions(

@@ -1,6 +1,6 @@
-"""Interventional Shapley values of a tree ensemble, exactly, with any number of background rows."""
+"""Interventional Shapley values, exactly: from the leaves of trees, or from all coalitions."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -9,13 +9,13 @@ import numpy.typing as npt
 
 from treepurify._kernels.shapley_twigs import add_leaf_pairs, add_tables, count_states
 from treepurify.budget import DEFAULT_BUDGET, check_budget, check_memory_budget
-from treepurify.errors import UnsupportedModelError
+from treepurify.engines.common.functions import RowFunction, parsed_or_none, read_function
 from treepurify.models.ensemble import TreeEnsemble
-from treepurify.models.parse import read_model
-from treepurify.progress import progress_report
+from treepurify.progress import ProgressReport, progress_report
 from treepurify.rows.columns import Columns
 from treepurify.rows.row_weights import read_row_weights, row_shares
 from treepurify.rows.table_reader import check_distribution
+from treepurify.shapley.coalitions import coalition_values
 from treepurify.shapley.twigs import TABLE_BITS, Twigs, lay_out_twigs, states_of, tables_of_twig
 from treepurify.shapley.values import ShapleyValues
 from treepurify.threads import available_threads, map_threads
@@ -53,11 +53,12 @@ def interventional_shapley_values(
     X: Any,
     background: Any = None,
     *,
+    feature_names: Sequence[str] | None = None,
     sample_weight: npt.ArrayLike | None = None,
     memory_budget: int = DEFAULT_BUDGET,
     progress: bool = True,
 ) -> ShapleyValues:
-    """Return the interventional Shapley values of a tree ensemble.
+    """Return the interventional Shapley values of a model or function.
 
     The value of a coalition T is the mean of ``f(x_T, b_rest)`` over the background rows b:
     the game of ``shap.TreeExplainer(model, background)`` (Lundberg et al. 2020), summed
@@ -66,14 +67,21 @@ def interventional_shapley_values(
     by pattern, never paired, so the cost is linear in both. Paths of more than 12 different
     features are summed by pairs of distinct patterns instead. Nothing is sampled.
 
+    Of anything else, such as `response_function` of a classifier, all coalitions are gone
+    through, also exactly: a row and a background row that differ in d features take ``2^d``
+    values of the function, and no pair may differ in more than 16.
+
     Parameters
     ----------
-    model : object, str or Path
-        A trained model, a model file, or what `parse_model` returned.
+    model : object, str, Path or callable
+        A model that `parse_model` knows (on its margin scale), an object with ``predict``, or
+        a function X -> (n_rows,) or (n_rows, n_outputs).
     X : array_like or table of shape (n_rows, n_features)
         The rows to explain.
     background : array_like or table of shape (n_background, n_features), optional
         The rows that stand for the distribution; `X` by default.
+    feature_names : sequence of str, optional
+        Names of the features, in the order of the model.
     sample_weight : array_like of shape (n_background,), optional
         Weight of each background row, finite and not negative.
     memory_budget : int
@@ -85,14 +93,14 @@ def interventional_shapley_values(
     Returns
     -------
     ShapleyValues
-        On the margin scale. Base and values sum to the margin of the row.
+        On the margin scale for parsed models, else on the scale of the function. Base and
+        values sum to the prediction of the row on that scale.
 
     Raises
     ------
-    UnsupportedModelError
-        If the model is not a tree ensemble that can be parsed.
     InvalidInputError
-        If rows or weights cannot be used.
+        If rows, weights or the function's values cannot be used, or if a function would have to
+        be called with too many rows.
     MemoryBudgetError
         If the values and the rows would not fit, or beside them the tables of one leaf.
 
@@ -106,18 +114,27 @@ def interventional_shapley_values(
     array([0.375, 0.375])
     """
     check_memory_budget(memory_budget)
-    ensemble = read_model(model, X)
-    if not isinstance(ensemble, TreeEnsemble):
-        raise UnsupportedModelError(
-            "interventional Shapley values are computed for tree ensembles; for an EBM use "
-            "purify(...).shapley_values(X)"
-        )
+    reference = X if background is None else background
+    parsed = parsed_or_none(model, feature_names, reference)
+    given = (X, background, sample_weight, memory_budget, progress_report(progress))
+    if isinstance(parsed, TreeEnsemble):
+        return _values_of_trees(parsed, *given)
+    # The background has the categories that rows may be set to.
+    function, columns = read_function(model, reference, feature_names)
+    return _values_of_function(function, columns, *given)
+
+
+def _values_of_trees(
+    ensemble: TreeEnsemble,
+    X: Any,
+    background: Any,
+    sample_weight: npt.ArrayLike | None,
+    memory_budget: int,
+    report: ProgressReport,
+) -> ShapleyValues:
     columns = ensemble.columns(X)
     reference = columns if background is None else ensemble.columns(background)
-    check_distribution(reference, "rows that stand for the data", "the background")
-    n_background = reference.n_rows
-    weights = row_shares(n_background, read_row_weights(sample_weight, n_background))
-    report = progress_report(progress)
+    weights = _shares(reference, sample_weight)
     twigs = lay_out_twigs(ensemble)
     room = _room(ensemble, twigs, columns, reference, memory_budget)
     phi = np.zeros((ensemble.n_outputs, ensemble.n_features, columns.n_rows))
@@ -135,10 +152,57 @@ def interventional_shapley_values(
         columns.matrix(),
         ensemble.feature_names,
         ensemble.output_names,
-        f"interventional, {reference.n_rows} background rows",
-        getattr(X, "index", None) if hasattr(X, "iloc") else None,
+        _measure(reference),
+        _index(X),
         ensemble.features,
     )
+
+
+def _values_of_function(
+    function: RowFunction,
+    reference: Columns,
+    X: Any,
+    background: Any,
+    sample_weight: npt.ArrayLike | None,
+    memory_budget: int,
+    report: ProgressReport,
+) -> ShapleyValues:
+    columns = reference if background is None else function.inputs.columns(X)
+    weights = _shares(reference, sample_weight)
+    values = coalition_values(
+        function,
+        columns,
+        reference,
+        weights,
+        function.n_outputs,
+        function.used_features,
+        memory_budget,
+        report,
+    )
+    return ShapleyValues(
+        values,
+        weights @ function(reference),
+        None,
+        columns.matrix(),
+        tuple(spec.name for spec in function.features),
+        function.output_names,
+        _measure(reference),
+        _index(X),
+        function.features,
+    )
+
+
+def _shares(reference: Columns, sample_weight: npt.ArrayLike | None) -> Array:
+    check_distribution(reference, "rows that stand for the data", "the background")
+    return row_shares(reference.n_rows, read_row_weights(sample_weight, reference.n_rows))
+
+
+def _measure(reference: Columns) -> str:
+    return f"interventional, {reference.n_rows} background rows"
+
+
+def _index(X: Any) -> Any:
+    return getattr(X, "index", None) if hasattr(X, "iloc") else None
 
 
 def _room(

@@ -81,7 +81,9 @@ class Kernel(Weighting):
         """Return the copies of the rows, which are the measure."""
         latent = latent_rows(columns, row_weights, memory_budget)
         choice = choose_smoothing(latent, self.bandwidth, self.level_share)
-        return smoothed_measure(latent, choice, self.name, self.n_points, memory_budget)
+        # Where no finite bandwidth foretells rows better: the measure must say so.
+        name = f"{self.name}: copula" if choice.is_copula else self.name
+        return smoothed_measure(latent, choice, name, self.n_points, memory_budget)
 
     def tables(self, grid: Grid, rows: RowsOnGrid | None, subsets: Sequence[Subset]) -> MassTables:
         """Refuse: a grid and the cells of rows do not say where rows lie within them."""

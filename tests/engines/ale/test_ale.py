@@ -8,11 +8,13 @@ import pandas as pd
 import pytest
 from scipy.sparse import csr_array
 
+from tests.cases import rows_beside_cuts
 from tests.reference.ensembles import random_ensemble
 from treepurify.components import TensorComponent
 from treepurify.engines.ale.anova import ale_anova
 from treepurify.engines.ale.axes import accumulation_axis, similarity_order
-from treepurify.engines.ale.local_effects import main_effect
+from treepurify.engines.ale.local_effects import main_effect, tree_places
+from treepurify.engines.ale.local_sums import jump_sums
 from treepurify.engines.common.called_function import read_called
 from treepurify.engines.common.functions import read_function
 from treepurify.errors import InvalidInputError
@@ -69,6 +71,34 @@ def test_main_effects_against_loops(gaussians):
     assert between.shape == (1, 1)
     np.testing.assert_allclose(d.predict(gaussians), smooth(gaussians), atol=1e-12)
     assert d.importance()["covariance_share"].sum() == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("vector_leaves", [False, True])
+def test_jumps_of_trees_are_differences_of_the_model_at_each_cut(vector_leaves):
+    """Rows from before to beyond each cut of their bin: missing values, categories, outputs."""
+    rng = np.random.default_rng(5)
+    ensemble = random_ensemble(
+        rng, n_features=4, n_categorical=1, n_trees=5, depth=6, n_outputs=2,
+        vector_leaves=vector_leaves,
+    )  # fmt: skip
+    X = rows_beside_cuts(ensemble, 60, seed=6)
+    weights = rng.random(60)
+    f, columns = read_function(ensemble, X, None)
+    numeric = [j for j in range(4) if not ensemble.features[j].is_categorical]
+    for j in numeric:
+        axis = accumulation_axis(columns, weights, j, 4)
+        places = tree_places(f, axis)
+        found = jump_sums(ensemble, columns, weights, places).jumps
+        cuts, truth = places.cells.cuts, np.zeros_like(found)
+        for k, (low, high) in enumerate(pairwise(axis.nodes)):
+            inside = (X[:, j] > low) & (X[:, j] <= high) | ((k == 0) & (X[:, j] == low))
+            for step, cut in enumerate(cuts[places.lowest[k] : places.highest[k]]):
+                before, beyond = X[inside].copy(), X[inside].copy()
+                before[:, j], beyond[:, j] = np.nextafter(cut, -np.inf), cut
+                ends = [ensemble.margin(rows, precision="float64") for rows in (before, beyond)]
+                truth[places.starts[k] + step] = weights[inside] @ (ends[1] - ends[0])
+        np.testing.assert_allclose(found, truth, atol=1e-12)
+        assert np.abs(truth).max() > 0.01
 
 
 def test_against_pyale_in_one_and_two_dimensions():

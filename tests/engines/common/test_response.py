@@ -50,6 +50,23 @@ def test_every_engine_adds_up_to_the_probability(engine, rows, boosted):
         assert d.output_names == tp.parse_model(boosted).output_names
 
 
+def test_wrong_guesses_say_where_to_go(rows, boosted):
+    X, _ = rows
+    response = tp.response_function(boosted)
+    assert len(repr(response)) < 120
+    assert "3 features -> 3 outputs" in repr(response)
+    for f in (response, boosted.predict_proba):
+        with pytest.raises(tp.UnsupportedModelError, match="called with rows by partial_depend"):
+            tp.purify(f, X)
+    d = tp.purify(boosted, X)
+    with pytest.raises(InvalidInputError, match="effects add up on the margin scale only"):
+        d.contributions(X, scale="response")
+    forest = RandomForestClassifier(n_estimators=3, max_depth=2, random_state=0)
+    d = tp.purify(forest.fit(X, X[:, 0] > 0), X)
+    table = d.contributions(X, scale="response")
+    np.testing.assert_allclose(table.sum(axis=1), 1.0 if d.n_outputs > 1 else d.predict(X))
+
+
 def test_terms_are_those_of_the_probability(rows, boosted):
     X, _ = rows
     d = tp.partial_dependence_anova(

@@ -208,3 +208,23 @@ def test_shares_of_the_variance_at_the_points_sum_to_one(rows, order):
     assert not table.drop(index=table.index[table["term"] == "remainder"]).isna().any().any()
     assert table["covariance_share"].sum() == pytest.approx(1.0)
     assert (order == 1) == (d.remainder is not None and d.remainder.variance[0] > 1e-12)
+
+
+def test_all_terms_together_average_each_subset_once():
+    """Each term alone is made of its parts: of 7 features 3^7 averages instead of 2^7."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(6, 7))
+    batches = 0
+
+    def f(rows):
+        nonlocal batches
+        batches += 1
+        return np.sin(np.asarray(rows).sum(axis=1))
+
+    d = partial_dependence_anova(f, X, order=None, progress=False)
+    each = sum(component.evaluate(X[:2]) for component in d.components.values())
+    batches = 0
+    total = d.shapley_values(X[:2]).total()
+    assert batches == 2**7 - 1
+    np.testing.assert_allclose(total, d.intercept + each, atol=1e-12)
+    np.testing.assert_allclose(total[:, 0], f(X[:2]), atol=1e-12)

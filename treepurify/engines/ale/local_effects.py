@@ -37,6 +37,7 @@ __all__ = [
     "pair_effect",
     "tree_main_effect",
     "tree_places",
+    "trees_of",
 ]
 
 # Masses, and the distances and places of the nearest cells, beside tables of each output.
@@ -158,16 +159,22 @@ def tree_main_effect(
     step function that belongs to the model. Rows with a missing value have effect zero.
     """
     places = tree_places(f, axis)
-    return accumulate_jumps(f, places, jump_sums(f, columns, shares, places))
+    return accumulate_jumps(f, places, jump_sums(trees_of(f), columns, shares, places))
 
 
 def tree_places(f: RowFunction, axis: AccumulationAxis) -> JumpPlaces:
     """Return where the cuts of one feature of a tree ensemble lie among its nodes."""
-    if not isinstance(f, ParsedFunction) or not isinstance(f.model, TreeEnsemble):
-        raise InvalidInputError("only tree ensembles have cuts")
+    ensemble = trees_of(f)
     if f.features[axis.feature].is_categorical:
         raise InvalidInputError(f"feature {f.features[axis.feature].name!r} is categorical")
-    return jump_places(f, axis, cuts_of(f.model, axis.feature))
+    return jump_places(f, axis, cuts_of(ensemble, axis.feature))
+
+
+def trees_of(f: RowFunction) -> TreeEnsemble:
+    """Return the tree ensemble whose margin a function is."""
+    if not isinstance(f, ParsedFunction) or not isinstance(f.model, TreeEnsemble):
+        raise InvalidInputError("only tree ensembles have cuts")
+    return f.model
 
 
 def accumulate_jumps(f: RowFunction, places: JumpPlaces, sums: JumpSums) -> TensorComponent:

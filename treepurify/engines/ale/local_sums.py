@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from treepurify._kernels.jumps import add_jumps
 from treepurify.engines.ale.axes import intervals_of_rows, node_weights
 from treepurify.engines.ale.components import AccumulationAxis
 from treepurify.engines.common.functions import RowFunction
@@ -31,6 +32,8 @@ __all__ = [
     "main_sums",
     "pair_sums",
 ]
+
+_ROWS_A_BLOCK = 8192
 
 
 @dataclass(frozen=True, eq=False)
@@ -258,28 +261,45 @@ class JumpSums:
         )
 
 
-def jump_sums(f: RowFunction, columns: Columns, weights: Array, places: JumpPlaces) -> JumpSums:
+def jump_sums(
+    ensemble: TreeEnsemble, columns: Columns, weights: Array, places: JumpPlaces
+) -> JumpSums:
     """Return the jumps of a tree ensemble at the cuts of one feature, on some rows.
 
     The difference of an ensemble across an interval is the sum of its jumps at the cuts within.
+    A row has them where one leaf that it can reach by this feature gives way to the next: far
+    fewer places than there are cuts in all trees.
     """
     axis, cells, j = places.axis, places.cells, places.axis.feature
-    alone = Columns((f.features[j],), (columns.values[j],), columns.n_rows)
+    alone = Columns((ensemble.features[j],), (columns.values[j],), columns.n_rows)
     encoded, (reached,) = encode_rows(alone, (replace(cells, has_missing=False),))
     rows, interval = intervals_of_rows(axis, columns, np.arange(columns.n_rows))
-    in_intervals, weight = columns.take(rows), weights[rows]
-    points = np.concatenate([[-np.inf], np.asarray(cells.cuts)])
-    starts = places.starts
-    jumps = np.zeros((int(starts[-1]), f.n_outputs))
-    for step in range(int(np.max(places.highest - places.lowest, initial=0))):
-        at = places.lowest[interval] + step
-        crossing = np.flatnonzero((at < places.highest[interval]) & (weight > 0))
-        if not len(crossing):
-            continue
-        crossed, cell = in_intervals.take(crossing), at[crossing]
-        beyond, before = points[cell + 1], _inside(points, cell)
-        difference = f(_replaced(crossed, {j: beyond})) - f(_replaced(crossed, {j: before}))
-        np.add.at(jumps, starts[interval[crossing]] + step, weight[crossing][:, None] * difference)
+    weight = weights[rows]
+    starts, jumps = places.starts, np.zeros((int(places.starts[-1]), ensemble.n_outputs))
+    # A cut at minus infinity is passed by no row.
+    place = np.searchsorted(np.asarray(cells.cuts), ensemble.cut, side="right") - 1
+    for start in range(0, len(rows), _ROWS_A_BLOCK):
+        block = slice(start, start + _ROWS_A_BLOCK)
+        add_jumps(
+            columns.take(rows[block]).matrix(),
+            weight[block],
+            places.lowest[interval[block]],
+            places.highest[interval[block]],
+            starts[interval[block]],
+            j,
+            place,
+            ensemble.tree_ptr,
+            ensemble.feature,
+            ensemble.cut,
+            ensemble.left,
+            ensemble.right,
+            ensemble.missing_left,
+            ensemble.category_ptr,
+            ensemble.category_left,
+            ensemble.value,
+            ensemble.tree_output,
+            jumps,
+        )
     in_cells: Array = np.zeros(cells.n_cells)
     np.add.at(in_cells, encoded.codes[0], weights)
     return JumpSums(
@@ -295,12 +315,6 @@ def cuts_of(ensemble: TreeEnsemble, feature: int) -> Array:
     """Return the cuts of one feature, sorted; see `ensemble_cuts` for those of all."""
     cuts = ensemble.cut[(ensemble.feature == feature) & (ensemble.category_ptr < 0)]
     return np.unique(cuts[cuts > -np.inf])
-
-
-def _inside(points: Array, cell: Indices) -> Array:
-    """Return a value in each cell: its lower end, or just below the first cut."""
-    below = np.nextafter(points[1], -np.inf)
-    return np.where(cell == 0, below, points[cell])
 
 
 def _moved(rows: Columns, places: list[tuple[AccumulationAxis, Indices]]) -> Columns:

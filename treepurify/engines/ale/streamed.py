@@ -20,6 +20,7 @@ from treepurify.engines.ale.local_effects import (
     accumulate_pair,
     check_pair,
     tree_places,
+    trees_of,
 )
 from treepurify.engines.ale.local_sums import (
     JumpPlaces,
@@ -196,7 +197,7 @@ class _LocalSums:
         for j, axis in self.axes.items():
             if j in self.places:
                 at_nodes[j] = main_sums(self.f, columns, weights, axis)
-                sums[j,] = jump_sums(self.f, columns, weights, self.places[j])
+                sums[j,] = jump_sums(trees_of(self.f), columns, weights, self.places[j])
             else:
                 sums[j,] = main_sums(self.f, columns, weights, axis)
         for j, k in self.pairs:

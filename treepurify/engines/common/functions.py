@@ -69,11 +69,18 @@ class RowFunction(Protocol):
         """Return the values on all rows, shape (n_rows, n_outputs)."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class _OfModel:
     """What the functions of a parsed model have in common."""
 
     model: Model
+
+    def __repr__(self) -> str:
+        """Return what it is a function of, not the arrays of the model."""
+        return (
+            f"{type(self).__name__}({self.model.source.kind} model, {len(self.features)} features "
+            f"-> {self.n_outputs} outputs)"
+        )
 
     @property
     def features(self) -> tuple[FeatureSpec, ...]:
@@ -107,7 +114,7 @@ class _OfModel:
 
 
 @savable("margin of a model")
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ParsedFunction(_OfModel):
     """The margin of a parsed model, in double precision.
 
@@ -128,7 +135,7 @@ class ParsedFunction(_OfModel):
 
 
 @savable("response of a model", left_out=("trained",))
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ResponseFunction(_OfModel):
     """The response of a parsed model, in double precision: what `response_function` makes.
 

@@ -49,8 +49,10 @@ _TABLES_PER_CELL = 6
 # What a table takes besides its cells: arrays, axes and the report of its solve.
 _BYTES_PER_TABLE = 2048
 _ADVICE = (
-    "Raise memory_budget, or train with fewer bins or a smaller depth; for an EBM, use "
-    'resolution="term".'
+    "Raise memory_budget, or train with fewer bins or a smaller depth. Forests and other deep "
+    'trees are explained on coarse cells by purify(method="coarse", order=2) with weights '
+    '"empirical", "auto", "kernel" or "copula", and as functions by legendre_anova; for an EBM, '
+    'use resolution="term".'
 )
 
 

@@ -41,6 +41,8 @@ _POINTS_A_BLOCK = 512
 # What a term takes beside its values: the component and its errors, or its entry in a dict.
 _BYTES_A_TERM = 1024
 _COUNTED = 10**15
+# Of averages that terms share; beyond them they are computed for each.
+_BYTES_SHARED = 1 << 26
 # Quantiles of a few hundred rows between which their mass is known well enough to draw.
 _BINS_ALONE = 20
 _BINS_TOGETHER = 6
@@ -120,18 +122,34 @@ class SampledComponent:
         For each part of the features, the function is called on every distinct combination of
         their values with every background row.
         """
-        columns = self.given.box.inputs.columns(X)
+        return self.evaluate_with(self.given.box.inputs.columns(X), {})
+
+    def evaluate_with(self, columns: Columns, averages: dict[Any, Array]) -> Array:
+        """Return the same, with the partial dependence that is known already.
+
+        A term of many features is made of that of all its parts, and so are its parts: all
+        terms together need each only once.
+        """
         size = len(self.features)
         total = np.tile((-1.0) ** size * self.intercept, (columns.n_rows, 1))
         for count in range(1, size + 1):
             for part in combinations(self.features, count):
-                points = np.stack([columns.values[j] for j in part], axis=1)
-                _, first, inverse = np.unique(
-                    points, axis=0, return_index=True, return_inverse=True
-                )
-                values = partial_dependence(self.given, columns.take(first), part)
-                total += (-1.0) ** (size - count) * values[inverse.reshape(-1)]
+                values = averages.get((id(self.given), part))
+                if values is None:
+                    values = self._average(columns, part)
+                    if len(averages) * values.nbytes < _BYTES_SHARED:
+                        averages[id(self.given), part] = values
+                if (size - count) % 2:
+                    total -= values
+                else:
+                    total += values
         return total
+
+    def _average(self, columns: Columns, part: Subset) -> Array:
+        """Return the partial dependence at each row, shape (n_rows, n_outputs)."""
+        points = np.stack([columns.values[j] for j in part], axis=1)
+        _, first, inverse = np.unique(points, axis=0, return_index=True, return_inverse=True)
+        return partial_dependence(self.given, columns.take(first), part)[inverse.reshape(-1)]
 
     def drawing_cells(self) -> tuple[tuple[FeatureAxis, ...], Array]:
         """Return fine axes over the range of the background rows, and the mass of their cells."""
