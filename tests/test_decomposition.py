@@ -348,7 +348,7 @@ def test_terms_that_are_not_determined_are_named():
     weights = {(0, 1): np.eye(2) / 2, (0, 2): np.full((2, 2), 0.25)}
     own = tp.purify_tensors(tensors, weights, feature_names=["a", "b", "c"])
     assert own.certificate.unidentified_terms == ("a & b",)
-    assert ", in a & b: of all effects that fit" in str(own.certificate)
+    assert ", in a & b: of all parts that can be moved" in str(own.certificate)
 
 
 @pytest.mark.parametrize("factor", [1e-300, 1e160])

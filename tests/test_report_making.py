@@ -198,6 +198,7 @@ def call_words(d):
     return "; ".join(words for _, words in call_facts(d))
 
 
+@pytest.mark.filterwarnings("ignore:the tables have .* more directions")
 def test_the_call_has_what_was_decomposed():
     model, X = boosted()
     assert call_words(tp.purify([model, model], X)).startswith("tp.purify(models, X, ")

@@ -157,6 +157,7 @@ def finish(
     measure: str,
     wanted: Wanted = _EVERYTHING,
     is_product: bool = False,
+    is_determined: bool = False,
     rows: Mapping[int, EncodedRows] | None = None,
     stream: RowStream | None = None,
     check: ModelCheck | None = None,
@@ -177,6 +178,8 @@ def finish(
         Which effects are kept apart; all by default.
     is_product : bool
         Whether features are independent under the measure.
+    is_determined : bool
+        Whether the terms are so defined that no rows can leave them open: partial dependence.
     rows : mapping of int to EncodedRows, optional
         The rows on the grid of each order, where they are the measure.
     stream : RowStream, optional
@@ -211,9 +214,8 @@ def finish(
     evidence, certificate, solves = result.evidence, None, {}
     if evidence is not None:
         sampled = _measure_rows(rows, result.diagnostics)
-        shared = SharedMains()
-        if evidence.has_measure:
-            shared = find_shared_mains(every, rows, stream)
+        is_open = evidence.purified is not None and not (is_product or is_determined)
+        shared = find_shared_mains(every, rows, stream) if is_open else SharedMains()
         certificate = _certificate(result, evidence, every, check, names, note, sampled, shared)
         solves = {**_solves(evidence.purified, names), **shared.facts(names)}
     facts = subject.model.facts() if isinstance(subject, ResponseFunction) else None

@@ -88,6 +88,7 @@ def finish_terms(
         engine=about.engine,
         measure=about.measure,
         wanted=wanted,
+        is_determined=True,
         rows=rows,
         stream=stream,
         check=check,
