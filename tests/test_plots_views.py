@@ -337,7 +337,10 @@ def test_every_finding_has_its_picture(model, X):
     assert audited.findings
     for rank, what in enumerate(audited.findings):
         ax = plots.finding(audited, rank)
-        assert ax.get_title(loc="right") == what.kind
+        under = (
+            f": under {what.measure}" if what.kind == "measure" and len(what.subset) == 2 else ""
+        )
+        assert ax.get_title(loc="right") == what.kind + under
         plt.close("all")
     with pytest.raises(tp.InvalidInputError, match="what must be a whole number"):
         plots.finding(audited, 999)
