@@ -25,6 +25,8 @@ def checks_parts(audit: Audit) -> list[str]:
         hashed = f"SHA-256 {digest} of the rows as read, the target and the weights"
         words = hashed if digest else "in batches, of which no hash was taken"
         facts.append(("Held-out rows", f"{worth.n_rows}: {words}"))
+        if worth.notes:
+            facts.append(("How they were used", " ".join(worth.notes)))
         if worth.n_bootstrap:
             draws = f"{worth.n_bootstrap}, seed {worth.seed}"
             facts.append(("Draws of the held-out rows", draws))
