@@ -1,6 +1,5 @@
 """Blocks into which the cells of two features fall that some row has together."""
 
-import numpy as np
 from numba import njit
 
 from treepurify._kernels.support import find_root
@@ -22,12 +21,12 @@ def pick_rows(codes, weights, picked, found):
 
 
 @njit(cache=True, nogil=True)
-def join_rows(first, second, n_first, parent, left):
-    """Join the cells that each row has; returns how many of `left` blocks remain.
+def join_rows(first, second, start, stop, n_first, parent, left):
+    """Join the cells that each row of a range has; returns how many of `left` blocks remain.
 
     `parent` has the cells of the first feature, then those of the second. It ends with one block.
     """
-    for row in range(len(first)):
+    for row in range(start, stop):
         if left == 1:
             break
         one = find_root(parent, first[row])
@@ -39,19 +38,20 @@ def join_rows(first, second, n_first, parent, left):
 
 
 @njit(cache=True, nogil=True)
-def count_blocks(codes, starts, filled, sizes, pairs, blocks):
+def count_blocks(codes, starts, filled, sizes, pairs, parent, blocks):
     """Count the blocks of cells of each pair of features, seen on some rows of both.
 
     `codes` has one row per feature and one column per picked row; those picked for feature `j`
     are ``starts[j]:starts[j + 1]``. `filled` counts the cells with rows, `sizes` all cells.
+    `parent` is room for the cells of the largest pair.
     """
-    numbers = np.arange(2 * sizes.max())
-    parent = numbers.copy()
     for k in range(len(pairs)):
-        i, j = pairs[k]
-        parent[: sizes[i] + sizes[j]] = numbers[: sizes[i] + sizes[j]]
+        i, j = pairs[k, 0], pairs[k, 1]
+        # One by one, and no slices: these compile in a tenth of the time.
+        for cell in range(sizes[i] + sizes[j]):
+            parent[cell] = cell
         left = filled[i] + filled[j]
         for feature in (i, j):
-            some = slice(starts[feature], starts[feature + 1])
-            left = join_rows(codes[i, some], codes[j, some], sizes[i], parent, left)
+            start, stop = starts[feature], starts[feature + 1]
+            left = join_rows(codes[i], codes[j], start, stop, sizes[i], parent, left)
         blocks[k] = left

@@ -110,7 +110,7 @@ def find_shared_mains(
     rows: Mapping[int, EncodedRows] | None,
     stream: RowStream | None,
 ) -> SharedMains:
-    """Return which main effects the rows do not tell apart; none where rows are not the measure."""
+    """Return which main effects the rows do not tell apart; none where the measure has no rows."""
     mains = {
         s[0]: c
         for s, c in every.items()
@@ -174,14 +174,16 @@ def shared_pairs(
     starts = np.concatenate([[0], np.cumsum([len(some) for some in picked])])
     codes = rows.codes[np.ix_(used, np.concatenate(picked))]
     blocks = np.empty(len(places), dtype=np.intp)
-    count_blocks(codes, starts, np.array(filled), cells, places, blocks)
+    room = np.empty(2 * cells.max(), dtype=np.intp)
+    count_blocks(codes, starts, np.array(filled), cells, places, room, blocks)
     counts = None if rows.weights is None else rows.weights > 0
     found = []
     for first, second in places[blocks > 1].tolist():
         pair = int(used[first]), int(used[second])
         one, other = (rows.codes[j] if counts is None else rows.codes[j, counts] for j in pair)
         parent = np.arange(cells[first] + cells[second])
-        left = join_rows(one, other, cells[first], parent, filled[first] + filled[second])
+        left = filled[first] + filled[second]
+        left = join_rows(one, other, 0, len(one), cells[first], parent, left)
         if left > 1:
             roots = _roots(parent)
             found.append(SharedPair(pair, (roots[: cells[first]], roots[cells[first] :]), left - 1))
