@@ -79,3 +79,9 @@ def test_rows_that_determine_the_tables_leave_nothing_open():
     d = tp.hooker_anova(lambda X: X[:, 0] * X[:, 1], X, bins=6, progress=False)
     assert d.certificate.fit_unidentified == 0
     assert d.diagnostics["fit"]["undetermined_is_exact"]
+
+
+def test_a_constant_leaves_nothing_open():
+    d = tp.hooker_anova(lambda X: np.zeros(len(X)), np.ones((5, 2)), progress=False)
+    assert d.certificate.fit_unidentified == 0
+    assert d.diagnostics["fit"]["undetermined_is_exact"]

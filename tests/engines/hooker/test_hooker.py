@@ -138,7 +138,6 @@ def test_main_effects_alone(rows):
         d["x0", "x1"]
 
 
-@pytest.mark.filterwarnings("ignore::treepurify.errors.FitWarning")
 def test_bad_input(rows):
     with pytest.raises(InvalidInputError, match="order"):
         hooker_anova(smooth, rows, order=4)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +11,10 @@ from treepurify._kernels.support import label_blocks
 from treepurify.grids.grid import Subset
 from treepurify.purification.cascade import downward_closure
 from treepurify.purification.unidentified import MOST_SLICES, gram_rank, support_rank
-from treepurify.typing import Integers
+from treepurify.typing import Mask
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["Freedom", "measure_freedom"]
 
@@ -55,32 +58,36 @@ def measure_freedom(
     """
     import pandas as pd
 
-    dimensions, is_exact = 1, True
-    for subset in downward_closure(fitted):
-        dimension = _pure_dimension(codes, subset, sizes)
-        is_exact &= dimension is not None
-        dimensions += dimension or 0
+    if not fitted:
+        return Freedom(0, is_exact=True, fits_anything=False)
+    occupied = {s: _occupied(codes, s, sizes) for s in downward_closure(fitted)}
+    pure = [_pure_dimension(there) for there in occupied.values()]
+    dimensions = 1 + sum(dimension or 0 for dimension in pure)
     points = pd.DataFrame({j: codes[j] for s in fitted for j in s}).drop_duplicates()
-    by_table = (points.groupby(list(subset), sort=False).ngroup() for subset in fitted)
-    numbers: list[Integers] = [np.asarray(number) for number in by_table]
-    unknowns = sum(int(number.max()) + 1 for number in numbers)
-    rank = min(len(points), unknowns)
-    if 0 < unknowns <= _MOST_UNKNOWNS:
-        rank = _rank(numbers, unknowns)
-    else:
-        is_exact = False
+    unknowns = sum(int(np.count_nonzero(occupied[s])) for s in fitted)
+    is_counted = unknowns <= _MOST_UNKNOWNS
+    rank = _rank(points, fitted, unknowns) if is_counted else min(len(points), unknowns)
     directions = max(dimensions - rank, 0)
+    is_exact = is_counted and None not in pure
     return Freedom(directions, is_exact, directions > 0 and rank == len(points))
 
 
-def _pure_dimension(codes: npt.NDArray[Any], subset: Subset, sizes: Sequence[int]) -> int | None:
-    """Return the dimension of the functions of a table that are orthogonal to those of fewer."""
+def _occupied(codes: npt.NDArray[Any], subset: Subset, sizes: Sequence[int]) -> Mask:
+    """Return which cells of a table have points."""
     there = np.zeros([sizes[j] for j in subset], dtype=bool)
     there[tuple(codes[j] for j in subset)] = True
+    return there
+
+
+def _pure_dimension(there: Mask) -> int | None:
+    """Return the dimension of the functions of a table that are orthogonal to those of fewer.
+
+    None where the table is too large to count.
+    """
     count = int(np.count_nonzero(there))
-    if len(subset) == 1:
+    if there.ndim == 1:
         return count - 1
-    if len(subset) == 2:
+    if there.ndim == 2:
         filled = int(there.any(axis=0).sum() + there.any(axis=1).sum())
         nodes = sum(there.shape)
         blocks = label_blocks(there, np.arange(nodes), np.full(nodes, -1))
@@ -91,14 +98,17 @@ def _pure_dimension(codes: npt.NDArray[Any], subset: Subset, sizes: Sequence[int
     return count - support_rank(there, margins)
 
 
-def _rank(numbers: Sequence[Integers], unknowns: int) -> int:
+def _rank(points: "pd.DataFrame", fitted: Sequence[Subset], unknowns: int) -> int:
     """Return the rank of the indicators of the cells of all tables."""
     from scipy.sparse import csr_array
 
-    n_points = len(numbers[0])
-    starts = np.cumsum([0, *(int(number.max()) + 1 for number in numbers[:-1])])
-    column = np.stack([number + start for number, start in zip(numbers, starts, strict=True)], 1)
-    pointers = np.arange(n_points + 1) * len(numbers)
-    shape = (n_points, unknowns)
-    design = csr_array((np.ones(column.size), column.ravel(), pointers), shape=shape)
-    return gram_rank((design.T @ design).toarray(), n_points)
+    columns, start = [], 0
+    for subset in fitted:
+        number = points.groupby(list(subset), sort=False).ngroup().to_numpy()
+        columns.append(number + start)
+        start += int(number.max()) + 1
+    column = np.stack(columns, axis=1)
+    pointers = np.arange(len(points) + 1) * len(fitted)
+    entries = (np.ones(column.size), column.ravel(), pointers)
+    design = csr_array(entries, shape=(len(points), unknowns))
+    return gram_rank((design.T @ design).toarray(), len(points))
