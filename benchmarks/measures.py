@@ -17,8 +17,8 @@ standard deviation of the response (of the model for ``real``). What is measured
 one entry per line of a table, seed and measure, and only what is not there is measured: the line
 on which least time was spent comes first, so that cheap lines reach 20 seeds and dear ones fewer.
 The tables, which `measures_tables.py` prints, say how many. Run:
-``python benchmarks/measures.py [truth population real coarse cost sampling] [--seeds 20]
-[--minutes 60]``.
+``OMP_NUM_THREADS=1 python benchmarks/measures.py [truth population real coarse cost sampling]
+[--seeds 20] [--minutes 60]``; more threads wait for one another in matrices as small as these.
 """
 
 import argparse
@@ -181,7 +181,7 @@ def truth_lines() -> Iterator[Line]:
             for depth in (2, 3, 6):
                 for n_rows in (300, 1000, 4000, 30_000):
                     case = correlation, n_features, depth, n_rows
-                    yield truth_line(*case, (*WEIGHTS, "floor"))
+                    yield truth_line(*case, ("empirical", "auto", "floor"))
                     if n_rows <= 4000 and depth <= 3 and n_features == 5:
                         yield truth_line(*case, ("treehfd",))
 
