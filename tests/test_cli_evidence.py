@@ -79,6 +79,8 @@ def test_folders_of_parquet(folder, tmp_path, monkeypatch):
     result = run("audit", *files[:2], *words, "--out", tmp_path / "audit")
     assert result.exit_code == 0, result.output
     assert "Held out: The rows are a sample of 200 of the 400 rows" in result.output
+    page = (tmp_path / "audit" / "report.html").read_text(encoding="utf-8")
+    assert "sample of 200 of the 400 rows" in page
     refused = run("worth", *files[:2], tmp_path / "no" / "*.parquet", *words[:7])
     assert refused.exit_code == 1
 

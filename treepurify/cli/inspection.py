@@ -97,6 +97,9 @@ def audit(  # noqa: PLR0913, PLR0917 - one argument per option of the command li
             held_out=(observed.X, observed.y, observed.weights) if observed else None,
             progress=not quiet,
         )
+        if audited.worth and observed and observed.words:
+            notes = (observed.words, *audited.worth.notes)
+            audited = replace(audited, worth=replace(audited.worth, notes=notes))
         note(f"writing {folder}", quiet=quiet)
         folder.mkdir(parents=True, exist_ok=True)
         table = folder / f"findings.{table_format.value}"
