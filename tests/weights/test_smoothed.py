@@ -10,14 +10,9 @@ import treepurify as tp
 from treepurify.errors import InvalidInputError, MemoryBudgetError
 from treepurify.rows.columns import Columns, FeatureSpec
 from treepurify.rows.table_reader import read_columns
-from treepurify.weights import held_out
-from treepurify.weights.held_out import (
-    BANDWIDTHS,
-    LEVEL_SHARES,
-    held_out_bandwidths,
-    held_out_level_shares,
-)
+from treepurify.weights.held_out import LEVEL_SHARES, held_out_bandwidths, held_out_level_shares
 from treepurify.weights.latent_rows import latent_rows
+from treepurify.weights.score_smoothing import smoothings
 from treepurify.weights.smoothed_rows import smoothed_rows
 
 BUDGET = 1 << 30
@@ -128,8 +123,7 @@ def test_log_mass_of_bandwidths_is_that_of_leaving_each_row_out():
     other = (rows.scores[1] - rho * one) / np.sqrt(1 - rho**2)
     ends = ndtri(np.arange(1, 32) / 32)
     cells = [np.searchsorted(ends, values) for values in (one, other)]
-    for k, bandwidth in enumerate(BANDWIDTHS):
-        smoothing = held_out._smoothing(bandwidth, 32)
+    for k, smoothing in enumerate(smoothings(32)):
         np.testing.assert_allclose(smoothing.sum(axis=0), 1)
         total = 0.0
         for row in range(60):

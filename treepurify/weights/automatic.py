@@ -31,7 +31,8 @@ class Auto(Weighting):
 
     Tries no smoothing, kernels, and the Gaussian copula for every pair of features, by the
     leave-one-out log-mass of its table, and smooths each feature as much as its pairs allow
-    (`Kernel`). From 32 768 rows on nothing is tried: there
+    (`Kernel`). Numbers whose shared values mean something of their own, such as the amounts of a
+    tax table, stay as they are. From 32 768 rows on nothing is tried: there
     the rows themselves are the measure. ``diagnostics["measure"]`` says what was taken, and by
     how much.
 

@@ -11,9 +11,9 @@ import numpy.typing as npt
 from treepurify._kernels.score_cells import add_score_cells
 from treepurify.typing import Array, Indices
 from treepurify.weights.latent_rows import LatentRows
+from treepurify.weights.score_smoothing import BANDWIDTHS, inner_ends, smoothings
 
 __all__ = [
-    "BANDWIDTHS",
     "INDEPENDENT_SHARES",
     "LEVEL_SHARES",
     "HeldOut",
@@ -22,9 +22,6 @@ __all__ = [
     "held_out_mixtures",
     "held_out_shrinkage",
 ]
-
-BANDWIDTHS = (0.0, 0.02, 0.035, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.4, 0.55, 0.75, 1.0, 1.5, np.inf)
-"""Bandwidths that are tried: zero leaves the rows, infinity the Gaussian copula."""
 
 LEVEL_SHARES = (0.0, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.4, 1.0)
 """Chances that a level is drawn anew: zero leaves the rows, one makes levels independent."""
@@ -39,7 +36,6 @@ _ROUNDING = 1e-12
 _FEW_CELLS, _MANY_CELLS = 32, 64
 _ROWS_FOR_MANY = 4096
 _FINE = 0.2
-_POINTS_A_CELL = 8
 # Where a score is looked up: steps of a sixteenth from -8 to 8.
 _STEPS_A_UNIT, _FARTHEST = 16, 8
 _LARGEST_CORRELATION = 0.999
@@ -238,7 +234,7 @@ def _fill_log_mass(
     n_cells: int,
 ) -> None:
     """Fill in the log-mass of the pairs at some places, on so many cells of each score."""
-    size, ends = len(latent.scored), _inner_ends(n_cells)
+    size, ends = len(latent.scored), inner_ends(n_cells)
     cells = {
         first: np.searchsorted(ends, latent.scores[first], side="right")
         for first in {pairs[place][0] for place in places}
@@ -266,7 +262,7 @@ def _of_scores(latent: LatentRows, first: int, second: int, cells: Indices, n_ce
         known,
         rho,
         1.0 / np.sqrt(1.0 - rho**2),
-        _inner_ends(n_cells),
+        inner_ends(n_cells),
         _starts(n_cells),
         float(_STEPS_A_UNIT),
         shares,
@@ -275,9 +271,9 @@ def _of_scores(latent: LatentRows, first: int, second: int, cells: Indices, n_ce
     mass = float(counts.sum())
     counts /= mass
     own = _own_share(latent, mass)
-    smoothings = _smoothings(n_cells)
-    itself = np.diagonal(smoothings, axis1=1, axis2=2)
-    smoothed = (smoothings @ counts) @ smoothings.transpose(0, 2, 1)
+    matrices = smoothings(n_cells)
+    itself = np.diagonal(matrices, axis1=1, axis2=2)
+    smoothed = (matrices @ counts) @ matrices.transpose(0, 2, 1)
     smoothed -= own * itself[:, :, None] * itself[:, None, :]
     smoothed *= n_cells**2 / (1.0 - own)
     return _mean_logs(counts, smoothed)
@@ -292,9 +288,9 @@ def _of_score_and_level(
     counts, own = _table(latent, known, of_rows, cells[known], (latent.n_levels[level], n_cells))
     others = counts.sum(axis=1) - own
     counts, others = counts[others > own / 2], others[others > own / 2]
-    smoothings = _smoothings(n_cells)
-    itself = np.diagonal(smoothings, axis1=1, axis2=2)
-    smoothed = counts @ smoothings.transpose(0, 2, 1) - own * itself[:, None, :]
+    matrices = smoothings(n_cells)
+    itself = np.diagonal(matrices, axis1=1, axis2=2)
+    smoothed = counts @ matrices.transpose(0, 2, 1) - own * itself[:, None, :]
     return _mean_logs(counts, smoothed * (n_cells / others[:, None]))
 
 
@@ -319,45 +315,13 @@ def _own_share(latent: LatentRows, mass: float) -> float:
 
 
 @cache
-def _inner_ends(n_cells: int) -> Array:
-    """Return the scores between cells that are equally likely under the normal distribution."""
-    from scipy.special import ndtri
-
-    return np.asarray(ndtri(np.arange(1, n_cells) / n_cells))
-
-
-@cache
 def _starts(n_cells: int) -> Indices:
     """Return the cell of the lower end of each step in which scores are looked up."""
     steps = np.arange(-_FARTHEST * _STEPS_A_UNIT, _FARTHEST * _STEPS_A_UNIT) / _STEPS_A_UNIT
-    starts = np.searchsorted(_inner_ends(n_cells), steps, side="right")
+    starts = np.searchsorted(inner_ends(n_cells), steps, side="right")
     # The first step holds all lower scores, too.
     starts[0] = 0
     return starts
-
-
-@cache
-def _smoothings(n_cells: int) -> Array:
-    """Return where the mass of each cell goes, shape (n_bandwidths, n_cells, n_cells).
-
-    There is one column per cell, which sums to one.
-    """
-    return np.stack([_smoothing(bandwidth, n_cells) for bandwidth in BANDWIDTHS])
-
-
-def _smoothing(bandwidth: float, n_cells: int) -> Array:
-    """Return where the mass of each cell goes under one bandwidth."""
-    from scipy.special import ndtr, ndtri
-
-    if bandwidth == 0.0:
-        return np.eye(n_cells)
-    keep = 1.0 / np.hypot(1.0, bandwidth)
-    inner = n_cells * _POINTS_A_CELL
-    points = ndtri((np.arange(inner) + 0.5) / inner)
-    ends = np.concatenate([[-np.inf], _inner_ends(n_cells), [np.inf]])
-    below = ndtr((ends[:, None] - keep * points) / np.sqrt(1.0 - keep**2))
-    mass = np.diff(below, axis=0)
-    return np.asarray(mass.reshape(n_cells, n_cells, _POINTS_A_CELL).mean(axis=2))
 
 
 def _mean_log(counts: Array, mass: Array) -> float:

@@ -43,7 +43,8 @@ class Kernel(Weighting):
     bandwidth : float, optional
         Standard deviation of the noise, in those of the scores given the levels; the limit of
         large ones is `Copula`. By default each feature has its own: of all tables of pairs that it
-        is in, the smallest of highest leave-one-out log-mass.
+        is in, the smallest of highest leave-one-out log-mass; and zero where values that rows
+        share foretell the levels of another feature better than neighbouring values do.
     level_share : float, optional
         Chance, from 0 to 1, that a level is drawn anew from its margin; by default found in
         the same way.

@@ -7,11 +7,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from treepurify.grids.grid import Grid, Subset
-from treepurify.typing import Array
+from treepurify.typing import Array, Mask
 from treepurify.weights.cell_counts import RowsOnGrid
 from treepurify.weights.empirical import Empirical
 from treepurify.weights.held_out import HeldOut, held_out_bandwidths, held_out_level_shares
 from treepurify.weights.latent_rows import LatentRows
+from treepurify.weights.shared_values import has_telling_values
 from treepurify.weights.smoothed_rows import smoothed_rows
 from treepurify.weights.weighting import FittedMeasure, MassTables, Weighting
 
@@ -67,12 +68,16 @@ class Choice:
         Chance with which a level of each column of levels is drawn anew.
     tried_bandwidths, tried_level_shares : HeldOut, optional
         What was tried, where they were not given.
+    telling : ndarray of bool, shape (n_scored,), optional
+        Where the bandwidth is zero since values that rows share tell more than their neighbours
+        do; see `has_telling_values`. None where the bandwidth was given.
     """
 
     bandwidths: Array
     level_shares: Array
     tried_bandwidths: HeldOut | None = None
     tried_level_shares: HeldOut | None = None
+    telling: Mask | None = None
 
     @property
     def is_rows(self) -> bool:
@@ -90,6 +95,11 @@ class Choice:
             "bandwidths": _by_name(latent, latent.scored, self.bandwidths),
             "level_shares": _by_name(latent, latent.levelled, self.level_shares),
         }
+        if self.telling is not None and self.telling.any():
+            names = [latent.columns.features[j].name for j in latent.scored]
+            facts["kept_values_of"] = [
+                n for n, is_kept in zip(names, self.telling, strict=True) if is_kept
+            ]
         if self.tried_bandwidths is not None:
             facts["tried_bandwidths"] = self.tried_bandwidths.facts()
         if self.tried_level_shares is not None:
@@ -126,13 +136,15 @@ def choose_smoothing(
     # A column that is in no pair keeps its margin whatever its smoothing: none is needed.
     tried = held_out_bandwidths(latent) if bandwidth is None else None
     bandwidths = np.full(len(latent.scored), 0.0 if bandwidth is None else float(bandwidth))
+    telling = None
     if tried is not None:
-        bandwidths = tried.best(len(bandwidths))
+        telling = has_telling_values(latent)
+        bandwidths = np.where(telling, 0.0, tried.best(len(bandwidths)))
     tried_levels = held_out_level_shares(latent) if level_share is None else None
     level_shares = np.full(len(latent.levelled), 0.0 if level_share is None else float(level_share))
     if tried_levels is not None:
         level_shares = tried_levels.best(len(level_shares))
-    return Choice(bandwidths, level_shares, tried, tried_levels)
+    return Choice(bandwidths, level_shares, tried, tried_levels, telling)
 
 
 def smoothed_measure(
