@@ -14,7 +14,8 @@ import numpy as np
 Store = dict[str, dict[str, dict[str, list[float | None]]]]
 
 STORE = Path(__file__).with_name("measures.json")
-WEIGHTS = ("empirical", "independent", "shrunk", "copula", "auto")
+OTHERS = ("independent", "shrunk", "copula")
+WEIGHTS = ("empirical", *OTHERS, "auto")
 OF_CATEGORIES = ("chow-liu", "log-linear")
 COARSE = ("coarse 4", "coarse 8", "coarse 16", "coarse 32")
 PROJECTED = ("projected", "projected 4", "projected 8", "projected 16")
@@ -95,6 +96,17 @@ def with_error(line: Found, columns: Sequence[str], other: str, *more: str) -> l
     return [*cells(line, columns), *more, words, str(len(line.errors))]
 
 
+def with_others(store: Store, table: str, lines: list[Found]) -> Iterator[list[str]]:
+    """The same between whose first means stand those of others, over the seeds that they have."""
+    for line in lines:
+        there = store[table][" | ".join(line.keys)]
+        found = ([v for v in there.get(name, []) if v is not None] for name in OTHERS)
+        means = [f"{np.mean(values):.3f}" if values else "" for values in found]
+        row = with_error(line, line.columns, "empirical")
+        place = len(line.keys) + 1
+        yield [*row[:place], *means, *row[place:]]
+
+
 def say(text: str) -> None:
     """Print a paragraph."""
     print("\n" + textwrap.fill(text, 120))
@@ -148,9 +160,9 @@ def print_truth(store: Store) -> None:
 
 def print_populations(store: Store) -> None:
     """Print distances from the same model under many rows."""
-    lines = lines_of(store, "population", WEIGHTS)
+    lines = lines_of(store, "population", ("empirical", "auto"))
     lines = sorted(lines, key=lambda line: (line.keys[0], *map(int, line.keys[1:])))
-    rows = (with_error(line, WEIGHTS, "empirical") for line in lines)
+    rows = with_others(store, "population", lines)
     print_table(POPULATION_KEYS, [*WEIGHTS, "+-", "seeds"], rows)
     median = np.median([line.ratio("empirical") for line in lines])
     say(
@@ -181,8 +193,8 @@ def print_coarse(store: Store) -> None:
 
 def print_real(store: Store) -> None:
     """Print distances on real data."""
-    lines = lines_of(store, "real", WEIGHTS)
-    rows = (with_error(line, WEIGHTS, "empirical") for line in lines)
+    lines = lines_of(store, "real", ("empirical", "auto"))
+    rows = with_others(store, "real", lines)
     print_table(("data", "depth"), [*WEIGHTS, "+-", "seeds"], rows)
     median = np.median([line.ratio("empirical") for line in lines])
     say(
