@@ -140,7 +140,7 @@ class Line:
     work: float
 
     def missing(self, store: Store, seed: int) -> list[str]:
-        """The measures that it still wants for a seed: only those of a verdict have more than five."""
+        """The measures that it still wants for a seed; those of no verdict have five."""
         there = store.get(self.table, {}).get(self.name, {})
         found = [name for name, values in there.items() if values[seed:][:1] not in ([], [None])]
         wanted = [name for name in self.measures if name not in found]
