@@ -4,7 +4,6 @@
 each cell of each feature, where ``layout.start`` says.
 """
 
-import numpy as np
 from numba import njit
 
 
@@ -15,8 +14,6 @@ def anova(layout, margins, tables, moves_means):
     Tables have shape (n_entries, n_vectors). With ``moves_means`` the means go to the table of the
     smaller set, else they are lost. Cells without mass are zero afterwards.
     """
-    width = tables.shape[1]
-    mean = np.empty(width)
     for index in range(len(layout.features) - 1, -1, -1):
         inner = layout.base[index + 1] - layout.base[index]
         outer = 1
@@ -24,23 +21,22 @@ def anova(layout, margins, tables, moves_means):
             feature = layout.features[index, slot]
             if feature < 0:
                 break
-            n, margin = layout.sizes[index, slot], margins[layout.start[feature] :]
+            n, start = layout.sizes[index, slot], layout.start[feature]
             inner //= n
             to = layout.base[layout.parts[index, slot]]
             for i in range(outer):
                 for k in range(inner):
                     first = layout.base[index] + i * n * inner + k
-                    mean[:] = 0.0
-                    for cell in range(n):
-                        for v in range(width):
-                            mean[v] += margin[cell] * tables[first + cell * inner, v]
-                    for cell in range(n):
-                        for v in range(width):
-                            value = tables[first + cell * inner, v] - mean[v]
-                            tables[first + cell * inner, v] = value if margin[cell] > 0 else 0.0
-                    if moves_means:
-                        for v in range(width):
-                            tables[to + i * inner + k, v] += mean[v]
+                    for v in range(tables.shape[1]):
+                        mean = 0.0
+                        for cell in range(n):
+                            mean += margins[start + cell] * tables[first + cell * inner, v]
+                        for cell in range(n):
+                            value = tables[first + cell * inner, v] - mean
+                            has_mass = margins[start + cell] > 0
+                            tables[first + cell * inner, v] = value if has_mass else 0.0
+                        if moves_means:
+                            tables[to + i * inner + k, v] += mean
             outer *= n
 
 

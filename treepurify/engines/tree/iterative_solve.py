@@ -1,7 +1,7 @@
 """Project one tree by conjugate gradients, where its normal equations are too large."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,13 +17,16 @@ from treepurify.engines.tree.tree_problem import (
 from treepurify.purification.conjugate_gradients import smallest_ritz_value
 from treepurify.typing import Array
 
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
 __all__ = ["solve_by_steps"]
 
 _MOST_STEPS = 1000
 # The estimate of the least eigenvalue reaches the true one in the last steps only.
 _CAUTION = 10.0
-# It is estimated once in so many steps.
-_STEPS_PER_CHECK = 8
+# It is estimated after so many steps, and again whenever these are a tenth more.
+_STEPS_BEFORE_CHECK = 8
 
 
 def solve_by_steps(problem: TreeProblem, tolerance: float) -> TreeFit:
@@ -66,13 +69,14 @@ class _Run:
 def _conjugate_gradients(
     problem: TreeProblem, entries: npt.NDArray[Any], residual: Array, goal: float
 ) -> _Run:
+    independent = _Independent.of(problem)
     solution = np.zeros_like(residual)
-    preconditioned = _independent_solution(problem, residual)
+    preconditioned = independent.solution(residual)
     direction = preconditioned
     energy = first = float((residual * preconditioned).sum())
     lengths: list[float] = []
     turns: list[float] = []
-    least = 1.0
+    least, next_check = 1.0, _STEPS_BEFORE_CHECK
     while energy > 0 and len(lengths) < _MOST_STEPS and _CAUTION * np.sqrt(energy) / least > goal:
         image = rows_image(entries, direction, problem.weights)
         if problem.share > 0:
@@ -84,13 +88,14 @@ def _conjugate_gradients(
         length = energy / curvature
         solution += length * direction
         residual = residual - length * image
-        preconditioned = _independent_solution(problem, residual)
+        preconditioned = independent.solution(residual)
         renewed = float((residual * preconditioned).sum())
         lengths.append(length)
         turns.append(renewed / energy)
         direction = preconditioned + turns[-1] * direction
         energy = renewed
-        if len(lengths) % _STEPS_PER_CHECK == 0:
+        if len(lengths) >= next_check:
+            next_check += max(_STEPS_BEFORE_CHECK, next_check // 10)
             least = min(least, smallest_ritz_value(lengths, turns))
     return _Run(solution, len(lengths), _CAUTION * float(np.sqrt(max(energy, 0.0))) / least)
 
@@ -107,17 +112,27 @@ def _row_entries(terms: TreeTerms, cells: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return entries
 
 
-def _independent_solution(problem: TreeProblem, products: Array) -> Array:
-    """Solve the normal equations for independent features, given inner products with cells."""
-    terms = problem.terms
-    mass = problem.masses[:, None]
-    tables = terms.fold(products[:, None]) / np.where(mass > 0, mass, 1.0)
-    anova(terms.layout, np.concatenate(problem.margins), tables, False)
-    family, solution = terms.family_tables(tables), np.zeros_like(products)
-    folded = dict(terms.tables(solution[:, None]))
-    for subset, (term, rest) in terms.holders.items():
-        folded[terms.subsets[term]] += np.expand_dims(family[subset], rest)
-    return solution
+@dataclass(frozen=True, eq=False)
+class _Independent:
+    """The normal equations where features keep their margins and are independent."""
+
+    problem: TreeProblem
+    fold: "csr_array"
+    spread: "csr_array"
+    per_mass: Array
+    margins: Array
+
+    @classmethod
+    def of(cls, problem: TreeProblem) -> "_Independent":
+        fold, mass = problem.terms.folding, problem.masses
+        per_mass = 1.0 / np.where(mass > 0, mass, 1.0)
+        return cls(problem, fold, fold.T.tocsr(), per_mass, np.concatenate(problem.margins))
+
+    def solution(self, products: Array) -> Array:
+        """Solve them, given inner products with the cells of the terms."""
+        tables = (self.fold @ products) * self.per_mass
+        anova(self.problem.terms.layout, self.margins, tables[:, None], False)
+        return np.asarray(self.spread @ tables)
 
 
 def _product_image(problem: TreeProblem, flat: Array) -> Array:

@@ -19,14 +19,13 @@ from treepurify.engines.tree.tree_problem import (
     TreeFit,
     TreeProblem,
     TreeTerms,
-    add_differences,
     common_weight,
-    integrate,
     leaf_term_expectations,
     term_subsets,
     tree_scores,
     tree_terms,
 )
+from treepurify.engines.tree.union_sums import add_differences, integrate
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import EncodedRows, Grid, Subset
 from treepurify.rows.columns import Columns

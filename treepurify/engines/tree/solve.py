@@ -9,8 +9,10 @@ from treepurify.threads import available_threads
 
 __all__ = ["solve_safely", "solve_tree"]
 
-# Steps that conjugate gradients take on ordinary trees, for comparing the work of both solves.
-_USUAL_STEPS = 500
+# Steps that conjugate gradients take on ordinary trees, for comparing the work of both solves, and
+# where few joint cells have rows: there many directions are all but undetermined.
+_USUAL_STEPS, _STEPS_OF_FEW_ROWS = 500, 2000
+_FEW_ROWS_PER_UNKNOWN = 4
 
 
 def solve_tree(problem: TreeProblem, tolerance: float, memory_budget: int) -> TreeFit:
@@ -43,4 +45,5 @@ def _is_direct(problem: TreeProblem, memory_budget: int) -> bool:
         return False
     direct = unknowns**3 / 90 + n_rows * (len(terms.family) + 0.7 * active**2)
     a_step = 2 * n_rows * len(terms.subsets) + 20 * int(terms.base[-1])
-    return direct <= _USUAL_STEPS * a_step
+    has_few = n_rows < _FEW_ROWS_PER_UNKNOWN * unknowns
+    return direct <= (_STEPS_OF_FEW_ROWS if has_few else _USUAL_STEPS) * a_step

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations, pairwise
 from math import prod
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,14 +19,15 @@ from treepurify.models.ensemble import TreeEnsemble
 from treepurify.typing import Array, Cells, Indices, Integers, Mask
 from treepurify.weights.weighting import outer_product
 
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
 __all__ = [
     "TreeFit",
     "TreeProblem",
     "TreeTerms",
-    "add_differences",
     "common_weight",
     "independent_anova",
-    "integrate",
     "leaf_term_expectations",
     "term_subsets",
     "terms_on_cells",
@@ -111,12 +113,29 @@ class TreeTerms:
         tables[self.entries] = flat
         return tables
 
+    @cached_property
+    def folding(self) -> "csr_array":
+        """The matrix that sums the tables of terms along axes, into those of the family.
+
+        Each set of the family is summed from one term that holds it. The transpose spreads tables
+        of the family over those of the terms, so that their sum stays.
+        """
+        from scipy.sparse import csr_array
+
+        places, sources = [], []
+        for first, subset in zip(self.layout.base.tolist(), self.family, strict=False):
+            term, rest = self.holders[subset]
+            shape = self.shape(self.subsets[term])
+            part = first + np.arange(prod(self.shape(subset))).reshape(self.shape(subset))
+            places.append(np.broadcast_to(np.expand_dims(part, rest), shape).ravel())
+            sources.append(np.arange(self.base[term], self.base[term + 1]))
+        entries = np.concatenate(places), np.concatenate(sources)
+        ones = np.ones(len(entries[0]))
+        return csr_array((ones, entries), shape=(int(self.layout.base[-1]), int(self.base[-1])))
+
     def fold(self, flat: Array) -> Array:
         """Return the tables of the family: sums of the tables of terms along their other axes."""
-        tables = dict(self.tables(flat))
-        held = [self.holders[subset] for subset in self.family]
-        sums = [tables[self.subsets[term]].sum(axis=rest) for term, rest in held]
-        return np.concatenate([table.reshape(-1, flat.shape[1]) for table in sums])
+        return np.asarray(self.folding @ flat)
 
     def row_cells(self, codes: Cells, rows: Indices | None = None) -> Cells:
         """Return the tree's cell of each of some rows, or of all, along each feature.
@@ -411,35 +430,3 @@ def tree_scores(ensemble: TreeEnsemble, tree: int, matrix: Array) -> Array:
         scores,
     )
     return scores
-
-
-def add_differences(
-    table: Array, subset: Subset, terms: TreeTerms, grid: Grid, total: Array
-) -> None:
-    """Add a term's table to a tensor on the union grid, as differences along numeric axes.
-
-    A table of a few cells then costs a few additions, not one for each cell of the union
-    grid; `integrate` sums the differences up once, after all trees.
-    """
-    places = []
-    for axis, j in enumerate(subset):
-        local, first = terms.local_cells[j], terms.first_cells[j]
-        if grid.axes[j].is_categorical:
-            table = np.take(table, local, axis=axis)
-            first = np.arange(len(local))
-        else:
-            before = (slice(None),) * axis
-            differences = table.copy()
-            differences[*before, 1:] -= table[*before, :-1]
-            table = differences
-        shape = [1] * len(subset)
-        shape[axis] = -1
-        places.append(first.reshape(shape))
-    total[tuple(places)] += table
-
-
-def integrate(total: Array, subset: Subset, grid: Grid) -> None:
-    """Turn differences along numeric axes into values, in place."""
-    for position, j in enumerate(subset):
-        if not grid.axes[j].is_categorical:
-            np.cumsum(total, axis=position, out=total)
