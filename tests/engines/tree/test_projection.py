@@ -85,6 +85,19 @@ def test_a_default_booster_is_solved_to_rounding():
     assert max(d.diagnostics["projection"]["error"]) <= 1e-6
 
 
+def test_a_default_booster_of_order_three_is_solved_to_rounding():
+    from lightgbm import LGBMRegressor
+
+    rng = np.random.default_rng(0)
+    common, own = rng.normal(size=(2, 3000, 8))
+    X = np.sqrt(0.5) * (common[:, :1] + own)
+    y = np.sin(X[:, 0]) + X[:, 1] * X[:, 2] + 0.3 * X[:, 5] * X[:, 6] * X[:, 7]
+    model = LGBMRegressor(n_estimators=4, learning_rate=0.5, verbose=-1).fit(X, y)
+    facts = purify(model, X, order=3, memory_budget=8 << 30).diagnostics["projection"]
+    assert facts["converged"]
+    assert max(facts["error"]) < 1e-7
+
+
 @pytest.mark.parametrize("weights", ["empirical", "laplace"])
 def test_steps_and_factorisations_have_the_same_limit(weights, monkeypatch):
     ensemble, X = scene(5, n_trees=10, n_features=5, depth=6, n_categorical=1, missing=True)
