@@ -5,6 +5,11 @@ import sys
 
 # Read when matplotlib is first imported: tests draw into memory, with no display.
 os.environ.setdefault("MPLBACKEND", "Agg")
+# Several workers share the cores: threads of libraries that wait busily would keep each other
+# from working.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 import pytest
 from hypothesis import HealthCheck, settings
