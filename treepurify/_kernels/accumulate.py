@@ -1,12 +1,12 @@
 """Add leaf boxes into tables: corners of a difference array, then cumulative sums."""
 
 import numpy as np
-from numba import njit
 
+from treepurify._kernels.compiling import kernel
 from treepurify._kernels.corners import add_corners
 
 
-@njit(cache=True)
+@kernel
 def add_box_corners(
     leaves,
     entry_ptr,
@@ -53,7 +53,7 @@ def add_box_corners(
         )
 
 
-@njit(cache=True)
+@kernel
 def cumulate(tables, offset, shape, order, n_outputs):
     """Replace a difference table by its cumulative sums along every axis, in place."""
     n_cells = 1

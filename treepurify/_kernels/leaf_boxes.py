@@ -1,10 +1,11 @@
 """The box of cells that each leaf of an ensemble covers."""
 
 import numpy as np
-from numba import njit
+
+from treepurify._kernels.compiling import kernel, part
 
 
-@njit(cache=True)
+@kernel
 def mark_pairs(tree_ptr, feature, left, right, together):
     """Mark which features occur on a path below which: ``together[above, below]``.
 
@@ -29,7 +30,7 @@ def mark_pairs(tree_ptr, feature, left, right, together):
                 height += 1
 
 
-@njit(cache=True)
+@part
 def _narrow(
     box,
     low,
@@ -98,7 +99,7 @@ def _narrow(
     return n_path
 
 
-@njit(cache=True)
+@part
 def _interval_runs(low, high, has_missing, n_regular, write, first_run, run_start, run_stop):
     """Like `_marked_runs`, for the cells ``low:high`` and the missing cell `n_regular`."""
     n_runs = 0
@@ -119,7 +120,7 @@ def _interval_runs(low, high, has_missing, n_regular, write, first_run, run_star
     return n_runs
 
 
-@njit(cache=True)
+@part
 def _marked_runs(box, start, n_cells, write, first_run, run_start, run_stop):
     """Return the number of runs of marked cells; write them from `first_run` if `write`."""
     n_runs = 0
@@ -139,7 +140,7 @@ def _marked_runs(box, start, n_cells, write, first_run, run_start, run_stop):
     return n_runs
 
 
-@njit(cache=True)
+@part
 def _is_whole(box, start, n_cells, low, high, has_missing, n_regular):
     """Return whether every cell of a feature reaches the leaf."""
     if low >= 0:
@@ -150,7 +151,7 @@ def _is_whole(box, start, n_cells, low, high, has_missing, n_regular):
     return whole
 
 
-@njit(cache=True)
+@part
 def _is_reachable(box, low, high, has_missing, cell_ptr, path, n_path):
     """Return whether every feature on the path has a cell that reaches the leaf."""
     for k in range(n_path):
@@ -164,7 +165,7 @@ def _is_reachable(box, low, high, has_missing, cell_ptr, path, n_path):
     return True
 
 
-@njit(cache=True)
+@kernel
 def add_runs(
     leaves, splits, cells, work, keep_all, write, reachable, entry_ptr, entry_feature, runs
 ):

@@ -1,11 +1,10 @@
 """Blocks into which the cells of two features fall that some row has together."""
 
-from numba import njit
-
+from treepurify._kernels.compiling import kernel
 from treepurify._kernels.support import find_root
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def pick_rows(codes, weights, picked, found):
     """Fill in the first rows of positive weight in each cell of one feature.
 
@@ -20,7 +19,7 @@ def pick_rows(codes, weights, picked, found):
             found[cell] += 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def join_rows(first, second, start, stop, n_first, parent, left):
     """Join the cells that each row of a range has; returns how many of `left` blocks remain.
 
@@ -37,7 +36,7 @@ def join_rows(first, second, start, stop, n_first, parent, left):
     return left
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def count_blocks(codes, starts, filled, sizes, pairs, parent, blocks):
     """Count the blocks of cells of each pair of features, seen on some rows of both.
 

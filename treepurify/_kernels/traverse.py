@@ -1,13 +1,14 @@
 """Walk rows down the trees of an ensemble."""
 
 import numpy as np
-from numba import njit
+
+from treepurify._kernels.compiling import kernel, part
 
 # So many rows go down a tree side by side: a processor works on several while it waits for one.
 _LANES = 64
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def add_leaf_values(
     rows,
     tree_ptr,
@@ -66,13 +67,13 @@ def add_leaf_values(
                     total[row, k] = _sum(total[row, k], value[node, k], is_single)
 
 
-@njit(cache=True, nogil=True)
+@part
 def _sum(first, second, is_single):
     total = first + second
     return np.float64(np.float32(total)) if is_single else total
 
 
-@njit(cache=True, nogil=True)
+@part
 def _levels_side_by_side(feature, left, right, category_ptr, root, end, tested, child, height):
     """Write one tree in a form without branches, and return how many levels to go down in it.
 
@@ -100,7 +101,7 @@ def _levels_side_by_side(feature, left, right, category_ptr, root, end, tested, 
     return min(height[0], 2 * balanced)
 
 
-@njit(cache=True, nogil=True)
+@part
 def _descend(rows, n_levels, tested, child, cut, missing_left, reached):
     """Replace the node that each row has reached by the one so many levels below."""
     for start in range(0, len(rows), _LANES):
