@@ -1,11 +1,16 @@
 """Kernels are compiled in one way, and only kernels call their parts."""
 
 import ast
+import gc
 from pathlib import Path
 
 import pytest
+from numba import int64
+from numba.core import event
+from numba.core.errors import TypingError
 
 import treepurify
+from treepurify._kernels.compiling import part
 
 PACKAGE = Path(treepurify.__file__).resolve().parent
 KERNELS = sorted((PACKAGE / "_kernels").glob("*.py"))
@@ -51,3 +56,44 @@ def test_parts_of_kernels_are_called_by_kernels_only():
         assert not names & found, path
         # Else their parts could be reached as attributes.
         assert "treepurify._kernels" not in {module for module, _ in names}, path
+
+
+class Watch(event.Listener):
+    """Whether garbage is collected when a compilation begins."""
+
+    def __init__(self):
+        self.is_on = []
+
+    def on_start(self, event):
+        self.is_on.append(gc.isenabled())
+
+    def on_end(self, event):
+        pass
+
+
+def successor(number):
+    return number + 1
+
+
+def unknown(number):
+    return number.no_such_attribute
+
+
+@pytest.mark.parametrize("module", ["treepurify.somewhere", "elsewhere"])
+@pytest.mark.parametrize("was_on", [True, False])
+def test_garbage_waits_while_kernels_of_this_package_are_compiled(monkeypatch, module, was_on):
+    watch = Watch()
+    try:
+        with event.install_listener("numba:compile", watch):
+            if not was_on:
+                gc.disable()
+            for function in (successor, unknown):
+                monkeypatch.setattr(function, "__module__", module)
+                try:
+                    part(function).compile((int64,))
+                except TypingError:
+                    assert function is unknown
+                assert gc.isenabled() == was_on
+    finally:
+        gc.enable()
+    assert watch.is_on == [was_on and module == "elsewhere"] * 2
