@@ -90,10 +90,11 @@ def _narrow(
                     inside = category_left[table + cell] == goes_left
                 box[start + cell] &= inside
         else:
-            if goes_left:
-                high[j] = min(high[j], first_right[above])
-            else:
-                low[j] = max(low[j], first_right[above])
+            bound = first_right[above]
+            if goes_left and bound < high[j]:
+                high[j] = bound
+            elif not goes_left and bound > low[j]:
+                low[j] = bound
             has_missing[j] &= missing_left[above] == goes_left
         node = above
     return n_path

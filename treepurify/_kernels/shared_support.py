@@ -30,8 +30,11 @@ def join_rows(first, second, start, stop, n_first, parent, left):
             break
         one = find_root(parent, first[row])
         other = find_root(parent, n_first + second[row])
-        if one != other:
-            parent[max(one, other)] = min(one, other)
+        if one < other:
+            parent[other] = one
+            left -= 1
+        elif other < one:
+            parent[one] = other
             left -= 1
     return left
 

@@ -31,7 +31,8 @@ def add_leaf_values(
     n_rows = len(rows)
     most_nodes = 1
     for tree in range(len(tree_ptr) - 1):
-        most_nodes = max(most_nodes, tree_ptr[tree + 1] - tree_ptr[tree])
+        n_nodes = tree_ptr[tree + 1] - tree_ptr[tree]
+        most_nodes = n_nodes if n_nodes > most_nodes else most_nodes
     tested = np.empty(most_nodes, dtype=np.uint32)
     child = np.empty((most_nodes, 2), dtype=np.uint32)
     height = np.empty(most_nodes, dtype=np.int32)
@@ -94,11 +95,12 @@ def _levels_side_by_side(feature, left, right, category_ptr, root, end, tested, 
             low, high = left[at] - root, right[at] - root
             tested[node] = feature[at]
             child[node, 0], child[node, 1] = high, low
-            height[node] = 1 + max(height[low], height[high])
+            taller = low if height[low] > height[high] else high
+            height[node] = 1 + height[taller]
     balanced = 0
     while (1 << balanced) < (n_nodes + 1) // 2:
         balanced += 1
-    return min(height[0], 2 * balanced)
+    return height[0] if height[0] < 2 * balanced else 2 * balanced
 
 
 @part
