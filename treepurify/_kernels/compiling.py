@@ -47,7 +47,9 @@ class _GarbageLater(event.Listener):
 
 
 def _is_own(event: Any) -> bool:
-    return bool(event.data["dispatcher"].py_func.__module__.startswith("treepurify."))
+    # Functions of other packages come by here too, some of them of no module.
+    function = getattr(event.data["dispatcher"], "py_func", None)
+    return str(getattr(function, "__module__", None)).startswith("treepurify.")
 
 
 event.register("numba:compile", _GarbageLater())
