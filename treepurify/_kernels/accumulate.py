@@ -1,7 +1,5 @@
 """Add leaf boxes into tables: corners of a difference array, then cumulative sums."""
 
-import numpy as np
-
 from treepurify._kernels.compiling import kernel
 from treepurify._kernels.corners import add_corners
 
@@ -20,16 +18,15 @@ def add_box_corners(
     values,
     output,
     tables,
+    entries,
+    run,
+    end,
 ):
     """Add the signed corners of each leaf's box to the table of its group.
 
     ``group_extents[g]`` holds the cells along each axis of group g and then the number of
-    outputs; see `add_corners`.
+    outputs; see `add_corners`. `entries`, `run` and `end` are work space, one entry per axis.
     """
-    most = group_extents.shape[1]
-    entries = np.zeros(most, dtype=np.int64)
-    run = np.zeros(most, dtype=np.int64)
-    end = np.zeros(most, dtype=np.int64)
     for position in range(len(leaves)):
         leaf = leaves[position]
         group = leaf_group[position]
