@@ -1,5 +1,7 @@
 """Blocks into which the cells of two features fall that some row has together."""
 
+import numpy as np
+
 from treepurify._kernels.compiling import kernel
 from treepurify._kernels.support import find_root
 
@@ -28,7 +30,8 @@ def join_rows(first, second, start, stop, n_first, parent, left):
     for row in range(start, stop):
         if left == 1:
             break
-        one = find_root(parent, first[row])
+        # As wide as the other, so that the search is compiled once.
+        one = find_root(parent, np.int64(first[row]))
         other = find_root(parent, n_first + second[row])
         if one < other:
             parent[other] = one

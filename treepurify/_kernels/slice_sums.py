@@ -18,7 +18,7 @@ def add_slice_sums(slice_of, weight, values, parts, total):
     n_axes, n_cells = slice_of.shape
     rest = np.empty(_CELLS_A_BLOCK)
     for start in range(0, n_cells, _CELLS_A_BLOCK):
-        n = min(_CELLS_A_BLOCK, n_cells - start)
+        n = n_cells - start if n_cells - start < _CELLS_A_BLOCK else _CELLS_A_BLOCK
         for c in range(n):
             rest[c] = values[start + c]
         for axis in range(n_axes):
