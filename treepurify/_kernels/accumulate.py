@@ -1,12 +1,10 @@
 """Add leaf boxes into tables: corners of a difference array, then cumulative sums."""
 
-import numpy as np
-from numba import njit
-
+from treepurify._kernels.compiling import kernel
 from treepurify._kernels.corners import add_corners
 
 
-@njit(cache=True)
+@kernel
 def add_box_corners(
     leaves,
     entry_ptr,
@@ -20,16 +18,15 @@ def add_box_corners(
     values,
     output,
     tables,
+    entries,
+    run,
+    end,
 ):
     """Add the signed corners of each leaf's box to the table of its group.
 
     ``group_extents[g]`` holds the cells along each axis of group g and then the number of
-    outputs; see `add_corners`.
+    outputs; see `add_corners`. `entries`, `run` and `end` are work space, one entry per axis.
     """
-    most = group_extents.shape[1]
-    entries = np.zeros(most, dtype=np.int64)
-    run = np.zeros(most, dtype=np.int64)
-    end = np.zeros(most, dtype=np.int64)
     for position in range(len(leaves)):
         leaf = leaves[position]
         group = leaf_group[position]
@@ -53,7 +50,7 @@ def add_box_corners(
         )
 
 
-@njit(cache=True)
+@kernel
 def cumulate(tables, offset, shape, order, n_outputs):
     """Replace a difference table by its cumulative sums along every axis, in place."""
     n_cells = 1

@@ -6,8 +6,8 @@ large products.
 """
 
 import numpy as np
-from numba import njit
 
+from treepurify._kernels.compiling import kernel, part
 from treepurify._kernels.lapack import factor_in_place, subtract_gram, whiten
 
 # Sums in the order that fills the registers; the same in every run.
@@ -16,7 +16,7 @@ _REGISTERS = {"reassoc", "contract"}
 _TRIANGLE, _RECTANGLE, _FIRST = np.bool_(True), np.bool_(False), np.int64(0)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def factor(routines, bounds, blocks, border, rest, ridge):
     """Put the factor R, an upper triangle of the same form, in the place of the matrix.
 
@@ -37,7 +37,7 @@ def factor(routines, bounds, blocks, border, rest, ridge):
     return factor_in_place(routines, rest)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def multiply(bounds, blocks, border, rest, vectors, image):
     """Add the matrix times vectors, shape (n_vectors, n), to `image`.
 
@@ -51,7 +51,7 @@ def multiply(bounds, blocks, border, rest, vectors, image):
     _multiply(rest, _TRIANGLE, n_inside, n_inside, vectors, image)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def solve(bounds, blocks, border, rest, sides):
     """Solve ``R.T @ R @ x = side`` in place for each of `sides`, shape (n_sides, n).
 
@@ -65,7 +65,7 @@ def solve(bounds, blocks, border, rest, sides):
     solve_upper(bounds, blocks, border, rest, sides)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def solve_upper(bounds, blocks, border, rest, sides):
     """Solve ``R @ x = side`` in place for each of `sides`."""
     _substitute_back(rest, len(border), sides)
@@ -75,7 +75,7 @@ def solve_upper(bounds, blocks, border, rest, sides):
         _substitute_back(blocks[first:last], first, sides)
 
 
-@njit(cache=True, nogil=True, fastmath=_REGISTERS)
+@part(fastmath=_REGISTERS)
 def _multiply(matrix, is_upper, first, column, vectors, image):
     """Add a part of a symmetric matrix, and its transpose, times vectors.
 
@@ -118,7 +118,7 @@ def _multiply(matrix, is_upper, first, column, vectors, image):
                 image[v, column + k] += matrix[i, k] * vectors[v, first + i]
 
 
-@njit(cache=True, nogil=True, fastmath=_REGISTERS)
+@part(fastmath=_REGISTERS)
 def _substitute_forward(upper, first, sides):
     """Solve ``upper.T @ x = side`` for the part of each of `sides` that begins at `first`."""
     n = len(upper)
@@ -140,7 +140,7 @@ def _substitute_forward(upper, first, sides):
                 sides[v, first + k] -= sides[v, first + i] * upper[i, k]
 
 
-@njit(cache=True, nogil=True, fastmath=_REGISTERS)
+@part(fastmath=_REGISTERS)
 def _substitute_back(upper, first, sides):
     """Solve ``upper @ x = side`` for the part of each of `sides` that begins at `first`."""
     n = len(upper)
@@ -162,7 +162,7 @@ def _substitute_back(upper, first, sides):
             x[0] = (x[0] - p - a[1] * x[1] - a[2] * x[2] - a[3] * x[3]) / a[0]
 
 
-@njit(cache=True, nogil=True, fastmath=_REGISTERS)
+@part(fastmath=_REGISTERS)
 def _subtract_rows(border, sides):
     """Subtract the border, times what stands at its rows, from what stands at its columns."""
     n = len(border)
@@ -177,7 +177,7 @@ def _subtract_rows(border, sides):
                 sides[v, n + k] -= sides[v, i] * border[i, k]
 
 
-@njit(cache=True, nogil=True, fastmath=_REGISTERS)
+@part(fastmath=_REGISTERS)
 def _subtract_dots(border, sides):
     """Subtract the border, times what stands at its columns, from what stands at its rows."""
     n = len(border)
@@ -195,7 +195,7 @@ def _subtract_dots(border, sides):
                 sides[v, i] -= border[i, k] * sides[v, n + k]
 
 
-@njit(cache=True, nogil=True, fastmath=_REGISTERS, inline="always")
+@part(fastmath=_REGISTERS, inline="always")
 def _dots(a, b, c, d, x):
     p = q = r = s = 0.0
     for k in range(len(x)):
@@ -206,7 +206,7 @@ def _dots(a, b, c, d, x):
     return p, q, r, s
 
 
-@njit(cache=True, nogil=True, fastmath=_REGISTERS, inline="always")
+@part(fastmath=_REGISTERS, inline="always")
 def _subtract(p, a, q, b, r, c, s, d, to):
     for k in range(len(to)):
         to[k] -= p * a[k] + q * b[k] + r * c[k] + s * d[k]

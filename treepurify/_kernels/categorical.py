@@ -1,13 +1,14 @@
 """Kernels of the categorical closed form: counts of common rows, lookups, rank decisions."""
 
 import numpy as np
-from numba import njit
+
+from treepurify._kernels.compiling import kernel
 
 # Words of 64 rows that one block of columns brings into the cache at a time.
 _COLUMNS_A_BLOCK = 64
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def count_common(left, right, counts):
     """Number of rows in both columns: ``counts[i, j] = |left[i] & right[j]|``, bits are rows.
 
@@ -34,7 +35,7 @@ def count_common(left, right, counts):
                 counts[i, j] = total
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def combine_rows(start, column, factor, matrix, combined):
     """Sparse rows times a dense matrix: ``combined = factor @ matrix``."""
     for i in range(len(start) - 1):
@@ -47,7 +48,7 @@ def combine_rows(start, column, factor, matrix, combined):
                 combined[i, k] += weight * matrix[row, k]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def eliminate_in_order(residual, threshold, kept, left):
     """Cholesky factor of the columns that do not depend on those before them, in their order.
 
@@ -70,7 +71,7 @@ def eliminate_in_order(residual, threshold, kept, left):
                 residual[i, k] -= residual[i, j] * factor
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def first_independent(rows, wanted, threshold, directions, kept):
     """Keep the first rows that do not depend on those before them, at most `wanted`.
 
@@ -95,7 +96,7 @@ def first_independent(rows, wanted, threshold, directions, kept):
     return count
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def hash_rows(bits, factors, hashes):
     """Number each row of words so that equal rows have equal numbers."""
     for i in range(bits.shape[0]):
@@ -107,21 +108,21 @@ def hash_rows(bits, factors, hashes):
         hashes[i] = total
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def mark_levels(codes, used):
     """Set ``used[level]`` for every level that occurs."""
     for row in range(len(codes)):
         used[codes[row]] = True
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def renumber_levels(codes, number, renumbered):
     """Look up the new number of each row's level."""
     for row in range(len(codes)):
         renumbered[row] = number[codes[row]]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def append_digit(codes, n_levels, numbers):
     """Extend a number in mixed radix by one digit per row."""
     base = np.uint64(n_levels)
@@ -129,14 +130,14 @@ def append_digit(codes, n_levels, numbers):
         numbers[row] = numbers[row] * base + np.uint64(codes[row])
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def pack_levels(codes, bits):
     """Set bit ``row`` of ``bits[level]`` where the row has the level; `bits` is zero at first."""
     for row in range(len(codes)):
         bits[codes[row], row >> 6] |= np.uint64(1) << np.uint64(row & 63)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def determines(first, second, partner):
     """Whether each level of `first` occurs with one level of `second` alone.
 
@@ -151,7 +152,7 @@ def determines(first, second, partner):
     return True
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def number_cells(codes, features, strides, cells):
     """Cell of each row in a table over some features."""
     for row in range(codes.shape[1]):
@@ -162,7 +163,7 @@ def number_cells(codes, features, strides, cells):
             cells[row] += strides[position] * np.int64(own[row])
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def add_table(cells, table, total):
     """Add to each row the entry of a table in the row's cell."""
     for row in range(len(cells)):
@@ -170,7 +171,7 @@ def add_table(cells, table, total):
             total[row, k] += table[cells[row], k]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def sum_in_cells(cells, values, table):
     """Add each row's values to the table entry of the row's cell.
 

@@ -1,9 +1,9 @@
 """Walk through the increasing choices of some positions out of many."""
 
-from numba import njit
+from treepurify._kernels.compiling import part
 
 
-@njit(cache=True)
+@part
 def next_combination(chosen, size, n):
     """Advance to the next increasing choice of `size` out of `n`; return whether there is one."""
     k = size - 1

@@ -7,7 +7,8 @@ more, and what changes sides several times becomes several cuts.
 """
 
 import numpy as np
-from numba import njit
+
+from treepurify._kernels.compiling import kernel, part
 
 # Where an output node has no parent or feature, and where the capacity did not suffice.
 NO_NODE = -1
@@ -18,7 +19,7 @@ FEATURE, CELL, LEFT, RIGHT, MISSING_LEFT, TEST, ORIGIN, PARENT, SIDE = range(9)
 N_FIELDS = 9
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def compose_trees(tree_ptr, left, right, node_test, tests, n_codes, n_cells, out_ptr, out):
     """Fill the output nodes and return their number, or `NO_NODE` where they do not fit.
 
@@ -78,7 +79,7 @@ def compose_trees(tree_ptr, left, right, node_test, tests, n_codes, n_cells, out
     return n_nodes
 
 
-@njit(cache=True, nogil=True)
+@part
 def _next_test(node, left, right, node_test, tests, n_codes, n_cells, out, parent, side, reached):
     """Return the first node from `node` down that is not decided above, and what it becomes.
 
@@ -115,7 +116,7 @@ def _next_test(node, left, right, node_test, tests, n_codes, n_cells, out, paren
     return node, BELOW_ALL, False, np.int64(node), np.int64(node)
 
 
-@njit(cache=True, nogil=True)
+@part
 def _sides_of_labels(test, n_codes, tests, out, parent, side, reached):
     """Return whether any label that comes to a node goes left, and whether any goes right."""
     test_feature, missing_left, _, _, _, table_ptr, table = tests
@@ -142,7 +143,7 @@ def _sides_of_labels(test, n_codes, tests, out, parent, side, reached):
     return any_left, any_right
 
 
-@njit(cache=True, nogil=True)
+@part
 def _reached_numbers(feature, n_cells, out, parent, side):
     """Return the cells that come to a node, first and end, and whether missing values do."""
     low = 0
@@ -161,7 +162,7 @@ def _reached_numbers(feature, n_cells, out, parent, side):
     return low, high, missing
 
 
-@njit(cache=True, nogil=True)
+@part
 def _switches_between(low, high, switches, is_left):
     """Return the first switch between two cells, their number, and the side of the first cell."""
     begin = 0

@@ -1,9 +1,9 @@
 """How often a score ranks rows of one class above rows of the other: the area under the curve."""
 
-from numba import njit
+from treepurify._kernels.compiling import kernel
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def concordant_share(scores, labels, weights, tie):
     """Return the weighted share of pairs of a 1 and a 0 that are ranked rightly; ties count half.
 

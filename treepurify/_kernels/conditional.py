@@ -1,13 +1,13 @@
 """Conditional expectations of leaf boxes under independent features."""
 
 import numpy as np
-from numba import njit
 
 from treepurify._kernels.combinations import next_combination
+from treepurify._kernels.compiling import kernel
 from treepurify._kernels.corners import add_corners, holds_cell
 
 
-@njit(cache=True)
+@kernel
 def run_probabilities(entry_feature, run_ptr, run_start, run_stop, margin_ptr, cumulative):
     """Return the probability of each entry's runs under its feature's margin.
 
@@ -22,7 +22,7 @@ def run_probabilities(entry_feature, run_ptr, run_start, run_stop, margin_ptr, c
     return probability
 
 
-@njit(cache=True)
+@kernel
 def subset_keys(entry_ptr, entry_feature, leaves, size, base):
     """Return the key of every choice of `size` features of every leaf, with repeats."""
     total = 0
@@ -50,7 +50,7 @@ def subset_keys(entry_ptr, entry_feature, leaves, size, base):
     return keys
 
 
-@njit(cache=True)
+@kernel
 def add_conditional_corners(
     leaves,
     size,
@@ -118,7 +118,7 @@ def add_conditional_corners(
                 break
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def evaluate_boxes(
     cells,
     features,

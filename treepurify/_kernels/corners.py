@@ -1,9 +1,9 @@
 """Boxes of cells, which are products of runs: their corners, and whether they hold a cell."""
 
-from numba import njit
+from treepurify._kernels.compiling import part
 
 
-@njit(cache=True, nogil=True)
+@part
 def holds_cell(entry, cell, run_ptr, run_start, run_stop):
     """Return whether a cell lies in one of the runs of an entry."""
     for run in range(run_ptr[entry], run_ptr[entry + 1]):
@@ -12,7 +12,7 @@ def holds_cell(entry, cell, run_ptr, run_start, run_stop):
     return False
 
 
-@njit(cache=True)
+@part
 def add_corners(
     order,
     entries,

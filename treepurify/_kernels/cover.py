@@ -1,13 +1,13 @@
 """Path-dependent expectations of leaves: products of the shares of training rows on each path."""
 
 import numpy as np
-from numba import njit
 
 from treepurify._kernels.combinations import next_combination
+from treepurify._kernels.compiling import kernel
 from treepurify._kernels.partial_dependence import pattern_slot
 
 
-@njit(cache=True)
+@kernel
 def weights_below(left, right, cover):
     """Return the weight of the training rows at each node: that of the leaves below it."""
     below = cover.copy()
@@ -18,7 +18,7 @@ def weights_below(left, right, cover):
     return below
 
 
-@njit(cache=True)
+@kernel
 def path_ratios(leaves, parent, feature, left, right, below, entry_ptr, entry_feature, ratio):
     """Set, for each entry of a leaf, the share of training rows that its feature's tests let by.
 
@@ -38,7 +38,7 @@ def path_ratios(leaves, parent, feature, left, right, below, entry_ptr, entry_fe
             node = above
 
 
-@njit(cache=True)
+@kernel
 def products_outside(leaves, entry_ptr, ratio, limit, choose, slot_ptr, share):
     """Set the product of the ratios outside each subset of at most `limit` of a path's features.
 

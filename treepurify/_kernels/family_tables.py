@@ -4,10 +4,10 @@
 each cell of each feature, where ``layout.start`` says.
 """
 
-from numba import njit
+from treepurify._kernels.compiling import kernel
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def anova(layout, margins, tables, moves_means):
     """Take off the means along each axis of each table, from the largest sets on.
 
@@ -40,7 +40,7 @@ def anova(layout, margins, tables, moves_means):
             outer *= n
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def sum_parts(layout, owner, cells, tables, sums):
     """Sum the tables of a set and all its subsets at some cells, one row of `sums` for each."""
     for row in range(len(owner)):
@@ -59,7 +59,7 @@ def sum_parts(layout, owner, cells, tables, sums):
                 sums[row, v] += tables[layout.base[part] + entry, v]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def add_products(layout, owner, cells, mass, margins, rows, columns, is_upper, share, gram):
     """Add `share` times the inner products of indicators of cells to a matrix.
 

@@ -1,10 +1,11 @@
 """Steps that come nearer to each other until little of their total variation is left."""
 
 import numpy as np
-from numba import njit
+
+from treepurify._kernels.compiling import kernel
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def fuse_steps(values, weights, share):
     """Bring the total variation of each column down to a share of what it was, in place.
 

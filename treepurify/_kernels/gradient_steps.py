@@ -3,11 +3,11 @@
 Vectors have shape (n_outputs, n_slices); outputs are solved side by side.
 """
 
-from numba import njit
+from treepurify._kernels.compiling import kernel
 
 
 # Sums may be reordered: only then are they computed several numbers at a time.
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+@kernel(fastmath={"reassoc", "contract"})
 def measure_direction(direction, image, mass, curvature, size):
     """Set the inner products of a direction with its image, and with itself."""
     for k in range(len(direction)):
@@ -21,7 +21,7 @@ def measure_direction(direction, image, mass, curvature, size):
         size[k] = with_itself
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+@kernel(fastmath={"reassoc", "contract"})
 def take_step(length, direction, image, active, mass, limit, parts, mean, energy):
     """Go along a direction; return how many means are still above `limit`.
 
@@ -42,7 +42,7 @@ def take_step(length, direction, image, active, mass, limit, parts, mean, energy
     return n_above
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def turn_direction(turn, mean, direction):
     """Replace a direction by the means plus `turn` times itself."""
     for k in range(len(mean)):

@@ -1,10 +1,11 @@
 """Count rows in the cells of pair tables."""
 
 import numpy as np
-from numba import njit
+
+from treepurify._kernels.compiling import kernel
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def count_pairs(first, second, codes, n_second, offsets, counts):
     """Add one for each row to its cell, for the pairs ``(first[t], second[t])``.
 
@@ -19,7 +20,7 @@ def count_pairs(first, second, codes, n_second, offsets, counts):
             counts[start + rows[row] * stride + columns[row]] += 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def weigh_pairs(first, second, codes, weights, n_second, offsets, mass):
     """Like `count_pairs`, adding the weight of each row."""
     for table in range(len(first)):
@@ -31,7 +32,7 @@ def weigh_pairs(first, second, codes, weights, n_second, offsets, mass):
             mass[start + rows[row] * stride + columns[row]] += weights[row]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def group_neighbours(mass, n_groups, tie):
     """Return a group of about equal mass for each of some neighbouring cells, from 0 on.
 

@@ -1,12 +1,12 @@
 """Second moments of an ensemble under independent features, from its joint cells."""
 
 import numpy as np
-from numba import njit
 
+from treepurify._kernels.compiling import kernel
 from treepurify._kernels.corners import add_corners
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def add_joint_corners(
     leaves,
     entry_ptr,
@@ -50,7 +50,7 @@ def add_joint_corners(
         )
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def split_mean(table, n_outer, n_cells, n_inner, mass):
     """Replace each line along an axis by its mean and its coordinates about it, in place.
 

@@ -1,7 +1,8 @@
 """Join rows in the same cells of some features."""
 
 import numpy as np
-from numba import njit
+
+from treepurify._kernels.compiling import kernel, part
 
 # Keys are found feature by feature for so many rows at a time, which stay near the processor.
 _BLOCK = 512
@@ -11,7 +12,7 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _ONE, _KEY_BITS = np.uint64(1), np.uint64(64)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def join_rows(codes, features, parts, start, weights, cell):
     """Number the occupied joint cells of some features, and return a row and the weight of each.
 
@@ -55,7 +56,7 @@ def join_rows(codes, features, parts, start, weights, cell):
     return rows[:n_joint], mass[:n_joint]
 
 
-@njit(cache=True, nogil=True, inline="always")
+@part(inline="always")
 def _place(key, joint, places, bits):
     """Return the place of a key in the hash table, or the free one where it belongs."""
     place = (key * _GOLDEN) >> (_KEY_BITS - bits)
@@ -64,7 +65,7 @@ def _place(key, joint, places, bits):
     return place
 
 
-@njit(cache=True, nogil=True, inline="always")
+@part(inline="always")
 def _with_room(values, room):
     wider = np.empty(room, dtype=values.dtype)
     # One by one: an assignment of arrays compiles the text of an error on their shapes for seconds.

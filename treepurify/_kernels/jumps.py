@@ -1,10 +1,11 @@
 """The jumps of trees along one feature, from the leaves that a row can reach by it."""
 
 import numpy as np
-from numba import njit
+
+from treepurify._kernels.compiling import kernel
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def add_jumps(
     rows,
     weights,

@@ -9,8 +9,10 @@ the lower one by columns, as the routines read it.
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
+
+from treepurify._kernels.compiling import kernel, part
 
 # What the routines read besides.
 _LETTERS = np.frombuffer(b"LRTN", dtype=np.uint8)
@@ -34,7 +36,7 @@ def _call(typing_context, address, arrays):
     return types.void(address, arrays), generate
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def factor_in_place(routines, matrix):
     """Replace the upper triangle of a positive definite matrix by its Cholesky factor R.
 
@@ -49,7 +51,7 @@ def factor_in_place(routines, matrix):
     return failed[0] == 0
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def whiten(routines, factor, rows):
     """Replace `rows`, in C order, by ``inv(R.T) @ rows``, where R is an upper triangle."""
     sizes = _product_sizes(rows, factor)
@@ -58,7 +60,7 @@ def whiten(routines, factor, rows):
     _call(routines[1], (*how, sizes, sizes[1:], _NUMBERS[1:], factor, sizes[3:], rows, sizes[2:]))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def subtract_gram(routines, rows, matrix):
     """Subtract ``rows.T @ rows`` from the upper triangle of a matrix, both in C order."""
     sizes = _product_sizes(rows, matrix)
@@ -66,7 +68,7 @@ def subtract_gram(routines, rows, matrix):
     _call(routines[2], (*product, _NUMBERS[1:], matrix, sizes[3:]))
 
 
-@njit(cache=True, nogil=True)
+@part
 def _product_sizes(rows, other):
     """Return the columns and rows of `rows`, and the row lengths of both."""
     sizes = np.empty(4, dtype=np.int32)
@@ -75,7 +77,7 @@ def _product_sizes(rows, other):
     return sizes
 
 
-@njit(cache=True, nogil=True)
+@part
 def _row_length(matrix):
     """Return how many numbers lie between the first ones of two rows."""
     return max(matrix.strides[0] // 8, matrix.shape[1], 1)

@@ -1,10 +1,11 @@
 """Least angle regression and the LASSO path on a Gram matrix, with Cholesky updates."""
 
 import numpy as np
-from numba import njit
+
+from treepurify._kernels.compiling import kernel, part
 
 
-@njit(cache=True)
+@part
 def _lower_solve(factor, size, vector):
     """Solve ``L y = vector`` in place."""
     for i in range(size):
@@ -14,7 +15,7 @@ def _lower_solve(factor, size, vector):
         vector[i] = total / factor[i, i]
 
 
-@njit(cache=True)
+@part
 def _upper_solve(factor, size, vector):
     """Solve ``L^T y = vector`` in place, reading the rows of L."""
     for i in range(size - 1, -1, -1):
@@ -24,7 +25,7 @@ def _upper_solve(factor, size, vector):
             vector[j] -= factor[i, j] * own
 
 
-@njit(cache=True)
+@part
 def _new_pivot(gram, factor, active, size, candidate, row):
     """Fill the row that `candidate` would add to the factor; return its squared pivot."""
     for i in range(size):
@@ -36,7 +37,7 @@ def _new_pivot(gram, factor, active, size, candidate, row):
     return pivot
 
 
-@njit(cache=True)
+@part
 def _delete_row(factor, size, at):
     """Delete one row of a factor and make the rest triangular again with rotations."""
     for i in range(at, size - 1):
@@ -57,14 +58,14 @@ def _delete_row(factor, size, at):
             factor[k, i + 1] = cosine * second - sine * first
 
 
-@njit(cache=True)
+@part
 def _grown(array, wanted):
     larger = np.empty(max(wanted, 2 * len(array)), array.dtype)
     larger[: len(array)] = array
     return larger
 
 
-@njit(cache=True)
+@part
 def _next_join(
     gram, factor, active, size, correlations, change, state, level, resting, tie, pivot_share, row
 ):
@@ -100,7 +101,7 @@ def _next_join(
     return best, joining
 
 
-@njit(cache=True)
+@part
 def _join(gram, factor, active, size, candidate, pivot_share, row):
     """Append a column to the factor unless it depends on the active ones.
 
@@ -119,7 +120,7 @@ def _join(gram, factor, active, size, candidate, pivot_share, row):
     return factor, True
 
 
-@njit(cache=True)
+@part
 def _aim(gram, factor, active, size, signs, direction, change):
     """Fill the equiangular direction and how fast it changes each correlation."""
     direction[:size] = signs[:size]
@@ -134,7 +135,7 @@ def _aim(gram, factor, active, size, signs, direction, change):
     return np.dot(direction[:size], signs[:size])
 
 
-@njit(cache=True)
+@part
 def _first_crossing(coefficients, direction, size, step):
     """Return the first step at which a coefficient reaches zero, and which one (-1 for none)."""
     leaving = -1
@@ -147,7 +148,7 @@ def _first_crossing(coefficients, direction, size, step):
     return step, leaving
 
 
-@njit(cache=True)
+@part
 def _leave(factor, active, coefficients, signs, size, leaving):
     """Take one column out of the active ones."""
     _delete_row(factor, size, leaving)
@@ -157,7 +158,7 @@ def _leave(factor, active, coefficients, signs, size, leaving):
         signs[i] = signs[i + 1]
 
 
-@njit(cache=True)
+@part
 def _initial_state(gram):
     """Exclude columns without variance."""
     state = np.zeros(len(gram), np.int8)
@@ -167,7 +168,7 @@ def _initial_state(gram):
     return state
 
 
-@njit(cache=True)
+@part
 def _largest(correlations, state):
     """Return the largest absolute correlation of the columns in use, and its column."""
     level = 0.0
@@ -179,7 +180,7 @@ def _largest(correlations, state):
     return level, column
 
 
-@njit(cache=True)
+@part
 def _stored(columns, values, n_stored, active, coefficients, size):
     """Append the coefficients that are not zero to what was stored before."""
     if n_stored + size > len(columns):
@@ -193,7 +194,7 @@ def _stored(columns, values, n_stored, active, coefficients, size):
     return columns, values, n_stored
 
 
-@njit(cache=True)
+@kernel
 def least_angle_path(
     gram,
     correlations,

@@ -1,10 +1,11 @@
 """The box of cells that each leaf of an ensemble covers."""
 
 import numpy as np
-from numba import njit
+
+from treepurify._kernels.compiling import kernel, part
 
 
-@njit(cache=True)
+@kernel
 def mark_pairs(tree_ptr, feature, left, right, together):
     """Mark which features occur on a path below which: ``together[above, below]``.
 
@@ -29,7 +30,7 @@ def mark_pairs(tree_ptr, feature, left, right, together):
                 height += 1
 
 
-@njit(cache=True)
+@part
 def _narrow(
     box,
     low,
@@ -89,16 +90,17 @@ def _narrow(
                     inside = category_left[table + cell] == goes_left
                 box[start + cell] &= inside
         else:
-            if goes_left:
-                high[j] = min(high[j], first_right[above])
-            else:
-                low[j] = max(low[j], first_right[above])
+            bound = first_right[above]
+            if goes_left and bound < high[j]:
+                high[j] = bound
+            elif not goes_left and bound > low[j]:
+                low[j] = bound
             has_missing[j] &= missing_left[above] == goes_left
         node = above
     return n_path
 
 
-@njit(cache=True)
+@part
 def _interval_runs(low, high, has_missing, n_regular, write, first_run, run_start, run_stop):
     """Like `_marked_runs`, for the cells ``low:high`` and the missing cell `n_regular`."""
     n_runs = 0
@@ -119,7 +121,7 @@ def _interval_runs(low, high, has_missing, n_regular, write, first_run, run_star
     return n_runs
 
 
-@njit(cache=True)
+@part
 def _marked_runs(box, start, n_cells, write, first_run, run_start, run_stop):
     """Return the number of runs of marked cells; write them from `first_run` if `write`."""
     n_runs = 0
@@ -139,32 +141,18 @@ def _marked_runs(box, start, n_cells, write, first_run, run_start, run_stop):
     return n_runs
 
 
-@njit(cache=True)
-def _is_whole(box, start, n_cells, low, high, has_missing, n_regular):
-    """Return whether every cell of a feature reaches the leaf."""
+@part
+def _cells_reached(box, start, n_cells, low, high, has_missing):
+    """Return how many cells of a feature reach the leaf."""
     if low >= 0:
-        return low == 0 and high == n_regular and (has_missing or n_cells == n_regular)
-    whole = True
+        return (high - low if high > low else 0) + has_missing
+    n_reached = 0
     for cell in range(start, start + n_cells):
-        whole &= box[cell]
-    return whole
+        n_reached += box[cell]
+    return n_reached
 
 
-@njit(cache=True)
-def _is_reachable(box, low, high, has_missing, cell_ptr, path, n_path):
-    """Return whether every feature on the path has a cell that reaches the leaf."""
-    for k in range(n_path):
-        j = path[k]
-        holds_one = low[j] >= 0 and (low[j] < high[j] or has_missing[j])
-        if low[j] < 0:
-            for cell in range(cell_ptr[j], cell_ptr[j + 1]):
-                holds_one |= box[cell]
-        if not holds_one:
-            return False
-    return True
-
-
-@njit(cache=True)
+@kernel
 def add_runs(
     leaves, splits, cells, work, keep_all, write, reachable, entry_ptr, entry_feature, runs
 ):
@@ -176,7 +164,7 @@ def add_runs(
     """
     parent, feature, left, first_right, missing_left, category_ptr, category_left = splits
     cell_ptr, n_cells, n_regular, missing_cell = cells
-    box, low, high, has_missing, path = work
+    box, low, high, has_missing, n_reached, path = work
     run_ptr, run_start, run_stop = runs
     n_entries = entry_ptr[0]
     n_runs = run_ptr[0]
@@ -200,14 +188,18 @@ def add_runs(
             leaves[i],
             path,
         )
-        reachable[i] = _is_reachable(box, low, high, has_missing, cell_ptr, path, n_path)
+        reachable[i] = True
+        for k in range(n_path):
+            j = path[k]
+            n_reached[j] = _cells_reached(
+                box, cell_ptr[j], n_cells[j], low[j], high[j], has_missing[j]
+            )
+            if n_reached[j] == 0:
+                reachable[i] = False
         for k in range(n_path):
             j = path[k]
             start = cell_ptr[j]
-            is_free = not reachable[i] or _is_whole(
-                box, start, n_cells[j], low[j], high[j], has_missing[j], n_regular[j]
-            )
-            if is_free and not keep_all:
+            if not keep_all and (not reachable[i] or n_reached[j] == n_cells[j]):
                 continue
             if low[j] >= 0:
                 n_runs += _interval_runs(

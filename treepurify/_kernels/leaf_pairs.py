@@ -1,10 +1,11 @@
 """Second moments of an ensemble under independent features, from pairs of leaves."""
 
 import numpy as np
-from numba import njit
+
+from treepurify._kernels.compiling import kernel, part
 
 
-@njit(cache=True, nogil=True)
+@part
 def _shared_mass(first, second, run_ptr, low, high):
     """Return the probability that a value lies in both intervals."""
     total = 0.0
@@ -19,7 +20,7 @@ def _shared_mass(first, second, run_ptr, low, high):
     return total
 
 
-@njit(cache=True, nogil=True)
+@part
 def _set_ratios(
     interval,
     left,
@@ -48,7 +49,7 @@ def _set_ratios(
 
 # Sums may be reordered: only then are they computed several numbers at a time. Rows have names, as
 # indices of them are computed again in every step of an inner loop.
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+@part(fastmath={"reassoc", "contract"})
 def _add_orders(weight, ratio, n_common, first, stop, polynomial, orders):
     """Add the coefficients of ``sum_m weight[m] prod_k (1 + t ratio[k, m])`` to `orders`."""
     size = stop - first
@@ -71,7 +72,7 @@ def _add_orders(weight, ratio, n_common, first, stop, polynomial, orders):
         orders[degree] += total
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+@part(fastmath={"reassoc", "contract"})
 def _add_totals(
     scale, weight, ratio, features, n_common, first, stop, suffix, work, pair_total, main_total
 ):
@@ -107,7 +108,7 @@ def _add_totals(
             pair_total[features[i], features[j]] += scale * total
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def leaf_pair_moments(
     lefts,
     amplitude,
@@ -210,7 +211,7 @@ def leaf_pair_moments(
             by_order[degree] += scale * orders[degree]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def component_variance(
     features,
     leaves,

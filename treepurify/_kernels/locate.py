@@ -1,10 +1,11 @@
 """Find the cell of each value along one axis."""
 
 import numpy as np
-from numba import njit
+
+from treepurify._kernels.compiling import kernel
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def locate(values, cuts, missing_cell, cells):
     """Write the number of cuts <= x, or `missing_cell` for NaN, to `cells`.
 

@@ -1,13 +1,13 @@
 """Corners of leaf boxes as mixed differences, for subsets of features."""
 
 import numpy as np
-from numba import njit
 
 from treepurify._kernels.combinations import next_combination
+from treepurify._kernels.compiling import kernel, part
 from treepurify._kernels.corners import holds_cell
 
 
-@njit(cache=True)
+@part
 def _mix(key, number):
     """Return a 64-bit hash of `key` and one more number (the finaliser of SplitMix64)."""
     z = key + np.uint64(0x9E3779B97F4A7C15) * (np.uint64(number) + np.uint64(1))
@@ -16,7 +16,7 @@ def _mix(key, number):
     return z ^ (z >> np.uint64(31))
 
 
-@njit(cache=True)
+@part
 def _off_anchor(first, width, entry_feature, run_ptr, run_start, run_stop, anchor):
     """Return, as bits, the entries of a leaf whose runs do not hold the anchor cell."""
     off = 0
@@ -27,7 +27,7 @@ def _off_anchor(first, width, entry_feature, run_ptr, run_start, run_stop, ancho
     return off
 
 
-@njit(cache=True)
+@part
 def _corners_of_choice(
     first,
     chosen,
@@ -84,7 +84,7 @@ def _corners_of_choice(
             return n_found
 
 
-@njit(cache=True)
+@kernel
 def mixed_corners(
     leaves,
     size,

@@ -1,10 +1,11 @@
 """Average an ensemble over rows of which each mixes a given row with a reference row."""
 
 import numpy as np
-from numba import njit
+
+from treepurify._kernels.compiling import kernel, part
 
 
-@njit(cache=True, nogil=True)
+@part
 def _partition(
     rows,
     order,
@@ -36,7 +37,7 @@ def _partition(
     return at
 
 
-@njit(cache=True, nogil=True)
+@part
 def _push(stack, at, node, a, b, c, d):
     stack[at, 0] = node
     stack[at, 1] = a
@@ -45,7 +46,7 @@ def _push(stack, at, node, a, b, c, d):
     stack[at, 4] = d
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def add_mixed_means(
     rows,
     references,

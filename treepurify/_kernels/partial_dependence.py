@@ -7,9 +7,9 @@ colexicographic order: positions ``v_0 < v_1 < ...`` stand at
 """
 
 import numpy as np
-from numba import njit
 
 from treepurify._kernels.combinations import next_combination
+from treepurify._kernels.compiling import kernel, part
 
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 _ONE = np.uint64(1)
@@ -19,7 +19,7 @@ _EIGHTS = np.uint64(0x0F0F0F0F0F0F0F0F)
 _BYTES = np.uint64(0x0101010101010101)
 
 
-@njit(cache=True, nogil=True)
+@part
 def _set_bits(word):
     """Return the number of ones of a 64-bit word; compilers know this form as one instruction."""
     word = word - ((word >> _ONE) & _PAIRS)
@@ -28,7 +28,7 @@ def _set_bits(word):
     return (word * _BYTES) >> np.uint64(56)
 
 
-@njit(cache=True)
+@kernel
 def pattern_slot(chosen, size, d, choose):
     """Return the number of the pattern of the first `size` positions of `chosen`."""
     slot = 0
@@ -39,7 +39,7 @@ def pattern_slot(chosen, size, d, choose):
     return slot
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def rows_below(codes, first_row, n_rows, cell_ptr, n_cells, below):
     """Pack, for every feature and cell c, which rows of a block lie in a cell before c.
 
@@ -59,7 +59,7 @@ def rows_below(codes, first_row, n_rows, cell_ptr, n_cells, below):
                 below[c, word] |= below[c - 1, word]
 
 
-@njit(cache=True, nogil=True)
+@part
 def _entry_mask(entry, feature, run_ptr, run_start, run_stop, cell_ptr, below, mask):
     """Mark the rows whose cell lies in one of the runs of an entry."""
     first = cell_ptr[feature]
@@ -71,7 +71,7 @@ def _entry_mask(entry, feature, run_ptr, run_start, run_stop, cell_ptr, below, m
             mask[word] |= below[stop, word] & ~below[start, word]
 
 
-@njit(cache=True, nogil=True)
+@part
 def _keep(rows, mask, flip, kept):
     """Intersect rows with a mask, or with its complement; return whether any are left."""
     any_left = np.uint64(0)
@@ -81,7 +81,7 @@ def _keep(rows, mask, flip, kept):
     return any_left != 0
 
 
-@njit(cache=True, nogil=True)
+@part
 def _weight_of(rows, weights):
     """Return the number of marked rows, or the sum of their weights where there are some."""
     if len(weights) == 0:
@@ -99,7 +99,7 @@ def _weight_of(rows, weights):
     return total
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def count_patterns(
     leaves,
     entry_ptr,
@@ -165,7 +165,7 @@ def count_patterns(
                 level -= 1
 
 
-@njit(cache=True)
+@kernel
 def add_smaller_patterns(leaves, entry_ptr, limit, choose, slot_ptr, counts):
     """Turn counts of patterns into counts of rows that break no condition outside a pattern."""
     chosen = np.zeros(limit + 1, dtype=np.int64)

@@ -1,13 +1,13 @@
 """Terms of partial dependence, from the shares of rows that each leaf's patterns keep."""
 
 import numpy as np
-from numba import njit
 
+from treepurify._kernels.compiling import kernel, part
 from treepurify._kernels.corners import add_corners, holds_cell
 from treepurify._kernels.partial_dependence import pattern_slot
 
 
-@njit(cache=True)
+@part
 def find_entries(leaf, features, entry_ptr, entry_feature, entries):
     """Set the entries of a leaf along some of the features that its path tests, in order."""
     position = 0
@@ -17,7 +17,7 @@ def find_entries(leaf, features, entry_ptr, entry_feature, entries):
             position += 1
 
 
-@njit(cache=True)
+@kernel
 def add_term_corners(
     leaves,
     features,
@@ -77,7 +77,7 @@ def add_term_corners(
             )
 
 
-@njit(cache=True)
+@kernel
 def term_factors(leaves, features, entry_ptr, entry_feature, choose, slot_ptr, share):
     """Return each leaf's entries along `features`, and its term by the conditions a point keeps.
 
@@ -108,7 +108,7 @@ def term_factors(leaves, features, entry_ptr, entry_feature, choose, slot_ptr, s
     return entries, factor
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def add_terms(
     cells, leaves, entries, factor, run_ptr, run_start, run_stop, values, output, pattern, total
 ):
@@ -141,7 +141,7 @@ def add_terms(
                     total[row, m] += values[leaf, m] * factor[i, pattern[row]]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def leave_one_out(
     leaves,
     entry_ptr,
@@ -189,7 +189,7 @@ def leave_one_out(
                         total[row, j, m] += change * values[leaf, m]
 
 
-@njit(cache=True, nogil=True)
+@part
 def _break_interval(cells, run_start, run_stop, run, k, n_broken, broken):
     """Count the rows outside one run of cells, without a branch."""
     start = cells.dtype.type(run_start[run])
@@ -200,7 +200,7 @@ def _break_interval(cells, run_start, run_stop, run, k, n_broken, broken):
         n_broken[row] = min(np.uint8(n_broken[row] + outside), np.uint8(2))
 
 
-@njit(cache=True, nogil=True)
+@part
 def _break_runs(cells, run_start, run_stop, run_ptr, entry, k, n_broken, broken):
     """Count the rows outside several runs of cells."""
     for row in range(len(cells)):

@@ -1,10 +1,11 @@
 """Passes over rows for the projection of one tree by conjugate gradients."""
 
 import numpy as np
-from numba import njit
+
+from treepurify._kernels.compiling import kernel
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def term_entries(cells, features, strides, base, entries):
     """Write the entry of each term's table that each row falls into, once for all steps.
 
@@ -20,7 +21,7 @@ def term_entries(cells, features, strides, base, entries):
             entries[row, term] = entry
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def gather(entries, scores, weights, size):
     """Return the sum of the weighted scores of the rows in each entry of every term's table."""
     table = np.zeros(size)
@@ -31,7 +32,7 @@ def gather(entries, scores, weights, size):
     return table
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def rows_image(entries, table, weights):
     """Return, for each entry, the weighted sum over its rows of the values of all terms.
 

@@ -1,17 +1,18 @@
 """Sums of rows in pairs of cells, and the best crossing of two cuts through a table of them."""
 
 import numpy as np
-from numba import njit
+
+from treepurify._kernels.compiling import kernel
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def add_pair_sums(first, second, values, table):
     """Add each row's value to the entry of its two cells."""
     for row in range(len(values)):
         table[first[row], second[row]] += values[row]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def best_crossing(weight, total, least_weight):
     """Return the gain of the best crossing of two cuts, the cuts, and its smallest weight.
 

@@ -1,10 +1,11 @@
 """Orders and interactions of an ensemble on sampled rows, under independent features."""
 
 import numpy as np
-from numba import njit
+
+from treepurify._kernels.compiling import kernel, part
 
 
-@njit(cache=True, nogil=True)
+@part
 def _is_inside(interval, position, run_ptr, low, high):
     """Return whether a cumulative probability lies in one of the runs of an interval."""
     for run in range(run_ptr[interval], run_ptr[interval + 1]):
@@ -13,7 +14,7 @@ def _is_inside(interval, position, run_ptr, low, high):
     return False
 
 
-@njit(cache=True, nogil=True)
+@part
 def _add_whole(value, row, features, complement, slots, mains, pairs):
     """Add a leaf that the row reaches."""
     width = len(features)
@@ -26,7 +27,7 @@ def _add_whole(value, row, features, complement, slots, mains, pairs):
             slot += 1
 
 
-@njit(cache=True, nogil=True)
+@part
 def _add_missed(value, row, missed, features, complement, slots, mains, pairs):
     """Add a leaf that the row misses by one condition."""
     width = len(features)
@@ -38,13 +39,13 @@ def _add_missed(value, row, missed, features, complement, slots, mains, pairs):
             pairs[slot, row] += own * complement[other]
 
 
-@njit(cache=True, nogil=True)
+@part
 def _place(first, second, width):
     """Return the position of a pair among all pairs of `width`, in order."""
     return first * width - first * (first + 1) // 2 + second - first - 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def effects_on_rows(
     positions,
     values,
@@ -120,7 +121,7 @@ def effects_on_rows(
                 pairs[slot, row] += values[leaf] * both
 
 
-@njit(cache=True, nogil=True)
+@part
 def _multiply(polynomial, degree, probability, share):
     """Multiply polynomials of a degree, one for each row, by ``probability + t * share``."""
     n_rows = len(share)

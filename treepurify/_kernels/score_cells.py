@@ -1,9 +1,9 @@
 """Rows in the cells of two normal scores of which the second is freed of the first."""
 
-from numba import njit
+from treepurify._kernels.compiling import kernel
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def add_score_cells(first, cells, second, known, slope, scale, ends, starts, finest, shares, table):
     """Add the share of each known row to the cell of its two scores.
 

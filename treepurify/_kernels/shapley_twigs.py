@@ -7,10 +7,11 @@ row in a twig is its pattern on the path above, then the outcome of each test in
 """
 
 import numpy as np
-from numba import njit
+
+from treepurify._kernels.compiling import kernel, part
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def path_bits(feature, left, right):
     """Number the distinct features along each path in the order of their first test.
 
@@ -45,7 +46,7 @@ def path_bits(feature, left, right):
     return parent, bit, n_bits
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def find_twigs(tree_ptr, left, right, n_bits, most_bits):
     """Return for each node the root of its twig; -1 above all twigs.
 
@@ -67,7 +68,7 @@ def find_twigs(tree_ptr, left, right, n_bits, most_bits):
     return twig
 
 
-@njit(cache=True, nogil=True)
+@part
 def _outcomes(values, node, feature, cut, missing_left, category_ptr, category_left, goes_left):
     """Write whether each row goes left at a node."""
     column = values[feature[node]]
@@ -87,7 +88,7 @@ def _outcomes(values, node, feature, cut, missing_left, category_ptr, category_l
             goes_left[row] = column[row] < threshold
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def twig_states(
     first,
     last,
@@ -152,14 +153,14 @@ def twig_states(
             to_right[row] = pattern & cleared if goes_left[row] else pattern
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def count_states(state, weights, counts):
     """Add the weight of each row at its state."""
     for row in range(len(state)):
         counts[state[row]] += weights[row]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def leaf_weights(width):
     """Return the Shapley weights of a leaf whose path has `width` features.
 
@@ -181,7 +182,7 @@ def leaf_weights(width):
     return gains, losses
 
 
-@njit(cache=True, nogil=True)
+@part
 def _superset_sums(counts, width):
     """Return, by size of the pattern, the counts of all patterns that contain each one."""
     size = 1 << width
@@ -200,7 +201,7 @@ def _superset_sums(counts, width):
     return sums
 
 
-@njit(cache=True, nogil=True)
+@part
 def _leaf_table(counts, width):
     """Return the Shapley values of a leaf of value one, shape (width, 2**width).
 
@@ -235,7 +236,7 @@ def _leaf_table(counts, width):
     return table
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def twig_tables(
     root,
     leaves,
@@ -287,14 +288,14 @@ def twig_tables(
                         target[state] += factor * table[k, pattern[state]]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def add_tables(state, table, phi):
     """Add to ``phi[row]`` the table's entry at the row's state."""
     for row in range(len(state)):
         phi[row] += table[state[row]]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def add_leaf_pairs(patterns, background, weights, width, phi):
     """Add a leaf's Shapley values pattern by pattern, for paths too long for tables.
 

@@ -1,11 +1,12 @@
 """Blocks into which the cells of two features fall that some row has together."""
 
-from numba import njit
+import numpy as np
 
+from treepurify._kernels.compiling import kernel
 from treepurify._kernels.support import find_root
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def pick_rows(codes, weights, picked, found):
     """Fill in the first rows of positive weight in each cell of one feature.
 
@@ -20,7 +21,7 @@ def pick_rows(codes, weights, picked, found):
             found[cell] += 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def join_rows(first, second, start, stop, n_first, parent, left):
     """Join the cells that each row of a range has; returns how many of `left` blocks remain.
 
@@ -29,15 +30,19 @@ def join_rows(first, second, start, stop, n_first, parent, left):
     for row in range(start, stop):
         if left == 1:
             break
-        one = find_root(parent, first[row])
+        # As wide as the other, so that the search is compiled once.
+        one = find_root(parent, np.int64(first[row]))
         other = find_root(parent, n_first + second[row])
-        if one != other:
-            parent[max(one, other)] = min(one, other)
+        if one < other:
+            parent[other] = one
+            left -= 1
+        elif other < one:
+            parent[one] = other
             left -= 1
     return left
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def count_blocks(codes, starts, filled, sizes, pairs, parent, blocks):
     """Count the blocks of cells of each pair of features, seen on some rows of both.
 

@@ -3,10 +3,11 @@
 import math
 
 import numpy as np
-from numba import njit
+
+from treepurify._kernels.compiling import kernel
 
 
-@njit(cache=True)
+@kernel
 def log_of_singles(x):
     """Natural logarithm of an array of float32, as `logf` rounds it."""
     result = np.empty_like(x)

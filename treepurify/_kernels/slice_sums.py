@@ -1,13 +1,14 @@
 """Sums over the slices of a tensor, of the cells with mass only."""
 
 import numpy as np
-from numba import njit
+
+from treepurify._kernels.compiling import kernel, part
 
 # Their rests stay in the cache of a core while one axis after the other is gone through.
 _CELLS_A_BLOCK = 1024
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def add_slice_sums(slice_of, weight, values, parts, total):
     """Add the weighted values, less the parts of their slices, to the sum of every slice.
 
@@ -17,7 +18,7 @@ def add_slice_sums(slice_of, weight, values, parts, total):
     n_axes, n_cells = slice_of.shape
     rest = np.empty(_CELLS_A_BLOCK)
     for start in range(0, n_cells, _CELLS_A_BLOCK):
-        n = min(_CELLS_A_BLOCK, n_cells - start)
+        n = n_cells - start if n_cells - start < _CELLS_A_BLOCK else _CELLS_A_BLOCK
         for c in range(n):
             rest[c] = values[start + c]
         for axis in range(n_axes):
@@ -33,7 +34,7 @@ def add_slice_sums(slice_of, weight, values, parts, total):
 
 
 # Without a check of every divisor, several numbers are divided at a time.
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def set_slice_means(slice_of, weight, parts, mass, mean):
     """Set the weighted sum of the parts of all cells of a slice, divided by its mass.
 
@@ -59,7 +60,7 @@ def set_slice_means(slice_of, weight, parts, mass, mean):
         mean[s] /= mass[s]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def add_slice_sums_twofold(slice_of, weight, values, high, low, total, rest):
     """Add the same sums for parts ``high + low``, to ``total + rest``, in twofold precision.
 
@@ -82,14 +83,14 @@ def add_slice_sums_twofold(slice_of, weight, values, high, low, total, rest):
             rest[own] += lost + error
 
 
-@njit(cache=True, nogil=True)
+@part
 def _two_sum(first, second):
     found = first + second
     share = found - first
     return found, (first - (found - share)) + (second - share)
 
 
-@njit(cache=True, nogil=True)
+@part
 def _two_product(first, second):
     found = first * second
     # Halves of 26 bits, whose products are exact.

@@ -1,9 +1,9 @@
 """The connected components of the cells of a pair table that have mass."""
 
-from numba import njit
+from treepurify._kernels.compiling import kernel, part
 
 
-@njit(cache=True, nogil=True)
+@part
 def find_root(parent, node):
     while parent[node] != node:
         parent[node] = parent[parent[node]]
@@ -11,7 +11,7 @@ def find_root(parent, node):
     return node
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def label_blocks(mass, parent, block):
     """Label the connected blocks of rows and columns that share a cell with mass.
 

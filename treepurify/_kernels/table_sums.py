@@ -1,9 +1,9 @@
 """Sums of tables on rows, and sums of rows in the cells of tables: each the other's transpose."""
 
-from numba import njit
+from treepurify._kernels.compiling import kernel
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def add_tables(cells, starts, tables, on_rows):
     """Add to each row the entries of its cells: row `i` is in cell ``cells[t, i]`` of table `t`.
 
@@ -17,7 +17,7 @@ def add_tables(cells, starts, tables, on_rows):
                 on_rows[row, output] += tables[cell, output]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def add_rows(cells, starts, on_rows, tables):
     """Add the values of each row to its cells, where `add_tables` would read them."""
     for table in range(len(cells)):

@@ -1,13 +1,14 @@
 """Walk rows down the trees of an ensemble."""
 
 import numpy as np
-from numba import njit
+
+from treepurify._kernels.compiling import kernel, part
 
 # So many rows go down a tree side by side: a processor works on several while it waits for one.
 _LANES = 64
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def add_leaf_values(
     rows,
     tree_ptr,
@@ -30,7 +31,8 @@ def add_leaf_values(
     n_rows = len(rows)
     most_nodes = 1
     for tree in range(len(tree_ptr) - 1):
-        most_nodes = max(most_nodes, tree_ptr[tree + 1] - tree_ptr[tree])
+        n_nodes = tree_ptr[tree + 1] - tree_ptr[tree]
+        most_nodes = n_nodes if n_nodes > most_nodes else most_nodes
     tested = np.empty(most_nodes, dtype=np.uint32)
     child = np.empty((most_nodes, 2), dtype=np.uint32)
     height = np.empty(most_nodes, dtype=np.int32)
@@ -66,13 +68,13 @@ def add_leaf_values(
                     total[row, k] = _sum(total[row, k], value[node, k], is_single)
 
 
-@njit(cache=True, nogil=True)
+@part
 def _sum(first, second, is_single):
     total = first + second
     return np.float64(np.float32(total)) if is_single else total
 
 
-@njit(cache=True, nogil=True)
+@part
 def _levels_side_by_side(feature, left, right, category_ptr, root, end, tested, child, height):
     """Write one tree in a form without branches, and return how many levels to go down in it.
 
@@ -93,14 +95,15 @@ def _levels_side_by_side(feature, left, right, category_ptr, root, end, tested, 
             low, high = left[at] - root, right[at] - root
             tested[node] = feature[at]
             child[node, 0], child[node, 1] = high, low
-            height[node] = 1 + max(height[low], height[high])
+            taller = low if height[low] > height[high] else high
+            height[node] = 1 + height[taller]
     balanced = 0
     while (1 << balanced) < (n_nodes + 1) // 2:
         balanced += 1
-    return min(height[0], 2 * balanced)
+    return height[0] if height[0] < 2 * balanced else 2 * balanced
 
 
-@njit(cache=True, nogil=True)
+@part
 def _descend(rows, n_levels, tested, child, cut, missing_left, reached):
     """Replace the node that each row has reached by the one so many levels below."""
     for start in range(0, len(rows), _LANES):

@@ -8,10 +8,11 @@ among the latter.
 """
 
 import numpy as np
-from numba import njit
+
+from treepurify._kernels.compiling import kernel, part
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def add_margins(cells, weights, start, margins):
     """Add the weight of each row to its cell of each feature, which begin at `start`."""
     for row in range(len(cells)):
@@ -19,7 +20,7 @@ def add_margins(cells, weights, start, margins):
             margins[start[feature] + cells[row, feature]] += weights[row]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def add_rows(cells, weights, mass, target, sets, bounds, blocks, border, rest, right):
     """Add rows to the upper triangles of the normal equations, and to their right side.
 
@@ -62,7 +63,7 @@ def add_rows(cells, weights, mass, target, sets, bounds, blocks, border, rest, r
 
 
 # What is listed is written in any case and kept if it is one: a branch is often guessed wrong.
-@njit(cache=True, nogil=True, inline="always")
+@part(inline="always")
 def _list_unknowns(sets, part, places, active, n_active, listed):
     """List the unknowns of up to two features that are one on a row, in increasing order."""
     listed[0] = 0
@@ -82,7 +83,7 @@ def _list_unknowns(sets, part, places, active, n_active, listed):
     return n
 
 
-@njit(cache=True, nogil=True, inline="always")
+@part(inline="always")
 def _list_threes(sets, places, listed, n):
     for index in range(len(sets.of_three)):
         f, g, h = sets.threes[index, 0], sets.threes[index, 1], sets.threes[index, 2]
@@ -93,7 +94,7 @@ def _list_threes(sets, places, listed, n):
 
 
 # Two rows of the matrix at a time: what is listed is read half as often.
-@njit(cache=True, nogil=True, inline="always")
+@part(inline="always")
 def _add_within(weight, listed, n, first, matrix):
     for i in range(0, n - 1, 2):
         upper, lower = matrix[first + listed[i]], matrix[first + listed[i + 1]]
@@ -106,7 +107,7 @@ def _add_within(weight, listed, n, first, matrix):
         matrix[first + listed[n - 1], listed[n - 1]] += weight
 
 
-@njit(cache=True, nogil=True, inline="always")
+@part(inline="always")
 def _add_across(weight, rows, n_rows, columns, n_columns, first, matrix):
     for i in range(0, n_rows - 1, 2):
         upper, lower = matrix[first + rows[i]], matrix[first + rows[i + 1]]
@@ -119,7 +120,7 @@ def _add_across(weight, rows, n_rows, columns, n_columns, first, matrix):
             upper[columns[k]] += weight
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def scale_equations(
     kept, bounds, kept_bounds, scaling, blocks, border, rest, to_blocks, to_border, to_rest
 ):

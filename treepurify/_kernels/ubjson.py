@@ -1,7 +1,8 @@
 """Find and gather the typed arrays of many alike UBJSON objects."""
 
 import numpy as np
-from numba import njit
+
+from treepurify._kernels.compiling import kernel, part
 
 OBJECT, OBJECT_END, ARRAY, STRING, TYPE, COUNT, LENGTH_64 = b"{}[S$#L"
 INT_8, UINT_8, INT_16, INT_32, DIGIT_0, DIGIT_9 = b"iUIl09"
@@ -11,7 +12,7 @@ MOST_KEYS = 64
 _FIRST = np.int64(0)
 
 
-@njit(cache=True, nogil=True)
+@part
 def big_endian_length(data, at):
     """Read eight bytes as a length; -1 where they are not there or make no sense."""
     if at + 8 > len(data):
@@ -22,7 +23,7 @@ def big_endian_length(data, at):
     return length if 0 <= length <= len(data) else -1
 
 
-@njit(cache=True, nogil=True)
+@part
 def matching_key(data, at, length, guess, key_bytes, key_ptr):
     """Position of the key at `at`, looked for from `guess` on; -1 where it is not wanted."""
     n_keys = len(key_ptr) - 1
@@ -40,7 +41,7 @@ def matching_key(data, at, length, guess, key_bytes, key_ptr):
     return -1
 
 
-@njit(cache=True, nogil=True)
+@part
 def whole_number(data, at, end):
     """The count that stands from `at` to `end`, as an integer or as text; -1 for anything else."""
     kind = data[at]
@@ -62,7 +63,7 @@ def whole_number(data, at, end):
     return -1
 
 
-@njit(cache=True, nogil=True)
+@part
 def is_repeated(data, at, length, depth, key_at, key_length, key_depth, n_known):
     """Whether a key stands among the known ones of the same depth."""
     for known in range(n_known):
@@ -78,7 +79,7 @@ def is_repeated(data, at, length, depth, key_at, key_length, key_depth, n_known)
     return False
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def typed_array_spans(
     data, at, item_size, key_bytes, key_ptr, marker, start, count, name_bytes, name_ptr, numbers
 ):
@@ -156,7 +157,7 @@ def typed_array_spans(
     return at
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def gather_bytes(data, start, n_bytes, out):
     """Copy the given spans of `data` one after the other into `out`."""
     at = 0

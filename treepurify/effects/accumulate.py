@@ -194,6 +194,7 @@ def accumulate(
         boxes.values,
         boxes.output,
         tables.values,
+        *np.zeros((3, tables.extents.shape[1]), dtype=np.int64),
     )
     intercept = ensemble.base.copy()
     tensors = {}

@@ -41,6 +41,7 @@ class _Box(NamedTuple):
     low: Integers
     high: Integers
     has_missing: Mask
+    n_reached: Integers
     path: Integers
 
 
@@ -124,6 +125,7 @@ def _work_space(cells: _Cells) -> _Box:
         np.zeros(n_axes, dtype=np.int64),
         np.zeros(n_axes, dtype=np.int64),
         np.zeros(n_axes, dtype=np.bool_),
+        np.zeros(n_axes, dtype=np.int64),
         np.zeros(n_axes + 1, dtype=np.int64),
     )
 

@@ -1,0 +1,99 @@
+"""Kernels are compiled in one way, and only kernels call their parts."""
+
+import ast
+import gc
+from pathlib import Path
+
+import pytest
+from numba import int64
+from numba.core import event
+from numba.core.errors import TypingError
+
+import treepurify
+from treepurify._kernels.compiling import part
+
+PACKAGE = Path(treepurify.__file__).resolve().parent
+KERNELS = sorted((PACKAGE / "_kernels").glob("*.py"))
+OTHERS = [
+    path
+    for folder in (PACKAGE, PACKAGE.parent / "tests", PACKAGE.parent / "benchmarks")
+    for path in sorted(folder.rglob("*.py"))
+    if path not in KERNELS
+]
+
+
+def imported_names(path):
+    """Yield ``(module, name)`` for every ``from module import name``."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                yield node.module, alias.name
+
+
+def parts():
+    """Return ``(module, name)`` of every function that only kernels may call."""
+    return {
+        (f"treepurify._kernels.{path.stem}", node.name)
+        for path in KERNELS
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef)
+        and any(ast.unparse(decorator).split("(")[0] == "part" for decorator in node.decorator_list)
+    }
+
+
+@pytest.mark.parametrize("path", KERNELS, ids=lambda path: path.stem)
+def test_kernels_are_compiled_in_one_way(path):
+    own_way = {("numba", "njit"), ("numba", "jit")} & set(imported_names(path))
+    assert not own_way or path.stem == "compiling"
+
+
+def test_parts_of_kernels_are_called_by_kernels_only():
+    """A call from the interpreter would not raise an error, it would end the process."""
+    found = parts()
+    assert len(found) > 10
+    for path in OTHERS:
+        names = set(imported_names(path))
+        assert not names & found, path
+        # Else their parts could be reached as attributes.
+        assert "treepurify._kernels" not in {module for module, _ in names}, path
+
+
+class Watch(event.Listener):
+    """Whether garbage is collected when a compilation begins."""
+
+    def __init__(self):
+        self.is_on = []
+
+    def on_start(self, event):
+        self.is_on.append(gc.isenabled())
+
+    def on_end(self, event):
+        pass
+
+
+def successor(number):
+    return number + 1
+
+
+def unknown(number):
+    return number.no_such_attribute
+
+
+@pytest.mark.parametrize("module", ["treepurify.somewhere", "elsewhere", None])
+@pytest.mark.parametrize("was_on", [True, False])
+def test_garbage_waits_while_kernels_of_this_package_are_compiled(monkeypatch, module, was_on):
+    watch = Watch()
+    try:
+        with event.install_listener("numba:compile", watch):
+            if not was_on:
+                gc.disable()
+            for function in (successor, unknown):
+                monkeypatch.setattr(function, "__module__", module)
+                try:
+                    part(function).compile((int64,))
+                except TypingError:
+                    assert function is unknown
+                assert gc.isenabled() == was_on
+    finally:
+        gc.enable()
+    assert watch.is_on == [was_on and module != "treepurify.somewhere"] * 2
