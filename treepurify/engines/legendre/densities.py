@@ -22,6 +22,7 @@ __all__ = [
     "constant_densities",
     "contract",
     "grid_density",
+    "is_one",
     "series_densities",
 ]
 
@@ -121,11 +122,22 @@ def constant_densities(
     axes: Mapping[int, Axis], subsets: Sequence[Subset]
 ) -> dict[Subset, SeriesDensity]:
     """Return densities that are one everywhere."""
-    ones = {
-        j: np.ones(len(axis.levels)) if isinstance(axis, LevelAxis) else np.array([np.sqrt(2.0)])
-        for j, axis in axes.items()
-    }
+    ones = {j: _ones(axes[j]) for j in {j for subset in subsets for j in subset}}
     return {s: SeriesDensity(s, outer_product([ones[j] for j in s]), 0.0) for s in subsets}
+
+
+def _ones(axis: Axis) -> Array:
+    if isinstance(axis, LevelAxis):
+        return np.ones(len(axis.levels))
+    return np.array([np.sqrt(2.0)])
+
+
+def is_one(density: Density, axes: Mapping[int, Axis]) -> bool:
+    """Whether a density is one of `constant_densities`."""
+    if not isinstance(density, SeriesDensity) or density.floor != 0.0:
+        return False
+    ones = constant_densities(axes, [density.subset])[density.subset]
+    return np.array_equal(density.coefficients, ones.coefficients)
 
 
 def series_densities(

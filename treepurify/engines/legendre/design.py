@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from treepurify.engines.legendre.densities import Density
+from treepurify.engines.legendre.densities import Density, is_one
 from treepurify.engines.legendre.scaling import Axis
 from treepurify.rows.columns import Columns
 from treepurify.typing import Array
@@ -20,7 +20,6 @@ __all__ = [
     "count_columns",
     "design_blocks",
     "fill_design",
-    "measure_moments",
     "mirror_upper",
     "rows_a_block",
     "scaled_rows",
@@ -67,6 +66,11 @@ class Basis:
         ends = np.cumsum([0, *sizes]).tolist()
         between = zip(self.densities, pairwise(ends), strict=True)
         return {subset: slice(start, stop) for subset, (start, stop) in between}
+
+    @cached_property
+    def without_density(self) -> frozenset[Subset]:
+        """The subsets whose functions are divided by nothing."""
+        return frozenset(s for s, density in self.densities.items() if is_one(density, self.axes))
 
     @property
     def n_columns(self) -> int:
@@ -172,9 +176,10 @@ def fill_design(
     }
     at = 0
     for subset in subsets:
-        density = basis.densities[subset]
-        values = np.maximum(density.raw(basis.axes, coordinates), density.floor)
-        product = functions[subset[0]] / values
+        product = functions[subset[0]]
+        if subset not in basis.without_density:
+            density = basis.densities[subset]
+            product = product / np.maximum(density.raw(basis.axes, coordinates), density.floor)
         for j in subset[1:-1]:
             product = (product[:, None] * functions[j]).reshape(-1, product.shape[-1])
         if len(subset) == 1:
@@ -186,46 +191,6 @@ def fill_design(
             target = out[at : at + size].reshape(len(product), len(last), -1)
             np.multiply(product[:, None], last, out=target)
         at += size
-
-
-def measure_moments(basis: Basis, rows: ScaledRows, values: Array) -> Moments:
-    """Return the moments in one pass over blocks of rows.
-
-    The columns are centred at their mean over the first rows before they are multiplied,
-    and at their mean over all rows afterwards, which is exact and loses no digits where a
-    column's mean is large beside its spread.
-    """
-    from scipy.linalg.blas import dsyr, dsyrk
-
-    value_means, centred = centred_values(values, rows.weights)
-    squares = rows.weights @ centred**2
-    n_columns = basis.n_columns
-    gram = np.zeros((n_columns, n_columns), order="F")
-    means = np.zeros(n_columns)
-    covariances = np.zeros((n_columns, values.shape[1]))
-    if n_columns == 0:
-        return Moments(gram, means, covariances, value_means, squares)
-    shift: Array | None = None
-    equal = float(rows.weights[0]) if np.ptp(rows.weights) == 0 else None
-    for start, stop, block in design_blocks(basis, rows):
-        weights = rows.weights[start:stop]
-        if shift is None:
-            shift = weights @ block / max(float(weights.sum()), np.finfo(float).tiny)
-        np.subtract(block, shift, out=block)
-        means += weights @ block
-        covariances += block.T @ (weights[:, None] * centred[start:stop])
-        if equal is None:
-            np.multiply(block, np.sqrt(weights)[:, None], out=block)
-        scale = 1.0 if equal is None else equal
-        gram = dsyrk(scale, block, beta=1.0, c=gram, trans=1, lower=1, overwrite_c=1)
-    if shift is None:
-        shift = np.zeros(n_columns)
-    gram = dsyr(-1.0, means, lower=1, a=gram, overwrite_a=1)
-    # The transpose of the lower triangle in Fortran order is an upper one in C order.
-    filled = gram.T
-    mirror_upper(filled)
-    covariances -= np.outer(means, rows.weights @ centred)
-    return Moments(filled, means + shift, covariances, value_means, squares)
 
 
 def centred_values(values: Array, weights: Array) -> tuple[Array, Array]:

@@ -14,9 +14,9 @@ from treepurify.engines.legendre.design import (
     ScaledRows,
     count_columns,
     design_blocks,
-    measure_moments,
 )
 from treepurify.engines.legendre.least_squares import least_squares
+from treepurify.engines.legendre.moments import measure_moments
 from treepurify.engines.legendre.scaling import Axis
 from treepurify.engines.legendre.selection import Selected, TermSelection
 from treepurify.progress import ProgressReport
