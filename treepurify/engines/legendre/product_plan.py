@@ -8,7 +8,7 @@ of products of three functions, and a pair with itself, or with its own features
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations_with_replacement, groupby
+from itertools import combinations_with_replacement
 from typing import Any
 
 from treepurify.engines.legendre.design import Basis
@@ -20,12 +20,11 @@ __all__ = ["Product", "ProductPlan", "product_plan"]
 Subset = tuple[int, ...]
 Range = tuple[int, int]
 
-# Rows between two ranges that are multiplied as one; thinner products waste more.
-_GAP = 32
-_THIN = 32
-# How much faster one symmetric product goes than many small ones, and what putting one block of the
-# matrix in its place costs, in multiplications.
-_SLOWER = 1.3
+# A product of tables with few rows takes as long as if each had so many more.
+_MORE_ROWS = 20
+# How much faster one symmetric product goes than many, and what putting one block of the matrix in
+# its place costs, in multiplications.
+_SLOWER = 1.2
 _BLOCK_COST = 5e5
 _LEAST_COST = 1e9
 
@@ -117,9 +116,7 @@ def product_plan(basis: Basis, n_rows: int, n_outputs: int) -> ProductPlan | Non
         return None
     plan = _plan(basis, given, n_outputs)
     cost = 0.5 * plan.n_table**2 + of_blocks
-    for product in (*plan.thirds, *plan.fourths):
-        height, width = product.shape
-        cost += max(height, _THIN) * max(width, _THIN)
+    cost += sum(_cost(product.left, [product.right]) for product in plan.thirds + plan.fourths)
     return plan if _SLOWER * cost < plain else None
 
 
@@ -145,8 +142,8 @@ def _plan(basis: Basis, given: Sequence[Subset], n_outputs: int) -> ProductPlan:
     others: dict[Subset, set[Range]] = {}
     for one, other in halves.values():
         others.setdefault(one, set()).add(pairs[other])
-    thirds = _products(pairs, {s: _joined(ranges, n_table) for s, ranges in wanted.items()})
-    fourths = _products(pairs, {s: _joined(ranges) for s, ranges in others.items()})
+    thirds = _products(pairs, wanted)
+    fourths = _products(pairs, others)
     return ProductPlan(
         basis,
         n_outputs,
@@ -172,39 +169,34 @@ def _laid_out(start: int, sizes: Mapping[Any, int]) -> tuple[dict[Any, Range], i
     return ranges, start
 
 
-def _joined(ranges: Iterable[Range], whole: int | None = None) -> tuple[Range, ...]:
-    """Join ranges with little between them; take all rows where half of them are wanted."""
+def _joined(ranges: Iterable[Range]) -> list[Range]:
+    """Join ranges with little between them."""
     joined: list[Range] = []
     for start, stop in sorted(ranges):
-        if joined and start <= joined[-1][1] + _GAP:
+        if joined and start <= joined[-1][1] + _MORE_ROWS:
             joined[-1] = (joined[-1][0], max(stop, joined[-1][1]))
         else:
             joined.append((start, stop))
-    if whole is not None and 2 * sum(stop - start for start, stop in joined) >= whole:
-        return ((0, whole),)
-    return tuple(joined)
-
-
-def _products(
-    pairs: dict[Subset, Range], wanted: dict[Subset, tuple[Range, ...]]
-) -> tuple[Product, ...]:
-    """Return the products, one for neighbouring pairs that are multiplied with the same."""
-    products = []
-    placed = sorted((pairs[subset], ranges) for subset, ranges in wanted.items())
-    for ranges, group in groupby(placed, key=lambda entry: entry[1]):
-        lefts = _joined_exactly([left for left, _ in group])
-        products += [Product(left, right) for left in lefts for right in ranges]
-    return tuple(products)
-
-
-def _joined_exactly(ranges: list[Range]) -> list[Range]:
-    joined = ranges[:1]
-    for start, stop in ranges[1:]:
-        if start == joined[-1][1]:
-            joined[-1] = (joined[-1][0], stop)
-        else:
-            joined.append((start, stop))
     return joined
+
+
+def _products(pairs: dict[Subset, Range], wanted: dict[Subset, set[Range]]) -> tuple[Product, ...]:
+    """Return the products; neighbouring pairs are multiplied together where that is cheaper."""
+    groups: list[tuple[Range, list[Range]]] = []
+    for left, ranges in sorted((pairs[subset], _joined(wanted[subset])) for subset in wanted):
+        if groups and groups[-1][0][1] == left[0]:
+            before, rights = groups[-1]
+            both, union = (before[0], left[1]), _joined(rights + ranges)
+            if _cost(both, union) <= _cost(before, rights) + _cost(left, ranges):
+                groups[-1] = both, union
+                continue
+        groups.append((left, ranges))
+    return tuple(Product(left, right) for left, rights in groups for right in rights)
+
+
+def _cost(left: Range, rights: Sequence[Range]) -> int:
+    height = left[1] - left[0] + _MORE_ROWS
+    return height * sum(stop - start + _MORE_ROWS for start, stop in rights)
 
 
 def _positions(
