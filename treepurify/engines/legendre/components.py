@@ -149,6 +149,7 @@ def evaluate_terms(
     for start in range(0, n_rows, _ROWS_AT_A_TIME):
         part = slice(start, start + _ROWS_AT_A_TIME)
         block = {j: values[part] for j, values in coordinates.items()}
+        of_block: dict[Any, Any] = {}
         functions = {
             j: axes[j].functions(block[j], degree) if table is None else table[part]
             for j, table in kept.items()
@@ -156,8 +157,8 @@ def evaluate_terms(
         for term, is_divided in zip(terms, divided, strict=True):
             values = contract([functions[j] for j in term.density.subset], term.coefficients)
             if is_divided:
-                density = np.maximum(term.density.raw(axes, block), term.density.floor)
-                values = values / density[:, None]
+                raw = term.density.raw(axes, block, of_block)
+                values = values / np.maximum(raw, term.density.floor)[:, None]
             total[part] += values
     return total
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -166,27 +167,37 @@ def design_blocks(
 
 
 def fill_design(
-    basis: Basis, coordinates: Mapping[int, Array], subsets: Sequence[Subset], out: Array
+    basis: Basis,
+    coordinates: Mapping[int, Array],
+    subsets: Sequence[Subset],
+    out: Array,
+    without: int | None = None,
 ) -> None:
-    """Write the columns of some subsets, one row of `out` per column."""
-    used = {j for subset in subsets for j in subset}
+    """Write the columns of some subsets, one row of `out` per column.
+
+    The functions of the feature `without` are left out of the products.
+    """
+    used = {j for subset in subsets for j in subset if j != without}
     functions = {
         j: np.ascontiguousarray(basis.axes[j].functions(coordinates[j], basis.degree).T)
         for j in used
     }
+    known: dict[Any, Any] = {}
     at = 0
     for subset in subsets:
-        product = functions[subset[0]]
+        factors = [functions[j] for j in subset if j != without]
         if subset not in basis.without_density:
             density = basis.densities[subset]
-            product = product / np.maximum(density.raw(basis.axes, coordinates), density.floor)
-        for j in subset[1:-1]:
-            product = (product[:, None] * functions[j]).reshape(-1, product.shape[-1])
-        if len(subset) == 1:
+            values = np.maximum(density.raw(basis.axes, coordinates, known), density.floor)
+            factors = [factors[0] / values, *factors[1:]] if factors else [1.0 / values[None]]
+        product = factors[0] if factors else np.ones((1, out.shape[1]))
+        for factor in factors[1:-1]:
+            product = (product[:, None] * factor).reshape(-1, product.shape[-1])
+        if len(factors) <= 1:
             size = len(product)
             out[at : at + size] = product
         else:
-            last = functions[subset[-1]]
+            last = factors[-1]
             size = len(product) * len(last)
             target = out[at : at + size].reshape(len(product), len(last), -1)
             np.multiply(product[:, None], last, out=target)

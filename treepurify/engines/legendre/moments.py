@@ -1,5 +1,7 @@
 """Second moments of the columns and of the function, over rows in memory."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from treepurify.engines.legendre.design import (
@@ -10,6 +12,7 @@ from treepurify.engines.legendre.design import (
     design_blocks,
     mirror_upper,
 )
+from treepurify.engines.legendre.grouped_moments import features_to_group, grouped_moments
 from treepurify.engines.legendre.product_gram import central_moments
 from treepurify.engines.legendre.product_plan import ProductPlan, product_plan
 from treepurify.engines.legendre.product_sums import add_rows, no_rows, rows_a_part
@@ -21,11 +24,15 @@ __all__ = ["measure_moments"]
 def measure_moments(basis: Basis, rows: ScaledRows, values: Array) -> Moments:
     """Return the moments in one pass over blocks of rows.
 
-    Without densities most inner products of columns are the same sums; where it is cheaper, and
-    loses no digits, only different ones are summed.
+    Without densities most inner products of columns are the same sums: only different ones are
+    summed. With them, those of features with few distinct values are summed value by value. Both
+    where it is cheaper and loses no digits.
     """
     plan = product_plan(basis, rows.n_rows, values.shape[1])
-    found = None if plan is None else _by_products(plan, rows, values)
+    if plan is not None:
+        found = _by_products(plan, rows, values)
+    else:
+        found = _by_values(basis, rows, values, features_to_group(basis, rows))
     return _of_columns(basis, rows, values) if found is None else found
 
 
@@ -41,6 +48,35 @@ def _by_products(plan: ProductPlan, rows: ScaledRows, values: Array) -> Moments 
         return None
     squares = rows.weights @ centred**2
     return Moments(central.gram, central.means, central.covariances, value_means, squares)
+
+
+def _by_values(
+    basis: Basis, rows: ScaledRows, values: Array, features: Sequence[int]
+) -> Moments | None:
+    """Return the moments with the columns of some features summed value by value."""
+    if not features:
+        return _of_columns(basis, rows, values)
+    feature, *later = features
+    others = [subset for subset in basis.densities if feature not in subset]
+    smaller = Basis(basis.axes, {s: basis.densities[s] for s in others}, basis.degree)
+    inner = _by_values(smaller, rows, values, later)
+    if inner is None:
+        return None
+    _, centred = centred_values(values, rows.weights)
+    own = grouped_moments(basis, rows, centred, feature, others, inner.means)
+    if own is None:
+        return None
+    left = np.setdiff1d(np.arange(basis.n_columns), own.columns)
+    gram = np.empty((basis.n_columns, basis.n_columns))
+    gram[np.ix_(own.columns, own.columns)] = own.own
+    gram[np.ix_(own.columns, left)] = own.others
+    gram[np.ix_(left, own.columns)] = own.others.T
+    gram[np.ix_(left, left)] = inner.gram
+    means = np.empty(basis.n_columns)
+    means[own.columns], means[left] = own.means, inner.means
+    covariances = np.empty((basis.n_columns, values.shape[1]))
+    covariances[own.columns], covariances[left] = own.covariances, inner.covariances
+    return Moments(gram, means, covariances, inner.value_means, inner.value_squares)
 
 
 def _of_columns(basis: Basis, rows: ScaledRows, values: Array) -> Moments:
