@@ -115,10 +115,10 @@ class Estimated(Component, Protocol):
 
 
 class SharesAverages(Component, Protocol):
-    """A component that is made of averages of which other components are made too."""
+    """A component that is made of what other components are made of too, such as averages."""
 
     def evaluate_with(self, columns: Columns, averages: dict[Any, Array]) -> Array:
-        """Return its values on rows, shape (n_rows, n_outputs), and add what it averages."""
+        """Return its values on rows, shape (n_rows, n_outputs), and add what it computed."""
 
 
 class CellFunction(Component, Protocol):
@@ -140,7 +140,7 @@ def is_cell_function(component: Component) -> TypeGuard[CellFunction]:
 
 
 def shares_averages(component: Component) -> TypeGuard[SharesAverages]:
-    """Return whether a component is made of averages that it can share."""
+    """Return whether a component is made of what it can share."""
     return hasattr(type(component), "evaluate_with")
 
 

@@ -9,10 +9,17 @@ from treepurify._kernels.compiling import kernel, part
 def _lower_solve(factor, size, vector):
     """Solve ``L y = vector`` in place."""
     for i in range(size):
-        total = vector[i]
-        for j in range(i):
-            total -= factor[i, j] * vector[j]
-        vector[i] = total / factor[i, i]
+        # Four sums at a time: one alone would wait for itself.
+        first, second, third, fourth = vector[i], 0.0, 0.0, 0.0
+        whole = i - i % 4
+        for j in range(0, whole, 4):
+            first -= factor[i, j] * vector[j]
+            second -= factor[i, j + 1] * vector[j + 1]
+            third -= factor[i, j + 2] * vector[j + 2]
+            fourth -= factor[i, j + 3] * vector[j + 3]
+        for j in range(whole, i):
+            first -= factor[i, j] * vector[j]
+        vector[i] = ((first + second) + (third + fourth)) / factor[i, i]
 
 
 @part
@@ -127,7 +134,16 @@ def _aim(gram, factor, active, size, signs, direction, change):
     _lower_solve(factor, size, direction)
     _upper_solve(factor, size, direction)
     change[:] = 0.0
-    for i in range(size):
+    # Four columns at a time, so that what they add to is read and written once for all four.
+    whole = size - size % 4
+    for i in range(0, whole, 4):
+        first, second = direction[i], direction[i + 1]
+        third, fourth = direction[i + 2], direction[i + 3]
+        one, two = gram[active[i]], gram[active[i + 1]]
+        three, four = gram[active[i + 2]], gram[active[i + 3]]
+        for j in range(len(change)):
+            change[j] += (first * one[j] + second * two[j]) + (third * three[j] + fourth * four[j])
+    for i in range(whole, size):
         own = direction[i]
         line = gram[active[i]]
         for j in range(len(change)):

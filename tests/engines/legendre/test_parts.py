@@ -7,7 +7,8 @@ from scipy.special import eval_legendre
 from treepurify.engines.legendre import TermSelection, legendre_anova
 from treepurify.engines.legendre.axis_fitting import fit_axes
 from treepurify.engines.legendre.densities import contract, grid_density, series_densities
-from treepurify.engines.legendre.design import Basis, ScaledRows, measure_moments, scaled_rows
+from treepurify.engines.legendre.design import Basis, ScaledRows, scaled_rows
+from treepurify.engines.legendre.moments import measure_moments
 from treepurify.engines.legendre.scaling import ContinuousAxis, LevelAxis, legendre_table
 from treepurify.errors import InvalidInputError
 from treepurify.rows.columns import Columns, FeatureSpec

@@ -8,8 +8,9 @@ from sklearn.ensemble import GradientBoostingRegressor
 import treepurify as tp
 from tests.engines.tree.streams import batches
 from treepurify.engines.legendre import streamed
-from treepurify.engines.legendre.design import measure_moments, scaled_rows
+from treepurify.engines.legendre.design import scaled_rows
 from treepurify.engines.legendre.least_squares import least_squares, split_orthogonally
+from treepurify.engines.legendre.moments import measure_moments
 
 QUIET = {"progress": False}
 

@@ -28,7 +28,6 @@ from treepurify.engines.legendre.design import (
     Basis,
     Moments,
     ScaledRows,
-    measure_moments,
     scaled_rows,
 )
 from treepurify.engines.legendre.least_squares import (
@@ -37,6 +36,7 @@ from treepurify.engines.legendre.least_squares import (
     split_as_fitted,
     split_orthogonally,
 )
+from treepurify.engines.legendre.moments import measure_moments
 from treepurify.engines.legendre.reading import check_is_function, read_question
 from treepurify.engines.legendre.result import Fit, assemble
 from treepurify.engines.legendre.ridge import penalised_least_squares

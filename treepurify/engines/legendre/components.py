@@ -7,17 +7,20 @@ from typing import Any
 import numpy as np
 
 from treepurify.components import ModelInputs
-from treepurify.engines.legendre.densities import Density, contract
+from treepurify.engines.legendre.densities import Density, contract, is_one
 from treepurify.engines.legendre.scaling import Axis, LevelAxis
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.drawing import cells_between
 from treepurify.grids.grid import Subset
+from treepurify.rows.columns import Columns
 from treepurify.saving import savable
 from treepurify.typing import Array
 
 __all__ = ["LegendreComponent", "LegendreTerm", "evaluate_terms"]
 
 _ROWS_AT_A_TIME = 8192
+# 64 MB of values that components share.
+_MOST_KEPT = 1 << 23
 
 
 @savable("Legendre term")
@@ -95,9 +98,25 @@ class LegendreComponent:
         InvalidInputError
             If a value is missing or infinite, or a level is unknown.
         """
-        columns = self.inputs.columns(X, self.axes)
-        coordinates = {j: axis.coordinates(columns.values[j]) for j, axis in self.axes.items()}
-        total = evaluate_terms(self.terms, self.axes, self.degree, coordinates)
+        return self.evaluate_with(self.inputs.columns(X, self.axes), {})
+
+    def evaluate_with(self, columns: Columns, averages: dict[Any, Array]) -> Array:
+        """Return the values on rows; features are scaled once for all components of the same axes.
+
+        Parameters
+        ----------
+        columns : Columns
+            The rows.
+        averages : dict
+            What other components computed on the same rows; is added to.
+        """
+        coordinates = {}
+        for j, axis in self.axes.items():
+            key = "coordinates", j, id(axis)
+            if key not in averages:
+                averages[key] = axis.coordinates(columns.values[j])
+            coordinates[j] = averages[key]
+        total = evaluate_terms(self.terms, self.axes, self.degree, coordinates, averages)
         return np.asarray(total - self.shift)
 
     def drawing_cells(self) -> tuple[tuple[FeatureAxis, ...], Array]:
@@ -117,17 +136,41 @@ def evaluate_terms(
     axes: Mapping[int, Axis],
     degree: int,
     coordinates: Mapping[int, Array],
+    known: dict[Any, Array],
 ) -> Array:
-    """Return the sum of terms at scaled rows, shape (n_rows, n_outputs)."""
+    """Return the sum of terms at scaled rows, shape (n_rows, n_outputs).
+
+    `known` has functions that were evaluated on the same rows; others are added while they are few.
+    """
     n_rows = len(next(iter(coordinates.values())))
     total = np.zeros((n_rows, terms[0].coefficients.shape[-1]))
+    kept = {j: _kept_functions(j, axes[j], degree, coordinates[j], known) for j in coordinates}
+    divided = [not is_one(term.density, axes) for term in terms]
     for start in range(0, n_rows, _ROWS_AT_A_TIME):
-        block = {j: values[start : start + _ROWS_AT_A_TIME] for j, values in coordinates.items()}
-        functions = {j: axes[j].functions(values, degree) for j, values in block.items()}
-        for term in terms:
-            density = np.maximum(term.density.raw(axes, block), term.density.floor)
-            tables = [functions[j] for j in term.density.subset]
-            total[start : start + _ROWS_AT_A_TIME] += (
-                contract(tables, term.coefficients) / density[:, None]
-            )
+        part = slice(start, start + _ROWS_AT_A_TIME)
+        block = {j: values[part] for j, values in coordinates.items()}
+        of_block: dict[Any, Any] = {}
+        functions = {
+            j: axes[j].functions(block[j], degree) if table is None else table[part]
+            for j, table in kept.items()
+        }
+        for term, is_divided in zip(terms, divided, strict=True):
+            values = contract([functions[j] for j in term.density.subset], term.coefficients)
+            if is_divided:
+                raw = term.density.raw(axes, block, of_block)
+                values = values / np.maximum(raw, term.density.floor)[:, None]
+            total[part] += values
     return total
+
+
+def _kept_functions(
+    j: int, axis: Axis, degree: int, coordinates: Array, known: dict[Any, Array]
+) -> Array | None:
+    """Return the functions of a feature from what is known, and keep them there if they are few."""
+    key = "functions", j, id(axis), degree
+    if key not in known:
+        size = len(coordinates) * axis.n_functions(degree)
+        if size + sum(table.size for table in known.values()) > _MOST_KEPT:
+            return None
+        known[key] = axis.functions(coordinates, degree)
+    return known[key]

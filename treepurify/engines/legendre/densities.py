@@ -22,6 +22,7 @@ __all__ = [
     "constant_densities",
     "contract",
     "grid_density",
+    "is_one",
     "series_densities",
 ]
 
@@ -54,13 +55,22 @@ class SeriesDensity:
     coefficients: Array
     floor: float
 
-    def raw(self, axes: Mapping[int, Axis], coordinates: Mapping[int, Array]) -> Array:
-        """Return the series before clipping, shape (n_rows,)."""
-        tables = [
-            _density_table(axes[j], coordinates[j], self.coefficients.shape[i] - 1)
-            for i, j in enumerate(self.subset)
-        ]
-        return contract(tables, self.coefficients[..., None])[:, 0]
+    def raw(
+        self,
+        axes: Mapping[int, Axis],
+        coordinates: Mapping[int, Array],
+        known: dict[Any, Any] | None = None,
+    ) -> Array:
+        """Return the series before clipping, shape (n_rows,).
+
+        `known` holds what other densities computed on the same rows, and is added to.
+        """
+        known = {} if known is None else known
+        keys = [("series", j, self.coefficients.shape[i] - 1) for i, j in enumerate(self.subset)]
+        for key in keys:
+            if key not in known:
+                known[key] = _density_table(axes[key[1]], coordinates[key[1]], key[2])
+        return contract([known[key] for key in keys], self.coefficients[..., None])[:, 0]
 
 
 @savable("density on a grid")
@@ -82,12 +92,22 @@ class GridDensity:
     table: Array
     floor: float
 
-    def raw(self, axes: Mapping[int, Axis], coordinates: Mapping[int, Array]) -> Array:
-        """Return the density before clipping, shape (n_rows,)."""
-        corners = [
-            _corners(axes[j], coordinates[j], self.table.shape[i])
-            for i, j in enumerate(self.subset)
-        ]
+    def raw(
+        self,
+        axes: Mapping[int, Axis],
+        coordinates: Mapping[int, Array],
+        known: dict[Any, Any] | None = None,
+    ) -> Array:
+        """Return the density before clipping, shape (n_rows,).
+
+        `known` holds what other densities computed on the same rows, and is added to.
+        """
+        known = {} if known is None else known
+        keys = [("grid", j, self.table.shape[i]) for i, j in enumerate(self.subset)]
+        for key in keys:
+            if key not in known:
+                known[key] = _corners(axes[key[1]], coordinates[key[1]], key[2])
+        corners = [known[key] for key in keys]
         total = np.zeros(len(coordinates[self.subset[0]]))
         for choice in product(*corners):
             at = tuple(index for index, _ in choice)
@@ -121,11 +141,22 @@ def constant_densities(
     axes: Mapping[int, Axis], subsets: Sequence[Subset]
 ) -> dict[Subset, SeriesDensity]:
     """Return densities that are one everywhere."""
-    ones = {
-        j: np.ones(len(axis.levels)) if isinstance(axis, LevelAxis) else np.array([np.sqrt(2.0)])
-        for j, axis in axes.items()
-    }
+    ones = {j: _ones(axes[j]) for j in {j for subset in subsets for j in subset}}
     return {s: SeriesDensity(s, outer_product([ones[j] for j in s]), 0.0) for s in subsets}
+
+
+def _ones(axis: Axis) -> Array:
+    if isinstance(axis, LevelAxis):
+        return np.ones(len(axis.levels))
+    return np.array([np.sqrt(2.0)])
+
+
+def is_one(density: Density, axes: Mapping[int, Axis]) -> bool:
+    """Whether a density is one of `constant_densities`."""
+    if not isinstance(density, SeriesDensity) or density.floor != 0.0:
+        return False
+    ones = constant_densities(axes, [density.subset])[density.subset]
+    return np.array_equal(density.coefficients, ones.coefficients)
 
 
 def series_densities(

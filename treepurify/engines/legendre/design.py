@@ -4,10 +4,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
-from treepurify.engines.legendre.densities import Density
+from treepurify.engines.legendre.densities import Density, is_one
 from treepurify.engines.legendre.scaling import Axis
 from treepurify.rows.columns import Columns
 from treepurify.typing import Array
@@ -20,7 +21,6 @@ __all__ = [
     "count_columns",
     "design_blocks",
     "fill_design",
-    "measure_moments",
     "mirror_upper",
     "rows_a_block",
     "scaled_rows",
@@ -67,6 +67,11 @@ class Basis:
         ends = np.cumsum([0, *sizes]).tolist()
         between = zip(self.densities, pairwise(ends), strict=True)
         return {subset: slice(start, stop) for subset, (start, stop) in between}
+
+    @cached_property
+    def without_density(self) -> frozenset[Subset]:
+        """The subsets whose functions are divided by nothing."""
+        return frozenset(s for s, density in self.densities.items() if is_one(density, self.axes))
 
     @property
     def n_columns(self) -> int:
@@ -162,70 +167,41 @@ def design_blocks(
 
 
 def fill_design(
-    basis: Basis, coordinates: Mapping[int, Array], subsets: Sequence[Subset], out: Array
+    basis: Basis,
+    coordinates: Mapping[int, Array],
+    subsets: Sequence[Subset],
+    out: Array,
+    without: int | None = None,
 ) -> None:
-    """Write the columns of some subsets, one row of `out` per column."""
-    used = {j for subset in subsets for j in subset}
+    """Write the columns of some subsets, one row of `out` per column.
+
+    The functions of the feature `without` are left out of the products.
+    """
+    used = {j for subset in subsets for j in subset if j != without}
     functions = {
         j: np.ascontiguousarray(basis.axes[j].functions(coordinates[j], basis.degree).T)
         for j in used
     }
+    known: dict[Any, Any] = {}
     at = 0
     for subset in subsets:
-        density = basis.densities[subset]
-        values = np.maximum(density.raw(basis.axes, coordinates), density.floor)
-        product = functions[subset[0]] / values
-        for j in subset[1:-1]:
-            product = (product[:, None] * functions[j]).reshape(-1, product.shape[-1])
-        if len(subset) == 1:
+        factors = [functions[j] for j in subset if j != without]
+        if subset not in basis.without_density:
+            density = basis.densities[subset]
+            values = np.maximum(density.raw(basis.axes, coordinates, known), density.floor)
+            factors = [factors[0] / values, *factors[1:]] if factors else [1.0 / values[None]]
+        product = factors[0] if factors else np.ones((1, out.shape[1]))
+        for factor in factors[1:-1]:
+            product = (product[:, None] * factor).reshape(-1, product.shape[-1])
+        if len(factors) <= 1:
             size = len(product)
             out[at : at + size] = product
         else:
-            last = functions[subset[-1]]
+            last = factors[-1]
             size = len(product) * len(last)
             target = out[at : at + size].reshape(len(product), len(last), -1)
             np.multiply(product[:, None], last, out=target)
         at += size
-
-
-def measure_moments(basis: Basis, rows: ScaledRows, values: Array) -> Moments:
-    """Return the moments in one pass over blocks of rows.
-
-    The columns are centred at their mean over the first rows before they are multiplied,
-    and at their mean over all rows afterwards, which is exact and loses no digits where a
-    column's mean is large beside its spread.
-    """
-    from scipy.linalg.blas import dsyr, dsyrk
-
-    value_means, centred = centred_values(values, rows.weights)
-    squares = rows.weights @ centred**2
-    n_columns = basis.n_columns
-    gram = np.zeros((n_columns, n_columns), order="F")
-    means = np.zeros(n_columns)
-    covariances = np.zeros((n_columns, values.shape[1]))
-    if n_columns == 0:
-        return Moments(gram, means, covariances, value_means, squares)
-    shift: Array | None = None
-    equal = float(rows.weights[0]) if np.ptp(rows.weights) == 0 else None
-    for start, stop, block in design_blocks(basis, rows):
-        weights = rows.weights[start:stop]
-        if shift is None:
-            shift = weights @ block / max(float(weights.sum()), np.finfo(float).tiny)
-        np.subtract(block, shift, out=block)
-        means += weights @ block
-        covariances += block.T @ (weights[:, None] * centred[start:stop])
-        if equal is None:
-            np.multiply(block, np.sqrt(weights)[:, None], out=block)
-        scale = 1.0 if equal is None else equal
-        gram = dsyrk(scale, block, beta=1.0, c=gram, trans=1, lower=1, overwrite_c=1)
-    if shift is None:
-        shift = np.zeros(n_columns)
-    gram = dsyr(-1.0, means, lower=1, a=gram, overwrite_a=1)
-    # The transpose of the lower triangle in Fortran order is an upper one in C order.
-    filled = gram.T
-    mirror_upper(filled)
-    covariances -= np.outer(means, rows.weights @ centred)
-    return Moments(filled, means + shift, covariances, value_means, squares)
 
 
 def centred_values(values: Array, weights: Array) -> tuple[Array, Array]:

@@ -14,6 +14,7 @@ from treepurify.typing import Array, Indices
 __all__ = [
     "Coefficients",
     "Split",
+    "explained_variances",
     "least_squares",
     "refined",
     "remove_rest",
@@ -27,6 +28,7 @@ Split = dict[Subset, dict[Subset, Array]]
 
 _RANK_SHARE = 1e-13
 _EMPTY_SHARE = 1e-9
+_DIRECTION_SHARE = 1e-10
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,6 +152,23 @@ def _gradient(
         total += block.T @ (rows.weights[start:stop, None] * rest)
     gradient[at] = total
     return gradient
+
+
+def explained_variances(gram: Array, covariances: Array) -> Array:
+    """Return the variance of each output that columns explain, without directions of rounding.
+
+    Parameters
+    ----------
+    gram : ndarray of float64, shape (n_columns, n_columns)
+        Covariances of the columns.
+    covariances : ndarray of float64, shape (n_columns, n_outputs)
+        With the function.
+    """
+    scale = 1.0 / np.sqrt(np.maximum(np.diag(gram), np.finfo(float).tiny))
+    shares, directions = np.linalg.eigh(gram * scale[:, None] * scale)
+    kept = shares > _DIRECTION_SHARE * shares[-1]
+    inside = directions[:, kept].T @ (scale[:, None] * covariances)
+    return np.asarray((inside**2 / shares[kept, None]).sum(axis=0))
 
 
 def split_as_fitted(basis: Basis, coefficients: Array) -> Split:

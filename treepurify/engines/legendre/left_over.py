@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from treepurify.engines.legendre.least_squares import explained_variances
 from treepurify.engines.legendre.quality import quantile_bins, worst_named
 from treepurify.engines.legendre.scaling import Axis, ContinuousAxis, LevelAxis
 from treepurify.errors import FitWarning
@@ -73,8 +74,8 @@ def left_over_variances(
         functions = powers[subset[0]]
         if len(subset) == 2:
             other = powers[subset[1]]
-            products = (functions[:, :, None] * other[:, None]).reshape(len(weights), -1)
-            functions = np.column_stack([functions, other, products])
+            products = (functions[:, None] * other).reshape(-1, len(weights))
+            functions = np.vstack([functions, other, products])
         return np.maximum(by_cells, _regressed(centred, weights, functions))
 
     alone = {j: explained((j,)) for j in used}
@@ -118,7 +119,7 @@ def _bins(axis: Axis, coordinates: Array, n_bins: int) -> Indices:
 
 
 def _powers(coordinates: Array, weights: Array) -> Array:
-    """Return powers of the normal scores of weighted ranks, shape (n_rows, 3)."""
+    """Return powers of the normal scores of weighted ranks, shape (3, n_rows)."""
     from scipy.special import ndtri
 
     _, number = np.unique(coordinates, return_inverse=True)
@@ -127,15 +128,15 @@ def _powers(coordinates: Array, weights: Array) -> Array:
     # Rows without weight may come before or after all others.
     least = 0.5 * float(weights[weights > 0].min())
     score = ndtri(np.clip(rank, least, 1.0 - least))[number]
-    return np.asarray(score[:, None] ** np.arange(1, _POWERS + 1))
+    return score ** np.arange(1, _POWERS + 1)[:, None]
 
 
 def _regressed(centred: Array, weights: Array, functions: Array) -> Array:
     """Return the variance that functions explain, less what as many explain by chance."""
-    root = np.sqrt(weights)[:, None]
-    shifted = root * (functions - weights @ functions)
-    found = np.sum((np.linalg.qr(shifted)[0].T @ (root * centred)) ** 2, axis=0)
-    return _beyond_chance(found, functions.shape[1] * float(weights @ weights), centred, weights)
+    shifted = functions - (functions @ weights)[:, None]
+    weighted = shifted * weights
+    found = explained_variances(weighted @ shifted.T, weighted @ centred)
+    return _beyond_chance(found, len(functions) * float(weights @ weights), centred, weights)
 
 
 def _between(centred: Array, weights: Array, cells: Indices) -> Array:

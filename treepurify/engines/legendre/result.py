@@ -138,10 +138,11 @@ def assemble(question: Question, fit: Fit, facts: dict[str, Any]) -> Decompositi
 def part_values(fit: Fit, split: Split) -> tuple[dict[Subset, Array], dict[Subset, Array]]:
     """Return each component on the rows, centred, and what was subtracted."""
     parts, shifts = {}, {}
+    known: dict[Any, Array] = {}
     for subset, coefficients in split.items():
         terms = terms_of(fit, coefficients)
         coordinates = {j: fit.rows.coordinates[j] for j in subset}
-        values = evaluate_terms(terms, fit.basis.axes, fit.basis.degree, coordinates)
+        values = evaluate_terms(terms, fit.basis.axes, fit.basis.degree, coordinates, known)
         shifts[subset] = np.asarray(fit.rows.weights @ values)
         parts[subset] = values - shifts[subset]
     return parts, shifts

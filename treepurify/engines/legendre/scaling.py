@@ -124,16 +124,21 @@ class ContinuousAxis:
         the normal score of the rank and its square, each less its projection on the polynomials,
         at norm one. They grow where the feature has tails, as no polynomial of ranks does.
         """
-        if self.scaling != "score" or degree < _LEAST_SCORED:
-            return legendre_table(coordinates, degree)[:, 1:]
-        polynomials = legendre_table(coordinates, degree - 2)
-        projection, norms = _along_polynomials(self.centre, self.spread, degree - 2)
+        size = self.n_polynomials(degree)
+        polynomials = legendre_table(coordinates, size)
+        if size == degree:
+            return polynomials[:, 1:]
+        projection, norms = _along_polynomials(self.centre, self.spread, size)
         tails = _powers_of_score(self.centre, self.spread, coordinates) - polynomials @ projection
         return np.column_stack([polynomials[:, 1:], tails / norms])
 
     def n_functions(self, degree: int) -> int:
         """Return the number of functions of a main effect."""
         return degree
+
+    def n_polynomials(self, degree: int) -> int:
+        """Return how many of them are polynomials, of degree 1 and up."""
+        return degree - 2 if self.scaling == "score" and degree >= _LEAST_SCORED else degree
 
     def norms(self, degree: int) -> Array:
         """Return the norms over [-1, 1] of polynomials that are one at the upper end."""

@@ -14,9 +14,9 @@ from treepurify.engines.legendre.design import (
     ScaledRows,
     count_columns,
     design_blocks,
-    measure_moments,
 )
-from treepurify.engines.legendre.least_squares import least_squares
+from treepurify.engines.legendre.least_squares import explained_variances, least_squares
+from treepurify.engines.legendre.moments import measure_moments
 from treepurify.engines.legendre.scaling import Axis
 from treepurify.engines.legendre.selection import Selected, TermSelection
 from treepurify.progress import ProgressReport
@@ -135,9 +135,5 @@ def _fitted(basis: Basis, rows: ScaledRows, values: Array) -> Array:
 
 def _gain(moments: Moments) -> float:
     """Return the largest share of an output's variance that the columns explain."""
-    scale = 1.0 / np.sqrt(np.maximum(np.diag(moments.gram), np.finfo(float).tiny))
-    shares, directions = np.linalg.eigh(moments.gram * scale[:, None] * scale)
-    kept = shares > 1e-10 * shares[-1]
-    inside = directions[:, kept].T @ (scale[:, None] * moments.covariances)
-    explained = (inside**2 / shares[kept, None]).sum(axis=0)
+    explained = explained_variances(moments.gram, moments.covariances)
     return float(np.max(explained / np.where(moments.value_squares > 0, moments.value_squares, 1)))

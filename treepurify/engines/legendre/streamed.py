@@ -19,9 +19,10 @@ from treepurify.engines.common.model_check import check_head
 from treepurify.engines.common.streamed_rows import MeasuredParts, explain_stream
 from treepurify.engines.legendre.components import LegendreComponent
 from treepurify.engines.legendre.densities import constant_densities
-from treepurify.engines.legendre.design import Basis, Moments, measure_moments, scaled_rows
+from treepurify.engines.legendre.design import Basis, Moments, scaled_rows
 from treepurify.engines.legendre.least_squares import Split, refined, split_orthogonally
 from treepurify.engines.legendre.levels_of_stream import with_all_levels
+from treepurify.engines.legendre.moments import measure_moments
 from treepurify.engines.legendre.quality import (
     Quality,
     evidence_of,
@@ -42,11 +43,10 @@ from treepurify.engines.legendre.result import (
 from treepurify.engines.legendre.screening import candidate_columns
 from treepurify.engines.legendre.selection import Selected, TermSelection, select_terms
 from treepurify.engines.legendre.streamed_moments import (
-    BasisMoments,
     Centre,
-    MomentSums,
     ResidualProducts,
-    moments_of_sums,
+    ValueSums,
+    stream_moments,
 )
 from treepurify.engines.legendre.tails import choose_axes
 from treepurify.progress import ProgressReport
@@ -159,8 +159,7 @@ def legendre_of_stream(task: StreamTask) -> Decomposition:
     selected = select_terms(of_sample, basis, task.selection, question.effective_rows)
     basis, selected, kept = _needed(basis, selected)
     centre = Centre(basis, task.f, of_sample.means[kept], of_sample.value_means)
-    sums = task.stream.reduce(BasisMoments(centre), "summing inner products", report)
-    moments = moments_of_sums(centre, sums)
+    moments, sums = stream_moments(task.stream, centre, report)
     about_means = Centre(basis, task.f, moments.means, moments.value_means)
 
     def gradient(coefficients: Array) -> Array:
@@ -201,7 +200,7 @@ def _needed(
     return Basis(basis.axes, densities, basis.degree), moved, kept
 
 
-def _assemble(task: StreamTask, fit: Fit, sums: MomentSums, constant: list[str]) -> Decomposition:
+def _assemble(task: StreamTask, fit: Fit, sums: ValueSums, constant: list[str]) -> Decomposition:
     """Return the decomposition with its certificate and diagnostics."""
     question, moments = task.sample, fit.moments
     unknown = np.full(task.f.n_outputs, np.nan)
@@ -276,7 +275,7 @@ def _mean_of(fit: Fit, functions: Mapping[Subset, Array]) -> Array:
 
 
 def _quality(
-    fit: Fit, question: Question, measured: MeasuredParts, sums: MomentSums
+    fit: Fit, question: Question, measured: MeasuredParts, sums: ValueSums
 ) -> tuple[Quality, dict[Subset, Array]]:
     """Return the figures of a fit, and the components on the sample."""
     weights = fit.rows.weights

@@ -13,14 +13,27 @@ from treepurify.engines.legendre.design import (
     mirror_upper,
     rows_a_block,
 )
+from treepurify.engines.legendre.product_gram import central_moments
+from treepurify.engines.legendre.product_plan import ProductPlan, product_plan
+from treepurify.engines.legendre.product_sums import (
+    ProductSums,
+    RowPart,
+    add_rows,
+    no_rows,
+    rows_a_part,
+)
+from treepurify.progress import ProgressReport
 from treepurify.rows.columns import Columns
+from treepurify.rows.reduction import RowStream
 from treepurify.rows.source_reader import RowBatch
 from treepurify.typing import Array
 
-__all__ = ["BasisMoments", "Centre", "MomentSums", "ResidualProducts", "moments_of_sums"]
+__all__ = ["Centre", "ResidualProducts", "ValueSums", "stream_moments"]
 
 # A standard deviation of so much of the largest value is rounding.
 _ROUNDING = 1e-14
+# What is summed differently for few rows and for many; a stream has many.
+_MANY_ROWS = 1_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,30 +57,39 @@ class Centre:
     of_columns: Array
     of_values: Array
 
-    def blocks(self, rows: RowBatch) -> Iterator[tuple[Array, Array, Array]]:
-        """Yield weights, columns (n_columns, n_rows) and values (n_rows, n_outputs) of rows."""
+    def parts(self, rows: RowBatch, height: int) -> Iterator[RowPart]:
+        """Yield coordinates, weights and centred values (n_rows, n_outputs) of rows."""
         columns, weights = rows.columns, rows.weights
         if weights is None:
             weights = np.ones(columns.n_rows)
         elif not np.all(weights > 0):
             kept = np.flatnonzero(weights > 0)
             columns, weights = columns.take(kept), weights[kept]
-        wanted = list(self.basis.densities)
-        height = rows_a_block(self.basis.n_columns)
         for start in range(0, columns.n_rows, height):
             part: Columns = columns.part(start, start + height)
             coordinates = {
                 j: axis.coordinates(part.values[j]) for j, axis in self.basis.axes.items()
             }
-            block = np.empty((self.basis.n_columns, part.n_rows))
+            yield coordinates, weights[start : start + height], self.f(part) - self.of_values
+
+    def blocks(self, rows: RowBatch) -> Iterator[tuple[Array, Array, Array]]:
+        """Yield weights, columns (n_columns, n_rows) and values (n_rows, n_outputs) of rows.
+
+        The columns are written to again in the next step.
+        """
+        wanted = list(self.basis.densities)
+        height = rows_a_block(self.basis.n_columns)
+        memory = np.empty((self.basis.n_columns, min(height, rows.columns.n_rows)))
+        for coordinates, weights, values in self.parts(rows, height):
+            block = memory[:, : len(weights)]
             fill_design(self.basis, coordinates, wanted, block)
             block -= self.of_columns[:, None]
-            yield weights[start : start + height], block, self.f(part) - self.of_values
+            yield weights, block, values
 
 
 @dataclass(eq=False)
-class MomentSums:
-    """Weighted sums over rows, of what is centred about fixed numbers.
+class ValueSums:
+    """Weighted sums over rows of a function about fixed numbers.
 
     Parameters
     ----------
@@ -75,96 +97,178 @@ class MomentSums:
         Number of rows of positive weight.
     weight : float
         Sum of their weights.
+    values, squares, largest : ndarray of float64, shape (n_outputs,)
+        The function, its square, and the largest absolute value of the function itself.
+    """
+
+    n_rows: int
+    weight: float
+    values: Array
+    squares: Array
+    largest: Array
+
+    def add(self, weights: Array, values: Array, centre: Array) -> None:
+        """Add rows with the function about `centre`."""
+        weighted = weights[:, None] * values
+        self.n_rows += len(weights)
+        self.weight += float(weights.sum())
+        self.values = self.values + weighted.sum(axis=0)
+        self.squares = self.squares + (weighted * values).sum(axis=0)
+        largest = np.abs(values + centre).max(axis=0, initial=0.0)
+        self.largest = np.maximum(self.largest, largest)
+
+    def merge(self, other: "ValueSums") -> None:
+        """Add the sums over other rows."""
+        self.n_rows += other.n_rows
+        self.weight += other.weight
+        self.values = self.values + other.values
+        self.squares = self.squares + other.squares
+        self.largest = np.maximum(self.largest, other.largest)
+
+
+@dataclass(eq=False)
+class _ColumnSums:
+    """Weighted sums over rows of all products of columns, about fixed numbers.
+
+    Parameters
+    ----------
+    of_values : ValueSums
+        The function alone.
     columns : ndarray of float64, shape (n_columns,)
     products : ndarray of float64, shape (n_columns, n_columns)
         The columns, and their products; the lower triangle counts.
     with_values : ndarray of float64, shape (n_columns, n_outputs)
         Products of columns and function.
-    values, squares, largest : ndarray of float64, shape (n_outputs,)
-        The function, its square, and its largest absolute value.
     """
 
-    n_rows: int
-    weight: float
+    of_values: ValueSums
     columns: Array
     products: Array
     with_values: Array
-    values: Array
-    squares: Array
-    largest: Array
 
 
 @dataclass(frozen=True, eq=False)
-class BasisMoments:
-    """The statistic of the moments of a basis and a function."""
+class _ColumnMoments:
+    """The statistic of the products of all columns with all."""
 
     centre: Centre
 
-    def zero(self) -> MomentSums:
+    def zero(self) -> _ColumnSums:
         """Return the sums over no rows."""
         n_columns, n_outputs = self.centre.basis.n_columns, self.centre.f.n_outputs
-        nothing = np.zeros((3, n_outputs))
-        return MomentSums(
-            0,
-            0.0,
+        return _ColumnSums(
+            _no_values(n_outputs),
             np.zeros(n_columns),
             np.zeros((n_columns, n_columns), order="F"),
             np.zeros((n_columns, n_outputs)),
-            *nothing,
         )
 
-    def add(self, state: MomentSums, rows: RowBatch) -> MomentSums:
+    def add(self, state: _ColumnSums, rows: RowBatch) -> _ColumnSums:
         """Return the sums with those over a batch."""
         from scipy.linalg.blas import dsyrk
 
         for weights, block, values in self.centre.blocks(rows):
-            state.n_rows += len(weights)
-            state.weight += float(weights.sum())
-            weighted = weights[:, None] * values
-            state.values = state.values + weighted.sum(axis=0)
-            state.squares = state.squares + (weighted * values).sum(axis=0)
-            largest = np.abs(values + self.centre.of_values).max(axis=0, initial=0.0)
-            state.largest = np.maximum(state.largest, largest)
+            state.of_values.add(weights, values, self.centre.of_values)
             if not len(block):
                 continue
             state.columns += block @ weights
-            state.with_values += block @ weighted
+            state.with_values += block @ (weights[:, None] * values)
             np.multiply(block, np.sqrt(weights), out=block)
             state.products = dsyrk(
                 1.0, block.T, beta=1.0, c=state.products, trans=1, lower=1, overwrite_c=1
             )
         return state
 
-    def merge(self, state: MomentSums, other: MomentSums) -> MomentSums:
+    def merge(self, state: _ColumnSums, other: _ColumnSums) -> _ColumnSums:
         """Return the sums over the rows of both."""
-        state.n_rows += other.n_rows
-        state.weight += other.weight
+        state.of_values.merge(other.of_values)
         state.columns += other.columns
         state.products += other.products
         state.with_values += other.with_values
-        state.values = state.values + other.values
-        state.squares = state.squares + other.squares
-        state.largest = np.maximum(state.largest, other.largest)
         return state
 
 
-def moments_of_sums(centre: Centre, sums: MomentSums) -> Moments:
-    """Return the moments about the means of all rows."""
-    columns, values = sums.columns / sums.weight, sums.values / sums.weight
-    lower = np.asarray(sums.products) / sums.weight - np.outer(columns, columns)
+@dataclass(frozen=True, eq=False)
+class _PlannedMoments:
+    """The statistic of the products of a plan."""
+
+    centre: Centre
+    plan: ProductPlan
+
+    def zero(self) -> tuple[ValueSums, ProductSums]:
+        """Return the sums over no rows."""
+        return _no_values(self.centre.f.n_outputs), no_rows(self.plan)
+
+    def add(
+        self, state: tuple[ValueSums, ProductSums], rows: RowBatch
+    ) -> tuple[ValueSums, ProductSums]:
+        """Return the sums with those over a batch."""
+        of_values, products = state
+
+        def parts() -> Iterator[RowPart]:
+            for part in self.centre.parts(rows, rows_a_part(self.plan)):
+                of_values.add(*part[1:], self.centre.of_values)
+                yield part
+
+        add_rows(self.plan, products, parts())
+        return state
+
+    def merge(
+        self, state: tuple[ValueSums, ProductSums], other: tuple[ValueSums, ProductSums]
+    ) -> tuple[ValueSums, ProductSums]:
+        """Return the sums over the rows of both."""
+        state[0].merge(other[0])
+        state[1].merge(other[1])
+        return state
+
+
+def stream_moments(
+    stream: RowStream, centre: Centre, report: ProgressReport
+) -> tuple[Moments, ValueSums]:
+    """Return the moments about the means of all rows, and the sums of the function.
+
+    One pass over the rows; a second one where products of a plan would lose digits.
+    """
+    what = "summing inner products"
+    plan = product_plan(centre.basis, _MANY_ROWS, centre.f.n_outputs)
+    if plan is not None:
+        of_values, sums = stream.reduce(_PlannedMoments(centre, plan), what, report)
+        central = central_moments(plan, sums)
+        if central is not None:
+            found = central.gram, central.means, central.covariances
+            return _moments(*found, of_values, centre), of_values
+    columns = stream.reduce(_ColumnMoments(centre), what, report)
+    return _of_columns(columns, centre), columns.of_values
+
+
+def _of_columns(sums: _ColumnSums, centre: Centre) -> Moments:
+    weight = sums.of_values.weight
+    columns, values = sums.columns / weight, sums.of_values.values / weight
+    lower = np.asarray(sums.products) / weight - np.outer(columns, columns)
     # The transpose of the lower triangle is an upper one.
     gram = np.ascontiguousarray(lower.T)
     mirror_upper(gram)
-    squares = sums.squares / sums.weight - values**2
-    is_constant = np.sqrt(np.maximum(squares, 0.0)) <= _ROUNDING * sums.largest
-    covariances = sums.with_values / sums.weight - np.outer(columns, values)
+    covariances = sums.with_values / weight - np.outer(columns, values)
+    return _moments(gram, columns + centre.of_columns, covariances, sums.of_values, centre)
+
+
+def _moments(
+    gram: Array, means: Array, covariances: Array, of_values: ValueSums, centre: Centre
+) -> Moments:
+    values = of_values.values / of_values.weight
+    squares = of_values.squares / of_values.weight - values**2
+    is_constant = np.sqrt(np.maximum(squares, 0.0)) <= _ROUNDING * of_values.largest
     return Moments(
         gram,
-        columns + centre.of_columns,
+        means,
         np.where(is_constant, 0.0, covariances),
         values + centre.of_values,
         np.where(is_constant, 0.0, squares),
     )
+
+
+def _no_values(n_outputs: int) -> ValueSums:
+    return ValueSums(0, 0.0, *np.zeros((3, n_outputs)))
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,9 +16,9 @@ from treepurify.engines.legendre.densities import constant_densities
 from treepurify.engines.legendre.design import (
     Basis,
     count_columns,
-    measure_moments,
     scaled_rows,
 )
+from treepurify.engines.legendre.moments import measure_moments
 from treepurify.engines.legendre.reading import Question
 from treepurify.engines.legendre.scaling import Axis
 
