@@ -1,18 +1,16 @@
 """Project one tree by factoring its normal equations, with the solution of least norm."""
 
 from dataclasses import dataclass
-from math import prod
 
 import numpy as np
-import numpy.typing as npt
 
-from treepurify._kernels.tree_gram import add_rows, scale_equations
 from treepurify.engines.tree.arrowhead import Arrowhead, ArrowheadFactor
 from treepurify.engines.tree.cell_coding import CellCoding, code_cells
+from treepurify.engines.tree.normal_equations import Equations, normal_equations
 from treepurify.engines.tree.tree_problem import TreeFit, TreeProblem, independent_anova
-from treepurify.typing import Array, Indices
+from treepurify.typing import Array
 
-__all__ = ["count_unknowns", "solve_directly"]
+__all__ = ["solve_directly"]
 
 # A direction is undetermined where its mean square on the rows is below this share of its mean
 # square where features are independent. On real data the two sides are far apart: rounding is
@@ -24,9 +22,6 @@ _RIDGES = (1e-12, 1e-10, 1e-8)
 # Pivots of equations scaled to a unit diagonal. Those of undetermined directions come out
 # near the ridge; the candidates are then judged by the rank tolerance.
 _WEAK_PIVOT = 1e-7
-
-# Counts are small integers, so that what a row writes to stays near the processor.
-_MOST_COUNT = np.iinfo(np.int32).max
 
 
 def solve_directly(problem: TreeProblem) -> TreeFit:
@@ -43,7 +38,7 @@ def solve_directly(problem: TreeProblem) -> TreeFit:
         If rounding leaves the equations without a factorisation.
     """
     coding = code_cells(problem)
-    equations = _normal_equations(problem, coding)
+    equations = normal_equations(problem, coding)
     factor = next(filter(None, map(equations.factor, _RIDGES)), None)
     if factor is None:
         raise np.linalg.LinAlgError("the normal equations are not positive definite")
@@ -51,102 +46,6 @@ def solve_directly(problem: TreeProblem) -> TreeFit:
     solved = _solve_factored(equations, factor, sides, len(problem.terms.family))
     tables, undetermined = _least_norm(problem, coding, equations, solved)
     return TreeFit(problem.terms.family_tables(tables), undetermined, solved.error)
-
-
-def count_unknowns(problem: TreeProblem) -> tuple[int, float]:
-    """Return the number of unknowns, and how many of them are one on a row on average."""
-    features = problem.terms.features
-    sizes = {j: float(np.sum(m > 0)) - 1 for j, m in zip(features, problem.margins, strict=True)}
-    beside = {j: 1 - float(m.max()) for j, m in zip(features, problem.margins, strict=True)}
-    family = problem.terms.family
-    unknowns = sum(prod(sizes[j] for j in subset) for subset in family)
-    return int(unknowns), sum(prod(beside[j] for j in subset) for subset in family)
-
-
-@dataclass(frozen=True, eq=False)
-class _Equations:
-    """Normal equations of the unknowns with mass, scaled to a unit diagonal.
-
-    `kept` and `empty` are the unknowns with and without mass, `scaling` what each of the
-    former is multiplied with. `right` is not scaled. Neither is `sums`, the matrix of all
-    unknowns, which is to be multiplied by `unit`.
-    """
-
-    kept: Indices
-    empty: Indices
-    scaling: Array
-    sums: Arrowhead
-    unit: float
-    right: Array
-
-    def image(self, vectors: Array) -> Array:
-        """Return the scaled matrix times vectors."""
-        factors = np.sqrt(self.unit) * self.scaling[:, None]
-        unscaled = np.zeros((len(self.kept) + len(self.empty), vectors.shape[1]))
-        unscaled[self.kept] = factors * vectors
-        return np.asarray(factors * self.sums.image(unscaled)[self.kept])
-
-    def factor(self, ridge: float) -> ArrowheadFactor | None:
-        """Factor the scaled matrix with `ridge` added to its diagonal, if it is positive."""
-        bounds = np.searchsorted(self.kept, self.sums.bounds)
-        scaled = Arrowhead.zeros(bounds, len(self.kept), np.float64)
-        factors = np.sqrt(self.unit) * self.scaling
-        parts = *self.sums.parts(), *scaled.parts()
-        scale_equations(self.kept, self.sums.bounds, bounds, factors, *parts)
-        return scaled.factor(ridge)
-
-
-def _normal_equations(problem: TreeProblem, coding: CellCoding) -> _Equations:
-    """Sum the normal equations over the rows, and add those of the uniform share.
-
-    Each row writes to the matrix directly, which holds counts where rows weigh the same or are
-    several that do, so that what is written stays near the processor. Tables of joint cells of four
-    features, of which several inner products can be read, were slower on 30 features and no faster
-    on eight; sorted rows wait for each other, since neighbours write to the same place.
-    """
-    right = np.zeros((len(coding.entries), problem.target.shape[1]))
-    counts = _counts(problem)
-    unit = 1.0 if counts is None else problem.unit
-    weights = problem.weights if counts is None else counts
-    sums = Arrowhead.zeros(coding.bounds, len(coding.entries), weights.dtype)
-    add_rows(
-        problem.cells,
-        weights,
-        problem.weights,
-        problem.target,
-        coding.arrays,
-        coding.bounds,
-        *sums.parts(),
-        right,
-    )
-    if problem.share > 0:
-        _add_uniform_part(problem, coding, sums, right)
-    mass = unit * sums.diagonal()
-    kept, empty = np.flatnonzero(mass > 0), np.flatnonzero(mass == 0)
-    return _Equations(kept, empty, 1 / np.sqrt(mass[kept]), sums, unit, right[kept])
-
-
-def _counts(problem: TreeProblem) -> npt.NDArray[np.int32] | None:
-    """Return the weights in units, where integers hold their sum."""
-    if problem.share > 0 or problem.unit == 0:
-        return None
-    counts = np.rint(problem.weights / problem.unit)
-    return counts.astype(np.int32) if counts.sum() <= _MOST_COUNT else None
-
-
-def _add_uniform_part(
-    problem: TreeProblem, coding: CellCoding, sums: Arrowhead, right: Array
-) -> None:
-    """Add what the uniform share of the measure contributes."""
-    terms = problem.terms
-    right += terms.fold(problem.uniform_products)[coding.entries]
-    unknowns = np.arange(len(coding.entries))
-    inside, outside = unknowns[: len(sums.border)], unknowns[len(sums.border) :]
-    uniform = terms.layout.indicators(coding.entries, problem.uniform)
-    for first, last in sums.spans():
-        uniform.add_products(inside[first:last], None, sums.blocks[first:last], problem.share)
-    uniform.add_products(inside, outside, sums.border, problem.share)
-    uniform.add_products(outside, None, sums.rest, problem.share)
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,7 +64,7 @@ class _Solved:
 
 
 def _solve_factored(
-    equations: _Equations, factor: ArrowheadFactor, right: Array, n_sets: int
+    equations: Equations, factor: ArrowheadFactor, right: Array, n_sets: int
 ) -> _Solved:
     """Solve equations of unit diagonal, which may be singular, with the factor with the ridge.
 
@@ -206,7 +105,7 @@ def _solve_factored(
 
 
 def _least_norm(
-    problem: TreeProblem, coding: CellCoding, equations: _Equations, solved: _Solved
+    problem: TreeProblem, coding: CellCoding, equations: Equations, solved: _Solved
 ) -> tuple[Array, int]:
     """Return the tables of least norm, in one array, and how many directions are free.
 
@@ -234,7 +133,7 @@ def _least_norm(
 
 
 def _extended_anova(
-    problem: TreeProblem, coding: CellCoding, equations: _Equations, vectors: Array
+    problem: TreeProblem, coding: CellCoding, equations: Equations, vectors: Array
 ) -> Array:
     """Return the functional ANOVA of vectors, with the values of empty cells of least norm."""
     layout = problem.terms.layout

@@ -2,8 +2,9 @@
 
 import numpy as np
 
-from treepurify.engines.tree.direct_solve import count_unknowns, solve_directly
+from treepurify.engines.tree.direct_solve import solve_directly
 from treepurify.engines.tree.iterative_solve import solve_by_steps
+from treepurify.engines.tree.normal_equations import count_unknowns
 from treepurify.engines.tree.tree_problem import TreeFit, TreeProblem
 from treepurify.threads import available_threads
 
@@ -11,6 +12,7 @@ __all__ = ["solve_safely", "solve_tree"]
 
 # Steps that conjugate gradients take on ordinary trees, for comparing the work of both solves.
 _USUAL_STEPS = 500
+_PAIR = 2
 
 
 def solve_tree(problem: TreeProblem, tolerance: float, memory_budget: int) -> TreeFit:
@@ -33,14 +35,16 @@ def _is_direct(problem: TreeProblem, memory_budget: int) -> bool:
     """Return whether the normal equations fit the memory and are the cheaper way.
 
     Work is in nanoseconds of one core, as measured: a factorisation does some 30
-    multiplications in one, a row takes one for each set of features and 0.7 for each pair of
-    unknowns that are one on it.
+    multiplications in one, a row takes one for each set of features, and 0.7 for each pair of
+    unknowns that are one on it or, in tables of joint cells, at most 1 for each pair of features.
     """
     unknowns, active = count_unknowns(problem)
     n_rows, terms = len(problem.cells), problem.terms
     # The equations, their factor, and the norm of empty cells.
     if 32 * unknowns**2 * available_threads() > memory_budget:
         return False
-    direct = unknowns**3 / 90 + n_rows * (len(terms.family) + 0.7 * active**2)
+    order, n_features = terms.layout.features.shape[1], len(terms.features)
+    by_tables = n_features**2 if order <= _PAIR else np.inf
+    direct = unknowns**3 / 90 + n_rows * (len(terms.family) + min(0.7 * active**2, by_tables))
     a_step = 2 * n_rows * len(terms.subsets) + 20 * int(terms.base[-1])
     return direct <= _USUAL_STEPS * a_step
