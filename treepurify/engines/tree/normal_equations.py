@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from math import prod
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -57,10 +58,12 @@ class Equations:
         unscaled[self.kept] = factors * vectors
         return np.asarray(factors * self.sums.image(unscaled)[self.kept])
 
-    def factor(self, ridge: float) -> ArrowheadFactor | None:
+    def factor(
+        self, ridge: float, dtype: type[np.floating[Any]] = np.float64
+    ) -> ArrowheadFactor | None:
         """Factor the scaled matrix with `ridge` added to its diagonal, if it is positive."""
         bounds = np.searchsorted(self.kept, self.sums.bounds)
-        scaled = Arrowhead.zeros(bounds, len(self.kept), np.float64)
+        scaled = Arrowhead.zeros(bounds, len(self.kept), dtype)
         factors = np.sqrt(self.unit) * self.scaling
         parts = *self.sums.parts(), *scaled.parts()
         scale_equations(self.kept, self.sums.bounds, bounds, factors, *parts)
