@@ -93,7 +93,7 @@ def _solve_refined(equations: Equations, right: Array, n_sets: int) -> _Solved |
     weak = np.flatnonzero(factor.diagonal() ** 2 < _SURE_PIVOT)
     if len(weak) > _MOST_WEAK:
         return None
-    null = np.linalg.qr(factor.solve_upper(_units(size, weak)))[0]
+    null = _orthonormal(factor.solve_upper(_units(size, weak)))
     others = _without(factor.solve(np.column_stack([right, _start(size)])), null)
     for _ in range(_MOST_STEPS):
         solution, slow = others[:, :n_outputs], others[:, n_outputs:]
@@ -109,7 +109,7 @@ def _solve_refined(equations: Equations, right: Array, n_sets: int) -> _Solved |
             )
         sides = left[:, :n_outputs], slow / np.linalg.norm(slow), left[:, n_outputs:]
         solved = factor.solve(np.column_stack(sides))
-        null = np.linalg.qr(null + solved[:, n_outputs + 1 :])[0]
+        null = _orthonormal(null + solved[:, n_outputs + 1 :])
         others = np.column_stack([solution, np.zeros(size)]) + solved[:, : n_outputs + 1]
         others = _without(others, null)
     return None
@@ -127,12 +127,12 @@ def _solve_factored(
     n_outputs, size = right.shape[1], len(right)
     weak = np.flatnonzero(factor.diagonal() ** 2 < _WEAK_PIVOT)
     # Half an inverse iteration; the whole one that follows makes them exact.
-    null = np.linalg.qr(factor.solve_upper(_units(size, weak)))[0]
+    null = _orthonormal(factor.solve_upper(_units(size, weak)))
     others = _without(factor.solve(np.column_stack([right, _start(size)])), null)
     solution, slow = others[:, :n_outputs], others[:, n_outputs:]
     sides = [right - equations.image(solution), slow / np.linalg.norm(slow), null]
     solved = factor.solve(np.column_stack(sides))
-    null = np.linalg.qr(solved[:, n_outputs + 1 :])[0]
+    null = _orthonormal(solved[:, n_outputs + 1 :])
     others = _without(solved[:, : n_outputs + 1], null)
     solution = _without(solution + others[:, :n_outputs], null)
     least = 1.0 / float(np.linalg.norm(others[:, n_outputs:]))
@@ -158,9 +158,14 @@ def _units(size: int, places: Indices) -> Array:
     return units
 
 
+def _orthonormal(vectors: Array) -> Array:
+    """Return an orthonormal basis of what vectors span; most often there are none."""
+    return np.linalg.qr(vectors)[0] if vectors.shape[1] else vectors
+
+
 def _without(vectors: Array, basis: Array) -> Array:
     """Return the part of vectors that is orthogonal to a basis."""
-    return vectors - basis @ (basis.T @ vectors)
+    return vectors - basis @ (basis.T @ vectors) if basis.shape[1] else vectors
 
 
 def _start(size: int) -> Array:

@@ -14,8 +14,8 @@ __all__ = ["JoinedRows", "join_cells", "order_by_cells"]
 # Their numbers are keys of 64 bits.
 _MOST_JOINT_CELLS = 1 << 64
 # A table of all joint cells takes half the time of a hash table, as long as it has at most so many
-# for each row, beside a few in any case.
-_CELLS_OF_A_ROW, _FEW_CELLS = 16, 1 << 16
+# for each row, beside a few in any case, and stays below 64 MB.
+_CELLS_OF_A_ROW, _FEW_CELLS, _MOST_CELLS = 32, 1 << 16, 1 << 24
 _ORDER_BITS, _BITS_OF_A_FEATURE = 32, 3
 
 
@@ -53,7 +53,7 @@ def join_cells(codes: Cells, cells: Mapping[int, Indices], weights: Array) -> Jo
     n_joint_cells, n_rows = prod(sizes), len(weights)
     if n_joint_cells > _MOST_JOINT_CELLS:
         return None
-    in_table = n_joint_cells <= max(_FEW_CELLS, _CELLS_OF_A_ROW * n_rows)
+    in_table = n_joint_cells <= min(max(_FEW_CELLS, _CELLS_OF_A_ROW * n_rows), _MOST_CELLS)
     dtype = np.uint32 if n_joint_cells <= np.iinfo(np.int32).max else np.uint64
     steps = [prod(sizes[:i]) for i in range(len(sizes))]
     parts = [step * of.astype(dtype) for step, of in zip(steps, cells.values(), strict=True)]

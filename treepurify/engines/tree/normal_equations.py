@@ -1,7 +1,6 @@
 """The normal equations of one tree's projection: how they are summed, scaled and factored."""
 
 from dataclasses import dataclass
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -27,12 +26,12 @@ _MOST_TARGET_CELLS = 8192
 
 def count_unknowns(problem: TreeProblem) -> tuple[int, float]:
     """Return the number of unknowns, and how many of them are one on a row on average."""
-    features = problem.terms.features
-    sizes = {j: float(np.sum(m > 0)) - 1 for j, m in zip(features, problem.margins, strict=True)}
-    beside = {j: 1 - float(m.max()) for j, m in zip(features, problem.margins, strict=True)}
-    family = problem.terms.family
-    unknowns = sum(prod(sizes[j] for j in subset) for subset in family)
-    return int(unknowns), sum(prod(beside[j] for j in subset) for subset in family)
+    layout = problem.terms.layout
+    # Behind the last feature of a set stands one that changes nothing.
+    sizes = np.array([float(np.sum(m > 0)) - 1 for m in problem.margins] + [1.0])
+    beside = np.array([1 - float(m.max()) for m in problem.margins] + [1.0])
+    unknowns, active = (x[layout.features].prod(axis=1).sum() for x in (sizes, beside))
+    return int(unknowns), float(active)
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,8 +11,10 @@ from treepurify.threads import available_threads
 __all__ = ["solve_safely", "solve_tree"]
 
 # Steps that conjugate gradients take on ordinary trees, for comparing the work of both solves.
-_USUAL_STEPS = 500
+_USUAL_STEPS = 700
 _PAIR = 2
+# With fewer rows to an unknown, some tenth of the directions is undetermined.
+_FEW_ROWS, _TENTH = 4, 10
 
 
 def solve_tree(problem: TreeProblem, tolerance: float, memory_budget: int) -> TreeFit:
@@ -34,9 +36,10 @@ def solve_safely(problem: TreeProblem, tolerance: float) -> TreeFit:
 def _is_direct(problem: TreeProblem, memory_budget: int) -> bool:
     """Return whether the normal equations fit the memory and are the cheaper way.
 
-    Work is in nanoseconds of one core, as measured: a factorisation does some 30
-    multiplications in one, a row takes one for each set of features, and 0.7 for each pair of
-    unknowns that are one on it or, in tables of joint cells, at most 1 for each pair of features.
+    Work is in nanoseconds of one core, as measured. A row takes one for each set of features, and
+    0.7 for each pair of unknowns that are one on it or, in tables of joint cells, at most 1 for
+    each pair of features. A step of conjugate gradients goes over the tables of each set a few
+    times, in small calls.
     """
     unknowns, active = count_unknowns(problem)
     n_rows, terms = len(problem.cells), problem.terms
@@ -45,6 +48,20 @@ def _is_direct(problem: TreeProblem, memory_budget: int) -> bool:
         return False
     order, n_features = terms.layout.features.shape[1], len(terms.features)
     by_tables = n_features**2 if order <= _PAIR else np.inf
-    direct = unknowns**3 / 90 + n_rows * (len(terms.family) + min(0.7 * active**2, by_tables))
-    a_step = 2 * n_rows * len(terms.subsets) + 20 * int(terms.base[-1])
+    direct = _factor_work(unknowns, n_rows)
+    direct += n_rows * (len(terms.family) + min(0.7 * active**2, by_tables))
+    a_step = 2 * n_rows * len(terms.subsets) + 20 * int(terms.base[-1]) + 8e4 * len(terms.family)
     return direct <= _USUAL_STEPS * a_step
+
+
+def _factor_work(unknowns: int, n_rows: int) -> float:
+    """Return how many nanoseconds factoring the equations and solving them takes.
+
+    A factorisation does some 30 multiplications in one. What rows leave undetermined, at least what
+    is more than them, takes solutions, an orthonormal basis and eigenvectors besides.
+    """
+    undetermined = max(0, unknowns - n_rows)
+    if n_rows < _FEW_ROWS * unknowns:
+        undetermined = max(undetermined, unknowns // _TENTH)
+    by_unknowns = unknowns**2 / 6 + undetermined * unknowns / 5
+    return unknowns**3 / 90 + undetermined * (by_unknowns + undetermined**2 / 2)

@@ -46,7 +46,7 @@ def cell_scores(
     nodes = slice(int(ensemble.tree_ptr[tree]), int(ensemble.tree_ptr[tree + 1]))
     first, feature = nodes.start, ensemble.feature[nodes]
     is_leaf = feature < 0
-    if not np.isin(feature[~is_leaf], terms.features).all():
+    if not set(feature[~is_leaf].tolist()) <= set(terms.features):
         return None
     left = np.zeros((len(feature), max(terms.shape(terms.features))), dtype=np.uint8)
     for j in terms.features:
