@@ -2,9 +2,9 @@
 
 What calls several of them is one function for the interpreter: it leaves other threads running
 throughout, where SciPy's own wrappers keep them waiting and every call of its own is a chance to
-wait for them. The addresses of dpotrf, dtrsm and dsyrk, `routines`, are arguments, so that
-compiled functions can be kept. Matrices are in C order. What is the upper triangle by rows is
-the lower one by columns, as the routines read it.
+wait for them. The addresses of potrf, trsm and syrk of the matrices' precision, `routines`, are
+arguments, so that compiled functions can be kept. Matrices are in C order. What is the upper
+triangle by rows is the lower one by columns, as the routines read it.
 """
 
 import numpy as np
@@ -16,7 +16,6 @@ from treepurify._kernels.compiling import kernel, part
 
 # What the routines read besides.
 _LETTERS = np.frombuffer(b"LRTN", dtype=np.uint8)
-_NUMBERS = np.array([-1.0, 1.0])
 
 
 @intrinsic
@@ -55,17 +54,26 @@ def factor_in_place(routines, matrix):
 def whiten(routines, factor, rows):
     """Replace `rows`, in C order, by ``inv(R.T) @ rows``, where R is an upper triangle."""
     sizes = _product_sizes(rows, factor)
+    numbers = _minus_one_and_one(rows)
     lower, right, transposed, general = _LETTERS, _LETTERS[1:], _LETTERS[2:], _LETTERS[3:]
     how = right, lower, transposed, general
-    _call(routines[1], (*how, sizes, sizes[1:], _NUMBERS[1:], factor, sizes[3:], rows, sizes[2:]))
+    _call(routines[1], (*how, sizes, sizes[1:], numbers[1:], factor, sizes[3:], rows, sizes[2:]))
 
 
 @kernel
 def subtract_gram(routines, rows, matrix):
     """Subtract ``rows.T @ rows`` from the upper triangle of a matrix, both in C order."""
-    sizes = _product_sizes(rows, matrix)
-    product = _LETTERS, _LETTERS[3:], sizes, sizes[1:], _NUMBERS, rows, sizes[2:]
-    _call(routines[2], (*product, _NUMBERS[1:], matrix, sizes[3:]))
+    sizes, numbers = _product_sizes(rows, matrix), _minus_one_and_one(rows)
+    product = _LETTERS, _LETTERS[3:], sizes, sizes[1:], numbers, rows, sizes[2:]
+    _call(routines[2], (*product, numbers[1:], matrix, sizes[3:]))
+
+
+@part
+def _minus_one_and_one(matrix):
+    """Return both numbers in the precision of a matrix."""
+    numbers = np.empty(2, dtype=matrix.dtype)
+    numbers[0], numbers[1] = -1, 1
+    return numbers
 
 
 @part
@@ -80,4 +88,4 @@ def _product_sizes(rows, other):
 @part
 def _row_length(matrix):
     """Return how many numbers lie between the first ones of two rows."""
-    return max(matrix.strides[0] // 8, matrix.shape[1], 1)
+    return max(matrix.strides[0] // matrix.itemsize, matrix.shape[1], 1)

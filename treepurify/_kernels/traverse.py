@@ -115,3 +115,22 @@ def _descend(rows, n_levels, tested, child, cut, missing_left, reached):
                 x = block[row, tested[node]]
                 is_left = (x < cut[node]) | (np.isnan(x) & missing_left[node])
                 nodes[row] = child[node, np.uint8(is_left)]
+
+
+@kernel
+def reach_leaves_on_cells(cells, goes_left, position, child, is_leaf, reached):
+    """Replace the root, 0, by the leaf that each row reaches, from its cells.
+
+    ``goes_left[node, cell]`` is one where a cell of the node's feature, the one at
+    ``position[node]``, goes to ``child[node, 1]``. A leaf is its own child.
+    """
+    for start in range(0, len(cells), _LANES):
+        block, nodes = cells[start : start + _LANES], reached[start : start + _LANES]
+        n_left = len(block)
+        while n_left > 0:
+            n_left = 0
+            for row in range(len(block)):
+                node = nodes[row]
+                node = child[node, goes_left[node, block[row, position[node]]]]
+                nodes[row] = node
+                n_left += not is_leaf[node]

@@ -3,12 +3,16 @@
 import numpy as np
 import pytest
 
+from treepurify.engines.tree import joint_cells
 from treepurify.engines.tree.joint_cells import join_cells, order_by_cells
 
 
 @pytest.mark.parametrize("n_rows", [1, 511, 512, 513, 30_000])
 @pytest.mark.parametrize("n_cells", [1, 2, 7, 250])
-def test_rows_are_joined_as_a_sort_joins_them(n_rows, n_cells):
+@pytest.mark.parametrize("way", ["table", "hash"])
+def test_rows_are_joined_as_a_sort_joins_them(n_rows, n_cells, way, monkeypatch):
+    for name in ("_CELLS_OF_A_ROW", "_FEW_CELLS", "_MOST_CELLS"):
+        monkeypatch.setattr(joint_cells, name, 1 << 30 if way == "table" else 0)
     rng = np.random.default_rng(n_rows + n_cells)
     codes = rng.integers(n_cells, size=(5, n_rows)).astype(np.uint8)
     coarser = {4: np.arange(n_cells), 0: np.arange(n_cells) // 2, 2: np.arange(n_cells)[::-1]}

@@ -11,9 +11,9 @@ from tests.cases import data_path
 from tests.engines.tree.test_purify import scene
 from tests.reference.projection import purified_projection
 from treepurify.engines.tree import (
-    direct_solve,
     iterative_solve,
     joint_cells,
+    normal_equations,
     projection,
     solve,
 )
@@ -147,7 +147,7 @@ def test_joined_rows_and_their_counts_change_nothing(monkeypatch):
     model, X = deep_booster()
     d = purify(model, X)
     for module, name, value in (
-        (direct_solve, "_MOST_COUNT", 97),
+        (normal_equations, "_MOST_COUNT", 97),
         (joint_cells, "_MOST_JOINT_CELLS", 0),
     ):
         monkeypatch.setattr(module, name, value)

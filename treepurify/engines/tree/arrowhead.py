@@ -23,7 +23,7 @@ __all__ = ["Arrowhead", "ArrowheadFactor"]
 class Arrowhead:
     """The matrix of the equations.
 
-    Its entries may be counts; a matrix that is factored has them in double precision.
+    Its entries may be counts; a matrix that is factored has them in single or double precision.
 
     Parameters
     ----------
@@ -76,7 +76,9 @@ class Arrowhead:
 
         The factor takes the place of the matrix.
         """
-        is_positive = factor(_routines(), self.bounds, *self.parts(), ridge)
+        is_positive = factor(
+            _routines(self.rest.dtype == np.float32), self.bounds, *self.parts(), ridge
+        )
         return ArrowheadFactor(self) if is_positive else None
 
 
@@ -105,11 +107,13 @@ class ArrowheadFactor:
 
 
 @cache
-def _routines() -> tuple[int, ...]:
+def _routines(is_single: bool) -> tuple[int, ...]:
     """Return the addresses of the routines that factor blocks."""
     from numba.extending import get_cython_function_address
 
-    places = ("cython_lapack", "dpotrf"), ("cython_blas", "dtrsm"), ("cython_blas", "dsyrk")
+    letter = "s" if is_single else "d"
+    places = ("cython_lapack", "potrf"), ("cython_blas", "trsm"), ("cython_blas", "syrk")
     return tuple(
-        get_cython_function_address(f"scipy.linalg.{module}", name) for module, name in places
+        get_cython_function_address(f"scipy.linalg.{module}", letter + name)
+        for module, name in places
     )

@@ -24,8 +24,8 @@ from treepurify.engines.tree.coarse_cells import (
     most_cells_of_pairs,
     pairs_on_paths,
 )
-from treepurify.engines.tree.direct_solve import count_unknowns
 from treepurify.engines.tree.fitted_result import fitted_result
+from treepurify.engines.tree.normal_equations import count_unknowns
 from treepurify.engines.tree.solve import solve_safely
 from treepurify.engines.tree.tree_problem import (
     TreeFit,

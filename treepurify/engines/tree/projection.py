@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from treepurify._kernels.joint_rows import add_values_of_cells
 from treepurify.budget import check_budget
 from treepurify.effects.conditional import feature_margins
 from treepurify.effects.tensor import EffectTensor, EffectTensors
@@ -22,15 +23,15 @@ from treepurify.engines.tree.tree_problem import (
     common_weight,
     leaf_term_expectations,
     term_subsets,
-    tree_scores,
     tree_terms,
 )
+from treepurify.engines.tree.tree_scores import cell_scores, tree_scores
 from treepurify.engines.tree.union_sums import add_differences, integrate
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import EncodedRows, Grid, Subset
 from treepurify.rows.columns import Columns
 from treepurify.threads import iterate_threads, one_blas_thread
-from treepurify.typing import Array, Cells, Indices
+from treepurify.typing import Array, Cells, Indices, Integers
 
 __all__ = ["purify_by_projection"]
 
@@ -199,7 +200,11 @@ def _project_trees(task: _Task) -> _Projection:
                 task.problem.report("projecting trees", tree, ensemble.n_trees)
             outputs, fit, terms = projected.outputs, projected.fit, all_terms[tree]
             intercept[outputs] += projected.mean
-            margin[:, outputs] += projected.scores
+            if projected.cell is None:
+                margin[:, outputs] += projected.scores
+            else:
+                columns = np.array(outputs)
+                add_values_of_cells(projected.cell, projected.scores, columns, margin)
             error[outputs] += fit.error
             steps += fit.steps
             n_direct += int(fit.steps == 0)
@@ -274,10 +279,14 @@ def _count_cells(subsets: list[Subset], grid: Grid) -> int:
 
 @dataclass(frozen=True, eq=False)
 class _Projected:
-    """The outputs that one tree feeds: its values on the rows, their means and the fit."""
+    """The outputs that one tree feeds: its values on the rows, their means and the fit.
+
+    With `cell`, values are those of joint cells, and it is the position of each row among them.
+    """
 
     outputs: list[int]
     scores: Array
+    cell: Integers | None
     mean: Array
     fit: TreeFit
 
@@ -293,13 +302,12 @@ def _project_tree(
     outputs = [output] if output >= 0 else list(range(ensemble.n_outputs))
     if terms is None:
         scores = tree_scores(ensemble, tree, task.matrix)
-        return _Projected(outputs, scores, scores[0], TreeFit({}, 0, 0.0))
+        return _Projected(outputs, scores, None, scores[0], TreeFit({}, 0, 0.0))
     rows = _distinct_rows(terms, task, tree)
     mean = np.average(rows.scores, axis=0, weights=rows.weights if task.share < 1 else None)
     problem = _tree_problem(task, terms, rows, mean, leaves)
     fit = solve_tree(problem, task.tolerance, task.problem.memory_budget)
-    scores = rows.scores if rows.cell is None else rows.scores[rows.cell]
-    return _Projected(outputs, scores, mean, fit)
+    return _Projected(outputs, rows.scores, rows.cell, mean, fit)
 
 
 def _tree_problem(
@@ -344,7 +352,7 @@ class _DistinctRows:
     cells: Cells
     scores: Array
     weights: Array
-    cell: Indices | None
+    cell: Integers | None
 
 
 def _distinct_rows(terms: TreeTerms, task: _Task, tree: int) -> _DistinctRows:
@@ -354,6 +362,8 @@ def _distinct_rows(terms: TreeTerms, task: _Task, tree: int) -> _DistinctRows:
     if joined is None:
         scores = tree_scores(task.problem.ensemble, tree, matrix)
         return _DistinctRows(terms.row_cells(codes), scores, weights, None)
-    scores = tree_scores(task.problem.ensemble, tree, matrix[joined.rows])
     cells = terms.row_cells(codes, joined.rows)
-    return _DistinctRows(cells, scores, joined.weights, joined.cell)
+    by_cells = cell_scores(task.problem.ensemble, tree, task.problem.grid, terms, cells)
+    if by_cells is None:
+        by_cells = tree_scores(task.problem.ensemble, tree, matrix[joined.rows])
+    return _DistinctRows(cells, by_cells, joined.weights, joined.cell)

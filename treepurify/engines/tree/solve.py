@@ -2,17 +2,19 @@
 
 import numpy as np
 
-from treepurify.engines.tree.direct_solve import count_unknowns, solve_directly
+from treepurify.engines.tree.direct_solve import solve_directly
 from treepurify.engines.tree.iterative_solve import solve_by_steps
+from treepurify.engines.tree.normal_equations import count_unknowns
 from treepurify.engines.tree.tree_problem import TreeFit, TreeProblem
 from treepurify.threads import available_threads
 
 __all__ = ["solve_safely", "solve_tree"]
 
 # Steps that conjugate gradients take on ordinary trees, for comparing the work of both solves, and
-# where few joint cells have rows: there many directions are all but undetermined.
-_USUAL_STEPS, _STEPS_OF_FEW_ROWS = 500, 2000
-_FEW_ROWS_PER_UNKNOWN = 4
+# where few joint cells have rows: there some tenth of the directions is undetermined.
+_USUAL_STEPS, _STEPS_OF_FEW_ROWS = 700, 2000
+_PAIR = 2
+_FEW_ROWS, _TENTH = 4, 10
 
 
 def solve_tree(problem: TreeProblem, tolerance: float, memory_budget: int) -> TreeFit:
@@ -34,16 +36,32 @@ def solve_safely(problem: TreeProblem, tolerance: float) -> TreeFit:
 def _is_direct(problem: TreeProblem, memory_budget: int) -> bool:
     """Return whether the normal equations fit the memory and are the cheaper way.
 
-    Work is in nanoseconds of one core, as measured: a factorisation does some 30
-    multiplications in one, a row takes one for each set of features and 0.7 for each pair of
-    unknowns that are one on it.
+    Work is in nanoseconds of one core, as measured. A row takes one for each set of features, and
+    0.7 for each pair of unknowns that are one on it or, in tables of joint cells, at most 1 for
+    each pair of features.
     """
     unknowns, active = count_unknowns(problem)
     n_rows, terms = len(problem.cells), problem.terms
     # The equations, their factor, and the norm of empty cells.
     if 32 * unknowns**2 * available_threads() > memory_budget:
         return False
-    direct = unknowns**3 / 90 + n_rows * (len(terms.family) + 0.7 * active**2)
-    a_step = 2 * n_rows * len(terms.subsets) + 20 * int(terms.base[-1])
-    has_few = n_rows < _FEW_ROWS_PER_UNKNOWN * unknowns
-    return direct <= (_STEPS_OF_FEW_ROWS if has_few else _USUAL_STEPS) * a_step
+    order, n_features = terms.layout.features.shape[1], len(terms.features)
+    by_tables = n_features**2 if order <= _PAIR else np.inf
+    direct = _factor_work(unknowns, n_rows)
+    direct += n_rows * (len(terms.family) + min(0.7 * active**2, by_tables))
+    a_step = 2 * n_rows * len(terms.subsets) + 20 * int(terms.base[-1]) + 1e5
+    steps = _STEPS_OF_FEW_ROWS if n_rows < _FEW_ROWS * unknowns else _USUAL_STEPS
+    return direct <= steps * a_step
+
+
+def _factor_work(unknowns: int, n_rows: int) -> float:
+    """Return how many nanoseconds factoring the equations and solving them takes.
+
+    A factorisation does some 30 multiplications in one. What rows leave undetermined, at least what
+    is more than them, takes solutions, an orthonormal basis and eigenvectors besides.
+    """
+    undetermined = max(0, unknowns - n_rows)
+    if n_rows < _FEW_ROWS * unknowns:
+        undetermined = max(undetermined, unknowns // _TENTH)
+    by_unknowns = unknowns**2 / 6 + undetermined * unknowns / 5
+    return unknowns**3 / 90 + undetermined * (by_unknowns + undetermined**2 / 2)

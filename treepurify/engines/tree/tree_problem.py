@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from treepurify._kernels.family_tables import anova
-from treepurify._kernels.traverse import add_leaf_values
+from treepurify._kernels.joint_rows import local_cells
 from treepurify._kernels.tree_gram import add_margins
 from treepurify.effects.accumulate import LeafBoxes
 from treepurify.engines.tree.family_tables import Indicators, TableLayout, table_layout
@@ -31,7 +31,6 @@ __all__ = [
     "leaf_term_expectations",
     "term_subsets",
     "terms_on_cells",
-    "tree_scores",
     "tree_terms",
 ]
 
@@ -142,11 +141,15 @@ class TreeTerms:
 
         Shape (n_rows, n_features).
         """
-        picked = slice(None) if rows is None else rows
+        picked = np.arange(codes.shape[1]) if rows is None else rows
         largest = max(self.shape(self.features))
         dtype = np.uint8 if largest <= 256 else np.uint16 if largest <= 65536 else np.uint32
-        columns = (self.local_cells[j].astype(dtype)[codes[j][picked]] for j in self.features)
-        return np.stack(list(columns), axis=1)
+        local = [cells.astype(dtype) for cells in self.local_cells.values()]
+        start = np.cumsum([0, *map(len, local)])
+        cells = np.empty((len(picked), len(local)), dtype=dtype)
+        features = np.array(self.features)
+        local_cells(codes, features, np.concatenate(local), start, picked, cells)
+        return cells
 
     def row_margins(self, cells: Cells, weights: Array) -> tuple[Array, ...]:
         """Return the weight of the rows in each cell of each feature; see `row_cells`."""
@@ -408,25 +411,3 @@ def _leaf_masks(terms: TreeTerms, boxes: LeafBoxes, leaf: int) -> dict[int, Mask
             mask[local[boxes.run_start[run] : boxes.run_stop[run]]] = True
         masks[j] = mask
     return masks
-
-
-def tree_scores(ensemble: TreeEnsemble, tree: int, matrix: Array) -> Array:
-    """Return the leaf value of each row, one column per output that the tree feeds."""
-    n_columns = 1 if ensemble.tree_output[tree] >= 0 else ensemble.n_outputs
-    scores = np.zeros((len(matrix), n_columns))
-    add_leaf_values(
-        matrix,
-        ensemble.tree_ptr[tree : tree + 2],
-        ensemble.feature,
-        ensemble.cut,
-        ensemble.left,
-        ensemble.right,
-        ensemble.missing_left,
-        ensemble.category_ptr,
-        ensemble.category_left,
-        ensemble.value,
-        np.minimum(ensemble.tree_output[tree : tree + 1], 0),
-        False,
-        scores,
-    )
-    return scores

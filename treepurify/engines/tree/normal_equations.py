@@ -1,0 +1,157 @@
+"""The normal equations of one tree's projection: how they are summed, scaled and factored."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify._kernels.gram_right_side import add_right_side
+from treepurify._kernels.gram_tables import add_tables
+from treepurify._kernels.tree_gram import add_rows, scale_equations
+from treepurify.engines.tree.arrowhead import Arrowhead, ArrowheadFactor
+from treepurify.engines.tree.cell_coding import CellCoding
+from treepurify.engines.tree.ranked_sets import rank_rows, rank_sets, room_for_tables
+from treepurify.engines.tree.tree_problem import TreeProblem
+from treepurify.typing import Array, Indices
+
+__all__ = ["Equations", "count_unknowns", "normal_equations"]
+
+_PAIR = 2
+# Counts are small integers, so that what a row writes to stays near the processor.
+_MOST_COUNT = np.iinfo(np.int32).max
+# Tables of the target over three features have at most so many cells, which stay near it too.
+_MOST_TARGET_CELLS = 8192
+
+
+def count_unknowns(problem: TreeProblem) -> tuple[int, float]:
+    """Return the number of unknowns, and how many of them are one on a row on average."""
+    layout = problem.terms.layout
+    # Behind the last feature of a set stands one that changes nothing.
+    sizes = np.array([float(np.sum(m > 0)) - 1 for m in problem.margins] + [1.0])
+    beside = np.array([1 - float(m.max()) for m in problem.margins] + [1.0])
+    unknowns, active = (x[layout.features].prod(axis=1).sum() for x in (sizes, beside))
+    return int(unknowns), float(active)
+
+
+@dataclass(frozen=True, eq=False)
+class Equations:
+    """Normal equations of the unknowns with mass, scaled to a unit diagonal.
+
+    `kept` and `empty` are the unknowns with and without mass, `scaling` what each of the
+    former is multiplied with. `right` is not scaled. Neither is `sums`, the matrix of all
+    unknowns, which is to be multiplied by `unit`.
+    """
+
+    kept: Indices
+    empty: Indices
+    scaling: Array
+    sums: Arrowhead
+    unit: float
+    right: Array
+
+    def image(self, vectors: Array) -> Array:
+        """Return the scaled matrix times vectors."""
+        factors = np.sqrt(self.unit) * self.scaling[:, None]
+        unscaled = np.zeros((len(self.kept) + len(self.empty), vectors.shape[1]))
+        unscaled[self.kept] = factors * vectors
+        return np.asarray(factors * self.sums.image(unscaled)[self.kept])
+
+    def factor(
+        self, ridge: float, dtype: type[np.floating[Any]] = np.float64
+    ) -> ArrowheadFactor | None:
+        """Factor the scaled matrix with `ridge` added to its diagonal, if it is positive."""
+        bounds = np.searchsorted(self.kept, self.sums.bounds)
+        scaled = Arrowhead.zeros(bounds, len(self.kept), dtype)
+        factors = np.sqrt(self.unit) * self.scaling
+        parts = *self.sums.parts(), *scaled.parts()
+        scale_equations(self.kept, self.sums.bounds, bounds, factors, *parts)
+        return scaled.factor(ridge)
+
+
+def normal_equations(problem: TreeProblem, coding: CellCoding) -> Equations:
+    """Sum the normal equations over the rows, and add those of the uniform share."""
+    right = np.zeros((len(coding.entries), problem.target.shape[1]))
+    counts = _counts(problem)
+    unit = 1.0 if counts is None else problem.unit
+    weights = problem.weights if counts is None else counts
+    sums = Arrowhead.zeros(coding.bounds, len(coding.entries), weights.dtype)
+    if _are_tables_cheaper(problem, coding):
+        _add_by_tables(problem, coding, weights, sums, right)
+    else:
+        _add_row_by_row(problem, coding, weights, sums, right)
+    if problem.share > 0:
+        _add_uniform_part(problem, coding, sums, right)
+    mass = unit * sums.diagonal()
+    kept, empty = np.flatnonzero(mass > 0), np.flatnonzero(mass == 0)
+    return Equations(kept, empty, 1 / np.sqrt(mass[kept]), sums, unit, right[kept])
+
+
+def _are_tables_cheaper(problem: TreeProblem, coding: CellCoding) -> bool:
+    """Return whether tables of joint cells give the equations sooner than one row at a time.
+
+    Tables are read once for each entry of the matrix. With sets of three features they would have
+    six.
+    """
+    if problem.terms.layout.features.shape[1] > _PAIR:
+        return False
+    active = count_unknowns(problem)[1]
+    return len(problem.cells) * active**2 > len(coding.entries) ** 2 / 4
+
+
+def _add_by_tables(
+    problem: TreeProblem,
+    coding: CellCoding,
+    weights: npt.NDArray[np.generic],
+    sums: Arrowhead,
+    right: Array,
+) -> None:
+    """Add the rows by way of tables of joint cells of up to four features."""
+    sets, ranked = rank_sets(coding, problem.margins)
+    codes = rank_rows(problem.cells, coding, sets, ranked)
+    add_tables(codes, weights, sets, room_for_tables(sets), *sums.parts())
+    target = problem.weights[:, None] * problem.target
+    add_right_side(codes, target, sets, _MOST_TARGET_CELLS, right)
+
+
+def _add_row_by_row(
+    problem: TreeProblem,
+    coding: CellCoding,
+    weights: npt.NDArray[np.generic],
+    sums: Arrowhead,
+    right: Array,
+) -> None:
+    """Add each row to the matrix directly."""
+    add_rows(
+        problem.cells,
+        weights,
+        problem.weights,
+        problem.target,
+        coding.arrays,
+        coding.bounds,
+        *sums.parts(),
+        right,
+    )
+
+
+def _counts(problem: TreeProblem) -> npt.NDArray[np.int32] | None:
+    """Return the weights in units, where integers hold their sum."""
+    if problem.share > 0 or problem.unit == 0:
+        return None
+    counts = np.rint(problem.weights / problem.unit)
+    return counts.astype(np.int32) if counts.sum() <= _MOST_COUNT else None
+
+
+def _add_uniform_part(
+    problem: TreeProblem, coding: CellCoding, sums: Arrowhead, right: Array
+) -> None:
+    """Add what the uniform share of the measure contributes."""
+    terms = problem.terms
+    right += terms.fold(problem.uniform_products)[coding.entries]
+    unknowns = np.arange(len(coding.entries))
+    inside, outside = unknowns[: len(sums.border)], unknowns[len(sums.border) :]
+    uniform = terms.layout.indicators(coding.entries, problem.uniform)
+    for first, last in sums.spans():
+        uniform.add_products(inside[first:last], None, sums.blocks[first:last], problem.share)
+    uniform.add_products(inside, outside, sums.border, problem.share)
+    uniform.add_products(outside, None, sums.rest, problem.share)
