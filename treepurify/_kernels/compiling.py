@@ -6,7 +6,7 @@ calls it keeps it in its own. Nothing here has the entry for C that Numba makes 
 
 What takes long to compile: allocations, array expressions, reductions, slices that are assigned
 to, and ``min`` and ``max``, each of which is compiled as a function of its own; comparisons are
-not.
+not. A function that is given a literal, or a number of another width, is compiled once more.
 """
 
 import gc

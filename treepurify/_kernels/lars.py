@@ -67,8 +67,21 @@ def _delete_row(factor, size, at):
 
 @part
 def _grown(array, wanted):
-    larger = np.empty(max(wanted, 2 * len(array)), array.dtype)
-    larger[: len(array)] = array
+    """Return a longer copy of an array; what is behind is not set."""
+    twice = 2 * len(array)
+    larger = np.empty(wanted if wanted > twice else twice, array.dtype)
+    for i in range(len(array)):
+        larger[i] = array[i]
+    return larger
+
+
+@part
+def _grown_factor(factor, size):
+    """Return a copy with room for twice as many rows and columns."""
+    larger = np.empty((2 * size, 2 * size))
+    for i in range(size):
+        for j in range(i + 1):
+            larger[i, j] = factor[i, j]
     return larger
 
 
@@ -101,7 +114,7 @@ def _next_join(
                 continue
             if speed <= 0.0:
                 continue
-            step = max(rest, 0.0) / speed
+            step = rest / speed if rest > 0.0 else 0.0
             if step < best:
                 best = step
                 joining = j
@@ -118,10 +131,9 @@ def _join(gram, factor, active, size, candidate, pivot_share, row):
     if pivot <= pivot_share * gram[candidate, candidate]:
         return factor, False
     if size == len(factor):
-        larger = np.zeros((2 * size, 2 * size))
-        larger[:size, :size] = factor
-        factor = larger
-    factor[size, :size] = row[:size]
+        factor = _grown_factor(factor, size)
+    for i in range(size):
+        factor[size, i] = row[i]
     factor[size, size] = np.sqrt(pivot)
     active[size] = candidate
     return factor, True
@@ -130,10 +142,15 @@ def _join(gram, factor, active, size, candidate, pivot_share, row):
 @part
 def _aim(gram, factor, active, size, signs, direction, change):
     """Fill the equiangular direction and how fast it changes each correlation."""
-    direction[:size] = signs[:size]
+    for i in range(size):
+        direction[i] = signs[i]
     _lower_solve(factor, size, direction)
     _upper_solve(factor, size, direction)
-    change[:] = 0.0
+    slope = 0.0
+    for i in range(size):
+        slope += direction[i] * signs[i]
+    for j in range(len(change)):
+        change[j] = 0.0
     # Four columns at a time, so that what they add to is read and written once for all four.
     whole = size - size % 4
     for i in range(0, whole, 4):
@@ -144,11 +161,26 @@ def _aim(gram, factor, active, size, signs, direction, change):
         for j in range(len(change)):
             change[j] += (first * one[j] + second * two[j]) + (third * three[j] + fourth * four[j])
     for i in range(whole, size):
-        own = direction[i]
-        line = gram[active[i]]
+        own, line = direction[i], gram[active[i]]
         for j in range(len(change)):
             change[j] += own * line[j]
-    return np.dot(direction[:size], signs[:size])
+    return slope
+
+
+@part
+def _walk(step, direction, coefficients, size, change, correlations):
+    """Go one step along the direction."""
+    for i in range(size):
+        coefficients[i] += step * direction[i]
+    for j in range(len(change)):
+        correlations[j] -= step * change[j]
+
+
+@part
+def _level_off(correlations, active, signs, size, level):
+    """Set the correlations of active columns, which are known, free of rounding."""
+    for i in range(size):
+        correlations[active[i]] = signs[i] * level
 
 
 @part
@@ -177,10 +209,9 @@ def _leave(factor, active, coefficients, signs, size, leaving):
 @part
 def _initial_state(gram):
     """Exclude columns without variance."""
-    state = np.zeros(len(gram), np.int8)
+    state = np.empty(len(gram), np.int8)
     for j in range(len(gram)):
-        if gram[j, j] <= 0.0:
-            state[j] = 2
+        state[j] = 2 if gram[j, j] <= 0.0 else 0
     return state
 
 
@@ -233,10 +264,10 @@ def least_angle_path(
     """
     n_columns = len(correlations)
     state = _initial_state(gram)
-    factor = np.zeros((64, 64))
+    factor = np.empty((64, 64))
     active = np.empty(n_columns, np.int64)
-    coefficients = np.zeros(n_columns)
-    signs = np.zeros(n_columns)
+    coefficients = np.empty(n_columns)
+    signs = np.empty(n_columns)
     direction = np.empty(n_columns)
     row = np.empty(n_columns)
     change = np.empty(n_columns)
@@ -249,14 +280,16 @@ def least_angle_path(
     start = level
     rss = total
     best = np.inf
-    size, steps, n_stored, resting = 0, 0, 0, -1
+    # Numbers of known width: what takes a literal is compiled once more for it.
+    size, steps, n_stored, resting = np.int64(0), np.int64(0), np.int64(0), np.int64(-1)
     while True:
         before = n_stored
         columns, values, n_stored = _stored(columns, values, n_stored, active, coefficients, size)
         levels[steps] = level
         squares[steps] = rss
         ends[steps] = n_stored
-        best = min(best, rss / noise + penalty * (n_stored - before))
+        criterion = rss / noise + penalty * (n_stored - before)
+        best = criterion if criterion < best else best
         least = floor / noise + penalty * (0.9 * size - 10.0)
         if steps >= most_steps or level <= 1e-13 * start or best < least:
             break
@@ -289,14 +322,11 @@ def least_angle_path(
         leaving = -1
         if lasso:
             step, leaving = _first_crossing(coefficients, direction, size, step)
-        coefficients[:size] += step * direction[:size]
         rss = max(rss - step * slope * (2.0 * level - step), 0.0)
         level -= step
-        correlations -= step * change
-        # Those of active columns are known, and stay free of rounding.
-        for i in range(size):
-            correlations[active[i]] = signs[i] * level
-        resting = -1
+        _walk(step, direction, coefficients, size, change, correlations)
+        _level_off(correlations, active, signs, size, level)
+        resting = np.int64(-1)
         if leaving >= 0:
             joining = -1
             resting = active[leaving]
