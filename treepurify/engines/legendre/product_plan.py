@@ -24,7 +24,7 @@ Range = tuple[int, int]
 _MORE_ROWS = 20
 # How much faster one symmetric product goes than many, and what putting one block of the matrix in
 # its place costs, in multiplications.
-_SLOWER = 1.2
+_SLOWER = 1.1
 _BLOCK_COST = 5e5
 _LEAST_COST = 1e9
 
