@@ -18,6 +18,7 @@ from treepurify.grids.grid import Subset
 from treepurify.purification.general import solve_general
 from treepurify.purification.mass_moving import solve_by_mass_moving
 from treepurify.purification.pair import solve_pair
+from treepurify.purification.pair_batch import some_at_a_time
 from treepurify.purification.refinement import ROUNDING
 from treepurify.purification.small_pairs import is_small_pair, solve_small_pairs
 from treepurify.purification.solution import Solution, largest_entry
@@ -34,8 +35,6 @@ SolveMethod = Literal["exact", "mass-moving"]
 _MUCH_WORK = 100_000
 # Fewer small pairs are purified alone as fast as together.
 _SEVERAL_PAIRS = 4
-# Numbers in the small pairs that are purified together: the copies of these stay in a cache.
-_NUMBERS_A_BATCH = 1 << 17
 
 
 @dataclass(frozen=True, eq=False)
@@ -232,7 +231,8 @@ def _purify_level(
     if family.method == "exact":
         small = [s for s in level if s not in pending and is_small_pair(family.mass[s].shape)]
     if len(small) >= _SEVERAL_PAIRS:
-        for batch in _batches(family, small):
+        n_outputs = len(family.effects.intercept)
+        for batch in some_at_a_time(small, [family.mass[s].size * n_outputs for s in small]):
             yield from family.purify_together(batch)
         done = set(small)
         level = [subset for subset in level if subset not in done]
@@ -246,21 +246,6 @@ def _purify_level(
     else:
         with blas_threads_for(max(map(min, shapes))):
             yield from (family.purify(*task) for task in tasks)
-
-
-def _batches(family: _Family, pairs: list[Subset]) -> Iterator[list[Subset]]:
-    """Yield the pairs, in order, as many at a time as there is room for."""
-    batch: list[Subset] = []
-    room = _NUMBERS_A_BATCH
-    for pair in pairs:
-        size = family.mass[pair].size * len(family.effects.intercept)
-        if batch and size > room:
-            yield batch
-            batch, room = [], _NUMBERS_A_BATCH
-        batch.append(pair)
-        room -= size
-    if batch:
-        yield batch
 
 
 def _solve(values: Array, mass: Array, method: SolveMethod, *, receives: bool) -> Solution:

@@ -1,5 +1,6 @@
 """Pair tables that stand one after the other, as the diagonal blocks of one large table."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -8,15 +9,19 @@ import numpy.typing as npt
 
 from treepurify._kernels.small_pairs import invert_in_place, subtract_couplings
 from treepurify._kernels.support import label_blocks
+from treepurify.grids.grid import Subset
 from treepurify.purification.solution import inverse_mass
 from treepurify.typing import Array, Indices, Integers, Mask
 
-__all__ = ["Equations", "PairBatch", "set_up_equations", "sums_at"]
+__all__ = ["Equations", "PairBatch", "set_up_equations", "some_at_a_time", "sums_at"]
+
+# Numbers in the tables of a batch: few enough that the copies of them stay in a cache.
+_NUMBERS_A_BATCH = 1 << 17
 
 
 @dataclass(frozen=True, eq=False)
 class PairBatch:
-    """Pair tables whose rows are the longer side, with `CellsWithMass` of all together.
+    """Some pair tables, which are `CellsWithMass` all together.
 
     The slices of a table are numbered after those of the tables before it: its columns, that is
     the slices along its rows, and then its rows.
@@ -24,7 +29,7 @@ class PairBatch:
     Parameters
     ----------
     sizes : ndarray of int64, shape (n_tables, 2)
-        Rows and columns of each table; no more columns than rows.
+        Rows and columns of each table. Equations want no more columns than rows.
     cell_mass : ndarray of float64, shape (n_cells,)
         Mass of the cells of all tables, row by row.
     cell_values : ndarray of float64, shape (n_cells, n_outputs)
@@ -151,6 +156,20 @@ class Equations:
         """Return the sum over the slices with mass of each block."""
         there = self.block >= 0
         return sums_at(self.block[there], of_slices[there], len(self.block_mass))
+
+
+def some_at_a_time(pairs: Sequence[Subset], sizes: Sequence[int]) -> Iterator[list[Subset]]:
+    """Yield the pairs, in order, as many at a time as a batch holds of the numbers in each."""
+    batch: list[Subset] = []
+    room = _NUMBERS_A_BATCH
+    for pair, size in zip(pairs, sizes, strict=True):
+        if batch and size > room:
+            yield batch
+            batch, room = [], _NUMBERS_A_BATCH
+        batch.append(pair)
+        room -= size
+    if batch:
+        yield batch
 
 
 def set_up_equations(batch: PairBatch) -> Equations:
