@@ -84,7 +84,8 @@ class PairBatch:
     @cached_property
     def filled_slices(self) -> Integers:
         """Column and row of each cell with mass."""
-        return self.column_and_row[:, self.filled]
+        # One row at a time: of both at once, NumPy would lay the cells out side by side.
+        return np.stack([of_cells[self.filled] for of_cells in self.column_and_row])
 
     @cached_property
     def slice_of(self) -> npt.NDArray[np.signedinteger]:
