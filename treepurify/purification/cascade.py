@@ -240,7 +240,9 @@ def _purify_level(
         return
     tasks = ((subset, pending.pop(subset, None)) for subset in level)
     shapes = [family.mass[subset].shape for subset in level]
-    if len(level) > 1 and len(level[0]) > 2 and sum(map(prod, shapes)) > _MUCH_WORK:
+    if len(level[0]) == 1:
+        yield from (family.purify(*task) for task in tasks)
+    elif len(level) > 1 and len(level[0]) > 2 and sum(map(prod, shapes)) > _MUCH_WORK:
         with one_blas_thread():
             yield from iterate_threads(lambda task: family.purify(*task), tasks)
     else:

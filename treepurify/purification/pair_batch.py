@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from treepurify._kernels.small_pairs import invert_in_place, subtract_couplings
+from treepurify._kernels.small_pairs import add_to_slices, invert_in_place, subtract_couplings
 from treepurify._kernels.support import label_blocks
 from treepurify.grids.grid import Subset
 from treepurify.purification.solution import inverse_mass
@@ -105,7 +105,13 @@ class PairBatch:
     @cached_property
     def mass(self) -> Array:
         """Mass of each slice."""
-        return self.sums(self.weight, 0) + self.sums(self.weight, 1)
+        return self.slice_totals(self.cell_mass[:, None])[:, 0]
+
+    def slice_totals(self, of_cells: Array) -> Array:
+        """Return the sum over the cells of each slice, of numbers (n_cells, any)."""
+        totals = np.zeros((self.slice_starts[-1], of_cells.shape[1]))
+        add_to_slices(self.sizes, of_cells, totals)
+        return totals
 
     def sums(self, of_cells: Array, axis: int) -> Array:
         """Return the sum over the cells with mass of each column (axis 0) or row (axis 1)."""

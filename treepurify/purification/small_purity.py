@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from treepurify.grids.grid import Subset
-from treepurify.purification.pair_batch import PairBatch, sums_at
+from treepurify.purification.pair_batch import PairBatch
 from treepurify.typing import Array, Integers
 
 __all__ = ["ROUNDING_NORM", "Mains", "PairPurity", "measure_mains", "measure_pairs"]
@@ -103,7 +103,7 @@ def measure_pairs(
     norms = np.sqrt(np.add.reduceat(weighted * batch.cell_values, cells))
     overall = np.add.reduceat(weighted, cells)
     overall /= np.add.reduceat(batch.cell_mass, cells)[:, None]
-    means = np.stack([_slice_totals(batch, total) for total in weighted.T], axis=1)
+    means = batch.slice_totals(weighted)
     means /= np.where(batch.mass > 0, batch.mass, 1.0)[:, None]
     # Columns are cells of the second feature.
     beside = [mains.weighted[part] for first, second in pairs for part in ((second,), (first,))]
@@ -127,12 +127,6 @@ def _sides(batch: PairBatch) -> Integers:
     """Return the first column and the first row of each table, one after the other."""
     first = batch.slice_starts[:-1]
     return np.stack([first, first + batch.sizes[:, 1]], axis=1).ravel()
-
-
-def _slice_totals(batch: PairBatch, of_cells: Array) -> Array:
-    columns, rows = batch.column_and_row
-    n_slices = len(batch.mass)
-    return sums_at(columns, of_cells, n_slices) + sums_at(rows, of_cells, n_slices)
 
 
 def _largest_signed(products: Array) -> Array:
