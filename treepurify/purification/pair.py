@@ -171,7 +171,9 @@ def _find_blocks(mass: Array) -> Blocks:
     n_rows, n_slices = len(mass), sum(mass.shape)
     block = np.full(n_slices, -1, dtype=np.int64)
     # By rows, so that a transposed table has its blocks in the same order.
-    rows, columns = np.divmod(np.flatnonzero(mass), mass.shape[1])
+    cells = np.flatnonzero(mass)
+    rows = cells // mass.shape[1]
+    columns = cells - rows * mass.shape[1]
     n_blocks = label_blocks(rows, n_rows + columns, np.arange(n_slices, dtype=np.int64), block)
     row_block, column_block = np.split(np.maximum(block - 1, -1), [n_rows])
     filled = column_block >= 0
