@@ -227,17 +227,25 @@ class TensorComponent:
 
     def on_cells(self, cells: npt.NDArray[Any]) -> Array:
         """Return the values in cells (n_features, n_rows), shape (n_rows, n_outputs)."""
-        values = self.values
-        values = values.reshape(-1, values.shape[-1])
-        on_rows = np.empty((cells.shape[1], values.shape[1]))
-        for start in range(0, len(on_rows), _ROWS_PER_BLOCK):
+        table = self.values
+        sizes, values = table.shape[1:-1], table.reshape(-1, table.shape[-1])
+        n_rows = cells.shape[1]
+        if n_rows <= _ROWS_PER_BLOCK:
+            return values.take(_numbers(cells, sizes), axis=0)
+        on_rows = np.empty((n_rows, values.shape[1]))
+        for start in range(0, n_rows, _ROWS_PER_BLOCK):
             block = slice(start, start + _ROWS_PER_BLOCK)
-            flat = cells[0, block].astype(np.intp)
-            for axis, along_axis in zip(self.axes[1:], cells[1:], strict=True):
-                flat *= axis.n_cells
-                flat += along_axis[block]
-            on_rows[block] = values.take(flat, axis=0)
+            on_rows[block] = values.take(_numbers(cells[:, block], sizes), axis=0)
         return on_rows
+
+
+def _numbers(cells: npt.NDArray[Any], sizes: tuple[int, ...]) -> Indices:
+    """Return the number in C order of each cell; `sizes` are those of the axes after the first."""
+    numbers = cells[0].astype(np.intp)
+    for size, along_axis in zip(sizes, cells[1:], strict=True):
+        numbers *= size
+        numbers += along_axis
+    return np.asarray(numbers)
 
 
 def _mean(mass: Array, table: Array) -> Array:
@@ -327,11 +335,12 @@ def evaluate_each(components: Iterable[Component], columns: Columns) -> Iterable
         if is_cell_function(component)
         for j, axis in zip(component.features, component.axes, strict=True)
     }
-    known = dict(zip(axes, _locate(columns, [j for j, _ in axes], [*axes.values()]), strict=True))
+    cells = _locate(columns, [j for j, _ in axes], [*axes.values()])
+    place = {key: row for row, key in enumerate(axes)}
     for component in listed:
         if is_cell_function(component):
             keys = zip(component.features, component.axes, strict=True)
-            yield component.on_cells(np.stack([known[j, id(axis)] for j, axis in keys]))
+            yield component.on_cells(cells[[place[j, id(axis)] for j, axis in keys]])
         elif shares_averages(component):
             yield component.evaluate_with(columns, averages)
         else:

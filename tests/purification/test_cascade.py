@@ -11,7 +11,7 @@ from treepurify import threads
 from treepurify.effects.tensor import EffectTensor, EffectTensors
 from treepurify.errors import InvalidInputError
 from treepurify.grids.axis import FeatureAxis
-from treepurify.purification import cascade
+from treepurify.purification import cascade, purity
 from treepurify.purification.cascade import downward_closure, purify_effects, refine
 from treepurify.purification.general import solve_general
 from treepurify.purification.purity import measure_purity, subset_pairs
@@ -154,6 +154,31 @@ def test_purity_is_measured_where_it_fails():
     ]
     assert row.cosine == pytest.approx(product / np.prod(norms))
     assert found.cosine >= abs(row.cosine)
+
+
+@pytest.mark.parametrize("outputs", [1, 2])
+def test_purity_of_small_pairs_is_that_of_tables_one_by_one(monkeypatch, outputs):
+    shape = (3, 4, 2, 5, 1)
+    subsets = [*combinations(range(5), 2), (0, 1, 3), *((j,) for j in range(4))]
+    effects, axes = family(shape, subsets, outputs=outputs)
+    joint = joint_mass(shape)
+    joint[1] = 0.0
+    mass = margins(joint / joint.sum(), subsets)
+    own_axes = {s: tuple(axes[j] for j in s) for s in subsets}
+    # One pair stands on coarser axes than its main effects, and one has a norm of zero.
+    coarse = FeatureAxis("x3", np.arange(2.0))
+    own_axes[1, 3] = (axes[1], coarse)
+    tables = {s: effects.tensors[s].values for s in subsets}
+    tables[1, 3], mass[1, 3] = tables[1, 3][:, :3], mass[1, 3][:, :3]
+    tables[0, 2] = np.zeros_like(tables[0, 2])
+    together = subset_pairs(tables, mass, own_axes, 1.0)
+    monkeypatch.setattr(purity, "_SMALL", 0)
+    alone = subset_pairs(tables, mass, own_axes, 1.0)
+    assert [(p.subset, p.inside) for p in together] == [(p.subset, p.inside) for p in alone]
+    for one, other in zip(together, alone, strict=True):
+        for figure in ("inner_product", "cosine", "conditional_mean"):
+            expected = getattr(other, figure)
+            assert getattr(one, figure) == pytest.approx(expected, rel=1e-12, nan_ok=True)
 
 
 def test_refining_repeats_the_values_of_the_coarse_cell():

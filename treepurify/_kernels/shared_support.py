@@ -13,12 +13,16 @@ def pick_rows(codes, weights, picked, found):
     `picked` has shape (n_cells, most), `found` begins as zeros of shape (n_cells,). Without
     weights, pass none.
     """
-    most = picked.shape[1]
+    n_cells, most = picked.shape
+    n_full = 0
     for row in range(len(codes)):
+        if n_full == n_cells:
+            break
         cell = codes[row]
         if found[cell] < most and (len(weights) == 0 or weights[row] > 0):
             picked[cell, found[cell]] = row
             found[cell] += 1
+            n_full += found[cell] == most
 
 
 @kernel

@@ -1,4 +1,4 @@
-"""The connected components of the cells of a pair table that have mass."""
+"""The connected components of the cells of pair tables that have mass."""
 
 from treepurify._kernels.compiling import kernel, part
 
@@ -12,26 +12,23 @@ def find_root(parent, node):
 
 
 @kernel
-def label_blocks(mass, parent, block):
-    """Label the connected blocks of rows and columns that share a cell with mass.
+def label_blocks(first, second, parent, block):
+    """Label the connected blocks of slices that share a cell with mass.
 
-    `parent` begins as the numbers from 0, rows before columns. `block`, which begins as -1, becomes
-    the block of each row and column that has mass, from 1 in the order of their first rows.
-    Returns their number.
+    ``first[c]`` and ``second[c]`` are the two slices of a cell with mass. `parent` begins as the
+    numbers of all slices from 0. `block`, which begins as -1, becomes the block of each slice that
+    has mass, from 1 in the order of their first slices. Returns their number.
     """
-    n_rows, n_columns = mass.shape
-    for i in range(n_rows):
-        for j in range(n_columns):
-            if mass[i, j] > 0:
-                first = find_root(parent, i)
-                second = find_root(parent, n_rows + j)
-                if first < second:
-                    parent[second] = first
-                elif second < first:
-                    parent[first] = second
-                block[i] = block[n_rows + j] = 0
+    for c in range(len(first)):
+        one = find_root(parent, first[c])
+        other = find_root(parent, second[c])
+        if one < other:
+            parent[other] = one
+        elif other < one:
+            parent[one] = other
+        block[first[c]] = block[second[c]] = 0
     n_blocks = 0
-    for node in range(n_rows + n_columns):
+    for node in range(len(block)):
         if block[node] == 0:
             root = find_root(parent, node)
             if root == node:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 
@@ -45,7 +46,7 @@ class DifferenceTables:
 
 def table_sizes(shapes: Sequence[tuple[int, ...]], n_outputs: int) -> list[int]:
     """Return how many numbers each table holds, which a caller checks against its budget."""
-    return [int(np.prod(shape, dtype=object)) * n_outputs for shape in shapes]
+    return [prod(shape) * n_outputs for shape in shapes]
 
 
 def difference_tables(shapes: Sequence[tuple[int, ...]], n_outputs: int) -> DifferenceTables:

@@ -1,14 +1,16 @@
 """A grid: one axis per feature, and the encoding of rows as cell numbers."""
 
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from treepurify._kernels.locate import locate
+from treepurify._kernels.locate import LANES, ROWS_A_TILE, locate
 from treepurify.errors import InvalidInputError
 from treepurify.grids.axis import FeatureAxis
+from treepurify.grids.tables_of_columns import ColumnTable, tables_of_columns
 from treepurify.rows.columns import Columns, FeatureSpec
 from treepurify.rows.row_weights import row_shares
 from treepurify.rows.table_reader import read_columns
@@ -148,6 +150,7 @@ def make_grid(
     *,
     match_names: bool,
     missing_cells: MissingCells = "auto",
+    used: Collection[int] | None = None,
 ) -> tuple[Grid, EncodedRows | None]:
     """Make the grid of a model's cuts and encode the rows on it.
 
@@ -164,6 +167,8 @@ def make_grid(
     missing_cells : {"auto", "always"}
         ``"auto"``: a missing cell where the model or the rows have missing values, a cell
         for unknown categories where the rows have them; ``"always"``: both everywhere.
+    used : collection of int, optional
+        Features that the model uses; the values of all others are not looked at.
 
     Returns
     -------
@@ -184,14 +189,24 @@ def make_grid(
     )
     rows = None
     if columns is not None:
-        rows, axes = encode_rows(columns, axes)
+        rows, axes = encode_rows(columns, axes, used)
     return Grid(axes, features, match_names), rows
 
 
 def encode_rows(
-    columns: Columns, axes: tuple[FeatureAxis, ...]
+    columns: Columns, axes: tuple[FeatureAxis, ...], used: Collection[int] | None = None
 ) -> tuple[EncodedRows, tuple[FeatureAxis, ...]]:
     """Encode rows, widening axes by the special cells that the rows need.
+
+    Parameters
+    ----------
+    columns : Columns
+        The rows.
+    axes : tuple of FeatureAxis
+        The axis of each column.
+    used : collection of int, optional
+        Columns that count. Rows are in the first cell along the axes of all others, which stay as
+        they are.
 
     Returns
     -------
@@ -200,41 +215,61 @@ def encode_rows(
         The given axes, with cells for missing and unknown values where the rows have such
         values, and with the bounds of the rows where the axes had none.
     """
-    axes = tuple(
-        _widen_categorical(axis, column) if axis.is_categorical else axis
-        for axis, column in zip(axes, columns.values, strict=True)
-    )
+    asked = sorted(range(len(axes)) if used is None else used)
+    categorical = {
+        j: _widen_categorical(axes[j], columns.values[j]) for j in asked if axes[j].is_categorical
+    }
+    axes = tuple(categorical.get(j, axis) for j, axis in enumerate(axes))
     widest = max((axis.n_cells + (not axis.is_categorical) for axis in axes), default=1)
     codes = np.zeros((len(axes), columns.n_rows), dtype=code_type(widest))
-
-    def encode_block(start: int) -> list[tuple[bool, float, float]]:
-        block = slice(start, start + _ROWS_A_BLOCK)
-        met = []
-        for j, axis in enumerate(axes):
-            values = columns.values[j][block]
-            if axis.cuts is None:
-                codes[j, block] = _category_cells(axis, values)
-                met.append((False, np.inf, -np.inf))
-            else:
-                met.append(locate(values, axis.cuts, axis.n_regular, codes[j, block]))
-        return met
-
-    blocks = map_threads(encode_block, range(0, columns.n_rows, _ROWS_A_BLOCK))
+    numeric = {j: cuts for j in asked if (cuts := axes[j].cuts) is not None}
+    met = _locate_numeric(columns, numeric, codes)
+    for j, axis in categorical.items():
+        codes[j] = _category_cells(axis, columns.values[j])
     widened = tuple(
-        axis if axis.is_categorical else _widen_numeric(axis, [met[j] for met in blocks])
-        for j, axis in enumerate(axes)
+        _widen_numeric(axis, *met[j]) if j in met else axis for j, axis in enumerate(axes)
     )
     return EncodedRows(codes), widened
 
 
-def _widen_numeric(axis: FeatureAxis, met: list[tuple[bool, float, float]]) -> FeatureAxis:
-    lowest = min((low for _, low, _ in met), default=np.inf)
-    highest = max((high for _, _, high in met), default=-np.inf)
+def _locate_numeric(
+    columns: Columns, cuts: Mapping[int, Array], codes: npt.NDArray[Any]
+) -> dict[int, list[float]]:
+    """Fill in the codes of columns with these cuts; returns what `locate` met in each."""
+    met: dict[int, list[float]] = {}
+    if columns.n_rows:
+        for part in tables_of_columns(columns.values, list(cuts)):
+            numbers = part.numbers.tolist()
+            figures = _locate_part(part, [cuts[j] for j in numbers], codes)
+            met |= dict(zip(numbers, figures.tolist(), strict=True))
+    return met
+
+
+def _locate_part(part: ColumnTable, cuts: Sequence[Array], codes: npt.NDArray[Any]) -> Array:
+    """Fill in the codes of some columns; returns one row of figures for each."""
+    n_rows = len(part.table)
+    starts = np.concatenate([[0], np.cumsum([len(own) for own in cuts])])
+    given = (part.places, np.concatenate(cuts), starts, part.numbers, codes)
+
+    def locate_block(start: int) -> Array:
+        met = np.tile([np.inf, -np.inf, 0.0], (len(cuts), 1))
+        rows = np.empty(ROWS_A_TILE), np.empty(ROWS_A_TILE, dtype=np.int64)
+        lanes = np.empty(LANES), np.empty(LANES)
+        locate(part.table, start, min(start + _ROWS_A_BLOCK, n_rows), *given, met, *rows, *lanes)
+        return met
+
+    met = np.stack(map_threads(locate_block, range(0, n_rows, _ROWS_A_BLOCK)))
+    lowest, highest = met[:, :, 0].min(axis=0), met[:, :, 1].max(axis=0)
+    return np.column_stack([lowest, highest, met[:, :, 2].sum(axis=0)])
+
+
+def _widen_numeric(
+    axis: FeatureAxis, lowest: float, highest: float, n_missing: float
+) -> FeatureAxis:
     bounds = axis.bounds
     if bounds is None and lowest <= highest:
-        bounds = (float(lowest), float(highest))
-    missing = axis.has_missing or any(missing for missing, _, _ in met)
-    return replace(axis, has_missing=missing, bounds=bounds)
+        bounds = (lowest, highest)
+    return replace(axis, has_missing=axis.has_missing or n_missing > 0, bounds=bounds)
 
 
 def _widen_categorical(axis: FeatureAxis, column: npt.NDArray[Any]) -> FeatureAxis:

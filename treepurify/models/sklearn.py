@@ -310,10 +310,11 @@ def _read_nodes(trees: list[Any], n_features: int, *, allows_missing: bool) -> F
     if allows_missing and "missing_go_to_left" in fields:
         missing_left = joined("missing_go_to_left") != 0
     cut = np.concatenate([cut_at_most_single(table["threshold"]) for table in tables])
+    cut[~inner] = np.nan
     return flat_nodes(
         np.array([len(table) for table in tables], dtype=np.int64),
         np.where(inner, joined("feature", np.int32), np.int32(-1)),
-        np.where(inner, cut, np.nan),
+        cut,
         children,
         missing_left,
         joined("n_node_samples"),

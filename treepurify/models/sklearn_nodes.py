@@ -16,6 +16,8 @@ __all__ = [
     "flat_nodes",
 ]
 
+_NODES_A_BLOCK = 1 << 20
+
 
 @dataclass(frozen=True, eq=False)
 class FlatNodes:
@@ -84,7 +86,8 @@ def flat_nodes(
         Cut of each numeric split, NaN elsewhere. An infinite cut parts the missing values,
         which go right, from all others.
     children : tuple of two ndarray of int, shape (n_nodes,)
-        Left and right child, counted within the tree; anything at leaves.
+        Left and right child, counted within the tree; anything at leaves. They are written to:
+        forests of ten million nodes are read, and every copy takes much memory.
     missing_left : ndarray of bool, shape (n_nodes,)
         Whether missing values go left.
     count : ndarray of int, shape (n_nodes,)
@@ -100,26 +103,38 @@ def flat_nodes(
     """
     tree_ptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     inner = feature >= 0
+    leaf = ~inner
     offset = np.repeat(tree_ptr[:-1].astype(np.int32), sizes)
-    left, right = (np.where(inner, child + offset, np.int32(LEAF)) for child in children)
+    for child in children:
+        np.add(child, offset, out=child)
+        child[leaf] = LEAF
     del offset
+    left, right = (child.astype(np.int32, copy=False) for child in children)
     missing_left = missing_left & inner
     only_missing = inner & (cut == np.inf)
-
     saw_missing = np.zeros(n_features, dtype=np.bool_)
-    # Where no training row of a node lacks the value, missing values follow the larger child.
-    unexpected = inner & (missing_left != (count[left] > count[right]))
-    saw_missing[feature[unexpected | only_missing]] = True
-
-    # "x < inf" would send x = inf the wrong way, so such splits are turned round: no value
-    # is below -inf, and those that are not missing go to the (new) right.
+    saw_missing[feature[only_missing]] = True
+    for start in range(0, len(feature), _NODES_A_BLOCK):
+        block = slice(start, start + _NODES_A_BLOCK)
+        # Where no training row of a node lacks the value, missing values follow the larger child.
+        unexpected = missing_left[block] != (count[left[block]] > count[right[block]])
+        saw_missing[feature[block][inner[block] & unexpected]] = True
+    del count
+    if only_missing.any():
+        # "x < inf" would send x = inf the wrong way, so such splits are turned round: no value
+        # is below -inf, and those that are not missing go to the (new) right.
+        cut = np.where(only_missing, -np.inf, cut)
+        left, right = np.where(only_missing, right, left), np.where(only_missing, left, right)
+        missing_left ^= only_missing
+    if feature.min(initial=LEAF) < LEAF:
+        feature = np.where(inner, feature, LEAF)
     return FlatNodes(
         tree_ptr=tree_ptr,
-        feature=np.where(inner, feature, LEAF).astype(np.int32, copy=False),
-        cut=np.where(only_missing, -np.inf, cut),
-        left=np.where(only_missing, right, left).astype(np.int32, copy=False),
-        right=np.where(only_missing, left, right).astype(np.int32, copy=False),
-        missing_left=missing_left ^ only_missing,
+        feature=feature.astype(np.int32, copy=False),
+        cut=cut,
+        left=left,
+        right=right,
+        missing_left=missing_left,
         saw_missing=saw_missing,
         cover=None if weight is None else np.where(inner, 0.0, weight),
     )

@@ -18,7 +18,9 @@ from treepurify.grids.grid import Subset
 from treepurify.purification.general import solve_general
 from treepurify.purification.mass_moving import solve_by_mass_moving
 from treepurify.purification.pair import solve_pair
+from treepurify.purification.pair_batch import some_at_a_time
 from treepurify.purification.refinement import ROUNDING
+from treepurify.purification.small_pairs import is_small_pair, solve_small_pairs
 from treepurify.purification.solution import Solution, largest_entry
 from treepurify.threads import blas_threads_for, iterate_threads, one_blas_thread
 from treepurify.typing import Array, Indices
@@ -31,6 +33,8 @@ SolveMethod = Literal["exact", "mass-moving"]
 
 # Below this number of cells, threads would take longer to start than they save.
 _MUCH_WORK = 100_000
+# Fewer small pairs are purified alone as fast as together.
+_SEVERAL_PAIRS = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,7 +156,8 @@ def purify_effects(
                 pending[rest] = pending[rest] + part if rest in pending else part
     errors = _component_errors(subsets, solutions, extents)
     ordered = {subset: pure[subset] for subset in subsets}
-    return Purified(intercept, ordered, solutions, additivity, errors)
+    in_order = {subset: solutions[subset] for subset in reversed(subsets) if subset in solutions}
+    return Purified(intercept, ordered, in_order, additivity, errors)
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,17 +169,37 @@ class _Family:
     axes: Axes
     method: SolveMethod
 
+    def raw_values(self, subset: Subset) -> Array:
+        """Return what the model itself has for a subset."""
+        return _raw_values(self.effects, subset, self.axes, len(self.effects.intercept))
+
+    def purify_together(self, pairs: Sequence[Subset]) -> "Iterator[_PurifiedTable]":
+        """Purify small pairs that no larger tensor has moved anything into."""
+        values = [self.raw_values(pair) for pair in pairs]
+        together = solve_small_pairs(values, [self.mass[pair] for pair in pairs])
+        nothing = np.zeros(len(self.effects.intercept))
+        for pair, own, solved in zip(pairs, values, together, strict=True):
+            if solved is None:
+                yield self.purify_table(pair, own, receives=False)
+                continue
+            solution = solved.solution
+            extent = _Extent(own[..., 0].size, solved.before, solved.after)
+            yield _PurifiedTable(pair, solution.pure, extent, nothing, solution, solved.additivity)
+
     def purify(self, subset: Subset, received: Array | None) -> "_PurifiedTable":
         """Purify the tensor of a subset, with what larger ones have moved into it."""
-        mass = self.mass[subset]
-        values = _raw_values(self.effects, subset, self.axes, len(self.effects.intercept))
+        values = self.raw_values(subset)
         if received is not None:
             values = values + received
         if len(subset) == 1:
-            mean = mass @ values
+            mean = self.mass[subset] @ values
             pure = values - mean
             return _PurifiedTable(subset, pure, _measure_extent(values, pure), mean)
-        solution = _solve(values, mass, self.method, receives=received is not None)
+        return self.purify_table(subset, values, receives=received is not None)
+
+    def purify_table(self, subset: Subset, values: Array, *, receives: bool) -> "_PurifiedTable":
+        """Purify a table of two features or more by a solve of its own."""
+        solution = _solve(values, self.mass[subset], self.method, receives=receives)
         pure = solution.pure
         nothing = np.zeros(values.shape[-1])
         extent, additivity = _measure_extent(values, pure), _additivity(values, solution)
@@ -196,14 +221,28 @@ class _PurifiedTable:
 def _purify_level(
     family: _Family, level: list[Subset], pending: dict[Subset, Array]
 ) -> Iterator[_PurifiedTable]:
-    """Purify the tensors of subsets of one size, large ones of three and more side by side.
+    """Purify the tensors of subsets of one size.
 
+    Small pairs are purified together, and large tensors of three features and more side by side.
     A pair takes a few calls of a millisecond, and threads would wait for the interpreter
     between them.
     """
+    small = []
+    if family.method == "exact":
+        small = [s for s in level if s not in pending and is_small_pair(family.mass[s].shape)]
+    if len(small) >= _SEVERAL_PAIRS:
+        n_outputs = len(family.effects.intercept)
+        for batch in some_at_a_time(small, [family.mass[s].size * n_outputs for s in small]):
+            yield from family.purify_together(batch)
+        done = set(small)
+        level = [subset for subset in level if subset not in done]
+    if not level:
+        return
     tasks = ((subset, pending.pop(subset, None)) for subset in level)
     shapes = [family.mass[subset].shape for subset in level]
-    if len(level) > 1 and len(level[0]) > 2 and sum(map(prod, shapes)) > _MUCH_WORK:
+    if len(level[0]) == 1:
+        yield from (family.purify(*task) for task in tasks)
+    elif len(level) > 1 and len(level[0]) > 2 and sum(map(prod, shapes)) > _MUCH_WORK:
         with one_blas_thread():
             yield from iterate_threads(lambda task: family.purify(*task), tasks)
     else:

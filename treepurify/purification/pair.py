@@ -17,14 +17,14 @@ from treepurify.purification.slices import mass_slices
 from treepurify.purification.solution import Solution, inverse_mass, largest_entry, move_out
 from treepurify.typing import Array
 
-__all__ = ["solve_pair"]
+__all__ = ["LEAST_RECIPROCAL_CONDITION", "solve_pair"]
 
 # Rounding of the totals moves a part along a direction by 2e-16 / eigenvalue of its size, so
 # below this eigenvalue more than 2 % of it would be rounding: not identified.
 _LEAST_EIGENVALUE = 1e-14
 # The reciprocal condition is at most the least eigenvalue, but it is an estimate. Below this
 # bound, far above what it can be wrong by, the eigenvalues themselves decide.
-_LEAST_RECIPROCAL_CONDITION = 1e-12
+LEAST_RECIPROCAL_CONDITION = 1e-12
 _WEAK = 1e-6
 
 
@@ -170,8 +170,11 @@ def _find_blocks(mass: Array) -> Blocks:
     row_mass, column_mass = mass.sum(axis=1), mass.sum(axis=0)
     n_rows, n_slices = len(mass), sum(mass.shape)
     block = np.full(n_slices, -1, dtype=np.int64)
-    # In one order, or the kernel would be compiled for a transposed table too.
-    n_blocks = label_blocks(np.ascontiguousarray(mass), np.arange(n_slices, dtype=np.int64), block)
+    # By rows, so that a transposed table has its blocks in the same order.
+    cells = np.flatnonzero(mass)
+    rows = cells // mass.shape[1]
+    columns = cells - rows * mass.shape[1]
+    n_blocks = label_blocks(rows, n_rows + columns, np.arange(n_slices, dtype=np.int64), block)
     row_block, column_block = np.split(np.maximum(block - 1, -1), [n_rows])
     filled = column_block >= 0
     masses = np.bincount(column_block[filled], column_mass[filled], n_blocks)
@@ -251,7 +254,7 @@ def _factor(laplacian: Array, blocks: Blocks) -> tuple[Callable[[Array], Array] 
     reciprocal_condition = 0.0
     if not failed:
         reciprocal_condition, _ = lapack.dpocon(cholesky, norm, uplo="L")
-    if reciprocal_condition < _LEAST_RECIPROCAL_CONDITION:
+    if reciprocal_condition < LEAST_RECIPROCAL_CONDITION:
         return None, 0.0
 
     def solve_columns(right: Array) -> Array:

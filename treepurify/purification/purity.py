@@ -1,6 +1,6 @@
 """Measure how pure a family of purified tensors is."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -8,6 +8,14 @@ import numpy as np
 
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import Subset
+from treepurify.purification.pair_batch import some_at_a_time
+from treepurify.purification.small_purity import (
+    ROUNDING_NORM,
+    Mains,
+    PairPurity,
+    measure_mains,
+    measure_pairs,
+)
 from treepurify.purification.solution import largest_entry
 from treepurify.typing import Array
 
@@ -16,7 +24,9 @@ __all__ = ["Purity", "SubsetPair", "measure_purity", "subset_pairs"]
 Tables = Mapping[Subset, Array]
 Axes = Mapping[Subset, tuple[FeatureAxis, ...]]
 
-_ROUNDING_NORM = 1e-9
+# Numbers in a pair that is measured faster beside others than alone.
+_SMALL = 1 << 14
+_NAN = float("nan")
 
 
 @dataclass(frozen=True)
@@ -66,40 +76,80 @@ def measure_purity(effects: Tables, mass: Tables, axes: Axes, scale: float) -> P
 def subset_pairs(effects: Tables, mass: Tables, axes: Axes, scale: float) -> list[SubsetPair]:
     """Return every component beside every component on a subset of its features.
 
-    Tables may be built when they are asked for, and those of most features are asked for once.
+    Tables may be built when they are asked for, and those of most features are asked for once or
+    twice.
 
     Where the axes of the smaller subset are finer, the two are taken to be independent
     within a cell of the coarser axes; with the same axes nothing is assumed.
     """
-    norms: dict[Subset, Array] = {}
-    # Of one feature, which all its interactions ask for; larger ones would take much memory.
-    weighted: dict[Subset, Array] = {}
+    subsets = sorted(effects, key=len)
+    mains = _measure_mains(effects, mass, [subset for subset in subsets if len(subset) == 1])
+    known = _measure_small_pairs(effects, mass, axes, mains, scale)
+    norms = mains.norm | {pair: measured.norm for pair, measured in known.items()}
     pairs = []
-    for subset in sorted(effects, key=len):
-        effect, cell_mass = effects[subset], mass[subset]
-        norms[subset] = np.sqrt(np.einsum("i,ik->k", cell_mass.ravel(), _flat(effect) ** 2))
-        total_effect = cell_mass[..., None] * effect
+    for subset in subsets:
         if len(subset) == 1:
-            weighted[subset] = total_effect
-        totals = _partial_sums(total_effect, len(subset))
-        parts = _partial_sums(cell_mass, len(subset))
-        for kept, total in totals.items():
-            part = parts[kept]
-            means = total / np.where(part > 0, part, 1.0)[..., None]
-            inside = tuple(subset[k] for k in kept)
-            product, cosine = 0.0, float("nan")
-            if inside in effects:
-                coarse = tuple(axes[subset][k] for k in kept)
-                other = weighted.get(inside)
-                if other is None:
-                    other = mass[inside][..., None] * effects[inside]
-                other = _summed(other, axes[inside], coarse)
-                products = _flat(means * other).sum(axis=0)
-                product = float(products[np.argmax(np.abs(products))])
-                cosine = _cosine(products, norms[subset], norms[inside], scale)
-            largest = largest_entry(means)
-            pairs.append(SubsetPair(subset, inside, product, cosine, largest))
+            pairs.append(SubsetPair(subset, (), 0.0, _NAN, mains.mean[subset]))
+        elif subset in known:
+            pairs += _of_small_pair(subset, known[subset])
+        else:
+            effect, cell_mass = effects[subset], mass[subset]
+            norms[subset] = np.sqrt(np.einsum("i,ik->k", cell_mass.ravel(), _flat(effect) ** 2))
+            total = cell_mass[..., None] * effect
+            for kept, largest, means in _conditional_means(total, cell_mass):
+                inside = tuple(subset[k] for k in kept)
+                product, cosine = 0.0, _NAN
+                if inside in effects:
+                    coarse = tuple(axes[subset][k] for k in kept)
+                    # Of larger ones than main effects it would take much memory to keep this.
+                    other = mains.weighted.get(inside)
+                    if other is None:
+                        other = mass[inside][..., None] * effects[inside]
+                    products = _flat(means * _summed(other, axes[inside], coarse)).sum(axis=0)
+                    product = float(products[np.argmax(np.abs(products))])
+                    cosine = _cosine(products, norms[subset], norms[inside], scale)
+                pairs.append(SubsetPair(subset, inside, product, cosine, largest))
     return pairs
+
+
+def _measure_mains(effects: Tables, mass: Tables, subsets: list[Subset]) -> Mains:
+    if not subsets:
+        return Mains({}, {}, {})
+    return measure_mains([effects[s] for s in subsets], [mass[s] for s in subsets], subsets)
+
+
+def _measure_small_pairs(
+    effects: Tables, mass: Tables, axes: Axes, mains: Mains, scale: float
+) -> dict[Subset, PairPurity]:
+    """Measure the small pairs that have the same axes as their main effects."""
+    small, sizes = [], []
+    for pair in effects:
+        if len(pair) != 2 or not all((j,) in mains.norm for j in pair):
+            continue
+        if all(axes[pair][k] is axes[(j,)][0] for k, j in enumerate(pair)):
+            size = axes[pair][0].n_cells * axes[pair][1].n_cells * len(mains.norm[pair[:1]])
+            if size <= _SMALL:
+                small.append(pair)
+                sizes.append(size)
+    known: dict[Subset, PairPurity] = {}
+    for some in some_at_a_time(small, sizes):
+        tables = ([effects[pair] for pair in some], [mass[pair] for pair in some])
+        known |= measure_pairs(*tables, some, mains, scale)
+    return known
+
+
+def _of_small_pair(pair: Subset, found: PairPurity) -> list[SubsetPair]:
+    insides = ((), pair[:1], pair[1:])
+    figures = zip(insides, (0.0, *found.products), (_NAN, *found.cosines), found.means, strict=True)
+    return [SubsetPair(pair, *row) for row in figures]
+
+
+def _conditional_means(total: Array, cell_mass: Array) -> Iterator[tuple[Subset, float, Array]]:
+    """Yield the axes kept, and the largest and all of the means given the cells along them."""
+    parts = _partial_sums(cell_mass, cell_mass.ndim)
+    for kept, of_slices in _partial_sums(total, cell_mass.ndim).items():
+        means = of_slices / np.where(parts[kept] > 0, parts[kept], 1.0)[..., None]
+        yield kept, largest_entry(means), means
 
 
 def _flat(table: Array) -> Array:
@@ -119,10 +169,10 @@ def _partial_sums(table: Array, order: int) -> dict[Subset, Array]:
 
 
 def _cosine(products: Array, first: Array, second: Array, scale: float) -> float:
-    smallest = _ROUNDING_NORM * scale
+    smallest = ROUNDING_NORM * scale
     real = (first > smallest) & (second > smallest)
     if not real.any():
-        return float("nan")
+        return _NAN
     cosines = products[real] / (first[real] * second[real])
     return float(cosines[np.argmax(np.abs(cosines))])
 

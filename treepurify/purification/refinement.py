@@ -2,20 +2,52 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from treepurify._kernels.slice_sums import add_slice_sums, add_slice_sums_twofold
 from treepurify.purification.slices import MassSlices
 from treepurify.purification.solution import largest_entry
 from treepurify.typing import Array
 
-__all__ = ["ROUNDING", "Refined", "largest_means", "refine_parts"]
+__all__ = [
+    "MOST_STEPS",
+    "ROUNDING",
+    "CellsWithMass",
+    "Refined",
+    "add_step",
+    "largest_means",
+    "means_left",
+    "refine_parts",
+    "rounded_means",
+]
 
 ROUNDING = float(np.finfo(np.float64).eps)
-_MOST_STEPS = 8
+MOST_STEPS = 8
 # Masses down to 1e-280 are lifted, or the rounding errors of their products would vanish.
 _LIFT = 2.0**200
+
+
+class CellsWithMass(Protocol):
+    """The cells with mass of one tensor or of several, and their slices; see `MassSlices`."""
+
+    @property
+    def mass(self) -> Array:
+        """Mass of each slice, shape (n_slices,)."""
+
+    @property
+    def slice_of(self) -> npt.NDArray[np.signedinteger]:
+        """Slices of each cell, shape (n_axes, n_cells)."""
+
+    @property
+    def weight(self) -> Array:
+        """Mass of each cell, shape (n_cells,)."""
+
+    @property
+    def values(self) -> Array:
+        """The tensor in these cells, shape (n_outputs, n_cells)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,15 +89,15 @@ def refine_parts(slices: MassSlices, solve: Callable[[Array], Array]) -> Refined
     """
     high = np.zeros((len(slices.mass), len(slices.values)))
     low = np.zeros_like(high)
-    means = _rounded_means(slices)
+    means = rounded_means(slices)
     before = np.inf
-    for _ in range(_MOST_STEPS):
+    for _ in range(MOST_STEPS):
         step = solve(means)
         size = largest_entry(step)
         if not size < 0.5 * before:
             break
-        high, low = _add(high, low, step)
-        means = _means(slices, high, low)
+        high, low = add_step(high, low, step)
+        means = means_left(slices, high, low)
         # The next step would be shorter in the same proportion; after the first, by nothing.
         shrinks = min(size / before, 1.0) if before < np.inf else 1.0
         if size * shrinks <= 0.1 * ROUNDING * largest_entry(high):
@@ -89,7 +121,7 @@ def largest_means(slices: MassSlices, high: Array, low: Array) -> Array:
     ndarray of shape (n_slices,)
         The largest over the outputs; zero for slices without mass.
     """
-    return _bound(slices, high, _means(slices, high, low))
+    return _bound(slices, high, means_left(slices, high, low))
 
 
 def _bound(slices: MassSlices, high: Array, means: Array) -> Array:
@@ -101,7 +133,8 @@ def _bound(slices: MassSlices, high: Array, means: Array) -> Array:
     return np.where(slices.mass > 0, (1 + 4 * ROUNDING) * largest + floor, 0.0)
 
 
-def _add(high: Array, low: Array, step: Array) -> tuple[Array, Array]:
+def add_step(high: Array, low: Array, step: Array) -> tuple[Array, Array]:
+    """Return parts ``high + low`` and a step as parts in twofold precision."""
     total = high + step
     share = total - high
     low = low + ((high - (total - share)) + (step - share))
@@ -109,7 +142,7 @@ def _add(high: Array, low: Array, step: Array) -> tuple[Array, Array]:
     return high, low - (high - total)
 
 
-def _rounded_means(slices: MassSlices) -> Array:
+def rounded_means(slices: CellsWithMass) -> Array:
     """Return the conditional means of the tensor, right to the rounding of their sums.
 
     Enough for a first step, whose own error is larger, and after which there are better ones.
@@ -122,7 +155,7 @@ def _rounded_means(slices: MassSlices) -> Array:
     return np.ascontiguousarray((total / mass).T)
 
 
-def _means(slices: MassSlices, high: Array, low: Array) -> Array:
+def means_left(slices: CellsWithMass, high: Array, low: Array) -> Array:
     """Return the conditional means of the tensor less its parts, right to double precision."""
     total, rest = np.zeros(high.shape[::-1]), np.zeros(high.shape[::-1])
     highs, lows = np.ascontiguousarray(high.T), np.ascontiguousarray(low.T)

@@ -139,7 +139,8 @@ def mass_slices(values: Array, mass: Array) -> MassSlices:
     step = 1
     for axis in reversed(range(mass.ndim)):
         # In C order a cell is (index before the axis, index along it, index behind it).
-        before, behind = cells // (step * mass.shape[axis]), cells % step
+        # NumPy divides by one number several at a time, but takes no remainders that way.
+        before, behind = cells // (step * mass.shape[axis]), cells - cells // step * step
         slice_of[axis] = layout.starts[axis] + before * step + behind
         step *= mass.shape[axis]
     sums = np.concatenate([mass.sum(axis=axis).ravel() for axis in range(mass.ndim)])

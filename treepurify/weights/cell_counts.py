@@ -72,11 +72,27 @@ def count_rows(grid: Grid, rows: RowsOnGrid, subsets: Sequence[Subset]) -> dict[
     tables: dict[Subset, Array] = {}
     for of_piece in map_threads(count, pieces):
         tables.update(of_piece)
+    # Whole numbers, which add up to the same in any order; sums of weights do not.
+    within = _smallest_pairs(tables) if rows.weights is None else {}
     for subset in subsets:
-        if len(subset) != 2:
+        if subset in within:
+            pair = within[subset]
+            tables[subset] = tables[pair].sum(axis=1 if pair[0] == subset[0] else 0)
+        elif len(subset) != 2:
             counts = _count_table(grid.shape(subset), [rows.codes[j] for j in subset], rows)
             tables[subset] = counts.astype(np.float64)
     return {subset: tables[subset] for subset in subsets}
+
+
+def _smallest_pairs(tables: Mapping[Subset, Array]) -> dict[Subset, Subset]:
+    """Return the smallest of the pair tables whose margin is that of a feature."""
+    smallest: dict[Subset, Subset] = {}
+    for pair, table in tables.items():
+        for feature in pair:
+            best = smallest.get((feature,))
+            if best is None or table.size < tables[best].size:
+                smallest[(feature,)] = pair
+    return smallest
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,8 +151,8 @@ def _add_pairs(piece: _Piece, rows: EncodedRows, cells: Counts) -> None:
 
 
 def _count_table(shape: tuple[int, ...], codes: Sequence[Counts], rows: EncodedRows) -> Counts:
-    cell = np.zeros(rows.n_rows, dtype=np.int64)
-    for along_axis, size in zip(codes, shape, strict=True):
+    cell = codes[0].astype(np.int64) if codes else np.zeros(rows.n_rows, dtype=np.int64)
+    for along_axis, size in zip(codes[1:], shape[1:], strict=True):
         cell = cell * size + along_axis
     counts = np.bincount(cell, weights=rows.weights, minlength=prod(shape))
     return counts.reshape(shape)

@@ -216,13 +216,14 @@ def normalised(table: Array, what: str) -> Array:
     InvalidInputError
         If an entry is negative or not finite, or all are zero.
     """
-    if not np.all(np.isfinite(table)) or np.any(table < 0):
+    # A comparison with NaN is false.
+    lowest, largest = table.min(initial=np.inf), table.max(initial=0.0)
+    if not (lowest >= 0 and largest < np.inf):
         raise InvalidInputError(
             f"{what} must be finite and not negative; got values from {np.min(table)} to "
             f"{np.max(table)}"
         )
     # Scaled first: sums of very small or very large weights would lose digits or overflow.
-    largest = table.max(initial=0.0)
     if largest == 0:
         raise InvalidInputError(f"{what} sum to zero; at least one must be positive")
     scaled = table / largest

@@ -260,6 +260,7 @@ def lay_out(
             ensemble_cuts(model),
             match_names=model.has_feature_names,
             missing_cells=missing_cells,
+            used=model.used_features,
         )
         rows = None if encoded is None else replace(encoded, weights=row_weights)
     boxes = leaf_boxes(model, grid)

@@ -90,7 +90,9 @@ def _pure_dimension(there: Mask) -> int | None:
     if there.ndim == 2:
         filled = int(there.any(axis=0).sum() + there.any(axis=1).sum())
         nodes = sum(there.shape)
-        blocks = label_blocks(there, np.arange(nodes), np.full(nodes, -1))
+        rows, columns = np.nonzero(there)
+        second = len(there) + columns
+        blocks = label_blocks(rows, second, np.arange(nodes), np.full(nodes, -1))
         return count - filled + int(blocks)
     margins = [np.asarray(there.any(axis=axis)) for axis in range(there.ndim)]
     if sum(int(margin.sum()) for margin in margins) > MOST_SLICES:

@@ -1,0 +1,101 @@
+"""Cells of numeric columns against NumPy, wherever the columns stand in memory."""
+
+import numpy as np
+import pytest
+
+from treepurify.grids.grid import EncodedRows, encode_rows, make_grid
+from treepurify.grids.tables_of_columns import tables_of_columns
+from treepurify.rows.columns import Columns, FeatureSpec
+
+# Around the tile of 512 rows and the block of 16 384.
+N_ROWS = [1, 2, 511, 512, 513, 16_384, 16_901]
+# Around the number of cuts from which on they are searched.
+N_CUTS = [0, 1, 2, 15, 16, 17, 100]
+
+
+def rows(n_rows: int) -> np.ndarray:
+    """Values on cuts, missing ones and infinite ones among them."""
+    rng = np.random.default_rng(n_rows)
+    X = rng.normal(size=(n_rows, len(N_CUTS)))
+    X[rng.random(X.shape) < 0.3] = 0.0
+    X[:, ::2][rng.random(X[:, ::2].shape) < 0.05] = np.nan
+    X[rng.random(X.shape) < 0.02] = np.inf
+    X[rng.random(X.shape) < 0.02] = -np.inf
+    return X
+
+
+def cuts() -> tuple[np.ndarray, ...]:
+    rng = np.random.default_rng(0)
+    return tuple(np.unique([0.0, *rng.normal(size=size)])[:size] for size in N_CUTS)
+
+
+def layouts(X: np.ndarray):
+    """Yield the columns of X from tables of every kind."""
+    wide = np.zeros((len(X), 2 * X.shape[1] + 3))
+    wide[:, 1:-2:2] = X
+    order = [3, 0, 5, 1, 6, 2, 4]
+    mixed = np.ascontiguousarray(X[:, order])
+    yield "by rows", [X[:, j] for j in range(X.shape[1])]
+    yield "by columns", list(np.asfortranarray(X).T)
+    yield "apart", [column.copy() for column in X.T]
+    yield "every second", [wide[:, 2 * j + 1] for j in range(X.shape[1])]
+    yield "in another order", [mixed[:, order.index(j)] for j in range(X.shape[1])]
+    yield "backwards", list(X[::-1].copy()[::-1].T)
+    yield "two tables", [(X if j % 2 else mixed[:, np.argsort(order)])[:, j] for j in range(7)]
+
+
+def encoded(columns: list[np.ndarray], **options) -> tuple[EncodedRows, tuple]:
+    features = tuple(FeatureSpec(f"x{j}") for j in range(len(columns)))
+    table = Columns(features, tuple(columns), len(columns[0]))
+    grid, found = make_grid(table, features, cuts(), match_names=True, **options)
+    return found, grid.axes
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("n_rows", N_ROWS)
+def test_cells_bounds_and_missing_values(n_rows, dtype):
+    X = rows(n_rows).astype(dtype)
+    for name, columns in layouts(X):
+        found, axes = encoded([column.astype(dtype, copy=False) for column in columns])
+        for j, (own, axis) in enumerate(zip(cuts(), axes, strict=True)):
+            x = X[:, j].astype(np.float64)
+            is_missing = np.isnan(x)
+            expected = np.searchsorted(own, x, side="right")
+            expected[is_missing] = len(own) + 1
+            np.testing.assert_array_equal(found.codes[j], expected, err_msg=name)
+            assert axis.has_missing == is_missing.any()
+            finite = x[np.isfinite(x)]
+            assert axis.bounds == ((finite.min(), finite.max()) if len(finite) else None)
+
+
+def test_columns_that_are_not_used_are_not_looked_at():
+    X = rows(600)
+    columns = [X[:, j] for j in range(X.shape[1])]
+    every, _ = encoded(columns)
+    found, axes = encoded(columns, used=(1, 4))
+    for j, axis in enumerate(axes):
+        if j in (1, 4):
+            np.testing.assert_array_equal(found.codes[j], every.codes[j])
+        else:
+            assert not found.codes[j].any()
+            assert axis.bounds is None
+            assert not axis.has_missing
+
+
+def test_no_rows():
+    found, axes = encoded([np.zeros(0)] * len(N_CUTS))
+    assert found.codes.shape == (len(N_CUTS), 0)
+    assert all(axis.bounds is None for axis in axes)
+    assert encode_rows(Columns((), (), 3), ())[0].codes.shape == (0, 3)
+
+
+def test_columns_of_one_array_by_rows_are_one_table():
+    X = np.arange(24.0).reshape(4, 6)
+    (table,) = tables_of_columns([X[:, j] for j in range(6)], [4, 1, 2])
+    np.testing.assert_array_equal(table.numbers, [4, 1, 2])
+    np.testing.assert_array_equal(table.table[:, table.places], X[:, [4, 1, 2]])
+    for columns in (list(X.copy().T.copy()), [X[:, 0], X[:, 1].astype(np.float32)], [X[:, 0]]):
+        apart = tables_of_columns(columns, range(len(columns)))
+        assert len(apart) == len(columns)
+        for own, column in zip(apart, columns, strict=True):
+            np.testing.assert_array_equal(own.table[:, own.places[0]], column)

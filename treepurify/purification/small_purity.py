@@ -1,0 +1,141 @@
+"""How pure main effects and small pairs are, measured on many tables at a time."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from treepurify.grids.grid import Subset
+from treepurify.purification.pair_batch import PairBatch
+from treepurify.typing import Array, Integers
+
+__all__ = ["ROUNDING_NORM", "Mains", "PairPurity", "measure_mains", "measure_pairs"]
+
+# Below this share of the scale, a norm is rounding.
+ROUNDING_NORM = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Mains:
+    """Main effects beside the intercept.
+
+    Parameters
+    ----------
+    mean : dict of tuple of int to float
+        Largest absolute mean of each over the outputs.
+    norm, weighted : dict of tuple of int to ndarray
+        Its norms, shape (n_outputs,), and mass times effect, shape (n_cells, n_outputs).
+    """
+
+    mean: dict[Subset, float]
+    norm: dict[Subset, Array]
+    weighted: dict[Subset, Array]
+
+
+@dataclass(frozen=True, eq=False)
+class PairPurity:
+    """A pair beside the intercept, and beside the main effects of its first and second feature.
+
+    Parameters
+    ----------
+    norm : ndarray of float64, shape (n_outputs,)
+        Norms of the pair.
+    means : tuple of three floats
+        Largest absolute conditional mean.
+    products, cosines : tuple of two floats
+        The largest inner product with each main effect, and the largest cosine; NaN where a
+        norm is rounding.
+    """
+
+    norm: Array
+    means: tuple[float, float, float]
+    products: tuple[float, float]
+    cosines: tuple[float, float]
+
+
+def measure_mains(
+    effects: Sequence[Array], mass: Sequence[Array], subsets: Sequence[Subset]
+) -> Mains:
+    """Measure main effects, given in the order of their subsets."""
+    ends = np.cumsum([len(table) for table in mass])
+    starts = ends - [len(table) for table in mass]
+    all_mass, values = np.concatenate(mass), np.concatenate(effects)
+    weighted = all_mass[:, None] * values
+    norms = np.sqrt(np.add.reduceat(weighted * values, starts))
+    means = np.add.reduceat(weighted, starts) / np.add.reduceat(all_mass, starts)[:, None]
+    largest = np.abs(means).max(axis=1).tolist()
+    return Mains(
+        dict(zip(subsets, largest, strict=True)),
+        dict(zip(subsets, norms, strict=True)),
+        dict(zip(subsets, np.split(weighted, ends[:-1]), strict=True)),
+    )
+
+
+def measure_pairs(
+    effects: Sequence[Array],
+    mass: Sequence[Array],
+    pairs: Sequence[Subset],
+    mains: Mains,
+    scale: float,
+) -> dict[Subset, PairPurity]:
+    """Measure pairs beside their main effects on the same cells.
+
+    Parameters
+    ----------
+    effects : sequence of ndarray of shape (n_rows, n_columns, n_outputs)
+        The pairs.
+    mass : sequence of ndarray of shape (n_rows, n_columns)
+        Mass of their cells.
+    pairs : sequence of tuple of int
+        Their features.
+    mains : Mains
+        The main effects, those of all these features among them.
+    scale : float
+        Norms below 1e-9 of it are rounding.
+    """
+    batch = PairBatch(
+        np.array([table.shape for table in mass], dtype=np.int64),
+        np.concatenate([table.ravel() for table in mass]),
+        np.concatenate([table.reshape(-1, table.shape[-1]) for table in effects]),
+    )
+    cells, sides = batch.cell_starts[:-1], _sides(batch)
+    weighted = batch.cell_mass[:, None] * batch.cell_values
+    norms = np.sqrt(np.add.reduceat(weighted * batch.cell_values, cells))
+    overall = np.add.reduceat(weighted, cells)
+    overall /= np.add.reduceat(batch.cell_mass, cells)[:, None]
+    means = batch.slice_totals(weighted)
+    means /= np.where(batch.mass > 0, batch.mass, 1.0)[:, None]
+    # Columns are cells of the second feature.
+    beside = [mains.weighted[part] for first, second in pairs for part in ((second,), (first,))]
+    products = np.add.reduceat(means * np.concatenate(beside), sides)
+    other = np.stack([mains.norm[part] for a, b in pairs for part in ((b,), (a,))])
+    largest = np.maximum.reduceat(np.abs(means).max(axis=1), sides)
+    cosines = _cosines(products, np.repeat(norms, 2, axis=0), other, ROUNDING_NORM * scale)
+    of_all = np.abs(overall).max(axis=1).tolist()
+    figures = (largest.tolist(), _largest_signed(products).tolist(), cosines.tolist())
+    found = {}
+    for t, pair in enumerate(pairs):
+        # Its second feature comes first among the sides.
+        (mean, product, cosine) = (numbers[2 * t : 2 * t + 2][::-1] for numbers in figures)
+        found[pair] = PairPurity(
+            norms[t], (of_all[t], mean[0], mean[1]), tuple(product), tuple(cosine)
+        )
+    return found
+
+
+def _sides(batch: PairBatch) -> Integers:
+    """Return the first column and the first row of each table, one after the other."""
+    first = batch.slice_starts[:-1]
+    return np.stack([first, first + batch.sizes[:, 1]], axis=1).ravel()
+
+
+def _largest_signed(products: Array) -> Array:
+    """Return the entry of each row that is the largest in absolute value."""
+    largest = np.argmax(np.abs(products), axis=1)[:, None]
+    return np.asarray(np.take_along_axis(products, largest, axis=1)[:, 0])
+
+
+def _cosines(products: Array, first: Array, second: Array, smallest: float) -> Array:
+    real = (first > smallest) & (second > smallest)
+    cosines = np.divide(products, first * second, out=np.zeros_like(products), where=real)
+    return np.where(real.any(axis=1), _largest_signed(cosines), np.nan)
