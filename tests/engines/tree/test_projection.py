@@ -20,6 +20,7 @@ from treepurify.engines.tree import (
 from treepurify.engines.tree.arrowhead import Arrowhead
 from treepurify.engines.tree.direct_solve import solve_directly
 from treepurify.engines.tree.iterative_solve import solve_by_steps
+from treepurify.engines.tree.row_solve import solve_by_rows
 
 RANDOM = {
     "numbers": {"n_features": 5, "depth": 6},
@@ -57,6 +58,30 @@ def test_components_are_those_of_dense_least_squares(name, order):
     d = purify(ensemble, X, order=order)
     assert d.diagnostics["projection"]["solved_directly"] == 12
     assert largest_difference(d, X, ensemble, order=order) <= 1e-9
+
+
+@pytest.mark.parametrize("name", RANDOM)
+@pytest.mark.parametrize("order", [1, 2, 3])
+def test_trees_with_fewer_rows_than_unknowns_are_projected_by_rows(name, order, monkeypatch):
+    ensemble, X = scene(4, n_trees=6, **RANDOM[name])
+    X = np.repeat(X[:90], np.arange(90) % 3 + 1, axis=0)
+    factored = purify(ensemble, X, order=order)
+    used = []
+
+    def by_rows(problem):
+        used.append(problem)
+        return solve_by_rows(problem)
+
+    monkeypatch.setattr(solve, "solve_by_rows", by_rows)
+    monkeypatch.setattr(solve, "_is_by_rows", lambda *_: True)
+    monkeypatch.setattr(solve, "row_work", lambda _: 0.0)
+    d = purify(ensemble, X, order=order)
+    assert len(used) >= 5
+    assert largest_difference(d, X, ensemble, order=order) <= 1e-9
+    facts, others = d.diagnostics["projection"], factored.diagnostics["projection"]
+    assert facts["undetermined"] == others["undetermined"]
+    assert max(facts["error"]) < 1e-9
+    assert facts["converged"]
 
 
 def test_few_rows_and_copies_of_features_leave_directions_that_least_norm_decides():
@@ -103,6 +128,7 @@ def test_steps_and_factorisations_have_the_same_limit(weights, monkeypatch):
     ensemble, X = scene(5, n_trees=10, n_features=5, depth=6, n_categorical=1, missing=True)
     options = {"order": 2, "weights": weights}
     factored = purify(ensemble, X[:150], **options)
+    monkeypatch.setattr(solve, "_is_by_rows", lambda *_: False)
     monkeypatch.setattr(solve, "_is_direct", lambda *_: False)
     stepped = tp.purify(
         ensemble, X[:150], progress=False, method=tp.TreeProjection(1e-12), **options
@@ -170,13 +196,15 @@ def test_memory_is_checked_before_trees_are_solved(monkeypatch):
 def test_the_estimated_error_covers_the_true_one(monkeypatch):
     problems = []
 
-    def keep(problem, _budget):
+    def keep(problem, *_):
         problems.append(problem)
         return True
 
+    monkeypatch.setattr(solve, "_is_by_rows", lambda *_: False)
     monkeypatch.setattr(solve, "_is_direct", keep)
     model, X = deep_booster(300)
     purify(model, X)
+    assert len(problems) >= 10
     for problem in problems[:10]:
         best = solve_directly(problem)
         for tolerance in (1e-2, 1e-5):
@@ -206,6 +234,7 @@ def test_the_certificate_says_that_components_were_fitted(tmp_path):
 
 
 def test_unfinished_steps_are_told(monkeypatch):
+    monkeypatch.setattr(solve, "_is_by_rows", lambda *_: False)
     monkeypatch.setattr(solve, "_is_direct", lambda *_: False)
     monkeypatch.setattr(iterative_solve, "_MOST_STEPS", 5)
     model, X = deep_booster()

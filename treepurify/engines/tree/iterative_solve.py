@@ -20,7 +20,7 @@ from treepurify.typing import Array
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-__all__ = ["solve_by_steps"]
+__all__ = ["Independent", "row_entries", "solve_by_steps"]
 
 _MOST_STEPS = 1000
 # The estimate of the least eigenvalue reaches the true one in the last steps only.
@@ -39,7 +39,7 @@ def solve_by_steps(problem: TreeProblem, tolerance: float) -> TreeFit:
     tables, is below `tolerance` times the standard deviation of the tree.
     """
     terms = problem.terms
-    entries = _row_entries(terms, problem.cells)
+    entries = row_entries(terms, problem.cells)
     goal = tolerance * problem.spread()
     flat = np.zeros((int(terms.base[-1]), problem.target.shape[1]))
     steps, error, converged = 0, 0.0, True
@@ -69,7 +69,7 @@ class _Run:
 def _conjugate_gradients(
     problem: TreeProblem, entries: npt.NDArray[Any], residual: Array, goal: float
 ) -> _Run:
-    independent = _Independent.of(problem)
+    independent = Independent.of(problem)
     solution = np.zeros_like(residual)
     preconditioned = independent.solution(residual)
     direction = preconditioned
@@ -100,7 +100,7 @@ def _conjugate_gradients(
     return _Run(solution, len(lengths), _CAUTION * float(np.sqrt(max(energy, 0.0))) / least)
 
 
-def _row_entries(terms: TreeTerms, cells: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def row_entries(terms: TreeTerms, cells: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return the entry of each term's table that each row falls into."""
     layout = terms.layout
     sets = [terms.family.index(subset) for subset in terms.subsets]
@@ -113,7 +113,7 @@ def _row_entries(terms: TreeTerms, cells: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 @dataclass(frozen=True, eq=False)
-class _Independent:
+class Independent:
     """The normal equations where features keep their margins and are independent."""
 
     problem: TreeProblem
@@ -123,7 +123,8 @@ class _Independent:
     margins: Array
 
     @classmethod
-    def of(cls, problem: TreeProblem) -> "_Independent":
+    def of(cls, problem: TreeProblem) -> "Independent":
+        """Return those of a tree."""
         fold, mass = problem.terms.folding, problem.masses
         per_mass = 1.0 / np.where(mass > 0, mass, 1.0)
         return cls(problem, fold, fold.T.tocsr(), per_mass, np.concatenate(problem.margins))

@@ -5,6 +5,7 @@ import numpy as np
 from treepurify.engines.tree.direct_solve import solve_directly
 from treepurify.engines.tree.iterative_solve import solve_by_steps
 from treepurify.engines.tree.normal_equations import count_unknowns
+from treepurify.engines.tree.row_solve import row_work, solve_by_rows
 from treepurify.engines.tree.tree_problem import TreeFit, TreeProblem
 from treepurify.threads import available_threads
 
@@ -18,8 +19,13 @@ _FEW_ROWS, _TENTH = 4, 10
 
 
 def solve_tree(problem: TreeProblem, tolerance: float, memory_budget: int) -> TreeFit:
-    """Return the projection of a tree, by a factorisation or by steps, whichever is cheaper."""
-    if _is_direct(problem, memory_budget):
+    """Return the projection of a tree by rows, by a factorisation or by steps: what is cheapest."""
+    unknowns, active = count_unknowns(problem)
+    room = memory_budget // available_threads()
+    by_factor = _work_of_factor(problem, unknowns, active)
+    if _is_by_rows(problem, unknowns, room) and row_work(problem) <= by_factor:
+        return solve_by_rows(problem)
+    if _is_direct(problem, unknowns, by_factor, room):
         return solve_safely(problem, tolerance)
     return solve_by_steps(problem, tolerance)
 
@@ -33,25 +39,35 @@ def solve_safely(problem: TreeProblem, tolerance: float) -> TreeFit:
         return solve_by_steps(problem, tolerance)
 
 
-def _is_direct(problem: TreeProblem, memory_budget: int) -> bool:
-    """Return whether the normal equations fit the memory and are the cheaper way.
+def _is_by_rows(problem: TreeProblem, unknowns: int, room: int) -> bool:
+    """Return whether there are fewer equations for the rows, and these fit the memory."""
+    n_rows = len(problem.cells)
+    matrices = 6 + len(problem.margins)
+    return problem.share == 0 and n_rows < unknowns and 8 * matrices * n_rows**2 <= room
 
-    Work is in nanoseconds of one core, as measured. A row takes one for each set of features, and
-    0.7 for each pair of unknowns that are one on it or, in tables of joint cells, at most 1 for
-    each pair of features.
-    """
-    unknowns, active = count_unknowns(problem)
+
+def _is_direct(problem: TreeProblem, unknowns: int, by_factor: float, room: int) -> bool:
+    """Return whether the normal equations fit the memory and are cheaper than steps."""
     n_rows, terms = len(problem.cells), problem.terms
     # The equations, their factor, and the norm of empty cells.
-    if 32 * unknowns**2 * available_threads() > memory_budget:
+    if 32 * unknowns**2 > room:
         return False
-    order, n_features = terms.layout.features.shape[1], len(terms.features)
-    by_tables = n_features**2 if order <= _PAIR else np.inf
-    direct = _factor_work(unknowns, n_rows)
-    direct += n_rows * (len(terms.family) + min(0.7 * active**2, by_tables))
     a_step = 2 * n_rows * len(terms.subsets) + 20 * int(terms.base[-1]) + 1e5
     steps = _STEPS_OF_FEW_ROWS if n_rows < _FEW_ROWS * unknowns else _USUAL_STEPS
-    return direct <= steps * a_step
+    return by_factor <= steps * a_step
+
+
+def _work_of_factor(problem: TreeProblem, unknowns: int, active: float) -> float:
+    """Return how many nanoseconds of one core a factorisation takes, as measured.
+
+    A row takes one for each set of features, and 0.7 for each pair of unknowns that are one on it
+    or, in tables of joint cells, at most 1 for each pair of features.
+    """
+    n_rows, terms = len(problem.cells), problem.terms
+    order, n_features = terms.layout.features.shape[1], len(terms.features)
+    by_tables = n_features**2 if order <= _PAIR else np.inf
+    of_rows = n_rows * (len(terms.family) + min(0.7 * active**2, by_tables))
+    return _factor_work(unknowns, n_rows) + of_rows
 
 
 def _factor_work(unknowns: int, n_rows: int) -> float:
