@@ -20,6 +20,8 @@ from treepurify._kernels.compiling import kernel, part
 _MOST = 4
 # Positions in tables are found for so many rows at a time, which stay near the processor.
 _CHUNK = 2048
+# Not constants to the compiler, for which functions would be compiled again.
+_NONE, _ONE = np.int64(0), np.int64(1)
 # For each number of features the ways to write them as the union of two sets: places of the
 # features of both among them, and 4 for none.
 _UNIONS = np.array(
@@ -77,7 +79,7 @@ def add_tables(codes, weights, sets, room, blocks, border, rest):
     chosen = np.empty(_MOST + 1, dtype=np.int64)
     for row in range(n_rows):
         rows[0, row], place[0, row] = row, 0
-    n, n_listed[0] = 0, n_rows
+    n, n_listed[0] = _NONE, n_rows
     columns, listed_weights = codes[n_rare:], weights
     other_columns = np.empty((n_frequent, n_rows if n_rare else 0), dtype=codes.dtype)
     other_weights = np.empty(n_rows if n_rare else 0, dtype=weights.dtype)
@@ -275,7 +277,7 @@ def _write_table_and_sums(n_rare, size, features, widths, start, sets, tables, m
         if slot < n_rare:
             level -= 1
             continue
-        outer, inner, kept = 1, 1, 0
+        outer, inner, kept = _ONE, _ONE, _NONE
         for i in range(n):
             if i == slot:
                 continue
