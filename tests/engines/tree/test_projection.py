@@ -84,6 +84,19 @@ def test_trees_with_fewer_rows_than_unknowns_are_projected_by_rows(name, order, 
     assert facts["converged"]
 
 
+def test_rows_of_weight_zero_change_nothing_where_trees_are_projected_by_rows(monkeypatch):
+    ensemble, X = scene(4, n_trees=6, n_features=5, depth=6)
+    X, counted = X[:90], np.arange(90) % 3 > 0
+    monkeypatch.setattr(solve, "_is_by_rows", lambda *_: True)
+    monkeypatch.setattr(solve, "row_work", lambda _: 0.0)
+    alone = purify(ensemble, X[counted], order=3)
+    beside = purify(ensemble, X, order=3, sample_weight=counted.astype(float))
+    facts, expected = (d.diagnostics["projection"] for d in (beside, alone))
+    assert facts["undetermined"] == expected["undetermined"] > 0
+    for subset, component in alone.components.items():
+        np.testing.assert_allclose(beside.components[subset].values, component.values, atol=1e-9)
+
+
 def test_few_rows_and_copies_of_features_leave_directions_that_least_norm_decides():
     ensemble, X = scene(5, n_trees=12, n_features=5, depth=6)
     X = X[:40].copy()

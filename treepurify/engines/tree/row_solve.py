@@ -49,7 +49,7 @@ def solve_by_rows(problem: TreeProblem) -> TreeFit:
     tables = terms.spread(np.column_stack(flat))
     independent_anova(problem, tables)
     rank = int(is_met.sum())
-    undetermined = _cells_with_rows(problem) - rank
+    undetermined = _cells_with_mass(problem) - rank
     return TreeFit(terms.family_tables(tables), undetermined, float(error.max()))
 
 
@@ -85,13 +85,15 @@ def _sum_of_products(sets: list[tuple[int, ...]], of_one: list[Array]) -> Array:
     return total
 
 
-def _cells_with_rows(problem: TreeProblem) -> int:
-    """Return how many cells have rows, those of reference of each feature left out."""
+def _cells_with_mass(problem: TreeProblem) -> int:
+    """Return how many cells have mass, those of reference of each feature left out."""
     terms, heaviest = problem.terms, [int(np.argmax(m)) for m in problem.margins]
+    # Rows of weight zero fill no cell, as they fill none of the normal equations.
+    weighed = problem.cells[problem.weights > 0]
     count = 0
     for subset in terms.family:
         positions = [terms.position[j] for j in subset]
-        cells = problem.cells[:, positions]
+        cells = weighed[:, positions]
         beside = np.all(cells != np.array([heaviest[p] for p in positions], dtype=int), axis=1)
         shape = terms.shape(subset)
         flat = np.ravel_multi_index(tuple(cells[beside].T), shape) if subset else np.zeros(1, int)
