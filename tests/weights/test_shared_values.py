@@ -47,6 +47,14 @@ def test_neither_order_nor_the_scale_of_weights_matters():
     assert has_telling_values(latent(X[order], 8 * weights[order])).tolist() == expected
 
 
+def test_lone_values_of_rows_of_weight_zero_change_nothing():
+    X, others = rows(1500), rows(3000, seed=1)
+    others[:, 0] += np.random.default_rng(0).uniform(size=len(others))
+    weights = np.repeat([1.0, 0.0], [len(X), len(others)])
+    found = has_telling_values(latent(np.concatenate([X, others]), weights))
+    assert found.tolist() == [True, False, False]
+
+
 def test_few_rows_lone_levels_and_lone_values_tell_nothing():
     assert not has_telling_values(latent(rows(25))).any()
     X = rows(1500)

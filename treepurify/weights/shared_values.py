@@ -32,7 +32,9 @@ def has_telling_values(latent: LatentRows) -> Mask:
     """
     telling = np.zeros(len(latent.scored), dtype=bool)
     for first, j in enumerate(latent.scored):
-        known = latent.known[first]
+        known = latent.known[first] & (latent.shares > 0)
+        if not known.any():
+            continue
         different, value = np.unique(latent.columns.values[j][known], return_inverse=True)
         alone = np.bincount(value)[value] == 1
         rows = latent.shares[known] * latent.effective_rows
