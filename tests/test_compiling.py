@@ -97,3 +97,29 @@ def test_garbage_waits_while_kernels_of_this_package_are_compiled(monkeypatch, m
     finally:
         gc.enable()
     assert watch.is_on == [was_on and module != "treepurify.somewhere"] * 2
+
+
+class Broken(event.Listener):
+    """A listener of others that fails."""
+
+    def on_start(self, event):
+        raise RuntimeError("broken")
+
+    def on_end(self, event):
+        pass
+
+
+def test_garbage_waits_after_another_listener_failed(monkeypatch):
+    monkeypatch.setattr(successor, "__module__", "treepurify.somewhere")
+    heard = event._registered["numba:compile"]
+    broken, watch = Broken(), Watch()
+    heard.insert(0, broken)
+    try:
+        with pytest.raises(RuntimeError, match="broken"):
+            part(successor).compile((int64,))
+    finally:
+        heard.remove(broken)
+    with event.install_listener("numba:compile", watch):
+        part(successor).compile((int64,))
+    assert watch.is_on == [False]
+    assert gc.isenabled()

@@ -40,7 +40,8 @@ class _GarbageLater(event.Listener):
             self._depth += 1
 
     def on_end(self, event: Any) -> None:
-        if _is_own(event):
+        # Where another listener raised an error, an end comes without a start.
+        if _is_own(event) and self._depth:
             self._depth -= 1
             if not self._depth and self._was_on:
                 gc.enable()

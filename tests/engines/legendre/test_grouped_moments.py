@@ -1,5 +1,6 @@
 """Inner products that are summed value by value equal those of the columns themselves."""
 
+import tracemalloc
 from itertools import combinations
 
 import numpy as np
@@ -110,3 +111,26 @@ def test_what_cancels_is_centred_first(monkeypatch):
     found = moments.measure_moments(basis, rows, values)
     # The dense covariances of pressed columns have few digits themselves.
     check(found, basis, rows, values, 1e-10)
+
+
+def test_many_levels_take_little_memory_beside_the_result(monkeypatch):
+    """Products of two functions of a level are as many as inner products of its columns."""
+    n_levels = 300
+    n_rows = 3 * n_levels
+    X = np.arange(n_rows) % n_levels
+    columns = Columns((FeatureSpec("x0"),), (X.astype(float),), n_rows)
+    weights = np.full(n_rows, 1.0 / n_rows)
+    axes, _ = fit_axes(columns, weights, "levels", "rank")
+    rows, values = scaled_rows(axes, columns, weights), np.sin(X)[:, None]
+    basis = basis_of(axes, rows, 1, 1, "none")
+    monkeypatch.setattr(grouped_moments, "_LEAST_COST", 0.0)
+    assert grouped_moments.features_to_group(basis, rows) == []
+    monkeypatch.setattr(grouped_moments, "_BATCH_BYTES", 8 * n_levels**2)
+    tracemalloc.start()
+    try:
+        found = moments._by_values(basis, rows, values, [0])
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    check(found, basis, rows, values)
+    assert peak < 10 * 8 * n_levels**2

@@ -10,7 +10,13 @@ import pytest
 
 import treepurify as tp
 from tests.cases import data_path
-from treepurify.engines.legendre import moments, product_plan, streamed_moments
+from treepurify.engines.legendre import (
+    moments,
+    product_gram,
+    product_plan,
+    product_sums,
+    streamed_moments,
+)
 from treepurify.engines.legendre.axis_fitting import fit_axes
 from treepurify.engines.legendre.densities import constant_densities, series_densities
 from treepurify.engines.legendre.design import Basis, scaled_rows
@@ -242,3 +248,20 @@ def test_the_same_columns_of_real_data_are_chosen(options, monkeypatch, always):
         for own, other in zip(found.terms, component.terms, strict=True):
             np.testing.assert_array_equal(own.coefficients != 0, other.coefficients != 0)
         np.testing.assert_allclose(found.evaluate(X), component.evaluate(X), atol=1e-10 * scale)
+
+
+def test_memory_that_is_not_set_is_not_computed_with(always, monkeypatch):
+    """What was left there may be numbers that raise a warning about invalid values."""
+    axes, rows, values = question(5)
+    basis = basis_of(axes, 3)
+    plan = product_plan.product_plan(basis, N_ROWS, 2)
+    sums = product_sums.no_rows(plan)
+    product_sums.add_rows(plan, sums, [(rows.coordinates, rows.weights, values)])
+    # Any arithmetic with a signalling NaN is an invalid operation.
+    signalling = np.array(0x7FF0000000000001, dtype=np.uint64)
+
+    def used_before(shape):
+        return np.full(shape, signalling).view(np.float64)
+
+    monkeypatch.setattr(np, "empty", used_before)
+    assert product_gram.central_moments(plan, sums) is not None

@@ -19,9 +19,11 @@ __all__ = ["GroupedMoments", "features_to_group", "grouped_moments"]
 
 Subset = tuple[int, ...]
 
-# In multiplications: writing a column's value on a row, and adding to a sum of a value.
+# In multiplications: writing a column's value on a row, adding to a sum of a value, and writing a
+# product of two functions of a value.
 _FILL_COST = 80
 _GROUP_COST = 30
+_SQUARE_COST = 10
 _LEAST_COST = 2e9
 _CLEARLY_LESS = 0.9
 # Where less of a mean square is left, too many digits are lost with the mean.
@@ -73,8 +75,11 @@ def features_to_group(basis: Basis, rows: ScaledRows) -> list[int]:
             own = sum(count for subset, count in left.items() if j in subset)
             factors, others = own / size, n_columns - own
             each = factors * (factors + others)
-            by_value = values[j] / rows.n_rows * (size + _GROUP_COST)
-            costs[j] = each * (1.0 + by_value) + _FILL_COST * n_columns + 0.5 * others**2
+            by_value = values[j] / rows.n_rows
+            costs[j] = each * (1.0 + by_value * (size + _GROUP_COST))
+            # Products of two functions of each value are written, and multiplied.
+            costs[j] += by_value * size**2 * (_SQUARE_COST + factors**2)
+            costs[j] += _FILL_COST * n_columns + 0.5 * others**2
         best = min(costs, key=lambda j: (costs[j], j))
         if costs[best] >= _CLEARLY_LESS * 0.5 * n_columns**2:
             break
@@ -117,7 +122,9 @@ def grouped_moments(
     n_table = n_factors + len(means) + centred.shape[1] + 1
     with_all = np.zeros((n_functions, n_factors * n_table))
     among = np.zeros((n_functions**2, n_factors**2))
-    n_batch = int(np.clip(_BATCH_BYTES // (8 * n_factors * n_table), 1, _MOST_GROUPS))
+    # A feature with many levels has many more products of functions than sums.
+    of_value = 8 * max(n_factors * n_table, n_functions**2)
+    n_batch = int(np.clip(_BATCH_BYTES // of_value, 1, _MOST_GROUPS))
     batch = np.empty((n_batch, n_factors, n_table))
     of_values: list[int] = []
     tables = _sorted_tables(basis, rows, centred, own, others, means, feature, number)

@@ -44,7 +44,8 @@ class CentralMoments:
 def central_moments(plan: ProductPlan, sums: ProductSums) -> CentralMoments | None:
     """Return the moments of the columns, or None where too many digits would cancel."""
     basis, means_of = plan.basis, _Means(plan, sums)
-    gram = np.empty((basis.n_columns, basis.n_columns))
+    # Blocks of the lower triangle are not filled, but means are taken off some of them.
+    gram = np.zeros((basis.n_columns, basis.n_columns))
     for (one, rows), (other, columns) in combinations_with_replacement(basis.slices.items(), 2):
         gram[rows, columns] = _block(means_of, one, other)
     means = np.concatenate([_column_means(means_of, s) for s in basis.slices])
