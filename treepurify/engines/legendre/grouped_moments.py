@@ -12,7 +12,13 @@ from itertools import pairwise
 
 import numpy as np
 
-from treepurify.engines.legendre.design import Basis, ScaledRows, fill_design, rows_a_block
+from treepurify.engines.legendre.design import (
+    Basis,
+    ScaledRows,
+    fill_design,
+    mirror_upper,
+    rows_a_block,
+)
 from treepurify.typing import Array, Indices
 
 __all__ = ["GroupedMoments", "features_to_group", "grouped_moments"]
@@ -214,5 +220,7 @@ def _finished(
     own -= np.outer(means, means)
     if np.any(np.diag(own) < _LEAST_SHARE * squares):
         return None
+    # Sums of the same products may round differently on either side of the diagonal.
+    mirror_upper(own)
     others = table[:, n_factors : n_factors + n_others]
     return GroupedMoments(places.ravel(), own, others, means, table[:, n_factors + n_others : -1])
