@@ -7,8 +7,8 @@ which are its sums along the other axes.
 import numpy as np
 
 from treepurify._kernels.compiling import kernel, part
+from treepurify._kernels.gram_tables import CHUNK, add_at
 
-_CHUNK = 2048
 _MOST = 3
 
 
@@ -65,12 +65,11 @@ def _best_third(is_open, sizes, a, b, most_cells):
 
 @part
 def _sum_targets(codes, features, widths, target, table):
-    """Add the target of the rows to a table; rows go two by two, as in `gram_tables`."""
+    """Add the target of the rows to a table."""
     n_rows = codes.shape[1]
-    index = np.empty(_CHUNK, dtype=np.uint32)
-    for start in range(0, n_rows, _CHUNK):
-        n = min(_CHUNK, n_rows - start)
-        half = n // 2
+    index = np.empty(CHUNK, dtype=np.uint32)
+    for start in range(0, n_rows, CHUNK):
+        n = min(CHUNK, n_rows - start)
         for i in range(n):
             index[i] = 0
         for k in range(_MOST):
@@ -79,12 +78,7 @@ def _sum_targets(codes, features, widths, target, table):
                 for i in range(n):
                     index[i] = index[i] * width + code[i]
         for output in range(target.shape[1]):
-            value, sums = target[start : start + n, output], table[output]
-            for i in range(half):
-                sums[index[i]] += value[i]
-                sums[index[i + half]] += value[i + half]
-            if n % 2:
-                sums[index[n - 1]] += value[n - 1]
+            add_at(index, target[start : start + n, output], table[output])
 
 
 @part

@@ -14,12 +14,13 @@ tables of fewer frequent features are their sums.
 
 import numpy as np
 
+from treepurify._kernels.combinations import next_combination
 from treepurify._kernels.compiling import kernel, part
 
 # A set has at most so many features.
 _MOST = 4
 # Positions in tables are found for so many rows at a time, which stay near the processor.
-_CHUNK = 2048
+CHUNK = 2048
 # Not constants to the compiler, for which functions would be compiled again.
 _NONE, _ONE = np.int64(0), np.int64(1)
 # For each number of features the ways to write them as the union of two sets: places of the
@@ -155,7 +156,7 @@ def _add_with_frequent(n_rare, rare, place, columns, weights, n_rows, sets, tabl
     widths = np.empty((_MOST + 2, _MOST + 1), dtype=np.int64)
     start = np.empty(_MOST + 2, dtype=np.int64)
     picked = np.empty(_MOST, dtype=np.int64)
-    index = np.empty(_CHUNK, dtype=np.uint32)
+    index = np.empty(CHUNK, dtype=np.uint32)
     most = min(_MOST, n_rare + n_frequent)
     for size in range(most, n_rare - 1, -1):
         n_picked = size - n_rare
@@ -179,21 +180,7 @@ def _add_with_frequent(n_rare, rare, place, columns, weights, n_rows, sets, tabl
                 _count(place, columns, picked, n_picked, along, weights, n_rows, index, tables)
                 start[0], start[1] = 0, n_cells
                 _write_table_and_sums(n_rare, size, features, widths, start, sets, tables, matrix)
-            is_left = _pick_next(picked, n_picked, n_frequent)
-
-
-@part
-def _pick_next(picked, n_picked, n):
-    """Replace some of n by the next ones in lexicographic order, if there are any."""
-    i = n_picked - 1
-    while i >= 0 and picked[i] == n - n_picked + i:
-        i -= 1
-    if i < 0:
-        return False
-    picked[i] += 1
-    for k in range(i + 1, n_picked):
-        picked[k] = picked[k - 1] + 1
-    return True
+            is_left = next_combination(picked, n_picked, n_frequent)
 
 
 @part
@@ -237,26 +224,32 @@ def _feature_above(sets, features, size):
 
 @part
 def _count(place, columns, picked, n_picked, widths, weights, n_rows, index, table):
-    """Add the weights of rows to a table; `place` is their position along its first axes.
-
-    Neighbours among the rows are often in the same joint cell, and one waits until the other's sum
-    is written: two rows from different halves of a chunk go side by side.
-    """
-    for start in range(0, n_rows, _CHUNK):
-        n = min(_CHUNK, n_rows - start)
-        half = n // 2
+    """Add the weights of rows to a table; `place` is their position along its first axes."""
+    for start in range(0, n_rows, CHUNK):
+        n = min(CHUNK, n_rows - start)
         for i in range(n):
             index[i] = place[start + i]
         for k in range(n_picked):
             column, width = columns[picked[k], start : start + n], np.uint32(widths[k])
             for i in range(n):
                 index[i] = index[i] * width + column[i]
-        weight = weights[start : start + n]
-        for i in range(half):
-            table[index[i]] += weight[i]
-            table[index[i + half]] += weight[i + half]
-        if n % 2:
-            table[index[n - 1]] += weight[n - 1]
+        add_at(index, weights[start : start + n], table)
+
+
+@part
+def add_at(index, values, sums):
+    """Add each value to the sum at its index.
+
+    Neighbours are often in the same joint cell, and one waits until the other's sum is written: two
+    values from different halves go side by side.
+    """
+    half = len(values) // 2
+    for i in range(half):
+        sums[index[i]] += values[i]
+        sums[index[i + half]] += values[i + half]
+    if len(values) % 2:
+        last = len(values) - 1
+        sums[index[last]] += values[last]
 
 
 @part

@@ -40,6 +40,15 @@ class PairBatch:
     cell_mass: Array
     cell_values: Array
 
+    @classmethod
+    def of(cls, values: Sequence[Array], mass: Sequence[Array]) -> "PairBatch":
+        """Put tables of shape (n_rows, n_columns, n_outputs) and their mass behind each other."""
+        return cls(
+            np.array([table.shape for table in mass], dtype=np.int64),
+            np.concatenate([table.ravel() for table in mass]),
+            np.concatenate([table.reshape(-1, table.shape[-1]) for table in values]),
+        )
+
     @cached_property
     def cell_starts(self) -> Integers:
         """First cell of each table, and the number of cells."""

@@ -126,11 +126,7 @@ def _batch(values: Sequence[Array], mass: Sequence[Array]) -> PairBatch:
     of_values = [
         v.transpose(1, 0, 2) if turn else v for v, turn in zip(values, turned, strict=True)
     ]
-    return PairBatch(
-        np.array([table.shape for table in of_mass], dtype=np.int64),
-        np.concatenate([table.ravel() for table in of_mass]),
-        np.concatenate([table.reshape(-1, table.shape[-1]) for table in of_values]),
-    )
+    return PairBatch.of(of_values, of_mass)
 
 
 def _refine(batch: PairBatch, equations: Equations) -> tuple[Array, Array]:

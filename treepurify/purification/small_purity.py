@@ -93,11 +93,7 @@ def measure_pairs(
     scale : float
         Norms below 1e-9 of it are rounding.
     """
-    batch = PairBatch(
-        np.array([table.shape for table in mass], dtype=np.int64),
-        np.concatenate([table.ravel() for table in mass]),
-        np.concatenate([table.reshape(-1, table.shape[-1]) for table in effects]),
-    )
+    batch = PairBatch.of(effects, mass)
     cells, sides = batch.cell_starts[:-1], _sides(batch)
     weighted = batch.cell_mass[:, None] * batch.cell_values
     norms = np.sqrt(np.add.reduceat(weighted * batch.cell_values, cells))

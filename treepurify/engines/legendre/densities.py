@@ -1,7 +1,8 @@
 """Marginal densities of a few features, estimated from rows."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from typing import Any, Literal
 
@@ -65,12 +66,11 @@ class SeriesDensity:
 
         `known` holds what other densities computed on the same rows, and is added to.
         """
-        known = {} if known is None else known
-        keys = [("series", j, self.coefficients.shape[i] - 1) for i, j in enumerate(self.subset)]
-        for key in keys:
-            if key not in known:
-                known[key] = _density_table(axes[key[1]], coordinates[key[1]], key[2])
-        return contract([known[key] for key in keys], self.coefficients[..., None])[:, 0]
+        tables = []
+        for j, size in zip(self.subset, self.coefficients.shape, strict=True):
+            make = partial(_density_table, axes[j], coordinates[j], size - 1)
+            tables.append(_known(known, ("series", j, size), make))
+        return contract(tables, self.coefficients[..., None])[:, 0]
 
 
 @savable("density on a grid")
@@ -102,12 +102,10 @@ class GridDensity:
 
         `known` holds what other densities computed on the same rows, and is added to.
         """
-        known = {} if known is None else known
-        keys = [("grid", j, self.table.shape[i]) for i, j in enumerate(self.subset)]
-        for key in keys:
-            if key not in known:
-                known[key] = _corners(axes[key[1]], coordinates[key[1]], key[2])
-        corners = [known[key] for key in keys]
+        corners = []
+        for j, size in zip(self.subset, self.table.shape, strict=True):
+            make = partial(_corners, axes[j], coordinates[j], size)
+            corners.append(_known(known, ("grid", j, size), make))
         total = np.zeros(len(coordinates[self.subset[0]]))
         for choice in product(*corners):
             at = tuple(index for index, _ in choice)
@@ -116,6 +114,15 @@ class GridDensity:
 
 
 Density = SeriesDensity | GridDensity
+
+
+def _known(known: dict[Any, Any] | None, key: Any, make: Callable[[], Any]) -> Any:
+    """Return what is known under a key, made and kept where it is not."""
+    if known is None:
+        return make()
+    if key not in known:
+        known[key] = make()
+    return known[key]
 
 
 def contract(tables: Sequence[Array], coefficients: Array) -> Array:

@@ -70,11 +70,7 @@ def _kernel(problem: TreeProblem) -> Array:
     for cell, margin in zip(problem.cells.T, problem.margins, strict=True):
         per_mass = np.divide(1.0, margin, out=np.zeros_like(margin), where=margin > 0)
         of_one.append(np.where(cell[:, None] == cell, per_mass[cell], 0.0) - 1.0)
-    total = np.ones((len(problem.cells), len(problem.cells)))
-    wider = sorted(s for s in positions if s)
-    for first, sets in groupby(wider, key=lambda positions: positions[0]):
-        total += of_one[first] * _sum_of_products([s[1:] for s in sets], of_one)
-    return total
+    return _sum_of_products(positions, of_one)
 
 
 def _sum_of_products(sets: list[tuple[int, ...]], of_one: list[Array]) -> Array:

@@ -14,8 +14,7 @@ __all__ = ["cell_scores", "tree_scores"]
 
 def tree_scores(ensemble: TreeEnsemble, tree: int, matrix: Array) -> Array:
     """Return the leaf value of each row, one column per output that the tree feeds."""
-    n_columns = 1 if ensemble.tree_output[tree] >= 0 else ensemble.n_outputs
-    scores = np.zeros((len(matrix), n_columns))
+    scores = np.zeros((len(matrix), _n_outputs(ensemble, tree)))
     add_leaf_values(
         matrix,
         ensemble.tree_ptr[tree : tree + 2],
@@ -60,14 +59,18 @@ def cell_scores(
     reached = np.zeros(len(cells), dtype=np.uint32)
     child = np.stack(children, axis=1).astype(np.uint32)
     reach_leaves_on_cells(cells, left, position, child, is_leaf, reached)
-    n_columns = 1 if ensemble.tree_output[tree] >= 0 else ensemble.n_outputs
-    return np.asarray(ensemble.value[nodes, :n_columns][reached])
+    return np.asarray(ensemble.value[nodes, : _n_outputs(ensemble, tree)][reached])
+
+
+def _n_outputs(ensemble: TreeEnsemble, tree: int) -> int:
+    """Return how many outputs a tree feeds."""
+    return 1 if ensemble.tree_output[tree] >= 0 else ensemble.n_outputs
 
 
 def _left_cells(
     ensemble: TreeEnsemble, nodes: Indices, axis: FeatureAxis, local_cells: Indices
 ) -> Mask:
-    """Return which of a tree's cells go left at each of some nodes, one row a node."""
+    """Return which of a tree's cells go left at each of some nodes, one row per node."""
     n_missing = int(axis.has_missing)
     # A cell of the grid in each of the tree's, of which that of missing values is the last.
     some_cell = np.unique(local_cells, return_index=True)[1]
