@@ -1,5 +1,7 @@
 """Smoothed measures: what is kept, how much is smoothed, and what that does to effects."""
 
+from itertools import combinations
+
 import numpy as np
 import pytest
 from scipy.special import ndtri
@@ -56,6 +58,27 @@ def test_copies_keep_margins_and_correlations(bandwidth):
         np.testing.assert_array_equal(np.sort(column), np.sort(np.tile(values, copies.copies)))
     again = latent(np.stack(copies.columns.values, axis=1))
     np.testing.assert_allclose(again.correlation, rows.correlation, atol=0.02)
+
+
+@pytest.mark.parametrize("n_rows", [304, 1000, 2504])
+def test_tables_of_the_copula_are_nearer_than_those_of_independent_draws(n_rows):
+    rows = latent(gaussian(n_rows))
+    copies = smoothed_rows(rows, np.full(4, np.inf), np.zeros(0), 1 << 15, BUDGET)
+    n_points, ends = copies.columns.n_rows, np.arange(1, 8) / 8
+    cells = [
+        np.searchsorted(np.quantile(values, ends), values, side="right")
+        for values in copies.columns.values
+    ]
+    corners = np.array([-9.0, *ndtri(ends), 9.0])
+    grid = np.stack(np.meshgrid(corners, corners, indexing="ij"), axis=-1)
+    distance, expected = 0.0, 0.0
+    for i, j in combinations(range(4), 2):
+        counts = np.bincount(8 * cells[i] + cells[j], minlength=64).reshape(8, 8)
+        normal = multivariate_normal([0, 0], rows.correlation[np.ix_((i, j), (i, j))])
+        mass = np.diff(np.diff(normal.cdf(grid), axis=0), axis=1)
+        distance += np.sum((counts / n_points - mass) ** 2)
+        expected += np.sum(mass * (1 - mass)) / n_points
+    assert distance < 0.4 * expected
 
 
 def test_bandwidths_of_their_own_keep_correlations():

@@ -18,6 +18,8 @@ _SEED = 16_807
 _MOST_COPIES = 64
 _LEAST_COPIES = 4
 _TABLES = 4
+# Points of a Sobol sequence are multiples of 2^-30, zero among them.
+_HALF_A_STEP = 2.0**-31
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,13 +122,35 @@ def _moved_scores(
     factor = factor * noise[:, 0]
     spread, centre = latent.spread[order][:, None], latent.centre[order]
     moved = np.empty((n_scored, copies, n_rows))
+    steps = _even_steps(n_scored, n_rows, copies // 2, rng)
     for pair in range(copies // 2):
-        step = factor @ rng.standard_normal((n_scored, n_rows))
+        step = factor @ steps[pair]
         # Each step is taken both ways, so that the copies of a row have its own mean. What is
         # the same both ways, such as a product of two steps, is then known from half the copies.
         moved[order, 2 * pair] = centre + spread * (still + step)
         moved[order, 2 * pair + 1] = centre + spread * (still - step)
     return moved.reshape(n_scored, copies * n_rows)
+
+
+def _even_steps(n_scored: int, n_rows: int, n_steps: int, rng: np.random.Generator) -> Array:
+    """Return independent normal numbers, shape (n_steps, n_scored, n_rows), that fill space evenly.
+
+    They are points of a scrambled Sobol sequence (Owen 1997), some that follow each other for each
+    row. With numbers that ignore each other, what the draw adds to the variance of components is
+    two to three times as large under the Gaussian copula, and up to twice under kernels.
+    """
+    from scipy.special import ndtri
+    from scipy.stats import qmc
+
+    if not n_scored * n_rows or n_scored > qmc.Sobol.MAXDIM:
+        return rng.standard_normal((n_steps, n_scored, n_rows))
+    sequence, n_points = qmc.Sobol(n_scored, rng=rng), n_steps * n_rows
+    # It warns unless the first of its points are a power of two.
+    first = 1 << (n_points.bit_length() - 1)
+    points = np.concatenate([sequence.random(n) for n in (first, n_points - first) if n])
+    # Rows are in an order that is as good as random, so any of them may have the first points.
+    normal = ndtri(points + _HALF_A_STEP).reshape(n_rows, n_steps, n_scored)
+    return np.asarray(normal.transpose(1, 2, 0))
 
 
 def _by_rank(
