@@ -136,6 +136,23 @@ def test_weights_are_those_of_the_rows():
     np.testing.assert_array_equal(scaled.columns.values, copies.columns.values)
 
 
+def test_rows_of_weight_zero_tell_nothing():
+    """Also where only they have the values that would be smoothed."""
+    X = gaussian(500)
+    weights = np.random.default_rng(1).integers(0, 2, size=500).astype(float)
+    X[weights > 0, 3] = np.round(X[weights > 0, 3])
+    rows, without = latent(X, weights=weights), latent(X[weights > 0])
+    assert rows.scored == without.scored == (0, 1, 2)
+    np.testing.assert_array_equal(rows.scores, without.scores)
+    model = GradientBoostingRegressor(n_estimators=10, max_depth=2).fit(X, X[:, 0] * X[:, 3])
+    d = tp.purify(model, X, sample_weight=weights, weights="auto", progress=False)
+    alone = tp.purify(model, X[weights > 0], weights="auto", progress=False)
+    for subset, component in d.components.items():
+        np.testing.assert_allclose(
+            component.evaluate(X), alone.components[subset].evaluate(X), atol=1e-12
+        )
+
+
 def test_log_mass_of_bandwidths_is_that_of_leaving_each_row_out():
     X = gaussian(60, size=2)
     X[:, 1] += X[:, 0] ** 2

@@ -102,6 +102,8 @@ class LatentRows:
 def latent_rows(columns: Columns, weights: RowWeights, memory_budget: int) -> LatentRows:
     """Return rows in their latent form, in an order that depends on their values alone.
 
+    Rows of weight zero are left out.
+
     Raises
     ------
     MemoryBudgetError
@@ -115,7 +117,7 @@ def latent_rows(columns: Columns, weights: RowWeights, memory_budget: int) -> La
     )
     from scipy.special import ndtri
 
-    columns, weights = ordered_by_value(columns, weights)
+    columns, weights = ordered_by_value(*_with_weight(columns, weights))
     n_rows, shares = columns.n_rows, row_shares(columns.n_rows, weights)
     effective = effective_rows(n_rows, weights)
     scored: list[int] = []
@@ -158,6 +160,14 @@ def latent_rows(columns: Columns, weights: RowWeights, memory_budget: int) -> La
         scores,
         correlation,
     )
+
+
+def _with_weight(columns: Columns, weights: RowWeights) -> tuple[Columns, RowWeights]:
+    """Return the rows that have weight: the others tell nothing."""
+    if weights is None or np.all(weights > 0):
+        return columns, weights
+    has_weight = np.flatnonzero(weights > 0)
+    return columns.take(has_weight), weights[has_weight]
 
 
 def _rank_positions(values: npt.NDArray[np.floating], shares: Array, ties: Indices) -> Array:
