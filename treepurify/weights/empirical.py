@@ -6,6 +6,8 @@ from typing import ClassVar
 
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Grid, Subset
+from treepurify.threads import map_arrays
+from treepurify.typing import Array
 from treepurify.weights.cell_counts import RowsOnGrid, count_rows
 from treepurify.weights.weighting import MassTables, Weighting, normalised
 
@@ -42,6 +44,8 @@ class Empirical(Weighting):
         if rows is None:
             raise InvalidInputError('weights="empirical" need the rows: pass X')
         counts = count_rows(grid, rows, subsets)
-        return {
-            subset: normalised(table, "the weights of the rows") for subset, table in counts.items()
-        }
+
+        def mass(_: Subset, table: Array) -> Array:
+            return normalised(table, "the weights of the rows")
+
+        return map_arrays(mass, counts)

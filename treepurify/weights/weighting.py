@@ -227,8 +227,9 @@ def normalised(table: Array, what: str) -> Array:
     if largest == 0:
         raise InvalidInputError(f"{what} sum to zero; at least one must be positive")
     scaled = table / largest
-    scaled[scaled < _SMALLEST] = 0.0
-    return np.asarray(scaled / scaled.sum())
+    np.copyto(scaled, 0.0, where=scaled < _SMALLEST)
+    scaled /= scaled.sum()
+    return np.asarray(scaled)
 
 
 def outer_product(vectors: Sequence[Array]) -> Array:
