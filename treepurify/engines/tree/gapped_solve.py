@@ -136,14 +136,15 @@ class _Projector:
     def largest_share(self, curvatures: Array) -> float:
         """Bound the largest curvature in the inner product, from those along the directions.
 
-        A matrix that is not negative is at most its trace; so is the inverse of the products.
+        A matrix that is not negative is at most its trace, and an inverse at most its entries'
+        root of the sum of squares.
         """
         from scipy.linalg.lapack import dtrtri
 
         if not len(self.directions):
             return 0.0
         inverse, _ = dtrtri(self.factor, lower=1)
-        return float((curvatures * self.scaling**2).sum() * (inverse**2).sum())
+        return float((curvatures * self.scaling**2).sum() * np.linalg.norm(inverse.T @ inverse))
 
 
 def _undetermined_part(
