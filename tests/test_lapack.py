@@ -3,8 +3,14 @@
 import numpy as np
 import pytest
 
-from treepurify._kernels.lapack import factor_in_place, subtract_gram, whiten
-from treepurify.engines.tree.arrowhead import _routines
+from treepurify._kernels.lapack import (
+    factor_in_place,
+    substitute,
+    subtract_gram,
+    subtract_product,
+    whiten,
+)
+from treepurify.engines.tree.arrowhead import routines_of
 
 PRECISIONS = [(np.float32, 1e-4), (np.float64, 1e-12)]
 
@@ -14,7 +20,7 @@ def test_factors_are_those_of_numpy(dtype, tolerance):
     square = np.random.default_rng(0).normal(size=(30, 30))
     matrix = square @ square.T + np.eye(30)
     factor = np.triu(matrix).astype(dtype)
-    assert factor_in_place(_routines(dtype is np.float32), factor)
+    assert factor_in_place(routines_of(dtype), factor)
     np.testing.assert_allclose(np.triu(factor), np.linalg.cholesky(matrix).T, atol=tolerance)
 
 
@@ -28,7 +34,7 @@ def test_a_border_is_eliminated(dtype, tolerance):
     wide[:, :9] = factor
     rows, matrix = rng.normal(size=(9, 5)), rng.normal(size=(5, 5))
     whitened, reduced = rows.astype(dtype), matrix.astype(dtype)
-    routines = _routines(dtype is np.float32)
+    routines = routines_of(dtype)
     below = np.tril(reduced, -1)
     whiten(routines, wide[:, :9], whitened)
     np.testing.assert_allclose(whitened, np.linalg.solve(factor.T, rows), atol=tolerance)
@@ -39,4 +45,25 @@ def test_a_border_is_eliminated(dtype, tolerance):
 
 
 def test_what_is_not_positive_definite_is_told():
-    assert not factor_in_place(_routines(False), np.array([[1.0, 2.0], [0.0, 1.0]]))
+    assert not factor_in_place(routines_of(np.float64), np.array([[1.0, 2.0], [0.0, 1.0]]))
+
+
+@pytest.mark.parametrize("is_upper", [False, True])
+def test_sides_are_solved_and_products_subtracted_inside_longer_arrays(is_upper):
+    rng = np.random.default_rng(3)
+    routines = routines_of(np.float64)
+    wide = rng.normal(size=(9, 12))
+    factor = np.triu(wide[:, :9]) + 9 * np.eye(9)
+    wide[:, :9] = factor + np.tril(wide[:, :9], -1)
+    long = rng.normal(size=(4, 15))
+    sides, others = long[:, 2:11].copy(), long[:, 11:].copy()
+    substitute(routines, wide[:, :9], np.bool_(is_upper), long[:, 2:11])
+    expected = np.linalg.solve(factor if is_upper else factor.T, sides.T).T
+    np.testing.assert_allclose(long[:, 2:11], expected, atol=1e-13)
+    np.testing.assert_array_equal(long[:, 11:], others)
+    shape = (9, 6) if is_upper else (6, 9)
+    matrix, to = rng.normal(size=shape), rng.normal(size=(4, 8))
+    reduced = to.copy()
+    subtract_product(routines, matrix, np.bool_(is_upper), sides, reduced[:, 1:7])
+    to[:, 1:7] -= sides @ (matrix if is_upper else matrix.T)
+    np.testing.assert_allclose(reduced, to, atol=1e-12)

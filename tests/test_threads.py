@@ -3,6 +3,7 @@
 import threading
 import time
 
+import numpy as np
 import pytest
 
 from treepurify import threads
@@ -57,3 +58,20 @@ def test_threads_are_those_that_the_process_may_use(monkeypatch, limit, expected
     if limit is not None:
         monkeypatch.setenv("OMP_NUM_THREADS", limit)
     assert threads.available_threads() == expected
+
+
+def test_large_arrays_are_worked_on_by_threads_and_small_ones_are_not(monkeypatch):
+    monkeypatch.setattr(threads, "available_threads", lambda: 2)
+
+    def work(name, array):
+        return name, len(array), threading.current_thread().name
+
+    own = threading.current_thread().name
+    for size, is_own in ((10, True), (100_000, False)):
+        arrays = {name: np.zeros(size) for name in "cab"}
+        done = threads.map_arrays(work, arrays)
+        assert list(done) == ["c", "a", "b"]
+        for name, result in done.items():
+            assert result[:2] == (name, size)
+            assert (result[2] == own) == is_own
+    assert threads.map_arrays(work, {}) == {}

@@ -2,15 +2,18 @@
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from typing import TypeVar
+
+from treepurify.typing import Array
 
 __all__ = [
     "available_threads",
     "blas_threads_for",
     "iterate_threads",
+    "map_arrays",
     "map_threads",
     "one_blas_thread",
 ]
@@ -21,6 +24,7 @@ _Result = TypeVar("_Result")
 # Results that wait for the caller, for each thread: enough that no thread waits for it.
 _RESULTS_AHEAD = 4
 _SMALL_MATRIX = 300
+_MANY_CELLS = 1 << 16
 
 
 def available_threads() -> int:
@@ -68,6 +72,18 @@ def map_threads(work: Callable[[_Item], _Result], items: Iterable[_Item]) -> lis
         return [work(item) for item in pieces]
     with ThreadPoolExecutor(max_workers=n_threads) as pool:
         return list(pool.map(work, pieces))
+
+
+def map_arrays(
+    work: Callable[[_Item, Array], _Result], arrays: Mapping[_Item, Array]
+) -> dict[_Item, _Result]:
+    """Return ``work(key, array)`` for each array of a mapping, on threads where these are large.
+
+    Threads that work on small arrays only wait for the interpreter.
+    """
+    is_large = sum(array.size for array in arrays.values()) > _MANY_CELLS * len(arrays)
+    done = (map_threads if is_large else map)(lambda item: work(*item), arrays.items())
+    return dict(zip(arrays, done, strict=True))
 
 
 def iterate_threads(work: Callable[[_Item], _Result], items: Iterable[_Item]) -> Iterator[_Result]:

@@ -22,7 +22,7 @@ from treepurify.weights import (
     Uniform,
     as_weighting,
 )
-from treepurify.weights.cell_counts import count_rows
+from treepurify.weights.cell_counts import CountedRows, count_rows
 from treepurify.weights.weighting import normalised
 
 FEATURES = (
@@ -307,3 +307,19 @@ def test_tiny_masses_become_zero_and_others_stay():
     np.testing.assert_array_equal(table, [1.0, 1e-200, 0.0])
     huge = normalised(np.array([1e308, 1e308]), "the masses")
     np.testing.assert_array_equal(huge, [0.5, 0.5])
+
+
+@pytest.mark.parametrize("weights", [None, np.linspace(0.5, 2.0, 400)])
+def test_masses_of_rows_that_were_counted_are_those_of_the_rows_and_leave_the_counts(weights):
+    grid, rows = scene(make_rows(), weights)
+    counts = count_rows(grid, rows, SUBSETS)
+    before = {subset: table.copy() for subset, table in counts.items()}
+    masses = Empirical().tables(grid, CountedRows(grid, counts, rows.n_rows), SUBSETS)
+    direct = Empirical().tables(grid, rows, SUBSETS)
+    for subset in SUBSETS:
+        np.testing.assert_array_equal(counts[subset], before[subset])
+        np.testing.assert_array_equal(masses[subset], direct[subset])
+        codes = [rows.codes[j] for j in subset]
+        expected = np.zeros(grid.shape(subset))
+        np.add.at(expected, tuple(codes), rows.shares)
+        np.testing.assert_allclose(direct[subset], expected, atol=1e-14)

@@ -11,43 +11,47 @@ from treepurify._kernels.compiling import kernel
 def anova(layout, margins, tables, moves_means):
     """Take off the means along each axis of each table, from the largest sets on.
 
-    Tables have shape (n_entries, n_vectors). With ``moves_means`` the means go to the table of the
+    Tables have shape (n_vectors, n_entries). With ``moves_means`` the means go to the table of the
     smaller set, else they are lost. Cells without mass are zero afterwards.
     """
-    for index in range(len(layout.features) - 1, -1, -1):
-        inner = layout.base[index + 1] - layout.base[index]
-        outer = 1
-        for slot in range(layout.features.shape[1]):
-            feature = layout.features[index, slot]
-            if feature < 0:
-                break
-            n, start = layout.sizes[index, slot], layout.start[feature]
-            inner //= n
-            to = layout.base[layout.parts[index, slot]]
-            for i in range(outer):
-                for k in range(inner):
-                    first = layout.base[index] + i * n * inner + k
-                    for v in range(tables.shape[1]):
+    for v in range(len(tables)):
+        table = tables[v]
+        for index in range(len(layout.features) - 1, -1, -1):
+            inner = layout.base[index + 1] - layout.base[index]
+            outer = 1
+            for slot in range(layout.features.shape[1]):
+                feature = layout.features[index, slot]
+                if feature < 0:
+                    break
+                n, start = layout.sizes[index, slot], layout.start[feature]
+                inner //= n
+                to = layout.base[layout.parts[index, slot]]
+                for i in range(outer):
+                    for k in range(inner):
+                        first = layout.base[index] + i * n * inner + k
                         mean = 0.0
                         for cell in range(n):
-                            mean += margins[start + cell] * tables[first + cell * inner, v]
+                            mean += margins[start + cell] * table[first + cell * inner]
                         for cell in range(n):
-                            value = tables[first + cell * inner, v] - mean
                             has_mass = margins[start + cell] > 0
-                            tables[first + cell * inner, v] = value if has_mass else 0.0
+                            value = table[first + cell * inner] - mean
+                            table[first + cell * inner] = value if has_mass else 0.0
                         if moves_means:
-                            tables[to + i * inner + k, v] += mean
-            outer *= n
+                            table[to + i * inner + k] += mean
+                outer *= n
 
 
 @kernel
-def sum_parts(layout, owner, cells, tables, sums):
-    """Sum the tables of a set and all its subsets at some cells, one row of `sums` for each."""
+def list_parts(layout, owner, cells, entries):
+    """List the entries of a set's table and of those of all its subsets at some cells.
+
+    Each row of `entries` ends with them or before a -1.
+    """
     for row in range(len(owner)):
         n = 0
         while n < layout.features.shape[1] and layout.features[owner[row], n] >= 0:
             n += 1
-        for kept in range(1 << n):
+        for kept in range(entries.shape[1]):
             part, entry, stride = owner[row], 0, 1
             for slot in range(n - 1, -1, -1):
                 if kept >> slot & 1:
@@ -55,8 +59,21 @@ def sum_parts(layout, owner, cells, tables, sums):
                     stride *= layout.sizes[owner[row], slot]
                 else:
                     part = layout.parts[part, slot]
-            for v in range(sums.shape[1]):
-                sums[row, v] += tables[layout.base[part] + entry, v]
+            entries[row, kept] = layout.base[part] + entry if kept < 1 << n else -1
+
+
+@kernel
+def sum_entries(entries, tables, sums):
+    """Sum each of `tables` at the entries of each row, which end before a -1."""
+    for v in range(len(tables)):
+        table = tables[v]
+        for row in range(len(entries)):
+            total = 0.0
+            for k in range(entries.shape[1]):
+                if entries[row, k] < 0:
+                    break
+                total += table[entries[row, k]]
+            sums[v, row] = total
 
 
 @kernel

@@ -2,8 +2,8 @@
 
 What calls several of them is one function for the interpreter: it leaves other threads running
 throughout, where SciPy's own wrappers keep them waiting and every call of its own is a chance to
-wait for them. The addresses of potrf, trsm and syrk of the matrices' precision, `routines`, are
-arguments, so that compiled functions can be kept. Matrices are in C order. What is the upper
+wait for them. The addresses of potrf, trsm, syrk and gemm of the matrices' precision, `routines`,
+are arguments, so that compiled functions can be kept. Matrices are in C order. What is the upper
 triangle by rows is the lower one by columns, as the routines read it.
 """
 
@@ -66,6 +66,31 @@ def subtract_gram(routines, rows, matrix):
     sizes, numbers = _product_sizes(rows, matrix), _minus_one_and_one(rows)
     product = _LETTERS, _LETTERS[3:], sizes, sizes[1:], numbers, rows, sizes[2:]
     _call(routines[2], (*product, numbers[1:], matrix, sizes[3:]))
+
+
+@kernel
+def substitute(routines, factor, is_upper, sides):
+    """Solve ``R.T @ x = side``, or ``R @ x = side``, in place, where R is an upper triangle.
+
+    Each row of `sides`, which may be part of a longer one, is a side.
+    """
+    sizes, numbers = _product_sizes(sides, factor), _minus_one_and_one(sides)
+    left = general = _LETTERS
+    form = _LETTERS[2:] if is_upper else _LETTERS[3:]
+    how = left, general, form, _LETTERS[3:]
+    _call(routines[1], (*how, sizes, sizes[1:], numbers[1:], factor, sizes[3:], sides, sizes[2:]))
+
+
+@kernel
+def subtract_product(routines, matrix, is_transposed, sides, to):
+    """Subtract ``matrix.T @ side``, or ``matrix @ side``, from each row of `to`."""
+    sizes, numbers = _product_sizes(to, matrix), _minus_one_and_one(to)
+    inner = np.empty(2, dtype=np.int32)
+    inner[0], inner[1] = sides.shape[1], _row_length(sides)
+    # By columns, the matrix is its transpose.
+    form = _LETTERS[3:] if is_transposed else _LETTERS[2:]
+    product = form, _LETTERS[3:], sizes, sizes[1:], inner, numbers, matrix, sizes[3:]
+    _call(routines[3], (*product, sides, inner[1:], numbers[1:], to, sizes[2:]))
 
 
 @part

@@ -33,10 +33,9 @@ def add_slice_sums(slice_of, weight, values, parts, total):
                 total[own[c]] += rest[c]
 
 
-# Without a check of every divisor, several numbers are divided at a time.
-@kernel(error_model="numpy")
-def set_slice_means(slice_of, weight, parts, mass, mean):
-    """Set the weighted sum of the parts of all cells of a slice, divided by its mass.
+@kernel
+def set_slice_means(slice_of, weight, parts, per_mass, mean):
+    """Set the weighted sum of the parts of all cells of a slice, times one over its mass.
 
     One output, as in `add_slice_sums`. A cell of three axes is read and added in one go.
     """
@@ -57,7 +56,7 @@ def set_slice_means(slice_of, weight, parts, mass, mean):
             for axis in range(n_axes):
                 mean[slice_of[axis, c]] += weight[c] * total
     for s in range(len(mean)):
-        mean[s] /= mass[s]
+        mean[s] *= per_mass[s]
 
 
 @kernel

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from treepurify._kernels.gradient_steps import measure_direction, take_step, turn_direction
+from treepurify._kernels.gradient_steps import take_step
 from treepurify.purification.slices import Slices
 from treepurify.typing import Array, Mask
 
@@ -47,37 +47,23 @@ def conjugate_gradients(
         The smallest Ritz value met.
     """
     mean = np.where(active, means.T, 0.0)
-    direction = mean.copy()
-    parts = np.zeros_like(mean)
+    direction, parts = mean.copy(), np.zeros_like(mean)
     energy = np.asarray((mean * mean) @ slices.mass)
-    renewed, curvature, size = (np.empty_like(energy) for _ in range(3))
-    lengths: list[float] = []
-    turns: list[float] = []
     leading = int(np.argmax(energy))
     noise = (NOISE * entries) ** 2 * float(slices.mass[active].sum())
     going = energy > noise
-    steps = 0
-    while steps < _MOST_STEPS and going.any():
+    lengths: list[float] = []
+    turns: list[float] = []
+    taken = np.empty((2, len(mean)))
+    given = active, slices.mass, 0.1 * goal, noise, _FLATTEST
+    n_above = 1
+    while n_above > 0 and len(lengths) < _MOST_STEPS:
         image = np.ascontiguousarray(slices.image(direction.T).T)
-        measure_direction(direction, image, slices.mass, curvature, size)
-        # A direction flatter than rounding holds nothing but rounding.
-        going &= curvature > _FLATTEST * size
-        if not going.any():
-            break
-        length = np.divide(energy, curvature, out=np.zeros_like(energy), where=going)
-        n_above = take_step(
-            length, direction, image, active, slices.mass, 0.1 * goal, parts, mean, renewed
-        )
-        turn = np.divide(renewed, energy, out=np.zeros_like(energy), where=going)
-        turn_direction(turn, mean, direction)
-        lengths.append(float(length[leading]))
-        turns.append(float(turn[leading]))
-        energy[:] = renewed
-        going &= energy > noise
-        steps += 1
-        if n_above == 0:
-            break
-    return parts.T, steps, smallest_ritz_value(lengths, turns)
+        n_above = take_step(image, *given, going, energy, (direction, parts, mean), taken)
+        if n_above >= 0:
+            lengths.append(float(taken[0, leading]))
+            turns.append(float(taken[1, leading]))
+    return parts.T, len(lengths), smallest_ritz_value(lengths, turns)
 
 
 def smallest_ritz_value(lengths: list[float], turns: list[float]) -> float:

@@ -113,6 +113,10 @@ class MassSlices:
     def _divisor(self) -> Array:
         return np.where(self.mass > 0, self.mass, 1.0)
 
+    @cached_property
+    def _per_mass(self) -> Array:
+        return np.asarray(1 / self._divisor)
+
     def residual(self, parts: Array) -> Array:
         """Return the mean in each slice of the tensor less its parts."""
         total = np.zeros(parts.shape[::-1])
@@ -125,8 +129,10 @@ class MassSlices:
     def image(self, parts: Array) -> Array:
         """Return the mean in each slice of the sum of the parts."""
         total = np.empty(parts.shape[::-1])
+        # Numbers without a sign are not tested for counting from the end.
+        slice_of = self.slice_of.view(f"u{self.slice_of.itemsize}")
         for part, sums in zip(np.ascontiguousarray(parts.T), total, strict=True):
-            set_slice_means(self.slice_of, self.weight, part, self._divisor, sums)
+            set_slice_means(slice_of, self.weight, part, self._per_mass, sums)
         return total.T
 
 

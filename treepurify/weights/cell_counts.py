@@ -72,6 +72,7 @@ def count_rows(grid: Grid, rows: RowsOnGrid, subsets: Sequence[Subset]) -> dict[
     tables: dict[Subset, Array] = {}
     for of_piece in map_threads(count, pieces):
         tables.update(of_piece)
+    weights = np.ones(rows.n_rows) if rows.weights is None else rows.weights
     # Whole numbers, which add up to the same in any order; sums of weights do not.
     within = _smallest_pairs(tables) if rows.weights is None else {}
     for subset in subsets:
@@ -79,8 +80,9 @@ def count_rows(grid: Grid, rows: RowsOnGrid, subsets: Sequence[Subset]) -> dict[
             pair = within[subset]
             tables[subset] = tables[pair].sum(axis=1 if pair[0] == subset[0] else 0)
         elif len(subset) != 2:
-            counts = _count_table(grid.shape(subset), [rows.codes[j] for j in subset], rows)
-            tables[subset] = counts.astype(np.float64)
+            cell = _cell_numbers(grid.shape(subset), [rows.codes[j] for j in subset], rows.n_rows)
+            table = np.bincount(cell, weights=weights, minlength=prod(grid.shape(subset)))
+            tables[subset] = np.asarray(table, dtype=np.float64).reshape(grid.shape(subset))
     return {subset: tables[subset] for subset in subsets}
 
 
@@ -150,12 +152,12 @@ def _add_pairs(piece: _Piece, rows: EncodedRows, cells: Counts) -> None:
         weigh_pairs(*given, rows.weights, piece.widths, piece.offsets, cells)
 
 
-def _count_table(shape: tuple[int, ...], codes: Sequence[Counts], rows: EncodedRows) -> Counts:
-    cell = codes[0].astype(np.int64) if codes else np.zeros(rows.n_rows, dtype=np.int64)
+def _cell_numbers(shape: tuple[int, ...], codes: Sequence[Counts], n_rows: int) -> Integers:
+    """Return the cell of each row in a table, in C order."""
+    cell = codes[0].astype(np.int64) if codes else np.zeros(n_rows, dtype=np.int64)
     for along_axis, size in zip(codes[1:], shape[1:], strict=True):
         cell = cell * size + along_axis
-    counts = np.bincount(cell, weights=rows.weights, minlength=prod(shape))
-    return counts.reshape(shape)
+    return cell
 
 
 @dataclass(eq=False)
@@ -217,7 +219,9 @@ class CellCounts:
         position = {j: i for i, j in enumerate(self.used)}
         for subset, table in state.others.items():
             codes = [encoded.codes[position[j]] for j in subset]
-            np.add(table, _count_table(table.shape, codes, encoded), out=table)
+            cell = _cell_numbers(table.shape, codes, encoded.n_rows)
+            counts = np.bincount(cell, weights=encoded.weights, minlength=table.size)
+            np.add(table, counts.reshape(table.shape), out=table)
         return state
 
     def merge(self, state: CountState, other: CountState) -> CountState:

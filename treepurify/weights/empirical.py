@@ -6,7 +6,9 @@ from typing import ClassVar
 
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Grid, Subset
-from treepurify.weights.cell_counts import RowsOnGrid, count_rows
+from treepurify.threads import map_arrays
+from treepurify.typing import Array
+from treepurify.weights.cell_counts import CountedRows, RowsOnGrid, count_rows
 from treepurify.weights.weighting import MassTables, Weighting, normalised
 
 __all__ = ["Empirical"]
@@ -42,6 +44,10 @@ class Empirical(Weighting):
         if rows is None:
             raise InvalidInputError('weights="empirical" need the rows: pass X')
         counts = count_rows(grid, rows, subsets)
-        return {
-            subset: normalised(table, "the weights of the rows") for subset, table in counts.items()
-        }
+        # What was counted before is not ours to change; what is new is often large.
+        is_own = not isinstance(rows, CountedRows)
+
+        def mass(_: Subset, table: Array) -> Array:
+            return normalised(table, "the weights of the rows", in_place=is_own)
+
+        return map_arrays(mass, counts)

@@ -205,8 +205,8 @@ class FittedMeasure:
     note: str = ""
 
 
-def normalised(table: Array, what: str) -> Array:
-    """Return `table` divided by its sum.
+def normalised(table: Array, what: str, *, in_place: bool = False) -> Array:
+    """Return `table` divided by its sum, which takes its place where asked for.
 
     Masses below 1e-280 of the largest become zero: their products with effects would lose
     digits at the lower end of double precision.
@@ -226,9 +226,10 @@ def normalised(table: Array, what: str) -> Array:
     # Scaled first: sums of very small or very large weights would lose digits or overflow.
     if largest == 0:
         raise InvalidInputError(f"{what} sum to zero; at least one must be positive")
-    scaled = table / largest
-    scaled[scaled < _SMALLEST] = 0.0
-    return np.asarray(scaled / scaled.sum())
+    scaled = np.divide(table, largest, out=table if in_place else None)
+    np.copyto(scaled, 0.0, where=scaled < _SMALLEST)
+    scaled /= scaled.sum()
+    return np.asarray(scaled)
 
 
 def outer_product(vectors: Sequence[Array]) -> Array:

@@ -41,7 +41,7 @@ def test_products_with_counts_are_those_of_the_full_matrix():
 
 
 @pytest.mark.parametrize("sizes", [(), (1,), (3, 1, 0, 4), (5, 5, 5, 5), (9, 12, 8)])
-@pytest.mark.parametrize("n_vectors", [0, 1, 9])
+@pytest.mark.parametrize("n_vectors", [0, 1, 9, 40])
 def test_products_and_solutions_are_those_of_the_full_matrix(sizes, n_vectors):
     matrix, full = scene(sizes, 6)
     vectors = np.random.default_rng(1).normal(size=(len(full), n_vectors))
@@ -76,3 +76,35 @@ def test_a_ridge_makes_singular_equations_positive():
     ridged[4:] = ridged[:, 4:] = 0.0
     ridged[np.diag_indices_from(ridged)] += 1e-3
     np.testing.assert_allclose(factor.solve(sides), np.linalg.solve(ridged, sides))
+
+
+@pytest.mark.parametrize("sizes", [(), (3, 1, 0, 4), (130, 70)])
+@pytest.mark.parametrize("n_rest", [2, 150])
+def test_gaps_are_the_equations_that_depend_on_those_before(sizes, n_rest):
+    matrix, full = scene(sizes, n_rest)
+    n, n_inside = len(full), sum(sizes)
+    # The third unknown of each block and some others are sums of two before them.
+    firsts = np.concatenate([[0], np.cumsum(sizes)]).astype(int)
+    copies = [first + 2 for first, size in zip(firsts, sizes, strict=False) if size > 2]
+    copies += [place for place in (n_inside + 1, n - 1) if n_rest > 2]
+    mixing = np.eye(n)
+    for place in copies:
+        mixing[:, place] = 0.0
+        mixing[place - 2 if place - 2 >= 0 else 0, place] = 1.0
+    # What is inside a block must depend on what is inside it.
+    full = mixing.T @ full @ mixing
+    for first, last in matrix.spans():
+        for i in range(first, last):
+            matrix.blocks[i, i - first : last - first] = full[i, i:last]
+        full[first:last, last:n_inside] = full[last:n_inside, first:last] = 0.0
+    matrix.border[:] = full[:n_inside, n_inside:]
+    matrix.rest[:] = np.triu(full[n_inside:, n_inside:])
+    gapped = matrix.factor_with_gaps(1e-6)
+    assert gapped.gaps.tolist() == sorted(copies)
+    directions = gapped.directions()
+    np.testing.assert_allclose(full @ directions, 0.0, atol=1e-9 * np.abs(full).max())
+    np.testing.assert_array_equal(directions[gapped.gaps], np.eye(len(copies)))
+    sides = full @ np.random.default_rng(2).normal(size=(n, 3))
+    solved = gapped.factor.solve(sides)
+    np.testing.assert_allclose(full @ solved, sides, atol=1e-9 * np.abs(sides).max())
+    np.testing.assert_allclose(solved[gapped.gaps], 0.0, atol=1e-9 * np.abs(sides).max())

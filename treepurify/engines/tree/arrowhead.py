@@ -7,16 +7,20 @@ with eight features that is two thirds of the multiplications of one factorisati
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
 from treepurify._kernels.arrowhead import factor, multiply, solve, solve_upper
-from treepurify.typing import Array, Integers
+from treepurify._kernels.gapped_cholesky import factor_with_gaps, solve_many, solve_units
+from treepurify.typing import Array, Indices, Integers
 
-__all__ = ["Arrowhead", "ArrowheadFactor"]
+__all__ = ["Arrowhead", "ArrowheadFactor", "GappedFactor", "routines_of"]
+
+# From so many sides on, a library solves them faster.
+_MANY_SIDES = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,10 +80,17 @@ class Arrowhead:
 
         The factor takes the place of the matrix.
         """
-        is_positive = factor(
-            _routines(self.rest.dtype == np.float32), self.bounds, *self.parts(), ridge
-        )
+        is_positive = factor(routines_of(self.rest.dtype), self.bounds, *self.parts(), ridge)
         return ArrowheadFactor(self) if is_positive else None
+
+    def factor_with_gaps(self, least: float) -> "GappedFactor":
+        """Factor a matrix of which many equations may depend on others.
+
+        They are those whose pivot is below `least`. The factor takes the place of the matrix.
+        """
+        pivots = np.empty(len(self.border) + len(self.rest))
+        factor_with_gaps(routines_of(np.float64), self.bounds, *self.parts(), least, pivots)
+        return GappedFactor(ArrowheadFactor(self), pivots, np.flatnonzero(pivots < least))
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,6 +105,8 @@ class ArrowheadFactor:
 
     def solve(self, sides: Array) -> Array:
         """Return the solutions for right sides of shape (n, n_sides)."""
+        if sides.shape[1] >= _MANY_SIDES and self.parts.rest.dtype == np.float64:
+            return self._solved(partial(solve_many, routines_of(np.float64)), sides)
         return self._solved(solve, sides)
 
     def solve_upper(self, sides: Array) -> Array:
@@ -106,14 +119,41 @@ class ArrowheadFactor:
         return solved.T
 
 
+@dataclass(frozen=True, eq=False)
+class GappedFactor:
+    """A factor with gaps: solutions are zero there, and each gap is a direction left open.
+
+    Parameters
+    ----------
+    factor : ArrowheadFactor
+        The factor, with rows of the unit matrix at the gaps.
+    pivots : ndarray of float64, shape (n,)
+        The pivots of all equations, those of gaps not replaced.
+    gaps : ndarray of int, shape (n_gaps,)
+        Where they are.
+    """
+
+    factor: ArrowheadFactor
+    pivots: Array
+    gaps: Indices
+
+    def directions(self) -> Array:
+        """Return the directions, one column a gap: one at their gap, zero at the others."""
+        parts = self.factor.parts
+        solved = np.zeros((len(self.gaps), len(self.pivots)))
+        solve_units(routines_of(np.float64), parts.bounds, *parts.parts(), self.gaps, solved)
+        return solved.T
+
+
+def routines_of(dtype: npt.DTypeLike) -> tuple[int, ...]:
+    """Return the addresses of the routines for matrices of a precision; see `_kernels.lapack`."""
+    return _addresses("s" if dtype == np.float32 else "d")
+
+
 @cache
-def _routines(is_single: bool) -> tuple[int, ...]:
-    """Return the addresses of the routines that factor blocks."""
+def _addresses(letter: str) -> tuple[int, ...]:
     from numba.extending import get_cython_function_address
 
-    letter = "s" if is_single else "d"
-    places = ("cython_lapack", "potrf"), ("cython_blas", "trsm"), ("cython_blas", "syrk")
-    return tuple(
-        get_cython_function_address(f"scipy.linalg.{module}", letter + name)
-        for module, name in places
-    )
+    lapack, blas = "scipy.linalg.cython_lapack", "scipy.linalg.cython_blas"
+    places = (lapack, "potrf"), (blas, "trsm"), (blas, "syrk"), (blas, "gemm")
+    return tuple(get_cython_function_address(module, letter + name) for module, name in places)

@@ -4,10 +4,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from treepurify.engines.tree.arrowhead import Arrowhead, ArrowheadFactor
-from treepurify.engines.tree.cell_coding import CellCoding, code_cells
+from treepurify.engines.tree.arrowhead import ArrowheadFactor
+from treepurify.engines.tree.cell_coding import code_cells
+from treepurify.engines.tree.gapped_solve import rounding_of, solve_with_gaps, start_vector
+from treepurify.engines.tree.least_extension import LeastExtension, extend_least
 from treepurify.engines.tree.normal_equations import Equations, normal_equations
-from treepurify.engines.tree.tree_problem import TreeFit, TreeProblem, independent_anova
+from treepurify.engines.tree.tree_problem import TreeFit, TreeProblem
 from treepurify.typing import Array, Indices
 
 __all__ = ["solve_directly"]
@@ -40,8 +42,9 @@ def solve_directly(problem: TreeProblem) -> TreeFit:
 
     The unknowns are the cells, without one cell of reference for each feature, of every
     set of features in the family of the terms. Cells without mass leave the equations. The
-    rest is factored; where rows leave directions undetermined, their basis comes from inverse
-    iteration, and the least norm picks the solution, with the cells without mass.
+    rest is factored, and where rows leave directions undetermined the least norm picks the
+    solution, with the cells without mass. Where it is not sure what is undetermined, a basis of
+    what may be comes from inverse iteration, and its eigenvalues decide.
 
     Raises
     ------
@@ -55,12 +58,17 @@ def solve_directly(problem: TreeProblem) -> TreeFit:
     is_ordinary = len(sides) >= _MANY_UNKNOWNS
     is_ordinary = is_ordinary and len(problem.cells) >= _ROWS_TO_AN_UNKNOWN * len(sides)
     solved = _solve_refined(equations, sides, n_sets) if is_ordinary else None
+    extension = extend_least(problem, coding, equations)
     if solved is None:
+        gapped = solve_with_gaps(equations, extension, sides, n_sets)
+        if gapped is not None:
+            tables = gapped.tables.T
+            return TreeFit(problem.terms.family_tables(tables), gapped.undetermined, gapped.error)
         factor = next(filter(None, map(equations.factor, _RIDGES)), None)
         if factor is None:
             raise np.linalg.LinAlgError("the normal equations are not positive definite")
         solved = _solve_factored(equations, factor, sides, n_sets)
-    tables, undetermined = _least_norm(problem, coding, equations, solved)
+    tables, undetermined = _least_norm(problem, extension, solved)
     return TreeFit(problem.terms.family_tables(tables), undetermined, solved.error)
 
 
@@ -94,12 +102,12 @@ def _solve_refined(equations: Equations, right: Array, n_sets: int) -> _Solved |
     if len(weak) > _MOST_WEAK:
         return None
     null = _orthonormal(factor.solve_upper(_units(size, weak)))
-    others = _without(factor.solve(np.column_stack([right, _start(size)])), null)
+    others = _without(factor.solve(np.column_stack([right, start_vector(size)])), null)
     for _ in range(_MOST_STEPS):
         solution, slow = others[:, :n_outputs], others[:, n_outputs:]
         images = equations.image(np.column_stack([solution, null]))
         left = np.column_stack([right, np.zeros_like(null)]) - images
-        rounding = _rounding(np.column_stack([solution, null]), n_sets)
+        rounding = rounding_of(np.column_stack([solution, null]), n_sets)
         if np.all(np.linalg.norm(left, axis=0) <= rounding):
             least = 1.0 / float(np.linalg.norm(slow))
             if least < _SURE_EIGENVALUE:
@@ -128,7 +136,7 @@ def _solve_factored(
     weak = np.flatnonzero(factor.diagonal() ** 2 < _WEAK_PIVOT)
     # Half an inverse iteration; the whole one that follows makes them exact.
     null = _orthonormal(factor.solve_upper(_units(size, weak)))
-    others = _without(factor.solve(np.column_stack([right, _start(size)])), null)
+    others = _without(factor.solve(np.column_stack([right, start_vector(size)])), null)
     solution, slow = others[:, :n_outputs], others[:, n_outputs:]
     sides = [right - equations.image(solution), slow / np.linalg.norm(slow), null]
     solved = factor.solve(np.column_stack(sides))
@@ -146,7 +154,7 @@ def _solved(
 ) -> _Solved:
     """Return a solution with its error; `images` are those of the undetermined directions."""
     pull = null.T @ residual
-    norms = np.linalg.norm(residual - null @ pull, axis=0) + _rounding(solution, n_sets)
+    norms = np.linalg.norm(residual - null @ pull, axis=0) + rounding_of(solution, n_sets)
     error = float(np.max(norms, initial=0.0)) / least
     return _Solved(solution, null, null.T @ images, pull, error)
 
@@ -168,23 +176,8 @@ def _without(vectors: Array, basis: Array) -> Array:
     return vectors - basis @ (basis.T @ vectors) if basis.shape[1] else vectors
 
 
-def _start(size: int) -> Array:
-    """Return a vector for inverse iteration, which is not orthogonal to a direction by chance."""
-    start = 1 + np.arange(size) / size
-    start[1::2] *= -1
-    return start
-
-
-def _rounding(solution: Array, n_sets: int) -> Array:
-    """Return the norm of the rounding of each output's residual.
-
-    Blocks of one set of features are diagonal, so the norm of the matrix is at most their number.
-    """
-    return np.asarray(np.finfo(float).eps * n_sets * np.linalg.norm(solution, axis=0))
-
-
 def _least_norm(
-    problem: TreeProblem, coding: CellCoding, equations: Equations, solved: _Solved
+    problem: TreeProblem, extension: LeastExtension, solved: _Solved
 ) -> tuple[Array, int]:
     """Return the tables of least norm, in one array, and how many directions are free.
 
@@ -194,8 +187,8 @@ def _least_norm(
     orthogonal.
     """
     n_outputs = solved.solution.shape[1]
-    vectors = equations.scaling[:, None] * np.column_stack([solved.solution, solved.null])
-    tables = _extended_anova(problem, coding, equations, vectors)
+    vectors = np.ascontiguousarray(np.column_stack([solved.solution, solved.null]).T)
+    tables = extension.tables(vectors).T
     if not solved.null.shape[1]:
         return tables, 0
     from scipy.linalg import eigh
@@ -209,29 +202,3 @@ def _least_norm(
     against = norm[n_outputs:, :n_outputs] + norm[n_outputs:, n_outputs:] @ shares
     shares -= along @ (along.T @ against)
     return tables[:, :n_outputs] + tables[:, n_outputs:] @ shares, int(is_free.sum())
-
-
-def _extended_anova(
-    problem: TreeProblem, coding: CellCoding, equations: Equations, vectors: Array
-) -> Array:
-    """Return the functional ANOVA of vectors, with the values of empty cells of least norm."""
-    layout = problem.terms.layout
-    tables = np.zeros((int(layout.base[-1]), vectors.shape[1]))
-    tables[coding.entries[equations.kept]] = vectors
-    independent_anova(problem, tables)
-    empty = layout.indicators(coding.entries[equations.empty], problem.margins)
-    n_empty = len(empty.mass)
-    if n_empty == 0:
-        return tables
-    scaling = 1 / np.sqrt(empty.mass)
-    norm = Arrowhead.zeros(np.zeros(1, dtype=np.int64), n_empty, np.float64)
-    empty.add_products(np.arange(n_empty), None, norm.rest)
-    norm.rest[:] *= scaling[:, None] * scaling
-    factor = norm.factor(0.0)
-    if factor is None:
-        raise np.linalg.LinAlgError("the norm of empty cells is not positive definite")
-    sides = factor.solve((scaling * empty.mass)[:, None] * empty.sums(tables))
-    correction = np.zeros_like(tables)
-    correction[coding.entries[equations.empty]] = scaling[:, None] * sides
-    independent_anova(problem, correction)
-    return np.asarray(tables - correction)

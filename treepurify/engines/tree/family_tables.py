@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from treepurify._kernels.family_tables import add_products, sum_parts
+from treepurify._kernels.family_tables import add_products, list_parts, sum_entries
 from treepurify.typing import Array, Indices, Integers
 
 __all__ = ["Indicators", "TableLayout", "table_layout"]
@@ -103,7 +103,12 @@ class Indicators(NamedTuple):
         add_products(*self, rows, others, columns is None, share, gram)
 
     def sums(self, tables: Array) -> Array:
-        """Return the sum of the tables of the set and all its subsets in the cells of each."""
-        sums = np.zeros((len(self.owner), tables.shape[1]))
-        sum_parts(self.layout, self.owner, self.cells, tables, sums)
+        """Return the sum of the tables of the set and all its subsets in the cells of each.
+
+        Of tables of shape (n_vectors, n_entries), shape (n_vectors, n).
+        """
+        sums = np.empty((len(tables), len(self.owner)))
+        entries = np.empty((len(self.owner), 1 << self.cells.shape[1]), dtype=np.int64)
+        list_parts(self.layout, self.owner, self.cells, entries)
+        sum_entries(entries, tables, sums)
         return sums

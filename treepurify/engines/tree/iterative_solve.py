@@ -132,14 +132,14 @@ class Independent:
     def solution(self, products: Array) -> Array:
         """Solve them, given inner products with the cells of the terms."""
         tables = (self.fold @ products) * self.per_mass
-        anova(self.problem.terms.layout, self.margins, tables[:, None], False)
+        anova(self.problem.terms.layout, self.margins, tables[None], False)
         return np.asarray(self.spread @ tables)
 
 
 def _product_image(problem: TreeProblem, flat: Array) -> Array:
     """Return the inner products of a sum of tables with all cells under the uniform measure."""
     terms = problem.terms
-    tables = terms.spread(flat[:, None])
+    tables = np.ascontiguousarray(terms.spread(flat[:, None]).T)
     anova(terms.layout, np.concatenate(problem.uniform), tables, True)
     cells = problem.uniform_cells
-    return np.asarray(cells.mass * cells.sums(tables)[:, 0])
+    return np.asarray(cells.mass * cells.sums(tables)[0])

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from treepurify._kernels.gram_right_side import add_right_side
 from treepurify._kernels.gram_tables import add_tables
 from treepurify._kernels.tree_gram import add_rows, scale_equations
-from treepurify.engines.tree.arrowhead import Arrowhead, ArrowheadFactor
+from treepurify.engines.tree.arrowhead import Arrowhead, ArrowheadFactor, GappedFactor
 from treepurify.engines.tree.cell_coding import CellCoding
 from treepurify.engines.tree.ranked_sets import rank_rows, rank_sets, room_for_tables
 from treepurify.engines.tree.tree_problem import TreeProblem
@@ -61,12 +61,19 @@ class Equations:
         self, ridge: float, dtype: type[np.floating[Any]] = np.float64
     ) -> ArrowheadFactor | None:
         """Factor the scaled matrix with `ridge` added to its diagonal, if it is positive."""
+        return self._scaled(dtype).factor(ridge)
+
+    def factor_with_gaps(self, least: float) -> GappedFactor:
+        """Factor the scaled matrix without the equations whose pivot is below `least`."""
+        return self._scaled(np.float64).factor_with_gaps(least)
+
+    def _scaled(self, dtype: type[np.floating[Any]]) -> Arrowhead:
         bounds = np.searchsorted(self.kept, self.sums.bounds)
         scaled = Arrowhead.zeros(bounds, len(self.kept), dtype)
         factors = np.sqrt(self.unit) * self.scaling
         parts = *self.sums.parts(), *scaled.parts()
         scale_equations(self.kept, self.sums.bounds, bounds, factors, *parts)
-        return scaled.factor(ridge)
+        return scaled
 
 
 def normal_equations(problem: TreeProblem, coding: CellCoding) -> Equations:

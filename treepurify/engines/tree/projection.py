@@ -30,7 +30,7 @@ from treepurify.engines.tree.union_sums import add_differences, integrate
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import EncodedRows, Grid, Subset
 from treepurify.rows.columns import Columns
-from treepurify.threads import iterate_threads, one_blas_thread
+from treepurify.threads import iterate_threads, map_arrays, one_blas_thread
 from treepurify.typing import Array, Cells, Indices, Integers
 
 __all__ = ["purify_by_projection"]
@@ -217,11 +217,12 @@ def _project_trees(task: _Task) -> _Projection:
                 for i, output in enumerate(outputs):
                     total = totals[subset][..., output]
                     add_differences(table[..., i], subset, terms, task.problem.grid, total)
-    tensors = {}
-    for subset, total in totals.items():
+
+    def tensor(subset: Subset, total: Array) -> EffectTensor:
         integrate(total, subset, task.problem.grid)
-        tensors[subset] = EffectTensor(subset, task.problem.grid.subset_axes(subset), total)
-    effects = EffectTensors(intercept, tensors)
+        return EffectTensor(subset, task.problem.grid.subset_axes(subset), total)
+
+    effects = EffectTensors(intercept, map_arrays(tensor, totals))
     return _Projection(effects, margin, error, n_direct, steps, undetermined, converged)
 
 

@@ -73,11 +73,12 @@ def _work_of_factor(problem: TreeProblem, unknowns: int, active: float) -> float
 def _factor_work(unknowns: int, n_rows: int) -> float:
     """Return how many nanoseconds factoring the equations and solving them takes.
 
-    A factorisation does some 30 multiplications in one. What rows leave undetermined, at least what
-    is more than them, takes solutions, an orthonormal basis and eigenvectors besides.
+    A factorisation does some 80 multiplications in one. What rows leave undetermined takes a
+    solution and inner products besides. That is some tenth of the unknowns, or a quarter of what is
+    more than rows, much of which is empty.
     """
-    undetermined = max(0, unknowns - n_rows)
+    undetermined = max(0, unknowns - n_rows) // 4
     if n_rows < _FEW_ROWS * unknowns:
         undetermined = max(undetermined, unknowns // _TENTH)
-    by_unknowns = unknowns**2 / 6 + undetermined * unknowns / 5
-    return unknowns**3 / 90 + undetermined * (by_unknowns + undetermined**2 / 2)
+    by_unknowns = unknowns**2 / 25 + undetermined * unknowns / 10
+    return unknowns**3 / 250 + undetermined * by_unknowns

@@ -287,7 +287,9 @@ def independent_anova(problem: TreeProblem, tables: Array) -> None:
     tables : ndarray of float64, shape (entries of the family, n_vectors)
         Tables in the order of `TreeTerms.layout`.
     """
-    anova(problem.terms.layout, np.concatenate(problem.margins), tables, True)
+    vectors = np.ascontiguousarray(tables.T)
+    anova(problem.terms.layout, np.concatenate(problem.margins), vectors, True)
+    tables[:] = vectors.T
 
 
 def term_subsets(boxes: LeafBoxes, leaves: Indices, order: int) -> list[Subset]:
