@@ -40,7 +40,7 @@ def locate(
                     x, least, most = tile[group + lane], low[axis, lane], high[axis, lane]
                     low[axis, lane] = x if (x > -np.inf) & (x < least) else least
                     high[axis, lane] = x if (x < np.inf) & (x > most) else most
-                    n_missing[axis, lane] += x != x
+                    n_missing[axis, lane] += np.isnan(x)
             begin, end = cut_starts[axis], cut_starts[axis + 1]
             if end - begin <= _FEW_CUTS:
                 for c in range(begin, end):

@@ -150,10 +150,10 @@ def rounded_means(slices: CellsWithMass) -> Array:
     """
     total = np.zeros((len(slices.values), len(slices.mass)))
     weight = _LIFT * slices.weight
-    for sums, values in zip(total, slices.values, strict=True):
+    for k, values in enumerate(slices.values):
         weighted = weight * values
         for slice_of in slices.slice_of:
-            sums += np.bincount(slice_of, weighted, len(sums))
+            total[k] += np.bincount(slice_of, weighted, len(slices.mass))
     mass = _LIFT * np.where(slices.mass > 0, slices.mass, 1.0)
     return np.ascontiguousarray((total / mass).T)
 

@@ -16,19 +16,21 @@ def tree_scores(ensemble: TreeEnsemble, tree: int, matrix: Array) -> Array:
     """Return the leaf value of each row, one column per output that the tree feeds."""
     n_columns = 1 if ensemble.tree_output[tree] >= 0 else ensemble.n_outputs
     scores = np.zeros((len(matrix), n_columns))
+    n_levels, tested, child = ensemble.walk
     add_leaf_values(
         matrix,
         ensemble.tree_ptr[tree : tree + 2],
-        ensemble.feature,
+        n_levels[tree : tree + 1],
+        tested,
+        child,
         ensemble.cut,
-        ensemble.left,
-        ensemble.right,
         ensemble.missing_left,
         ensemble.category_ptr,
         ensemble.category_left,
         ensemble.value,
         np.minimum(ensemble.tree_output[tree : tree + 1], 0),
         False,
+        np.empty(len(matrix), dtype=np.uint32),
         scores,
     )
     return scores
