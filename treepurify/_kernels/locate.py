@@ -31,7 +31,6 @@ def locate(
             place = places[axis]
             for row in range(n):
                 tile[row] = table[first + row, place]
-                cell[row] = 0
             # Neither a finite value nor a missing one.
             for row in range(n, ROWS_A_TILE):
                 tile[row] = -np.inf
@@ -43,6 +42,8 @@ def locate(
                     n_missing[axis, lane] += np.isnan(x)
             begin, end = cut_starts[axis], cut_starts[axis + 1]
             if end - begin <= _FEW_CUTS:
+                for row in range(ROWS_A_TILE):
+                    cell[row] = 0
                 for c in range(begin, end):
                     cut = cuts[c]
                     for row in range(ROWS_A_TILE):
