@@ -60,7 +60,7 @@ def leaf_runs(
     entry_feature = np.empty(n_axes + _ROOM, dtype=np.int32)
     n_runs_of_entry = np.empty(n_axes + _ROOM, dtype=np.int64)
     runs = np.empty((2, n_cells + _ROOM), dtype=np.int32)
-    found = []
+    found: list[list[Any]] = []
     leaf = 0
     while leaf < len(leaves) or not found:
         leaf, n_entries, n_runs = add_runs(
