@@ -250,12 +250,15 @@ def _locate_part(part: ColumnTable, cuts: Sequence[Array], codes: npt.NDArray[An
     n_rows = len(part.table)
     starts = np.concatenate([[0], np.cumsum([len(own) for own in cuts])])
     given = (part.places, np.concatenate(cuts), starts, part.numbers, codes)
+    # As the tables of some data frames are, or `locate` would be compiled once more for them.
+    table = part.table.view()
+    table.flags.writeable = False
 
     def locate_block(start: int) -> Array:
         shape = len(cuts), LANES
         met = np.full(shape, np.inf), np.full(shape, -np.inf), np.zeros(shape, dtype=np.int64)
         room = np.empty(ROWS_A_TILE), np.empty(ROWS_A_TILE, dtype=np.int64)
-        locate(part.table, start, min(start + _ROWS_A_BLOCK, n_rows), *given, *met, *room)
+        locate(table, start, min(start + _ROWS_A_BLOCK, n_rows), *given, *met, *room)
         lowest, highest, n_missing = met
         return np.stack([lowest.min(axis=1), highest.max(axis=1), n_missing.sum(axis=1)])
 
