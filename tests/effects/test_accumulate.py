@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from tests.reference.ensembles import random_ensemble, spread_out, values_in_cells
 from treepurify.budget import DEFAULT_BUDGET
+from treepurify.effects import leaf_runs
 from treepurify.effects.accumulate import accumulate, ensemble_cuts, leaf_boxes
 from treepurify.errors import MemoryBudgetError
 from treepurify.grids.grid import make_grid
@@ -54,6 +55,19 @@ def test_equals_the_trees_in_every_cell(
         vector_leaves=vector_leaves,
     )
     check(ensemble, missing_cells)
+
+
+@pytest.mark.parametrize("keep_every_test", [False, True])
+def test_boxes_of_some_leaves_at_a_time_are_those_of_all(monkeypatch, keep_every_test):
+    rng = np.random.default_rng(5)
+    ensemble = random_ensemble(rng, n_features=4, n_categorical=2, n_trees=6, depth=5)
+    grid, *_ = lay_out(ensemble)
+    leaves = np.flatnonzero(ensemble.feature < 0)
+    expected = leaf_runs.leaf_runs(ensemble, grid, leaves, keep_every_test)
+    monkeypatch.setattr(leaf_runs, "_ROOM", 3)
+    found = leaf_runs.leaf_runs(ensemble, grid, leaves, keep_every_test)
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 def test_no_trees():

@@ -31,10 +31,12 @@ def factor(routines, bounds, blocks, border, rest, ridge):
         if not factor_in_place(routines, square):
             return False
         whiten(routines, square, border[first:last])
-    for i in range(len(rest)):
-        rest[i, i] += ridge
-    subtract_gram(routines, border, rest)
-    return factor_in_place(routines, rest)
+    # A slice as the blocks are, for which the same functions are compiled.
+    square = rest[:, : len(rest)]
+    for i in range(len(square)):
+        square[i, i] += ridge
+    subtract_gram(routines, border, square)
+    return factor_in_place(routines, square)
 
 
 @kernel
@@ -52,8 +54,8 @@ def multiply(bounds, blocks, border, rest, vectors, image):
 
 
 @kernel
-def solve(bounds, blocks, border, rest, sides):
-    """Solve ``R.T @ R @ x = side`` in place for each of `sides`, shape (n_sides, n).
+def solve_lower(bounds, blocks, border, rest, sides):
+    """Solve ``R.T @ x = side`` in place for each of `sides`, shape (n_sides, n).
 
     R is an upper triangle of the form of an arrowhead.
     """
@@ -62,7 +64,6 @@ def solve(bounds, blocks, border, rest, sides):
         _substitute_forward(blocks[first:last], first, sides)
     _subtract_rows(border, sides)
     _substitute_forward(rest, len(border), sides)
-    solve_upper(bounds, blocks, border, rest, sides)
 
 
 @kernel

@@ -7,6 +7,8 @@ calls it keeps it in its own. Nothing here has the entry for C that Numba makes 
 What takes long to compile: allocations, array expressions, reductions, slices that are assigned
 to, and ``min`` and ``max``, each of which is compiled as a function of its own; comparisons are
 not. A function that is given a literal, or a number of another width, is compiled once more.
+On one machine, in milliseconds: a kernel 40, a part 20, a loop 15, a slice 9, an array among the
+arguments 4, an assignment under a condition 4, an entry read or written 1.5.
 """
 
 import gc
@@ -15,42 +17,34 @@ from typing import Any
 
 from numba import njit
 from numba.core import event
+from numba.core.compiler_lock import global_compiler_lock
 
 kernel: Any = partial(njit, cache=True, nogil=True, no_cfunc_wrapper=True)
 part: Any = partial(njit, nogil=True, no_cfunc_wrapper=True, no_cpython_wrapper=True)
 
 
 class _GarbageLater(event.Listener):
-    """Collect no garbage while a kernel of ours is compiled.
+    """Collect no garbage while Numba compiles or loads.
 
-    Numba makes millions of objects that live until a kernel is done. Looking through them again
-    and again took an eighth of the time. Numba compiles in one thread at a time, and what a kernel
-    calls within it.
+    It makes millions of objects that live on. Looking through them again and again took an eighth
+    of the time to compile, and half of that to load. Functions of other packages gain as well:
+    what comes first loads all that Numba knows of types, and does not say for whom.
     """
 
     def __init__(self) -> None:
-        self._depth = 0
         self._was_on = False
 
     def on_start(self, event: Any) -> None:
-        if _is_own(event):
-            if not self._depth:
-                self._was_on = gc.isenabled()
-                gc.disable()
-            self._depth += 1
+        if gc.isenabled():
+            gc.disable()
+            self._was_on = True
 
     def on_end(self, event: Any) -> None:
-        # Where another listener raised an error, an end comes without a start.
-        if _is_own(event) and self._depth:
-            self._depth -= 1
-            if not self._depth and self._was_on:
-                gc.enable()
+        # Within a compilation there are others. No start need have come before, and no end may
+        # come after one, where another listener raised an error.
+        if self._was_on and not global_compiler_lock.is_locked():
+            self._was_on = False
+            gc.enable()
 
 
-def _is_own(event: Any) -> bool:
-    # Functions of other packages come by here too, some of them of no module.
-    function = getattr(event.data["dispatcher"], "py_func", None)
-    return str(getattr(function, "__module__", None)).startswith("treepurify.")
-
-
-event.register("numba:compile", _GarbageLater())
+event.register("numba:compiler_lock", _GarbageLater())

@@ -144,7 +144,7 @@ def _choose_next(sets, chosen, n):
     return n
 
 
-@part
+@part(inline="always")
 def _add_with_frequent(n_rare, rare, place, columns, weights, n_rows, sets, tables, matrix):
     """Write what belongs to some rare features and any frequent ones, the largest sets first.
 
@@ -252,7 +252,7 @@ def add_at(index, values, sums):
         sums[index[last]] += values[last]
 
 
-@part
+@part(inline="always")
 def _write_table_and_sums(n_rare, size, features, widths, start, sets, tables, matrix):
     """Write what is read from a table, and from its sums along axes of frequent features.
 
@@ -307,7 +307,7 @@ def _sum_axis(table, outer, n, inner, sums):
                 to[i] += part[i]
 
 
-@part
+@part(inline="always")
 def _write(features, size, widths, sets, table, matrix):
     """Write all parts of the matrix that can be read from the table of some features."""
     blocks, border, rest = matrix

@@ -62,7 +62,7 @@ def whiten(routines, factor, rows):
 
 @kernel
 def subtract_gram(routines, rows, matrix):
-    """Subtract ``rows.T @ rows`` from the upper triangle of a matrix, both in C order."""
+    """Subtract ``rows.T @ rows`` from the upper triangle of a matrix, `rows` in C order."""
     sizes, numbers = _product_sizes(rows, matrix), _minus_one_and_one(rows)
     product = _LETTERS, _LETTERS[3:], sizes, sizes[1:], numbers, rows, sizes[2:]
     _call(routines[2], (*product, numbers[1:], matrix, sizes[3:]))
@@ -113,4 +113,6 @@ def _product_sizes(rows, other):
 @part
 def _row_length(matrix):
     """Return how many numbers lie between the first ones of two rows."""
-    return max(matrix.strides[0] // matrix.itemsize, matrix.shape[1], 1)
+    length = matrix.strides[0] // matrix.itemsize
+    least = matrix.shape[1] if matrix.shape[1] > 1 else 1
+    return length if length > least else least

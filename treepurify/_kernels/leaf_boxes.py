@@ -30,193 +30,116 @@ def mark_pairs(tree_ptr, feature, left, right, together):
                 height += 1
 
 
+# What `add_runs` knows of the edge from a node up to its parent, and of the cells of a feature.
+PARENT, FEATURE, LOW, HIGH, TAKES_MISSING, TABLE = range(6)
+START, SIZE, N_PRESENT = range(3)
+# What it finds out of a feature on the way up from one leaf, beside `LOW` and `HIGH`.
+_LEAF, _HAS_MISSING = 0, 1
+
+
 @part
-def _narrow(
-    box,
-    low,
-    high,
-    has_missing,
-    cell_ptr,
-    parent,
-    feature,
-    left,
-    first_right,
-    missing_left,
-    category_ptr,
-    category_left,
-    n_cells,
-    n_regular,
-    missing_cell,
-    leaf,
-    path,
-):
+def _narrow(leaf, number, edges, category_left, cells, marked, found, path):
     """Find the cells that reach `leaf`; return its features in `path` and their number.
 
-    Along a numeric feature they are the intervals ``low:high`` and, if `has_missing`, the
-    missing cell, whatever the number of cuts. Along a categorical one, where ``low`` is -1,
-    they are marked in `box`.
+    Along a numeric feature they are an interval, whatever the number of cuts. Along a categorical
+    one, where ``LOW`` is -1, they are `marked`. The missing cell, the last one, is among them if
+    that `_HAS_MISSING`.
     """
     n_path = 0
     node = leaf
-    while parent[node] >= 0:
-        above = parent[node]
-        goes_left = left[above] == node
-        j = feature[above]
-        start = cell_ptr[j]
-        known = False
-        for k in range(n_path):
-            if path[k] == j:
-                known = True
-        if not known:
+    while edges[node, PARENT] >= 0:
+        j, table = edges[node, FEATURE], edges[node, TABLE]
+        is_first = found[j, _LEAF] != number
+        if is_first:
             k = n_path
             while k > 0 and path[k - 1] > j:
                 path[k] = path[k - 1]
                 k -= 1
             path[k] = j
             n_path += 1
-            low[j] = 0
-            high[j] = n_regular[j]
-            has_missing[j] = missing_cell[j] >= 0
-            if category_ptr[above] >= 0:
-                low[j] = -1
-                for cell in range(n_cells[j]):
-                    box[start + cell] = True
-        table = category_ptr[above]
+            found[j, _LEAF] = number
+            found[j, LOW] = 0 if table < 0 else -1
+            found[j, HIGH] = cells[j, N_PRESENT]
+            found[j, _HAS_MISSING] = cells[j, SIZE] - cells[j, N_PRESENT]
+        found[j, _HAS_MISSING] &= edges[node, TAKES_MISSING]
         if table >= 0:
-            for cell in range(n_cells[j]):
-                if cell == missing_cell[j]:
-                    inside = missing_left[above] == goes_left
-                else:
-                    inside = category_left[table + cell] == goes_left
-                box[start + cell] &= inside
-        else:
-            bound = first_right[above]
-            if goes_left and bound < high[j]:
-                high[j] = bound
-            elif not goes_left and bound > low[j]:
-                low[j] = bound
-            has_missing[j] &= missing_left[above] == goes_left
-        node = above
+            goes_left, start = edges[node, LOW] == 1, cells[j, START]
+            for cell in range(cells[j, N_PRESENT]):
+                inside = category_left[table + cell] == goes_left
+                marked[start + cell] = inside & (is_first | marked[start + cell])
+        elif edges[node, LOW] > found[j, LOW]:
+            found[j, LOW] = edges[node, LOW]
+        elif edges[node, HIGH] < found[j, HIGH]:
+            found[j, HIGH] = edges[node, HIGH]
+        node = edges[node, PARENT]
     return n_path
 
 
 @part
-def _interval_runs(low, high, has_missing, n_regular, write, first_run, run_start, run_stop):
-    """Like `_marked_runs`, for the cells ``low:high`` and the missing cell `n_regular`."""
-    n_runs = 0
-    if low < high:
-        if write:
-            run_start[first_run] = low
-            run_stop[first_run] = high
-        n_runs = 1
-    if has_missing:
-        if n_runs and high == n_regular:
-            if write:
-                run_stop[first_run] = n_regular + 1
-        else:
-            if write:
-                run_start[first_run + n_runs] = n_regular
-                run_stop[first_run + n_runs] = n_regular + 1
-            n_runs += 1
-    return n_runs
-
-
-@part
-def _marked_runs(box, start, n_cells, write, first_run, run_start, run_stop):
-    """Return the number of runs of marked cells; write them from `first_run` if `write`."""
-    n_runs = 0
-    inside = False
-    for cell in range(n_cells):
-        if box[start + cell] and not inside:
-            if write:
-                run_start[first_run + n_runs] = cell
-            n_runs += 1
-            inside = True
-        elif inside and not box[start + cell]:
-            if write:
-                run_stop[first_run + n_runs - 1] = cell
-            inside = False
-    if inside and write:
-        run_stop[first_run + n_runs - 1] = n_cells
-    return n_runs
-
-
-@part
-def _cells_reached(box, start, n_cells, low, high, has_missing):
-    """Return how many cells of a feature reach the leaf."""
-    if low >= 0:
-        return (high - low if high > low else 0) + has_missing
-    n_reached = 0
-    for cell in range(start, start + n_cells):
-        n_reached += box[cell]
-    return n_reached
+def _append(low, high, first, n_runs, runs):
+    """Add the cells ``low:high`` to the runs from `first` on; return how many runs there are."""
+    if n_runs > first and runs[1, n_runs - 1] == low:
+        runs[1, n_runs - 1] = high
+        return n_runs
+    runs[0, n_runs] = low
+    runs[1, n_runs] = high
+    return n_runs + 1
 
 
 @kernel
 def add_runs(
-    leaves, splits, cells, work, keep_all, write, reachable, entry_ptr, entry_feature, runs
+    first_leaf,
+    leaves,
+    edges,
+    category_left,
+    cells,
+    keep_all,
+    marked,
+    found,
+    path,
+    reachable,
+    n_entries_of_leaf,
+    entry_feature,
+    n_runs_of_entry,
+    runs,
 ):
-    """Find the runs of cells of every leaf; fill `entry_ptr` and `reachable`.
+    """Find the runs of cells of every leaf from `first_leaf` on, until there is no more room.
 
-    Returns the number of runs. Only if `write`, entries and runs are written as well. `work` is
-    work space: nothing is allocated here, which would take longer to compile than all the rest.
-    Tuples are taken apart once: reading them for every leaf takes twice as long.
+    Returns the leaf to go on with, the number of entries and that of runs. `marked`, `found` and
+    `path` are work space: nothing is allocated here, which would take long to compile.
     """
-    parent, feature, left, first_right, missing_left, category_ptr, category_left = splits
-    cell_ptr, n_cells, n_regular, missing_cell = cells
-    box, low, high, has_missing, n_reached, path = work
-    run_ptr, run_start, run_stop = runs
-    n_entries = entry_ptr[0]
-    n_runs = run_ptr[0]
-    for i in range(len(leaves)):
-        n_path = _narrow(
-            box,
-            low,
-            high,
-            has_missing,
-            cell_ptr,
-            parent,
-            feature,
-            left,
-            first_right,
-            missing_left,
-            category_ptr,
-            category_left,
-            n_cells,
-            n_regular,
-            missing_cell,
-            leaves[i],
-            path,
-        )
-        reachable[i] = True
+    # Not a literal, for which `_append` would be compiled once more.
+    n_entries, n_runs = 0, np.int64(0)
+    for i in range(first_leaf, len(leaves)):
+        # A leaf has at most one entry for each feature, and one run for each cell.
+        if n_entries + len(cells) > len(entry_feature) or n_runs + len(marked) > runs.shape[1]:
+            return i, n_entries, n_runs
+        n_path = _narrow(leaves[i], i, edges, category_left, cells, marked, found, path)
+        before_entries, before_runs = n_entries, n_runs
         for k in range(n_path):
-            j = path[k]
-            n_reached[j] = _cells_reached(
-                box, cell_ptr[j], n_cells[j], low[j], high[j], has_missing[j]
-            )
-            if n_reached[j] == 0:
+            j, first, n_reached = path[k], n_runs, 0
+            low, high = found[j, LOW], found[j, HIGH]
+            if low < 0:
+                for cell in range(cells[j, N_PRESENT]):
+                    if marked[cells[j, START] + cell]:
+                        n_runs = _append(cell, cell + 1, first, n_runs, runs)
+                        n_reached += 1
+            elif low < high:
+                n_runs = _append(low, high, first, n_runs, runs)
+                n_reached = high - low
+            if found[j, _HAS_MISSING]:
+                missing = cells[j, N_PRESENT]
+                n_runs = _append(missing, missing + 1, first, n_runs, runs)
+                n_reached += 1
+            if n_reached == 0:
                 reachable[i] = False
-        for k in range(n_path):
-            j = path[k]
-            start = cell_ptr[j]
-            if not keep_all and (not reachable[i] or n_reached[j] == n_cells[j]):
+            if n_reached == cells[j, SIZE] and not keep_all:
+                n_runs = first
                 continue
-            if low[j] >= 0:
-                n_runs += _interval_runs(
-                    low[j],
-                    high[j],
-                    has_missing[j],
-                    n_regular[j],
-                    write,
-                    n_runs,
-                    run_start,
-                    run_stop,
-                )
-            else:
-                n_runs += _marked_runs(box, start, n_cells[j], write, n_runs, run_start, run_stop)
+            entry_feature[n_entries] = j
+            n_runs_of_entry[n_entries] = n_runs - first
             n_entries += 1
-            if write:
-                entry_feature[n_entries - 1] = j
-                run_ptr[n_entries] = n_runs
-        entry_ptr[i + 1] = n_entries
-    return n_runs
+        if not reachable[i] and not keep_all:
+            n_entries, n_runs = before_entries, before_runs
+        n_entries_of_leaf[i] = n_entries - before_entries
+    return len(leaves), n_entries, n_runs

@@ -14,39 +14,32 @@ _FEW_CUTS = 16
 
 @kernel
 def locate(
-    table, start, stop, places, cuts, cut_starts, numbers, codes, met, tile, cell, low, high
+    table, start, stop, places, cuts, cut_starts, numbers, codes, low, high, n_missing, tile, cell
 ):
     """Write the cell of the rows ``start:stop`` along each axis to ``codes[numbers[axis]]``.
 
     The axis stands for the column ``places[axis]`` of `table`, and its cuts for
     ``cuts[cut_starts[axis]:cut_starts[axis + 1]]``. A cell is the number of cuts <= x; NaN is in
-    the one behind the last. ``met[axis]`` begins as (inf, -inf, 0) and becomes the smallest and
-    largest finite value and the number of NaN. `tile` and `cell` are room for `ROWS_A_TILE` rows,
-    `low` and `high` for `LANES`.
+    the one behind the last. `low`, `high` and `n_missing`, of shape (n_axes, `LANES`), begin as
+    inf, -inf and 0. They become the smallest and the largest finite value and the number of NaN,
+    each in lanes of its own, because a compiler may not reorder the minimum of floats. `tile` and
+    `cell` are room for `ROWS_A_TILE` rows.
     """
     for first in range(start, stop, ROWS_A_TILE):
-        n = min(ROWS_A_TILE, stop - first)
+        n = stop - first if stop - first < ROWS_A_TILE else ROWS_A_TILE
         for axis in range(len(places)):
             place = places[axis]
             for row in range(n):
                 tile[row] = table[first + row, place]
+            # Neither a finite value nor a missing one.
             for row in range(n, ROWS_A_TILE):
-                tile[row] = tile[0]
-            n_missing = 0
-            for row in range(n):
-                n_missing += 1 if tile[row] != tile[row] else 0
-            # Lanes of their own, because a compiler may not reorder the minimum of floats.
-            for lane in range(LANES):
-                low[lane], high[lane] = np.inf, -np.inf
+                tile[row] = -np.inf
             for group in range(0, ROWS_A_TILE, LANES):
                 for lane in range(LANES):
-                    x = tile[group + lane]
-                    low[lane] = x if (x > -np.inf) & (x < low[lane]) else low[lane]
-                    high[lane] = x if (x < np.inf) & (x > high[lane]) else high[lane]
-            for lane in range(LANES):
-                met[axis, 0] = low[lane] if low[lane] < met[axis, 0] else met[axis, 0]
-                met[axis, 1] = high[lane] if high[lane] > met[axis, 1] else met[axis, 1]
-            met[axis, 2] += n_missing
+                    x, least, most = tile[group + lane], low[axis, lane], high[axis, lane]
+                    low[axis, lane] = x if (x > -np.inf) & (x < least) else least
+                    high[axis, lane] = x if (x < np.inf) & (x > most) else most
+                    n_missing[axis, lane] += np.isnan(x)
             begin, end = cut_starts[axis], cut_starts[axis + 1]
             if end - begin <= _FEW_CUTS:
                 for row in range(ROWS_A_TILE):
@@ -54,7 +47,7 @@ def locate(
                 for c in range(begin, end):
                     cut = cuts[c]
                     for row in range(ROWS_A_TILE):
-                        cell[row] += 1 if cut <= tile[row] else 0
+                        cell[row] += cut <= tile[row]
             else:
                 for row in range(n):
                     x = tile[row]
@@ -65,11 +58,8 @@ def locate(
                         half = length >> 1
                         at += half if cuts[at + half - 1] <= x else 0
                         length -= half
-                    cell[row] = at - begin + (1 if cuts[at] <= x else 0)
-            if n_missing > 0:
-                for row in range(n):
-                    if tile[row] != tile[row]:
-                        cell[row] = end - begin + 1
+                    cell[row] = at - begin + (cuts[at] <= x)
+            behind = end - begin + 1
             number = numbers[axis]
             for row in range(n):
-                codes[number, first + row] = cell[row]
+                codes[number, first + row] = behind if tile[row] != tile[row] else cell[row]

@@ -26,41 +26,32 @@ def pick_rows(codes, weights, picked, found):
 
 
 @kernel
-def join_rows(first, second, start, stop, n_first, parent, left):
-    """Join the cells that each row of a range has; returns how many of `left` blocks remain.
-
-    `parent` has the cells of the first feature, then those of the second. It ends with one block.
-    """
-    for row in range(start, stop):
-        if left == 1:
-            break
-        # As wide as the other, so that the search is compiled once.
-        one = find_root(parent, np.int64(first[row]))
-        other = find_root(parent, n_first + second[row])
-        if one < other:
-            parent[other] = one
-            left -= 1
-        elif other < one:
-            parent[one] = other
-            left -= 1
-    return left
-
-
-@kernel
 def count_blocks(codes, starts, filled, sizes, pairs, parent, blocks):
     """Count the blocks of cells of each pair of features, seen on some rows of both.
 
     `codes` has one row per feature and one column per picked row; those picked for feature `j`
     are ``starts[j]:starts[j + 1]``. `filled` counts the cells with rows, `sizes` all cells.
-    `parent` is room for the cells of the largest pair.
+    `parent` is room for the cells of the largest pair. Afterwards it joins those of the last pair:
+    the cells of the first feature, then those of the second.
     """
     for k in range(len(pairs)):
         i, j = pairs[k, 0], pairs[k, 1]
-        # One by one, and no slices: these compile in a tenth of the time.
+        # One by one: a slice compiles for longer.
         for cell in range(sizes[i] + sizes[j]):
             parent[cell] = cell
         left = filled[i] + filled[j]
-        for feature in (i, j):
-            start, stop = starts[feature], starts[feature + 1]
-            left = join_rows(codes[i], codes[j], start, stop, sizes[i], parent, left)
+        for side in range(2):
+            feature = pairs[k, side]
+            for row in range(starts[feature], starts[feature + 1]):
+                if left == 1:
+                    break
+                # As wide as each other, so that the search is compiled once.
+                one = find_root(parent, np.int64(codes[i, row]))
+                other = find_root(parent, sizes[i] + np.int64(codes[j, row]))
+                if one < other:
+                    parent[other] = one
+                    left -= 1
+                elif other < one:
+                    parent[one] = other
+                    left -= 1
         blocks[k] = left

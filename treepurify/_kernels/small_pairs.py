@@ -1,26 +1,6 @@
-"""Slices of many pair tables, one after the other, and equations of their shorter sides."""
+"""Equations of the shorter sides of many pair tables, one after the other."""
 
 from treepurify._kernels.compiling import kernel
-
-
-@kernel
-def add_to_slices(sizes, numbers, totals):
-    """Add the numbers of the cells of each table to its columns, and then to its rows.
-
-    Each of `sizes` is (n_rows, n_columns). `numbers` has one row per cell of all tables, `totals`
-    one per slice.
-    """
-    cell, start = 0, 0
-    for t in range(len(sizes)):
-        n_rows, n_columns = sizes[t, 0], sizes[t, 1]
-        for i in range(n_rows):
-            of_row = start + n_columns + i
-            for j in range(n_columns):
-                for k in range(numbers.shape[1]):
-                    totals[start + j, k] += numbers[cell, k]
-                    totals[of_row, k] += numbers[cell, k]
-                cell += 1
-        start += n_rows + n_columns
 
 
 @kernel(error_model="numpy")

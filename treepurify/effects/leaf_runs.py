@@ -1,48 +1,29 @@
 """The cells that reach each leaf, as runs along the features that its path tests."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from treepurify._kernels.leaf_boxes import add_runs
+from treepurify._kernels.leaf_boxes import (
+    FEATURE,
+    HIGH,
+    LOW,
+    N_PRESENT,
+    PARENT,
+    SIZE,
+    START,
+    TABLE,
+    TAKES_MISSING,
+    add_runs,
+)
 from treepurify.grids.grid import Grid
 from treepurify.models.ensemble import TreeEnsemble
-from treepurify.typing import Indices, Integers, Mask
+from treepurify.typing import Indices, Integers
 
 __all__ = ["leaf_runs"]
 
-
-class _Splits(NamedTuple):
-    """The nodes of all trees, and the first interval that goes right at each numeric one."""
-
-    parent: npt.NDArray[np.int32]
-    feature: npt.NDArray[np.int32]
-    left: npt.NDArray[np.int32]
-    first_right: Integers
-    missing_left: Mask
-    category_ptr: npt.NDArray[Any]
-    category_left: Mask
-
-
-class _Cells(NamedTuple):
-    """The cells of each feature: where they begin and end, how many, intervals, the missing one."""
-
-    bounds: Integers
-    size: Integers
-    regular: Integers
-    missing: Integers
-
-
-class _Box(NamedTuple):
-    """Work space for the cells that reach one leaf."""
-
-    marked: Mask
-    low: Integers
-    high: Integers
-    has_missing: Mask
-    n_reached: Integers
-    path: Integers
+# Entries and runs that are found at a time, beside those of one leaf.
+_ROOM = 1 << 16
 
 
 def leaf_runs(
@@ -66,68 +47,67 @@ def leaf_runs(
     reachable : (n_leaves,)
         False where no cell reaches the leaf.
     """
-    splits, cells = _splits(ensemble, grid), _cells(grid)
-    box = _work_space(cells)
-    entry_ptr = np.zeros(len(leaves) + 1, dtype=np.int64)
+    cells = _cells(grid)
+    given = (leaves, _edges(ensemble, grid, cells), ensemble.category_left, cells, keep_every_test)
+    n_axes, n_cells = len(cells), int(cells[:, SIZE].sum())
+    work = (
+        np.zeros(n_cells, dtype=np.bool_),
+        np.full((n_axes, 4), -1, dtype=np.int64),
+        np.zeros(n_axes, dtype=np.int64),
+    )
     reachable = np.ones(len(leaves), dtype=np.bool_)
-
-    def find(write: bool, entry_feature: Any, runs: tuple[Any, ...]) -> int:
-        n_runs = add_runs(
-            leaves,
-            splits,
-            cells,
-            box,
-            keep_every_test,
-            write,
+    n_entries_of_leaf = np.zeros(len(leaves), dtype=np.int64)
+    entry_feature = np.empty(n_axes + _ROOM, dtype=np.int32)
+    n_runs_of_entry = np.empty(n_axes + _ROOM, dtype=np.int64)
+    runs = np.empty((2, n_cells + _ROOM), dtype=np.int32)
+    found: list[list[Any]] = []
+    leaf = 0
+    while leaf < len(leaves) or not found:
+        leaf, n_entries, n_runs = add_runs(
+            leaf,
+            *given,
+            *work,
             reachable,
-            entry_ptr,
+            n_entries_of_leaf,
             entry_feature,
+            n_runs_of_entry,
             runs,
         )
-        return int(n_runs)
-
-    none = np.zeros(0, dtype=np.int32)
-    n_runs = find(False, none, (np.zeros(1, dtype=np.int64), none, none))
-    entry_feature = np.zeros(entry_ptr[-1], dtype=np.int32)
-    run_ptr = np.zeros(entry_ptr[-1] + 1, dtype=np.int64)
-    run_start, run_stop = np.zeros((2, n_runs), dtype=np.int32)
-    find(True, entry_feature, (run_ptr, run_start, run_stop))
-    return entry_ptr, entry_feature, run_ptr, run_start, run_stop, reachable
+        some = (entry_feature[:n_entries], n_runs_of_entry[:n_entries], *runs[:, :n_runs])
+        found.append([numbers.copy() for numbers in some])
+    feature, n_runs_of, start, stop = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    return _ends(n_entries_of_leaf), feature, _ends(n_runs_of), start, stop, reachable
 
 
-def _splits(ensemble: TreeEnsemble, grid: Grid) -> _Splits:
-    return _Splits(
-        ensemble.parents(),
-        ensemble.feature,
-        ensemble.left,
-        _first_cell_right(ensemble, grid),
-        ensemble.missing_left,
-        ensemble.category_ptr,
-        ensemble.category_left,
-    )
+def _ends(lengths: Integers) -> Integers:
+    return np.concatenate([[0], np.cumsum(lengths)])
 
 
-def _cells(grid: Grid) -> _Cells:
+def _edges(ensemble: TreeEnsemble, grid: Grid, cells: Integers) -> Integers:
+    """Return what each node lets through of the cells of the feature that its parent tests."""
+    parent = ensemble.parents()
+    below = np.flatnonzero(parent >= 0)
+    above = parent[below]
+    feature = ensemble.feature[above]
+    is_left = ensemble.left[above] == below
+    is_numeric = ensemble.category_ptr[above] < 0
+    bound = _first_cell_right(ensemble, grid)[above]
+    edges = np.full((len(parent), 6), -1, dtype=np.int64)
+    edges[below, PARENT], edges[below, FEATURE] = above, feature
+    edges[below, LOW] = np.where(is_numeric, np.where(is_left, 0, bound), is_left)
+    edges[below, HIGH] = np.where(is_left, bound, cells[feature, N_PRESENT])
+    edges[below, TAKES_MISSING] = ensemble.missing_left[above] == is_left
+    edges[below, TABLE] = ensemble.category_ptr[above]
+    return edges
+
+
+def _cells(grid: Grid) -> Integers:
+    """Return where the cells of each feature start, how many there are, and how many present."""
     size = np.array([axis.n_cells for axis in grid.axes], dtype=np.int64)
-    missing = [-1 if axis.missing_cell is None else axis.missing_cell for axis in grid.axes]
-    return _Cells(
-        np.concatenate([[0], np.cumsum(size)]),
-        size,
-        np.array([axis.n_regular for axis in grid.axes], dtype=np.int64),
-        np.array(missing, dtype=np.int64),
-    )
-
-
-def _work_space(cells: _Cells) -> _Box:
-    n_axes = len(cells.size)
-    return _Box(
-        np.zeros(int(cells.size.sum()), dtype=np.bool_),
-        np.zeros(n_axes, dtype=np.int64),
-        np.zeros(n_axes, dtype=np.int64),
-        np.zeros(n_axes, dtype=np.bool_),
-        np.zeros(n_axes, dtype=np.int64),
-        np.zeros(n_axes + 1, dtype=np.int64),
-    )
+    cells = np.empty((len(size), 3), dtype=np.int64)
+    cells[:, START], cells[:, SIZE] = np.cumsum(size) - size, size
+    cells[:, N_PRESENT] = size - np.array([axis.missing_cell is not None for axis in grid.axes])
+    return cells
 
 
 def _first_cell_right(ensemble: TreeEnsemble, grid: Grid) -> Integers:

@@ -250,17 +250,21 @@ def _locate_part(part: ColumnTable, cuts: Sequence[Array], codes: npt.NDArray[An
     n_rows = len(part.table)
     starts = np.concatenate([[0], np.cumsum([len(own) for own in cuts])])
     given = (part.places, np.concatenate(cuts), starts, part.numbers, codes)
+    # As the tables of some data frames are, or `locate` would be compiled once more for them.
+    table = part.table.view()
+    table.flags.writeable = False
 
     def locate_block(start: int) -> Array:
-        met = np.tile([np.inf, -np.inf, 0.0], (len(cuts), 1))
-        rows = np.empty(ROWS_A_TILE), np.empty(ROWS_A_TILE, dtype=np.int64)
-        lanes = np.empty(LANES), np.empty(LANES)
-        locate(part.table, start, min(start + _ROWS_A_BLOCK, n_rows), *given, met, *rows, *lanes)
-        return met
+        shape = len(cuts), LANES
+        met = np.full(shape, np.inf), np.full(shape, -np.inf), np.zeros(shape, dtype=np.int64)
+        room = np.empty(ROWS_A_TILE), np.empty(ROWS_A_TILE, dtype=np.int64)
+        locate(table, start, min(start + _ROWS_A_BLOCK, n_rows), *given, *met, *room)
+        lowest, highest, n_missing = met
+        return np.stack([lowest.min(axis=1), highest.max(axis=1), n_missing.sum(axis=1)])
 
     met = np.stack(map_threads(locate_block, range(0, n_rows, _ROWS_A_BLOCK)))
-    lowest, highest = met[:, :, 0].min(axis=0), met[:, :, 1].max(axis=0)
-    return np.column_stack([lowest, highest, met[:, :, 2].sum(axis=0)])
+    lowest, highest, n_missing = met[:, 0].min(axis=0), met[:, 1].max(axis=0), met[:, 2].sum(axis=0)
+    return np.column_stack([lowest, highest, n_missing])
 
 
 def _widen_numeric(

@@ -1,6 +1,7 @@
 """The canonical form of a tree ensemble: flat arrays over all nodes."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -11,6 +12,7 @@ from treepurify.errors import UnsupportedModelError
 from treepurify.fingerprints import array_fingerprint
 from treepurify.links import Link
 from treepurify.models.parsed import ModelSource, ParsedModel
+from treepurify.models.walk import Walk, walk
 from treepurify.rows.columns import FeatureSpec
 from treepurify.threads import map_threads
 from treepurify.typing import Array, Indices, Integers, Mask
@@ -140,6 +142,12 @@ class TreeEnsemble(ParsedModel):
         leaves_before = np.concatenate([[0], np.cumsum(self.feature < 0)])
         return np.diff(leaves_before[self.tree_ptr])
 
+    @cached_property
+    def walk(self) -> Walk:
+        """The nodes as `add_leaf_values` takes them."""
+        is_categorical = self.category_ptr >= 0
+        return walk(self.tree_ptr, self.feature, self.left, self.right, is_categorical)
+
     def parents(self) -> npt.NDArray[np.int32]:
         """Return the node above each node; -1 for roots."""
         parent = np.full(len(self.left), -1, dtype=np.int32)
@@ -175,20 +183,22 @@ class TreeEnsemble(ParsedModel):
         total = np.empty((columns.n_rows, self.n_outputs))
         total[:] = self.base.astype(np.float32) if single else self.base
 
+        walk = self.walk
+
         def add_block(start: int) -> None:
+            matrix = columns.matrix(start, start + _ROWS_A_BLOCK)
             add_leaf_values(
-                columns.matrix(start, start + _ROWS_A_BLOCK),
+                matrix,
                 self.tree_ptr,
-                self.feature,
+                *walk,
                 self.cut,
-                self.left,
-                self.right,
                 self.missing_left,
                 self.category_ptr,
                 self.category_left,
                 self.value,
                 self.tree_output,
                 single,
+                np.empty(len(matrix), dtype=np.uint32),
                 total[start : start + _ROWS_A_BLOCK],
             )
 

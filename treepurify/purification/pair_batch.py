@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from treepurify._kernels.small_pairs import add_to_slices, invert_in_place, subtract_couplings
+from treepurify._kernels.small_pairs import invert_in_place, subtract_couplings
 from treepurify._kernels.support import label_blocks
 from treepurify.grids.grid import Subset
 from treepurify.purification.solution import inverse_mass
@@ -118,8 +118,10 @@ class PairBatch:
 
     def slice_totals(self, of_cells: Array) -> Array:
         """Return the sum over the cells of each slice, of numbers (n_cells, any)."""
-        totals = np.zeros((self.slice_starts[-1], of_cells.shape[1]))
-        add_to_slices(self.sizes, of_cells, totals)
+        columns, rows = self.column_and_row
+        totals = np.empty((self.slice_starts[-1], of_cells.shape[1]))
+        for sums, numbers in zip(totals.T, of_cells.T, strict=True):
+            sums[:] = sums_at(columns, numbers, len(sums)) + sums_at(rows, numbers, len(sums))
         return totals
 
     def sums(self, of_cells: Array, axis: int) -> Array:

@@ -7,7 +7,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from treepurify._kernels.slice_sums import add_slice_sums, add_slice_sums_twofold
+from treepurify._kernels.slice_sums import add_slice_sums_twofold
 from treepurify.purification.slices import MassSlices
 from treepurify.purification.solution import largest_entry
 from treepurify.typing import Array
@@ -146,11 +146,14 @@ def rounded_means(slices: CellsWithMass) -> Array:
     """Return the conditional means of the tensor, right to the rounding of their sums.
 
     Enough for a first step, whose own error is larger, and after which there are better ones.
+    Without a kernel, which the tables of shallow trees would not need otherwise.
     """
     total = np.zeros((len(slices.values), len(slices.mass)))
-    weight, nothing = _LIFT * slices.weight, np.zeros(len(slices.mass))
+    weight = _LIFT * slices.weight
     for k, values in enumerate(slices.values):
-        add_slice_sums(slices.slice_of, weight, values, nothing, total[k])
+        weighted = weight * values
+        for slice_of in slices.slice_of:
+            total[k] += np.bincount(slice_of, weighted, len(slices.mass))
     mass = _LIFT * np.where(slices.mass > 0, slices.mass, 1.0)
     return np.ascontiguousarray((total / mass).T)
 

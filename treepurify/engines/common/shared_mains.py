@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from treepurify._kernels.shared_support import count_blocks, join_rows, pick_rows
+from treepurify._kernels.shared_support import count_blocks, pick_rows
 from treepurify.components import Component, TensorComponent
 from treepurify.grids.grid import EncodedRows, Subset
 from treepurify.rows.reduction import RowStream
@@ -173,20 +173,26 @@ def shared_pairs(
     )
     starts = np.concatenate([[0], np.cumsum([len(some) for some in picked])])
     codes = rows.codes[np.ix_(used, np.concatenate(picked))]
-    blocks = np.empty(len(places), dtype=np.intp)
     room = np.empty(2 * cells.max(), dtype=np.intp)
+    blocks = np.empty(len(places), dtype=np.intp)
     count_blocks(codes, starts, np.array(filled), cells, places, room, blocks)
-    counts = None if rows.weights is None else rows.weights > 0
+    has_weight = slice(None) if rows.weights is None else rows.weights > 0
+    both, left = np.array([[0, 1]]), np.empty(1, dtype=np.intp)
     found = []
-    for first, second in places[blocks > 1].tolist():
-        pair = int(used[first]), int(used[second])
-        one, other = (rows.codes[j] if counts is None else rows.codes[j, counts] for j in pair)
-        parent = np.arange(cells[first] + cells[second])
-        left = filled[first] + filled[second]
-        left = join_rows(one, other, 0, len(one), cells[first], parent, left)
-        if left > 1:
-            roots = _roots(parent)
-            found.append(SharedPair(pair, (roots[: cells[first]], roots[cells[first] :]), left - 1))
+    for ends in places[blocks > 1]:
+        first, second = used[ends].tolist()
+        of_both = np.stack([rows.codes[j, has_weight] for j in (first, second)])
+        every_row = np.array([0, of_both.shape[1], of_both.shape[1]])
+        count_blocks(of_both, every_row, np.array(filled)[ends], cells[ends], both, room, left)
+        if left[0] > 1:
+            roots = _roots(room[: cells[ends].sum()].copy())
+            found.append(
+                SharedPair(
+                    (first, second),
+                    (roots[: sizes[first]], roots[sizes[first] :]),
+                    int(left[0]) - 1,
+                )
+            )
     return found
 
 

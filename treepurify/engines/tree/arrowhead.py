@@ -13,7 +13,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from treepurify._kernels.arrowhead import factor, multiply, solve, solve_upper
+from treepurify._kernels.arrowhead import factor, multiply, solve_lower, solve_upper
 from treepurify._kernels.gapped_cholesky import factor_with_gaps, solve_many, solve_units
 from treepurify.typing import Array, Indices, Integers
 
@@ -106,16 +106,17 @@ class ArrowheadFactor:
     def solve(self, sides: Array) -> Array:
         """Return the solutions for right sides of shape (n, n_sides)."""
         if sides.shape[1] >= _MANY_SIDES and self.parts.rest.dtype == np.float64:
-            return self._solved(partial(solve_many, routines_of(np.float64)), sides)
-        return self._solved(solve, sides)
+            return self._solved((partial(solve_many, routines_of(np.float64)),), sides)
+        return self._solved((solve_lower, solve_upper), sides)
 
     def solve_upper(self, sides: Array) -> Array:
         """Return the solutions of the equations of R."""
-        return self._solved(solve_upper, sides)
+        return self._solved((solve_upper,), sides)
 
-    def _solved(self, kernel: Callable[..., None], sides: Array) -> Array:
+    def _solved(self, kernels: tuple[Callable[..., None], ...], sides: Array) -> Array:
         solved = np.array(sides.T, order="C")
-        kernel(self.parts.bounds, *self.parts.parts(), solved)
+        for kernel in kernels:
+            kernel(self.parts.bounds, *self.parts.parts(), solved)
         return solved.T
 
 

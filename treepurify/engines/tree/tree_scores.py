@@ -15,19 +15,21 @@ __all__ = ["cell_scores", "tree_scores"]
 def tree_scores(ensemble: TreeEnsemble, tree: int, matrix: Array) -> Array:
     """Return the leaf value of each row, one column per output that the tree feeds."""
     scores = np.zeros((len(matrix), _n_outputs(ensemble, tree)))
+    n_levels, tested, child = ensemble.walk
     add_leaf_values(
         matrix,
         ensemble.tree_ptr[tree : tree + 2],
-        ensemble.feature,
+        n_levels[tree : tree + 1],
+        tested,
+        child,
         ensemble.cut,
-        ensemble.left,
-        ensemble.right,
         ensemble.missing_left,
         ensemble.category_ptr,
         ensemble.category_left,
         ensemble.value,
         np.minimum(ensemble.tree_output[tree : tree + 1], 0),
         False,
+        np.empty(len(matrix), dtype=np.uint32),
         scores,
     )
     return scores
