@@ -11,10 +11,13 @@ from treepurify._kernels.compiling import kernel, part
 
 # Numbers are found feature by feature for so many rows at a time, which stay near the processor.
 _BLOCK = 512
-_LEAST_BITS = 11
+_LEAST_BITS = 9
 # 2^64 over the golden ratio: multiples of it fall evenly (Knuth 1973, section 6.4).
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-_ONE, _KEY_BITS = np.uint64(1), np.uint64(64)
+_ONE, _HASH_BITS = np.uint64(1), np.uint64(64)
+# A slot of the hash table has one more than the position of its joint cell, 0 for none, in so many
+# bits, and above them the last ones of the hash: most other joint cells are told by these.
+_POSITION_BITS, _POSITION = np.uint64(40), np.uint64((1 << 40) - 1)
 
 
 @kernel
@@ -47,35 +50,36 @@ def join_by_hash(codes, features, parts, start, weights, cell):
 
     Returns a row and the weight of each.
     """
-    n_rows, n_joint = len(cell), 0
-    # To begin with an eighth of the rows find room, which is then not made several times over.
-    room, bits = 1 << (_LEAST_BITS - 2), np.uint64(_LEAST_BITS - 1)
-    while room < n_rows // 16:
-        room, bits = 2 * room, bits + _ONE
-    # Each place has a number and, behind it, one more than the position; half remain free.
-    places = np.empty((0, 2), dtype=parts.dtype)
+    n_rows, n_joint, room, bits = len(cell), 0, 1 << _LEAST_BITS, np.uint64(_LEAST_BITS + 1)
     joint = np.empty(0, dtype=parts.dtype)
-    rows = np.empty(0, dtype=np.int64)
-    mass = np.empty(0)
+    rows, mass = np.empty(0, dtype=np.int64), np.empty(0)
+    # Half of the slots remain free.
+    slots = np.zeros(0, dtype=np.uint64)
     numbers = np.empty(_BLOCK, dtype=parts.dtype)
+    hashes, seen = np.empty(_BLOCK, dtype=np.uint64), np.empty(_BLOCK, dtype=np.uint64)
     for first in range(0, n_rows, _BLOCK):
         size = min(_BLOCK, n_rows - first)
         _number_cells(codes, features, parts, start, first, size, numbers)
         if n_joint + size > len(rows):
-            room, bits = 2 * room, bits + _ONE
-            places = np.zeros((2 * room, 2), dtype=parts.dtype)
+            # Room for what will be found where the other rows are like these, and some more.
+            expected = n_joint * (n_rows / first) if first else n_rows / 16
+            while room < n_joint + size or room < 1.2 * expected:
+                room, bits = 2 * room, bits + _ONE
             joint = _with_room(joint, room)
             rows, mass = _with_room(rows, room), _with_room(mass, room)
-            for earlier in range(n_joint):
-                place = _place(joint[earlier], places, bits)
-                places[place, 0], places[place, 1] = joint[earlier], earlier + 1
+            slots = np.zeros(2 * room, dtype=np.uint64)
+            for known in range(n_joint):
+                hashed = np.uint64(joint[known]) * _GOLDEN
+                _find(joint[known], hashed, slots, bits, joint, known)
+        # Slots are read ahead, all at a time: afterwards they are near the processor.
         for k in range(size):
-            place = _place(numbers[k], places, bits)
-            if places[place, 1] == 0:
-                places[place, 0], places[place, 1] = numbers[k], n_joint + 1
-                joint[n_joint], rows[n_joint], mass[n_joint] = numbers[k], first + k, 0.0
-                n_joint += 1
-            known = np.int64(places[place, 1]) - 1
+            hashes[k] = np.uint64(numbers[k]) * _GOLDEN
+            seen[k] = slots[hashes[k] >> (_HASH_BITS - bits)]
+        for k in range(size):
+            # Written in any case, and kept if it is one that was not known.
+            joint[n_joint], rows[n_joint], mass[n_joint] = numbers[k], first + k, 0.0
+            known = _find(numbers[k], hashes[k], slots, bits, joint, n_joint)
+            n_joint += known == n_joint
             mass[known] += weights[first + k]
             cell[first + k] = known
     return rows[:n_joint], mass[:n_joint]
@@ -93,12 +97,21 @@ def _number_cells(codes, features, parts, start, first, size, numbers):
 
 
 @part(inline="always")
-def _place(number, places, bits):
-    """Return the place of a number in the hash table, or the free one where it belongs."""
-    place = (np.uint64(number) * _GOLDEN) >> (_KEY_BITS - bits)
-    while places[place, 1] > 0 and places[place, 0] != number:
-        place = (place + _ONE) & np.uint64(len(places) - 1)
-    return place
+def _find(number, hashed, slots, bits, joint, n_joint):
+    """Return the position of a joint cell; if it is not known it gets the position `n_joint`."""
+    slot, last = hashed >> (_HASH_BITS - bits), np.uint64(len(slots) - 1)
+    tag = hashed << _POSITION_BITS
+    known = np.int64(-1)
+    while known < 0:
+        held = slots[slot]
+        if held == 0:
+            known = n_joint
+            slots[slot] = tag | np.uint64(n_joint + 1)
+        elif held & ~_POSITION == tag:
+            at = np.int64(held & _POSITION) - 1
+            known = at if joint[at] == number else known
+        slot = (slot + _ONE) & last
+    return known
 
 
 @part(inline="always")

@@ -49,16 +49,21 @@ def locate(
                     for row in range(ROWS_A_TILE):
                         cell[row] += cut <= tile[row]
             else:
-                for row in range(n):
-                    x = tile[row]
-                    # A search of fixed length: the compiler turns the comparison into a
-                    # conditional move, which random data cannot mispredict.
-                    at, length = begin, end - begin
-                    while length > 1:
-                        half = length >> 1
-                        at += half if cuts[at + half - 1] <= x else 0
-                        length -= half
-                    cell[row] = at - begin + (cuts[at] <= x)
+                # A search of fixed length, each step for all rows: what one row waits for is
+                # done beside others, and there is no branch for random data to mispredict.
+                for row in range(ROWS_A_TILE):
+                    cell[row] = begin
+                length = end - begin
+                while length > 1:
+                    half = length >> 1
+                    before = cuts[half - 1 :]
+                    for row in range(ROWS_A_TILE):
+                        at = cell[row]
+                        cell[row] = at + half if before[np.uint64(at)] <= tile[row] else at
+                    length -= half
+                for row in range(ROWS_A_TILE):
+                    at = cell[row]
+                    cell[row] = at - begin + (cuts[np.uint64(at)] <= tile[row])
             behind = end - begin + 1
             number = numbers[axis]
             for row in range(n):

@@ -35,6 +35,8 @@ def add_rows(cells, weights, mass, target, sets, bounds, blocks, border, rest, r
     # Indices without a sign are not tested for counting from the end.
     inside = np.empty(most, dtype=np.uint32)
     outside = np.empty(most, dtype=np.uint32)
+    of_block, of_border, of_rest = blocks.reshape(-1), border.reshape(-1), rest.reshape(-1)
+    has_inner_pairs = _has_sets(sets.of_two[0])
     for row in range(len(cells)):
         weight = weights[row]
         if weight == 0:
@@ -45,15 +47,19 @@ def add_rows(cells, weights, mass, target, sets, bounds, blocks, border, rest, r
             places[feature] = place
             active[n_active] = feature
             n_active += place >= 0 and feature != sets.pivot
-        n_outside = _list_unknowns(sets, 1, places, active, n_active, outside)
+        n_outside = _list_singles(sets.of_one[1], places, active, n_active, outside)
+        n_outside = _list_pairs(sets, 1, places, active, n_active, outside, n_outside)
         n_outside = _list_threes(sets, places, outside, n_outside)
-        _add_within(weight, outside, n_outside, 0, rest)
+        _add_within(weight, outside, n_outside, 0, rest.shape[1], of_rest)
         n_inside, first = 0, 0
         if sets.pivot >= 0 and places[sets.pivot] >= 0:
-            n_inside = _list_unknowns(sets, 0, places, active, n_active, inside)
+            n_inside = _list_singles(sets.of_one[0], places, active, n_active, inside)
+            if has_inner_pairs:
+                n_inside = _list_pairs(sets, 0, places, active, n_active, inside, n_inside)
             first = bounds[places[sets.pivot]]
-            _add_within(weight, inside, n_inside, first, blocks)
-            _add_across(weight, inside, n_inside, outside, n_outside, first, border)
+            _add_within(weight, inside, n_inside, first, blocks.shape[1], of_block)
+            width = border.shape[1]
+            _add_across(weight, inside, n_inside, outside, n_outside, first, width, of_border)
         for output in range(n_outputs):
             value = mass[row] * target[row, output]
             for i in range(n_inside):
@@ -62,17 +68,32 @@ def add_rows(cells, weights, mass, target, sets, bounds, blocks, border, rest, r
                 right[n_pivot + outside[i], output] += value
 
 
+@part
+def _has_sets(first):
+    """Return whether any two features are a set."""
+    for f in range(len(first)):
+        for g in range(len(first)):
+            if first[f, g] >= 0:
+                return True
+    return False
+
+
 # What is listed is written in any case and kept if it is one: a branch is often guessed wrong.
 @part(inline="always")
-def _list_unknowns(sets, part, places, active, n_active, listed):
-    """List the unknowns of up to two features that are one on a row, in increasing order."""
+def _list_singles(of_one, places, active, n_active, listed):
+    """List the unknowns of no feature and of one that are one on a row, in increasing order."""
     listed[0] = 0
     n = 1
     for i in range(n_active):
         f = active[i]
-        base = sets.of_one[part, f]
-        listed[n] = base + places[f]
-        n += base >= 0
+        listed[n] = of_one[f] + places[f]
+        n += of_one[f] >= 0
+    return n
+
+
+@part(inline="always")
+def _list_pairs(sets, part, places, active, n_active, listed, n):
+    """List those of two features behind the first n."""
     for i in range(n_active):
         f = active[i]
         for k in range(i + 1, n_active):
@@ -93,31 +114,59 @@ def _list_threes(sets, places, listed, n):
     return n
 
 
-# Two rows of the matrix at a time: what is listed is read half as often.
+# Four rows of a matrix at a time: what is listed is read a fourth as often.
 @part(inline="always")
-def _add_within(weight, listed, n, first, matrix):
-    for i in range(0, n - 1, 2):
-        upper, lower = matrix[first + listed[i]], matrix[first + listed[i + 1]]
-        upper[listed[i]] += weight
-        for k in range(i + 1, n):
-            column = listed[k]
-            upper[column] += weight
-            lower[column] += weight
-    if n % 2:
-        matrix[first + listed[n - 1], listed[n - 1]] += weight
+def _add_within(weight, listed, n, first, width, matrix):
+    """Add to the entries of every two of the first n that are listed, on and above the diagonal."""
+    i = 0
+    while i + 3 < n:
+        a, b = _row_start(first, listed[i], width), _row_start(first, listed[i + 1], width)
+        c, d = _row_start(first, listed[i + 2], width), _row_start(first, listed[i + 3], width)
+        matrix[a + listed[i]] += weight
+        for k in range(i + 1, i + 4):
+            matrix[a + listed[k]] += weight
+        for k in range(i + 1, i + 4):
+            matrix[b + listed[k]] += weight
+        for k in range(i + 2, i + 4):
+            matrix[c + listed[k]] += weight
+        matrix[d + listed[i + 3]] += weight
+        for k in range(i + 4, n):
+            matrix[a + listed[k]] += weight
+            matrix[b + listed[k]] += weight
+            matrix[c + listed[k]] += weight
+            matrix[d + listed[k]] += weight
+        i += 4
+    while i < n:
+        a = _row_start(first, listed[i], width)
+        for k in range(i, n):
+            matrix[a + listed[k]] += weight
+        i += 1
 
 
 @part(inline="always")
-def _add_across(weight, rows, n_rows, columns, n_columns, first, matrix):
-    for i in range(0, n_rows - 1, 2):
-        upper, lower = matrix[first + rows[i]], matrix[first + rows[i + 1]]
+def _add_across(weight, rows, n_rows, columns, n_columns, first, width, matrix):
+    """Add to the entries of each of `rows` with each of `columns`."""
+    i = 0
+    while i + 3 < n_rows:
+        a, b = _row_start(first, rows[i], width), _row_start(first, rows[i + 1], width)
+        c, d = _row_start(first, rows[i + 2], width), _row_start(first, rows[i + 3], width)
         for k in range(n_columns):
-            upper[columns[k]] += weight
-            lower[columns[k]] += weight
-    if n_rows % 2:
-        upper = matrix[first + rows[n_rows - 1]]
+            matrix[a + columns[k]] += weight
+            matrix[b + columns[k]] += weight
+            matrix[c + columns[k]] += weight
+            matrix[d + columns[k]] += weight
+        i += 4
+    while i < n_rows:
+        a = _row_start(first, rows[i], width)
         for k in range(n_columns):
-            upper[columns[k]] += weight
+            matrix[a + columns[k]] += weight
+        i += 1
+
+
+@part(inline="always")
+def _row_start(first, row, width):
+    """Return where a row of a matrix begins in the array of its entries."""
+    return np.uint64(first + row) * np.uint64(width)
 
 
 @kernel

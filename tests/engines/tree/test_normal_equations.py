@@ -1,6 +1,7 @@
 """The normal equations of a tree, from tables and row by row, beside a dense design."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ import treepurify as tp
 from tests.engines.tree.test_purify import scene
 from treepurify.engines.tree import normal_equations, projection
 from treepurify.engines.tree.cell_coding import code_cells
-from treepurify.engines.tree.normal_equations import Equations
+from treepurify.engines.tree.normal_equations import Equations, count_unknowns
 from treepurify.engines.tree.ranked_sets import rank_sets, room_for_tables
 from treepurify.engines.tree.solve import solve_tree
 
@@ -141,10 +142,25 @@ def test_the_room_for_tables_is_that_of_the_largest_that_is_read(monkeypatch):
         assert room_for_tables(sets) == largest
 
 
-def test_tables_are_left_where_there_are_few_rows(monkeypatch):
-    model, X = deep_booster(30_000)
-    for n_rows, is_cheaper in ((5, False), (30_000, True)):
-        for problem in problems(model, X[:n_rows], monkeypatch):
-            coding = code_cells(problem)
-            if len(coding.entries) > 200:
-                assert normal_equations._are_tables_cheaper(problem, coding) == is_cheaper
+@pytest.mark.parametrize(
+    ("n_features", "n_copies", "is_cheaper"), [(6, 1, False), (6, 100, True), (30, 10, False)]
+)
+def test_tables_are_for_many_rows_of_few_features(n_features, n_copies, is_cheaper, monkeypatch):
+    xgboost = pytest.importorskip("xgboost")
+    X = np.random.default_rng(0).uniform(-1, 1, size=(10_000, n_features))
+    model = xgboost.XGBRegressor(n_estimators=3).fit(X, (X**2).sum(axis=1))
+    for problem in problems(model, X[:3000], monkeypatch):
+        many = replace(problem, cells=np.tile(problem.cells, (n_copies, 1)))
+        assert normal_equations._are_tables_cheaper(many) == is_cheaper
+
+
+def test_unknowns_on_a_row_are_counted_as_if_features_were_independent(monkeypatch):
+    model, X = scene(4, n_trees=1, n_features=5, depth=6)
+    (problem,) = problems(model, X, monkeypatch)
+    unknowns = count_unknowns(problem)
+    beside = [1 - margin.max() for margin in problem.margins]
+    positions = [[problem.terms.position[j] for j in s] for s in problem.terms.family]
+    assert unknowns.number == len(code_cells(problem).entries)
+    assert unknowns.features_on_a_row == pytest.approx(sum(beside))
+    on_a_row = sum(np.prod([beside[f] for f in s]) for s in positions)
+    assert unknowns.on_a_row == pytest.approx(on_a_row)

@@ -22,6 +22,7 @@ from treepurify.engines.tree.arrowhead import Arrowhead
 from treepurify.engines.tree.direct_solve import solve_directly
 from treepurify.engines.tree.iterative_solve import solve_by_steps
 from treepurify.engines.tree.row_solve import solve_by_rows
+from treepurify.engines.tree.tree_scores import tree_scores
 
 RANDOM = {
     "numbers": {"n_features": 5, "depth": 6},
@@ -321,3 +322,24 @@ def test_a_feature_of_which_rows_show_one_cell_has_no_effect():
     X[:, 2] = 0.5
     d = purify(ensemble, X)
     assert largest_difference(d, X, ensemble) <= 1e-9
+
+
+@pytest.mark.parametrize("is_on_cells", [True, False])
+def test_rows_are_put_in_a_matrix_for_trees_that_are_not_read_on_cells(is_on_cells, monkeypatch):
+    xgboost = pytest.importorskip("xgboost")
+    X = np.random.default_rng(0).normal(size=(500, 4))
+    model = xgboost.XGBRegressor(n_estimators=4).fit(X, X.prod(axis=1))
+    expected = purify(model, X)
+    made = []
+
+    def scores_on_rows(*given):
+        made.append(given)
+        return tree_scores(*given)
+
+    monkeypatch.setattr(projection, "tree_scores", scores_on_rows)
+    if not is_on_cells:
+        monkeypatch.setattr(projection, "cell_scores", lambda *_: None)
+    d = purify(model, X)
+    assert len(made) == (0 if is_on_cells else 4)
+    for subset, component in expected.components.items():
+        np.testing.assert_allclose(d.components[subset].values, component.values, atol=1e-12)

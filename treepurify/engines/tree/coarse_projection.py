@@ -225,7 +225,7 @@ def _fit(
     fit = TreeProblem(
         terms, cells, target, rows.shares, common_weight(rows.shares), margins, 0.0, (), nothing
     )
-    unknowns, _ = count_unknowns(fit)
+    unknowns = count_unknowns(fit).number
     check_budget(
         # The equations, their factor, and the counts or the norm of empty cells.
         24 * unknowns**2,

@@ -2,9 +2,8 @@
 
 from typing import Any
 
-from treepurify.components import values_on_rows
 from treepurify.effects.tensor import EffectTensors
-from treepurify.engines.common.explained import measure_explained
+from treepurify.engines.common.explained import measure_explained_by_tables
 from treepurify.engines.common.finish import (
     Evidence,
     Rest,
@@ -61,10 +60,11 @@ def fitted_result(
     purified = purify_effects(effects, mass, axes, method="exact", progress=problem.report)
     tables = table_components(purified, mass, axes, problem.function.inputs)
     problem.report("evaluating the rows", 0, 0)
-    of_orders = dict.fromkeys(range(1, max(map(len, subsets), default=0) + 1), rows)
     kept = {subset: table for subset, table in tables.items() if problem.wanted.keeps(subset)}
-    parts = ((subset, values_on_rows(table, of_orders)) for subset, table in kept.items())
-    explained = measure_explained(margin, rows.shares, purified.intercept, parts)
+    values = {subset: table.values for subset, table in kept.items()}
+    explained = measure_explained_by_tables(
+        margin, rows.shares, purified.intercept, values, rows.codes
+    )
     diagnostics: dict[str, Any] = {"projection": facts | {"r_squared": explained.share.tolist()}}
     note = ""
     if problem.stream is not None:

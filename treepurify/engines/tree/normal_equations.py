@@ -1,7 +1,7 @@
 """The normal equations of one tree's projection: how they are summed, scaled and factored."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,7 @@ from treepurify.engines.tree.ranked_sets import rank_rows, rank_sets, room_for_t
 from treepurify.engines.tree.tree_problem import TreeProblem
 from treepurify.typing import Array, Indices
 
-__all__ = ["Equations", "count_unknowns", "normal_equations"]
+__all__ = ["Equations", "Unknowns", "count_unknowns", "normal_equations", "work_of_equations"]
 
 _PAIR = 2
 # Counts are small integers, so that what a row writes to stays near the processor.
@@ -24,14 +24,50 @@ _MOST_COUNT = np.iinfo(np.int32).max
 _MOST_TARGET_CELLS = 8192
 
 
-def count_unknowns(problem: TreeProblem) -> tuple[int, float]:
-    """Return the number of unknowns, and how many of them are one on a row on average."""
-    layout = problem.terms.layout
+class Unknowns(NamedTuple):
+    """How many unknowns there are, and how much of them a row meets on average.
+
+    Parameters
+    ----------
+    number : int
+        Cells of all sets of features, without cells of reference.
+    on_a_row : float
+        How many of them are one on a row.
+    features_on_a_row : float
+        How many features have a row in a cell with unknowns.
+    """
+
+    number: int
+    on_a_row: float
+    features_on_a_row: float
+
+
+def count_unknowns(problem: TreeProblem) -> Unknowns:
+    """Return the number of unknowns, as if features were independent where rows are concerned."""
+    layout, margins = problem.terms.layout, np.concatenate(problem.margins)
+    first = layout.start[:-1]
     # Behind the last feature of a set stands one that changes nothing.
-    sizes = np.array([float(np.sum(m > 0)) - 1 for m in problem.margins] + [1.0])
-    beside = np.array([1 - float(m.max()) for m in problem.margins] + [1.0])
-    unknowns, active = (x[layout.features].prod(axis=1).sum() for x in (sizes, beside))
-    return int(unknowns), float(active)
+    sizes = np.append(np.add.reduceat(margins > 0, first, dtype=np.float64) - 1, 1.0)
+    beside = np.append(1 - np.maximum.reduceat(margins, first), 1.0)
+    number, active = (x[layout.features].prod(axis=1).sum() for x in (sizes, beside))
+    return Unknowns(int(number), float(active), float(beside[:-1].sum()))
+
+
+def work_of_equations(problem: TreeProblem) -> tuple[float, float]:
+    """Return how many nanoseconds of one core the equations take, as measured.
+
+    By rows, which add to each pair of unknowns that are one on them, and by tables of joint cells,
+    of which there are as many as pairs of sets; with sets of three features there are none.
+    """
+    unknowns, n_rows = count_unknowns(problem), len(problem.cells)
+    on_a_row = 3.1 * unknowns.features_on_a_row**2 + 0.18 * unknowns.on_a_row**2
+    by_rows = n_rows * (28.0 + on_a_row)
+    n_slots = problem.terms.layout.features.shape[1]
+    if n_slots > _PAIR:
+        return by_rows, np.inf
+    n_sets = len(problem.terms.subsets)
+    by_tables = 750.0 * n_sets**2 + 2.5 * n_rows * n_sets + 0.18 * unknowns.number**2
+    return by_rows, by_tables
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +119,7 @@ def normal_equations(problem: TreeProblem, coding: CellCoding) -> Equations:
     unit = 1.0 if counts is None else problem.unit
     weights = problem.weights if counts is None else counts
     sums = Arrowhead.zeros(coding.bounds, len(coding.entries), weights.dtype)
-    if _are_tables_cheaper(problem, coding):
+    if _are_tables_cheaper(problem):
         _add_by_tables(problem, coding, weights, sums, right)
     else:
         _add_row_by_row(problem, coding, weights, sums, right)
@@ -94,16 +130,10 @@ def normal_equations(problem: TreeProblem, coding: CellCoding) -> Equations:
     return Equations(kept, empty, 1 / np.sqrt(mass[kept]), sums, unit, right[kept])
 
 
-def _are_tables_cheaper(problem: TreeProblem, coding: CellCoding) -> bool:
-    """Return whether tables of joint cells give the equations sooner than one row at a time.
-
-    Tables are read once for each entry of the matrix. With sets of three features they would have
-    six.
-    """
-    if problem.terms.layout.features.shape[1] > _PAIR:
-        return False
-    active = count_unknowns(problem)[1]
-    return len(problem.cells) * active**2 > len(coding.entries) ** 2 / 4
+def _are_tables_cheaper(problem: TreeProblem) -> bool:
+    """Return whether tables of joint cells give the equations sooner than one row at a time."""
+    by_rows, by_tables = work_of_equations(problem)
+    return by_tables < by_rows
 
 
 def _add_by_tables(

@@ -3,7 +3,9 @@
 It is for deep ensembles under dependent features.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
+from threading import Lock
 
 import numpy as np
 
@@ -29,7 +31,6 @@ from treepurify.engines.tree.tree_scores import cell_scores, tree_scores
 from treepurify.engines.tree.union_sums import add_differences, integrate
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import EncodedRows, Grid, Subset
-from treepurify.rows.columns import Columns
 from treepurify.threads import iterate_threads, map_arrays, one_blas_thread
 from treepurify.typing import Array, Cells, Indices, Integers
 
@@ -44,19 +45,37 @@ _SMALL_TABLES = 256
 class _Task:
     """What the projection of every tree reads besides the problem.
 
-    `matrix` holds the rows as trees read them, and `weights` their mass; neighbours are near each
-    other. The uniform distribution
-    has the rest, `share`, with its `margins`; they are empty where it has none.
+    `rows` and their mass, `weights`, are in an order in which neighbours are near each other. The
+    uniform distribution has the rest, `share`, with its `margins`; they are empty where it has
+    none.
     """
 
     problem: Problem
     rows: EncodedRows
-    matrix: Array
+    order_of_rows: Indices
     weights: Array
     margins: dict[int, Array]
     share: float
     order: int
     tolerance: float
+    lock: Lock = field(default_factory=Lock)
+
+    def scores(self, tree: int, rows: slice | Indices = slice(None)) -> Array:
+        """Return the values of a tree on some rows, from their columns.
+
+        Most trees are read on cells. The matrix of the rows is made for the first that is not.
+        """
+        with self.lock:
+            matrix = self._matrix
+        return tree_scores(self.problem.ensemble, tree, matrix[rows])
+
+    @cached_property
+    def _matrix(self) -> Array:
+        values = () if self.problem.columns is None else self.problem.columns.values
+        matrix = np.empty((len(self.order_of_rows), len(values)))
+        for j, column in enumerate(values):
+            matrix[:, j] = column[self.order_of_rows]
+        return matrix
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,6 +137,12 @@ def _read_task(problem: Problem, tolerance: float) -> _Task:
     order = _checked_order(problem.wanted.order, 2 if share > 0 else _MOST_ORDER)
     if rows is None or problem.columns is None:
         raise InvalidInputError("the projection route needs rows: pass X")
+    check_budget(
+        8 * rows.n_rows * len(problem.columns.values),
+        problem.memory_budget,
+        f"{rows.n_rows} rows of {len(problem.columns.values)} features",
+        "Raise memory_budget, or pass fewer rows.",
+    )
     margins: dict[int, Array] = {}
     if share > 0:
         margins = feature_margins(problem.boxes, weighting.beside_rows, problem.grid, rows)
@@ -131,7 +156,7 @@ def _read_task(problem: Problem, tolerance: float) -> _Task:
     return _Task(
         problem,
         ordered,
-        matrix=_row_matrix(problem.columns, order_of_rows, problem.memory_budget),
+        order_of_rows=order_of_rows,
         weights=(1.0 - share) * ordered.shares,
         margins=margins,
         share=share,
@@ -151,20 +176,6 @@ def _checked_order(order: int | None, most: int) -> int:
     )
 
 
-def _row_matrix(columns: Columns, order: Indices, memory_budget: int) -> Array:
-    """Return the rows in an order as one matrix, if it fits the budget."""
-    check_budget(
-        8 * columns.n_rows * len(columns.values),
-        memory_budget,
-        f"{columns.n_rows} rows of {len(columns.values)} features",
-        "Raise memory_budget, or pass fewer rows.",
-    )
-    matrix = np.empty((columns.n_rows, len(columns.values)))
-    for j, column in enumerate(columns.values):
-        matrix[:, j] = column[order]
-    return matrix
-
-
 def _project_trees(task: _Task) -> _Projection:
     """Project every tree on sums of functions of at most `order` features, and add them up.
 
@@ -182,7 +193,7 @@ def _project_trees(task: _Task) -> _Projection:
     bounds = np.searchsorted(leaves, ensemble.tree_ptr)
     all_terms, totals = _lay_out_terms(task, bounds)
     intercept = ensemble.base.copy()
-    margin = np.tile(ensemble.base, (len(task.matrix), 1))
+    margin = np.tile(ensemble.base, (task.rows.n_rows, 1))
     error = np.zeros(ensemble.n_outputs)
     steps, n_direct, undetermined, converged = 0, 0, 0, True
 
@@ -237,7 +248,7 @@ def _lay_out_terms(
     problem = task.problem
     all_terms, cells = [], 0
     known: set[Subset] = set()
-    n_trees, n_rows = problem.ensemble.n_trees, len(task.matrix)
+    n_trees, n_rows = problem.ensemble.n_trees, task.rows.n_rows
     for tree in range(n_trees):
         if tree % _TREES_PER_REPORT == 0:
             problem.report("listing terms of trees", tree, n_trees)
@@ -302,7 +313,7 @@ def _project_tree(
     output = int(ensemble.tree_output[tree])
     outputs = [output] if output >= 0 else list(range(ensemble.n_outputs))
     if terms is None:
-        scores = tree_scores(ensemble, tree, task.matrix)
+        scores = task.scores(tree)
         return _Projected(outputs, scores, None, scores[0], TreeFit({}, 0, 0.0))
     rows = _distinct_rows(terms, task, tree)
     mean = np.average(rows.scores, axis=0, weights=rows.weights if task.share < 1 else None)
@@ -358,13 +369,13 @@ class _DistinctRows:
 
 def _distinct_rows(terms: TreeTerms, task: _Task, tree: int) -> _DistinctRows:
     """Join the rows in each joint cell of a tree."""
-    codes, matrix, weights = task.rows.codes, task.matrix, task.weights
+    codes, weights = task.rows.codes, task.weights
     joined = join_cells(codes, terms.local_cells, weights)
     if joined is None:
-        scores = tree_scores(task.problem.ensemble, tree, matrix)
+        scores = task.scores(tree)
         return _DistinctRows(terms.row_cells(codes), scores, weights, None)
     cells = terms.row_cells(codes, joined.rows)
     by_cells = cell_scores(task.problem.ensemble, tree, task.problem.grid, terms, cells)
     if by_cells is None:
-        by_cells = tree_scores(task.problem.ensemble, tree, matrix[joined.rows])
+        by_cells = task.scores(tree, joined.rows)
     return _DistinctRows(cells, by_cells, joined.weights, joined.cell)

@@ -4,7 +4,7 @@ import numpy as np
 
 from treepurify.engines.tree.direct_solve import solve_directly
 from treepurify.engines.tree.iterative_solve import solve_by_steps
-from treepurify.engines.tree.normal_equations import count_unknowns
+from treepurify.engines.tree.normal_equations import count_unknowns, work_of_equations
 from treepurify.engines.tree.row_solve import row_work, solve_by_rows
 from treepurify.engines.tree.tree_problem import TreeFit, TreeProblem
 from treepurify.threads import available_threads
@@ -14,15 +14,14 @@ __all__ = ["solve_safely", "solve_tree"]
 # Steps that conjugate gradients take on ordinary trees, for comparing the work of both solves, and
 # where few joint cells have rows: there some tenth of the directions is undetermined.
 _USUAL_STEPS, _STEPS_OF_FEW_ROWS = 700, 2000
-_PAIR = 2
 _FEW_ROWS, _TENTH = 4, 10
 
 
 def solve_tree(problem: TreeProblem, tolerance: float, memory_budget: int) -> TreeFit:
     """Return the projection of a tree by rows, by a factorisation or by steps: what is cheapest."""
-    unknowns, active = count_unknowns(problem)
+    unknowns = count_unknowns(problem).number
     room = memory_budget // available_threads()
-    by_factor = _work_of_factor(problem, unknowns, active)
+    by_factor = _work_of_factor(problem, unknowns)
     if _is_by_rows(problem, unknowns, room) and row_work(problem) <= by_factor:
         return solve_by_rows(problem)
     if _is_direct(problem, unknowns, by_factor, room):
@@ -57,16 +56,13 @@ def _is_direct(problem: TreeProblem, unknowns: int, by_factor: float, room: int)
     return by_factor <= steps * a_step
 
 
-def _work_of_factor(problem: TreeProblem, unknowns: int, active: float) -> float:
+def _work_of_factor(problem: TreeProblem, unknowns: int) -> float:
     """Return how many nanoseconds of one core a factorisation takes, as measured.
 
-    A row takes one for each set of features, and 0.7 for each pair of unknowns that are one on it
-    or, in tables of joint cells, at most 1 for each pair of features.
+    Beside its share of the equations, a row takes one for each set of features.
     """
-    n_rows, terms = len(problem.cells), problem.terms
-    order, n_features = terms.layout.features.shape[1], len(terms.features)
-    by_tables = n_features**2 if order <= _PAIR else np.inf
-    of_rows = n_rows * (len(terms.family) + min(0.7 * active**2, by_tables))
+    n_rows = len(problem.cells)
+    of_rows = n_rows * len(problem.terms.family) + min(work_of_equations(problem))
     return _factor_work(unknowns, n_rows) + of_rows
 
 
