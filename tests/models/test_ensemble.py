@@ -1,11 +1,14 @@
 """The margin of an ensemble: rows that go down the trees side by side, and one at a time."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.tree import DecisionTreeRegressor
 
 import treepurify as tp
 from tests.reference.ensembles import CUTS, random_ensemble
+from treepurify.errors import UnsupportedModelError
 
 
 def walk(ensemble, row):
@@ -58,3 +61,12 @@ def test_a_tree_far_deeper_than_a_balanced_one_is_walked_to_its_end():
     tree = DecisionTreeRegressor(max_leaf_nodes=16).fit(X, 3.0 ** X[:, 0])
     assert tree.get_depth() == 15
     np.testing.assert_array_equal(tp.parse_model(tree).margin(X)[:, 0], tree.predict(X))
+
+
+def test_a_node_that_is_a_child_twice_is_refused():
+    """A chain whose nodes have one child each has two to the power of its length ways down."""
+    ensemble = random_ensemble(np.random.default_rng(0), n_features=1, n_trees=1, depth=1)
+    assert len(ensemble.feature) == 3
+    ensemble.margin(np.zeros((1, 1)))
+    with pytest.raises(UnsupportedModelError, match="a node is a child twice"):
+        replace(ensemble, left=ensemble.right)

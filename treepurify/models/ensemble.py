@@ -225,12 +225,7 @@ def _check_structure(ensemble: TreeEnsemble) -> None:
         problems.append("tree boundaries do not cover the nodes")
     if np.any(ensemble.feature >= ensemble.n_features):
         problems.append("a split uses a feature the model does not list")
-    position = np.flatnonzero(inner)
-    for child in (ensemble.left, ensemble.right):
-        # Children after their parents: every walk ends.
-        if np.any(child[position] <= position) or np.any(child[position] >= n_nodes):
-            problems.append("a child does not come after its parent")
-            break
+    problems += _child_problems(ensemble)
     if not np.all(np.isfinite(ensemble.value)) or not np.all(np.isfinite(ensemble.base)):
         problems.append("a leaf value or the base is not finite")
     numeric = inner & (ensemble.category_ptr < 0)
@@ -250,3 +245,16 @@ def _check_structure(ensemble: TreeEnsemble) -> None:
             f"the {ensemble.source.library} model is damaged or of an unknown layout: "
             + "; ".join(problems)
         )
+
+
+def _child_problems(ensemble: TreeEnsemble) -> list[str]:
+    position = np.flatnonzero(ensemble.feature >= 0)
+    for child in (ensemble.left[position], ensemble.right[position]):
+        # Children after their parents: every walk ends.
+        if np.any(child <= position) or np.any(child >= len(ensemble.feature)):
+            return ["a child does not come after its parent"]
+    children = np.concatenate([ensemble.left[position], ensemble.right[position]])
+    # Or there could be far more ways down a tree than nodes.
+    if np.bincount(children).max(initial=0) > 1:
+        return ["a node is a child twice"]
+    return []
