@@ -1,5 +1,6 @@
 """Smoothed measures: what is kept, how much is smoothed, and what that does to effects."""
 
+import tracemalloc
 from itertools import combinations
 
 import numpy as np
@@ -134,6 +135,22 @@ def test_weights_are_those_of_the_rows():
         latent(X, weights=weights * 2.0**40), np.full(4, 0.3), np.zeros(0), 1 << 14, BUDGET
     )
     np.testing.assert_array_equal(scaled.columns.values, copies.columns.values)
+
+
+@pytest.mark.parametrize("is_weighted", [False, True])
+@pytest.mark.parametrize(("n_rows", "size"), [(20_000, 1), (20_000, 4), (30, 200)])
+def test_copies_that_take_more_than_the_budget_are_refused(n_rows, size, is_weighted):
+    rng = np.random.default_rng(0)
+    weights = rng.exponential(size=n_rows) if is_weighted else None
+    features = tuple(FeatureSpec(f"x{j}") for j in range(size))
+    given = latent(rng.normal(size=(n_rows, size)), features, weights), np.ones(size), np.zeros(0)
+    smoothed_rows(*given, 1 << 15, BUDGET)
+    tracemalloc.start()
+    smoothed_rows(*given, 1 << 15, BUDGET)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    with pytest.raises(MemoryBudgetError):
+        smoothed_rows(*given, 1 << 15, peak)
 
 
 def test_rows_of_weight_zero_tell_nothing():

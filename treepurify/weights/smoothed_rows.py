@@ -17,7 +17,8 @@ __all__ = ["SmoothedRows", "smoothed_rows"]
 _SEED = 16_807
 _MOST_COPIES = 64
 _LEAST_COPIES = 4
-_TABLES = 4
+# Numbers for each value of a copy, and those that find the values of one feature.
+_TABLES, _COLUMNS = 4, 12
 # Points of a Sobol sequence are multiples of 2^-30, zero among them.
 _HALF_A_STEP = 2.0**-31
 
@@ -82,7 +83,7 @@ def smoothed_rows(
     copies = min(max(-(-n_points // max(n_rows, 1)), _LEAST_COPIES), _MOST_COPIES)
     copies += copies % 2
     check_budget(
-        8 * _TABLES * copies * n_rows * max(len(latent.columns.values), 1),
+        8 * copies * n_rows * (_TABLES * len(latent.columns.values) + _COLUMNS),
         memory_budget,
         f"{copies} copies of {n_rows} rows of {len(latent.columns.values)} features",
         'Raise memory_budget, pass fewer rows, or use weights="empirical".',
@@ -149,7 +150,8 @@ def _even_steps(n_scored: int, n_rows: int, n_steps: int, rng: np.random.Generat
     first = 1 << (n_points.bit_length() - 1)
     points = np.concatenate([sequence.random(n) for n in (first, n_points - first) if n])
     # Rows are in an order that is as good as random, so any of them may have the first points.
-    normal = ndtri(points + _HALF_A_STEP).reshape(n_rows, n_steps, n_scored)
+    points += _HALF_A_STEP
+    normal = ndtri(points, out=points).reshape(n_rows, n_steps, n_scored)
     return np.asarray(normal.transpose(1, 2, 0))
 
 
