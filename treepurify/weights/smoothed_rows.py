@@ -17,8 +17,9 @@ __all__ = ["SmoothedRows", "smoothed_rows"]
 _SEED = 16_807
 _MOST_COPIES = 64
 _LEAST_COPIES = 4
-# Numbers for each value of a copy, and those that find the values of one feature.
-_TABLES, _COLUMNS = 4, 12
+# Numbers for each value while copies are moved, and then, beside those that find the values of one
+# feature.
+_TABLES, _TABLES_LEFT, _COLUMNS = 4, 2, 12
 # Points of a Sobol sequence are multiples of 2^-30, zero among them.
 _HALF_A_STEP = 2.0**-31
 
@@ -82,10 +83,11 @@ def smoothed_rows(
     n_rows = latent.n_rows
     copies = min(max(-(-n_points // max(n_rows, 1)), _LEAST_COPIES), _MOST_COPIES)
     copies += copies % 2
+    n_columns = len(latent.columns.values)
     check_budget(
-        8 * copies * n_rows * (_TABLES * len(latent.columns.values) + _COLUMNS),
+        8 * copies * n_rows * max(_TABLES * n_columns, _TABLES_LEFT * n_columns + _COLUMNS),
         memory_budget,
-        f"{copies} copies of {n_rows} rows of {len(latent.columns.values)} features",
+        f"{copies} copies of {n_rows} rows of {n_columns} features",
         'Raise memory_budget, pass fewer rows, or use weights="empirical".',
     )
     rng = np.random.default_rng(_SEED)
