@@ -137,20 +137,38 @@ def test_weights_are_those_of_the_rows():
     np.testing.assert_array_equal(scaled.columns.values, copies.columns.values)
 
 
+@pytest.mark.parametrize("kind", ["numbers", "levels", "both"])
 @pytest.mark.parametrize("is_weighted", [False, True])
-@pytest.mark.parametrize(("n_rows", "size"), [(20_000, 1), (20_000, 4), (30, 200)])
-def test_copies_that_take_more_than_the_budget_are_refused(n_rows, size, is_weighted):
+@pytest.mark.parametrize(("n_rows", "size"), [(20_000, 1), (20_000, 4), (40, 200)])
+def test_what_takes_more_than_the_budget_is_refused(n_rows, size, is_weighted, kind):
     rng = np.random.default_rng(0)
     weights = rng.exponential(size=n_rows) if is_weighted else None
     features = tuple(FeatureSpec(f"x{j}") for j in range(size))
-    given = latent(rng.normal(size=(n_rows, size)), features, weights), np.ones(size), np.zeros(0)
-    smoothed_rows(*given, 1 << 15, BUDGET)
-    tracemalloc.start()
-    smoothed_rows(*given, 1 << 15, BUDGET)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    with pytest.raises(MemoryBudgetError):
-        smoothed_rows(*given, 1 << 15, peak)
+    numbers = rng.normal(size=(n_rows, size))
+    levels = rng.integers(0, 5, size=(n_rows, size)).astype(float)
+    is_level = {"numbers": 0.0, "levels": 1.0, "both": 0.4}[kind]
+    X = np.where(rng.random((n_rows, size)) < is_level, levels, numbers)
+    columns = read_columns(X, features)
+
+    def smoothed(rows, budget):
+        bandwidths, shares = np.ones(len(rows.scored)), np.full(len(rows.levelled), 0.5)
+        return smoothed_rows(rows, bandwidths, shares, 1 << 15, budget)
+
+    def peak_of(work):
+        work()
+        tracemalloc.start()
+        work()
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return peak
+
+    rows = latent_rows(columns, weights, BUDGET)
+    peak = peak_of(lambda: latent_rows(columns, weights, BUDGET))
+    with pytest.raises(MemoryBudgetError, match="normal scores"):
+        latent_rows(columns, weights, peak)
+    peak = peak_of(lambda: smoothed(rows, BUDGET))
+    with pytest.raises(MemoryBudgetError, match="copies"):
+        smoothed(rows, peak)
 
 
 def test_rows_of_weight_zero_tell_nothing():

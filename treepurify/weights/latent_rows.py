@@ -31,9 +31,13 @@ _MOST_INDICATORS = 1000
 # A level with so many rows is moved half way from the overall mean to its own.
 _PRIOR_ROWS = 4.0
 _LEAST_EIGENVALUE = 1e-6
+_ADVICE = 'Raise memory_budget, pass fewer rows, or use weights="empirical".'
 # Orders rows of equal value, so that the order of the table means nothing.
 _SEED_OF_TIES = 20_211
-_TABLES = 6
+# Numbers for each value, and those that find the ranks of one feature.
+_TABLES, _COLUMNS = 13, 12
+# Numbers for each pair of features that have scores, and for each pair of levels.
+_CORRELATIONS, _GRAMS = 12, 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,12 +113,9 @@ def latent_rows(columns: Columns, weights: RowWeights, memory_budget: int) -> La
     MemoryBudgetError
         If the scores would not fit.
     """
-    check_budget(
-        8 * _TABLES * columns.n_rows * max(len(columns.values), 1),
-        memory_budget,
-        f"the normal scores of {columns.n_rows} rows of {len(columns.values)} features",
-        'Raise memory_budget, pass fewer rows, or use weights="empirical".',
-    )
+    n_bytes = 8 * columns.n_rows * (_TABLES * len(columns.values) + _COLUMNS)
+    what = f"the normal scores of {columns.n_rows} rows of {len(columns.values)} features"
+    check_budget(n_bytes, memory_budget, what, _ADVICE)
     from scipy.special import ndtri
 
     columns, weights = ordered_by_value(*_with_weight(columns, weights))
@@ -140,6 +141,8 @@ def latent_rows(columns: Columns, weights: RowWeights, memory_budget: int) -> La
         position[there] = _rank_positions(columns.values[j][there], shares[there], ties)
     scores = ndtri(np.where(known, positions, 0.5))
     indicators = _indicators([*levels, *kept], n_rows)
+    n_bytes += 8 * (_CORRELATIONS * len(scored) ** 2 + _GRAMS * indicators.shape[1] ** 2)
+    check_budget(n_bytes, memory_budget, f"{what}, with their correlations", _ADVICE)
     centre = _means_by_level(scores, known, indicators, shares * effective)
     scores = np.where(known, scores - centre, 0.0)
     mass = known @ shares
