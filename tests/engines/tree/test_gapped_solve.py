@@ -81,12 +81,24 @@ def test_both_ways_to_decide_agree(monkeypatch):
         assert distance(problem, found.tables, careful.tables) <= 1e-10
 
 
+def copy_all_but_one_row(X):
+    X[:, 1] = X[:, 0]
+    X[7, 1] = -X[7, 0]
+
+
+@pytest.mark.parametrize("weight", [1e-4, 1e-3])
+def test_directions_that_hardly_hold_their_last_unknown_are_found(weight, monkeypatch):
+    # A ridge gives them pivots above what is weak.
+    weights = np.ones(1500)
+    weights[7] = weight
+    for problem in problems(monkeypatch, prepare=copy_all_but_one_row, weights=weights, order=2):
+        found, careful = solve_directly(problem), carefully(problem, monkeypatch)
+        assert found.undetermined == careful.undetermined
+        assert distance(problem, careful.tables, dense(problem)) <= 1e-6
+
+
 @pytest.mark.parametrize("weight", [1e-7, 1e-5, 1e-3])
 def test_what_little_mass_determines_is_not_taken_for_undetermined(weight, monkeypatch):
-    def copy_all_but_one_row(X):
-        X[:, 1] = X[:, 0]
-        X[7, 1] = -X[7, 0]
-
     weights = np.ones(1500)
     weights[7] = weight
     careful = 0

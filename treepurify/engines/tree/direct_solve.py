@@ -1,12 +1,13 @@
 """Project one tree by factoring its normal equations, with the solution of least norm."""
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from treepurify.engines.tree.arrowhead import ArrowheadFactor
 from treepurify.engines.tree.cell_coding import code_cells
-from treepurify.engines.tree.gapped_solve import rounding_of, solve_with_gaps, start_vector
+from treepurify.engines.tree.gapped_solve import rounding_of, slowest, solve_with_gaps, start_vector
 from treepurify.engines.tree.least_extension import LeastExtension, extend_least
 from treepurify.engines.tree.normal_equations import Equations, normal_equations
 from treepurify.engines.tree.tree_problem import TreeFit, TreeProblem
@@ -21,9 +22,9 @@ RANK_TOLERANCE = 1e-10
 # Let singular equations be factored; refinement and the choice of the solution of least norm
 # undo what they change. The first is enough unless rounding of thousands of equations is larger.
 _RIDGES = (1e-12, 1e-10, 1e-8)
-# Pivots of equations scaled to a unit diagonal. Those of undetermined directions come out
-# near the ridge; the candidates are then judged by the rank tolerance.
-_WEAK_PIVOT = 1e-7
+# Pivots and eigenvalues of equations scaled to a unit diagonal. Those of undetermined directions
+# come out near the ridge; the candidates are then judged by the rank tolerance.
+_WEAK = 1e-7
 
 # Below this number of unknowns, a factor in single precision saves less than its steps cost; with
 # fewer rows to an unknown, dozens of directions are undetermined.
@@ -128,23 +129,24 @@ def _solve_factored(
 ) -> _Solved:
     """Solve equations of unit diagonal, which may be singular, with the factor with the ridge.
 
-    Further right sides give a basis of the directions that may be undetermined, and the
-    least eigenvalue of the others, both by inverse iteration: the residual over that eigenvalue
-    bounds the error.
+    Inverse iteration gives a basis of the directions that may be undetermined, and the least
+    eigenvalue of the others: the residual over that eigenvalue bounds the error.
     """
-    n_outputs, size = right.shape[1], len(right)
-    weak = np.flatnonzero(factor.diagonal() ** 2 < _WEAK_PIVOT)
+    size = len(right)
+    weak = np.flatnonzero(factor.diagonal() ** 2 < _WEAK)
     # Half an inverse iteration; the whole one that follows makes them exact.
-    null = _orthonormal(factor.solve_upper(_units(size, weak)))
-    others = _without(factor.solve(np.column_stack([right, start_vector(size)])), null)
-    solution, slow = others[:, :n_outputs], others[:, n_outputs:]
-    sides = [right - equations.image(solution), slow / np.linalg.norm(slow), null]
-    solved = factor.solve(np.column_stack(sides))
-    null = _orthonormal(solved[:, n_outputs + 1 :])
-    others = _without(solved[:, : n_outputs + 1], null)
-    solution = _without(solution + others[:, :n_outputs], null)
-    least = 1.0 / float(np.linalg.norm(others[:, n_outputs:]))
+    null = _orthonormal(factor.solve(_orthonormal(factor.solve_upper(_units(size, weak)))))
+    # A direction that hardly holds the last of its unknowns has no weak pivot.
+    slow, least = slowest(factor, partial(_without, basis=null), size)
+    while least < _WEAK:
+        null = np.column_stack([null, _orthonormal(_without(slow, null))])
+        slow, least = slowest(factor, partial(_without, basis=null), size)
+    solution = np.zeros_like(right)
+    for _ in range(2):
+        left = right - equations.image(solution)
+        solution = _without(solution + factor.solve(left), null)
     images = equations.image(np.column_stack([solution, null]))
+    n_outputs = right.shape[1]
     residual = right - images[:, :n_outputs]
     return _solved(solution, null, residual, images[:, n_outputs:], least, n_sets)
 

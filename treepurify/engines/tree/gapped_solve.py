@@ -17,7 +17,7 @@ from treepurify.engines.tree.least_extension import LeastExtension
 from treepurify.engines.tree.normal_equations import Equations
 from treepurify.typing import Array
 
-__all__ = ["GappedSolution", "rounding_of", "solve_with_gaps", "start_vector"]
+__all__ = ["GappedSolution", "rounding_of", "slowest", "solve_with_gaps", "start_vector"]
 
 # Pivots of equations scaled to a unit diagonal. On real data, those of equations that depend on
 # others come out below 1e-10 and the rest above 1e-5; where all directions together may lie above
@@ -85,7 +85,7 @@ def solve_with_gaps(
         return None
     tables = extension.tables(np.ascontiguousarray(solution.T))
     plain = _Projector.of(directions, directions @ directions.T)
-    least = _least_eigenvalue(factor, plain.remove, len(right))
+    _, least = slowest(factor, plain.remove, len(right))
     error = float(np.max(residual + rounding, initial=0.0)) / least
     return GappedSolution(tables, len(directions), error)
 
@@ -171,16 +171,18 @@ def _undetermined_part(
     return part - factor.solve(equations.image(part)), size / (length or 1.0)
 
 
-def _least_eigenvalue(
+def slowest(
     factor: ArrowheadFactor, remove: Callable[[Array], Array], size: int
-) -> float:
-    """Return the least eigenvalue of what is determined, by inverse iteration."""
-    slow = remove(start_vector(size)[:, None])
-    length = 0.0
+) -> tuple[Array, float]:
+    """Return the direction of the least eigenvalue of what is determined, and the eigenvalue.
+
+    They come from two inverse iterations; the first has shape (n, 1) and length one.
+    """
+    slow, length = remove(start_vector(size)[:, None]), 0.0
     for _ in range(2):
         slow = remove(factor.solve(slow / np.linalg.norm(slow)))
         length = float(np.linalg.norm(slow))
-    return 1.0 / length
+    return slow / length, 1.0 / length
 
 
 def start_vector(size: int) -> Array:
