@@ -45,6 +45,14 @@ def distance(problem, tables, others):
     return np.sqrt(total) / problem.spread()
 
 
+def on_rows(problem, tables):
+    """The sum of the tables on the rows."""
+    return sum(
+        table[tuple(problem.cells[:, problem.terms.position[j]] for j in subset)]
+        for subset, table in tables.items()
+    )
+
+
 def carefully(problem, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(direct_solve, "solve_with_gaps", lambda *_: None)
@@ -81,12 +89,37 @@ def test_both_ways_to_decide_agree(monkeypatch):
         assert distance(problem, found.tables, careful.tables) <= 1e-10
 
 
+def copy_all_but_one_row(X):
+    X[:, 1] = X[:, 0]
+    X[7, 1] = -X[7, 0]
+
+
+@pytest.mark.parametrize("weight", [1e-4, 1e-3])
+def test_directions_that_hardly_hold_their_last_unknown_are_found(weight, monkeypatch):
+    # A ridge gives them pivots above what is weak.
+    weights = np.ones(1500)
+    weights[7] = weight
+    for problem in problems(monkeypatch, prepare=copy_all_but_one_row, weights=weights, order=2):
+        found, careful = solve_directly(problem), carefully(problem, monkeypatch)
+        assert found.undetermined == careful.undetermined
+        assert distance(problem, careful.tables, dense(problem)) <= 1e-6
+
+
+@pytest.mark.parametrize("weight", [1e-6, 1e-4, 1.0])
+def test_the_error_is_near_the_true_one(weight, monkeypatch):
+    weights = np.ones(1500)
+    weights[7] = weight
+    for given in problems(monkeypatch, prepare=copy_all_but_one_row, weights=weights, order=2):
+        # What leaves no rest is known more exactly from dense least squares.
+        problem = replace(given, target=on_rows(given, solve_directly(given).tables))
+        for found in solve_directly(problem), carefully(problem, monkeypatch):
+            true = distance(problem, found.tables, dense(problem)) * problem.spread()
+            assert true <= 10 * found.error + 1e-11 * problem.spread()
+            assert found.error <= 1e-6
+
+
 @pytest.mark.parametrize("weight", [1e-7, 1e-5, 1e-3])
 def test_what_little_mass_determines_is_not_taken_for_undetermined(weight, monkeypatch):
-    def copy_all_but_one_row(X):
-        X[:, 1] = X[:, 0]
-        X[7, 1] = -X[7, 0]
-
     weights = np.ones(1500)
     weights[7] = weight
     careful = 0

@@ -1,12 +1,21 @@
 """Project one tree by factoring its normal equations, with the solution of least norm."""
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from treepurify.engines.tree.arrowhead import ArrowheadFactor
 from treepurify.engines.tree.cell_coding import code_cells
-from treepurify.engines.tree.gapped_solve import rounding_of, solve_with_gaps, start_vector
+from treepurify.engines.tree.gapped_solve import (
+    N_PROBES,
+    error_of,
+    error_probes,
+    rounding_of,
+    slowest,
+    solve_with_gaps,
+    start_vector,
+)
 from treepurify.engines.tree.least_extension import LeastExtension, extend_least
 from treepurify.engines.tree.normal_equations import Equations, normal_equations
 from treepurify.engines.tree.tree_problem import TreeFit, TreeProblem
@@ -21,9 +30,9 @@ RANK_TOLERANCE = 1e-10
 # Let singular equations be factored; refinement and the choice of the solution of least norm
 # undo what they change. The first is enough unless rounding of thousands of equations is larger.
 _RIDGES = (1e-12, 1e-10, 1e-8)
-# Pivots of equations scaled to a unit diagonal. Those of undetermined directions come out
-# near the ridge; the candidates are then judged by the rank tolerance.
-_WEAK_PIVOT = 1e-7
+# Pivots and eigenvalues of equations scaled to a unit diagonal. Those of undetermined directions
+# come out near the ridge; the candidates are then judged by the rank tolerance.
+_WEAK = 1e-7
 
 # Below this number of unknowns, a factor in single precision saves less than its steps cost; with
 # fewer rows to an unknown, dozens of directions are undetermined.
@@ -67,9 +76,9 @@ def solve_directly(problem: TreeProblem) -> TreeFit:
         factor = next(filter(None, map(equations.factor, _RIDGES)), None)
         if factor is None:
             raise np.linalg.LinAlgError("the normal equations are not positive definite")
-        solved = _solve_factored(equations, factor, sides, n_sets)
-    tables, undetermined = _least_norm(problem, extension, solved)
-    return TreeFit(problem.terms.family_tables(tables), undetermined, solved.error)
+        solved = _solve_factored(equations, factor, sides)
+    tables, undetermined, error = _least_norm(problem, extension, solved)
+    return TreeFit(problem.terms.family_tables(tables), undetermined, error)
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,14 +86,14 @@ class _Solved:
     """A solution, and what is left to decide along directions that may be undetermined.
 
     `null` is a basis of these, orthogonal to the solution; `curvature` is the equations' matrix
-    along them and `pull` their right side.
+    along them and `pull` their right side. The last columns of both are those of the probes of the
+    error.
     """
 
     solution: Array
     null: Array
     curvature: Array
     pull: Array
-    error: float
 
 
 def _solve_refined(equations: Equations, right: Array, n_sets: int) -> _Solved | None:
@@ -112,9 +121,7 @@ def _solve_refined(equations: Equations, right: Array, n_sets: int) -> _Solved |
             least = 1.0 / float(np.linalg.norm(slow))
             if least < _SURE_EIGENVALUE:
                 return None
-            return _solved(
-                solution, null, left[:, :n_outputs], images[:, n_outputs:], least, n_sets
-            )
+            return _solved(equations, factor, right, solution, null, images)
         sides = left[:, :n_outputs], slow / np.linalg.norm(slow), left[:, n_outputs:]
         solved = factor.solve(np.column_stack(sides))
         null = _orthonormal(null + solved[:, n_outputs + 1 :])
@@ -123,40 +130,45 @@ def _solve_refined(equations: Equations, right: Array, n_sets: int) -> _Solved |
     return None
 
 
-def _solve_factored(
-    equations: Equations, factor: ArrowheadFactor, right: Array, n_sets: int
-) -> _Solved:
+def _solve_factored(equations: Equations, factor: ArrowheadFactor, right: Array) -> _Solved:
     """Solve equations of unit diagonal, which may be singular, with the factor with the ridge.
 
-    Further right sides give a basis of the directions that may be undetermined, and the
-    least eigenvalue of the others, both by inverse iteration: the residual over that eigenvalue
-    bounds the error.
+    Inverse iteration gives a basis of the directions that may be undetermined.
     """
-    n_outputs, size = right.shape[1], len(right)
-    weak = np.flatnonzero(factor.diagonal() ** 2 < _WEAK_PIVOT)
+    size = len(right)
+    weak = np.flatnonzero(factor.diagonal() ** 2 < _WEAK)
     # Half an inverse iteration; the whole one that follows makes them exact.
-    null = _orthonormal(factor.solve_upper(_units(size, weak)))
-    others = _without(factor.solve(np.column_stack([right, start_vector(size)])), null)
-    solution, slow = others[:, :n_outputs], others[:, n_outputs:]
-    sides = [right - equations.image(solution), slow / np.linalg.norm(slow), null]
-    solved = factor.solve(np.column_stack(sides))
-    null = _orthonormal(solved[:, n_outputs + 1 :])
-    others = _without(solved[:, : n_outputs + 1], null)
-    solution = _without(solution + others[:, :n_outputs], null)
-    least = 1.0 / float(np.linalg.norm(others[:, n_outputs:]))
+    null = _orthonormal(factor.solve(_orthonormal(factor.solve_upper(_units(size, weak)))))
+    # A direction that hardly holds the last of its unknowns has no weak pivot.
+    slow, least = slowest(factor, partial(_without, basis=null), size)
+    while least < _WEAK:
+        null = np.column_stack([null, _orthonormal(_without(slow, null))])
+        slow, least = slowest(factor, partial(_without, basis=null), size)
+    # What is flat but determined, and still in them, would go where they go.
+    null = _orthonormal(factor.solve(null))
+    solution = np.zeros_like(right)
+    for _ in range(2):
+        left = right - equations.image(solution)
+        solution = _without(solution + factor.solve(left), null)
     images = equations.image(np.column_stack([solution, null]))
-    residual = right - images[:, :n_outputs]
-    return _solved(solution, null, residual, images[:, n_outputs:], least, n_sets)
+    return _solved(equations, factor, right, solution, null, images)
 
 
 def _solved(
-    solution: Array, null: Array, residual: Array, images: Array, least: float, n_sets: int
+    equations: Equations,
+    factor: ArrowheadFactor,
+    right: Array,
+    solution: Array,
+    null: Array,
+    images: Array,
 ) -> _Solved:
-    """Return a solution with its error; `images` are those of the undetermined directions."""
-    pull = null.T @ residual
-    norms = np.linalg.norm(residual - null @ pull, axis=0) + rounding_of(solution, n_sets)
-    error = float(np.max(norms, initial=0.0)) / least
-    return _Solved(solution, null, null.T @ images, pull, error)
+    """Return a solution with probes of its error; `images` are those of it and the directions."""
+    n_outputs = right.shape[1]
+    residual = right - images[:, :n_outputs]
+    probes = error_probes(equations, solution, _without(residual, null))
+    along = _without(factor.solve(probes), null)
+    pull = null.T @ np.column_stack([residual, probes])
+    return _Solved(np.column_stack([solution, along]), null, null.T @ images[:, n_outputs:], pull)
 
 
 def _units(size: int, places: Indices) -> Array:
@@ -178,27 +190,28 @@ def _without(vectors: Array, basis: Array) -> Array:
 
 def _least_norm(
     problem: TreeProblem, extension: LeastExtension, solved: _Solved
-) -> tuple[Array, int]:
-    """Return the tables of least norm, in one array, and how many directions are free.
+) -> tuple[Array, int, float]:
+    """Return the tables of least norm, in one array, how many directions are free, and the error.
 
     The norm is the mean square where features are independent. Given the cells with mass, those
     without minimise it; what remains is a small problem along the undetermined directions. It
     is posed in the functional ANOVA of the solution and the directions, whose components are
     orthogonal.
     """
-    n_outputs = solved.solution.shape[1]
+    n_solved = solved.solution.shape[1]
     vectors = np.ascontiguousarray(np.column_stack([solved.solution, solved.null]).T)
-    tables = extension.tables(vectors).T
-    if not solved.null.shape[1]:
-        return tables, 0
-    from scipy.linalg import eigh
+    tables, undetermined = extension.tables(vectors).T, 0
+    if solved.null.shape[1]:
+        from scipy.linalg import eigh
 
-    norm = tables.T @ (problem.masses[:, None] * tables)
-    # The eigenvectors are orthonormal in the norm.
-    eigenvalues, directions = eigh(solved.curvature, norm[n_outputs:, n_outputs:])
-    is_free = eigenvalues < RANK_TOLERANCE
-    fixed, along = directions[:, ~is_free], directions[:, is_free]
-    shares = fixed @ ((fixed.T @ solved.pull) / eigenvalues[~is_free, None])
-    against = norm[n_outputs:, :n_outputs] + norm[n_outputs:, n_outputs:] @ shares
-    shares -= along @ (along.T @ against)
-    return tables[:, :n_outputs] + tables[:, n_outputs:] @ shares, int(is_free.sum())
+        norm = tables.T @ (problem.masses[:, None] * tables)
+        # The eigenvectors are orthonormal in the norm.
+        eigenvalues, directions = eigh(solved.curvature, norm[n_solved:, n_solved:])
+        is_free = eigenvalues < RANK_TOLERANCE
+        fixed, along = directions[:, ~is_free], directions[:, is_free]
+        shares = fixed @ ((fixed.T @ solved.pull) / eigenvalues[~is_free, None])
+        against = norm[n_solved:, :n_solved] + norm[n_solved:, n_solved:] @ shares
+        shares -= along @ (along.T @ against)
+        tables = tables[:, :n_solved] + tables[:, n_solved:] @ shares
+        undetermined = int(is_free.sum())
+    return tables[:, :-N_PROBES], undetermined, error_of(problem, tables[:, -N_PROBES:].T)

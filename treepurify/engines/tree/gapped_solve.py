@@ -15,9 +15,19 @@ import numpy as np
 from treepurify.engines.tree.arrowhead import ArrowheadFactor
 from treepurify.engines.tree.least_extension import LeastExtension
 from treepurify.engines.tree.normal_equations import Equations
+from treepurify.engines.tree.tree_problem import TreeProblem
 from treepurify.typing import Array
 
-__all__ = ["GappedSolution", "rounding_of", "solve_with_gaps", "start_vector"]
+__all__ = [
+    "N_PROBES",
+    "GappedSolution",
+    "error_of",
+    "error_probes",
+    "rounding_of",
+    "slowest",
+    "solve_with_gaps",
+    "start_vector",
+]
 
 # Pivots of equations scaled to a unit diagonal. On real data, those of equations that depend on
 # others come out below 1e-10 and the rest above 1e-5; where all directions together may lie above
@@ -28,6 +38,8 @@ _SURELY_UNDETERMINED = 1e-7
 # products are themselves rounding.
 _MOST_STEPS = 6
 _SMALL_CHANGE, _LARGE_CHANGE = 1e-13, 1e-8
+# So many right sides of the size of rounding estimate the error.
+N_PROBES = 3
 # Residuals of rounding reach a few times what is expected.
 _MOST_ROUNDINGS = 100.0
 
@@ -71,7 +83,6 @@ def solve_with_gaps(
     if opened is None:
         return None
     factor, norm = opened
-    directions = norm.directions
     solution, change = factor.solve(right), np.inf
     for _ in range(_MOST_STEPS):
         before, solution = change, solution + factor.solve(right - equations.image(solution))
@@ -79,15 +90,16 @@ def solve_with_gaps(
         solution = solution - along
         if change <= _SMALL_CHANGE or change > before / 2:
             break
-    residual = np.linalg.norm(right - equations.image(solution), axis=0)
-    rounding = rounding_of(solution, n_sets)
-    if change > _LARGE_CHANGE or np.any(residual > _MOST_ROUNDINGS * rounding):
+    residual = right - equations.image(solution)
+    most = _MOST_ROUNDINGS * rounding_of(solution, n_sets)
+    if change > _LARGE_CHANGE or np.any(np.linalg.norm(residual, axis=0) > most):
         return None
-    tables = extension.tables(np.ascontiguousarray(solution.T))
-    plain = _Projector.of(directions, directions @ directions.T)
-    least = _least_eigenvalue(factor, plain.remove, len(right))
-    error = float(np.max(residual + rounding, initial=0.0)) / least
-    return GappedSolution(tables, len(directions), error)
+    probe = factor.solve(error_probes(equations, solution, residual))
+    along, _ = _undetermined_part(equations, factor, extension, norm, probe)
+    both = extension.tables(np.ascontiguousarray(np.column_stack([solution, probe - along]).T))
+    tables, probed = both[:-N_PROBES], both[-N_PROBES:]
+    error = error_of(extension.problem, probed) + change * error_of(extension.problem, tables)
+    return GappedSolution(tables, len(norm.directions), error)
 
 
 def _open(
@@ -125,13 +137,6 @@ class _Projector:
 
         scaled = cho_solve((self.factor, True), self.scaling[:, None] * products)
         return np.asarray(self.scaling[:, None] * scaled)
-
-    def remove(self, vectors: Array) -> Array:
-        """Return what is orthogonal to the directions, for the plain inner product."""
-        if not len(self.directions):
-            return vectors
-        shares = self.shares(self.directions @ vectors)
-        return np.asarray(vectors - self.directions.T @ shares)
 
     def largest_share(self, curvatures: Array) -> float:
         """Bound the largest curvature in the inner product, from those along the directions.
@@ -171,16 +176,18 @@ def _undetermined_part(
     return part - factor.solve(equations.image(part)), size / (length or 1.0)
 
 
-def _least_eigenvalue(
+def slowest(
     factor: ArrowheadFactor, remove: Callable[[Array], Array], size: int
-) -> float:
-    """Return the least eigenvalue of what is determined, by inverse iteration."""
-    slow = remove(start_vector(size)[:, None])
-    length = 0.0
+) -> tuple[Array, float]:
+    """Return the direction of the least eigenvalue of what is determined, and the eigenvalue.
+
+    They come from two inverse iterations; the first has shape (n, 1) and length one.
+    """
+    slow, length = remove(start_vector(size)[:, None]), 0.0
     for _ in range(2):
         slow = remove(factor.solve(slow / np.linalg.norm(slow)))
         length = float(np.linalg.norm(slow))
-    return 1.0 / length
+    return slow / length, 1.0 / length
 
 
 def start_vector(size: int) -> Array:
@@ -196,3 +203,20 @@ def rounding_of(solution: Array, n_sets: int) -> Array:
     Blocks of one set of features are diagonal, so the norm of the matrix is at most their number.
     """
     return np.asarray(np.finfo(float).eps * n_sets * np.linalg.norm(solution, axis=0))
+
+
+def error_probes(equations: Equations, solution: Array, residual: Array) -> Array:
+    """Return right sides as large as what is left of those of a solution, shape (n, N_PROBES).
+
+    That is the residual and what rounds it; signs are random. Solved like the others, they show
+    the error of the solution in each direction.
+    """
+    rounding = np.finfo(float).eps * equations.image(np.abs(solution))
+    left = np.max(np.abs(residual) + rounding, axis=1)
+    signs = np.random.default_rng(0).normal(size=(len(left), N_PROBES))
+    return np.asarray(left[:, None] * signs)
+
+
+def error_of(problem: TreeProblem, probes: Array) -> float:
+    """Return the norm where features are independent of the tables of probes, one a row."""
+    return float(np.sqrt((problem.masses * probes**2).sum()))

@@ -17,9 +17,12 @@ from treepurify.typing import Array
 
 __all__ = ["row_work", "solve_by_rows"]
 
+# Eigenvalues round to a few parts of the largest; beside the rank tolerance that is to be small.
+_MOST_ROUNDING = 0.1
 
-def solve_by_rows(problem: TreeProblem) -> TreeFit:
-    """Return the projection of least norm.
+
+def solve_by_rows(problem: TreeProblem) -> TreeFit | None:
+    """Return the projection of least norm; None where rounding hides what rows determine.
 
     With K the kernel of the rows and W their weights, the values of the projection at the rows are
     those of the eigenvectors of ``sqrt(W) K sqrt(W)`` whose eigenvalues are not zero; these are the
@@ -33,11 +36,18 @@ def solve_by_rows(problem: TreeProblem) -> TreeFit:
     root = np.sqrt(problem.weights)[:, None]
     matrix = root * _kernel(problem) * root.T
     eigenvalues, vectors = np.linalg.eigh(matrix)
+    # Rows of little mass in cells of little mass have kernels that dwarf all others.
+    rounding = np.finfo(float).eps * max(float(eigenvalues[-1]), 0.0)
+    if rounding > _MOST_ROUNDING * RANK_TOLERANCE:
+        return None
     is_met = eigenvalues >= RANK_TOLERANCE
     eigenvalues, vectors = eigenvalues[is_met], vectors[:, is_met]
-    target = vectors.T @ (root * problem.target)
+    values = root * problem.target
+    target = vectors.T @ values
     weighted = vectors @ (target / eigenvalues[:, None])
     left = target - vectors.T @ (matrix @ weighted)
+    # The rounding of an eigenvector lets in what belongs to the others.
+    left = np.abs(left) + rounding * np.linalg.norm(values, axis=0) / eigenvalues[:, None]
     error = np.sqrt(((left**2) / eigenvalues[:, None]).sum(axis=0))
     terms, independent = problem.terms, Independent.of(problem)
     entries, ones = row_entries(terms, problem.cells), np.ones(len(problem.cells))

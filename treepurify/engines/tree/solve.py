@@ -23,7 +23,10 @@ def solve_tree(problem: TreeProblem, tolerance: float, memory_budget: int) -> Tr
     room = memory_budget // available_threads()
     by_factor = _work_of_factor(problem, unknowns)
     if _is_by_rows(problem, unknowns, room) and row_work(problem) <= by_factor:
-        return solve_by_rows(problem)
+        fit = solve_by_rows(problem)
+        # Where little mass makes it round too much, scaled equations are better.
+        if fit is not None and fit.error <= tolerance * problem.spread():
+            return fit
     if _is_direct(problem, unknowns, by_factor, room):
         return solve_safely(problem, tolerance)
     return solve_by_steps(problem, tolerance)
