@@ -151,6 +151,9 @@ def print_truth(store: Store) -> None:
         f"{len(lines)} lines (in the median {np.median(ratios):.2f}, at most {max(ratios):.2f}), "
         f"and {further(lines, 'empirical', TRUTH_KEYS)} {seeds(lines)}"
     )
+    clear = [line for line in lines if line.is_further("empirical")]
+    beyond = sum(line.ratio("empirical", "floor") > 1 for line in clear)
+    say(f"In {beyond} of these {len(clear)} the floor, too, is further away than empirical.")
     columns = ("empirical", "auto", "treehfd")
     lines = sorted(lines_of(store, "truth", columns), key=by_numbers)
     rows = (with_error(line, columns, "treehfd") for line in lines)
