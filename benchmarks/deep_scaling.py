@@ -4,7 +4,7 @@ XGBoost and LightGBM models, and forests of scikit-learn, on normal features wit
 empirical measure, order 2: one prediction of all rows beside one ``purify``, the share of the
 model's variance that the components explain on the fitted rows and on new ones, the estimated
 error of the components in standard deviations of the model, and the peak memory of a process that
-also trained the model.
+trained the model and purified it once.
 Aims on two cores: 25 predictions for deep models on 100 000 rows, 0.3 for depth 2.
 Run: ``python benchmarks/deep_scaling.py [case ...]``, all but the three longest by default.
 """
@@ -90,13 +90,14 @@ def line(name: str) -> str:
     tp.purify(model, X[:500], progress=False)  # compile
     predict = seconds_of(lambda: model.predict(X), ROUNDS)
     d = tp.purify(model, X, progress=False)
+    peak = peak_memory()
     n_rounds = 1 if n_trees * n_rows > 10_000_000 else ROUNDS
     purify = seconds_of(lambda: tp.purify(model, X, progress=False), n_rounds)
     error = max(d.diagnostics.get("projection", {}).get("error", [0.0])) / model.predict(X).std()
     fitted, fresh = d.r_squared(X)[0], d.r_squared(new)[0]
     return (
         f"{name:<36} {predict:7.3f} s {purify:7.2f} s {purify / predict:7.1f}"
-        f"   {fitted:.4f} {fresh:.4f}   {error:.0e}   {peak_memory():.2f} GB"
+        f"   {fitted:.4f} {fresh:.4f}   {error:.0e}   {peak:.2f} GB"
     )
 
 
