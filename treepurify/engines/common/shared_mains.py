@@ -110,7 +110,7 @@ def find_shared_mains(
     rows: Mapping[int, EncodedRows] | None,
     stream: RowStream | None,
 ) -> SharedMains:
-    """Return which main effects the rows do not tell apart; without rows, no effects."""
+    """Return which main effects the rows do not tell apart; without rows, the result is empty."""
     mains = {
         s[0]: c
         for s, c in every.items()

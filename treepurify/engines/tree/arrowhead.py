@@ -139,7 +139,7 @@ class GappedFactor:
     gaps: Indices
 
     def directions(self) -> Array:
-        """Return the directions, one column a gap: one at their gap, zero at the others."""
+        """Return one direction per gap, as columns: 1 at its own gap, 0 at all others."""
         parts = self.factor.parts
         solved = np.zeros((len(self.gaps), len(self.pivots)))
         solve_units(routines_of(np.float64), parts.bounds, *parts.parts(), self.gaps, solved)

@@ -41,7 +41,7 @@ def cell_scores(
     """Return the leaf value of each joint cell; see `tree_scores`.
 
     A tree tests the cells of its terms only, unless a split leaves all rows on one side: for such
-    a tree it is None. Cells are a few bytes a row side by side, where the values of a row in
+    a tree it is None. Cells are a few bytes per row side by side, where the values of a row in
     each joint cell are far apart.
     """
     nodes = slice(int(ensemble.tree_ptr[tree]), int(ensemble.tree_ptr[tree + 1]))
