@@ -1,10 +1,11 @@
 """The projection of each tree by singular values of a dense design, and its purified sum."""
 
+from itertools import combinations
+
 import numpy as np
 
-from treepurify.effects.accumulate import ensemble_cuts, leaf_boxes
+from treepurify.effects.accumulate import ensemble_cuts
 from treepurify.effects.tensor import EffectTensor, EffectTensors
-from treepurify.engines.tree.tree_problem import term_subsets, tree_terms
 from treepurify.grids.grid import make_grid
 from treepurify.purification.cascade import downward_closure, purify_effects
 from treepurify.weights import Empirical
@@ -13,48 +14,96 @@ from treepurify.weights import Empirical
 RANK_TOLERANCE = 1e-10
 
 
-def product_basis(margin):
-    """Functions of one feature, orthonormal and of mean zero: one row per cell."""
-    present = margin > 0
-    root = np.sqrt(margin[present] / margin.sum())
-    square = np.column_stack([root, np.eye(len(root))[:, :-1]])
-    basis = np.zeros((len(margin), len(root) - 1))
-    basis[present] = np.linalg.qr(square)[0][:, 1:] / root[:, None]
-    return basis
+def paths_of(ensemble, tree, grid, margins):
+    """The splits on the path to each leaf: of each the feature and the cells of its sides.
+
+    A numeric split has its known cells and, apart from them, the missing one; a categorical split
+    the categories that reach its left child.
+    """
+    first = int(ensemble.tree_ptr[tree])
+
+    def walk(node, path, reached):
+        j = int(ensemble.feature[node])
+        if j < 0:
+            yield path
+            return
+        axis = grid.axes[j]
+        known = np.arange(axis.n_cells) < axis.n_cells - int(axis.has_missing)
+        left_reached, right_reached = dict(reached), dict(reached)
+        if axis.is_categorical:
+            here = reached.get(j, margins[j] > 0)
+            table = ensemble.category_left[ensemble.category_ptr[node] :][: known.sum()]
+            left = np.append(table, [ensemble.missing_left[node]] * (len(known) - len(table)))
+            left_reached[j], right_reached[j] = here & left, here & ~left.astype(bool)
+            sides = [left_reached[j]]
+        else:
+            begins = np.concatenate([[-np.inf], axis.cuts, [np.inf] * int(axis.has_missing)])
+            sides = [known & (begins < ensemble.cut[node]), ~known]
+        below = [*path, *((j, side) for side in sides)]
+        yield from walk(int(ensemble.left[node]), below, left_reached)
+        yield from walk(int(ensemble.right[node]), below, right_reached)
+
+    return list(walk(first, [], {}))
 
 
-def project_one_tree(codes, weights, values, terms):
-    """Tables of the tree's cells by feature set, the mean under the empty set.
+def products_of(paths, order):
+    """All products of sides of up to `order` different features on a path."""
+    found = {(): ()}
+    for path in paths:
+        for size in range(1, order + 1):
+            for some in combinations(path, size):
+                chosen = sorted(some, key=lambda side: side[0])
+                if len({j for j, _ in chosen}) == size:
+                    key = tuple((j, side.tobytes()) for j, side in chosen)
+                    found[key] = tuple(chosen)
+    return [found[key] for key in sorted(found, key=lambda key: (len(key), key))]
+
+
+def independent_inner_products(products, margins):
+    """Their inner products where features keep their margins and are independent."""
+    matrix = np.ones((len(products), len(products)))
+    for a, one in enumerate(products):
+        for b, other in enumerate(products):
+            one_sides, other_sides = dict(one), dict(other)
+            for j in one_sides.keys() | other_sides.keys():
+                both = np.ones(len(margins[j]), dtype=bool)
+                for sides in (one_sides, other_sides):
+                    both = both & sides.get(j, True)
+                matrix[a, b] *= margins[j][both].sum()
+    return matrix
+
+
+def project_one_tree(codes, weights, values, products, margins):
+    """Tables by feature set, each of mean zero along its axes, the mean under the empty set.
 
     Orthonormal functions where features are independent make the least norm the Euclidean one.
     """
-    basis, on_rows = {}, {}
-    for j, local in terms.local_cells.items():
-        cells = local[codes[j]]
-        margin = np.bincount(cells, weights=weights, minlength=local.max() + 1)
-        basis[j] = product_basis(margin)
-        on_rows[j] = basis[j][cells]
-    blocks = []
-    for subset in terms.family:
-        block = np.ones((len(weights), 1))
-        for j in subset:
-            block = (block[:, :, None] * on_rows[j][:, None, :]).reshape(len(weights), -1)
-        blocks.append(block)
+    eigenvalues, vectors = np.linalg.eigh(independent_inner_products(products, margins))
+    present = eigenvalues > 1e-13
+    basis = vectors[:, present] / np.sqrt(eigenvalues[present])
+    on_rows = np.ones((len(weights), len(products)))
+    for u, product in enumerate(products):
+        for j, side in product:
+            on_rows[:, u] *= side[codes[j]]
     root = np.sqrt(weights)[:, None]
-    left, singular, right = np.linalg.svd(root * np.hstack(blocks), full_matrices=False)
+    left, singular, right = np.linalg.svd(root * (on_rows @ basis), full_matrices=False)
     kept = singular**2 > RANK_TOLERANCE
     mean = weights @ values
     target = left[:, kept].T @ (root * (values - mean))
-    coefficients = right[kept].T @ (target / singular[kept, None])
-    tables, start = {}, 0
-    for subset, block in zip(terms.family, blocks, strict=True):
-        own = coefficients[start : start + block.shape[1]]
-        table = own.reshape(*(basis[j].shape[1] for j in subset), values.shape[1])
-        for axis, j in enumerate(subset):
-            table = np.moveaxis(np.tensordot(basis[j], table, axes=(1, axis)), 0, axis)
-        tables[subset] = table
-        start += block.shape[1]
-    tables[()] = tables[()].ravel() + mean
+    coefficients = basis @ (right[kept].T @ (target / singular[kept, None]))
+    tables = {(): mean}
+    for product, multiple in zip(products, coefficients, strict=True):
+        for size in range(len(product) + 1):
+            for part in combinations(product, size):
+                features = tuple(j for j, _ in part)
+                term = multiple
+                for j, side in product:
+                    if j not in features:
+                        term = term * margins[j][side].sum()
+                for j, side in reversed(part):
+                    factor = side - margins[j][side].sum()
+                    term = factor.reshape(-1, *[1] * term.ndim) * term
+                tables[features] = tables.get(features, 0.0) + term
     return tables
 
 
@@ -69,23 +118,19 @@ def purified_projection(ensemble, X, order=2, sample_weight=None):
     )
     weights = np.ones(columns.n_rows) if sample_weight is None else np.asarray(sample_weight)
     weights = weights / weights.sum()
-    boxes = leaf_boxes(ensemble, grid)
-    leaves = np.flatnonzero(ensemble.feature < 0)
-    bounds = np.searchsorted(leaves, ensemble.tree_ptr)
+    margins = [
+        np.bincount(rows.codes[j], weights=weights, minlength=axis.n_cells)
+        for j, axis in enumerate(grid.axes)
+    ]
     intercept, sums = ensemble.base.copy(), {}
     for tree in range(ensemble.n_trees):
-        own = np.arange(bounds[tree], bounds[tree + 1])
         values, outputs = tree_values(ensemble, tree, columns)
-        terms = tree_terms(ensemble, tree, grid, term_subsets(boxes, own, order))
-        if terms is None:
-            intercept[outputs] += values[0]
-            continue
-        tables = project_one_tree(rows.codes, weights, values, terms)
+        products = products_of(paths_of(ensemble, tree, grid, margins), order)
+        tables = project_one_tree(rows.codes, weights, values, products, margins)
         intercept[outputs] += tables.pop(())
         for subset, table in tables.items():
-            cells = np.ix_(*(terms.local_cells[j] for j in subset))
             total = sums.setdefault(subset, np.zeros((*grid.shape(subset), ensemble.n_outputs)))
-            total[..., outputs] += table[cells]
+            total[..., outputs] += table
     subsets = downward_closure(sums)
     axes = {subset: grid.subset_axes(subset) for subset in subsets}
     weighted = type(rows)(rows.codes, None if sample_weight is None else weights)

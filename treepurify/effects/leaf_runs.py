@@ -20,7 +20,7 @@ from treepurify.grids.grid import Grid
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.typing import Indices, Integers
 
-__all__ = ["leaf_runs"]
+__all__ = ["first_cells_right", "leaf_runs"]
 
 # Entries and runs that are found at a time, beside those of one leaf.
 _ROOM = 1 << 16
@@ -91,7 +91,7 @@ def _edges(ensemble: TreeEnsemble, grid: Grid, cells: Integers) -> Integers:
     feature = ensemble.feature[above]
     is_left = ensemble.left[above] == below
     is_numeric = ensemble.category_ptr[above] < 0
-    bound = _first_cell_right(ensemble, grid)[above]
+    bound = first_cells_right(ensemble, grid)[above]
     edges = np.full((len(parent), 6), -1, dtype=np.int64)
     edges[below, PARENT], edges[below, FEATURE] = above, feature
     edges[below, LOW] = np.where(is_numeric, np.where(is_left, 0, bound), is_left)
@@ -110,7 +110,7 @@ def _cells(grid: Grid) -> Integers:
     return cells
 
 
-def _first_cell_right(ensemble: TreeEnsemble, grid: Grid) -> Integers:
+def first_cells_right(ensemble: TreeEnsemble, grid: Grid) -> Integers:
     """Return, for each numeric node, the first interval that goes right."""
     first = np.zeros(len(ensemble.feature), dtype=np.int64)
     numeric = (ensemble.feature >= 0) & (ensemble.category_ptr < 0)

@@ -8,6 +8,7 @@ import pytest
 import treepurify as tp
 from tests.engines.tree.test_purify import WEIGHTINGS, assert_equal_components, scene, truth
 from tests.reference.ensembles import complete_ensemble, values_in_cells
+from tests.reference.projection import paths_of, products_of
 from treepurify.effects.accumulate import ensemble_cuts
 from treepurify.engines.tree import routes
 from treepurify.engines.tree.closed_form import BoxComponent
@@ -202,28 +203,24 @@ def test_projection_of_a_shallow_ensemble_is_the_exact_result(weights, missing):
     np.testing.assert_allclose(projected.evaluate(X), ensemble.margin(X), atol=1e-12 * scale)
 
 
-def dense_projection(ensemble, X, order, mass_share=0.0):
-    """Weighted least squares of one tree on indicators of the cells of its path subsets."""
+def dense_projection(ensemble, X, order):
+    """Least squares of one tree on the products of its splits."""
     columns = ensemble.columns(X)
     grid, rows = make_grid(columns, ensemble.features, ensemble_cuts(ensemble), match_names=False)
-    from treepurify.effects.accumulate import leaf_boxes
-
-    paths = [s for s in leaf_boxes(ensemble, grid).subsets if s]
-    terms = {t for s in paths for t in (combinations(s, order) if len(s) > order else [s])}
-    designs = []
-    for term in terms:
-        shape = grid.shape(term)
-        flat = np.ravel_multi_index([rows.codes[j].astype(int) for j in term], shape)
-        designs.append(np.eye(int(np.prod(shape)))[flat])
-    design = np.hstack(designs)
-    margin = ensemble.margin(X)
-    mean = margin.mean(axis=0)
-    fit = design @ np.linalg.lstsq(design, margin - mean, rcond=1e-12)[0]
-    return mean + fit
+    margins = [
+        np.bincount(rows.codes[j], minlength=axis.n_cells) / len(X)
+        for j, axis in enumerate(grid.axes)
+    ]
+    products = products_of(paths_of(ensemble, 0, grid, margins), order)
+    design = np.ones((len(X), len(products)))
+    for u, product in enumerate(products):
+        for j, side in product:
+            design[:, u] *= side[rows.codes[j]]
+    return design @ np.linalg.lstsq(design, ensemble.margin(X), rcond=1e-12)[0]
 
 
 @pytest.mark.parametrize("order", [1, 2, 3])
-def test_projection_of_one_tree_is_least_squares_on_its_own_cells(order):
+def test_projection_of_one_tree_is_least_squares_on_its_products(order):
     # One tree: its own grid is the union grid.
     rng = np.random.default_rng(0)
     ensemble, X = scene(7, n_trees=1, n_features=5, depth=7, n_categorical=1, missing=True)

@@ -1,0 +1,295 @@
+"""Count rows where products of indicators are one: 64 rows at a time, as the bits of a word.
+
+A side is a set of cells of one feature, given as runs of cells; a product is one where the rows
+are on all of its sides. Rows come in the order of the leaves of a tree, and a chunk of them has
+one leaf, or a few small ones. Most sides hold all of it or nothing: what they are a factor of is
+zero there, or another product. The others are formed, and every two of them are counted.
+"""
+
+import numpy as np
+from numba import types
+from numba.extending import intrinsic
+
+from treepurify._kernels.compiling import kernel, part
+from treepurify._kernels.lapack import subtract_gram
+
+_BITS = 64
+# A chunk ends with a leaf when it has so many words, and at the latest when it has so many more,
+# which stay near the processor. Where weights are added, there are 64 numbers to a word.
+_ENOUGH_WORDS, _MOST_WORDS, _MOST_WEIGHED = 16, 256, 16
+_ONE, _NONE, _ALL = np.uint64(1), np.uint64(0), ~np.uint64(0)
+# What a side holds of a chunk.
+_NOTHING, _EVERYTHING, _SOME = np.uint8(0), np.uint8(1), np.uint8(2)
+_ZERO = -1
+
+
+@intrinsic
+def _count_bits(typing_context, word):
+    """Return how many bits of a word are one."""
+
+    def generate(context, builder, signature, values):
+        return builder.ctpop(values[0])
+
+    return types.uint64(types.uint64), generate
+
+
+@kernel
+def count_products(codes, order, leaf_ptr, sides, products, parts, of_leaves, of_pairs):
+    """Count the rows of each leaf in each product, and those in every two products.
+
+    Parameters
+    ----------
+    codes : ndarray of unsigned int, shape (n_features, n_rows)
+        Cells of the rows.
+    order : ndarray of uint32
+        Rows in the order of leaves.
+    leaf_ptr : ndarray of int64, shape (n_leaves + 1,)
+        First row of each leaf among them.
+    sides : treepurify.engines.tree.split_products.Sides
+        The sides.
+    products : ndarray of int64, shape (n_products, order)
+        Sides of each product, -1 beyond its last. The first product is one everywhere.
+    parts : ndarray of int64, shape (n_products, order)
+        The product without each of its sides, which comes before it.
+    of_leaves : ndarray of int64, shape (n_leaves, n_products)
+        To which the rows in each leaf are added.
+    of_pairs : ndarray of int64, shape (n_products, n_products)
+        To which those in two products are added, on and above the diagonal.
+    """
+    rows = np.empty(_MOST_WORDS * _BITS, dtype=order.dtype)
+    leaf_of_word = np.empty(_MOST_WORDS, dtype=np.int64)
+    of_sides = np.empty((len(sides.feature), _MOST_WORDS), dtype=np.uint64)
+    words = np.empty((len(products), _MOST_WORDS), dtype=np.uint64)
+    cells = np.empty((len(sides.tested), _MOST_WORDS * _BITS), dtype=codes.dtype)
+    holds = np.empty(len(sides.feature), dtype=np.uint8)
+    same, met = np.empty((2, len(products)), dtype=np.int64)
+    sums = np.zeros((len(products) + 1, len(products) + 1), dtype=np.int64)
+    place = np.zeros(2, dtype=np.int64)
+    while True:
+        n = _fill_chunk(order, leaf_ptr, place, rows, leaf_of_word, words[0])
+        if n == 0:
+            break
+        _read_sides(codes, rows, sides, words[0, :n], cells, of_sides, holds)
+        n_met = _multiply_sides(of_sides, holds, products, parts, words, n, same, met)
+        for product in range(len(products)):
+            if same[product] != _ZERO:
+                some = words[met[same[product]], :n]
+                for w in range(n):
+                    of_leaves[leaf_of_word[w], product] += _count_bits(some[w])
+        _count_pairs(words, n, met[:n_met], sums)
+        _add_pairs(sums, n_met, same, of_pairs)
+
+
+@kernel
+def weigh_products(
+    routines, codes, order, leaf_ptr, sides, products, parts, weights, of_leaves, of_pairs
+):
+    """Add the weights of rows instead of counting them; see `count_products`.
+
+    A matrix has the root of the weight where a row is in a product, and 0 elsewhere; `routines`
+    are those of `_kernels.lapack`, for the products of its columns.
+    """
+    rows = np.empty(_MOST_WEIGHED * _BITS, dtype=order.dtype)
+    leaf_of_word = np.empty(_MOST_WEIGHED, dtype=np.int64)
+    of_sides = np.empty((len(sides.feature), _MOST_WEIGHED), dtype=np.uint64)
+    words = np.empty((len(products), _MOST_WEIGHED), dtype=np.uint64)
+    cells = np.empty((len(sides.tested), _MOST_WEIGHED * _BITS), dtype=codes.dtype)
+    holds = np.empty(len(sides.feature), dtype=np.uint8)
+    same, met = np.empty((2, len(products)), dtype=np.int64)
+    sums = np.zeros((len(products) + 1, len(products) + 1))
+    of_word, in_word = np.empty(len(products), dtype=np.uint64), np.empty(len(products))
+    roots = np.empty((_MOST_WEIGHED * _BITS, len(products)))
+    place = np.zeros(2, dtype=np.int64)
+    while True:
+        n = _fill_chunk(order, leaf_ptr, place, rows, leaf_of_word, words[0])
+        if n == 0:
+            break
+        _read_sides(codes, rows, sides, words[0, :n], cells, of_sides, holds)
+        n_met = _multiply_sides(of_sides, holds, products, parts, words, n, same, met)
+        for w in range(n):
+            for i in range(n_met):
+                of_word[i], in_word[i] = words[met[i], w], 0.0
+            for b in range(_BITS):
+                row = w * _BITS + b
+                _write_roots(of_word[:n_met], b, weights[rows[row]], roots[row], in_word)
+            for product in range(len(products)):
+                if same[product] != _ZERO:
+                    of_leaves[leaf_of_word[w], product] += in_word[same[product]]
+        for i in range(n_met):
+            for k in range(n_met):
+                sums[i, k] = 0.0
+        subtract_gram(routines, roots[: n * _BITS, :n_met], sums[:n_met, :n_met])
+        for i in range(n_met):
+            for k in range(i, n_met):
+                sums[i, k] = -sums[i, k]
+        _add_pairs(sums, n_met, same, of_pairs)
+
+
+@part
+def _fill_chunk(order, leaf_ptr, place, rows, leaf_of_word, is_row):
+    """Take rows from where the last chunk ended, and return the number of words; 0 at the end.
+
+    `place` is the leaf and the rows of it that were taken. Each leaf begins a word; bits beyond its
+    last row are zero in `is_row`, and have a row of the leaf, which is read for nothing.
+    """
+    n, leaf, taken = 0, place[0], place[1]
+    while n < len(leaf_of_word) and leaf < len(leaf_ptr) - 1:
+        first = leaf_ptr[leaf] + taken
+        left = leaf_ptr[leaf + 1] - first
+        if left == 0:
+            leaf, taken = leaf + 1, 0
+            if n >= _ENOUGH_WORDS:
+                break
+            continue
+        size = left if left < _BITS else _BITS
+        for b in range(_BITS):
+            rows[n * _BITS + b] = order[first + (b if b < size else 0)]
+        is_row[n] = _ALL if size == _BITS else (_ONE << np.uint64(size)) - _ONE
+        leaf_of_word[n] = leaf
+        taken += size
+        n += 1
+    place[0], place[1] = leaf, taken
+    return n
+
+
+@part
+def _read_sides(codes, rows, sides, is_row, cells, of_sides, holds):
+    """Write what each side holds of a chunk, and the bits of those that hold some of it."""
+    n = len(is_row)
+    side = 0
+    for i in range(len(sides.tested)):
+        column, to = codes[sides.tested[i]], cells[i]
+        low = high = column[rows[0]]
+        for k in range(n * _BITS):
+            cell = column[rows[k]]
+            to[k] = cell
+            low = cell if cell < low else low
+            high = cell if cell > high else high
+        while side < len(sides.feature) and sides.place[side] == i:
+            first, last = sides.run_ptr[side], sides.run_ptr[side + 1]
+            holds[side] = _NOTHING
+            for run in range(first, last):
+                if sides.run_start[run] <= low and high < sides.run_stop[run]:
+                    holds[side] = _EVERYTHING
+                elif sides.run_start[run] <= high and low < sides.run_stop[run]:
+                    holds[side] = _SOME
+            if holds[side] == _SOME:
+                words = of_sides[side, :n]
+                for w in range(n):
+                    words[w] = _NONE
+                for run in range(first, last):
+                    start, stop = sides.run_start[run], sides.run_stop[run]
+                    _add_run(to, start, np.uint32(stop - start), words)
+                for w in range(n):
+                    words[w] &= is_row[w]
+            side += 1
+
+
+@part
+def _add_run(cells, start, size, words):
+    for w in range(len(words)):
+        word, block = _NONE, cells[w * _BITS : (w + 1) * _BITS]
+        for b in range(_BITS):
+            # Below the start, the difference without a sign is large.
+            is_inside = np.uint32(block[b] - start) < size
+            word |= np.uint64(is_inside) << np.uint64(b)
+        words[w] |= word
+
+
+@part
+def _multiply_sides(of_sides, holds, products, parts, words, n, same, met):
+    """List the products that differ on a chunk, write their bits, and return how many they are.
+
+    ``same[u]`` becomes the place in the list of what product u is there, -1 where it is zero.
+    """
+    same[0], met[0] = 0, 0
+    n_met = 1
+    for u in range(1, len(products)):
+        same[u] = n_met
+        some = _ALL
+        for k in range(products.shape[1]):
+            side = products[u, k]
+            if side < 0:
+                break
+            if holds[side] == _NOTHING:
+                same[u] = _ZERO
+                break
+            if holds[side] == _EVERYTHING:
+                same[u] = same[parts[u, k]]
+                break
+        if same[u] != n_met:
+            continue
+        for k in range(products.shape[1]):
+            if products[u, k] >= 0:
+                before = words[0, :n] if k == 0 else words[u, :n]
+                some = _both(of_sides[products[u, k], :n], before, words[u, :n])
+        if some == _NONE:
+            same[u] = _ZERO
+            continue
+        met[n_met] = u
+        n_met += 1
+    return n_met
+
+
+@part
+def _both(one, other, words):
+    some = _NONE
+    for w in range(len(words)):
+        words[w] = one[w] & other[w]
+        some |= words[w]
+    return some
+
+
+@part
+def _count_pairs(words, n, met, sums):
+    """Write how many rows there are in every two of some products, on and above the diagonal."""
+    for i in range(len(met)):
+        a, to = words[met[i], :n], sums[i]
+        k = i
+        while k + 3 < len(met):
+            b, c = words[met[k], :n], words[met[k + 1], :n]
+            d, e = words[met[k + 2], :n], words[met[k + 3], :n]
+            to[k], to[k + 1], to[k + 2], to[k + 3] = _count_four(a, b, c, d, e)
+            k += 4
+        while k < len(met):
+            b = words[met[k], :n]
+            to[k] = _count_four(a, b, b, b, b)[0]
+            k += 1
+
+
+@part
+def _count_four(a, b, c, d, e):
+    """Return how many bits the first has in common with each of the others."""
+    p = q = r = s = _NONE
+    for w in range(len(a)):
+        word = a[w]
+        p += _count_bits(word & b[w])
+        q += _count_bits(word & c[w])
+        r += _count_bits(word & d[w])
+        s += _count_bits(word & e[w])
+    return p, q, r, s
+
+
+@part
+def _write_roots(words, bit, weight, roots, sums):
+    """Write the root of a row's weight for each product that it is in, and add its weight there."""
+    root, shift = np.sqrt(weight), np.uint64(bit)
+    for i in range(len(words)):
+        is_in = np.float64((words[i] >> shift) & _ONE)
+        roots[i] = is_in * root
+        sums[i] += is_in * weight
+
+
+@part
+def _add_pairs(sums, n_met, same, of_pairs):
+    """Add the sums of products that differ to all that are the same; `sums` is made symmetric."""
+    for i in range(n_met):
+        for k in range(i):
+            sums[i, k] = sums[k, i]
+    for u in range(len(same)):
+        if same[u] == _ZERO:
+            continue
+        row, to = sums[same[u]], of_pairs[u]
+        for v in range(u, len(same)):
+            # The last column, for what is zero, stays zero.
+            to[v] += row[same[v]]

@@ -1,0 +1,256 @@
+"""Products of the splits of a tree: which there are, their masses, and sums of their multiples."""
+
+import numpy as np
+
+from treepurify._kernels.compiling import kernel, part
+
+
+@kernel
+def list_products(left, right, sides_of_node, feature_of_side, most, keys):
+    """List the products of at most `most` sides of different features on one path.
+
+    Parameters
+    ----------
+    left, right : ndarray of int64, shape (n_nodes,)
+        Children, -1 at leaves; the root is node 0.
+    sides_of_node : ndarray of int64, shape (n_nodes, n)
+        Sides that a split has, -1 for none.
+    feature_of_side : ndarray of int64, shape (n_sides,)
+        Feature of each side.
+    most : int
+        Largest number of sides in a product, up to three.
+    keys : ndarray of int64
+        To which products are written as numbers with the digits ``side + 1``, increasing, to the
+        base ``n_sides + 1``; some more than once. What goes beyond its end is counted only.
+
+    Returns
+    -------
+    int
+        How many there are.
+    """
+    n_nodes, width = sides_of_node.shape
+    waiting = np.empty((n_nodes + 1, 2), dtype=np.int64)
+    path = np.empty(n_nodes * width, dtype=np.int64)
+    waiting[0, 0], waiting[0, 1] = 0, 0
+    n_waiting, n_keys = 1, 0
+    while n_waiting > 0:
+        n_waiting -= 1
+        node, n_above = waiting[n_waiting, 0], waiting[n_waiting, 1]
+        if left[node] < 0:
+            continue
+        n_path = n_above
+        for i in range(width):
+            side = sides_of_node[node, i]
+            if side >= 0:
+                n_keys = _list_with(side, path[:n_above], feature_of_side, most, keys, n_keys)
+                path[n_path] = side
+                n_path += 1
+        for k in range(2):
+            waiting[n_waiting + k, 0] = right[node] if k == 0 else left[node]
+            waiting[n_waiting + k, 1] = n_path
+        n_waiting += 2
+    return n_keys
+
+
+@part
+def _list_with(side, above, feature, most, keys, n):
+    """List the products of a side with sides above it."""
+    base = len(feature) + 1
+    n = _write(side + 1, keys, n)
+    for i in range(len(above) if most > 1 else 0):
+        a = above[i]
+        if feature[a] == feature[side]:
+            continue
+        low, high = (a, side) if a < side else (side, a)
+        n = _write((low + 1) * base + high + 1, keys, n)
+        for k in range(i if most > 2 else 0):
+            b = above[k]
+            if feature[b] == feature[side] or feature[b] == feature[a]:
+                continue
+            first = b if b < low else low
+            last = b if b > high else high
+            middle = a + b + side - first - last
+            n = _write(((first + 1) * base + middle + 1) * base + last + 1, keys, n)
+    return n
+
+
+@part
+def _write(key, keys, n):
+    if n < len(keys):
+        keys[n] = key
+    return n + 1
+
+
+@kernel
+def multiply_masses(products, feature_of_side, mass, both, of_pairs):
+    """Write the mass of every two products where features are independent, on both triangles.
+
+    `mass` is that of each side, and ``both[s, t]`` that of two sides of one feature together.
+    """
+    for u in range(len(products)):
+        for v in range(u + 1):
+            total = 1.0
+            i, k = 0, 0
+            while i < products.shape[1] or k < products.shape[1]:
+                s = products[u, i] if i < products.shape[1] else -1
+                t = products[v, k] if k < products.shape[1] else -1
+                if s < 0 and t < 0:
+                    break
+                if t < 0 or (s >= 0 and feature_of_side[s] < feature_of_side[t]):
+                    total *= mass[s]
+                    i += 1
+                elif s < 0 or feature_of_side[t] < feature_of_side[s]:
+                    total *= mass[t]
+                    k += 1
+                else:
+                    total *= both[s, t]
+                    i += 1
+                    k += 1
+            of_pairs[u, v] = total
+            of_pairs[v, u] = total
+
+
+@kernel
+def common_masses(
+    ptr, start, stop, feature, other_ptr, other_start, other_stop, other_feature, margins, common
+):
+    """Write the mass that sets of cells of one feature have in common, 0 for other features.
+
+    Each is given by its runs of cells and its feature; `margins` are a
+    `treepurify.engines.tree.split_products.Margins`.
+    """
+    for a in range(len(feature)):
+        first = margins.start[feature[a]]
+        for b in range(len(other_feature)):
+            common[a, b] = 0.0
+            if feature[a] != other_feature[b]:
+                continue
+            for i in range(ptr[a], ptr[a + 1]):
+                for k in range(other_ptr[b], other_ptr[b + 1]):
+                    low = start[i] if start[i] > other_start[k] else other_start[k]
+                    high = stop[i] if stop[i] < other_stop[k] else other_stop[k]
+                    if low < high:
+                        mass = margins.cumulative[first + high] - margins.cumulative[first + low]
+                        common[a, b] += mass
+
+
+@kernel
+def mass_in_leaves(
+    products, feature_of_side, mass, entry_ptr, entry_feature, of_entry, inside, sums
+):
+    """Write the mass of each product in each leaf where features are independent.
+
+    The box of a leaf is restricted along ``entry_feature[entry_ptr[leaf]:entry_ptr[leaf + 1]]``,
+    each of mass ``of_entry``; ``inside[entry, side]`` is the mass of an entry and a side of its
+    feature together. ``sums`` has shape (n_leaves, n_products).
+    """
+    for leaf in range(len(entry_ptr) - 1):
+        for u in range(len(products)):
+            total = 1.0
+            for entry in range(entry_ptr[leaf], entry_ptr[leaf + 1]):
+                factor = of_entry[entry]
+                for k in range(products.shape[1]):
+                    side = products[u, k]
+                    if side >= 0 and feature_of_side[side] == entry_feature[entry]:
+                        factor = inside[entry, side]
+                total *= factor
+            for k in range(products.shape[1]):
+                side = products[u, k]
+                is_restricted = side < 0
+                for entry in range(entry_ptr[leaf], entry_ptr[leaf + 1]):
+                    is_restricted |= feature_of_side[side] == entry_feature[entry]
+                if not is_restricted:
+                    total *= mass[side]
+            sums[leaf, u] = total
+
+
+@kernel
+def centre(products, parts, mass, coefficients):
+    """Turn multiples of products into those of products of sides less their masses, in place.
+
+    ``parts[u, k]`` is the product u without its k-th side, a smaller one before it.
+    """
+    most = products.shape[1]
+    for u in range(len(products)):
+        size = 0
+        while size < most and products[u, size] >= 0:
+            size += 1
+        for left_out in range(1, 1 << size):
+            part, factor = u, 1.0
+            for k in range(size - 1, -1, -1):
+                if left_out >> k & 1:
+                    factor *= mass[products[u, k]]
+                    part = parts[part, k]
+            for output in range(coefficients.shape[1]):
+                coefficients[part, output] += factor * coefficients[u, output]
+
+
+@kernel
+def add_products(products, sides, mass, coefficients, offset, stride, n_cells, outputs, totals):
+    """Add multiples of products, each side less its mass, to tables of differences.
+
+    Parameters
+    ----------
+    products : ndarray of int64, shape (n_products, order)
+        Sides of each, -1 beyond its last.
+    sides : treepurify.engines.tree.split_products.Sides
+        The sides.
+    mass : ndarray of float64, shape (n_sides,)
+        What is taken off each.
+    coefficients : ndarray of float64, shape (n_products, n_columns)
+        The multiples.
+    offset : ndarray of int64, shape (n_products,)
+        First entry of the table of each product's features in `totals`.
+    stride : ndarray of int64, shape (n_products, order)
+        How far apart neighbours along each of these are.
+    n_cells : ndarray of int64, shape (n_features,)
+        Cells along each feature.
+    outputs : ndarray of int64, shape (n_columns,)
+        Where among the outputs of a cell each column is added.
+    totals : ndarray of float64
+        All tables; sums along all axes turn differences into values.
+    """
+    most = products.shape[1]
+    chosen = np.zeros(most, dtype=np.int64)
+    for u in range(len(products)):
+        size = 0
+        while size < most and products[u, size] >= 0:
+            chosen[size] = 0
+            size += 1
+        while True:
+            at, factor = offset[u], 1.0
+            for k in range(size):
+                cell, step = _difference(sides, mass, n_cells, products[u, k], chosen[k])
+                at += cell * stride[u, k]
+                factor *= step
+            if factor != 0:
+                for output in range(len(outputs)):
+                    totals[at + outputs[output]] += factor * coefficients[u, output]
+            k = size - 1
+            while k >= 0:
+                chosen[k] += 1
+                if chosen[k] < _n_differences(sides, products[u, k]):
+                    break
+                chosen[k] = 0
+                k -= 1
+            if k < 0:
+                break
+
+
+@part
+def _n_differences(sides, side):
+    return 1 + 2 * (sides.run_ptr[side + 1] - sides.run_ptr[side])
+
+
+@part
+def _difference(sides, mass, n_cells, side, number):
+    """Return the cell and the size of a difference of a side less its mass."""
+    if number == 0:
+        return np.int64(0), -mass[side]
+    run = sides.run_ptr[side] + (number - 1) // 2
+    if number % 2:
+        return np.int64(sides.run_start[run]), 1.0
+    stop = np.int64(sides.run_stop[run])
+    if stop == n_cells[sides.feature[side]]:
+        return np.int64(0), 0.0
+    return stop, -1.0

@@ -1,0 +1,158 @@
+"""Solve the normal equations of a few hundred products, with the solution of least norm."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from treepurify._kernels.lapack import factor_in_place, substitute
+from treepurify.engines.tree.arrowhead import routines_of
+from treepurify.typing import Array, Indices
+
+__all__ = ["LeastNorm", "solve_least_norm"]
+
+# Pivots of equations scaled to a unit diagonal. A larger one is surely determined; an equation
+# whose pivot is below the other depends on those before. Rounding is near 1e-14.
+_SURE_PIVOT, _LEAST_PIVOT = 1e-7, 1e-10
+_LEAST_SHARE = 1e-12
+_N_PROBES = 3
+_STEPS = 2
+
+
+@dataclass(frozen=True, eq=False)
+class LeastNorm:
+    """The solution of least norm.
+
+    Parameters
+    ----------
+    coefficients : ndarray of float64, shape (n_products, n_outputs)
+        Multiples of the products.
+    undetermined : int
+        Directions, products without rows aside, that the equations leave undetermined.
+    error : float
+        Estimated norm of its error.
+    """
+
+    coefficients: Array
+    undetermined: int
+    error: float
+
+
+def solve_least_norm(matrix: Array, right: Array, norm: Array) -> LeastNorm:
+    """Solve symmetric equations that may depend on each other.
+
+    Of all solutions it is the one of least norm, the square root of ``x @ norm @ x``. Both the
+    solution and its error are refined by residuals.
+
+    Parameters
+    ----------
+    matrix : ndarray of float64, shape (n_products, n_products)
+        Inner products on the measure.
+    right : ndarray of float64, shape (n_products, n_outputs)
+        Right sides.
+    norm : ndarray of float64, shape (n_products, n_products)
+        Inner products where features are independent.
+    """
+    mass = matrix.diagonal()
+    kept, empty = np.flatnonzero(mass > 0), np.flatnonzero(mass <= 0)
+    scaling = 1 / np.sqrt(mass[kept])
+    scaled = matrix if not len(empty) else matrix[np.ix_(kept, kept)]
+    scaled = scaled * scaling[:, None] * scaling
+    sides = scaling[:, None] * right[kept]
+    factor, order, rank = _factor(scaled)
+    directions = _directions(factor, order, rank, scaling, kept, empty, norm)
+    basis = _Undetermined.of(directions, norm)
+    places = order[:rank]
+
+    def solve(sides: Array) -> Array:
+        solution = np.zeros((len(norm), sides.shape[1]))
+        solution[kept[places]] = scaling[places, None] * _solve(factor[:rank, :rank], sides[places])
+        return solution
+
+    def left_of(solution: Array) -> Array:
+        return sides - scaled @ (solution[kept] / scaling[:, None])
+
+    solution = basis.without(solve(sides))
+    for _ in range(_STEPS):
+        solution = basis.without(solution + solve(left_of(solution)))
+    rounding = np.finfo(float).eps * (np.abs(scaled) @ np.abs(solution[kept] / scaling[:, None]))
+    left = np.max(np.abs(left_of(solution)) + rounding, axis=1)
+    signs = np.random.default_rng(0).normal(size=(len(left), _N_PROBES))
+    probes = basis.without(solve(left[:, None] * signs))
+    error = float(np.sqrt(max((probes * (norm @ probes)).sum(), 0.0)))
+    return LeastNorm(solution, basis.rank - len(empty), error)
+
+
+def _factor(matrix: Array) -> tuple[Array, Indices, int]:
+    """Return an upper triangular factor, the order of the equations, and how many are independent.
+
+    Only where a pivot is small are they taken in the order of their pivots, which takes longer.
+    """
+    factor = matrix.copy()
+    is_positive = factor_in_place(routines_of(np.float64), factor)
+    if is_positive and np.all(factor.diagonal() ** 2 >= _SURE_PIVOT):
+        return factor, np.arange(len(factor)), len(factor)
+    from scipy.linalg.lapack import dpstrf
+
+    factor, pivots, rank, _ = dpstrf(matrix, tol=_LEAST_PIVOT)
+    return np.ascontiguousarray(factor), pivots - 1, int(rank)
+
+
+def _solve(factor: Array, sides: Array) -> Array:
+    solved = np.ascontiguousarray(sides.T)
+    routines = routines_of(np.float64)
+    substitute(routines, factor, np.bool_(False), solved)
+    substitute(routines, factor, np.bool_(True), solved)
+    return solved.T
+
+
+def _directions(
+    factor: Array,
+    order: Indices,
+    rank: int,
+    scaling: Array,
+    kept: Indices,
+    empty: Indices,
+    norm: Array,
+) -> Array:
+    """Return what the equations leave undetermined, as columns: products without rows first."""
+    n_left = len(order) - rank
+    directions = np.zeros((len(norm), len(empty) + n_left))
+    directions[empty, np.arange(len(empty))] = 1.0
+    if n_left:
+        across = np.ascontiguousarray(factor[:rank, rank:].T)
+        square = np.ascontiguousarray(factor[:rank, :rank])
+        substitute(routines_of(np.float64), square, np.bool_(True), across)
+        directions[kept[order[:rank]], len(empty) :] = -scaling[order[:rank], None] * across.T
+        own = len(empty) + np.arange(n_left)
+        directions[kept[order[rank:]], own] = scaling[order[rank:]]
+    return directions
+
+
+@dataclass(frozen=True, eq=False)
+class _Undetermined:
+    """Directions that are orthonormal in a norm; those without norm are left out."""
+
+    basis: Array
+    images: Array
+
+    @classmethod
+    def of(cls, directions: Array, norm: Array) -> "_Undetermined":
+        """Return what some directions span."""
+        if not directions.shape[1]:
+            return cls(directions, directions)
+        lengths = np.sqrt(np.maximum((directions * (norm @ directions)).sum(axis=0), 0.0))
+        directions = directions / np.where(lengths > 0, lengths, 1.0)
+        images = norm @ directions
+        eigenvalues, vectors = np.linalg.eigh(directions.T @ images)
+        is_kept = eigenvalues > _LEAST_SHARE * len(eigenvalues)
+        vectors = vectors[:, is_kept] / np.sqrt(eigenvalues[is_kept])
+        return cls(directions @ vectors, images @ vectors)
+
+    @property
+    def rank(self) -> int:
+        """How many they are."""
+        return int(self.basis.shape[1])
+
+    def without(self, solution: Array) -> Array:
+        """Return a solution without its part along them."""
+        return solution - self.basis @ (self.images.T @ solution) if self.rank else solution
