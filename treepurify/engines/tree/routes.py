@@ -47,9 +47,8 @@ class TreeProjection:
     Parameters
     ----------
     tolerance : float
-        Estimated error of a tree's tables, over the standard deviation of its values, at which
-        conjugate gradients stop. Trees whose normal equations fit the memory are factored
-        instead, which leaves rounding.
+        Largest estimated error of a tree's projection, over the standard deviation of its values,
+        with which the result counts as converged. Equations are factored, which leaves rounding.
     sample_rows : int
         Most rows that trees are projected on where rows come in batches: a sample of all of them,
         each with a chance that grows with its weight. Rows in memory are all taken.
@@ -227,9 +226,10 @@ def _union_grid_work(tables: list[Subset], grid: Grid, n_outputs: int) -> float:
 def _projection_work(leaves_in_trees: Indices, n_rows: int) -> float:
     """Return about how many nanoseconds of one core projecting the trees takes.
 
-    A tree with `n` leaves has some n^2 / 2 unknowns in its pairs, whose equations are factored.
+    A balanced tree with n leaves has some n log2(n) products, of which every two are counted, 64
+    rows at a time, and whose equations are factored.
     """
     n_leaves = leaves_in_trees.astype(np.float64)
-    unknowns = n_leaves**2 / 2
-    work = 5e6 + unknowns**3 / 90 + n_rows * np.minimum(10 * n_leaves, 1000.0)
+    products = n_leaves * np.log2(n_leaves)
+    work = 2e6 + products**3 / 30 + n_rows * (20.0 + products**2 / 8000)
     return float(work.sum())
