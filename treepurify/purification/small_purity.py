@@ -35,23 +35,26 @@ class Mains:
 
 @dataclass(frozen=True, eq=False)
 class PairPurity:
-    """A pair beside the intercept, and beside the main effects of its first and second feature.
+    """Some pairs beside the intercept, and beside the main effects of both their features.
 
     Parameters
     ----------
-    norm : ndarray of float64, shape (n_outputs,)
-        Norms of the pair.
-    means : tuple of three floats
-        Largest absolute conditional mean.
-    products, cosines : tuple of two floats
-        The largest inner product with each main effect, and the largest cosine; NaN where a
-        norm is rounding.
+    pairs : sequence of tuple of int
+        The pairs.
+    norms : ndarray of float64, shape (n_pairs, n_outputs)
+        Their norms.
+    means : ndarray of float64, shape (n_pairs, 3)
+        Largest absolute mean of each: of all cells, given the first feature, given the second.
+    products, cosines : ndarray of float64, shape (n_pairs, 2)
+        The largest inner product with the main effect of the first and of the second feature, and
+        the largest cosine; NaN where a norm is rounding.
     """
 
-    norm: Array
-    means: tuple[float, float, float]
-    products: tuple[float, float]
-    cosines: tuple[float, float]
+    pairs: Sequence[Subset]
+    norms: Array
+    means: Array
+    products: Array
+    cosines: Array
 
 
 def measure_mains(
@@ -78,7 +81,7 @@ def measure_pairs(
     pairs: Sequence[Subset],
     mains: Mains,
     scale: float,
-) -> dict[Subset, PairPurity]:
+) -> PairPurity:
     """Measure pairs beside their main effects on the same cells.
 
     Parameters
@@ -115,15 +118,10 @@ def measure_pairs(
         products[:, k] = np.add.reduceat(means * mains_of_slices, sides)
     other = np.stack([mains.norm[part] for a, b in pairs for part in ((b,), (a,))])
     cosines = _cosines(products, np.repeat(norms, 2, axis=0), other, ROUNDING_NORM * scale)
-    figures = (largest.tolist(), _largest_signed(products).tolist(), cosines.tolist())
-    found = {}
-    for t, (pair, of_all) in enumerate(zip(pairs, overall.tolist(), strict=True)):
-        # Its second feature comes first among the sides.
-        (mean, product, cosine) = (numbers[2 * t : 2 * t + 2][::-1] for numbers in figures)
-        found[pair] = PairPurity(
-            norms[t], (of_all, mean[0], mean[1]), tuple(product), tuple(cosine)
-        )
-    return found
+    # The second feature of a pair comes first among its sides.
+    of_sides = (largest, _largest_signed(products), cosines)
+    given, inner, angles = (numbers.reshape(-1, 2)[:, ::-1] for numbers in of_sides)
+    return PairPurity(pairs, norms, np.column_stack([overall, given]), inner, angles)
 
 
 def _largest_signed(products: Array) -> Array:
