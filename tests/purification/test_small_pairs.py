@@ -133,5 +133,7 @@ def test_a_family_is_the_same_with_and_without(monkeypatch, outputs):
 def test_tables_with_two_long_sides_are_not_small():
     assert is_small_pair((2, 1000))
     assert is_small_pair((1000, 2))
-    assert not is_small_pair((100, 100))
+    assert is_small_pair((200, 200))
+    assert not is_small_pair((400, 200))
+    assert not is_small_pair((257, 257))
     assert not is_small_pair((5, 5, 5))

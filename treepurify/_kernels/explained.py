@@ -7,30 +7,46 @@ from treepurify._kernels.compiling import kernel
 
 # Sums in the order that fills the registers; the same in every run.
 @kernel(fastmath={"reassoc", "contract"})
-def take_off(codes, features, steps, table, first, last, weighted, index, part, rest, covariance):
-    """Take the values of a table on the rows ``first:last`` from `rest`, and add their covariance.
+def take_off(
+    codes,
+    features,
+    steps,
+    feature_starts,
+    tables,
+    cell_starts,
+    first,
+    last,
+    weighted,
+    index,
+    part,
+    rest,
+    covariances,
+):
+    """Take tables on the rows ``first:last`` from `rest`, and add the covariance of each.
 
-    The cell of a row is the sum of ``steps[i] * codes[features[i], row]``. `table` has shape
-    (n_outputs, n_cells), and `rest` and `weighted` (n_outputs, n_rows). The covariance is the sum
-    over the rows of the values times `weighted`. `index` and `part` are room for as many rows as
-    stay near the processor.
+    Table t stands from ``cell_starts[t]`` on in `tables` (n_outputs, n_cells). The cell of a row is
+    there the sum of ``steps[i] * codes[features[i], row]`` for i from ``feature_starts[t]`` to
+    ``feature_starts[t + 1]``. `rest` and `weighted` have shape (n_outputs, n_rows), and the
+    covariances (n_tables, n_outputs): the sums over the rows of the values times `weighted`.
+    `index` and `part` are room for as many rows as stay near the processor.
     """
-    for start in range(first, last, len(index)):
-        stop = start + len(index) if start + len(index) < last else last
-        n = stop - start
-        for k in range(n):
-            index[k] = 0
-        for i in range(len(features)):
-            cells, step = codes[features[i], start:stop], steps[i]
+    for t in range(len(cell_starts)):
+        for start in range(first, last, len(index)):
+            stop = start + len(index) if start + len(index) < last else last
+            n = stop - start
             for k in range(n):
-                index[k] += step * np.uint32(cells[k])
-        for output in range(len(rest)):
-            values = table[output]
-            left, weights = rest[output, start:stop], weighted[output, start:stop]
-            for k in range(n):
-                part[k] = values[index[k]]
-            total = 0.0
-            for k in range(n):
-                left[k] -= part[k]
-                total += weights[k] * part[k]
-            covariance[output] += total
+                index[k] = 0
+            for i in range(feature_starts[t], feature_starts[t + 1]):
+                cells, step = codes[features[i], start:stop], steps[i]
+                for k in range(n):
+                    index[k] += step * np.uint32(cells[k])
+            for output in range(len(rest)):
+                values = tables[output, cell_starts[t] :]
+                left, weights = rest[output, start:stop], weighted[output, start:stop]
+                for k in range(n):
+                    part[k] = values[index[k]]
+                total = 0.0
+                for k in range(n):
+                    left[k] -= part[k]
+                    total += weights[k] * part[k]
+                covariances[t, output] += total

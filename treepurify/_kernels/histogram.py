@@ -11,13 +11,14 @@ def count_pairs(first, second, codes, n_second, offsets, counts):
 
     Table ``t`` is the slice of `counts` from ``offsets[t]``, of shape (n_first, n_second[t]).
     """
+    # An index without a sign is not looked at for one from the end.
     for table in range(len(first)):
         rows = codes[first[table]]
         columns = codes[second[table]]
         stride = n_second[table]
-        start = offsets[table]
+        own = counts[offsets[table] : offsets[table + 1]]
         for row in range(len(rows)):
-            counts[start + rows[row] * stride + columns[row]] += 1
+            own[np.uint64(rows[row] * stride + columns[row])] += 1
 
 
 @kernel
@@ -27,9 +28,9 @@ def weigh_pairs(first, second, codes, weights, n_second, offsets, mass):
         rows = codes[first[table]]
         columns = codes[second[table]]
         stride = n_second[table]
-        start = offsets[table]
+        own = mass[offsets[table] : offsets[table + 1]]
         for row in range(len(rows)):
-            mass[start + rows[row] * stride + columns[row]] += weights[row]
+            own[np.uint64(rows[row] * stride + columns[row])] += weights[row]
 
 
 @kernel

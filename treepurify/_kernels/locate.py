@@ -28,9 +28,10 @@ def locate(
     for first in range(start, stop, ROWS_A_TILE):
         n = stop - first if stop - first < ROWS_A_TILE else ROWS_A_TILE
         for axis in range(len(places)):
-            place = places[axis]
+            # No index from the end, which would be looked for at every read.
+            place = np.uint64(places[axis])
             for row in range(n):
-                tile[row] = table[first + row, place]
+                tile[row] = table[np.uint64(first + row), place]
             # Neither a finite value nor a missing one.
             for row in range(n, ROWS_A_TILE):
                 tile[row] = -np.inf
@@ -65,6 +66,6 @@ def locate(
                     at = cell[row]
                     cell[row] = at - begin + (cuts[np.uint64(at)] <= tile[row])
             behind = end - begin + 1
-            number = numbers[axis]
+            found = codes[numbers[axis], first : first + n]
             for row in range(n):
-                codes[number, first + row] = behind if tile[row] != tile[row] else cell[row]
+                found[row] = behind if tile[row] != tile[row] else cell[row]

@@ -63,34 +63,36 @@ def set_slice_means(slice_of, weight, parts, per_mass, mean):
 def add_slice_sums_twofold(slice_of, weight, values, high, low, total, rest):
     """Add the same sums for parts ``high + low``, to ``total + rest``, in twofold precision.
 
-    Sums and products keep their rounding errors (Knuth 1969, Dekker 1971), so that what
-    cancels between values and parts is right to about ``1e-30`` of them.
+    Sums and products keep their rounding errors, so that what cancels between values and parts
+    is right to about ``1e-30`` of them.
     """
     n_axes, n_cells = slice_of.shape
     for c in range(n_cells):
         left, left_rest = values[c], 0.0
         for axis in range(n_axes):
             own = slice_of[axis, c]
-            left, error = _two_sum(left, -high[own])
+            left, error = two_sum(left, -high[own])
             left_rest += error - low[own]
-        left, left_rest = _two_sum(left, left_rest)
-        product, error = _two_product(weight[c], left)
+        left, left_rest = two_sum(left, left_rest)
+        product, error = two_product(weight[c], left)
         error += weight[c] * left_rest
         for axis in range(n_axes):
             own = slice_of[axis, c]
-            total[own], lost = _two_sum(total[own], product)
+            total[own], lost = two_sum(total[own], product)
             rest[own] += lost + error
 
 
 @part
-def _two_sum(first, second):
+def two_sum(first, second):
+    """Return a sum and its rounding error (Knuth 1969)."""
     found = first + second
     share = found - first
     return found, (first - (found - share)) + (second - share)
 
 
 @part
-def _two_product(first, second):
+def two_product(first, second):
+    """Return a product and its rounding error (Dekker 1971)."""
     found = first * second
     # Halves of 26 bits, whose products are exact.
     scaled = 134217729.0 * first

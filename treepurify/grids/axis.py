@@ -2,6 +2,7 @@
 
 from collections.abc import Hashable
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -54,7 +55,7 @@ class FeatureAxis:
         """Number of cells without those for other and missing values."""
         return len(self.categories) if self.cuts is None else len(self.cuts) + 1
 
-    @property
+    @cached_property
     def n_cells(self) -> int:
         """Number of cells."""
         return self.n_regular + int(self.has_other) + int(self.has_missing)

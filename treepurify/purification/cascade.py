@@ -173,18 +173,22 @@ class _Family:
         """Return what the model itself has for a subset."""
         return _raw_values(self.effects, subset, self.axes, len(self.effects.intercept))
 
-    def purify_together(self, pairs: Sequence[Subset]) -> "Iterator[_PurifiedTable]":
+    def purify_together(self, pairs: Sequence[Subset]) -> "list[_PurifiedTable]":
         """Purify small pairs that no larger tensor has moved anything into."""
+        purified = []
         values = [self.raw_values(pair) for pair in pairs]
         together = solve_small_pairs(values, [self.mass[pair] for pair in pairs])
         nothing = np.zeros(len(self.effects.intercept))
         for pair, own, solved in zip(pairs, values, together, strict=True):
             if solved is None:
-                yield self.purify_table(pair, own, receives=False)
+                purified.append(self.purify_table(pair, own, receives=False))
                 continue
-            solution = solved.solution
-            extent = _Extent(own[..., 0].size, solved.before, solved.after)
-            yield _PurifiedTable(pair, solution.pure, extent, nothing, solution, solved.additivity)
+            solution, additivity = solved.solution, solved.additivity
+            extent = _Extent(self.mass[pair].size, solved.before, solved.after)
+            purified.append(
+                _PurifiedTable(pair, solution.pure, extent, nothing, solution, additivity)
+            )
+        return purified
 
     def purify(self, subset: Subset, received: Array | None) -> "_PurifiedTable":
         """Purify the tensor of a subset, with what larger ones have moved into it."""
@@ -223,17 +227,19 @@ def _purify_level(
 ) -> Iterator[_PurifiedTable]:
     """Purify the tensors of subsets of one size.
 
-    Small pairs are purified together, and large tensors of three features and more side by side.
-    A pair takes a few calls of a millisecond, and threads would wait for the interpreter
-    between them.
+    Small pairs are purified together, and such batches side by side, as large tensors of three
+    features and more are. A pair alone takes a few calls of a millisecond, and threads would wait
+    for the interpreter between them.
     """
     small = []
     if family.method == "exact":
         small = [s for s in level if s not in pending and is_small_pair(family.mass[s].shape)]
     if len(small) >= _SEVERAL_PAIRS:
         n_outputs = len(family.effects.intercept)
-        for batch in some_at_a_time(small, [family.mass[s].size * n_outputs for s in small]):
-            yield from family.purify_together(batch)
+        batches = list(some_at_a_time(small, [family.mass[s].size * n_outputs for s in small]))
+        side_by_side = iterate_threads if len(batches) > 1 else map
+        for purified in side_by_side(family.purify_together, batches):
+            yield from purified
         done = set(small)
         level = [subset for subset in level if subset not in done]
     if not level:
@@ -295,6 +301,8 @@ def _raw_values(effects: EffectTensors, subset: Subset, axes: Axes, n_outputs: i
 
 def refine(values: Array, coarse: tuple[FeatureAxis, ...], fine: tuple[FeatureAxis, ...]) -> Array:
     """Write a table on finer axes; each fine cell takes the value of the one around it."""
+    if coarse == fine:
+        return values
     for position, (old, new) in enumerate(zip(coarse, fine, strict=True)):
         if old is not new:
             values = np.take(values, new.cells_in(old), axis=position)
@@ -334,8 +342,7 @@ def _component_errors(
             # That of the mean: of the values, and rounding of its sum and of the mass.
             moved = errors[subset] + (2 * extent.n_cells + 8) * ROUNDING * extent.values
         else:
-            is_open = _is_open(subset, solutions)
-            moved = _moved_error(solutions[subset], extent, errors[subset], is_open=is_open)
+            moved = _moved_error(subset, solutions, extent, errors[subset])
         errors[subset] += len(subset) * (moved + ROUNDING * extent.values)
         for receiver in combinations(subset, len(subset) - 1):
             errors[receiver] += moved
@@ -348,7 +355,9 @@ def _is_open(subset: Subset, solutions: Mapping[Subset, Solution]) -> bool:
     return any(solutions[part].unidentified != 0 for part in inside)
 
 
-def _moved_error(solution: Solution, extent: _Extent, error: float, *, is_open: bool) -> float:
+def _moved_error(
+    subset: Subset, solutions: Mapping[Subset, Solution], extent: _Extent, error: float
+) -> float:
     """Bound the error of what moves out of a tensor that has an error of its own.
 
     Sums of parts, and masses that are sums of others, are known to a few roundings. A mass
@@ -356,6 +365,9 @@ def _moved_error(solution: Solution, extent: _Extent, error: float, *, is_open: 
     Parts that only exchange what several of them can hold meet again in smaller subsets,
     unless these leave something undetermined themselves.
     """
+    solution = solutions[subset]
     rounded = 16 * ROUNDING * (extent.values + extent.pure)
-    solve_error = solution.error + (solution.exchange_error if is_open else 0.0)
+    solve_error = solution.error
+    if solution.exchange_error and _is_open(subset, solutions):
+        solve_error += solution.exchange_error
     return solve_error * extent.values + solution.growth * (error + rounded)

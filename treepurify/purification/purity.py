@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import chain, combinations
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from treepurify.purification.small_purity import (
     measure_pairs,
 )
 from treepurify.purification.solution import largest_entry
+from treepurify.threads import map_threads
 from treepurify.typing import Array
 
 __all__ = ["Purity", "SubsetPair", "measure_purity", "subset_pairs"]
@@ -25,7 +26,7 @@ Tables = Mapping[Subset, Array]
 Axes = Mapping[Subset, tuple[FeatureAxis, ...]]
 
 # Numbers in a pair that is measured faster beside others than alone.
-_SMALL = 1 << 14
+_SMALL = 1 << 16
 _NAN = float("nan")
 
 
@@ -63,14 +64,20 @@ class Purity:
 
 def measure_purity(effects: Tables, mass: Tables, axes: Axes, scale: float) -> Purity:
     """Return the largest deviations, relative to `scale`."""
-    pairs = subset_pairs(effects, mass, axes, scale)
+    measured = _measure(effects, mass, axes, scale)
+    means, products, cosines = [*measured.mains.mean.values(), 0.0], [0.0], [0.0]
+    for some in measured.small:
+        means.append(float(some.means.max()))
+        products.append(float(np.abs(some.products).max()))
+        # Without those that are NaN.
+        cosines.append(float(np.fmax.reduce(np.abs(some.cosines), axis=None, initial=0.0)))
+    for pair in chain.from_iterable(measured.others.values()):
+        means.append(pair.conditional_mean)
+        products.append(abs(pair.inner_product))
+        cosines.append(0.0 if np.isnan(pair.cosine) else abs(pair.cosine))
     divisor = scale if scale > 0 else 1.0
-    return Purity(
-        max((pair.conditional_mean for pair in pairs), default=0.0) / divisor,
-        # Divided twice: the square of a very large or small scale has no double.
-        max((abs(pair.inner_product) for pair in pairs), default=0.0) / divisor / divisor,
-        max((abs(pair.cosine) for pair in pairs if not np.isnan(pair.cosine)), default=0.0),
-    )
+    # Divided twice: the square of a very large or small scale has no double.
+    return Purity(max(means) / divisor, max(products) / divisor / divisor, max(cosines))
 
 
 def subset_pairs(effects: Tables, mass: Tables, axes: Axes, scale: float) -> list[SubsetPair]:
@@ -82,34 +89,57 @@ def subset_pairs(effects: Tables, mass: Tables, axes: Axes, scale: float) -> lis
     Where the axes of the smaller subset are finer, the two are taken to be independent
     within a cell of the coarser axes; with the same axes nothing is assumed.
     """
+    measured = _measure(effects, mass, axes, scale)
+    pairs = dict(measured.others)
+    for subset, mean in measured.mains.mean.items():
+        pairs[subset] = [SubsetPair(subset, (), 0.0, _NAN, mean)]
+    for some in measured.small:
+        rows = (some.means.tolist(), some.products.tolist(), some.cosines.tolist())
+        for pair, means, products, cosines in zip(some.pairs, *rows, strict=True):
+            insides = ((), pair[:1], pair[1:])
+            figures = zip(insides, (0.0, *products), (_NAN, *cosines), means, strict=True)
+            pairs[pair] = [SubsetPair(pair, *row) for row in figures]
+    return [pair for subset in sorted(effects, key=len) for pair in pairs[subset]]
+
+
+@dataclass(frozen=True, eq=False)
+class _Measured:
+    """Main effects, small pairs, and each other component beside those on subsets of it."""
+
+    mains: Mains
+    small: list[PairPurity]
+    others: dict[Subset, list[SubsetPair]]
+
+
+def _measure(effects: Tables, mass: Tables, axes: Axes, scale: float) -> _Measured:
     subsets = sorted(effects, key=len)
     mains = _measure_mains(effects, mass, [subset for subset in subsets if len(subset) == 1])
-    known = _measure_small_pairs(effects, mass, axes, mains, scale)
-    norms = mains.norm | {pair: measured.norm for pair, measured in known.items()}
-    pairs = []
+    small = _measure_small_pairs(effects, mass, axes, mains, scale)
+    norms = dict(mains.norm)
+    for some in small:
+        norms.update(zip(some.pairs, some.norms, strict=True))
+    others: dict[Subset, list[SubsetPair]] = {}
     for subset in subsets:
-        if len(subset) == 1:
-            pairs.append(SubsetPair(subset, (), 0.0, _NAN, mains.mean[subset]))
-        elif subset in known:
-            pairs += _of_small_pair(subset, known[subset])
-        else:
-            effect, cell_mass = effects[subset], mass[subset]
-            norms[subset] = np.sqrt(np.einsum("i,ik->k", cell_mass.ravel(), _flat(effect) ** 2))
-            total = cell_mass[..., None] * effect
-            for kept, largest, means in _conditional_means(total, cell_mass):
-                inside = tuple(subset[k] for k in kept)
-                product, cosine = 0.0, _NAN
-                if inside in effects:
-                    coarse = tuple(axes[subset][k] for k in kept)
-                    # Of larger ones than main effects it would take much memory to keep this.
-                    other = mains.weighted.get(inside)
-                    if other is None:
-                        other = mass[inside][..., None] * effects[inside]
-                    products = _flat(means * _summed(other, axes[inside], coarse)).sum(axis=0)
-                    product = float(products[np.argmax(np.abs(products))])
-                    cosine = _cosine(products, norms[subset], norms[inside], scale)
-                pairs.append(SubsetPair(subset, inside, product, cosine, largest))
-    return pairs
+        if subset in norms:
+            continue
+        effect, cell_mass = effects[subset], mass[subset]
+        norms[subset] = np.sqrt(np.einsum("i,ik->k", cell_mass.ravel(), _flat(effect) ** 2))
+        total = cell_mass[..., None] * effect
+        others[subset] = []
+        for kept, largest, means in _conditional_means(total, cell_mass):
+            inside = tuple(subset[k] for k in kept)
+            product, cosine = 0.0, _NAN
+            if inside in effects:
+                coarse = tuple(axes[subset][k] for k in kept)
+                # Of larger ones than main effects it would take much memory to keep this.
+                other = mains.weighted.get(inside)
+                if other is None:
+                    other = mass[inside][..., None] * effects[inside]
+                products = _flat(means * _summed(other, axes[inside], coarse)).sum(axis=0)
+                product = float(products[np.argmax(np.abs(products))])
+                cosine = _cosine(products, norms[subset], norms[inside], scale)
+            others[subset].append(SubsetPair(subset, inside, product, cosine, largest))
+    return _Measured(mains, small, others)
 
 
 def _measure_mains(effects: Tables, mass: Tables, subsets: list[Subset]) -> Mains:
@@ -120,28 +150,25 @@ def _measure_mains(effects: Tables, mass: Tables, subsets: list[Subset]) -> Main
 
 def _measure_small_pairs(
     effects: Tables, mass: Tables, axes: Axes, mains: Mains, scale: float
-) -> dict[Subset, PairPurity]:
+) -> list[PairPurity]:
     """Measure the small pairs that have the same axes as their main effects."""
+    main_axes = {subset[0]: axes[subset] for subset in mains.norm}
+    n_outputs = next((len(norm) for norm in mains.norm.values()), 1)
     small, sizes = [], []
-    for pair in effects:
-        if len(pair) != 2 or not all((j,) in mains.norm for j in pair):
+    for pair, own in axes.items():
+        if len(pair) != 2 or pair not in effects:
             continue
-        if all(axes[pair][k] is axes[(j,)][0] for k, j in enumerate(pair)):
-            size = axes[pair][0].n_cells * axes[pair][1].n_cells * len(mains.norm[pair[:1]])
+        if own == main_axes.get(pair[0], ()) + main_axes.get(pair[1], ()):
+            size = own[0].n_cells * own[1].n_cells * n_outputs
             if size <= _SMALL:
                 small.append(pair)
                 sizes.append(size)
-    known: dict[Subset, PairPurity] = {}
-    for some in some_at_a_time(small, sizes):
+
+    def measure(some: list[Subset]) -> PairPurity:
         tables = ([effects[pair] for pair in some], [mass[pair] for pair in some])
-        known |= measure_pairs(*tables, some, mains, scale)
-    return known
+        return measure_pairs(*tables, some, mains, scale)
 
-
-def _of_small_pair(pair: Subset, found: PairPurity) -> list[SubsetPair]:
-    insides = ((), pair[:1], pair[1:])
-    figures = zip(insides, (0.0, *found.products), (_NAN, *found.cosines), found.means, strict=True)
-    return [SubsetPair(pair, *row) for row in figures]
+    return map_threads(measure, some_at_a_time(small, sizes))
 
 
 def _conditional_means(total: Array, cell_mass: Array) -> Iterator[tuple[Subset, float, Array]]:

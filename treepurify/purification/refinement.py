@@ -13,6 +13,7 @@ from treepurify.purification.solution import largest_entry
 from treepurify.typing import Array
 
 __all__ = [
+    "LIFT",
     "MOST_STEPS",
     "ROUNDING",
     "CellsWithMass",
@@ -27,7 +28,7 @@ __all__ = [
 ROUNDING = float(np.finfo(np.float64).eps)
 MOST_STEPS = 8
 # Masses down to 1e-280 are lifted, or the rounding errors of their products would vanish.
-_LIFT = 2.0**200
+LIFT = 2.0**200
 
 
 class CellsWithMass(Protocol):
@@ -149,12 +150,12 @@ def rounded_means(slices: CellsWithMass) -> Array:
     Without a kernel, which the tables of shallow trees would not need otherwise.
     """
     total = np.zeros((len(slices.values), len(slices.mass)))
-    weight = _LIFT * slices.weight
+    weight = LIFT * slices.weight
     for k, values in enumerate(slices.values):
         weighted = weight * values
         for slice_of in slices.slice_of:
             total[k] += np.bincount(slice_of, weighted, len(slices.mass))
-    mass = _LIFT * np.where(slices.mass > 0, slices.mass, 1.0)
+    mass = LIFT * np.where(slices.mass > 0, slices.mass, 1.0)
     return np.ascontiguousarray((total / mass).T)
 
 
@@ -162,10 +163,10 @@ def means_left(slices: CellsWithMass, high: Array, low: Array) -> Array:
     """Return the conditional means of the tensor less its parts, right to double precision."""
     total, rest = np.zeros(high.shape[::-1]), np.zeros(high.shape[::-1])
     highs, lows = np.ascontiguousarray(high.T), np.ascontiguousarray(low.T)
-    weight = _LIFT * slices.weight
+    weight = LIFT * slices.weight
     for k, values in enumerate(slices.values):
         add_slice_sums_twofold(
             slices.slice_of, weight, values, highs[k], lows[k], total[k], rest[k]
         )
-    mass = _LIFT * np.where(slices.mass > 0, slices.mass, 1.0)
+    mass = LIFT * np.where(slices.mass > 0, slices.mass, 1.0)
     return np.ascontiguousarray(((total + rest) / mass).T)

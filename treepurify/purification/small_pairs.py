@@ -1,6 +1,7 @@
-"""Purify many small pair tables at a time, by the equations of `solve_pair`.
+"""Purify many pair tables at a time, by the equations of `solve_pair`.
 
-A call of NumPy takes longer than its work on a small table. So one call works on all of them.
+A call of NumPy takes longer than its work on a small table. So one call works on all of them,
+and what goes through their cells is compiled, so that threads can work side by side.
 """
 
 from collections.abc import Iterator, Sequence
@@ -8,23 +9,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from treepurify._kernels.pair_products import sum_slices_twofold, take_parts
 from treepurify.purification.pair import LEAST_RECIPROCAL_CONDITION
-from treepurify.purification.pair_batch import Equations, PairBatch, set_up_equations, sums_at
+from treepurify.purification.pair_batch import Equations, PairBatch, set_up_equations
 from treepurify.purification.pair_error import longest_path
-from treepurify.purification.refinement import (
-    MOST_STEPS,
-    ROUNDING,
-    add_step,
-    means_left,
-    rounded_means,
-)
+from treepurify.purification.refinement import LIFT, MOST_STEPS, ROUNDING, add_step
 from treepurify.purification.solution import Solution, inverse_mass
-from treepurify.typing import Array
+from treepurify.typing import Array, Indices
 
 __all__ = ["SolvedPair", "is_small_pair", "solve_small_pairs"]
 
 # Plain loops over matrices beat the library's routines up to about this shorter side.
-_SHORT_SIDE = 32
+_SHORT_SIDE = 256
 _MOST_CELLS = 1 << 16
 
 
@@ -77,46 +73,42 @@ def solve_small_pairs(
     high, means = _refine(batch, equations)
     errors = _bound_errors(batch, equations, high, means)
     errors[equations.condition < LEAST_RECIPROCAL_CONDITION] = np.nan
-    parts = _fill_empty(batch, high)
-    of_columns, of_rows = parts[batch.column_and_row[0]], parts[batch.column_and_row[1]]
-    pure = batch.cell_values - of_columns
-    pure -= of_rows
-    total = pure - batch.cell_values
-    total += of_columns
-    total += of_rows
-    before = batch.largest_of_cells(batch.cell_values)
-    scaled = np.divide(errors, before, out=errors.copy(), where=before > 0)
+    parts, pure = _fill_empty(batch, high), np.empty_like(batch.values)
+    largest = np.zeros((len(mass), 3))
+    for of_values, of_parts, of_pure in zip(batch.values, parts, pure, strict=True):
+        take_parts(batch.sizes, of_values, of_parts, of_pure, largest)
+    of_cells, of_slices = np.ascontiguousarray(pure.T), np.ascontiguousarray(parts.T)
     n_empty = np.bincount(batch.table_of_slice, batch.mass == 0).astype(np.int64)
-    figures = zip(
-        scaled.tolist(),
+    cell, start = 0, 0
+    for table, error, blocks, empty, (before, after, additivity) in zip(
+        mass,
+        errors.tolist(),
         equations.n_blocks.tolist(),
         n_empty.tolist(),
-        before.tolist(),
-        batch.largest_of_cells(pure).tolist(),
-        batch.largest_of_cells(total).tolist(),
+        largest.tolist(),
         strict=True,
-    )
-    cells, slices = batch.cell_starts.tolist(), batch.slice_starts.tolist()
-    for t, (error, n_blocks, empty, largest, after, additivity) in enumerate(figures):
+    ):
+        n_rows, n_columns = max(table.shape), min(table.shape)
+        last_cell, middle = cell + table.size, start + n_columns
+        last = middle + n_rows
         if np.isnan(error):
             yield None
-            continue
-        shape = mass[t].shape
-        middle = slices[t] + min(shape)
-        moved = (parts[slices[t] : middle], parts[middle : slices[t + 1]])
-        table = pure[cells[t] : cells[t + 1]].reshape(max(shape), min(shape), -1)
-        is_turned = shape[0] < shape[1]
-        solution = Solution(
-            pure=table.transpose(1, 0, 2) if is_turned else table,
-            moved=moved[::-1] if is_turned else moved,
-            unidentified=n_blocks - 1,
-            empty_slices=empty,
-            error=error,
-            method="direct",
-            growth=float(longest_path(shape)),
-            is_bound=True,
-        )
-        yield SolvedPair(solution, largest, after, additivity)
+        else:
+            moved = (of_slices[start:middle], of_slices[middle:last])
+            pure = of_cells[cell:last_cell].reshape(n_rows, n_columns, -1)
+            is_turned = table.shape[0] < table.shape[1]
+            solution = Solution(
+                pure=pure.transpose(1, 0, 2) if is_turned else pure,
+                moved=moved[::-1] if is_turned else moved,
+                unidentified=blocks - 1,
+                empty_slices=empty,
+                error=error / before if before > 0 else error,
+                method="direct",
+                growth=float(longest_path(table.shape)),
+                is_bound=True,
+            )
+            yield SolvedPair(solution, before, after, additivity)
+        cell, start = last_cell, last
 
 
 def _batch(values: Sequence[Array], mass: Sequence[Array]) -> PairBatch:
@@ -134,21 +126,28 @@ def _refine(batch: PairBatch, equations: Equations) -> tuple[Array, Array]:
 
     Each table stops on its own.
     """
-    n_outputs, starts = len(batch.values), batch.slice_starts
-    high = np.zeros((len(batch.mass), n_outputs))
+    high = np.zeros((len(batch.values), len(batch.mass)))
     low = np.zeros_like(high)
-    means = rounded_means(batch)
+    room = np.empty((2, int(batch.sizes[:, 1].max())))
+    weight = LIFT * batch.cell_mass
+    lifted = LIFT * np.where(batch.mass > 0, batch.mass, 1.0)
+    ones = np.ones(len(batch.mass))
+    # Enough for a first step, whose own error is larger.
+    means = np.stack([batch.sums(weight * values, ones) for values in batch.values]) / lifted
     before = np.full(len(batch.sizes), np.inf)
     goes_on = np.ones(len(batch.sizes), dtype=bool)
     for _ in range(MOST_STEPS):
-        step = _step(batch, equations, means)
+        step = np.stack([_step(batch, equations, of_output) for of_output in means])
         size = batch.largest(step)
         goes_on &= size < 0.5 * before
         if not goes_on.any():
             break
-        step[~np.repeat(goes_on, np.diff(starts))] = 0.0
+        step *= goes_on[batch.table_of_slice]
         high, low = add_step(high, low, step)
-        means = means_left(batch, high, low)
+        total, rest = np.empty_like(high), np.empty_like(high)
+        for given in zip(batch.values, high, low, total, rest, strict=True):
+            sum_slices_twofold(batch.sizes, weight, *given, room)
+        means = (total + rest) / lifted
         shrinks = np.where(before < np.inf, np.minimum(size / before, 1.0), 1.0)
         goes_on &= size * shrinks > 0.1 * ROUNDING * batch.largest(high)
         before = np.where(goes_on, size, before)
@@ -159,20 +158,14 @@ def _refine(batch: PairBatch, equations: Equations) -> tuple[Array, Array]:
 
 def _step(batch: PairBatch, equations: Equations, means: Array) -> Array:
     """Return the parts of least norm for the means of slices, to rounding of the solve."""
-    inverse = inverse_mass(batch.mass)
+    right = batch.mass * means - batch.sums(batch.cell_mass, means)
+    parts = equations.solve(right)
+    of_rows = means - inverse_mass(batch.mass) * batch.sums(batch.cell_mass, parts)
+    parts = np.where(batch.is_column, parts, of_rows)
+    # The mean of each block is split evenly between its rows and columns.
+    excess = equations.block_sums(np.where(batch.is_column, parts, -parts) * batch.mass)
     side = np.where(batch.is_column, -0.5, 0.5) * (equations.block >= 0)
-    column, row = batch.filled_slices
-    step = np.empty_like(means)
-    for k in range(means.shape[1]):
-        right = batch.mass * means[:, k]
-        right -= batch.sums(batch.weight * means[row, k], 0)
-        parts = equations.solve(right)
-        of_rows = means[:, k] - inverse * batch.sums(batch.weight * parts[column], 1)
-        parts = np.where(batch.is_column, parts, of_rows)
-        # The mean of each block is split evenly between its rows and columns.
-        excess = equations.block_sums(np.where(batch.is_column, parts, -parts) * batch.mass)
-        step[:, k] = parts + side * (excess / equations.block_mass)[equations.block]
-    return step
+    return np.asarray(parts + side * (excess / equations.block_mass)[equations.block])
 
 
 def _bound_errors(batch: PairBatch, equations: Equations, high: Array, means: Array) -> Array:
@@ -183,18 +176,15 @@ def _bound_errors(batch: PairBatch, equations: Equations, high: Array, means: Ar
     size = batch.largest(high)
     bound = _bound_means(batch, means, size)
     columns = batch.is_column & (equations.block >= 0)
-    right = np.where(columns, batch.mass * bound, 0.0)
-    right += batch.sums(batch.weight * bound[batch.filled_slices[1]], 0)
+    right = np.where(columns, batch.mass * bound + batch.sums(batch.cell_mass, bound), 0.0)
     grounds = _heaviest_columns(batch, equations)
     target = right.copy()
     target[grounds] -= equations.block_sums(right)
     majorant = equations.solve(target)
     majorant = np.where(columns, majorant - majorant[grounds][equations.block], 0.0)
-    products = equations.laplacian * (majorant[equations.row] - majorant[equations.column])
+    image, magnitude = equations.image(majorant)
     lengths = batch.sizes.sum(axis=1)
-    slack = (4 * lengths[batch.table_of_slice] + 16) * ROUNDING
-    image = -sums_at(equations.row, products, len(bound))
-    image -= slack * sums_at(equations.row, np.abs(products), len(bound))
+    image -= (4 * lengths[batch.table_of_slice] + 16) * ROUNDING * magnitude
     holds = image >= 0.5 * right
     holds[grounds] = True
     is_proved = np.logical_and.reduceat(holds | ~columns, batch.slice_starts[:-1])
@@ -205,15 +195,15 @@ def _bound_errors(batch: PairBatch, equations: Equations, high: Array, means: Ar
 
 def _bound_means(batch: PairBatch, means: Array, size: Array) -> Array:
     """Bound the conditional means, of which `means` are right to double precision."""
-    filled = np.where(batch.cell_mass[:, None] > 0, batch.cell_values, 0.0)
-    entries = batch.largest_of_cells(filled) + 2 * size
+    filled = np.where(batch.cell_mass > 0, np.abs(batch.values), 0.0).max(axis=0)
+    entries = np.maximum.reduceat(filled, batch.cell_starts[:-1]) + 2 * size
     floor = 8 * batch.sizes[:, 0] * ROUNDING**2 * entries
-    largest = np.max(np.abs(means), axis=1)
+    largest = np.max(np.abs(means), axis=0)
     bound = (1 + 4 * ROUNDING) * largest + floor[batch.table_of_slice]
     return np.where(batch.mass > 0, bound, 0.0)
 
 
-def _heaviest_columns(batch: PairBatch, equations: Equations) -> Array:
+def _heaviest_columns(batch: PairBatch, equations: Equations) -> Indices:
     """Return the column of each block with the largest mass, the first of several."""
     columns = np.flatnonzero(batch.is_column & (equations.block >= 0))
     order = np.lexsort((-batch.mass[columns], equations.block[columns]))
@@ -224,16 +214,13 @@ def _heaviest_columns(batch: PairBatch, equations: Equations) -> Array:
 
 def _fill_empty(batch: PairBatch, parts: Array) -> Array:
     """Give slices without mass the mean of their table under the margin of the other feature."""
-    empty = batch.mass == 0
-    if not empty.any():
+    is_empty = batch.mass == 0
+    if not is_empty.any():
         return parts
     filled = parts.copy()
-    for axis in range(2):
-        own, other = batch.column_and_row[axis], batch.column_and_row[1 - axis]
-        chosen = np.flatnonzero(empty[own])
-        own, other = own[chosen], other[chosen]
-        for k in range(parts.shape[1]):
-            rest = (batch.cell_values[chosen, k] - parts[other, k]) * batch.mass[other]
-            means = sums_at(own, rest, len(empty))
-            filled[own, k] = means[own]
+    across = batch.side_of_slice ^ 1
+    for values, found, own in zip(batch.values, parts, filled, strict=True):
+        # The parts of a side, in the mean.
+        means = np.add.reduceat(found * batch.mass, batch.sides)
+        own[is_empty] = (batch.sums(values, batch.mass) - means[across])[is_empty]
     return filled

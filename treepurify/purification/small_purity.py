@@ -7,7 +7,8 @@ import numpy as np
 
 from treepurify.grids.grid import Subset
 from treepurify.purification.pair_batch import PairBatch
-from treepurify.typing import Array, Integers
+from treepurify.purification.solution import inverse_mass
+from treepurify.typing import Array
 
 __all__ = ["ROUNDING_NORM", "Mains", "PairPurity", "measure_mains", "measure_pairs"]
 
@@ -34,23 +35,26 @@ class Mains:
 
 @dataclass(frozen=True, eq=False)
 class PairPurity:
-    """A pair beside the intercept, and beside the main effects of its first and second feature.
+    """Some pairs beside the intercept, and beside the main effects of both their features.
 
     Parameters
     ----------
-    norm : ndarray of float64, shape (n_outputs,)
-        Norms of the pair.
-    means : tuple of three floats
-        Largest absolute conditional mean.
-    products, cosines : tuple of two floats
-        The largest inner product with each main effect, and the largest cosine; NaN where a
-        norm is rounding.
+    pairs : sequence of tuple of int
+        The pairs.
+    norms : ndarray of float64, shape (n_pairs, n_outputs)
+        Their norms.
+    means : ndarray of float64, shape (n_pairs, 3)
+        Largest absolute mean of each: of all cells, given the first feature, given the second.
+    products, cosines : ndarray of float64, shape (n_pairs, 2)
+        The largest inner product with the main effect of the first and of the second feature, and
+        the largest cosine; NaN where a norm is rounding.
     """
 
-    norm: Array
-    means: tuple[float, float, float]
-    products: tuple[float, float]
-    cosines: tuple[float, float]
+    pairs: Sequence[Subset]
+    norms: Array
+    means: Array
+    products: Array
+    cosines: Array
 
 
 def measure_mains(
@@ -77,7 +81,7 @@ def measure_pairs(
     pairs: Sequence[Subset],
     mains: Mains,
     scale: float,
-) -> dict[Subset, PairPurity]:
+) -> PairPurity:
     """Measure pairs beside their main effects on the same cells.
 
     Parameters
@@ -94,35 +98,30 @@ def measure_pairs(
         Norms below 1e-9 of it are rounding.
     """
     batch = PairBatch.of(effects, mass)
-    cells, sides = batch.cell_starts[:-1], _sides(batch)
-    weighted = batch.cell_mass[:, None] * batch.cell_values
-    norms = np.sqrt(np.add.reduceat(weighted * batch.cell_values, cells))
-    overall = np.add.reduceat(weighted, cells)
-    overall /= np.add.reduceat(batch.cell_mass, cells)[:, None]
-    means = batch.slice_totals(weighted)
-    means /= np.where(batch.mass > 0, batch.mass, 1.0)[:, None]
+    cells, sides = batch.cell_starts[:-1], batch.sides
     # Columns are cells of the second feature.
     beside = [mains.weighted[part] for first, second in pairs for part in ((second,), (first,))]
-    products = np.add.reduceat(means * np.concatenate(beside), sides)
+    per_mass, ones = inverse_mass(batch.mass), np.ones(len(batch.mass))
+    overall = np.zeros(len(pairs))
+    largest = np.zeros(len(sides))
+    norms = np.empty((len(pairs), len(batch.values)))
+    products = np.empty((len(sides), len(batch.values)))
+    total = np.add.reduceat(batch.cell_mass, cells)
+    for k, (values, mains_of_slices) in enumerate(
+        zip(batch.values, np.concatenate(beside).T, strict=True)
+    ):
+        weighted = batch.cell_mass * values
+        means = batch.sums(weighted, ones) * per_mass
+        norms[:, k] = np.sqrt(np.add.reduceat(weighted * values, cells))
+        overall = np.maximum(overall, np.abs(np.add.reduceat(weighted, cells) / total))
+        largest = np.maximum(largest, np.maximum.reduceat(np.abs(means), sides))
+        products[:, k] = np.add.reduceat(means * mains_of_slices, sides)
     other = np.stack([mains.norm[part] for a, b in pairs for part in ((b,), (a,))])
-    largest = np.maximum.reduceat(np.abs(means).max(axis=1), sides)
     cosines = _cosines(products, np.repeat(norms, 2, axis=0), other, ROUNDING_NORM * scale)
-    of_all = np.abs(overall).max(axis=1).tolist()
-    figures = (largest.tolist(), _largest_signed(products).tolist(), cosines.tolist())
-    found = {}
-    for t, pair in enumerate(pairs):
-        # Its second feature comes first among the sides.
-        (mean, product, cosine) = (numbers[2 * t : 2 * t + 2][::-1] for numbers in figures)
-        found[pair] = PairPurity(
-            norms[t], (of_all[t], mean[0], mean[1]), tuple(product), tuple(cosine)
-        )
-    return found
-
-
-def _sides(batch: PairBatch) -> Integers:
-    """Return the first column and the first row of each table, one after the other."""
-    first = batch.slice_starts[:-1]
-    return np.stack([first, first + batch.sizes[:, 1]], axis=1).ravel()
+    # The second feature of a pair comes first among its sides.
+    of_sides = (largest, _largest_signed(products), cosines)
+    given, inner, angles = (numbers.reshape(-1, 2)[:, ::-1] for numbers in of_sides)
+    return PairPurity(pairs, norms, np.column_stack([overall, given]), inner, angles)
 
 
 def _largest_signed(products: Array) -> Array:

@@ -27,7 +27,7 @@ from treepurify.typing import Array, Integers
 
 __all__ = ["CellCounts", "CountState", "CountedRows", "RowsOnGrid", "count_rows", "counted_rows"]
 
-_PAIRS_A_PIECE = 8
+_PIECES, _MOST_PAIRS_A_PIECE = 16, 32
 
 Counts = npt.NDArray[Any]
 
@@ -119,10 +119,13 @@ class _Piece:
 def _pieces(grid: Grid, subsets: Sequence[Subset], position: Mapping[int, int]) -> list[_Piece]:
     """Divide the pairs; `position` is where each feature stands among the codes."""
     pairs = [subset for subset in subsets if len(subset) == 2]
+    n_cells = [axis.n_cells for axis in grid.axes]
+    # A few pieces for each of several threads, whatever their number: states of one grid merge.
+    length = min(max(len(pairs) // _PIECES, 1), _MOST_PAIRS_A_PIECE)
     pieces = []
-    for start in range(0, len(pairs), _PAIRS_A_PIECE):
-        some = pairs[start : start + _PAIRS_A_PIECE]
-        shapes = [grid.shape(pair) for pair in some]
+    for start in range(0, len(pairs), length):
+        some = pairs[start : start + length]
+        shapes = [(n_cells[first], n_cells[second]) for first, second in some]
         pieces.append(
             _Piece(
                 some,

@@ -4,8 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+
 from treepurify.errors import InvalidInputError
-from treepurify.grids.grid import Grid, Subset
+from treepurify.grids.grid import EncodedRows, Grid, Subset
 from treepurify.threads import map_arrays
 from treepurify.typing import Array
 from treepurify.weights.cell_counts import CountedRows, RowsOnGrid, count_rows
@@ -48,6 +50,15 @@ class Empirical(Weighting):
         is_own = not isinstance(rows, CountedRows)
 
         def mass(_: Subset, table: Array) -> Array:
+            if _are_counts(table, rows):
+                return np.divide(table, rows.n_rows, out=table if is_own else None)
             return normalised(table, "the weights of the rows", in_place=is_own)
 
         return map_arrays(mass, counts)
+
+
+def _are_counts(table: Array, rows: RowsOnGrid) -> bool:
+    """Whether a table holds numbers of rows, whose sum is known."""
+    if isinstance(rows, EncodedRows):
+        return rows.weights is None and rows.n_rows > 0
+    return bool(table.sum() == rows.n_rows > 0) and np.array_equal(table, np.rint(table))

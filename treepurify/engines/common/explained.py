@@ -1,7 +1,8 @@
 """How much of a function its components explain on rows."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -13,9 +14,10 @@ from treepurify.typing import Array, Cells
 
 __all__ = ["Explained", "measure_explained", "measure_explained_by_tables"]
 
-# Rows whose remainder stays near the processor while all tables are taken from it, and rows
-# whose cells are found at a time.
-_ROWS_OF_A_PIECE, _ROWS_AT_A_TIME = 1 << 15, 2048
+# Rows that a thread takes all tables from, and rows whose cells are found at a time.
+_ROWS_OF_A_PIECE, _ROWS_AT_A_TIME = 1 << 13, 2048
+# Numbers in the tables that are copied to stand one after the other.
+_NUMBERS_AT_A_TIME = 1 << 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,31 +81,59 @@ def measure_explained_by_tables(
     weighted, total = _weighted(values, shares)
     rest = np.ascontiguousarray((values - intercept).T)
     by_output = np.ascontiguousarray(weighted.T)
-    n_outputs, n_rows = rest.shape
-    flat = [
-        (np.array(subset), _steps(table), np.ascontiguousarray(table.reshape(-1, n_outputs).T))
-        for subset, table in tables.items()
-    ]
+    starts = range(0, rest.shape[1], _ROWS_OF_A_PIECE)
+    covariances: dict[Subset, Array] = {}
+    for some in _some_at_a_time(tables):
+        laid_out = _lay_out(some, len(rest))
 
-    def take_tables_off(first: int) -> Array:
-        last = min(first + _ROWS_OF_A_PIECE, n_rows)
-        index, part = np.empty(_ROWS_AT_A_TIME, dtype=np.uint32), np.empty(_ROWS_AT_A_TIME)
-        covered = np.zeros((len(flat), n_outputs))
-        for given, covariance in zip(flat, covered, strict=True):
-            take_off(codes, *given, first, last, by_output, index, part, rest, covariance)
-        return covered
+        def take_tables_off(first: int, laid_out: tuple[Array, ...] = laid_out) -> Array:
+            last = min(first + _ROWS_OF_A_PIECE, rest.shape[1])
+            index, part = np.empty(_ROWS_AT_A_TIME, dtype=np.uint32), np.empty(_ROWS_AT_A_TIME)
+            covered = np.zeros((len(laid_out[-1]), len(rest)))
+            take_off(codes, *laid_out, first, last, by_output, index, part, rest, covered)
+            return covered
 
-    # Pieces do not depend on the number of threads, nor does the order of their sums.
-    sums = np.zeros((len(flat), n_outputs))
-    for covered in iterate_threads(take_tables_off, range(0, n_rows, _ROWS_OF_A_PIECE)):
-        sums += covered
-    return _explained(dict(zip(tables, sums, strict=True)), weighted, total, rest.T, shares)
+        # Pieces do not depend on the number of threads, nor does the order of their sums.
+        sums = np.sum(list(iterate_threads(take_tables_off, starts)), axis=0)
+        covariances.update(zip(some, sums, strict=True))
+    return _explained(covariances, weighted, total, rest.T, shares)
 
 
-def _steps(table: Array) -> Cells:
-    """Return how many cells lie between neighbours along each axis of a table."""
-    sizes = np.array((*table.shape[1:-1], 1), dtype=np.uint32)
-    return np.cumprod(sizes[::-1], dtype=np.uint32)[::-1].copy()
+def _some_at_a_time(tables: Mapping[Subset, Array]) -> Iterator[dict[Subset, Array]]:
+    """Yield a few tables after the other, in order."""
+    some: dict[Subset, Array] = {}
+    n_numbers = 0
+    for subset, table in tables.items():
+        some[subset] = table
+        n_numbers += table.size
+        if n_numbers >= _NUMBERS_AT_A_TIME:
+            yield some
+            some, n_numbers = {}, 0
+    if some:
+        yield some
+
+
+def _lay_out(tables: Mapping[Subset, Array], n_outputs: int) -> tuple[Any, ...]:
+    """Return features, steps, the first of each table, and tables one after the other.
+
+    Steps say how many cells lie between neighbours along each axis of a table.
+    """
+    steps = []
+    for table in tables.values():
+        step = table.size // n_outputs
+        for n_cells in table.shape[:-1]:
+            step //= n_cells
+            steps.append(step)
+    n_features = np.array([0, *map(len, tables)])
+    n_cells = np.array([0, *(table.size // n_outputs for table in tables.values())])
+    flat = np.concatenate([table.reshape(-1, n_outputs) for table in tables.values()])
+    return (
+        np.array([feature for subset in tables for feature in subset], dtype=np.int64),
+        np.array(steps, dtype=np.uint32),
+        np.cumsum(n_features),
+        np.ascontiguousarray(flat.T),
+        np.cumsum(n_cells)[:-1],
+    )
 
 
 def _weighted(values: Array, shares: Array) -> tuple[Array, Array]:

@@ -172,7 +172,8 @@ def shared_pairs(
         *(_picked(rows.codes[j], weights, sizes[j]) for j in used.tolist()), strict=True
     )
     starts = np.concatenate([[0], np.cumsum([len(some) for some in picked])])
-    codes = rows.codes[np.ix_(used, np.concatenate(picked))]
+    of_all = np.concatenate(picked)
+    codes = np.stack([rows.codes[j].take(of_all) for j in used.tolist()])
     room = np.empty(2 * cells.max(), dtype=np.intp)
     blocks = np.empty(len(places), dtype=np.intp)
     count_blocks(codes, starts, np.array(filled), cells, places, room, blocks)
