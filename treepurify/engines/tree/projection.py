@@ -31,13 +31,12 @@ from treepurify.engines.tree.split_products import (
 from treepurify.engines.tree.union_sums import (
     UnionSums,
     cells_of_sets,
-    integrate,
     number_sets,
-    set_of_number,
+    sets_of_numbers,
 )
 from treepurify.errors import InvalidInputError
-from treepurify.grids.grid import EncodedRows, Subset
-from treepurify.threads import available_threads, iterate_threads, map_arrays, one_blas_thread
+from treepurify.grids.grid import EncodedRows
+from treepurify.threads import available_threads, iterate_threads, one_blas_thread
 from treepurify.typing import Array, Indices, Integers
 
 __all__ = ["purify_by_projection"]
@@ -204,11 +203,11 @@ def _project_trees(task: _Task) -> _Projection:
             converged = converged and fit.error <= task.tolerance * projected.spread
             tables.add(all_products[tree], fit.coefficients, outputs)
 
-    def tensor(subset: Subset, total: Array) -> EffectTensor:
-        integrate(total)
-        return EffectTensor(subset, task.problem.grid.subset_axes(subset), total)
-
-    effects = EffectTensors(intercept, map_arrays(tensor, tables.by_set()))
+    tensors = {
+        subset: EffectTensor(subset, task.problem.grid.subset_axes(subset), table)
+        for subset, table in tables.integrate().items()
+    }
+    effects = EffectTensors(intercept, tensors)
     return _Projection(effects, margin, error, undetermined, converged)
 
 
@@ -240,7 +239,7 @@ def _lay_out_products(task: _Task) -> tuple[list[SplitProducts], UnionSums]:
         "Raise memory_budget, or ask for a smaller order.",
     )
     # With a product there are all parts of it, so these sets are all that is purified.
-    tables = [grid.subset_axes(set_of_number(grid, number)) for number in sets.tolist()]
+    tables = [grid.subset_axes(subset) for subset in sets_of_numbers(grid, sets)]
     check_memory(tables, n_outputs, problem.memory_budget)
     return all_products, UnionSums.zeros(grid, sets, n_outputs)
 

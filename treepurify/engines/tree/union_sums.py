@@ -9,14 +9,16 @@ from itertools import pairwise
 
 import numpy as np
 
-from treepurify._kernels.split_products import add_products
+from treepurify._kernels.split_products import add_products, sum_differences
 from treepurify.engines.tree.split_products import SplitProducts
 from treepurify.grids.grid import Grid, Subset
+from treepurify.threads import available_threads, map_threads
 from treepurify.typing import Array, Indices, Integers
 
-__all__ = ["UnionSums", "cells_of_sets", "integrate", "number_sets", "set_of_number"]
+__all__ = ["UnionSums", "cells_of_sets", "number_sets", "sets_of_numbers"]
 
-_LARGE = 4096
+# Pieces of all tables for each thread, so that none waits long for another.
+_PIECES = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +30,7 @@ class UnionSums:
     grid : Grid
         The grid.
     sets : ndarray of int64, shape (n_sets,)
-        Numbers of the sets of features; see `number_sets`.
+        Numbers of the sets of features, increasing; see `number_sets`.
     start : ndarray of int64, shape (n_sets + 1,)
         First entry of each table, and the end.
     flat : ndarray of float64
@@ -56,7 +58,7 @@ class UnionSums:
         `coefficients` has one column for each of `outputs`.
         """
         features = products.features[1:]
-        sizes = _sizes_behind(self.grid)[features]
+        sizes = _sizes(self.grid)[features]
         behind = np.cumprod(sizes[:, ::-1], axis=1)[:, ::-1] // sizes
         place = np.searchsorted(self.sets, number_sets(self.grid, features))
         add_products(
@@ -66,20 +68,29 @@ class UnionSums:
             np.ascontiguousarray(coefficients[1:]),
             self.start[place],
             self.n_outputs * behind,
-            _sizes_behind(self.grid),
+            _sizes(self.grid),
             outputs,
             self.flat,
         )
 
-    def by_set(self) -> dict[Subset, Array]:
-        """Return views of the tables."""
-        views = {}
-        for number, (first, last) in zip(
-            self.sets.tolist(), pairwise(self.start.tolist()), strict=True
-        ):
-            subset = set_of_number(self.grid, number)
-            views[subset] = self.flat[first:last].reshape(*self.grid.shape(subset), self.n_outputs)
-        return views
+    def integrate(self) -> dict[Subset, Array]:
+        """Turn differences into values, in place, and return the table of each set of features."""
+        features = _features_of(self.grid, self.sets)
+        sizes = _sizes(self.grid)[features]
+        ends = np.linspace(0, len(self.flat), _PIECES * available_threads() + 1)
+        bounds = np.searchsorted(self.start[:-1], ends).tolist()
+
+        def sum_piece(piece: tuple[int, int]) -> None:
+            some = slice(*piece)
+            sum_differences(self.flat, self.start[:-1][some], sizes[some], self.n_outputs)
+
+        map_threads(sum_piece, pairwise(bounds))
+        tables = np.split(self.flat, self.start[1:-1])
+        shapes = zip(sets_of_numbers(self.grid, self.sets), tables, strict=True)
+        return {
+            subset: table.reshape(*self.grid.shape(subset), self.n_outputs)
+            for subset, table in shapes
+        }
 
 
 def number_sets(grid: Grid, features: Integers) -> Integers:
@@ -94,35 +105,25 @@ def number_sets(grid: Grid, features: Integers) -> Integers:
     return numbers
 
 
-def set_of_number(grid: Grid, number: int) -> Subset:
-    """Return the features of a numbered set."""
-    features = []
-    while number:
-        number, last = divmod(number, grid.n_features + 1)
-        features.append(last - 1)
-    return tuple(reversed(features))
+def sets_of_numbers(grid: Grid, numbers: Integers) -> list[Subset]:
+    """Return the numbered sets of features."""
+    return [tuple(j for j in row if j >= 0) for row in _features_of(grid, numbers).tolist()]
 
 
-def cells_of_sets(grid: Grid, sets: Integers) -> Integers:
+def cells_of_sets(grid: Grid, numbers: Integers) -> Integers:
     """Return the number of cells of each numbered set of features."""
-    sizes, cells, left = _sizes_behind(grid), np.ones(len(sets), dtype=np.int64), sets
+    return np.asarray(_sizes(grid)[_features_of(grid, numbers)].prod(axis=1))
+
+
+def _features_of(grid: Grid, numbers: Integers) -> Integers:
+    """Return the features of numbered sets, one row a set; -1 stands before the first."""
+    digits, left = [], numbers
     while np.any(left):
         left, last = np.divmod(left, grid.n_features + 1)
-        cells *= sizes[last - 1]
-    return cells
+        digits.append(last - 1)
+    return np.stack(digits[::-1], axis=1) if digits else np.zeros((len(numbers), 0), np.int64)
 
 
-def _sizes_behind(grid: Grid) -> Integers:
-    """Return the number of cells of each feature, and 1 for what stands behind the last."""
+def _sizes(grid: Grid) -> Integers:
+    """Return the number of cells of each feature, and 1 for what is none, the feature -1."""
     return np.array([*(axis.n_cells for axis in grid.axes), 1], dtype=np.int64)
-
-
-def integrate(total: Array) -> None:
-    """Turn differences along all axes but the last into values, in place."""
-    for axis in range(total.ndim - 1):
-        if total[0].size < _LARGE or axis == total.ndim - 2:
-            np.cumsum(total, axis=axis, out=total)
-            continue
-        # Large slices are added faster than NumPy sums along an axis that is not the last.
-        for before, after in pairwise(np.moveaxis(total, axis, 0)):
-            np.add(before, after, out=after)
