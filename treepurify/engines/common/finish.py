@@ -27,6 +27,7 @@ from treepurify.links import Link
 from treepurify.moments import variance_of_stream
 from treepurify.purification.cascade import Purified, refine
 from treepurify.purification.purity import Purity, measure_purity
+from treepurify.purification.solution import largest_entry
 from treepurify.remainder import Difference, Function, Remainder, SumOfParts
 from treepurify.rows.reduction import RowStream
 from treepurify.spread import Spread
@@ -264,10 +265,7 @@ def table_components(
 
 def largest_effect(intercept: Array, tables: Iterable[EffectTensor | TensorComponent]) -> float:
     """Return the largest absolute value of the intercept and of all tables."""
-    largest = float(np.max(np.abs(intercept), initial=0.0))
-    for table in tables:
-        largest = max(largest, float(np.max(np.abs(table.values), initial=0.0)))
-    return largest
+    return max([largest_entry(intercept), *(largest_entry(table.values) for table in tables)])
 
 
 def _difference(rest: Rest, intercept: Array, kept: Mapping[Subset, Component]) -> Difference:
