@@ -1,13 +1,16 @@
 """The projection of each tree by singular values of a dense design, and its purified sum."""
 
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
 
+from tests.reference.ensembles import representatives
 from treepurify.effects.accumulate import ensemble_cuts
 from treepurify.effects.tensor import EffectTensor, EffectTensors
 from treepurify.grids.grid import make_grid
 from treepurify.purification.cascade import downward_closure, purify_effects
+from treepurify.rows.table_reader import read_columns
 from treepurify.weights import Empirical
 
 # Squared singular values below this are directions that the rows do not determine.
@@ -33,8 +36,9 @@ def paths_of(ensemble, tree, grid, margins):
         if axis.is_categorical:
             here = reached.get(j, margins[j] > 0)
             table = ensemble.category_left[ensemble.category_ptr[node] :][: known.sum()]
-            left = np.append(table, [ensemble.missing_left[node]] * (len(known) - len(table)))
-            left_reached[j], right_reached[j] = here & left, here & ~left.astype(bool)
+            missing = [ensemble.missing_left[node]] * (len(known) - len(table))
+            left = np.append(table, missing).astype(bool)
+            left_reached[j], right_reached[j] = here & left, here & ~left
             sides = [left_reached[j]]
         else:
             begins = np.concatenate([[-np.inf], axis.cuts, [np.inf] * int(axis.has_missing)])
@@ -107,8 +111,12 @@ def project_one_tree(codes, weights, values, products, margins):
     return tables
 
 
-def purified_projection(ensemble, X, order=2, sample_weight=None):
-    """Intercept, pure effects and masses of the sum of the trees' projections."""
+def purified_projection(ensemble, X, order=2, sample_weight=None, weighting=None):
+    """Intercept, pure effects and masses of the sum of the trees' projections.
+
+    What a weighting has beside the rows is a row in every joint cell, of its mass there.
+    """
+    weighting = Empirical() if weighting is None else weighting
     columns = ensemble.columns(X)
     grid, rows = make_grid(
         columns,
@@ -116,25 +124,29 @@ def purified_projection(ensemble, X, order=2, sample_weight=None):
         ensemble_cuts(ensemble),
         match_names=ensemble.has_feature_names,
     )
-    weights = np.ones(columns.n_rows) if sample_weight is None else np.asarray(sample_weight)
-    weights = weights / weights.sum()
+    given = replace(rows, weights=None if sample_weight is None else np.asarray(sample_weight))
+    parts = [(columns, rows.codes, weighting.share_of_rows * given.shares)]
+    if weighting.share_of_rows < 1:
+        parts.append(every_cell(ensemble, grid, given, weighting))
+    codes = np.concatenate([codes for _, codes, _ in parts], axis=1)
+    weights = np.concatenate([weights for _, _, weights in parts])
     margins = [
-        np.bincount(rows.codes[j], weights=weights, minlength=axis.n_cells)
+        np.bincount(codes[j], weights=weights, minlength=axis.n_cells)
         for j, axis in enumerate(grid.axes)
     ]
     intercept, sums = ensemble.base.copy(), {}
     for tree in range(ensemble.n_trees):
-        values, outputs = tree_values(ensemble, tree, columns)
+        found = [tree_values(ensemble, tree, columns) for columns, _, _ in parts]
+        values, outputs = np.concatenate([values for values, _ in found]), found[0][1]
         products = products_of(paths_of(ensemble, tree, grid, margins), order)
-        tables = project_one_tree(rows.codes, weights, values, products, margins)
+        tables = project_one_tree(codes, weights, values, products, margins)
         intercept[outputs] += tables.pop(())
         for subset, table in tables.items():
             total = sums.setdefault(subset, np.zeros((*grid.shape(subset), ensemble.n_outputs)))
             total[..., outputs] += table
     subsets = downward_closure(sums)
     axes = {subset: grid.subset_axes(subset) for subset in subsets}
-    weighted = type(rows)(rows.codes, None if sample_weight is None else weights)
-    mass = Empirical().tables(grid, weighted, subsets)
+    mass = weighting.tables(grid, given, subsets)
     tensors = {s: EffectTensor(s, axes[s], table) for s, table in sums.items()}
     purified = purify_effects(
         EffectTensors(intercept, tensors), mass, axes, progress=lambda *_: None
@@ -142,10 +154,18 @@ def purified_projection(ensemble, X, order=2, sample_weight=None):
     return purified, mass
 
 
+def every_cell(ensemble, grid, rows, weighting):
+    """Columns, codes and masses of what a weighting has beside the rows, one for each cell."""
+    margins = weighting.beside_rows.tables(grid, rows, [(j,) for j in range(grid.n_features)])
+    codes = np.indices([axis.n_cells for axis in grid.axes]).reshape(grid.n_features, -1)
+    masses = np.prod([margins[j,][code] for j, code in enumerate(codes)], axis=0)
+    X = np.stack([representatives(axis)[0][codes[j]] for j, axis in enumerate(grid.axes)], axis=1)
+    share = 1 - weighting.share_of_rows
+    return read_columns(X, ensemble.features), codes, share * masses
+
+
 def tree_values(ensemble, tree, columns):
     """Values of one tree on the rows, and the outputs that they feed."""
-    from dataclasses import replace
-
     first, last = ensemble.tree_ptr[tree : tree + 2]
     output = int(ensemble.tree_output[tree])
     outputs = [output] if output >= 0 else list(range(ensemble.n_outputs))

@@ -34,11 +34,14 @@ def purify(ensemble, X, **options):
 def largest_difference(d, X, ensemble, **options):
     """The largest rms difference of a component from the dense truth, in model deviations."""
     expected, mass = purified_projection(ensemble, X, **options)
-    spread = float(ensemble.margin(X).std(axis=0).max())
-    assert set(d.components) == set(expected.effects)
+    spread = float(ensemble.margin(X).std(axis=0).max()) if len(X) > 1 else 1.0
     found = [float(np.abs(d.intercept - expected.intercept).max())]
-    for subset, effect in expected.effects.items():
-        square = mass[subset][..., None] * (d.components[subset].values - effect) ** 2
+    # Sets of which only one has tables have sides without mass: zeros.
+    for subset in {*d.components, *expected.effects}:
+        component, effect = d.components.get(subset), expected.effects.get(subset, 0.0)
+        values = 0.0 if component is None else component.values
+        own = mass[subset] if component is None else component.mass
+        square = own[..., None] * (values - effect) ** 2
         found.append(float(np.sqrt(square.sum(axis=tuple(range(len(subset)))).max())))
     return max(found) / spread
 
@@ -59,6 +62,39 @@ def test_weighted_rows_are_those_of_dense_least_squares(name, different):
     weight = rng.permutation(len(X)) % different * rng.choice([0.25, 1.5], size=different).max()
     d = purify(ensemble, X, sample_weight=weight)
     assert largest_difference(d, X, ensemble, sample_weight=weight) <= 1e-9
+
+
+@pytest.mark.parametrize("weighting", [tp.Laplace(0.5), tp.Laplace(0.02), tp.Shrunk(0.3)], ids=str)
+@pytest.mark.parametrize("name", RANDOM)
+def test_measures_beside_the_rows_are_rows_in_all_cells(name, weighting):
+    ensemble, X = scene(3, n_trees=8, **(RANDOM[name] | {"n_features": 3}))
+    few = X[::20]
+    d = purify(ensemble, few, weights=weighting)
+    assert largest_difference(d, few, ensemble, weighting=weighting) <= 1e-9
+
+
+def test_features_that_restrict_no_leaf_have_mass_beside_the_rows():
+    ensemble, X = scene(1, n_features=3, n_trees=8, depth=4, missing=True)
+    cut = np.where(ensemble.feature == 0, -np.inf, ensemble.cut)
+    ensemble = replace(ensemble, cut=cut, missing_left=ensemble.missing_left & (cut > -np.inf))
+    weighting = tp.Shrunk(0.3)
+    d = purify(ensemble, X, weights=weighting, order=1)
+    assert np.abs(d.components[0,].values).max() > 1e-3
+    assert largest_difference(d, X, ensemble, order=1, weighting=weighting) <= 1e-9
+
+
+@pytest.mark.parametrize("n_rows", [1, 8, 40])
+@pytest.mark.parametrize("seed", range(3))
+def test_sets_of_categories_that_add_up_to_all_say_nothing_twice(seed, n_rows):
+    """Products that depend on each other on any rows have no part in the norm, either."""
+    ensemble, X = scene(seed, n_features=4, n_categorical=3, n_codes=4, depth=6, n_trees=6)
+    X = X[:n_rows]
+    weighting = tp.Laplace(0.5)
+    d = purify(ensemble, X, weights=weighting)
+    facts = d.diagnostics["projection"]
+    assert facts["converged"]
+    assert facts["undetermined"] == 0
+    assert largest_difference(d, X, ensemble, weighting=weighting) <= 1e-9
 
 
 def test_few_rows_and_copies_of_features_leave_directions_that_least_norm_decides():

@@ -59,8 +59,12 @@ def solve_least_norm(matrix: Array, right: Array, norm: Array) -> LeastNorm:
     scaled = scaled * scaling[:, None] * scaling
     sides = scaling[:, None] * right[kept]
     factor, order, rank = _factor(scaled)
-    directions = _directions(factor, order, rank, scaling, kept, empty, norm)
-    basis = _Undetermined.of(directions, norm)
+    without_rows = np.zeros((len(norm), len(empty)))
+    without_rows[empty, np.arange(len(empty))] = 1.0
+    dependent = np.zeros((len(norm), len(kept) - rank))
+    dependent[kept] = scaling[:, None] * _dependent(factor, order, rank)
+    absent = _Undetermined.nothing(norm).joined_by(without_rows)
+    basis = absent.joined_by(dependent)
     places = order[:rank]
 
     def solve(sides: Array) -> Array:
@@ -79,7 +83,7 @@ def solve_least_norm(matrix: Array, right: Array, norm: Array) -> LeastNorm:
     signs = np.random.default_rng(0).normal(size=(len(left), _N_PROBES))
     probes = basis.without(solve(left[:, None] * signs))
     error = float(np.sqrt(max((probes * (norm @ probes)).sum(), 0.0)))
-    return LeastNorm(solution, basis.rank - len(empty), error)
+    return LeastNorm(solution, basis.rank - absent.rank, error)
 
 
 def _factor(matrix: Array) -> tuple[Array, Indices, int]:
@@ -105,48 +109,49 @@ def _solve(factor: Array, sides: Array) -> Array:
     return solved.T
 
 
-def _directions(
-    factor: Array,
-    order: Indices,
-    rank: int,
-    scaling: Array,
-    kept: Indices,
-    empty: Indices,
-    norm: Array,
-) -> Array:
-    """Return what the equations leave undetermined, as columns: products without rows first."""
-    n_left = len(order) - rank
-    directions = np.zeros((len(norm), len(empty) + n_left))
-    directions[empty, np.arange(len(empty))] = 1.0
-    if n_left:
+def _dependent(factor: Array, order: Indices, rank: int) -> Array:
+    """Return the directions that a factored matrix leaves undetermined, as columns."""
+    directions = np.zeros((len(order), len(order) - rank))
+    if rank < len(order):
         across = np.ascontiguousarray(factor[:rank, rank:].T)
         square = np.ascontiguousarray(factor[:rank, :rank])
         substitute(routines_of(np.float64), square, np.bool_(True), across)
-        directions[kept[order[:rank]], len(empty) :] = -scaling[order[:rank], None] * across.T
-        own = len(empty) + np.arange(n_left)
-        directions[kept[order[rank:]], own] = scaling[order[rank:]]
+        directions[order[:rank]] = -across.T
+        directions[order[rank:]] = np.eye(len(order) - rank)
     return directions
 
 
 @dataclass(frozen=True, eq=False)
 class _Undetermined:
-    """Directions that are orthonormal in a norm; those without norm are left out."""
+    """Directions that are orthonormal in a norm, and what this makes of them."""
 
+    norm: Array
     basis: Array
     images: Array
 
     @classmethod
-    def of(cls, directions: Array, norm: Array) -> "_Undetermined":
-        """Return what some directions span."""
+    def nothing(cls, norm: Array) -> "_Undetermined":
+        """Return no direction."""
+        return cls(norm, np.empty((len(norm), 0)), np.empty((len(norm), 0)))
+
+    def joined_by(self, directions: Array) -> "_Undetermined":
+        """Return what these and other directions span; what has no norm is left out.
+
+        Products may cancel: a norm is no more than rounding beside the norms of the products.
+        """
         if not directions.shape[1]:
-            return cls(directions, directions)
-        lengths = np.sqrt(np.maximum((directions * (norm @ directions)).sum(axis=0), 0.0))
-        directions = directions / np.where(lengths > 0, lengths, 1.0)
-        images = norm @ directions
+            return self
+        sizes = np.sqrt(self.norm.diagonal() @ directions**2)
+        directions = self.without(directions / np.where(sizes > 0, sizes, 1.0))
+        images = self.norm @ directions
         eigenvalues, vectors = np.linalg.eigh(directions.T @ images)
         is_kept = eigenvalues > _LEAST_SHARE * len(eigenvalues)
         vectors = vectors[:, is_kept] / np.sqrt(eigenvalues[is_kept])
-        return cls(directions @ vectors, images @ vectors)
+        return _Undetermined(
+            self.norm,
+            np.concatenate([self.basis, directions @ vectors], axis=1),
+            np.concatenate([self.images, images @ vectors], axis=1),
+        )
 
     @property
     def rank(self) -> int:

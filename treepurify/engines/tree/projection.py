@@ -12,7 +12,7 @@ import numpy.typing as npt
 from treepurify._kernels.joint_rows import add_values_of_cells
 from treepurify._kernels.split_products import centre
 from treepurify.budget import check_budget
-from treepurify.effects.conditional import feature_margins, occurring_subsets
+from treepurify.effects.conditional import occurring_subsets
 from treepurify.effects.tensor import EffectTensor, EffectTensors
 from treepurify.engines.common.finish import Result
 from treepurify.engines.common.problem import Problem, check_memory
@@ -138,8 +138,9 @@ def _read_task(problem: Problem, tolerance: float) -> _Task:
     ]
     uniform = None
     if share > 0:
-        beside = feature_margins(problem.boxes, weighting.beside_rows, grid, ordered)
-        even = [beside.get(j, np.zeros(axis.n_cells)) for j, axis in enumerate(grid.axes)]
+        alone = [(j,) for j in range(grid.n_features)]
+        beside = weighting.beside_rows.tables(grid, ordered, alone)
+        even = [beside[feature] for feature in alone]
         masses = [mass + share * other for mass, other in zip(masses, even, strict=True)]
         uniform = margins_of(even)
     splits = splits_of(ensemble, grid, margins_of(masses))
