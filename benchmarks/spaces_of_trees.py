@@ -26,7 +26,7 @@ CASES = (
     (100_000, 8, 0.9),
     (100_000, 30, 0.5),
 )
-N_TREES, N_NEW = 30, 50_000
+N_TREES, N_NEW = 10, 50_000
 SPACES = ("pairs of cells", "products of splits", "boxes of leaves")
 
 
