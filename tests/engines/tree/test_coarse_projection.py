@@ -122,6 +122,17 @@ def test_rows_that_weigh_next_to_nothing_change_nothing(forest, weight):
         np.testing.assert_allclose(found, component.evaluate(X[~is_light]), atol=1e-7)
 
 
+@pytest.mark.parametrize(("seed", "decades"), [(0, 16), (42, 24), (32, 300)])
+def test_weights_of_very_different_size_leave_a_fit(seed, decades):
+    X = np.round(2 * rows(300))
+    model = RandomForestRegressor(5, random_state=0).fit(X, response(X))
+    weights = 10.0 ** np.random.default_rng(seed).uniform(-decades, 0, len(X))
+    settings = tp.CoarseProjection(pair_cells=25)
+    d = tp.purify(model, X, sample_weight=weights, method=settings, progress=False)
+    assert d.diagnostics["projection"]["r_squared"][0] > 0.9
+    np.testing.assert_allclose(d.predict(X), model.predict(X), atol=1e-9)
+
+
 def test_coarse_cells_are_taken_where_trees_have_many_leaves(forest):
     model, X = forest
     assert tp.purify(model, X, progress=False).diagnostics["method"] == "coarse"

@@ -30,6 +30,8 @@ _RANK_TOLERANCE = 1e-10
 # Let singular equations be factored; refinement and the choice of the solution of least norm
 # undo what they change. The first is enough unless rounding of thousands of equations is larger.
 _RIDGES = (1e-12, 1e-10, 1e-8)
+# What rounding may take from the norm of directions, for each of them.
+_NORM_RIDGE = 1e-15
 # Pivots and eigenvalues of equations scaled to a unit diagonal. Those of undetermined directions
 # come out near the ridge; the candidates are then judged by the rank tolerance.
 _WEAK = 1e-7
@@ -205,12 +207,15 @@ def _least_norm(
         from scipy.linalg import eigh
 
         norm = tables.T @ (problem.masses[:, None] * tables)
+        # Where weights are very different, directions can be all but the same in the norm.
+        own = norm[n_solved:, n_solved:]
+        own[np.diag_indices_from(own)] *= 1 + _NORM_RIDGE * len(own)
         # The eigenvectors are orthonormal in the norm.
-        eigenvalues, directions = eigh(solved.curvature, norm[n_solved:, n_solved:])
+        eigenvalues, directions = eigh(solved.curvature, own)
         is_free = eigenvalues < _RANK_TOLERANCE
         fixed, along = directions[:, ~is_free], directions[:, is_free]
         shares = fixed @ ((fixed.T @ solved.pull) / eigenvalues[~is_free, None])
-        against = norm[n_solved:, :n_solved] + norm[n_solved:, n_solved:] @ shares
+        against = norm[n_solved:, :n_solved] + own @ shares
         shares -= along @ (along.T @ against)
         tables = tables[:, :n_solved] + tables[:, n_solved:] @ shares
         undetermined = int(is_free.sum())
