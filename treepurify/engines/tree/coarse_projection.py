@@ -1,6 +1,6 @@
 """The projection on coarse cells as a route: for trees of so many leaves that each fits noise.
 
-A fully grown tree has nearly as many leaves as rows. Projected on its own cells it describes the
+A fully grown tree has nearly as many leaves as rows. Projected on its own splits it describes the
 noise of single rows, and the union of the cuts of many has more pairs of cells than any memory.
 So the sum of all trees is projected at once on cells that are fixed beforehand: fine ones for
 main effects, coarse ones for pairs, together few beside the rows. What the cells do not tell

@@ -47,9 +47,8 @@ class TreeProjection:
     Parameters
     ----------
     tolerance : float
-        Estimated error of a tree's tables, over the standard deviation of its values, at which
-        conjugate gradients stop. Trees whose normal equations fit the memory are factored
-        instead, which leaves rounding.
+        Largest estimated error of a tree's components, over the standard deviation of its values,
+        with which its solution counts as converged.
     sample_rows : int
         Most rows that trees are projected on where rows come in batches: a sample of all of them,
         each with a chance that grows with its weight. Rows in memory are all taken.
