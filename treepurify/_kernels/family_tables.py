@@ -1,4 +1,4 @@
-"""Tables of all sets of features of one tree, one after the other, for independent features.
+"""Tables of all sets of features of a projection, one after the other, for independent features.
 
 `layout` is a `treepurify.engines.tree.family_tables.TableLayout`. A margin is the probability of
 each cell of each feature, where ``layout.start`` says.
@@ -8,11 +8,10 @@ from treepurify._kernels.compiling import kernel
 
 
 @kernel
-def anova(layout, margins, tables, moves_means):
-    """Take off the means along each axis of each table, from the largest sets on.
+def anova(layout, margins, tables):
+    """Move the means along each axis of each table to the smaller sets, from the largest on.
 
-    Tables have shape (n_vectors, n_entries). With ``moves_means`` the means go to the table of the
-    smaller set, else they are lost. Cells without mass are zero afterwards.
+    Tables have shape (n_vectors, n_entries). Cells without mass are zero afterwards.
     """
     for v in range(len(tables)):
         table = tables[v]
@@ -36,8 +35,7 @@ def anova(layout, margins, tables, moves_means):
                             has_mass = margins[start + cell] > 0
                             value = table[first + cell * inner] - mean
                             table[first + cell * inner] = value if has_mass else 0.0
-                        if moves_means:
-                            table[to + i * inner + k] += mean
+                        table[to + i * inner + k] += mean
                 outer *= n
 
 
@@ -77,29 +75,25 @@ def sum_entries(entries, tables, sums):
 
 
 @kernel
-def add_products(layout, owner, cells, mass, margins, rows, columns, is_upper, share, gram):
-    """Add `share` times the inner products of indicators of cells to a matrix.
+def add_products(layout, owner, cells, mass, margins, gram):
+    """Add the inner products of indicators of cells to the upper triangle of a matrix.
 
     The product of two indicators has the probability of all cells that either asks for, and
     is zero where they ask for different cells of a feature. ``mass[u]`` is the probability of
     the cells of indicator u.
     """
     n_slots = layout.features.shape[1]
-    for i in range(len(rows)):
-        if mass[rows[i]] == 0.0:
-            continue
-        first = owner[rows[i]]
-        for k in range(i if is_upper else 0, len(columns)):
-            second = owner[columns[k]]
+    for i in range(len(owner)):
+        for k in range(i, len(owner)):
             shared_mass, agrees = 1.0, True
             for r in range(n_slots):
-                feature = layout.features[first, r]
+                feature = layout.features[owner[i], r]
                 if feature < 0:
                     break
                 for s in range(n_slots):
-                    if layout.features[second, s] == feature:
-                        cell = cells[rows[i], r]
-                        agrees = agrees and cell == cells[columns[k], s]
+                    if layout.features[owner[k], s] == feature:
+                        cell = cells[i, r]
+                        agrees = agrees and cell == cells[k, s]
                         shared_mass *= margins[layout.start[feature] + cell]
             if agrees:
-                gram[i, k] += share * mass[rows[i]] * mass[columns[k]] / shared_mass
+                gram[i, k] += mass[i] * mass[k] / shared_mass

@@ -1,4 +1,4 @@
-"""Right side of the normal equations of one tree's projection, from tables of three features.
+"""Right side of the normal equations of a projection on coarse cells, from tables of joint cells.
 
 Each table has the sums of the target for up to three pairs of features and for the features alone,
 which are its sums along the other axes.

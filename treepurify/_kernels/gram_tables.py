@@ -1,4 +1,4 @@
-"""Normal equations of one tree's projection on two features, from tables of joint cells.
+"""Normal equations of a projection on coarse cells, from tables of joint cells.
 
 An entry of the matrix is the weight of the rows in the cells of two sets of at most two features,
 which is an entry of the table of joint cells of their union. Up to three parts of the matrix are in

@@ -60,22 +60,3 @@ def add_leaf_values(
             for k in range(first, stop):
                 added = total[row, k] + value[node, k - first]
                 total[row, k] = np.float64(np.float32(added)) if is_single else added
-
-
-@kernel
-def reach_leaves_on_cells(cells, goes_left, position, child, is_leaf, reached):
-    """Replace the root, 0, by the leaf that each row reaches, from its cells.
-
-    ``goes_left[node, cell]`` is one where a cell of the node's feature, the one at
-    ``position[node]``, goes to ``child[node, 1]``. A leaf is its own child.
-    """
-    for start in range(0, len(cells), _LANES):
-        block, nodes = cells[start : start + _LANES], reached[start : start + _LANES]
-        n_left = len(block)
-        while n_left > 0:
-            n_left = 0
-            for row in range(len(block)):
-                node = nodes[row]
-                node = child[node, goes_left[node, block[row, position[node]]]]
-                nodes[row] = node
-                n_left += not is_leaf[node]

@@ -6,7 +6,7 @@ from treepurify._kernels.gradient_steps import take_step
 from treepurify.purification.slices import Slices
 from treepurify.typing import Array, Mask
 
-__all__ = ["NOISE", "conjugate_gradients", "smallest_ritz_value"]
+__all__ = ["NOISE", "conjugate_gradients"]
 
 NOISE = 5e-16
 """Conditional means are known to this part of the table's largest entry, whatever their size."""
@@ -63,10 +63,10 @@ def conjugate_gradients(
         if n_above >= 0:
             lengths.append(float(taken[0, leading]))
             turns.append(float(taken[1, leading]))
-    return parts.T, len(lengths), smallest_ritz_value(lengths, turns)
+    return parts.T, len(lengths), _smallest_ritz_value(lengths, turns)
 
 
-def smallest_ritz_value(lengths: list[float], turns: list[float]) -> float:
+def _smallest_ritz_value(lengths: list[float], turns: list[float]) -> float:
     """Estimate the smallest eigenvalue that the iteration met, from its own coefficients.
 
     Conjugate gradients are a Lanczos process: its tridiagonal matrix has the diagonal

@@ -97,6 +97,42 @@ def test_the_order_of_rows_and_repeated_rows_do_not_matter(forest):
     assert_same(weighted, repeated)
 
 
+@pytest.mark.parametrize("weight", [1e-300, 1e-20])
+def test_rows_that_weigh_next_to_nothing_change_nothing(forest, weight):
+    model, X = forest
+    X = X[:400]
+    is_light = np.random.default_rng(2).uniform(size=len(X)) < 0.5
+    settings = tp.CoarseProjection(main_cells=10, pair_cells=6)
+    light, without = (
+        tp.purify(
+            model,
+            X,
+            sample_weight=np.where(is_light, small, 1.0),
+            method=settings,
+            progress=False,
+        )
+        for small in (weight, 0.0)
+    )
+    assert (
+        light.diagnostics["projection"]["undetermined"]
+        == (without.diagnostics["projection"]["undetermined"])
+    )
+    for subset, component in without.components.items():
+        found = light[subset].evaluate(X[~is_light])
+        np.testing.assert_allclose(found, component.evaluate(X[~is_light]), atol=1e-7)
+
+
+@pytest.mark.parametrize(("seed", "decades"), [(0, 16), (42, 24), (32, 300)])
+def test_weights_of_very_different_size_leave_a_fit(seed, decades):
+    X = np.round(2 * rows(300))
+    model = RandomForestRegressor(5, random_state=0).fit(X, response(X))
+    weights = 10.0 ** np.random.default_rng(seed).uniform(-decades, 0, len(X))
+    settings = tp.CoarseProjection(pair_cells=25)
+    d = tp.purify(model, X, sample_weight=weights, method=settings, progress=False)
+    assert d.diagnostics["projection"]["r_squared"][0] > 0.9
+    np.testing.assert_allclose(d.predict(X), model.predict(X), atol=1e-9)
+
+
 def test_coarse_cells_are_taken_where_trees_have_many_leaves(forest):
     model, X = forest
     assert tp.purify(model, X, progress=False).diagnostics["method"] == "coarse"

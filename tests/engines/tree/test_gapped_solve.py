@@ -1,56 +1,29 @@
-"""Equations with hundreds of undetermined directions, beside dense least squares."""
+"""Equations with many undetermined directions, beside dense least squares."""
 
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from sklearn.ensemble import RandomForestRegressor
 
-import treepurify as tp
-from tests.reference.projection import project_one_tree
-from treepurify.engines.tree import direct_solve, projection
+from tests.engines.tree.coarse_problems import coarse_problem, distance, on_rows, spread
+from tests.reference.coarse_projection import least_norm_tables
+from treepurify.engines.tree import direct_solve
 from treepurify.engines.tree.direct_solve import solve_directly
 
+N_ROWS = 1500
 
-def problems(monkeypatch, n_trees=3, n_rows=1500, order=3, prepare=None, weights=None):
-    """The least-squares problems of the trees of a default booster; many cells are empty."""
-    from lightgbm import LGBMRegressor
 
+def problem_of(monkeypatch, pair_cells=6, prepare=None, **options):
+    """The least-squares problem of a forest; many of its cells are empty."""
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(n_rows, 6)) + rng.normal(size=(n_rows, 1))
+    X = rng.normal(size=(N_ROWS, 6)) + rng.normal(size=(N_ROWS, 1))
     if prepare is not None:
         prepare(X)
     y = np.sin(X[:, 0]) + X[:, 1] * X[:, 2] + 0.3 * X[:, 3] * X[:, 4] * X[:, 5]
-    model = LGBMRegressor(n_estimators=n_trees, learning_rate=0.5, verbose=-1).fit(X, y)
-    seen = []
-
-    def keep(problem, *_):
-        seen.append(problem)
-        return solve_directly(problem)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(projection, "solve_tree", keep)
-        tp.purify(model, X, progress=False, method="projection", order=order, sample_weight=weights)
-    return seen
-
-
-def distance(problem, tables, others):
-    """The norm of a difference where features are independent, in deviations of the tree."""
-    total = 0.0
-    for subset, table in tables.items():
-        if subset:
-            square = (table - others[subset])[..., 0] ** 2
-            for feature in reversed(subset):
-                square = square @ problem.margins[problem.terms.position[feature]]
-            total += float(square)
-    return np.sqrt(total) / problem.spread()
-
-
-def on_rows(problem, tables):
-    """The sum of the tables on the rows."""
-    return sum(
-        table[tuple(problem.cells[:, problem.terms.position[j]] for j in subset)]
-        for subset, table in tables.items()
-    )
+    model = RandomForestRegressor(5, random_state=0).fit(X, y)
+    settings = {"main_cells": 16, "pair_cells": pair_cells} | options
+    return coarse_problem(model, X, monkeypatch, **settings)
 
 
 def carefully(problem, monkeypatch):
@@ -59,34 +32,29 @@ def carefully(problem, monkeypatch):
         return solve_directly(problem)
 
 
-def dense(problem):
-    own = {j: np.arange(len(cells)) for j, cells in problem.terms.local_cells.items()}
-    cells = {j: problem.cells[:, i] for j, i in problem.terms.position.items()}
-    sizes = {j: np.arange(len(problem.margins[i])) for j, i in problem.terms.position.items()}
-    terms = replace(problem.terms, local_cells={j: sizes[j] for j in own})
-    return project_one_tree(cells, problem.weights, problem.target, terms)
+def copy_two(X):
+    X[:, 1], X[:, 3] = X[:, 0], X[:, 2]
 
 
-@pytest.mark.parametrize("order", [2, 3])
-def test_tables_are_those_of_dense_least_squares(order, monkeypatch):
-    seen = problems(monkeypatch, order=order)
+@pytest.mark.parametrize(("prepare", "least"), [(None, 0), (copy_two, 100)])
+def test_tables_are_those_of_dense_least_squares(prepare, least, monkeypatch):
+    problem = problem_of(monkeypatch, prepare=prepare)
 
     def refuse(*_):
         raise AssertionError("not solved with gaps")
 
     monkeypatch.setattr(direct_solve, "_solve_factored", refuse)
-    for problem in seen:
-        found = solve_directly(problem)
-        assert found.undetermined > (100 if order > 2 else 0)
-        assert distance(problem, found.tables, dense(problem)) <= 1e-10
-        assert found.error <= 1e-9
+    found = solve_directly(problem)
+    assert found.undetermined >= least
+    assert distance(problem, found.tables, least_norm_tables(problem)) <= 1e-10
+    assert found.error <= 1e-9
 
 
 def test_both_ways_to_decide_agree(monkeypatch):
-    for problem in problems(monkeypatch):
-        found, careful = solve_directly(problem), carefully(problem, monkeypatch)
-        assert found.undetermined == careful.undetermined
-        assert distance(problem, found.tables, careful.tables) <= 1e-10
+    problem = problem_of(monkeypatch, prepare=copy_two)
+    found, careful = solve_directly(problem), carefully(problem, monkeypatch)
+    assert found.undetermined == careful.undetermined
+    assert distance(problem, found.tables, careful.tables) <= 1e-10
 
 
 def copy_all_but_one_row(X):
@@ -94,34 +62,36 @@ def copy_all_but_one_row(X):
     X[7, 1] = -X[7, 0]
 
 
+def light_row(weight):
+    weights = np.ones(N_ROWS)
+    weights[7] = weight
+    return weights
+
+
 @pytest.mark.parametrize("weight", [1e-4, 1e-3])
 def test_directions_that_hardly_hold_their_last_unknown_are_found(weight, monkeypatch):
     # A ridge gives them pivots above what is weak.
-    weights = np.ones(1500)
-    weights[7] = weight
-    for problem in problems(monkeypatch, prepare=copy_all_but_one_row, weights=weights, order=2):
-        found, careful = solve_directly(problem), carefully(problem, monkeypatch)
-        assert found.undetermined == careful.undetermined
-        assert distance(problem, careful.tables, dense(problem)) <= 1e-6
+    weights = light_row(weight)
+    problem = problem_of(monkeypatch, prepare=copy_all_but_one_row, sample_weight=weights)
+    found, careful = solve_directly(problem), carefully(problem, monkeypatch)
+    assert found.undetermined == careful.undetermined
+    assert distance(problem, careful.tables, least_norm_tables(problem)) <= 1e-6
 
 
 @pytest.mark.parametrize("weight", [1e-6, 1e-4, 1.0])
 def test_the_error_is_near_the_true_one(weight, monkeypatch):
-    weights = np.ones(1500)
-    weights[7] = weight
-    for given in problems(monkeypatch, prepare=copy_all_but_one_row, weights=weights, order=2):
-        # What leaves no rest is known more exactly from dense least squares.
-        problem = replace(given, target=on_rows(given, solve_directly(given).tables))
-        for found in solve_directly(problem), carefully(problem, monkeypatch):
-            true = distance(problem, found.tables, dense(problem)) * problem.spread()
-            assert true <= 10 * found.error + 1e-11 * problem.spread()
-            assert found.error <= 1e-6
+    weights = light_row(weight)
+    given = problem_of(monkeypatch, prepare=copy_all_but_one_row, sample_weight=weights)
+    # What leaves no rest is known more exactly from dense least squares.
+    problem = replace(given, target=on_rows(given, solve_directly(given).tables))
+    for found in solve_directly(problem), carefully(problem, monkeypatch):
+        true = distance(problem, found.tables, least_norm_tables(problem)) * spread(problem)
+        assert true <= 10 * found.error + 1e-11 * spread(problem)
+        assert found.error <= 1e-6
 
 
 @pytest.mark.parametrize("weight", [1e-7, 1e-5, 1e-3])
 def test_what_little_mass_determines_is_not_taken_for_undetermined(weight, monkeypatch):
-    weights = np.ones(1500)
-    weights[7] = weight
     careful = 0
     solve = direct_solve._solve_factored
 
@@ -130,9 +100,10 @@ def test_what_little_mass_determines_is_not_taken_for_undetermined(weight, monke
         careful += 1
         return solve(*given)
 
+    weights = light_row(weight)
+    problem = problem_of(monkeypatch, prepare=copy_all_but_one_row, sample_weight=weights)
     monkeypatch.setattr(direct_solve, "_solve_factored", count)
-    for problem in problems(monkeypatch, prepare=copy_all_but_one_row, weights=weights, order=2):
-        found = solve_directly(problem)
-        assert distance(problem, found.tables, dense(problem)) <= 1e-6
+    found = solve_directly(problem)
+    assert distance(problem, found.tables, least_norm_tables(problem)) <= 1e-6
     # Gaps cannot tell what less than 1e-7 of the mass determines.
     assert (careful > 0) == (weight < 1e-4)

@@ -1,12 +1,12 @@
-"""Number the unknowns of one tree's projection so that its equations fall into blocks."""
+"""Number the unknowns of a projection on coarse cells so that its equations fall into blocks."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
+from treepurify.engines.tree.coarse_problem import CoarseProblem
 from treepurify.engines.tree.family_tables import TableLayout
-from treepurify.engines.tree.tree_problem import TreeProblem
 from treepurify.typing import Array, Indices, Integers
 
 __all__ = ["CellCoding", "SetArrays", "code_cells"]
@@ -18,9 +18,8 @@ _FEW_UNKNOWNS = 128
 class SetArrays(NamedTuple):
     """The numbering as kernels read it.
 
-    Sets that hold the pivot are told by their other features: the first of two entries is about
-    them, the second about the sets without the pivot. Numbers count from the first unknown of
-    the block, or of the sets without the pivot, and are -1 for what is no set.
+    Numbers count from the first unknown of the block, or of the sets without the pivot, and are -1
+    for what is no set.
 
     Parameters
     ----------
@@ -32,29 +31,26 @@ class SetArrays(NamedTuple):
         First entry of each feature in `place`.
     n_places : ndarray of int64, shape (n_features,)
         How many cells with unknowns each feature has.
-    of_one : ndarray of int64, shape (2, n_features)
-        First number of the sets of each feature.
-    of_two : ndarray of int64, shape (2, n_features, n_features)
-        That of the sets of each two.
-    threes : ndarray of int64, shape (n_threes, 3)
-        The sets of three without the pivot.
-    of_three : ndarray of int64, shape (n_threes,)
-        Their first numbers.
+    with_pivot : ndarray of int64, shape (n_features,)
+        First number of the set of the pivot and each other feature.
+    of_one : ndarray of int64, shape (n_features,)
+        That of the set of each feature other than the pivot.
+    of_two : ndarray of int64, shape (n_features, n_features)
+        That of the set of each two others.
     """
 
     pivot: int
     place: Integers
     start: Integers
     n_places: Integers
+    with_pivot: Integers
     of_one: Integers
     of_two: Integers
-    threes: Integers
-    of_three: Integers
 
 
 @dataclass(frozen=True, eq=False)
 class CellCoding:
-    """The unknowns: cells of every set of features of a tree, without cells of reference.
+    """The unknowns: cells of every set of up to two features, without cells of reference.
 
     The heaviest cell of each feature, its reference, has no unknowns, so that no two sums of
     indicators are the same function on all cells. Sets that hold the pivot, the feature with
@@ -64,7 +60,7 @@ class CellCoding:
     Parameters
     ----------
     entries : ndarray of int, shape (size,)
-        Where each unknown is in the tables of the family (see `TreeTerms.layout`).
+        Where each unknown is in the tables of the family (see `CoarseTerms.layout`).
     bounds : ndarray of int64, shape (n_blocks + 1,)
         First unknown of each block; the last is the first without the pivot.
     arrays : SetArrays
@@ -76,7 +72,7 @@ class CellCoding:
     arrays: SetArrays
 
 
-def code_cells(problem: TreeProblem) -> CellCoding:
+def code_cells(problem: CoarseProblem) -> CellCoding:
     """Number the unknowns of a problem."""
     layout = problem.terms.layout
     place = np.concatenate([_places(margin) for margin in problem.margins])
@@ -122,24 +118,12 @@ def _set_arrays(
     layout: TableLayout, pivot: int, first: list[int], place: Integers, n_places: Integers
 ) -> SetArrays:
     n = len(n_places)
-    of_one = np.full((2, n), -1, dtype=np.int64)
-    of_two = np.full((2, n, n), -1, dtype=np.int64)
-    threes, of_three = [], []
+    with_pivot, of_one = np.full((2, n), -1, dtype=np.int64)
+    of_two = np.full((n, n), -1, dtype=np.int64)
     for positions, base in zip(layout.features.tolist(), first, strict=True):
-        part = int(pivot < 0 or pivot not in positions)
-        others = tuple(f for f in positions if f not in (-1, pivot))
-        if 1 <= len(others) <= 2:
-            (of_one, of_two)[len(others) - 1][part, *others] = base
-        elif len(others) == 3:
-            threes.append(others)
-            of_three.append(base)
-    return SetArrays(
-        pivot,
-        place,
-        layout.start,
-        n_places,
-        of_one,
-        of_two,
-        np.array(threes, dtype=np.int64).reshape(-1, 3),
-        np.array(of_three, dtype=np.int64),
-    )
+        others = [f for f in positions if f not in (-1, pivot)]
+        if len(others) == 2:
+            of_two[*others] = base
+        elif len(others) == 1:
+            (with_pivot if pivot in positions and pivot >= 0 else of_one)[others] = base
+    return SetArrays(pivot, place, layout.start, n_places, with_pivot, of_one, of_two)

@@ -1,6 +1,6 @@
 """The projection on coarse cells as a route: for trees of so many leaves that each fits noise.
 
-A fully grown tree has nearly as many leaves as rows. Projected on its own cells it describes the
+A fully grown tree has nearly as many leaves as rows. Projected on its own splits it describes the
 noise of single rows, and the union of the cuts of many has more pairs of cells than any memory.
 So the sum of all trees is projected at once on cells that are fixed beforehand: fine ones for
 main effects, coarse ones for pairs, together few beside the rows. What the cells do not tell
@@ -24,16 +24,15 @@ from treepurify.engines.tree.coarse_cells import (
     most_cells_of_pairs,
     pairs_on_paths,
 )
+from treepurify.engines.tree.coarse_problem import (
+    CoarseFit,
+    CoarseProblem,
+    CoarseTerms,
+    coarse_terms,
+)
+from treepurify.engines.tree.direct_solve import solve_directly
 from treepurify.engines.tree.fitted_result import fitted_result
 from treepurify.engines.tree.normal_equations import count_unknowns
-from treepurify.engines.tree.solve import solve_safely
-from treepurify.engines.tree.tree_problem import (
-    TreeFit,
-    TreeProblem,
-    TreeTerms,
-    common_weight,
-    terms_on_cells,
-)
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import EncodedRows, MissingCells, Subset, make_grid
 from treepurify.models.ensemble import TreeEnsemble
@@ -50,7 +49,7 @@ _ROWS_PER_UNKNOWN = 4
 _MOST_UNKNOWNS = 5000
 _MOST_MAIN_CELLS, _LEAST_MAIN_CELLS, _LEAST_PAIR_CELLS = 128, 8, 2
 _PAIR = 2
-_TOLERANCE = 1e-8
+_LEAST_SHARE = float(np.finfo(float).eps)
 
 
 @dataclass(frozen=True)
@@ -124,7 +123,7 @@ def purify_on_coarse_cells(problem: Problem, settings: CoarseProjection) -> Resu
     In weighted least squares the margin is fitted by a table of each main effect on the cells of
     the grid and one of each pair on fewer cells. Both are tables on the grid in the
     end, where their sum is purified exactly. Where rows leave directions undetermined, the solution
-    of least norm is taken (see `TreeProblem`), with the part of a main effect that coarse
+    of least norm is taken (see `CoarseProblem`), with the part of a main effect that coarse
     cells see counted apart from what is finer.
     """
     rows = problem.encoded_rows
@@ -152,9 +151,8 @@ def purify_on_coarse_cells(problem: Problem, settings: CoarseProjection) -> Resu
         "trees": problem.ensemble.n_trees,
         "cells": cells,
         "unknowns": unknowns,
-        "steps": fitted.steps,
         "undetermined": fitted.undetermined,
-        "converged": fitted.converged,
+        "converged": True,
         "error": [fitted.error] * len(mean),
     }
     return fitted_result(problem, rows, effects, margin, facts)
@@ -199,7 +197,7 @@ def _merge(
     return merged
 
 
-def _terms(n_features: int, pairs: list[Subset], merged: dict[int, MergedCells]) -> TreeTerms:
+def _terms(n_features: int, pairs: list[Subset], merged: dict[int, MergedCells]) -> CoarseTerms:
     """Return the terms: pairs on coarse cells, and main effects.
 
     What a main effect has beside its coarse cells is the effect of a feature of its own, numbered
@@ -209,22 +207,19 @@ def _terms(n_features: int, pairs: list[Subset], merged: dict[int, MergedCells])
     local = {j: cells.coarse for j, cells in merged.items()}
     local |= {n_features + j: cells.within for j, cells in merged.items() if cells.within.any()}
     subsets = [(j,) for j in local if j not in in_pairs]
-    return terms_on_cells(local, subsets + pairs)
+    return coarse_terms(local, subsets + pairs)
 
 
 def _fit(
-    problem: Problem, rows: EncodedRows, terms: TreeTerms, target: Array
-) -> tuple[TreeFit, int]:
+    problem: Problem, rows: EncodedRows, terms: CoarseTerms, target: Array
+) -> tuple[CoarseFit, int]:
     """Return the fit of the terms to the centred margin, and the number of unknowns."""
-    if not terms.features:
-        return TreeFit({(): np.zeros(target.shape[1])}, 0, 0.0), 0
+    if not terms.subsets:
+        return CoarseFit({(): np.zeros(target.shape[1])}, 0, 0.0), 0
     codes = np.concatenate([rows.codes, rows.codes])
-    cells = terms.row_cells(codes)
-    margins = terms.row_margins(cells, rows.shares)
-    nothing = np.zeros((0, target.shape[1]))
-    fit = TreeProblem(
-        terms, cells, target, rows.shares, common_weight(rows.shares), margins, 0.0, (), nothing
-    )
+    # What is rounding beside the heaviest row determines nothing.
+    weights = np.where(rows.shares < _LEAST_SHARE * rows.shares.max(), 0.0, rows.shares)
+    fit = CoarseProblem(terms, terms.row_cells(codes), target, weights)
     unknowns = count_unknowns(fit).number
     check_budget(
         # The equations, their factor, and the counts or the norm of empty cells.
@@ -234,14 +229,14 @@ def _fit(
         "Raise memory_budget, or ask for order=1 or for fewer pair_cells.",
     )
     problem.report("fitting coarse cells", 0, 0)
-    return solve_safely(fit, _TOLERANCE), unknowns
+    return solve_directly(fit), unknowns
 
 
 def _effects(
     problem: Problem,
     pairs: list[Subset],
     merged: dict[int, MergedCells],
-    fitted: TreeFit,
+    fitted: CoarseFit,
     mean: Array,
 ) -> EffectTensors:
     """Return the fitted tables on the grid."""

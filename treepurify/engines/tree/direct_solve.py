@@ -1,4 +1,4 @@
-"""Project one tree by factoring its normal equations, with the solution of least norm."""
+"""Solve the projection on coarse cells by a factorisation, with the solution of least norm."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -7,6 +7,7 @@ import numpy as np
 
 from treepurify.engines.tree.arrowhead import ArrowheadFactor
 from treepurify.engines.tree.cell_coding import code_cells
+from treepurify.engines.tree.coarse_problem import CoarseFit, CoarseProblem
 from treepurify.engines.tree.gapped_solve import (
     N_PROBES,
     error_of,
@@ -18,7 +19,6 @@ from treepurify.engines.tree.gapped_solve import (
 )
 from treepurify.engines.tree.least_extension import LeastExtension, extend_least
 from treepurify.engines.tree.normal_equations import Equations, normal_equations
-from treepurify.engines.tree.tree_problem import TreeFit, TreeProblem
 from treepurify.typing import Array, Indices
 
 __all__ = ["solve_directly"]
@@ -26,10 +26,12 @@ __all__ = ["solve_directly"]
 # A direction is undetermined where its mean square on the rows is below this share of its mean
 # square where features are independent. On real data the two sides are far apart: rounding is
 # near 1e-14, and what rows determine at all lies above 1e-7.
-RANK_TOLERANCE = 1e-10
+_RANK_TOLERANCE = 1e-10
 # Let singular equations be factored; refinement and the choice of the solution of least norm
 # undo what they change. The first is enough unless rounding of thousands of equations is larger.
 _RIDGES = (1e-12, 1e-10, 1e-8)
+# What rounding may take from the norm of directions, for each of them.
+_NORM_RIDGE = 1e-15
 # Pivots and eigenvalues of equations scaled to a unit diagonal. Those of undetermined directions
 # come out near the ridge; the candidates are then judged by the rank tolerance.
 _WEAK = 1e-7
@@ -46,7 +48,7 @@ _MOST_WEAK = 16
 _MOST_STEPS = 8
 
 
-def solve_directly(problem: TreeProblem) -> TreeFit:
+def solve_directly(problem: CoarseProblem) -> CoarseFit:
     """Return the projection of least norm, solved to rounding.
 
     The unknowns are the cells, without one cell of reference for each feature, of every
@@ -72,13 +74,13 @@ def solve_directly(problem: TreeProblem) -> TreeFit:
         gapped = solve_with_gaps(equations, extension, sides, n_sets)
         if gapped is not None:
             tables = gapped.tables.T
-            return TreeFit(problem.terms.family_tables(tables), gapped.undetermined, gapped.error)
+            return CoarseFit(problem.terms.family_tables(tables), gapped.undetermined, gapped.error)
         factor = next(filter(None, map(equations.factor, _RIDGES)), None)
         if factor is None:
             raise np.linalg.LinAlgError("the normal equations are not positive definite")
         solved = _solve_factored(equations, factor, sides)
     tables, undetermined, error = _least_norm(problem, extension, solved)
-    return TreeFit(problem.terms.family_tables(tables), undetermined, error)
+    return CoarseFit(problem.terms.family_tables(tables), undetermined, error)
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,7 +191,7 @@ def _without(vectors: Array, basis: Array) -> Array:
 
 
 def _least_norm(
-    problem: TreeProblem, extension: LeastExtension, solved: _Solved
+    problem: CoarseProblem, extension: LeastExtension, solved: _Solved
 ) -> tuple[Array, int, float]:
     """Return the tables of least norm, in one array, how many directions are free, and the error.
 
@@ -205,12 +207,15 @@ def _least_norm(
         from scipy.linalg import eigh
 
         norm = tables.T @ (problem.masses[:, None] * tables)
+        # Where weights are very different, directions can be all but the same in the norm.
+        own = norm[n_solved:, n_solved:]
+        own[np.diag_indices_from(own)] *= 1 + _NORM_RIDGE * len(own)
         # The eigenvectors are orthonormal in the norm.
-        eigenvalues, directions = eigh(solved.curvature, norm[n_solved:, n_solved:])
-        is_free = eigenvalues < RANK_TOLERANCE
+        eigenvalues, directions = eigh(solved.curvature, own)
+        is_free = eigenvalues < _RANK_TOLERANCE
         fixed, along = directions[:, ~is_free], directions[:, is_free]
         shares = fixed @ ((fixed.T @ solved.pull) / eigenvalues[~is_free, None])
-        against = norm[n_solved:, :n_solved] + norm[n_solved:, n_solved:] @ shares
+        against = norm[n_solved:, :n_solved] + own @ shares
         shares -= along @ (along.T @ against)
         tables = tables[:, :n_solved] + tables[:, n_solved:] @ shares
         undetermined = int(is_free.sum())

@@ -1,4 +1,4 @@
-"""Where the tables of all sets of features of one tree stand in one array."""
+"""Where the tables of all sets of features of a projection stand in one array."""
 
 from typing import NamedTuple
 
@@ -92,15 +92,9 @@ class Indicators(NamedTuple):
     mass: Array
     margins: Array
 
-    def add_products(
-        self, rows: Indices, columns: Indices | None, gram: Array, share: float = 1.0
-    ) -> None:
-        """Add `share` times mean products to a matrix: of `rows` with `columns`.
-
-        Without columns they are those of the rows, and only the upper triangle is added to.
-        """
-        others = rows if columns is None else columns
-        add_products(*self, rows, others, columns is None, share, gram)
+    def add_products(self, gram: Array) -> None:
+        """Add the mean products of every two to the upper triangle of a matrix."""
+        add_products(*self, gram)
 
     def sums(self, tables: Array) -> Array:
         """Return the sum of the tables of the set and all its subsets in the cells of each.

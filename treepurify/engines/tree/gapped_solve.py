@@ -1,4 +1,4 @@
-"""Solve the equations of one tree where rows leave hundreds of directions undetermined.
+"""Solve the equations of coarse cells where rows leave hundreds of directions undetermined.
 
 Equations that depend on others are left out of the factor, as gaps. Their unknowns are zero in its
 solutions, and each gap is one direction that rows leave undetermined. So these come from one
@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from treepurify.engines.tree.arrowhead import ArrowheadFactor
+from treepurify.engines.tree.coarse_problem import CoarseProblem
 from treepurify.engines.tree.least_extension import LeastExtension
 from treepurify.engines.tree.normal_equations import Equations
-from treepurify.engines.tree.tree_problem import TreeProblem
 from treepurify.typing import Array
 
 __all__ = [
@@ -217,6 +217,6 @@ def error_probes(equations: Equations, solution: Array, residual: Array) -> Arra
     return np.asarray(left[:, None] * signs)
 
 
-def error_of(problem: TreeProblem, probes: Array) -> float:
+def error_of(problem: CoarseProblem, probes: Array) -> float:
     """Return the norm where features are independent of the tables of probes, one a row."""
     return float(np.sqrt((problem.masses * probes**2).sum()))

@@ -8,9 +8,9 @@ from treepurify._kernels.family_tables import anova
 from treepurify._kernels.lapack import substitute
 from treepurify.engines.tree.arrowhead import Arrowhead, ArrowheadFactor, routines_of
 from treepurify.engines.tree.cell_coding import CellCoding
+from treepurify.engines.tree.coarse_problem import CoarseProblem
 from treepurify.engines.tree.family_tables import Indicators
 from treepurify.engines.tree.normal_equations import Equations
-from treepurify.engines.tree.tree_problem import TreeProblem
 from treepurify.typing import Array, Indices
 
 __all__ = ["LeastExtension", "extend_least"]
@@ -26,8 +26,8 @@ class LeastExtension:
 
     Parameters
     ----------
-    problem : TreeProblem
-        The tree, with the margins.
+    problem : CoarseProblem
+        The projection, with the margins.
     kept : ndarray of int
         Entries of the unknowns with mass in the tables.
     scaling : ndarray of float64
@@ -40,7 +40,7 @@ class LeastExtension:
         The factor of their products, scaled to a unit diagonal.
     """
 
-    problem: TreeProblem
+    problem: CoarseProblem
     kept: Indices
     scaling: Array
     empty: Indices
@@ -77,14 +77,16 @@ class LeastExtension:
         terms, margins = self.problem.terms, np.concatenate(self.problem.margins)
         tables = np.zeros((len(values), int(terms.layout.base[-1])))
         tables[:, entries] = values
-        anova(terms.layout, margins, tables, True)
+        anova(terms.layout, margins, tables)
         return tables
 
     def _against_empty(self, tables: Array) -> Array:
         return np.asarray(np.sqrt(self.indicators.mass) * self.indicators.sums(tables))
 
 
-def extend_least(problem: TreeProblem, coding: CellCoding, equations: Equations) -> LeastExtension:
+def extend_least(
+    problem: CoarseProblem, coding: CellCoding, equations: Equations
+) -> LeastExtension:
     """Return how functions of some equations extend.
 
     Raises
@@ -95,7 +97,7 @@ def extend_least(problem: TreeProblem, coding: CellCoding, equations: Equations)
     kept, empty = coding.entries[equations.kept], coding.entries[equations.empty]
     indicators = problem.terms.layout.indicators(empty, problem.margins)
     norm = Arrowhead.zeros(np.zeros(1, dtype=np.int64), len(empty), np.float64)
-    indicators.add_products(np.arange(len(empty)), None, norm.rest)
+    indicators.add_products(norm.rest)
     scaling = 1 / np.sqrt(indicators.mass)
     norm.rest[:] *= scaling[:, None] * scaling
     factor = norm.factor(0.0)

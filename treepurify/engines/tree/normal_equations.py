@@ -1,4 +1,4 @@
-"""The normal equations of one tree's projection: how they are summed, scaled and factored."""
+"""Normal equations of a projection on coarse cells: how they are summed, scaled and factored."""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -7,20 +7,18 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify._kernels.gram_right_side import add_right_side
+from treepurify._kernels.gram_rows import add_rows, scale_equations
 from treepurify._kernels.gram_tables import add_tables
-from treepurify._kernels.tree_gram import add_rows, scale_equations
 from treepurify.engines.tree.arrowhead import Arrowhead, ArrowheadFactor, GappedFactor
 from treepurify.engines.tree.cell_coding import CellCoding
+from treepurify.engines.tree.coarse_problem import CoarseProblem
 from treepurify.engines.tree.ranked_sets import rank_rows, rank_sets, room_for_tables
-from treepurify.engines.tree.tree_problem import TreeProblem
 from treepurify.typing import Array, Indices
 
-__all__ = ["Equations", "Unknowns", "count_unknowns", "normal_equations", "work_of_equations"]
+__all__ = ["Equations", "Unknowns", "count_unknowns", "normal_equations"]
 
-_PAIR = 2
-# Counts are small integers, so that what a row writes to stays near the processor.
-_MOST_COUNT = np.iinfo(np.int32).max
-# Tables of the target over three features have at most so many cells, which stay near it too.
+# Tables of the target over three features have at most so many cells, which stay near the
+# processor.
 _MOST_TARGET_CELLS = 8192
 
 
@@ -42,7 +40,7 @@ class Unknowns(NamedTuple):
     features_on_a_row: float
 
 
-def count_unknowns(problem: TreeProblem) -> Unknowns:
+def count_unknowns(problem: CoarseProblem) -> Unknowns:
     """Return the number of unknowns, as if features were independent where rows are concerned."""
     layout, margins = problem.terms.layout, np.concatenate(problem.margins)
     first = layout.start[:-1]
@@ -51,23 +49,6 @@ def count_unknowns(problem: TreeProblem) -> Unknowns:
     beside = np.append(1 - np.maximum.reduceat(margins, first), 1.0)
     number, active = (x[layout.features].prod(axis=1).sum() for x in (sizes, beside))
     return Unknowns(int(number), float(active), float(beside[:-1].sum()))
-
-
-def work_of_equations(problem: TreeProblem) -> tuple[float, float]:
-    """Return how many nanoseconds of one core the equations take, as measured.
-
-    By rows, which add to each pair of unknowns that are one on them, and by tables of joint cells,
-    of which there are as many as pairs of sets; with sets of three features there are none.
-    """
-    unknowns, n_rows = count_unknowns(problem), len(problem.cells)
-    on_a_row = 3.1 * unknowns.features_on_a_row**2 + 0.18 * unknowns.on_a_row**2
-    by_rows = n_rows * (28.0 + on_a_row)
-    n_slots = problem.terms.layout.features.shape[1]
-    if n_slots > _PAIR:
-        return by_rows, np.inf
-    n_sets = len(problem.terms.subsets)
-    by_tables = 750.0 * n_sets**2 + 2.5 * n_rows * n_sets + 0.18 * unknowns.number**2
-    return by_rows, by_tables
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,32 +93,46 @@ class Equations:
         return scaled
 
 
-def normal_equations(problem: TreeProblem, coding: CellCoding) -> Equations:
-    """Sum the normal equations over the rows, and add those of the uniform share."""
+def normal_equations(problem: CoarseProblem, coding: CellCoding) -> Equations:
+    """Sum the normal equations over the rows."""
     right = np.zeros((len(coding.entries), problem.target.shape[1]))
-    counts = _counts(problem)
-    unit = 1.0 if counts is None else problem.unit
-    weights = problem.weights if counts is None else counts
+    unit, weights = _weights_in_units(problem.weights)
     sums = Arrowhead.zeros(coding.bounds, len(coding.entries), weights.dtype)
     if _are_tables_cheaper(problem):
         _add_by_tables(problem, coding, weights, sums, right)
     else:
         _add_row_by_row(problem, coding, weights, sums, right)
-    if problem.share > 0:
-        _add_uniform_part(problem, coding, sums, right)
     mass = unit * sums.diagonal()
     kept, empty = np.flatnonzero(mass > 0), np.flatnonzero(mass == 0)
     return Equations(kept, empty, 1 / np.sqrt(mass[kept]), sums, unit, right[kept])
 
 
-def _are_tables_cheaper(problem: TreeProblem) -> bool:
-    """Return whether tables of joint cells give the equations sooner than one row at a time."""
-    by_rows, by_tables = work_of_equations(problem)
+def _weights_in_units(weights: Array) -> tuple[float, npt.NDArray[np.generic]]:
+    """Return a unit and the weights in it; where all rows weigh the same, these are counts.
+
+    Counts are small integers, so that what a row writes to stays near the processor.
+    """
+    if np.ptp(weights) == 0:
+        return float(weights[0]), np.ones(len(weights), dtype=np.int32)
+    return 1.0, weights
+
+
+def _are_tables_cheaper(problem: CoarseProblem) -> bool:
+    """Return whether tables of joint cells give the equations sooner than one row at a time.
+
+    Rows add to each pair of unknowns that are one on them, and there are as many tables as pairs of
+    sets. The work is in nanoseconds of one core, as measured.
+    """
+    unknowns, n_rows = count_unknowns(problem), len(problem.cells)
+    n_sets = len(problem.terms.subsets)
+    on_a_row = 3.1 * unknowns.features_on_a_row**2 + 0.18 * unknowns.on_a_row**2
+    by_rows = n_rows * (28.0 + on_a_row)
+    by_tables = 750.0 * n_sets**2 + 2.5 * n_rows * n_sets + 0.18 * unknowns.number**2
     return by_tables < by_rows
 
 
 def _add_by_tables(
-    problem: TreeProblem,
+    problem: CoarseProblem,
     coding: CellCoding,
     weights: npt.NDArray[np.generic],
     sums: Arrowhead,
@@ -152,7 +147,7 @@ def _add_by_tables(
 
 
 def _add_row_by_row(
-    problem: TreeProblem,
+    problem: CoarseProblem,
     coding: CellCoding,
     weights: npt.NDArray[np.generic],
     sums: Arrowhead,
@@ -169,26 +164,3 @@ def _add_row_by_row(
         *sums.parts(),
         right,
     )
-
-
-def _counts(problem: TreeProblem) -> npt.NDArray[np.int32] | None:
-    """Return the weights in units, where integers hold their sum."""
-    if problem.share > 0 or problem.unit == 0:
-        return None
-    counts = np.rint(problem.weights / problem.unit)
-    return counts.astype(np.int32) if counts.sum() <= _MOST_COUNT else None
-
-
-def _add_uniform_part(
-    problem: TreeProblem, coding: CellCoding, sums: Arrowhead, right: Array
-) -> None:
-    """Add what the uniform share of the measure contributes."""
-    terms = problem.terms
-    right += terms.fold(problem.uniform_products)[coding.entries]
-    unknowns = np.arange(len(coding.entries))
-    inside, outside = unknowns[: len(sums.border)], unknowns[len(sums.border) :]
-    uniform = terms.layout.indicators(coding.entries, problem.uniform)
-    for first, last in sums.spans():
-        uniform.add_products(inside[first:last], None, sums.blocks[first:last], problem.share)
-    uniform.add_products(inside, outside, sums.border, problem.share)
-    uniform.add_products(outside, None, sums.rest, problem.share)

@@ -1,4 +1,4 @@
-"""The unknowns of one tree's projection on pairs, as the kernels of joint tables read them."""
+"""The unknowns of a projection on coarse cells, as the kernels of joint tables read them."""
 
 from math import prod
 from typing import NamedTuple
@@ -58,7 +58,7 @@ def rank_sets(coding: CellCoding, margins: tuple[Array, ...]) -> tuple[RankedSet
     Parameters
     ----------
     coding : CellCoding
-        Unknowns of sets of up to two features.
+        The unknowns.
     margins : tuple of ndarray
         Mass of the cells of each feature.
     """
@@ -80,13 +80,13 @@ def rank_sets(coding: CellCoding, margins: tuple[Array, ...]) -> tuple[RankedSet
     pivot = int(rank[arrays.pivot]) if arrays.pivot >= 0 else -1
     if pivot >= 0:
         add(0, {pivot: 0}, True)
-    for part in range(2):
-        own = {pivot: 0} if part == 0 else {}
-        for f in np.flatnonzero(arrays.of_one[part] >= 0).tolist():
-            add(int(arrays.of_one[part, f]), {int(rank[f]): 1} | own, part == 0)
-    for f, g in np.argwhere(arrays.of_two[1] >= 0).tolist():
+    for f in np.flatnonzero(arrays.with_pivot >= 0).tolist():
+        add(int(arrays.with_pivot[f]), {pivot: 0, int(rank[f]): 1}, True)
+    for f in np.flatnonzero(arrays.of_one >= 0).tolist():
+        add(int(arrays.of_one[f]), {int(rank[f]): 1}, False)
+    for f, g in np.argwhere(arrays.of_two >= 0).tolist():
         steps = {int(rank[f]): int(arrays.n_places[g]), int(rank[g]): 1}
-        add(int(arrays.of_two[1, f, g]), steps, False)
+        add(int(arrays.of_two[f, g]), steps, False)
     n_inside = int(coding.bounds[-1])
     block_size = int(coding.bounds[1]) if n_inside else 0
     n_rare, n_outside = int(np.sum(active < _RARE)), len(coding.entries) - n_inside

@@ -1,6 +1,6 @@
-"""Normal equations of one tree's projection, over the cells of its own splits.
+"""Normal equations of a projection on coarse cells, one row at a time.
 
-An unknown belongs to a set of up to three features and one cell of each: it multiplies the
+An unknown belongs to a set of up to two features and one cell of each: it multiplies the
 indicator of these cells. Unknowns of different cells of the pivot feature are never one on
 the same row. So the equations come in three parts: `blocks` among the unknowns of one
 cell of the pivot, `border` between these and the unknowns that leave the pivot out, and `rest`
@@ -13,14 +13,6 @@ from treepurify._kernels.compiling import kernel, part
 
 
 @kernel
-def add_margins(cells, weights, start, margins):
-    """Add the weight of each row to its cell of each feature, which begin at `start`."""
-    for row in range(len(cells)):
-        for feature in range(cells.shape[1]):
-            margins[start[feature] + cells[row, feature]] += weights[row]
-
-
-@kernel
 def add_rows(cells, weights, mass, target, sets, bounds, blocks, border, rest, right):
     """Add rows to the upper triangles of the normal equations, and to their right side.
 
@@ -29,14 +21,13 @@ def add_rows(cells, weights, mass, target, sets, bounds, blocks, border, rest, r
     """
     n_features, n_outputs = cells.shape[1], target.shape[1]
     n_pivot = len(border)
-    most = 1 + n_features * n_features + len(sets.of_three)
+    most = 1 + n_features * n_features
     places = np.empty(n_features, dtype=np.int64)
     active = np.empty(n_features, dtype=np.int64)
     # Indices without a sign are not tested for counting from the end.
     inside = np.empty(most, dtype=np.uint32)
     outside = np.empty(most, dtype=np.uint32)
     of_block, of_border, of_rest = blocks.reshape(-1), border.reshape(-1), rest.reshape(-1)
-    has_inner_pairs = _has_sets(sets.of_two[0])
     for row in range(len(cells)):
         weight = weights[row]
         if weight == 0:
@@ -47,15 +38,12 @@ def add_rows(cells, weights, mass, target, sets, bounds, blocks, border, rest, r
             places[feature] = place
             active[n_active] = feature
             n_active += place >= 0 and feature != sets.pivot
-        n_outside = _list_singles(sets.of_one[1], places, active, n_active, outside)
-        n_outside = _list_pairs(sets, 1, places, active, n_active, outside, n_outside)
-        n_outside = _list_threes(sets, places, outside, n_outside)
+        n_outside = _list_singles(sets.of_one, places, active, n_active, outside)
+        n_outside = _list_pairs(sets, places, active, n_active, outside, n_outside)
         _add_within(weight, outside, n_outside, 0, rest.shape[1], of_rest)
         n_inside, first = 0, 0
         if sets.pivot >= 0 and places[sets.pivot] >= 0:
-            n_inside = _list_singles(sets.of_one[0], places, active, n_active, inside)
-            if has_inner_pairs:
-                n_inside = _list_pairs(sets, 0, places, active, n_active, inside, n_inside)
+            n_inside = _list_singles(sets.with_pivot, places, active, n_active, inside)
             first = bounds[places[sets.pivot]]
             _add_within(weight, inside, n_inside, first, blocks.shape[1], of_block)
             width = border.shape[1]
@@ -68,49 +56,29 @@ def add_rows(cells, weights, mass, target, sets, bounds, blocks, border, rest, r
                 right[n_pivot + outside[i], output] += value
 
 
-@part
-def _has_sets(first):
-    """Return whether any two features are a set."""
-    for f in range(len(first)):
-        for g in range(len(first)):
-            if first[f, g] >= 0:
-                return True
-    return False
-
-
 # What is listed is written in any case and kept if it is one: a branch is often guessed wrong.
 @part(inline="always")
-def _list_singles(of_one, places, active, n_active, listed):
-    """List the unknowns of no feature and of one that are one on a row, in increasing order."""
+def _list_singles(first, places, active, n_active, listed):
+    """List the first unknown and those of one feature that are one on a row."""
     listed[0] = 0
     n = 1
     for i in range(n_active):
         f = active[i]
-        listed[n] = of_one[f] + places[f]
-        n += of_one[f] >= 0
+        listed[n] = first[f] + places[f]
+        n += first[f] >= 0
     return n
 
 
 @part(inline="always")
-def _list_pairs(sets, part, places, active, n_active, listed, n):
+def _list_pairs(sets, places, active, n_active, listed, n):
     """List those of two features behind the first n."""
     for i in range(n_active):
         f = active[i]
         for k in range(i + 1, n_active):
             g = active[k]
-            base = sets.of_two[part, f, g]
+            base = sets.of_two[f, g]
             listed[n] = base + places[f] * sets.n_places[g] + places[g]
             n += base >= 0
-    return n
-
-
-@part(inline="always")
-def _list_threes(sets, places, listed, n):
-    for index in range(len(sets.of_three)):
-        f, g, h = sets.threes[index, 0], sets.threes[index, 1], sets.threes[index, 2]
-        place = (places[f] * sets.n_places[g] + places[g]) * sets.n_places[h] + places[h]
-        listed[n] = sets.of_three[index] + place
-        n += places[f] >= 0 and places[g] >= 0 and places[h] >= 0
     return n
 
 
