@@ -66,14 +66,9 @@ def products_of(paths, order):
 def independent_inner_products(products, margins):
     """Their inner products where features keep their margins and are independent."""
     matrix = np.ones((len(products), len(products)))
-    for a, one in enumerate(products):
-        for b, other in enumerate(products):
-            one_sides, other_sides = dict(one), dict(other)
-            for j in one_sides.keys() | other_sides.keys():
-                both = np.ones(len(margins[j]), dtype=bool)
-                for sides in (one_sides, other_sides):
-                    both = both & sides.get(j, True)
-                matrix[a, b] *= margins[j][both].sum()
+    for j, margin in enumerate(margins):
+        cells = np.array([dict(product).get(j, np.ones(len(margin))) for product in products])
+        matrix *= (cells * margin) @ cells.T
     return matrix
 
 
