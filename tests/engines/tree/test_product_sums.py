@@ -9,7 +9,8 @@ from tests.reference.ensembles import complete_ensemble, random_ensemble
 from tests.reference.split_products import in_products, in_sides, leaf_of_rows
 from treepurify.effects.accumulate import ensemble_cuts
 from treepurify.engines.tree.product_sums import row_groups, sum_products
-from treepurify.engines.tree.split_products import margins_of, splits_of, tree_products
+from treepurify.engines.tree.split_products import tree_products
+from treepurify.engines.tree.split_sides import margins_of, splits_of
 from treepurify.grids.grid import make_grid
 
 # Rows, depth, features, order. Chunks are of 16 384 rows and of 1 024 where weights are added.
@@ -42,7 +43,7 @@ def check(ensemble, X, weights, order, codes_as=None):
     masses = [np.bincount(codes[j], weights, axis.n_cells) for j, axis in enumerate(grid.axes)]
     splits = splits_of(ensemble, grid, margins_of(masses))
     for tree in range(ensemble.n_trees):
-        products = tree_products(splits, tree, order)
+        products = tree_products(splits, tree, order, 1 << 30)
         found = sum_products(codes, row_groups(weights), splits, tree, products)
         of_rows = leaf_of_rows(ensemble, tree, X)
         np.testing.assert_array_equal(found.leaves[found.leaf], of_rows)

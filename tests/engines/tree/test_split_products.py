@@ -15,13 +15,9 @@ from tests.reference.split_products import (
 )
 from treepurify._kernels.split_products import centre
 from treepurify.effects.accumulate import ensemble_cuts, leaf_boxes
-from treepurify.engines.tree.split_products import (
-    SplitProducts,
-    margins_of,
-    splits_of,
-    tree_products,
-)
-from treepurify.engines.tree.union_sums import UnionSums, integrate, number_sets
+from treepurify.engines.tree.split_products import SplitProducts, tree_products
+from treepurify.engines.tree.split_sides import margins_of, splits_of
+from treepurify.engines.tree.union_sums import UnionSums, number_sets, sets_of_numbers
 from treepurify.grids.grid import make_grid
 
 SCENES = {
@@ -55,7 +51,8 @@ class Scene(NamedTuple):
 
     def products(self, order):
         splits = splits_of(self.ensemble, self.grid, self.margins)
-        return [tree_products(splits, tree, order) for tree in range(self.ensemble.n_trees)]
+        trees = range(self.ensemble.n_trees)
+        return [tree_products(splits, tree, order, 1 << 30) for tree in trees]
 
 
 def draw(seed, share_without_mass, missing_cells="always", **options):
@@ -167,7 +164,10 @@ def test_tables_are_sums_of_outer_products(share, options, order):
         grid, trees = scene.grid, scene.products(order)
         sets = np.concatenate([number_sets(grid, products.features[1:]) for products in trees])
         tables = UnionSums.zeros(grid, np.unique(sets), 3)
-        expected = {subset: np.zeros_like(table) for subset, table in tables.by_set().items()}
+        expected = {
+            subset: np.zeros((*grid.shape(subset), 3))
+            for subset in sets_of_numbers(grid, tables.sets)
+        }
         for outputs, products in zip([[0], [2], [0, 1, 2], [1]], trees, strict=True):
             multiples = rng.normal(size=(len(products.products), len(outputs)))
             tables.add(products, multiples, np.array(outputs))
@@ -179,8 +179,7 @@ def test_tables_are_sums_of_outer_products(share, options, order):
                     factor = centred[side]
                     table = factor.reshape(-1, *[1] * table.ndim) * table
                 expected[subset][..., outputs] += table
-        for subset, table in tables.by_set().items():
-            integrate(table)
+        for subset, table in tables.integrate().items():
             np.testing.assert_allclose(table, expected[subset], atol=1e-11)
 
 

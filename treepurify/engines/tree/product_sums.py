@@ -9,7 +9,8 @@ import numpy.typing as npt
 from treepurify._kernels.leaf_order import sort_by_leaf
 from treepurify._kernels.product_sums import count_products, weigh_products
 from treepurify.engines.tree.arrowhead import routines_of
-from treepurify.engines.tree.split_products import SplitProducts, Splits
+from treepurify.engines.tree.split_products import SplitProducts
+from treepurify.engines.tree.split_sides import Splits
 from treepurify.typing import Array, Cells, Integers
 
 __all__ = ["ProductSums", "RowGroups", "row_groups", "sum_products"]

@@ -20,14 +20,8 @@ from treepurify.engines.tree.fitted_result import fitted_result
 from treepurify.engines.tree.joint_cells import order_by_cells
 from treepurify.engines.tree.least_norm import LeastNorm, solve_least_norm
 from treepurify.engines.tree.product_sums import RowGroups, row_groups, sum_products
-from treepurify.engines.tree.split_products import (
-    Margins,
-    SplitProducts,
-    Splits,
-    margins_of,
-    splits_of,
-    tree_products,
-)
+from treepurify.engines.tree.split_products import SplitProducts, tree_products
+from treepurify.engines.tree.split_sides import Margins, Splits, margins_of, splits_of
 from treepurify.engines.tree.union_sums import (
     UnionSums,
     cells_of_sets,
@@ -224,7 +218,7 @@ def _lay_out_products(task: _Task) -> tuple[list[SplitProducts], UnionSums]:
     for tree in range(n_trees):
         if tree % _TREES_PER_REPORT == 0:
             problem.report("listing splits of trees", tree, n_trees)
-        products = tree_products(task.splits, tree, task.order)
+        products = tree_products(task.splits, tree, task.order, problem.memory_budget)
         check_budget(
             8 * _MATRICES * available_threads() * len(products.products) ** 2,
             problem.memory_budget,

@@ -85,11 +85,12 @@ class UnionSums:
             sum_differences(self.flat, self.start[:-1][some], sizes[some], self.n_outputs)
 
         map_threads(sum_piece, pairwise(bounds))
-        tables = np.split(self.flat, self.start[1:-1])
-        shapes = zip(sets_of_numbers(self.grid, self.sets), tables, strict=True)
+        places = zip(
+            sets_of_numbers(self.grid, self.sets), pairwise(self.start.tolist()), strict=True
+        )
         return {
-            subset: table.reshape(*self.grid.shape(subset), self.n_outputs)
-            for subset, table in shapes
+            subset: self.flat[first:last].reshape(*self.grid.shape(subset), self.n_outputs)
+            for subset, (first, last) in places
         }
 
 

@@ -1,0 +1,254 @@
+"""The sides of the splits of trees: which cells of a feature go to the left."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify.effects.leaf_runs import first_cells_right
+from treepurify.grids.grid import Grid
+from treepurify.models.ensemble import TreeEnsemble
+from treepurify.typing import Array, Integers, Mask
+
+__all__ = [
+    "NO_SIDE",
+    "Margins",
+    "Sides",
+    "Splits",
+    "margins_of",
+    "run_masses",
+    "side_masses",
+    "sides_of",
+    "splits_of",
+]
+
+NO_SIDE = -1
+
+
+class Sides(NamedTuple):
+    """Sets of cells of single features, by feature, as runs of cells.
+
+    Parameters
+    ----------
+    feature : ndarray of int64, shape (n_sides,)
+        The feature of each.
+    tested : ndarray of int64
+        The features that occur, increasing.
+    place : ndarray of int64, shape (n_sides,)
+        Position of each side's feature among them.
+    run_ptr : ndarray of int64, shape (n_sides + 1,)
+        The runs of each side.
+    run_start, run_stop : ndarray of uint32
+        First cell of each run, and the cell behind its last.
+    """
+
+    feature: Integers
+    tested: Integers
+    place: Integers
+    run_ptr: Integers
+    run_start: npt.NDArray[np.uint32]
+    run_stop: npt.NDArray[np.uint32]
+
+
+class Margins(NamedTuple):
+    """Cumulative probabilities of the cells of each feature: 0, and on to the end of each cell."""
+
+    start: Integers
+    cumulative: Array
+
+    def of_feature(self, feature: int) -> Array:
+        """Return those of one feature."""
+        return self.cumulative[self.start[feature] : self.start[feature + 1]]
+
+
+def margins_of(masses: list[Array]) -> Margins:
+    """Return the cumulative probabilities of the cells of all features, one array each."""
+    start = np.cumsum([0, *(len(mass) + 1 for mass in masses)])
+    return Margins(start, np.concatenate([np.append(0.0, np.cumsum(mass)) for mass in masses]))
+
+
+@dataclass(frozen=True, eq=False)
+class Splits:
+    """The splits of an ensemble on a grid.
+
+    Parameters
+    ----------
+    ensemble : TreeEnsemble
+        The trees.
+    grid : Grid
+        The grid.
+    margins : Margins
+        Where features have cells with mass.
+    end : ndarray of int64, shape (n_nodes,)
+        Cells before this one go left at a numeric split, the missing cell aside. Cells without
+        mass make no difference: of several such ends it is the first. -1 where all or none go left.
+    """
+
+    ensemble: TreeEnsemble
+    grid: Grid
+    margins: Margins
+    end: Integers
+
+    @cached_property
+    def n_known(self) -> Integers:
+        """Number of cells of each feature without that of missing values."""
+        return np.array([axis.n_cells - int(axis.has_missing) for axis in self.grid.axes])
+
+    @cached_property
+    def has_missing(self) -> Mask:
+        """Whether each feature has a missing cell with some of the mass, and not all of it."""
+        found = np.zeros(self.grid.n_features, dtype=bool)
+        for j, axis in enumerate(self.grid.axes):
+            if axis.has_missing:
+                known, everything = self.margins.of_feature(j)[-2:]
+                found[j] = 0 < known < everything
+        return found
+
+    def runs_left(self, tree: int) -> tuple[Integers, Any, Any]:
+        """Return the runs of cells that go left at each node of a tree; none at leaves."""
+        ensemble = self.ensemble
+        nodes = np.arange(ensemble.tree_ptr[tree], ensemble.tree_ptr[tree + 1])
+        feature = ensemble.feature[nodes]
+        is_numeric = (feature >= 0) & (ensemble.category_ptr[nodes] < 0)
+        takes_missing = is_numeric & ensemble.missing_left[nodes] & self._axis_has_missing[feature]
+        first = self.first_right[nodes]
+        n_known = self.n_known[feature]
+        starts = np.stack([np.zeros(len(nodes), dtype=np.int64), n_known], axis=1)
+        stops = np.stack([first, n_known + 1], axis=1)
+        kept = np.stack([is_numeric & (first > 0), takes_missing], axis=1)
+        if np.all(is_numeric | (feature < 0)):
+            ends = np.append(0, np.cumsum(kept.sum(axis=1)))
+            return ends, starts[kept].astype(np.uint32), stops[kept].astype(np.uint32)
+        runs = []
+        for i, node in enumerate(nodes.tolist()):
+            if feature[i] >= 0 and not is_numeric[i]:
+                runs.append(_runs(self.goes_left(node)))
+            else:
+                runs.append(np.stack([starts[i][kept[i]], stops[i][kept[i]]], axis=1))
+        return _joined(runs)
+
+    @cached_property
+    def _axis_has_missing(self) -> Mask:
+        return np.array([axis.has_missing for axis in self.grid.axes])
+
+    @cached_property
+    def first_right(self) -> Integers:
+        """The first cell that goes right at each numeric node."""
+        return first_cells_right(self.ensemble, self.grid)
+
+    def goes_left(self, node: int) -> Mask:
+        """Return which cells go left at a categorical node."""
+        ensemble, axis = self.ensemble, self.grid.axes[self.ensemble.feature[node]]
+        first = ensemble.category_ptr[node]
+        known = ensemble.category_left[first : first + axis.n_cells - int(axis.has_missing)]
+        missing = [ensemble.missing_left[node]] * int(axis.has_missing)
+        return np.append(known, missing).astype(bool)
+
+
+def splits_of(ensemble: TreeEnsemble, grid: Grid, margins: Margins) -> Splits:
+    """Return the splits of an ensemble on a grid; `margins` are those of the measure."""
+    end = np.full(len(ensemble.feature), -1, dtype=np.int64)
+    is_numeric = (ensemble.feature >= 0) & (ensemble.category_ptr < 0)
+    feature, first = ensemble.feature[is_numeric], first_cells_right(ensemble, grid)[is_numeric]
+    ends = end[is_numeric]
+    for j in np.unique(feature).tolist():
+        axis, mass = grid.axes[j], margins.of_feature(j)
+        known = mass[: axis.n_cells + 1 - int(axis.has_missing)]
+        # The first cell behind which no less lies: cells without mass add nothing.
+        same = np.searchsorted(known, known)
+        same[(known == 0) | (known == known[-1])] = NO_SIDE
+        ends[feature == j] = same[first[feature == j]]
+    end[is_numeric] = ends
+    return Splits(ensemble, grid, margins, end)
+
+
+def side_masses(sides: Sides, margins: Margins) -> Array:
+    """Return the probability of each side."""
+    return run_masses(sides.run_ptr, sides.run_start, sides.run_stop, sides.feature, margins)
+
+
+def run_masses(ptr: Integers, start: Any, stop: Any, feature: Integers, margins: Margins) -> Array:
+    """Return the probability of sets of cells, each given by its runs and its feature."""
+    owner = np.repeat(np.arange(len(feature)), np.diff(ptr))
+    runs = slice(ptr[0], ptr[-1])
+    first = margins.start[feature[owner]]
+    masses = margins.cumulative[first + stop[runs]] - margins.cumulative[first + start[runs]]
+    return np.bincount(owner, masses, len(feature)).astype(np.float64)
+
+
+def sides_of(splits: Splits, nodes: slice) -> tuple[Sides, Integers]:
+    """Return the sides of a tree, and those of each of its nodes, -1 where it has none.
+
+    A numeric split has its cells on the left and, where values are missing, those that are.
+    """
+    ensemble = splits.ensemble
+    feature, end = ensemble.feature[nodes].astype(np.int64), splits.end[nodes]
+    is_categorical = ensemble.category_ptr[nodes] >= 0
+    sets = _category_sets(splits, nodes) if is_categorical.any() else {}
+    # Each feature has so many numbers for its sides, and the last is of missing values.
+    base = 2 + max(len(feature), *(axis.n_cells for axis in splits.grid.axes))
+    keys = np.full((len(feature), 2), NO_SIDE, dtype=np.int64)
+    keys[end > 0, 0] = feature[end > 0] * base + end[end > 0]
+    has_missing = (feature >= 0) & ~is_categorical & splits.has_missing[feature]
+    keys[has_missing, 1] = (feature[has_missing] + 1) * base - 1
+    numbers: dict[tuple[int, bytes], int] = {}
+    masks = {}
+    for node, mask in sets.items():
+        j = int(feature[node])
+        key = j * base + numbers.setdefault((j, mask.tobytes()), len(numbers))
+        keys[node, 0] = key
+        masks[key] = mask
+    known, of_node = np.unique(keys, return_inverse=True)
+    n_without = int(len(known) > 0 and known[0] == NO_SIDE)
+    known = known[n_without:]
+    owner, number = known // base, known % base
+    is_missing = number == base - 1
+    n_known = splits.n_known[owner]
+    start = np.where(is_missing, n_known, 0)
+    stop = np.where(is_missing, n_known + 1, number)
+    runs = [
+        _runs(masks[key]) if key in masks else np.array([[first, last]])
+        for key, first, last in zip(known.tolist(), start.tolist(), stop.tolist(), strict=True)
+    ]
+    tested = np.unique(owner)
+    sides = Sides(owner, tested, np.searchsorted(tested, owner), *_joined(runs))
+    return sides, of_node.reshape(keys.shape) - n_without
+
+
+def _category_sets(splits: Splits, nodes: slice) -> dict[int, Mask]:
+    """Return for each categorical node of a tree the categories that reach its left child.
+
+    Those without mass are left out. Nodes that send all or none of them there have no set.
+    """
+    ensemble, first = splits.ensemble, nodes.start
+    sets: dict[int, Mask] = {}
+    waiting: list[tuple[int, dict[int, Mask]]] = [(first, {})]
+    while waiting:
+        node, reached = waiting.pop()
+        j = int(ensemble.feature[node])
+        if j < 0:
+            continue
+        left = right = reached
+        if ensemble.category_ptr[node] >= 0:
+            here = reached[j] if j in reached else np.diff(splits.margins.of_feature(j)) > 0
+            goes_left = here & splits.goes_left(node)
+            if goes_left.any() and not np.array_equal(goes_left, here):
+                sets[node - first] = goes_left
+            left, right = reached | {j: goes_left}, reached | {j: here & ~goes_left}
+        waiting += [(int(ensemble.left[node]), left), (int(ensemble.right[node]), right)]
+    return sets
+
+
+def _runs(mask: Mask) -> Integers:
+    """Return the runs of a set of cells, shape (n_runs, 2): first cell, and behind the last."""
+    edges = np.diff(np.concatenate([[False], mask, [False]]).astype(np.int8))
+    return np.stack([np.flatnonzero(edges > 0), np.flatnonzero(edges < 0)], axis=1)
+
+
+def _joined(runs: list[Any]) -> tuple[Integers, Any, Any]:
+    """Return lists of runs one after the other: where each begins, their starts and stops."""
+    ptr = np.cumsum([0, *map(len, runs)])
+    both = np.concatenate([np.zeros((0, 2), dtype=np.int64), *runs]).astype(np.uint32)
+    return ptr, np.ascontiguousarray(both[:, 0]), np.ascontiguousarray(both[:, 1])
