@@ -16,7 +16,7 @@ from treepurify._kernels.lapack import subtract_gram
 _BITS = 64
 # A chunk ends with a leaf when it has so many words, and at the latest when it has so many more,
 # which stay near the processor. Where weights are added, there are 64 numbers to a word.
-_ENOUGH_WORDS, _MOST_WORDS, _MOST_WEIGHED = 16, 256, 16
+_ENOUGH_WORDS, _MOST_WORDS, _MOST_WEIGHED = 16, np.int64(256), np.int64(16)
 _ONE, _NONE, _ALL = np.uint64(1), np.uint64(0), ~np.uint64(0)
 # What a side holds of a chunk.
 _NOTHING, _EVERYTHING, _SOME = np.uint8(0), np.uint8(1), np.uint8(2)
@@ -56,21 +56,13 @@ def count_products(codes, order, leaf_ptr, sides, products, parts, of_leaves, of
     of_pairs : ndarray of int64, shape (n_products, n_products)
         To which those in two products are added, on and above the diagonal.
     """
-    rows = np.empty(_MOST_WORDS * _BITS, dtype=order.dtype)
-    leaf_of_word = np.empty(_MOST_WORDS, dtype=np.int64)
-    of_sides = np.empty((len(sides.feature), _MOST_WORDS), dtype=np.uint64)
-    words = np.empty((len(products), _MOST_WORDS), dtype=np.uint64)
-    cells = np.empty((len(sides.tested), _MOST_WORDS * _BITS), dtype=codes.dtype)
-    holds = np.empty(len(sides.feature), dtype=np.uint8)
-    same, met = np.empty((2, len(products)), dtype=np.int64)
+    room = _make_room(_MOST_WORDS, codes, order, sides, products)
+    leaf_of_word, words, same, met = room[1], room[2], room[3], room[4]
     sums = np.zeros((len(products) + 1, len(products) + 1), dtype=np.int64)
-    place = np.zeros(2, dtype=np.int64)
     while True:
-        n = _fill_chunk(order, leaf_ptr, place, rows, leaf_of_word, words[0])
+        n, n_met = _read_chunk(codes, order, leaf_ptr, sides, products, parts, room)
         if n == 0:
             break
-        _read_sides(codes, rows, sides, words[0, :n], cells, of_sides, holds)
-        n_met = _multiply_sides(of_sides, holds, products, parts, words, n, same, met)
         for product in range(len(products)):
             if same[product] != _ZERO:
                 some = words[met[same[product]], :n]
@@ -89,23 +81,15 @@ def weigh_products(
     A matrix has the root of the weight where a row is in a product, and 0 elsewhere; `routines`
     are those of `_kernels.lapack`, for the products of its columns.
     """
-    rows = np.empty(_MOST_WEIGHED * _BITS, dtype=order.dtype)
-    leaf_of_word = np.empty(_MOST_WEIGHED, dtype=np.int64)
-    of_sides = np.empty((len(sides.feature), _MOST_WEIGHED), dtype=np.uint64)
-    words = np.empty((len(products), _MOST_WEIGHED), dtype=np.uint64)
-    cells = np.empty((len(sides.tested), _MOST_WEIGHED * _BITS), dtype=codes.dtype)
-    holds = np.empty(len(sides.feature), dtype=np.uint8)
-    same, met = np.empty((2, len(products)), dtype=np.int64)
+    room = _make_room(_MOST_WEIGHED, codes, order, sides, products)
+    rows, leaf_of_word, words, same, met = room[0], room[1], room[2], room[3], room[4]
     sums = np.zeros((len(products) + 1, len(products) + 1))
     of_word, in_word = np.empty(len(products), dtype=np.uint64), np.empty(len(products))
     roots = np.empty((_MOST_WEIGHED * _BITS, len(products)))
-    place = np.zeros(2, dtype=np.int64)
     while True:
-        n = _fill_chunk(order, leaf_ptr, place, rows, leaf_of_word, words[0])
+        n, n_met = _read_chunk(codes, order, leaf_ptr, sides, products, parts, room)
         if n == 0:
             break
-        _read_sides(codes, rows, sides, words[0, :n], cells, of_sides, holds)
-        n_met = _multiply_sides(of_sides, holds, products, parts, words, n, same, met)
         for w in range(n):
             for i in range(n_met):
                 of_word[i], in_word[i] = words[met[i], w], 0.0
@@ -123,6 +107,38 @@ def weigh_products(
             for k in range(i, n_met):
                 sums[i, k] = -sums[i, k]
         _add_pairs(sums, n_met, same, of_pairs)
+
+
+@part
+def _make_room(n_words, codes, order, sides, products):
+    """Return what a chunk of so many words is read into.
+
+    Its rows, the leaf of each word, the bits of products, for each product its place among those
+    that differ, and these; cells and bits of sides, what each side holds, and the next row.
+    """
+    n_rows, n_sides = n_words * _BITS, len(sides.feature)
+    return (
+        np.empty(n_rows, dtype=order.dtype),
+        np.empty(n_words, dtype=np.int64),
+        np.empty((len(products), n_words), dtype=np.uint64),
+        np.empty(len(products), dtype=np.int64),
+        np.empty(len(products), dtype=np.int64),
+        np.empty((len(sides.tested), n_rows), dtype=codes.dtype),
+        np.empty((n_sides, n_words), dtype=np.uint64),
+        np.empty(n_sides, dtype=np.uint8),
+        np.zeros(2, dtype=np.int64),
+    )
+
+
+@part
+def _read_chunk(codes, order, leaf_ptr, sides, products, parts, room):
+    """Read the next chunk; return the number of its words, 0 at the end, and of its products."""
+    rows, leaf_of_word, words, same, met, cells, of_sides, holds, place = room
+    n, n_met = _fill_chunk(order, leaf_ptr, place, rows, leaf_of_word, words[0]), 0
+    if n > 0:
+        _read_sides(codes, rows, sides, words[0, :n], cells, of_sides, holds)
+        n_met = _multiply_sides(of_sides, holds, products, parts, words, n, same, met)
+    return n, n_met
 
 
 @part
