@@ -13,6 +13,7 @@ from treepurify.auditing.evidence import Evidence
 from treepurify.auditing.findings import KINDS
 from treepurify.auditing.ranked_findings import audit_decompositions
 from treepurify.auditing.support_findings import instabilities
+from treepurify.engines.tree import projection
 
 glassbox = pytest.importorskip("interpret.glassbox")
 xgboost = pytest.importorskip("xgboost")
@@ -250,20 +251,28 @@ def test_effects_above_the_order_of_the_audit_are_left_out(X):
     assert {finding.subset for finding in audited.findings} <= set(d.components)
 
 
-def test_measures_that_cannot_reach_the_order_are_named(X):
+def test_measures_under_which_effects_cannot_be_had_are_named(X, monkeypatch):
     # Few cells, but those of four features are more than the rows: each tree is projected.
     X = X.head(300).mul(2).round()
     model = xgboost.XGBRegressor(n_estimators=10, max_depth=4, n_jobs=1)
     model.fit(X, X["a"] * X["b"] * X["c"] * X["d"] + X["d"])
+    complete = audit(model, X, order=3, n_bootstrap=0, progress=False)
+    assert list(complete.comparisons) == ["laplace", "uniform", "independent"]
+    assert "measures_left_out" not in complete.decomposition.diagnostics
+    read = projection._read_task
+
+    def refuse(problem, tolerance):
+        if problem.weighting.share_of_rows < 1.0:
+            raise tp.InvalidInputError("only under the rows alone")
+        return read(problem, tolerance)
+
+    monkeypatch.setattr(projection, "_read_task", refuse)
     audited = audit(model, X, order=3, n_bootstrap=1, progress=False)
     assert list(audited.comparisons) == ["uniform", "independent"]
     left_out = audited.decomposition.diagnostics["measures_left_out"]
-    assert list(left_out) == ["laplace"]
-    assert "up to 2 features, not 3" in left_out["laplace"]
-    with pytest.raises(tp.InvalidInputError, match="up to 2 features, not 3"):
+    assert left_out == {"laplace": "only under the rows alone"}
+    with pytest.raises(tp.InvalidInputError, match="only under the rows alone"):
         audit(model, X, order=3, n_bootstrap=0, measures=["laplace"], progress=False)
-    complete = audit(model, X, n_bootstrap=0, progress=False)
-    assert "measures_left_out" not in complete.decomposition.diagnostics
 
 
 def test_a_feature_may_be_called_like_an_interaction():

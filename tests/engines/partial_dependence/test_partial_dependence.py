@@ -126,6 +126,8 @@ def test_tables_of_pairs_are_not_kept():
     X = rng.normal(size=(1500, 4)).astype(np.float32)
     y = X[:, 0] * X[:, 1] + X[:, 2] * X[:, 3]
     forest = RandomForestRegressor(n_estimators=30, max_depth=6, random_state=0).fit(X, y)
+    # What is compiled is there before.
+    partial_dependence_anova(forest, X, progress=False).evaluate(X)
     tracemalloc.start()
     d = partial_dependence_anova(forest, X, progress=False)
     d.evaluate(X)
