@@ -41,21 +41,22 @@ _TREES_PER_REPORT = 16
 _FEW_ROWS = 4096
 # Matrices of the size of a tree's equations: counts, their sums, what is factored, and the norm.
 _MATRICES = 6
+_BYTES_OF_A_ROW = 32
 
 
 @dataclass(frozen=True, eq=False)
 class _Task:
     """What the projection of every tree reads besides the problem.
 
-    `rows` are in an order in which neighbours are near each other, and `groups` are of them. The
-    uniform distribution has the rest of the mass, `share`, with margins `uniform`.
+    `rows` are in an order in which neighbours are near each other, and `groups` are of them. A
+    distribution of independent features has the rest of the mass, `share`, with margins `beside`.
     """
 
     problem: Problem
     rows: EncodedRows
     groups: RowGroups
     splits: Splits
-    uniform: Margins | None
+    beside: Margins | None
     share: float
     order: int
     tolerance: float
@@ -118,6 +119,14 @@ def _read_task(problem: Problem, tolerance: float) -> _Task:
     if rows is None or problem.columns is None:
         raise InvalidInputError("the projection route needs rows: pass X")
     grid, ensemble = problem.grid, problem.ensemble
+    # Cells in a new order, the margin, and what threads sort or have sorted by leaves.
+    of_a_row = rows.codes.itemsize * grid.n_features + 8 * ensemble.n_outputs
+    check_budget(
+        rows.n_rows * (of_a_row + _BYTES_OF_A_ROW * available_threads()),
+        problem.memory_budget,
+        f"projecting trees on {rows.n_rows} rows",
+        "Raise memory_budget, or pass fewer rows.",
+    )
     tested = np.bincount(ensemble.feature[ensemble.feature >= 0])
     most_tested = np.argsort(-tested, kind="stable")[: np.count_nonzero(tested)]
     order_of_rows = order_by_cells(rows.codes, most_tested)
@@ -130,20 +139,20 @@ def _read_task(problem: Problem, tolerance: float) -> _Task:
         np.bincount(ordered.codes[j], weights, axis.n_cells).astype(np.float64)
         for j, axis in enumerate(grid.axes)
     ]
-    uniform = None
+    beside = None
     if share > 0:
         alone = [(j,) for j in range(grid.n_features)]
-        beside = weighting.beside_rows.tables(grid, ordered, alone)
-        even = [beside[feature] for feature in alone]
-        masses = [mass + share * other for mass, other in zip(masses, even, strict=True)]
-        uniform = margins_of(even)
+        tables = weighting.beside_rows.tables(grid, ordered, alone)
+        others = [tables[feature] for feature in alone]
+        masses = [mass + share * other for mass, other in zip(masses, others, strict=True)]
+        beside = margins_of(others)
     splits = splits_of(ensemble, grid, margins_of(masses))
     return _Task(
         problem,
         ordered,
         groups=row_groups(weights),
         splits=splits,
-        uniform=uniform,
+        beside=beside,
         share=share,
         order=order,
         tolerance=tolerance,
@@ -271,11 +280,11 @@ def _project_tree(task: _Task, tree: int, products: SplitProducts) -> _Projected
     outputs = np.array([output] if output >= 0 else range(ensemble.n_outputs))
     sums = sum_products(task.rows.codes, task.groups, task.splits, tree, products)
     in_leaves, in_pairs = sums.of_leaves, sums.of_pairs
-    if task.uniform is not None:
+    if task.beside is not None:
         leaves = np.sort(sums.leaves)
-        even = products.in_leaves(task.problem.boxes, task.leaf_number[leaves], task.uniform)
-        in_leaves = in_leaves + task.share * even[np.searchsorted(leaves, sums.leaves)]
-        in_pairs = in_pairs + task.share * products.independent_products(task.uniform)
+        in_boxes = products.in_leaves(task.problem.boxes, task.leaf_number[leaves], task.beside)
+        in_leaves = in_leaves + task.share * in_boxes[np.searchsorted(leaves, sums.leaves)]
+        in_pairs = in_pairs + task.share * products.independent_products(task.beside)
     values = ensemble.value[sums.leaves, : len(outputs)]
     mean = in_leaves[:, 0] @ values
     target = values - mean
