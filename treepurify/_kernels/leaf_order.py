@@ -1,4 +1,4 @@
-"""Put rows in the order of the leaves that they reach."""
+"""Put rows in the order of the leaves that they reach, and add the values of these."""
 
 import numpy as np
 
@@ -61,3 +61,12 @@ def _divide(column, runs, ends, rows, other):
         n_left += is_left
         n_right += not is_left
     return n_left
+
+
+@kernel
+def add_leaf_values_of_rows(leaf, values, columns, total):
+    """Add to some columns of `total` the values of the leaf that each row reaches."""
+    for k in range(len(columns)):
+        column = columns[k]
+        for row in range(len(leaf)):
+            total[row, column] += values[leaf[row], k]

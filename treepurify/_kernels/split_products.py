@@ -12,7 +12,7 @@ def list_products(left, right, sides_of_node, feature_of_side, most, keys):
     Parameters
     ----------
     left, right : ndarray of int64, shape (n_nodes,)
-        Children, -1 at leaves; the root is node 0.
+        Children, negative at leaves; the root is node 0.
     sides_of_node : ndarray of int64, shape (n_nodes, n)
         Sides that a split has, -1 for none.
     feature_of_side : ndarray of int64, shape (n_sides,)
@@ -254,24 +254,3 @@ def _difference(sides, mass, n_cells, side, number):
     if stop == n_cells[sides.feature[side]]:
         return np.int64(0), 0.0
     return stop, -1.0
-
-
-@kernel
-def sum_differences(flat, start, sizes, n_outputs):
-    """Turn tables of differences along all axes of cells into values, in place.
-
-    Table t begins at ``start[t]`` and has shape (``*sizes[t]``, n_outputs).
-    """
-    for table in range(len(start)):
-        outer, inner = 1, n_outputs
-        for axis in range(sizes.shape[1]):
-            inner *= sizes[table, axis]
-        for axis in range(sizes.shape[1]):
-            n = sizes[table, axis]
-            inner //= n
-            for block in range(outer):
-                at = start[table] + block * n * inner
-                before, after = flat[at:], flat[at + inner :]
-                for k in range((n - 1) * inner):
-                    after[k] += before[k]
-            outer *= n

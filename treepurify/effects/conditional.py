@@ -1,6 +1,6 @@
 """Conditional expectations of an ensemble under independent features, in closed form."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from treepurify.weights.cell_counts import RowsOnGrid
 
 __all__ = [
     "conditional_tensors",
+    "cumulative_margins",
     "entry_probabilities",
     "feature_margins",
     "margin_tables",
@@ -38,12 +39,15 @@ def feature_margins(
 
 def margin_tables(margins: Mapping[int, Array], grid: Grid) -> tuple[Integers, Array]:
     """Return the cumulative margins of all features, one after the other, and their starts."""
-    sizes = [len(margins[j]) + 1 if j in margins else 1 for j in range(grid.n_features)]
-    starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    cumulative = np.zeros(starts[-1])
-    for j, margin in margins.items():
-        cumulative[starts[j] + 1 : starts[j + 1]] = np.cumsum(margin)
-    return starts, cumulative
+    nothing = np.zeros(0)
+    return cumulative_margins([margins.get(j, nothing) for j in range(grid.n_features)])
+
+
+def cumulative_margins(margins: Sequence[Array]) -> tuple[Integers, Array]:
+    """Return cumulative margins, each from zero on, one after the other, and their starts."""
+    starts = np.cumsum([0, *(len(margin) + 1 for margin in margins)]).astype(np.int64)
+    cumulative = [part for margin in margins for part in ([0.0], np.cumsum(margin))]
+    return starts, np.concatenate([np.zeros(0), *cumulative])
 
 
 def entry_probabilities(boxes: LeafBoxes, margins: Mapping[int, Array], grid: Grid) -> Array:

@@ -1,12 +1,14 @@
 """Tables of several subsets in one array: filled with signed corners, then summed up."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from math import prod
 
 import numpy as np
 
 from treepurify._kernels.accumulate import cumulate
+from treepurify.threads import map_arrays
 from treepurify.typing import Array, Integers
 
 __all__ = ["DifferenceTables", "difference_tables", "table_sizes"]
@@ -36,12 +38,17 @@ class DifferenceTables:
     extents: Integers
     values: Array
 
-    def summed(self) -> Iterator[Array]:
-        """Yield each table, shape (cells..., n_outputs); the differences are replaced."""
-        for i, shape in enumerate(self.shapes):
+    def summed(self) -> list[Array]:
+        """Return each table, shape (cells..., n_outputs); the differences are replaced."""
+
+        def sum_table(i: int, table: Array) -> Array:
+            shape = self.shapes[i]
             cumulate(self.values, self.offsets[i], self.extents[i], len(shape), self.n_outputs)
-            table = self.values[self.offsets[i] : self.offsets[i + 1]]
-            yield table.reshape(*shape, self.n_outputs)
+            return table.reshape(*shape, self.n_outputs)
+
+        places = enumerate(pairwise(self.offsets.tolist()))
+        tables = {i: self.values[first:last] for i, (first, last) in places}
+        return list(map_arrays(sum_table, tables).values())
 
 
 def table_sizes(shapes: Sequence[tuple[int, ...]], n_outputs: int) -> list[int]:

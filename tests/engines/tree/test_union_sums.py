@@ -16,8 +16,9 @@ def test_values_are_sums_of_differences_along_all_axes_of_cells(sizes):
     features = np.array([[0, -1, -1], [len(sizes) - 1, -1, -1], [0, 1, -1], [0, 2, 3], [1, 2, 3]])
     kept = features[(features < len(sizes)).all(axis=1)]
     sums = UnionSums.zeros(grid, np.unique(number_sets(grid, kept)), 2)
-    sums.flat[:] = np.random.default_rng(0).normal(size=len(sums.flat))
-    expected = np.split(sums.flat.copy(), sums.start[1:-1])
+    values = sums.tables.values
+    values[:] = np.random.default_rng(0).normal(size=len(values))
+    expected = np.split(values.copy(), sums.tables.offsets[1:-1])
     tables = sums.integrate()
     assert list(tables) == sets_of_numbers(grid, sums.sets)
     for (subset, table), differences in zip(tables.items(), expected, strict=True):

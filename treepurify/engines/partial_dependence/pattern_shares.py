@@ -239,4 +239,4 @@ def term_table(
         boxes.output,
         tables.values,
     )
-    return next(tables.summed())
+    return tables.summed()[0]

@@ -8,10 +8,9 @@ import numpy as np
 from treepurify.engines.tree.arrowhead import ArrowheadFactor
 from treepurify.engines.tree.cell_coding import code_cells
 from treepurify.engines.tree.coarse_problem import CoarseFit, CoarseProblem
+from treepurify.engines.tree.error_probes import N_PROBES, error_probes
 from treepurify.engines.tree.gapped_solve import (
-    N_PROBES,
     error_of,
-    error_probes,
     rounding_of,
     slowest,
     solve_with_gaps,
@@ -167,7 +166,8 @@ def _solved(
     """Return a solution with probes of its error; `images` are those of it and the directions."""
     n_outputs = right.shape[1]
     residual = right - images[:, :n_outputs]
-    probes = error_probes(equations, solution, _without(residual, null))
+    magnitudes = equations.image(np.abs(solution))
+    probes = error_probes(_without(residual, null), magnitudes)
     along = _without(factor.solve(probes), null)
     pull = null.T @ np.column_stack([residual, probes])
     return _Solved(np.column_stack([solution, along]), null, null.T @ images[:, n_outputs:], pull)

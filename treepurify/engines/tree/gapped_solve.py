@@ -14,15 +14,14 @@ import numpy as np
 
 from treepurify.engines.tree.arrowhead import ArrowheadFactor
 from treepurify.engines.tree.coarse_problem import CoarseProblem
+from treepurify.engines.tree.error_probes import N_PROBES, error_probes
 from treepurify.engines.tree.least_extension import LeastExtension
 from treepurify.engines.tree.normal_equations import Equations
 from treepurify.typing import Array
 
 __all__ = [
-    "N_PROBES",
     "GappedSolution",
     "error_of",
-    "error_probes",
     "rounding_of",
     "slowest",
     "solve_with_gaps",
@@ -38,8 +37,6 @@ _SURELY_UNDETERMINED = 1e-7
 # products are themselves rounding.
 _MOST_STEPS = 6
 _SMALL_CHANGE, _LARGE_CHANGE = 1e-13, 1e-8
-# So many right sides of the size of rounding estimate the error.
-N_PROBES = 3
 # Residuals of rounding reach a few times what is expected.
 _MOST_ROUNDINGS = 100.0
 
@@ -94,7 +91,7 @@ def solve_with_gaps(
     most = _MOST_ROUNDINGS * rounding_of(solution, n_sets)
     if change > _LARGE_CHANGE or np.any(np.linalg.norm(residual, axis=0) > most):
         return None
-    probe = factor.solve(error_probes(equations, solution, residual))
+    probe = factor.solve(error_probes(residual, equations.image(np.abs(solution))))
     along, _ = _undetermined_part(equations, factor, extension, norm, probe)
     both = extension.tables(np.ascontiguousarray(np.column_stack([solution, probe - along]).T))
     tables, probed = both[:-N_PROBES], both[-N_PROBES:]
@@ -203,18 +200,6 @@ def rounding_of(solution: Array, n_sets: int) -> Array:
     Blocks of one set of features are diagonal, so the norm of the matrix is at most their number.
     """
     return np.asarray(np.finfo(float).eps * n_sets * np.linalg.norm(solution, axis=0))
-
-
-def error_probes(equations: Equations, solution: Array, residual: Array) -> Array:
-    """Return right sides as large as what is left of those of a solution, shape (n, N_PROBES).
-
-    That is the residual and what rounds it; signs are random. Solved like the others, they show
-    the error of the solution in each direction.
-    """
-    rounding = np.finfo(float).eps * equations.image(np.abs(solution))
-    left = np.max(np.abs(residual) + rounding, axis=1)
-    signs = np.random.default_rng(0).normal(size=(len(left), N_PROBES))
-    return np.asarray(left[:, None] * signs)
 
 
 def error_of(problem: CoarseProblem, probes: Array) -> float:

@@ -6,6 +6,7 @@ import numpy as np
 
 from treepurify._kernels.lapack import factor_in_place, substitute
 from treepurify.engines.tree.arrowhead import routines_of
+from treepurify.engines.tree.error_probes import error_probes
 from treepurify.typing import Array, Indices
 
 __all__ = ["LeastNorm", "solve_least_norm"]
@@ -14,7 +15,6 @@ __all__ = ["LeastNorm", "solve_least_norm"]
 # whose pivot is below the other depends on those before. Rounding is near 1e-14.
 _SURE_PIVOT, _LEAST_PIVOT = 1e-7, 1e-10
 _LEAST_SHARE = 1e-12
-_N_PROBES = 3
 _STEPS = 2
 
 
@@ -78,10 +78,8 @@ def solve_least_norm(matrix: Array, right: Array, norm: Array) -> LeastNorm:
     solution = basis.without(solve(sides))
     for _ in range(_STEPS):
         solution = basis.without(solution + solve(left_of(solution)))
-    rounding = np.finfo(float).eps * (np.abs(scaled) @ np.abs(solution[kept] / scaling[:, None]))
-    left = np.max(np.abs(left_of(solution)) + rounding, axis=1)
-    signs = np.random.default_rng(0).normal(size=(len(left), _N_PROBES))
-    probes = basis.without(solve(left[:, None] * signs))
+    magnitudes = np.abs(scaled) @ np.abs(solution[kept] / scaling[:, None])
+    probes = basis.without(solve(error_probes(left_of(solution), magnitudes)))
     error = float(np.sqrt(max((probes * (norm @ probes)).sum(), 0.0)))
     return LeastNorm(solution, basis.rank - absent.rank, error)
 

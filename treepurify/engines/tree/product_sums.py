@@ -109,10 +109,5 @@ def sum_products(
 
 def _nodes_of(splits: Splits, tree: int) -> tuple[Any, ...]:
     """Return feature, children and runs of cells to the left of each node, the root first."""
-    ensemble = splits.ensemble
-    first, last = int(ensemble.tree_ptr[tree]), int(ensemble.tree_ptr[tree + 1])
-    feature = ensemble.feature[first:last].astype(np.int64)
-    children = (
-        child[first:last].astype(np.int64) - first for child in (ensemble.left, ensemble.right)
-    )
-    return feature, *children, *splits.runs_left(tree)
+    feature = splits.ensemble.feature[splits.nodes(tree)].astype(np.int64)
+    return feature, *splits.children(tree), *splits.runs_left(tree)

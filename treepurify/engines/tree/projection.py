@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from treepurify._kernels.joint_rows import add_values_of_cells
+from treepurify._kernels.leaf_order import add_leaf_values_of_rows
 from treepurify._kernels.split_products import centre
 from treepurify.budget import check_budget
 from treepurify.effects.conditional import occurring_subsets
@@ -17,9 +17,9 @@ from treepurify.effects.tensor import EffectTensor, EffectTensors
 from treepurify.engines.common.finish import Result
 from treepurify.engines.common.problem import Problem, check_memory
 from treepurify.engines.tree.fitted_result import fitted_result
-from treepurify.engines.tree.joint_cells import order_by_cells
 from treepurify.engines.tree.least_norm import LeastNorm, solve_least_norm
 from treepurify.engines.tree.product_sums import RowGroups, row_groups, sum_products
+from treepurify.engines.tree.row_order import order_by_cells
 from treepurify.engines.tree.split_products import SplitProducts, tree_products
 from treepurify.engines.tree.split_sides import Margins, Splits, margins_of, splits_of
 from treepurify.engines.tree.union_sums import (
@@ -200,7 +200,7 @@ def _project_trees(task: _Task) -> _Projection:
             if tree % _TREES_PER_REPORT == 0:
                 task.problem.report("projecting trees", tree, ensemble.n_trees)
             outputs, fit = projected.outputs, projected.fit
-            add_values_of_cells(projected.leaf, projected.values, outputs, margin)
+            add_leaf_values_of_rows(projected.leaf, projected.values, outputs, margin)
             intercept[outputs] += projected.mean + fit.coefficients[0]
             error[outputs] += fit.error
             undetermined += fit.undetermined

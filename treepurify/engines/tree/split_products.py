@@ -11,6 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
+from treepurify._kernels.conditional import run_probabilities
 from treepurify._kernels.split_products import (
     common_masses,
     list_products,
@@ -24,7 +25,6 @@ from treepurify.engines.tree.split_sides import (
     Margins,
     Sides,
     Splits,
-    run_masses,
     side_masses,
     sides_of,
 )
@@ -101,7 +101,7 @@ class SplitProducts:
         of_sides = sides.run_ptr, sides.run_start, sides.run_stop, sides.feature
         inside = np.empty((len(feature), len(sides.feature)))
         common_masses(*runs, *of_sides, margins, inside)
-        of_entry = run_masses(*runs, margins)
+        of_entry = run_probabilities(boxes.entry_feature[entries], *runs[:3], *margins)
         sums = np.empty((len(leaves), len(self.products)))
         mass_in_leaves(
             self.products,
@@ -125,15 +125,8 @@ def tree_products(splits: Splits, tree: int, order: int, memory_budget: int) -> 
     MemoryBudgetError
         If the products would take more bytes than `memory_budget`.
     """
-    ensemble = splits.ensemble
-    nodes = slice(int(ensemble.tree_ptr[tree]), int(ensemble.tree_ptr[tree + 1]))
-    sides, of_node = sides_of(splits, nodes)
-    first = nodes.start
-    children = [
-        np.where(child[nodes] >= 0, child[nodes] - first, -1).astype(np.int64)
-        for child in (ensemble.left, ensemble.right)
-    ]
-    given = *children, of_node, sides.feature, order
+    sides, of_node = sides_of(splits, splits.nodes(tree))
+    given = *splits.children(tree), of_node, sides.feature, order
     n_listed = list_products(*given, np.empty(0, dtype=np.int64))
     check_budget(
         _BYTES_PER_PRODUCT * n_listed,

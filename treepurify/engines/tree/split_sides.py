@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from treepurify._kernels.conditional import run_probabilities
+from treepurify.effects.conditional import cumulative_margins
 from treepurify.effects.leaf_runs import first_cells_right
 from treepurify.grids.grid import Grid
 from treepurify.models.ensemble import TreeEnsemble
@@ -18,7 +20,6 @@ __all__ = [
     "Sides",
     "Splits",
     "margins_of",
-    "run_masses",
     "side_masses",
     "sides_of",
     "splits_of",
@@ -65,8 +66,7 @@ class Margins(NamedTuple):
 
 def margins_of(masses: list[Array]) -> Margins:
     """Return the cumulative probabilities of the cells of all features, one array each."""
-    start = np.cumsum([0, *(len(mass) + 1 for mass in masses)])
-    return Margins(start, np.concatenate([np.append(0.0, np.cumsum(mass)) for mass in masses]))
+    return Margins(*cumulative_margins(masses))
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,12 +84,28 @@ class Splits:
     end : ndarray of int64, shape (n_nodes,)
         Cells before this one go left at a numeric split, the missing cell aside. Cells without
         mass make no difference: of several such ends it is the first. -1 where all or none go left.
+    first_right : ndarray of int64, shape (n_nodes,)
+        The first cell that goes right at a numeric split, with or without mass.
     """
 
     ensemble: TreeEnsemble
     grid: Grid
     margins: Margins
     end: Integers
+    first_right: Integers
+
+    def nodes(self, tree: int) -> slice:
+        """Return the nodes of a tree, the root first."""
+        return slice(int(self.ensemble.tree_ptr[tree]), int(self.ensemble.tree_ptr[tree + 1]))
+
+    def children(self, tree: int) -> tuple[Integers, Integers]:
+        """Return the left and right child of each node, by its place in the tree.
+
+        Negative at leaves.
+        """
+        nodes, ensemble = self.nodes(tree), self.ensemble
+        left, right = ensemble.left[nodes], ensemble.right[nodes]
+        return left.astype(np.int64) - nodes.start, right.astype(np.int64) - nodes.start
 
     @cached_property
     def n_known(self) -> Integers:
@@ -109,20 +125,20 @@ class Splits:
     def runs_left(self, tree: int) -> tuple[Integers, Any, Any]:
         """Return the runs of cells that go left at each node of a tree; none at leaves."""
         ensemble = self.ensemble
-        nodes = np.arange(ensemble.tree_ptr[tree], ensemble.tree_ptr[tree + 1])
+        nodes = self.nodes(tree)
         feature = ensemble.feature[nodes]
         is_numeric = (feature >= 0) & (ensemble.category_ptr[nodes] < 0)
         takes_missing = is_numeric & ensemble.missing_left[nodes] & self._axis_has_missing[feature]
         first = self.first_right[nodes]
         n_known = self.n_known[feature]
-        starts = np.stack([np.zeros(len(nodes), dtype=np.int64), n_known], axis=1)
+        starts = np.stack([np.zeros_like(n_known), n_known], axis=1)
         stops = np.stack([first, n_known + 1], axis=1)
         kept = np.stack([is_numeric & (first > 0), takes_missing], axis=1)
         if np.all(is_numeric | (feature < 0)):
             ends = np.append(0, np.cumsum(kept.sum(axis=1)))
             return ends, starts[kept].astype(np.uint32), stops[kept].astype(np.uint32)
         runs = []
-        for i, node in enumerate(nodes.tolist()):
+        for i, node in enumerate(range(nodes.start, nodes.stop)):
             if feature[i] >= 0 and not is_numeric[i]:
                 runs.append(_runs(self.goes_left(node)))
             else:
@@ -132,11 +148,6 @@ class Splits:
     @cached_property
     def _axis_has_missing(self) -> Mask:
         return np.array([axis.has_missing for axis in self.grid.axes])
-
-    @cached_property
-    def first_right(self) -> Integers:
-        """The first cell that goes right at each numeric node."""
-        return first_cells_right(self.ensemble, self.grid)
 
     def goes_left(self, node: int) -> Mask:
         """Return which cells go left at a categorical node."""
@@ -151,7 +162,8 @@ def splits_of(ensemble: TreeEnsemble, grid: Grid, margins: Margins) -> Splits:
     """Return the splits of an ensemble on a grid; `margins` are those of the measure."""
     end = np.full(len(ensemble.feature), -1, dtype=np.int64)
     is_numeric = (ensemble.feature >= 0) & (ensemble.category_ptr < 0)
-    feature, first = ensemble.feature[is_numeric], first_cells_right(ensemble, grid)[is_numeric]
+    first_right = first_cells_right(ensemble, grid)
+    feature, first = ensemble.feature[is_numeric], first_right[is_numeric]
     ends = end[is_numeric]
     for j in np.unique(feature).tolist():
         axis, mass = grid.axes[j], margins.of_feature(j)
@@ -161,21 +173,13 @@ def splits_of(ensemble: TreeEnsemble, grid: Grid, margins: Margins) -> Splits:
         same[(known == 0) | (known == known[-1])] = NO_SIDE
         ends[feature == j] = same[first[feature == j]]
     end[is_numeric] = ends
-    return Splits(ensemble, grid, margins, end)
+    return Splits(ensemble, grid, margins, end, first_right)
 
 
 def side_masses(sides: Sides, margins: Margins) -> Array:
     """Return the probability of each side."""
-    return run_masses(sides.run_ptr, sides.run_start, sides.run_stop, sides.feature, margins)
-
-
-def run_masses(ptr: Integers, start: Any, stop: Any, feature: Integers, margins: Margins) -> Array:
-    """Return the probability of sets of cells, each given by its runs and its feature."""
-    owner = np.repeat(np.arange(len(feature)), np.diff(ptr))
-    runs = slice(ptr[0], ptr[-1])
-    first = margins.start[feature[owner]]
-    masses = margins.cumulative[first + stop[runs]] - margins.cumulative[first + start[runs]]
-    return np.bincount(owner, masses, len(feature)).astype(np.float64)
+    runs = sides.run_ptr, sides.run_start, sides.run_stop
+    return np.asarray(run_probabilities(sides.feature, *runs, *margins))
 
 
 def sides_of(splits: Splits, nodes: slice) -> tuple[Sides, Integers]:

@@ -5,20 +5,16 @@ all trees.
 """
 
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 
-from treepurify._kernels.split_products import add_products, sum_differences
+from treepurify._kernels.split_products import add_products
+from treepurify.effects.difference_tables import DifferenceTables, difference_tables
 from treepurify.engines.tree.split_products import SplitProducts
 from treepurify.grids.grid import Grid, Subset
-from treepurify.threads import available_threads, map_threads
 from treepurify.typing import Array, Indices, Integers
 
 __all__ = ["UnionSums", "cells_of_sets", "number_sets", "sets_of_numbers"]
-
-# Pieces of all tables for each thread, so that none waits long for another.
-_PIECES = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,34 +27,27 @@ class UnionSums:
         The grid.
     sets : ndarray of int64, shape (n_sets,)
         Numbers of the sets of features, increasing; see `number_sets`.
-    start : ndarray of int64, shape (n_sets + 1,)
-        First entry of each table, and the end.
-    flat : ndarray of float64
-        All tables, each of shape (cells..., n_outputs).
-    n_outputs : int
-        How many outputs there are.
+    tables : DifferenceTables
+        The table of each.
     """
 
     grid: Grid
     sets: Integers
-    start: Integers
-    flat: Array
-    n_outputs: int
+    tables: DifferenceTables
 
     @classmethod
     def zeros(cls, grid: Grid, sets: Integers, n_outputs: int) -> "UnionSums":
         """Return tables of zeros."""
-        sizes = n_outputs * cells_of_sets(grid, sets)
-        start = np.concatenate([[0], np.cumsum(sizes)])
-        return cls(grid, sets, start, np.zeros(start[-1]), n_outputs)
+        shapes = [grid.shape(subset) for subset in sets_of_numbers(grid, sets)]
+        return cls(grid, sets, difference_tables(shapes, n_outputs))
 
     def add(self, products: SplitProducts, coefficients: Array, outputs: Indices) -> None:
         """Add multiples of products of sides less their masses, all but the first product.
 
         `coefficients` has one column for each of `outputs`.
         """
-        features = products.features[1:]
-        sizes = _sizes(self.grid)[features]
+        features, n_cells = products.features[1:], _sizes(self.grid)
+        sizes = n_cells[features]
         behind = np.cumprod(sizes[:, ::-1], axis=1)[:, ::-1] // sizes
         place = np.searchsorted(self.sets, number_sets(self.grid, features))
         add_products(
@@ -66,32 +55,16 @@ class UnionSums:
             products.sides,
             products.mass,
             np.ascontiguousarray(coefficients[1:]),
-            self.start[place],
-            self.n_outputs * behind,
-            _sizes(self.grid),
+            self.tables.offsets[place],
+            self.tables.n_outputs * behind,
+            n_cells,
             outputs,
-            self.flat,
+            self.tables.values,
         )
 
     def integrate(self) -> dict[Subset, Array]:
         """Turn differences into values, in place, and return the table of each set of features."""
-        features = _features_of(self.grid, self.sets)
-        sizes = _sizes(self.grid)[features]
-        ends = np.linspace(0, len(self.flat), _PIECES * available_threads() + 1)
-        bounds = np.searchsorted(self.start[:-1], ends).tolist()
-
-        def sum_piece(piece: tuple[int, int]) -> None:
-            some = slice(*piece)
-            sum_differences(self.flat, self.start[:-1][some], sizes[some], self.n_outputs)
-
-        map_threads(sum_piece, pairwise(bounds))
-        places = zip(
-            sets_of_numbers(self.grid, self.sets), pairwise(self.start.tolist()), strict=True
-        )
-        return {
-            subset: self.flat[first:last].reshape(*self.grid.shape(subset), self.n_outputs)
-            for subset, (first, last) in places
-        }
+        return dict(zip(sets_of_numbers(self.grid, self.sets), self.tables.summed(), strict=True))
 
 
 def number_sets(grid: Grid, features: Integers) -> Integers:
@@ -117,7 +90,7 @@ def cells_of_sets(grid: Grid, numbers: Integers) -> Integers:
 
 
 def _features_of(grid: Grid, numbers: Integers) -> Integers:
-    """Return the features of numbered sets, one row a set; -1 stands before the first."""
+    """Return the features of numbered sets, one row per set; -1 stands before the first."""
     digits, left = [], numbers
     while np.any(left):
         left, last = np.divmod(left, grid.n_features + 1)
