@@ -113,3 +113,18 @@ def take_parts(sizes, values, parts, pure, largest):
             cell += n_columns
         first += sizes[t, 0]
         largest[t, 0], largest[t, 1], largest[t, 2] = before, after, wrong
+
+
+@kernel(fastmath={"nnan", "nsz"})
+def largest_with_mass(sizes, cell_mass, values, largest):
+    """Set the largest absolute value of each table in cells with mass; it only grows."""
+    cell = 0
+    for t in range(len(sizes)):
+        stop = cell + sizes[t, 0] * sizes[t, 1]
+        own, mass, most = values[cell:stop], cell_mass[cell:stop], largest[t]
+        for i in range(len(own)):
+            value = abs(own[i])
+            value = value if mass[i] > 0 else 0.0
+            most = value if value > most else most
+        largest[t] = most
+        cell = stop

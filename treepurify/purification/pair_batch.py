@@ -7,9 +7,10 @@ from functools import cached_property
 import numpy as np
 
 from treepurify._kernels.pair_equations import (
-    invert_in_place,
-    label_columns,
+    invert_laplacians,
+    label_slices,
     set_laplacians,
+    solve_parts,
 )
 from treepurify._kernels.pair_products import multiply_matrices, multiply_tables
 from treepurify.grids.grid import Subset
@@ -110,36 +111,47 @@ class Equations:
 
     Parameters
     ----------
-    sizes : ndarray of int64, shape (n_tables, 2)
-        Rows and columns of each table.
+    batch : PairBatch
+        The tables.
     block : ndarray of int64, shape (n_slices,)
         Connected block of each slice, numbered through all tables; -1 without mass.
     n_blocks : ndarray of int64, shape (n_tables,)
         Number of blocks of each table.
     block_mass : ndarray of float64, shape (all blocks,)
         Mass of each block.
+    heaviest : ndarray of int64, shape (all blocks,)
+        Column of each block with the largest mass, the first of several.
     laplacian, inverse : ndarray of float64, shape (n_entries,)
         The Schur complement, and what solves it up to constants of the blocks.
     condition : ndarray of float64, shape (n_tables,)
         Reciprocal condition of the scaled and deflated equations; zero where they are singular.
     """
 
-    sizes: Integers
+    batch: PairBatch
     block: Integers
     n_blocks: Integers
     block_mass: Array
+    heaviest: Integers
     laplacian: Array
     inverse: Array
     condition: Array
 
+    def parts(self, means: Array) -> Array:
+        """Return the parts of least norm for the means of slices, to rounding of the solve."""
+        parts, sizes = np.empty_like(means), self.batch.sizes
+        room = np.empty(int(sizes[:, 1].max())), np.zeros_like(self.block_mass)
+        equations = self.block, self.block_mass, self.inverse
+        solve_parts(sizes, self.batch.cell_mass, self.batch.mass, *equations, means, *room, parts)
+        return parts
+
     def solve(self, right: Array) -> Array:
         """Return the parts of the columns for a right side; both have one number per slice."""
-        parts, _ = _multiplied(self.sizes, self.inverse, 0.0, right)
+        parts, _ = _multiplied(self.batch.sizes, self.inverse, 0.0, right)
         return parts
 
     def image(self, of_columns: Array) -> tuple[Array, Array]:
         """Return the Laplacian times numbers, from their differences, and sums of magnitudes."""
-        return _multiplied(self.sizes, self.laplacian, 1.0, of_columns)
+        return _multiplied(self.batch.sizes, self.laplacian, 1.0, of_columns)
 
     def block_sums(self, of_slices: Array) -> Array:
         """Return the sum over the slices with mass of each block."""
@@ -163,71 +175,22 @@ def some_at_a_time(pairs: Sequence[Subset], sizes: Sequence[int]) -> Iterator[li
 
 def set_up_equations(batch: PairBatch) -> Equations:
     """Return the equations of each table; see `solve_pair` for what they are."""
-    sizes, mass, is_column = batch.sizes, batch.mass, batch.is_column
-    per_mass = inverse_mass(mass)
-    block, n_blocks = _label_blocks(batch, per_mass)
-    of_columns = (block >= 0) & is_column
-    block_mass = sums_at(block[of_columns], mass[of_columns], int(n_blocks.sum()))
+    sizes, mass = batch.sizes, batch.mass
+    block, n_blocks = np.empty(len(mass), np.int64), np.empty(len(sizes), np.int64)
+    block_mass, heaviest = np.zeros(len(mass)), np.empty(len(mass), np.int64)
+    n_all = label_slices(sizes, batch.cell_mass, mass, block, n_blocks, block_mass, heaviest)
     laplacian = np.zeros(int((sizes[:, 1] ** 2).sum()))
-    set_laplacians(sizes, batch.cell_mass, per_mass, laplacian)
-    widths = sizes[batch.table_of_slice[is_column], 1]
-    first_entries = _starts(widths)[:-1]
-    row, column = _columns_of_entries(batch, widths, first_entries)
-    scaling = np.sqrt(per_mass)
-    scaled = scaling[row] * scaling[column]
-    share = np.sqrt(mass / np.where(block >= 0, block_mass[block], 1.0))
-    matrices = share[row] * share[column]
-    matrices *= block[row] == block[column]
-    matrices += laplacian * scaled
-    columns = np.flatnonzero(is_column)
-    without = np.flatnonzero(block[columns] < 0)
-    places = columns[without] - batch.slice_starts[batch.table_of_slice[columns[without]]]
-    matrices[first_entries[without] + places] = 1.0
-    norm = _column_norm(batch, matrices, first_entries)
-    is_definite = np.empty(len(sizes), dtype=np.bool_)
-    invert_in_place(sizes, matrices, np.empty(int(widths.max())), is_definite)
-    if not is_definite.all():
-        matrices[~is_definite[batch.table_of_slice[row]]] = 0.0
-    product = norm * _column_norm(batch, matrices, first_entries)
-    condition = np.divide(1.0, product, out=np.zeros_like(product), where=is_definite)
-    matrices *= scaled
-    return Equations(sizes, block, n_blocks, block_mass, laplacian, matrices, condition)
+    set_laplacians(sizes, batch.cell_mass, inverse_mass(mass), laplacian)
+    room = np.empty((3, int(sizes[:, 1].max())))
+    inverse, condition = np.empty_like(laplacian), np.empty(len(sizes))
+    invert_laplacians(sizes, laplacian, mass, block, block_mass, room, inverse, condition)
+    blocks = block, n_blocks, block_mass[:n_all], heaviest[:n_all]
+    return Equations(batch, *blocks, laplacian, inverse, condition)
 
 
 def sums_at(where: Integers, numbers: Array, size: int) -> Array:
     """Return the sum of the numbers at each place from zero to `size`."""
     return np.asarray(np.bincount(where, numbers, size), dtype=np.float64)
-
-
-def _label_blocks(batch: PairBatch, per_mass: Array) -> tuple[Integers, Integers]:
-    """Return the connected block of each slice, -1 without mass, and how many each table has."""
-    sizes, has_mass = batch.sizes, batch.mass > 0
-    filled = batch.is_column & has_mass
-    within = np.arange(len(filled)) - batch.slice_starts[batch.table_of_slice]
-    block = np.where(filled, within, -1)
-    n_blocks = np.bincount(batch.table_of_slice[filled], minlength=len(sizes))
-    label_columns(sizes, batch.cell_mass, block, n_blocks)
-    block += _starts(n_blocks)[batch.table_of_slice]
-    # The columns with mass in a row are all in its block, so the mean of their numbers is its own.
-    of_rows = np.rint(batch.sums(batch.cell_mass, block.astype(np.float64)) * per_mass)
-    block = np.where(batch.is_column, block, of_rows.astype(np.int64))
-    return np.where(has_mass, block, -1), n_blocks
-
-
-def _columns_of_entries(
-    batch: PairBatch, widths: Integers, first_entries: Integers
-) -> tuple[Indices, Indices]:
-    """Return the columns that each entry of the square matrices belongs to."""
-    columns = np.flatnonzero(batch.is_column)
-    shift = batch.slice_starts[batch.table_of_slice[columns]] - first_entries
-    return np.repeat(columns, widths), np.arange(widths.sum()) + np.repeat(shift, widths)
-
-
-def _column_norm(batch: PairBatch, matrices: Array, first_entries: Integers) -> Array:
-    """Return the largest sum of absolute entries along a row of each symmetric matrix."""
-    of_slices = np.zeros(batch.slice_starts[-1])
-    of_slices[batch.is_column] = np.add.reduceat(np.abs(matrices), first_entries)
-    return batch.largest(of_slices)
 
 
 def _multiplied(

@@ -9,13 +9,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from treepurify._kernels.pair_products import sum_slices_twofold, take_parts
+from treepurify._kernels.pair_products import (
+    largest_with_mass,
+    sum_slices_twofold,
+    take_parts,
+)
 from treepurify.purification.pair import LEAST_RECIPROCAL_CONDITION
 from treepurify.purification.pair_batch import Equations, PairBatch, set_up_equations
 from treepurify.purification.pair_error import longest_path
 from treepurify.purification.refinement import LIFT, MOST_STEPS, ROUNDING, add_step
-from treepurify.purification.solution import Solution, inverse_mass
-from treepurify.typing import Array, Indices
+from treepurify.purification.solution import Solution
+from treepurify.typing import Array
 
 __all__ = ["SolvedPair", "is_small_pair", "solve_small_pairs"]
 
@@ -137,7 +141,7 @@ def _refine(batch: PairBatch, equations: Equations) -> tuple[Array, Array]:
     before = np.full(len(batch.sizes), np.inf)
     goes_on = np.ones(len(batch.sizes), dtype=bool)
     for _ in range(MOST_STEPS):
-        step = np.stack([_step(batch, equations, of_output) for of_output in means])
+        step = np.stack([equations.parts(of_output) for of_output in means])
         size = batch.largest(step)
         goes_on &= size < 0.5 * before
         if not goes_on.any():
@@ -156,18 +160,6 @@ def _refine(batch: PairBatch, equations: Equations) -> tuple[Array, Array]:
     return high, means
 
 
-def _step(batch: PairBatch, equations: Equations, means: Array) -> Array:
-    """Return the parts of least norm for the means of slices, to rounding of the solve."""
-    right = batch.mass * means - batch.sums(batch.cell_mass, means)
-    parts = equations.solve(right)
-    of_rows = means - inverse_mass(batch.mass) * batch.sums(batch.cell_mass, parts)
-    parts = np.where(batch.is_column, parts, of_rows)
-    # The mean of each block is split evenly between its rows and columns.
-    excess = equations.block_sums(np.where(batch.is_column, parts, -parts) * batch.mass)
-    side = np.where(batch.is_column, -0.5, 0.5) * (equations.block >= 0)
-    return np.asarray(parts + side * (excess / equations.block_mass)[equations.block])
-
-
 def _bound_errors(batch: PairBatch, equations: Equations, high: Array, means: Array) -> Array:
     """Bound the largest error of the parts of each table; NaN where none can be proved.
 
@@ -177,7 +169,7 @@ def _bound_errors(batch: PairBatch, equations: Equations, high: Array, means: Ar
     bound = _bound_means(batch, means, size)
     columns = batch.is_column & (equations.block >= 0)
     right = np.where(columns, batch.mass * bound + batch.sums(batch.cell_mass, bound), 0.0)
-    grounds = _heaviest_columns(batch, equations)
+    grounds = equations.heaviest
     target = right.copy()
     target[grounds] -= equations.block_sums(right)
     majorant = equations.solve(target)
@@ -195,21 +187,14 @@ def _bound_errors(batch: PairBatch, equations: Equations, high: Array, means: Ar
 
 def _bound_means(batch: PairBatch, means: Array, size: Array) -> Array:
     """Bound the conditional means, of which `means` are right to double precision."""
-    filled = np.where(batch.cell_mass > 0, np.abs(batch.values), 0.0).max(axis=0)
-    entries = np.maximum.reduceat(filled, batch.cell_starts[:-1]) + 2 * size
+    entries = np.zeros(len(batch.sizes))
+    for values in batch.values:
+        largest_with_mass(batch.sizes, batch.cell_mass, values, entries)
+    entries += 2 * size
     floor = 8 * batch.sizes[:, 0] * ROUNDING**2 * entries
     largest = np.max(np.abs(means), axis=0)
     bound = (1 + 4 * ROUNDING) * largest + floor[batch.table_of_slice]
     return np.where(batch.mass > 0, bound, 0.0)
-
-
-def _heaviest_columns(batch: PairBatch, equations: Equations) -> Indices:
-    """Return the column of each block with the largest mass, the first of several."""
-    columns = np.flatnonzero(batch.is_column & (equations.block >= 0))
-    order = np.lexsort((-batch.mass[columns], equations.block[columns]))
-    sorted_block = equations.block[columns[order]]
-    first = np.flatnonzero(np.diff(sorted_block, prepend=-1))
-    return np.asarray(columns[order[first]])
 
 
 def _fill_empty(batch: PairBatch, parts: Array) -> Array:
