@@ -38,8 +38,10 @@ def locate(
             for group in range(0, ROWS_A_TILE, LANES):
                 for lane in range(LANES):
                     x, least, most = tile[group + lane], low[axis, lane], high[axis, lane]
-                    low[axis, lane] = x if (x > -np.inf) & (x < least) else least
-                    high[axis, lane] = x if (x < np.inf) & (x > most) else most
+                    # NaN, which is neither less nor more, where x is infinite.
+                    finite = x + 0 * x
+                    low[axis, lane] = finite if finite < least else least
+                    high[axis, lane] = finite if finite > most else most
                     n_missing[axis, lane] += np.isnan(x)
             begin, end = cut_starts[axis], cut_starts[axis + 1]
             if end - begin <= _FEW_CUTS:

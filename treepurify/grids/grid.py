@@ -14,7 +14,7 @@ from treepurify.grids.tables_of_columns import ColumnTable, tables_of_columns
 from treepurify.rows.columns import Columns, FeatureSpec
 from treepurify.rows.row_weights import row_shares
 from treepurify.rows.table_reader import read_columns
-from treepurify.threads import map_threads
+from treepurify.threads import available_threads, map_threads
 from treepurify.typing import Array
 
 __all__ = [
@@ -254,15 +254,21 @@ def _locate_part(part: ColumnTable, cuts: Sequence[Array], codes: npt.NDArray[An
     table = part.table.view()
     table.flags.writeable = False
 
+    n_blocks = -(-n_rows // _ROWS_A_BLOCK)
+    if n_blocks > 1:
+        # As many for each thread, and of one size, so that none waits for another.
+        n_blocks += -n_blocks % available_threads()
+    size = -(-n_rows // n_blocks)
+
     def locate_block(start: int) -> Array:
         shape = len(cuts), LANES
         met = np.full(shape, np.inf), np.full(shape, -np.inf), np.zeros(shape, dtype=np.int64)
         room = np.empty(ROWS_A_TILE), np.empty(ROWS_A_TILE, dtype=np.int64)
-        locate(table, start, min(start + _ROWS_A_BLOCK, n_rows), *given, *met, *room)
+        locate(table, start, min(start + size, n_rows), *given, *met, *room)
         lowest, highest, n_missing = met
         return np.stack([lowest.min(axis=1), highest.max(axis=1), n_missing.sum(axis=1)])
 
-    met = np.stack(map_threads(locate_block, range(0, n_rows, _ROWS_A_BLOCK)))
+    met = np.stack(map_threads(locate_block, range(0, n_rows, size)))
     lowest, highest, n_missing = met[:, 0].min(axis=0), met[:, 1].max(axis=0), met[:, 2].sum(axis=0)
     return np.column_stack([lowest, highest, n_missing])
 
