@@ -18,6 +18,8 @@ _BITS = 64
 # which stay near the processor. Where weights are added, there are 64 numbers to a word.
 _ENOUGH_WORDS, _MOST_WORDS, _MOST_WEIGHED = 16, np.int64(256), np.int64(16)
 _ONE, _NONE, _ALL = np.uint64(1), np.uint64(0), ~np.uint64(0)
+# Times eight bytes of zero or one, the highest byte has them as its bits.
+_BYTES, _AS_BITS, _HIGHEST = 8, np.uint64(0x0102040810204080), np.uint64(56)
 # What a side holds of a chunk.
 _NOTHING, _EVERYTHING, _SOME = np.uint8(0), np.uint8(1), np.uint8(2)
 _ZERO = -1
@@ -57,8 +59,8 @@ def count_products(codes, order, leaf_ptr, sides, products, parts, of_leaves, of
         To which those in two products are added, on and above the diagonal.
     """
     room = _make_room(_MOST_WORDS, codes, order, sides, products)
-    leaf_of_word, words, same, met = room[1], room[2], room[3], room[4]
-    sums = np.zeros((len(products) + 1, len(products) + 1), dtype=np.int64)
+    leaf_of_word, words, same, met, listed = room[1], room[2], room[3], room[4], room[5]
+    sums = np.empty((len(products), len(products)), dtype=np.int64)
     while True:
         n, n_met = _read_chunk(codes, order, leaf_ptr, sides, products, parts, room)
         if n == 0:
@@ -69,7 +71,7 @@ def count_products(codes, order, leaf_ptr, sides, products, parts, of_leaves, of
                 for w in range(n):
                     of_leaves[leaf_of_word[w], product] += _count_bits(some[w])
         _count_pairs(words, n, met[:n_met], sums)
-        _add_pairs(sums, n_met, same, of_pairs)
+        _add_pairs(sums, n_met, same, listed, of_pairs)
 
 
 @kernel
@@ -82,8 +84,8 @@ def weigh_products(
     are those of `_kernels.lapack`, for the products of its columns.
     """
     room = _make_room(_MOST_WEIGHED, codes, order, sides, products)
-    rows, leaf_of_word, words, same, met = room[0], room[1], room[2], room[3], room[4]
-    sums = np.zeros((len(products) + 1, len(products) + 1))
+    rows, leaf_of_word, words, same, met, listed = room[:6]
+    sums = np.empty((len(products), len(products)))
     of_word, in_word = np.empty(len(products), dtype=np.uint64), np.empty(len(products))
     roots = np.empty((_MOST_WEIGHED * _BITS, len(products)))
     while True:
@@ -106,7 +108,7 @@ def weigh_products(
         for i in range(n_met):
             for k in range(i, n_met):
                 sums[i, k] = -sums[i, k]
-        _add_pairs(sums, n_met, same, of_pairs)
+        _add_pairs(sums, n_met, same, listed, of_pairs)
 
 
 @part
@@ -114,7 +116,8 @@ def _make_room(n_words, codes, order, sides, products):
     """Return what a chunk of so many words is read into.
 
     Its rows, the leaf of each word, the bits of products, for each product its place among those
-    that differ, and these; cells and bits of sides, what each side holds, and the next row.
+    that differ, these, and those that are not zero; cells and bits of sides, what each side holds,
+    whether it holds each row, and the next row.
     """
     n_rows, n_sides = n_words * _BITS, len(sides.feature)
     return (
@@ -123,9 +126,11 @@ def _make_room(n_words, codes, order, sides, products):
         np.empty((len(products), n_words), dtype=np.uint64),
         np.empty(len(products), dtype=np.int64),
         np.empty(len(products), dtype=np.int64),
+        np.empty(len(products), dtype=np.int64),
         np.empty((len(sides.tested), n_rows), dtype=codes.dtype),
         np.empty((n_sides, n_words), dtype=np.uint64),
         np.empty(n_sides, dtype=np.uint8),
+        np.empty(n_rows, dtype=np.uint8),
         np.zeros(2, dtype=np.int64),
     )
 
@@ -133,10 +138,10 @@ def _make_room(n_words, codes, order, sides, products):
 @part
 def _read_chunk(codes, order, leaf_ptr, sides, products, parts, room):
     """Read the next chunk; return the number of its words, 0 at the end, and of its products."""
-    rows, leaf_of_word, words, same, met, cells, of_sides, holds, place = room
+    rows, leaf_of_word, words, same, met, _, cells, of_sides, holds, is_inside, place = room
     n, n_met = _fill_chunk(order, leaf_ptr, place, rows, leaf_of_word, words[0]), 0
     if n > 0:
-        _read_sides(codes, rows, sides, words[0, :n], cells, of_sides, holds)
+        _read_sides(codes, rows, sides, words[0, :n], cells, of_sides, holds, is_inside)
         n_met = _multiply_sides(of_sides, holds, products, parts, words, n, same, met)
     return n, n_met
 
@@ -169,18 +174,17 @@ def _fill_chunk(order, leaf_ptr, place, rows, leaf_of_word, is_row):
 
 
 @part
-def _read_sides(codes, rows, sides, is_row, cells, of_sides, holds):
+def _read_sides(codes, rows, sides, is_row, cells, of_sides, holds, is_inside):
     """Write what each side holds of a chunk, and the bits of those that hold some of it."""
-    n = len(is_row)
-    side = 0
+    n_rows, side = len(is_row) * _BITS, 0
     for i in range(len(sides.tested)):
-        column, to = codes[sides.tested[i]], cells[i]
-        low = high = column[rows[0]]
-        for k in range(n * _BITS):
-            cell = column[rows[k]]
-            to[k] = cell
-            low = cell if cell < low else low
-            high = cell if cell > high else high
+        column, to = codes[sides.tested[i]], cells[i, :n_rows]
+        for k in range(n_rows):
+            to[k] = column[rows[k]]
+        low = high = to[0]
+        for k in range(n_rows):
+            low = to[k] if to[k] < low else low
+            high = to[k] if to[k] > high else high
         while side < len(sides.feature) and sides.place[side] == i:
             first, last = sides.run_ptr[side], sides.run_ptr[side + 1]
             holds[side] = _NOTHING
@@ -190,26 +194,33 @@ def _read_sides(codes, rows, sides, is_row, cells, of_sides, holds):
                 elif sides.run_start[run] <= high and low < sides.run_stop[run]:
                     holds[side] = _SOME
             if holds[side] == _SOME:
-                words = of_sides[side, :n]
-                for w in range(n):
-                    words[w] = _NONE
+                for k in range(n_rows):
+                    is_inside[k] = 0
                 for run in range(first, last):
-                    start, stop = sides.run_start[run], sides.run_stop[run]
-                    _add_run(to, start, np.uint32(stop - start), words)
-                for w in range(n):
-                    words[w] &= is_row[w]
+                    _add_run(to, sides.run_start[run], sides.run_stop[run], is_inside)
+                _write_bits(is_inside.view(np.uint64), is_row, of_sides[side])
             side += 1
 
 
 @part
-def _add_run(cells, start, size, words):
-    for w in range(len(words)):
-        word, block = _NONE, cells[w * _BITS : (w + 1) * _BITS]
-        for b in range(_BITS):
-            # Below the start, the difference without a sign is large.
-            is_inside = np.uint32(block[b] - start) < size
-            word |= np.uint64(is_inside) << np.uint64(b)
-        words[w] |= word
+def _add_run(cells, start, stop, is_inside):
+    # In the type of the cells, of which there are most to a register. A run of all cells that it
+    # can tell apart holds everything. Below the start, the difference without a sign is large.
+    as_cell = cells.dtype.type
+    first, size = as_cell(start), as_cell(stop - start)
+    for k in range(len(cells)):
+        is_inside[k] |= as_cell(cells[k] - first) < size
+
+
+@part
+def _write_bits(is_inside, is_row, words):
+    """Write the lowest bit of each byte, eight to a number, of rows only."""
+    for w in range(len(is_row)):
+        word = _NONE
+        for k in range(_BYTES):
+            bits = (is_inside[w * _BYTES + k] * _AS_BITS) >> _HIGHEST
+            word |= bits << np.uint64(k * _BYTES)
+        words[w] = word & is_row[w]
 
 
 @part
@@ -297,15 +308,16 @@ def _write_roots(words, bit, weight, roots, sums):
 
 
 @part
-def _add_pairs(sums, n_met, same, of_pairs):
+def _add_pairs(sums, n_met, same, listed, of_pairs):
     """Add the sums of products that differ to all that are the same; `sums` is made symmetric."""
     for i in range(n_met):
         for k in range(i):
             sums[i, k] = sums[k, i]
+    n = 0
     for u in range(len(same)):
-        if same[u] == _ZERO:
-            continue
-        row, to = sums[same[u]], of_pairs[u]
-        for v in range(u, len(same)):
-            # The last column, for what is zero, stays zero.
-            to[v] += row[same[v]]
+        listed[n] = u
+        n += same[u] != _ZERO
+    for i in range(n):
+        row, to = sums[same[listed[i]]], of_pairs[listed[i]]
+        for k in range(i, n):
+            to[np.uint64(listed[k])] += row[np.uint64(same[listed[k]])]
