@@ -14,8 +14,10 @@ from treepurify.typing import Array, Cells
 
 __all__ = ["Explained", "measure_explained", "measure_explained_by_tables"]
 
-# Rows that a thread takes all tables from, and rows whose cells are found at a time.
+# Most rows that a thread takes all tables from, and rows whose cells are found at a time.
 _ROWS_OF_A_PIECE, _ROWS_AT_A_TIME = 1 << 13, 2048
+# Pieces come in such numbers, so that a few threads have as many each.
+_PIECES_TOGETHER = 4
 # Numbers in the tables that are copied to stand one after the other.
 _NUMBERS_AT_A_TIME = 1 << 20
 
@@ -81,13 +83,16 @@ def measure_explained_by_tables(
     weighted, total = _weighted(values, shares)
     rest = np.ascontiguousarray((values - intercept).T)
     by_output = np.ascontiguousarray(weighted.T)
-    starts = range(0, rest.shape[1], _ROWS_OF_A_PIECE)
+    n_rows = rest.shape[1]
+    n_pieces = -(-n_rows // (_PIECES_TOGETHER * _ROWS_OF_A_PIECE)) * _PIECES_TOGETHER
+    length = max(-(-n_rows // n_pieces), _ROWS_AT_A_TIME)
+    starts = range(0, n_rows, length)
     covariances: dict[Subset, Array] = {}
     for some in _some_at_a_time(tables):
         laid_out = _lay_out(some, len(rest))
 
         def take_tables_off(first: int, laid_out: tuple[Array, ...] = laid_out) -> Array:
-            last = min(first + _ROWS_OF_A_PIECE, rest.shape[1])
+            last = min(first + length, n_rows)
             index, part = np.empty(_ROWS_AT_A_TIME, dtype=np.uint32), np.empty(_ROWS_AT_A_TIME)
             covered = np.zeros((len(laid_out[-1]), len(rest)))
             take_off(codes, *laid_out, first, last, by_output, index, part, rest, covered)
