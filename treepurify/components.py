@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import groupby
 from math import prod
 from typing import Any, Protocol, TypeGuard
 
@@ -239,7 +240,7 @@ class TensorComponent:
         return on_rows
 
 
-def _numbers(cells: npt.NDArray[Any], sizes: tuple[int, ...]) -> Indices:
+def _numbers(cells: npt.NDArray[Any], sizes: Iterable[Any]) -> Indices:
     """Return the number in C order of each cell; `sizes` are those of the axes after the first."""
     numbers = cells[0].astype(np.intp)
     for size, along_axis in zip(sizes, cells[1:], strict=True):
@@ -337,14 +338,37 @@ def evaluate_each(components: Iterable[Component], columns: Columns) -> Iterable
     }
     cells = _locate(columns, [j for j, _ in axes], [*axes.values()])
     place = {key: row for row, key in enumerate(axes)}
-    for component in listed:
-        if is_cell_function(component):
-            keys = zip(component.features, component.axes, strict=True)
-            yield component.on_cells(cells[[place[j, id(axis)] for j, axis in keys]])
-        elif shares_averages(component):
-            yield component.evaluate_with(columns, averages)
-        else:
-            yield component.evaluate(columns)
+
+    def places(component: CellFunction) -> list[int]:
+        return [place[key] for key in zip(component.features, map(id, component.axes), strict=True)]
+
+    # On a few rows, the calls for one table take longer than their work, so they are for many.
+    at_a_time = _ROWS_PER_BLOCK // max(columns.n_rows, 1)
+
+    def order(component: Component) -> int:
+        return len(component.features) if type(component) is TensorComponent and at_a_time else 0
+
+    for is_table, alike in groupby(listed, order):
+        if is_table:
+            tables: list[Any] = list(alike)
+            for start in range(0, len(tables), at_a_time):
+                some = tables[start : start + at_a_time]
+                yield from _on_few_rows(some, cells[np.array([*map(places, some)]).T])
+            continue
+        for component in alike:
+            if is_cell_function(component):
+                yield component.on_cells(cells[places(component)])
+            elif shares_averages(component):
+                yield component.evaluate_with(columns, averages)
+            else:
+                yield component.evaluate(columns)
+
+
+def _on_few_rows(tables: Sequence[TensorComponent], cells: npt.NDArray[Any]) -> Iterator[Array]:
+    """Yield the values of tables of one order in cells (order, n_tables, n_rows)."""
+    sizes = np.array([table.values.shape for table in tables]).T[1:-1, :, None]
+    for table, numbers in zip(tables, _numbers(cells, sizes), strict=True):
+        yield table.values.reshape(-1, table.values.shape[-1]).take(numbers, axis=0)
 
 
 def locate_cells(columns: Columns, feature: int, axis: FeatureAxis) -> Indices:

@@ -100,9 +100,12 @@ def ensemble_cuts(ensemble: TreeEnsemble) -> Cuts:
     cut = ensemble.cut[numeric]
     order = np.lexsort((cut, feature))
     feature, cut = feature[order], cut[order]
+    is_new = np.ones(len(cut), dtype=bool)
+    is_new[1:] = (feature[1:] != feature[:-1]) | (cut[1:] != cut[:-1])
+    feature, cut = feature[is_new], cut[is_new]
     bounds = np.searchsorted(feature, np.arange(ensemble.n_features + 1))
     return tuple(
-        None if spec.is_categorical else np.unique(cut[bounds[j] : bounds[j + 1]])
+        None if spec.is_categorical else cut[bounds[j] : bounds[j + 1]]
         for j, spec in enumerate(ensemble.features)
     )
 
@@ -155,9 +158,7 @@ def _group(
         _, first, group = np.unique(packed, return_index=True, return_inverse=True)
     else:
         _, first, group = np.unique(keys, axis=0, return_index=True, return_inverse=True)
-    subsets = tuple(
-        tuple(int(j) for j in entry_feature[entry_ptr[i] : entry_ptr[i + 1]]) for i in first
-    )
+    subsets = tuple(tuple(entry_feature[entry_ptr[i] : entry_ptr[i + 1]].tolist()) for i in first)
     return subsets, np.asarray(group, dtype=np.int64).reshape(-1)
 
 

@@ -60,7 +60,6 @@ def difference_tables(shapes: Sequence[tuple[int, ...]], n_outputs: int) -> Diff
     """Return tables of zeros."""
     offsets = np.concatenate([[0], np.cumsum(table_sizes(shapes, n_outputs))]).astype(np.int64)
     widest = max((len(shape) for shape in shapes), default=0)
-    extents = np.ones((len(shapes), widest + 1), dtype=np.int64)
-    for i, shape in enumerate(shapes):
-        extents[i, : len(shape) + 1] = (*shape, n_outputs)
-    return DifferenceTables(shapes, n_outputs, offsets, extents, np.zeros(offsets[-1]))
+    extents = [(*shape, n_outputs, *(1,) * (widest - len(shape))) for shape in shapes]
+    sizes = np.array(extents, dtype=np.int64).reshape(len(shapes), widest + 1)
+    return DifferenceTables(shapes, n_outputs, offsets, sizes, np.zeros(offsets[-1]))

@@ -87,11 +87,11 @@ class Grid:
 
     def shape(self, subset: Subset) -> tuple[int, ...]:
         """Return the number of cells along each feature of `subset`."""
-        return tuple(self.axes[j].n_cells for j in subset)
+        return tuple([self.axes[j].n_cells for j in subset])
 
     def subset_axes(self, subset: Subset) -> tuple[FeatureAxis, ...]:
         """Return the axes of the features in `subset`."""
-        return tuple(self.axes[j] for j in subset)
+        return tuple([self.axes[j] for j in subset])
 
     def columns(self, X: Any) -> Columns:
         """Read a table into the columns of this grid."""
@@ -279,7 +279,10 @@ def _widen_numeric(
     bounds = axis.bounds
     if bounds is None and lowest <= highest:
         bounds = (lowest, highest)
-    return replace(axis, has_missing=axis.has_missing or n_missing > 0, bounds=bounds)
+    has_missing = axis.has_missing or n_missing > 0
+    if has_missing == axis.has_missing and bounds is axis.bounds:
+        return axis
+    return replace(axis, has_missing=has_missing, bounds=bounds)
 
 
 def _widen_categorical(axis: FeatureAxis, column: npt.NDArray[Any]) -> FeatureAxis:

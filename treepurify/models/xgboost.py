@@ -232,10 +232,10 @@ def _features(
             name=names[j] if names else f"x{j}",
             kind="categorical" if n_codes >= 0 else "numeric",
             categories=categories[j].labels if n_codes >= 0 else None,
-            n_codes=max(int(n_codes), 0),
+            n_codes=max(n_codes, 0),
             absent_is_missing=True,
         )
-        for j, n_codes in enumerate(nodes.n_codes)
+        for j, n_codes in enumerate(nodes.n_codes.tolist())
     )
 
 

@@ -57,6 +57,9 @@ class Purified:
         Bound or estimate of the error of each pure effect, and under () of the intercept,
         the largest in any cell with mass: that of its own solve, and of all that larger
         subsets moved into it. Empty for closed forms.
+    scale : float or None
+        Largest absolute value of the intercept and of the tensors of the model; None for closed
+        forms.
     """
 
     intercept: Array
@@ -64,6 +67,7 @@ class Purified:
     solutions: dict[Subset, Solution]
     additivity: float | None
     errors: dict[Subset, float] = field(default_factory=dict)
+    scale: float | None = None
 
 
 def downward_closure(
@@ -156,9 +160,10 @@ def purify_effects(
                 part = refine(moved, coarse, axes[rest])
                 pending[rest] = pending[rest] + part if rest in pending else part
     errors = _component_errors(subsets, solutions, extents)
+    scale = max(largest_entry(intercept), _largest_before(effects, axes, extents))
     ordered = {subset: pure[subset] for subset in subsets}
     in_order = {subset: solutions[subset] for subset in reversed(subsets) if subset in solutions}
-    return Purified(intercept, ordered, in_order, additivity, errors)
+    return Purified(intercept, ordered, in_order, additivity, errors, scale)
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,15 +196,28 @@ class _Family:
             )
         return purified
 
+    def purify_mains(
+        self, mains: Sequence[Subset], received: Mapping[Subset, Array]
+    ) -> "Iterator[_PurifiedTable]":
+        """Purify main effects, with what larger tensors have moved into them."""
+        values = [self.raw_values(main) + received.get(main, 0.0) for main in mains]
+        means = [self.mass[main] @ table for main, table in zip(mains, values, strict=True)]
+        n_cells = [len(table) for table in values]
+        starts = np.cumsum([0, *n_cells[:-1]])
+        before = np.concatenate(values)
+        after = before - np.repeat(means, n_cells, axis=0)
+        largest = [
+            np.maximum.reduceat(np.abs(tables), starts).max(axis=1).tolist()
+            for tables in (before, after)
+        ]
+        extents = map(_Extent, n_cells, *largest)
+        yield from map(_PurifiedTable, mains, np.split(after, starts[1:]), extents, means)
+
     def purify(self, subset: Subset, received: Array | None) -> "_PurifiedTable":
-        """Purify the tensor of a subset, with what larger ones have moved into it."""
+        """Purify the tensor of two features or more, with what larger ones have moved into it."""
         values = self.raw_values(subset)
         if received is not None:
             values = values + received
-        if len(subset) == 1:
-            mean = self.mass[subset] @ values
-            pure = values - mean
-            return _PurifiedTable(subset, pure, _measure_extent(values, pure), mean)
         return self.purify_table(subset, values, receives=received is not None)
 
     def purify_table(self, subset: Subset, values: Array, *, receives: bool) -> "_PurifiedTable":
@@ -245,11 +263,12 @@ def _purify_level(
         level = [subset for subset in level if subset not in done]
     if not level:
         return
+    if len(level[0]) == 1:
+        yield from family.purify_mains(level, pending)
+        return
     tasks = ((subset, pending.pop(subset, None)) for subset in level)
     shapes = [family.mass[subset].shape for subset in level]
-    if len(level[0]) == 1:
-        yield from (family.purify(*task) for task in tasks)
-    elif len(level) > 1 and len(level[0]) > 2 and sum(map(prod, shapes)) > _MUCH_WORK:
+    if len(level) > 1 and len(level[0]) > 2 and sum(map(prod, shapes)) > _MUCH_WORK:
         with one_blas_thread():
             yield from iterate_threads(lambda task: family.purify(*task), tasks)
     else:
@@ -317,6 +336,25 @@ class _Extent:
     n_cells: int
     values: float
     pure: float
+
+
+def _largest_before(effects: EffectTensors, axes: Axes, extents: Mapping[Subset, _Extent]) -> float:
+    """Return the largest entry of all tensors of the model.
+
+    Those that no larger one moves anything into were measured as they are.
+    """
+    receivers = {
+        part for subset in axes for part in combinations(subset, len(subset) - 1) if len(subset) > 1
+    }
+    return max(
+        (
+            extents[subset].values
+            if subset not in receivers and tensor.axes == axes[subset]
+            else largest_entry(tensor.values)
+            for subset, tensor in effects.tensors.items()
+        ),
+        default=0.0,
+    )
 
 
 def _measure_extent(values: Array, pure: Array) -> _Extent:

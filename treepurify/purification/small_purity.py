@@ -116,8 +116,9 @@ def measure_pairs(
         overall = np.maximum(overall, np.abs(np.add.reduceat(weighted, cells) / total))
         largest = np.maximum(largest, np.maximum.reduceat(np.abs(means), sides))
         products[:, k] = np.add.reduceat(means * mains_of_slices, sides)
-    other = np.stack([mains.norm[part] for a, b in pairs for part in ((b,), (a,))])
-    cosines = _cosines(products, np.repeat(norms, 2, axis=0), other, ROUNDING_NORM * scale)
+    other = np.concatenate([mains.norm[part] for a, b in pairs for part in ((b,), (a,))])
+    both = np.repeat(norms, 2, axis=0), other.reshape(products.shape)
+    cosines = _cosines(products, *both, ROUNDING_NORM * scale)
     # The second feature of a pair comes first among its sides.
     of_sides = (largest, _largest_signed(products), cosines)
     given, inner, angles = (numbers.reshape(-1, 2)[:, ::-1] for numbers in of_sides)

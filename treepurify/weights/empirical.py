@@ -49,16 +49,20 @@ class Empirical(Weighting):
         # What was counted before is not ours to change; what is new is often large.
         is_own = not isinstance(rows, CountedRows)
 
-        def mass(_: Subset, table: Array) -> Array:
-            if _are_counts(table, rows):
-                return np.divide(table, rows.n_rows, out=table if is_own else None)
+        n_rows = rows.n_rows
+
+        def share(_: Subset, table: Array) -> Array:
+            return np.divide(table, n_rows, out=table if is_own else None)
+
+        def mass(subset: Subset, table: Array) -> Array:
+            if not is_own and _are_counts(table, n_rows):
+                return share(subset, table)
             return normalised(table, "the weights of the rows", in_place=is_own)
 
-        return map_arrays(mass, counts)
+        is_counted = isinstance(rows, EncodedRows) and rows.weights is None and n_rows > 0
+        return map_arrays(share if is_counted else mass, counts)
 
 
-def _are_counts(table: Array, rows: RowsOnGrid) -> bool:
+def _are_counts(table: Array, n_rows: int) -> bool:
     """Whether a table holds numbers of rows, whose sum is known."""
-    if isinstance(rows, EncodedRows):
-        return rows.weights is None and rows.n_rows > 0
-    return bool(table.sum() == rows.n_rows > 0) and np.array_equal(table, np.rint(table))
+    return bool(table.sum() == n_rows > 0) and np.array_equal(table, np.rint(table))

@@ -108,6 +108,8 @@ def test_names_of_features_in_arrays(name, names):
 
 @pytest.mark.parametrize("name", ["hooker", "ale", "partial dependence, function"])
 def test_a_prediction_evaluates_each_component_once(name, monkeypatch):
+    # As few rows as these, tables would be evaluated many at a time.
+    monkeypatch.setattr("treepurify.components._ROWS_PER_BLOCK", 16)
     d = decompose(name)
     components = list(d.components.values())
     calls = []

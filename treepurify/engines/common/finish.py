@@ -380,7 +380,7 @@ def _measure_rows(rows: Mapping[int, EncodedRows] | None, facts: Mapping[str, An
 
 
 def _term_name(names: list[str], subset: Subset) -> str:
-    return " & ".join(names[j] for j in subset)
+    return " & ".join([names[j] for j in subset])
 
 
 def _solves(purified: Purified | None, names: list[str]) -> dict[str, list[dict[str, Any]]]:

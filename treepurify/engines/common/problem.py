@@ -375,12 +375,11 @@ def closed_subsets(
     check_memory([grid.subset_axes(subset) for subset in subsets], n_outputs, memory_budget)
 
     def check_number(n_tables: int) -> None:
-        check_budget(
-            _BYTES_PER_TABLE * n_tables,
-            memory_budget,
-            f"more than {n_tables - 1} tables for the sets of features on a path and their subsets",
-            _ADVICE,
-        )
+        n_bytes = _BYTES_PER_TABLE * n_tables
+        # Asked after each subset: words for the message only where it is needed.
+        if n_bytes > memory_budget:
+            what = "tables for the sets of features on a path and their subsets"
+            check_budget(n_bytes, memory_budget, f"more than {n_tables - 1} {what}", _ADVICE)
 
     closed = downward_closure(subsets, check_number)
     check_memory([grid.subset_axes(subset) for subset in closed], n_outputs, memory_budget)

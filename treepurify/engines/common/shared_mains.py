@@ -2,21 +2,23 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from treepurify._kernels.shared_support import count_blocks, pick_rows
 from treepurify.components import Component, TensorComponent
 from treepurify.grids.grid import EncodedRows, Subset
 from treepurify.rows.reduction import RowStream
-from treepurify.typing import Array, Indices
+from treepurify.threads import map_threads
+from treepurify.typing import Array, Cells, Indices
 
 __all__ = ["SharedMains", "SharedPair", "find_shared_mains", "shared_pairs"]
 
 # Rows of a cell that are looked at first: joined at random, as few leave most pairs in one block.
 _PICKED = 4
+_PAIRS_A_PIECE = 1 << 13
 # Entries of the table of picked rows, of two bytes each.
 _MOST_ENTRIES = 1 << 26
 _NOT_LOOKED = "Whether features determine each other on the rows was not looked for:"
@@ -168,41 +170,48 @@ def shared_pairs(
     if len(used) * int(cells.sum()) * _PICKED > _MOST_ENTRIES:
         return None
     weights = np.empty(0) if rows.weights is None else rows.weights
-    picked, filled = zip(
-        *(_picked(rows.codes[j], weights, sizes[j]) for j in used.tolist()), strict=True
-    )
-    starts = np.concatenate([[0], np.cumsum([len(some) for some in picked])])
-    of_all = np.concatenate(picked)
+    first_cells = np.concatenate([[0], np.cumsum(cells)])
+    picked = np.full((first_cells[-1], _PICKED), -1, dtype=np.intp)
+    found = np.zeros(len(picked), dtype=np.intp)
+    for feature, (start, stop) in zip(used.tolist(), pairwise(first_cells.tolist()), strict=True):
+        pick_rows(rows.codes[feature], weights, picked[start:stop], found[start:stop])
+    starts = np.concatenate([[0], np.cumsum(found)])[first_cells]
+    filled = np.add.reduceat(found > 0, first_cells[:-1], dtype=np.intp)
+    of_all = picked[picked >= 0]
     codes = np.stack([rows.codes[j].take(of_all) for j in used.tolist()])
-    room = np.empty(2 * cells.max(), dtype=np.intp)
-    blocks = np.empty(len(places), dtype=np.intp)
-    count_blocks(codes, starts, np.array(filled), cells, places, room, blocks)
+
+    def count(start: int) -> Indices:
+        some = places[start : start + _PAIRS_A_PIECE]
+        return _blocks_of(codes, starts, filled, cells, some)[0]
+
+    blocks = np.concatenate(map_threads(count, range(0, len(places), _PAIRS_A_PIECE)))
     has_weight = slice(None) if rows.weights is None else rows.weights > 0
-    both, left = np.array([[0, 1]]), np.empty(1, dtype=np.intp)
-    found = []
+    both = np.array([[0, 1]])
+    shared = []
     for ends in places[blocks > 1]:
         first, second = used[ends].tolist()
         of_both = np.stack([rows.codes[j, has_weight] for j in (first, second)])
         every_row = np.array([0, of_both.shape[1], of_both.shape[1]])
-        count_blocks(of_both, every_row, np.array(filled)[ends], cells[ends], both, room, left)
+        left, parent = _blocks_of(of_both, every_row, filled[ends], cells[ends], both)
         if left[0] > 1:
-            roots = _roots(room[: cells[ends].sum()].copy())
-            found.append(
+            roots = _roots(parent[: cells[ends].sum()])
+            shared.append(
                 SharedPair(
                     (first, second),
                     (roots[: sizes[first]], roots[sizes[first] :]),
                     int(left[0]) - 1,
                 )
             )
-    return found
+    return shared
 
 
-def _picked(codes: npt.NDArray[Any], weights: Array, n_cells: int) -> tuple[Indices, int]:
-    """Return a few rows of each cell of a feature, and the number of its cells with rows."""
-    picked = np.full((n_cells, _PICKED), -1, dtype=np.intp)
-    found = np.zeros(n_cells, dtype=np.intp)
-    pick_rows(codes, weights, picked, found)
-    return picked[picked >= 0], int(np.count_nonzero(found))
+def _blocks_of(
+    codes: Cells, starts: Indices, filled: Indices, cells: Indices, pairs: Indices
+) -> tuple[Indices, Indices]:
+    """Return the number of blocks of each pair, and what joins the cells of the last one."""
+    parent, blocks = np.empty(2 * cells.max(), dtype=np.intp), np.empty(len(pairs), dtype=np.intp)
+    count_blocks(codes, starts, filled, cells, pairs, parent, blocks)
+    return blocks, parent
 
 
 def _roots(parent: Indices) -> Indices:

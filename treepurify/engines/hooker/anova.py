@@ -23,7 +23,6 @@ from treepurify.engines.common.finish import (
     Rest,
     Result,
     finish,
-    largest_effect,
     table_components,
 )
 from treepurify.engines.common.functions import (
@@ -235,7 +234,7 @@ def _result(
         purified.intercept,
         tables,
         Evidence(
-            largest_effect(purified.intercept, fit.effects.tensors.values()),
+            purified.scale,
             purified,
             fitted_share=explained.share,
             fit_error=fit.gradient,

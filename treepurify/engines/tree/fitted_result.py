@@ -8,7 +8,6 @@ from treepurify.engines.common.finish import (
     Evidence,
     Rest,
     Result,
-    largest_effect,
     table_components,
 )
 from treepurify.engines.common.problem import Problem
@@ -80,15 +79,14 @@ def fitted_result(
                 f"The trees were projected on a sample of {n_sampled} of {n_rows} rows; masses, "
                 "purity and the share explained are those of all rows."
             )
-    scale = largest_effect(purified.intercept, effects.tensors.values())
     return Result(
         purified.intercept,
         tables,
         Evidence(
-            scale,
+            purified.scale,
             purified,
             fitted_share=explained.share,
-            fit_error=max(facts["error"]) / (scale or 1.0),
+            fit_error=max(facts["error"]) / (purified.scale or 1.0),
             fit_unidentified=facts["undetermined"],
             converged=facts["converged"],
             note=note,

@@ -16,7 +16,6 @@ from treepurify.engines.common.finish import (
     Evidence,
     Result,
     finish,
-    largest_effect,
     table_components,
 )
 from treepurify.engines.common.inputs import check_order, check_order_fits
@@ -132,7 +131,7 @@ def purify_tensors(
         Result(
             purified.intercept,
             table_components(purified, mass, axes, inputs, effects),
-            Evidence(largest_effect(purified.intercept, effects.tensors.values()), purified),
+            Evidence(purified.scale, purified),
             diagnostics={"model": None, "method": method},
         ),
         engine="tree",

@@ -1,7 +1,7 @@
 """The exact route: a model's tensors summed on the union grid of all cuts, and purified there."""
 
 from treepurify.effects.accumulate import accumulate
-from treepurify.engines.common.finish import Evidence, Result, largest_effect, table_components
+from treepurify.engines.common.finish import Evidence, Result, table_components
 from treepurify.engines.common.problem import Layout, Problem, closed_subsets
 from treepurify.grids.grid import Subset
 from treepurify.models.parse import Model
@@ -24,7 +24,7 @@ def purify_on_union_grid(problem: Problem, method: SolveMethod) -> Result:
     return Result(
         purified.intercept,
         table_components(purified, mass, axes, problem.function.inputs, effects),
-        Evidence(largest_effect(purified.intercept, effects.tensors.values()), purified),
+        Evidence(purified.scale, purified),
     )
 
 
