@@ -121,6 +121,19 @@ def test_single_precision(name, family):
     check_composed(make_pipeline(filled(TRANSFORMERS[name]()), FAMILIES[family][0]()), X, y)
 
 
+@pytest.mark.parametrize("function", [np.cbrt, np.exp, np.arctan])
+def test_neighbours_of_numbers_at_which_a_split_is(function):
+    """Some libraries round a cube root down right beside a number where they round it up."""
+    rng = np.random.default_rng(0)
+    X = rng.lognormal(size=(600, 1))
+    model = FAMILIES["histogram"][0]()
+    pipeline = make_pipeline(FunctionTransformer(function), model).fit(X, np.log(X[:, 0]))
+    beside = X.view(np.int64) + np.arange(-12, 13)
+    rows = beside.view(np.float64).reshape(-1, 1)
+    margin = tp.parse_model(pipeline, X=X).margin(rows)[:, 0]
+    np.testing.assert_allclose(margin, pipeline.predict(rows), rtol=1e-12)
+
+
 @pytest.mark.parametrize("family", ["xgboost", "lightgbm", "catboost", "histogram"])
 @pytest.mark.parametrize("name", INFINITE)
 def test_infinite_numbers(name, family):

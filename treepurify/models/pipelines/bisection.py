@@ -13,6 +13,9 @@ from treepurify.typing import Array, Integers, Mask
 __all__ = ["pull_back"]
 
 _SIGN = np.int64(-(2**63))
+# Libraries of mathematics round such functions as the cube root up where their neighbour is
+# rounded down: so many numbers on either side of a crossing are asked whether they cross back.
+_NEIGHBOURS = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,10 +153,36 @@ def _search(
             is_beyond = (values[j] >= search.threshold) == search.is_rising
             high[j] = np.where(is_beyond, middle[j], high[j])
             low[j] = np.where(is_beyond, low[j], middle[j])
-    return [
-        _from_ordinal(above, dtype).astype(np.float64)
-        for above, dtype in zip(high, types, strict=True)
-    ]
+    return _near_crossings(searches, high, types, fillers)
+
+
+def _near_crossings(
+    searches: Sequence[_Search],
+    crossings: Sequence[Integers],
+    types: Sequence[np.dtype[Any]],
+    fillers: Sequence[Any],
+) -> list[Array]:
+    """Return the numbers near each crossing that are on another side than the one before them."""
+    columns = [search.column for search in searches]
+    breaks: list[list[Array]] = [[] for _ in searches]
+    was_beyond: list[Mask] = []
+    for step in range(-_NEIGHBOURS - 1, _NEIGHBOURS + 1):
+        ordinals = [
+            np.clip(crossing + step, search.low, search.high)
+            for crossing, search in zip(crossings, searches, strict=True)
+        ]
+        rows = [_from_ordinal(own, dtype) for own, dtype in zip(ordinals, types, strict=True)]
+        values = _evaluate(columns, rows, fillers)
+        is_beyond = [
+            (own >= search.threshold) == search.is_rising
+            for own, search in zip(values, searches, strict=True)
+        ]
+        for found, own, now, before in zip(
+            breaks, rows, is_beyond, was_beyond or is_beyond, strict=True
+        ):
+            found.append(own[now != before].astype(np.float64))
+        was_beyond = is_beyond
+    return [np.concatenate(found) for found in breaks]
 
 
 def _crossings(
