@@ -75,3 +75,17 @@ def test_large_arrays_are_worked_on_by_threads_and_small_ones_are_not(monkeypatc
             assert result[:2] == (name, size)
             assert (result[2] == own) == is_own
     assert threads.map_arrays(work, {}) == {}
+
+
+@pytest.mark.parametrize("total", [0, 1, 9, 10, 11, 50, 81, 1000])
+@pytest.mark.parametrize("together", [1, 2, 3])
+def test_pieces_are_even_and_not_too_long(total, together):
+    length = threads.even_length(total, 10, together)
+    pieces = [min(length, total - start) for start in range(0, total, length)]
+    assert sum(pieces) == total
+    assert all(0 < piece <= 10 for piece in pieces)
+    assert max(pieces, default=0) - min(pieces, default=0) < max(len(pieces), 2)
+
+
+def test_each_of_two_threads_has_as_many_rows():
+    assert threads.even_length(50_000, 16_384, 2) == 12_500

@@ -12,6 +12,7 @@ from treepurify.typing import Array
 __all__ = [
     "available_threads",
     "blas_threads_for",
+    "even_length",
     "iterate_threads",
     "map_arrays",
     "map_threads",
@@ -72,6 +73,17 @@ def map_threads(work: Callable[[_Item], _Result], items: Iterable[_Item]) -> lis
         return [work(item) for item in pieces]
     with ThreadPoolExecutor(max_workers=n_threads) as pool:
         return list(pool.map(work, pieces))
+
+
+def even_length(total: int, most: int, together: int) -> int:
+    """Return a length that divides a total into equal pieces of at most `most`.
+
+    Pieces come in multiples of `together`, so that as many threads have as many each, unless one
+    piece is enough.
+    """
+    if total <= most:
+        return max(total, 1)
+    return -(-total // (-(-total // (most * together)) * together))
 
 
 def map_arrays(

@@ -5,7 +5,7 @@ import numpy as np
 from treepurify._kernels.compiling import kernel
 
 # Written out by the compiler, so many instructions add up where one that often meets the cell it
-# has just written would wait for itself: four times as fast as a plain loop.
+# has just written would wait for itself on some processors.
 _AT_A_TIME = 8
 
 

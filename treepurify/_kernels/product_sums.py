@@ -59,7 +59,7 @@ def count_products(codes, order, leaf_ptr, sides, products, parts, of_leaves, of
         To which those in two products are added, on and above the diagonal.
     """
     room = _make_room(_MOST_WORDS, codes, order, sides, products)
-    leaf_of_word, words, same, met, listed = room[1], room[2], room[3], room[4], room[5]
+    leaf_of_word, words, same, met, listed = room[1:6]
     sums = np.empty((len(products), len(products)), dtype=np.int64)
     while True:
         n, n_met = _read_chunk(codes, order, leaf_ptr, sides, products, parts, room)

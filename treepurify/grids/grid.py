@@ -14,7 +14,7 @@ from treepurify.grids.tables_of_columns import ColumnTable, tables_of_columns
 from treepurify.rows.columns import Columns, FeatureSpec
 from treepurify.rows.row_weights import row_shares
 from treepurify.rows.table_reader import read_columns
-from treepurify.threads import available_threads, map_threads
+from treepurify.threads import available_threads, even_length, map_threads
 from treepurify.typing import Array
 
 __all__ = [
@@ -254,11 +254,7 @@ def _locate_part(part: ColumnTable, cuts: Sequence[Array], codes: npt.NDArray[An
     table = part.table.view()
     table.flags.writeable = False
 
-    n_blocks = -(-n_rows // _ROWS_A_BLOCK)
-    if n_blocks > 1:
-        # As many for each thread, and of one size, so that none waits for another.
-        n_blocks += -n_blocks % available_threads()
-    size = -(-n_rows // n_blocks)
+    size = even_length(n_rows, _ROWS_A_BLOCK, available_threads())
 
     def locate_block(start: int) -> Array:
         shape = len(cuts), LANES

@@ -344,7 +344,7 @@ def _largest_before(effects: EffectTensors, axes: Axes, extents: Mapping[Subset,
     Those that no larger one moves anything into were measured as they are.
     """
     receivers = {
-        part for subset in axes for part in combinations(subset, len(subset) - 1) if len(subset) > 1
+        part for subset in axes if len(subset) > 1 for part in combinations(subset, len(subset) - 1)
     }
     return max(
         (

@@ -17,7 +17,7 @@ from treepurify.grids.grid import Subset
 from treepurify.purification.solution import inverse_mass
 from treepurify.typing import Array, Indices, Integers, Mask
 
-__all__ = ["Equations", "PairBatch", "set_up_equations", "some_at_a_time", "sums_at"]
+__all__ = ["Equations", "PairBatch", "set_up_equations", "some_at_a_time"]
 
 # Numbers in the tables of a batch: few enough that the copies of them stay in a cache.
 _NUMBERS_A_BATCH = 1 << 15
@@ -64,6 +64,11 @@ class PairBatch:
     def slice_starts(self) -> Integers:
         """First slice of each table, and the number of slices."""
         return _starts(self.sizes.sum(axis=1))
+
+    @cached_property
+    def widest(self) -> int:
+        """Columns of the widest table."""
+        return int(self.sizes[:, 1].max())
 
     @cached_property
     def sides(self) -> Integers:
@@ -139,7 +144,7 @@ class Equations:
     def parts(self, means: Array) -> Array:
         """Return the parts of least norm for the means of slices, to rounding of the solve."""
         parts, sizes = np.empty_like(means), self.batch.sizes
-        room = np.empty(int(sizes[:, 1].max())), np.zeros_like(self.block_mass)
+        room = np.empty(self.batch.widest), np.zeros_like(self.block_mass)
         equations = self.block, self.block_mass, self.inverse
         solve_parts(sizes, self.batch.cell_mass, self.batch.mass, *equations, means, *room, parts)
         return parts
@@ -156,7 +161,8 @@ class Equations:
     def block_sums(self, of_slices: Array) -> Array:
         """Return the sum over the slices with mass of each block."""
         there = self.block >= 0
-        return sums_at(self.block[there], of_slices[there], len(self.block_mass))
+        sums = np.bincount(self.block[there], of_slices[there], len(self.block_mass))
+        return np.asarray(sums, dtype=np.float64)
 
 
 def some_at_a_time(pairs: Sequence[Subset], sizes: Sequence[int]) -> Iterator[list[Subset]]:
@@ -181,16 +187,11 @@ def set_up_equations(batch: PairBatch) -> Equations:
     n_all = label_slices(sizes, batch.cell_mass, mass, block, n_blocks, block_mass, heaviest)
     laplacian = np.zeros(int((sizes[:, 1] ** 2).sum()))
     set_laplacians(sizes, batch.cell_mass, inverse_mass(mass), laplacian)
-    room = np.empty((3, int(sizes[:, 1].max())))
+    room = np.empty((3, batch.widest))
     inverse, condition = np.empty_like(laplacian), np.empty(len(sizes))
     invert_laplacians(sizes, laplacian, mass, block, block_mass, room, inverse, condition)
     blocks = block, n_blocks, block_mass[:n_all], heaviest[:n_all]
     return Equations(batch, *blocks, laplacian, inverse, condition)
-
-
-def sums_at(where: Integers, numbers: Array, size: int) -> Array:
-    """Return the sum of the numbers at each place from zero to `size`."""
-    return np.asarray(np.bincount(where, numbers, size), dtype=np.float64)
 
 
 def _multiplied(

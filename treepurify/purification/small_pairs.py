@@ -132,7 +132,7 @@ def _refine(batch: PairBatch, equations: Equations) -> tuple[Array, Array]:
     """
     high = np.zeros((len(batch.values), len(batch.mass)))
     low = np.zeros_like(high)
-    room = np.empty((2, int(batch.sizes[:, 1].max())))
+    room = np.empty((2, batch.widest))
     weight = LIFT * batch.cell_mass
     lifted = LIFT * np.where(batch.mass > 0, batch.mass, 1.0)
     ones = np.ones(len(batch.mass))

@@ -47,20 +47,15 @@ class Empirical(Weighting):
             raise InvalidInputError('weights="empirical" need the rows: pass X')
         counts = count_rows(grid, rows, subsets)
         # What was counted before is not ours to change; what is new is often large.
-        is_own = not isinstance(rows, CountedRows)
+        is_own, n_rows = not isinstance(rows, CountedRows), rows.n_rows
+        is_counted = isinstance(rows, EncodedRows) and rows.weights is None and n_rows > 0
 
-        n_rows = rows.n_rows
-
-        def share(_: Subset, table: Array) -> Array:
-            return np.divide(table, n_rows, out=table if is_own else None)
-
-        def mass(subset: Subset, table: Array) -> Array:
-            if not is_own and _are_counts(table, n_rows):
-                return share(subset, table)
+        def mass(_: Subset, table: Array) -> Array:
+            if is_counted or (not is_own and _are_counts(table, n_rows)):
+                return np.divide(table, n_rows, out=table if is_own else None)
             return normalised(table, "the weights of the rows", in_place=is_own)
 
-        is_counted = isinstance(rows, EncodedRows) and rows.weights is None and n_rows > 0
-        return map_arrays(share if is_counted else mass, counts)
+        return map_arrays(mass, counts)
 
 
 def _are_counts(table: Array, n_rows: int) -> bool:

@@ -9,14 +9,14 @@ import numpy as np
 from treepurify._kernels.explained import take_off
 from treepurify.grids.grid import Subset
 from treepurify.rows.row_weights import mean_square
-from treepurify.threads import iterate_threads
+from treepurify.threads import even_length, iterate_threads
 from treepurify.typing import Array, Cells
 
 __all__ = ["Explained", "measure_explained", "measure_explained_by_tables"]
 
 # Most rows that a thread takes all tables from, and rows whose cells are found at a time.
 _ROWS_OF_A_PIECE, _ROWS_AT_A_TIME = 1 << 13, 2048
-# Pieces come in such numbers, so that a few threads have as many each.
+# For as many threads, whatever their number: sums do not depend on it.
 _PIECES_TOGETHER = 4
 # Numbers in the tables that are copied to stand one after the other.
 _NUMBERS_AT_A_TIME = 1 << 20
@@ -84,8 +84,7 @@ def measure_explained_by_tables(
     rest = np.ascontiguousarray((values - intercept).T)
     by_output = np.ascontiguousarray(weighted.T)
     n_rows = rest.shape[1]
-    n_pieces = -(-n_rows // (_PIECES_TOGETHER * _ROWS_OF_A_PIECE)) * _PIECES_TOGETHER
-    length = max(-(-n_rows // n_pieces), _ROWS_AT_A_TIME)
+    length = even_length(n_rows, _ROWS_OF_A_PIECE, _PIECES_TOGETHER)
     starts = range(0, n_rows, length)
     covariances: dict[Subset, Array] = {}
     for some in _some_at_a_time(tables):

@@ -16,6 +16,8 @@ _SIGN = np.int64(-(2**63))
 # Libraries of mathematics round such functions as the cube root up where their neighbour is
 # rounded down: so many numbers on either side of a crossing are asked whether they cross back.
 _NEIGHBOURS = 16
+# Numbers of all columns that a transformer is asked for at once there.
+_NUMBERS_AT_A_TIME = 1 << 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +29,10 @@ class _Search:
     is_rising: Mask
     low: Integers
     high: Integers
+
+    def is_beyond(self, values: Array) -> Mask:
+        """Whether values of the column are on the side of the larger raw number."""
+        return np.asarray((values >= self.threshold) == self.is_rising)
 
 
 def pull_back(
@@ -150,7 +156,7 @@ def _search(
         rows = [_from_ordinal(m, dtype) for m, dtype in zip(middle, types, strict=True)]
         values = _evaluate(columns, rows, fillers)
         for j, search in enumerate(searches):
-            is_beyond = (values[j] >= search.threshold) == search.is_rising
+            is_beyond = search.is_beyond(values[j])
             high[j] = np.where(is_beyond, middle[j], high[j])
             low[j] = np.where(is_beyond, low[j], middle[j])
     return _near_crossings(searches, high, types, fillers)
@@ -163,26 +169,24 @@ def _near_crossings(
     fillers: Sequence[Any],
 ) -> list[Array]:
     """Return the numbers near each crossing that are on another side than the one before them."""
+    steps = np.arange(-_NEIGHBOURS - 1, _NEIGHBOURS + 1)[:, None]
+    rows = [
+        _from_ordinal(np.clip(crossing + steps, search.low, search.high), dtype)
+        for crossing, search, dtype in zip(crossings, searches, types, strict=True)
+    ]
     columns = [search.column for search in searches]
-    breaks: list[list[Array]] = [[] for _ in searches]
-    was_beyond: list[Mask] = []
-    for step in range(-_NEIGHBOURS - 1, _NEIGHBOURS + 1):
-        ordinals = [
-            np.clip(crossing + step, search.low, search.high)
-            for crossing, search in zip(crossings, searches, strict=True)
-        ]
-        rows = [_from_ordinal(own, dtype) for own, dtype in zip(ordinals, types, strict=True)]
-        values = _evaluate(columns, rows, fillers)
-        is_beyond = [
-            (own >= search.threshold) == search.is_rising
-            for own, search in zip(values, searches, strict=True)
-        ]
-        for found, own, now, before in zip(
-            breaks, rows, is_beyond, was_beyond or is_beyond, strict=True
-        ):
-            found.append(own[now != before].astype(np.float64))
-        was_beyond = is_beyond
-    return [np.concatenate(found) for found in breaks]
+    n_numbers = len(columns) * max(map(len, crossings))
+    at_a_time = max(_NUMBERS_AT_A_TIME // max(n_numbers, 1), 1)
+    is_beyond: list[list[Mask]] = [[] for _ in searches]
+    for start in range(0, len(steps), at_a_time):
+        some = [own[start : start + at_a_time] for own in rows]
+        values = _evaluate(columns, [own.ravel() for own in some], fillers)
+        for j, search in enumerate(searches):
+            is_beyond[j].append(search.is_beyond(values[j].reshape(some[j].shape)))
+    return [
+        own[1:][np.diff(np.concatenate(sides), axis=0)].astype(np.float64)
+        for own, sides in zip(rows, is_beyond, strict=True)
+    ]
 
 
 def _crossings(
