@@ -3,7 +3,8 @@
 A side is a set of cells of one feature, given as runs of cells; a product is one where the rows
 are on all of its sides. Rows come in the order of the leaves of a tree, and a chunk of them has
 one leaf, or a few small ones. Most sides hold all of it or nothing: what they are a factor of is
-zero there, or another product. The others are formed, and every two of them are counted.
+zero there, or another product. The others are formed, and every two of them are counted. Words of
+different products stand side by side, so that one is counted with several others at a time.
 """
 
 import numpy as np
@@ -22,7 +23,10 @@ _ONE, _NONE, _ALL = np.uint64(1), np.uint64(0), ~np.uint64(0)
 _BYTES, _AS_BITS, _HIGHEST = 8, np.uint64(0x0102040810204080), np.uint64(56)
 # What a side holds of a chunk.
 _NOTHING, _EVERYTHING, _SOME = np.uint8(0), np.uint8(1), np.uint8(2)
-_ZERO = -1
+# Among the places of products that differ on a chunk, those of what is zero, and one, everywhere.
+_ZERO, _EVERYWHERE = 0, 1
+# Words to a register, and words of a product that are counted before their sum is stored.
+_LANES, _UNROLLED = 8, 4
 
 
 @intrinsic
@@ -59,19 +63,20 @@ def count_products(codes, order, leaf_ptr, sides, products, parts, of_leaves, of
         To which those in two products are added, on and above the diagonal.
     """
     room = _make_room(_MOST_WORDS, codes, order, sides, products)
-    leaf_of_word, words, same, met, listed = room[1:6]
-    sums = np.empty((len(products), len(products)), dtype=np.int64)
+    leaf_of_word, words, same = room[1:4]
+    width = words.shape[1]
+    sums, in_leaf = np.zeros((width, width), dtype=np.int64), np.zeros(width, dtype=np.int64)
     while True:
-        n, n_met = _read_chunk(codes, order, leaf_ptr, sides, products, parts, room)
+        n, n_places = _read_chunk(codes, order, leaf_ptr, sides, products, parts, room)
         if n == 0:
             break
-        for product in range(len(products)):
-            if same[product] != _ZERO:
-                some = words[met[same[product]], :n]
-                for w in range(n):
-                    of_leaves[leaf_of_word[w], product] += _count_bits(some[w])
-        _count_pairs(words, n, met[:n_met], sums)
-        _add_pairs(sums, n_met, same, listed, of_pairs)
+        for w in range(n):
+            _add_bits(words[w], in_leaf[:n_places])
+            if w == n - 1 or leaf_of_word[w] != leaf_of_word[w + 1]:
+                _add_same(in_leaf, same, of_leaves[leaf_of_word[w]])
+                in_leaf[:] = 0
+        _count_pairs(words[:n].ravel(), width, n_places, sums)
+        _add_pairs(sums, n_places, same, of_pairs)
 
 
 @kernel
@@ -84,51 +89,46 @@ def weigh_products(
     are those of `_kernels.lapack`, for the products of its columns.
     """
     room = _make_room(_MOST_WEIGHED, codes, order, sides, products)
-    rows, leaf_of_word, words, same, met, listed = room[:6]
-    sums = np.empty((len(products), len(products)))
-    of_word, in_word = np.empty(len(products), dtype=np.uint64), np.empty(len(products))
-    roots = np.empty((_MOST_WEIGHED * _BITS, len(products)))
+    rows, leaf_of_word, words, same = room[:4]
+    width = words.shape[1]
+    sums, in_word = np.zeros((width, width)), np.empty(width)
+    roots = np.empty((_MOST_WEIGHED * _BITS, width))
     while True:
-        n, n_met = _read_chunk(codes, order, leaf_ptr, sides, products, parts, room)
+        n, n_places = _read_chunk(codes, order, leaf_ptr, sides, products, parts, room)
         if n == 0:
             break
         for w in range(n):
-            for i in range(n_met):
-                of_word[i], in_word[i] = words[met[i], w], 0.0
+            in_word[:] = 0.0
             for b in range(_BITS):
                 row = w * _BITS + b
-                _write_roots(of_word[:n_met], b, weights[rows[row]], roots[row], in_word)
-            for product in range(len(products)):
-                if same[product] != _ZERO:
-                    of_leaves[leaf_of_word[w], product] += in_word[same[product]]
-        for i in range(n_met):
-            for k in range(n_met):
-                sums[i, k] = 0.0
-        subtract_gram(routines, roots[: n * _BITS, :n_met], sums[:n_met, :n_met])
-        for i in range(n_met):
-            for k in range(i, n_met):
+                _write_roots(words[w, :n_places], b, weights[rows[row]], roots[row], in_word)
+            _add_same(in_word, same, of_leaves[leaf_of_word[w]])
+        sums[:n_places, :n_places] = 0.0
+        subtract_gram(routines, roots[: n * _BITS, :n_places], sums[:n_places, :n_places])
+        for i in range(n_places):
+            for k in range(i, n_places):
                 sums[i, k] = -sums[i, k]
-        _add_pairs(sums, n_met, same, listed, of_pairs)
+        _add_pairs(sums, n_places, same, of_pairs)
 
 
 @part
 def _make_room(n_words, codes, order, sides, products):
     """Return what a chunk of so many words is read into.
 
-    Its rows, the leaf of each word, the bits of products, for each product its place among those
-    that differ, these, and those that are not zero; cells and bits of sides, what each side holds,
-    whether it holds each row, and the next row.
+    Its rows, the leaf of each word, the words of the places of products that differ, the place of
+    each product; the sides of each place, cells and bits of sides, what each side holds, whether it
+    holds each row, and the next row.
     """
-    n_rows, n_sides = n_words * _BITS, len(sides.feature)
+    n_rows, n_sides, n_products = n_words * _BITS, len(sides.feature), len(products)
+    width = (n_products + _LANES) // _LANES * _LANES
     return (
         np.empty(n_rows, dtype=order.dtype),
         np.empty(n_words, dtype=np.int64),
-        np.empty((len(products), n_words), dtype=np.uint64),
-        np.empty(len(products), dtype=np.int64),
-        np.empty(len(products), dtype=np.int64),
-        np.empty(len(products), dtype=np.int64),
+        np.zeros((n_words, width), dtype=np.uint64),
+        np.empty(n_products, dtype=np.uint64),
+        np.empty((products.shape[1], width), dtype=np.uint64),
         np.empty((len(sides.tested), n_rows), dtype=codes.dtype),
-        np.empty((n_sides, n_words), dtype=np.uint64),
+        np.empty((n_words, n_sides + 1), dtype=np.uint64),
         np.empty(n_sides, dtype=np.uint8),
         np.empty(n_rows, dtype=np.uint8),
         np.zeros(2, dtype=np.int64),
@@ -137,21 +137,24 @@ def _make_room(n_words, codes, order, sides, products):
 
 @part
 def _read_chunk(codes, order, leaf_ptr, sides, products, parts, room):
-    """Read the next chunk; return the number of its words, 0 at the end, and of its products."""
-    rows, leaf_of_word, words, same, met, _, cells, of_sides, holds, is_inside, place = room
-    n, n_met = _fill_chunk(order, leaf_ptr, place, rows, leaf_of_word, words[0]), 0
+    """Read the next chunk; return the number of its words, 0 at the end, and of its places."""
+    rows, leaf_of_word, words, same, factors, cells, of_sides, holds, is_inside, place = room
+    n, n_places = _fill_chunk(order, leaf_ptr, place, rows, leaf_of_word, of_sides), 0
     if n > 0:
-        _read_sides(codes, rows, sides, words[0, :n], cells, of_sides, holds, is_inside)
-        n_met = _multiply_sides(of_sides, holds, products, parts, words, n, same, met)
-    return n, n_met
+        _read_sides(codes, rows, sides, n, cells, of_sides, holds, is_inside)
+        n_places = _list_products(holds, products, parts, same, factors)
+        for w in range(n):
+            _multiply_sides(of_sides[w], factors, n_places, words[w])
+    return n, n_places
 
 
 @part
-def _fill_chunk(order, leaf_ptr, place, rows, leaf_of_word, is_row):
+def _fill_chunk(order, leaf_ptr, place, rows, leaf_of_word, of_sides):
     """Take rows from where the last chunk ended, and return the number of words; 0 at the end.
 
     `place` is the leaf and the rows of it that were taken. Each leaf begins a word; bits beyond its
-    last row are zero in `is_row`, and have a row of the leaf, which is read for nothing.
+    last row are zero in the first column of `of_sides`, and have a row of the leaf, which is read
+    for nothing.
     """
     n, leaf, taken = 0, place[0], place[1]
     while n < len(leaf_of_word) and leaf < len(leaf_ptr) - 1:
@@ -165,7 +168,7 @@ def _fill_chunk(order, leaf_ptr, place, rows, leaf_of_word, is_row):
         size = left if left < _BITS else _BITS
         for b in range(_BITS):
             rows[n * _BITS + b] = order[first + (b if b < size else 0)]
-        is_row[n] = _ALL if size == _BITS else (_ONE << np.uint64(size)) - _ONE
+        of_sides[n, 0] = _ALL if size == _BITS else (_ONE << np.uint64(size)) - _ONE
         leaf_of_word[n] = leaf
         taken += size
         n += 1
@@ -174,9 +177,12 @@ def _fill_chunk(order, leaf_ptr, place, rows, leaf_of_word, is_row):
 
 
 @part
-def _read_sides(codes, rows, sides, is_row, cells, of_sides, holds, is_inside):
-    """Write what each side holds of a chunk, and the bits of those that hold some of it."""
-    n_rows, side = len(is_row) * _BITS, 0
+def _read_sides(codes, rows, sides, n_words, cells, of_sides, holds, is_inside):
+    """Write what each side holds of a chunk, and the bits of those that hold some of it.
+
+    Those of a side are behind its number, since all rows come first.
+    """
+    n_rows, side = n_words * _BITS, 0
     for i in range(len(sides.tested)):
         column, to = codes[sides.tested[i]], cells[i, :n_rows]
         for k in range(n_rows):
@@ -198,7 +204,7 @@ def _read_sides(codes, rows, sides, is_row, cells, of_sides, holds, is_inside):
                     is_inside[k] = 0
                 for run in range(first, last):
                     _add_run(to, sides.run_start[run], sides.run_stop[run], is_inside)
-                _write_bits(is_inside.view(np.uint64), is_row, of_sides[side])
+                _write_bits(is_inside.view(np.uint64), n_words, of_sides, side + 1)
             side += 1
 
 
@@ -213,27 +219,29 @@ def _add_run(cells, start, stop, is_inside):
 
 
 @part
-def _write_bits(is_inside, is_row, words):
+def _write_bits(is_inside, n_words, words, column):
     """Write the lowest bit of each byte, eight to a number, of rows only."""
-    for w in range(len(is_row)):
+    for w in range(n_words):
         word = _NONE
         for k in range(_BYTES):
             bits = (is_inside[w * _BYTES + k] * _AS_BITS) >> _HIGHEST
             word |= bits << np.uint64(k * _BYTES)
-        words[w] = word & is_row[w]
+        words[w, column] = word & words[w, 0]
 
 
 @part
-def _multiply_sides(of_sides, holds, products, parts, words, n, same, met):
-    """List the products that differ on a chunk, write their bits, and return how many they are.
+def _list_products(holds, products, parts, same, factors):
+    """Write the place of each product on a chunk, and the sides of each place; return their number.
 
-    ``same[u]`` becomes the place in the list of what product u is there, -1 where it is zero.
+    A product that is zero, or is another one, has no place of its own. A side is written as its
+    column, 0 beyond the last.
     """
-    same[0], met[0] = 0, 0
-    n_met = 1
+    same[0] = _EVERYWHERE
+    n = _EVERYWHERE + 1
+    for k in range(len(factors)):
+        factors[k, _EVERYWHERE] = 0
     for u in range(1, len(products)):
-        same[u] = n_met
-        some = _ALL
+        same[u] = n
         for k in range(products.shape[1]):
             side = products[u, k]
             if side < 0:
@@ -244,57 +252,60 @@ def _multiply_sides(of_sides, holds, products, parts, words, n, same, met):
             if holds[side] == _EVERYTHING:
                 same[u] = same[parts[u, k]]
                 break
-        if same[u] != n_met:
-            continue
-        for k in range(products.shape[1]):
-            if products[u, k] >= 0:
-                before = words[0, :n] if k == 0 else words[u, :n]
-                some = _both(of_sides[products[u, k], :n], before, words[u, :n])
-        if some == _NONE:
-            same[u] = _ZERO
-            continue
-        met[n_met] = u
-        n_met += 1
-    return n_met
+        if same[u] == n:
+            for k in range(products.shape[1]):
+                factors[k, n] = products[u, k] + 1
+            n += 1
+    return n
 
 
 @part
-def _both(one, other, words):
-    some = _NONE
-    for w in range(len(words)):
-        words[w] = one[w] & other[w]
-        some |= words[w]
-    return some
+def _multiply_sides(of_sides, factors, n_places, words):
+    """Write one word of each place."""
+    for i in range(_EVERYWHERE, n_places):
+        words[i] = of_sides[0]
+    for factor in factors:
+        for i in range(_EVERYWHERE, n_places):
+            words[i] &= of_sides[factor[i]]
 
 
 @part
-def _count_pairs(words, n, met, sums):
-    """Write how many rows there are in every two of some products, on and above the diagonal."""
-    for i in range(len(met)):
-        a, to = words[met[i], :n], sums[i]
-        k = i
-        while k + 3 < len(met):
-            b, c = words[met[k], :n], words[met[k + 1], :n]
-            d, e = words[met[k + 2], :n], words[met[k + 3], :n]
-            to[k], to[k + 1], to[k + 2], to[k + 3] = _count_four(a, b, c, d, e)
-            k += 4
-        while k < len(met):
-            b = words[met[k], :n]
-            to[k] = _count_four(a, b, b, b, b)[0]
-            k += 1
+def _add_bits(words, counts):
+    for i in range(len(counts)):
+        counts[i] += np.int64(_count_bits(words[i]))
 
 
 @part
-def _count_four(a, b, c, d, e):
-    """Return how many bits the first has in common with each of the others."""
-    p = q = r = s = _NONE
-    for w in range(len(a)):
-        word = a[w]
-        p += _count_bits(word & b[w])
-        q += _count_bits(word & c[w])
-        r += _count_bits(word & d[w])
-        s += _count_bits(word & e[w])
-    return p, q, r, s
+def _count_pairs(words, width, n_places, sums):
+    """Write how many rows there are in every two places, on and above the diagonal."""
+    width = np.uint64(width)
+    step = np.uint64(_UNROLLED) * width
+    last = np.uint64(len(words))
+    for i in range(_EVERYWHERE, n_places):
+        start = np.uint64(i - i % _LANES)
+        to = sums[i, start:n_places]
+        n, place = np.uint64(len(to)), np.uint64(i)
+        for k in range(n):
+            to[k] = 0
+        w = np.uint64(0)
+        while w + step <= last:
+            x, y = w + width, w + width + width
+            z = y + width
+            a, b, c, d = words[w + place], words[x + place], words[y + place], words[z + place]
+            w, x, y, z = w + start, x + start, y + start, z + start
+            for k in range(n):
+                to[k] += np.int64(
+                    _count_bits(a & words[w + k])
+                    + _count_bits(b & words[x + k])
+                    + _count_bits(c & words[y + k])
+                    + _count_bits(d & words[z + k])
+                )
+            w += step - start
+        while w < last:
+            a = words[w + place]
+            for k in range(n):
+                to[k] += np.int64(_count_bits(a & words[w + start + k]))
+            w += width
 
 
 @part
@@ -308,16 +319,17 @@ def _write_roots(words, bit, weight, roots, sums):
 
 
 @part
-def _add_pairs(sums, n_met, same, listed, of_pairs):
-    """Add the sums of products that differ to all that are the same; `sums` is made symmetric."""
-    for i in range(n_met):
+def _add_pairs(sums, n_places, same, of_pairs):
+    """Add the sums of places to those of all their products; `sums` is made symmetric."""
+    for i in range(n_places):
         for k in range(i):
             sums[i, k] = sums[k, i]
-    n = 0
     for u in range(len(same)):
-        listed[n] = u
-        n += same[u] != _ZERO
-    for i in range(n):
-        row, to = sums[same[listed[i]]], of_pairs[listed[i]]
-        for k in range(i, n):
-            to[np.uint64(listed[k])] += row[np.uint64(same[listed[k]])]
+        if same[u] != _ZERO:
+            _add_same(sums[same[u]], same[u:], of_pairs[u, u:])
+
+
+@part
+def _add_same(of_places, same, to):
+    for k in range(len(to)):
+        to[k] += of_places[same[k]]
