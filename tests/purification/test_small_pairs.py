@@ -117,7 +117,7 @@ def test_a_family_is_the_same_with_and_without(monkeypatch, outputs):
     joint = joint_mass(shape)
     closure = downward_closure(subsets)
     given = (margins(joint, closure), {s: tuple(axes[j] for j in s) for s in closure})
-    monkeypatch.setattr(pair_batch, "_NUMBERS_A_BATCH", 60)
+    monkeypatch.setattr(pair_batch, "_FEW_NUMBERS", 60)
     together = purify_effects(effects, *given, progress=silent)
     monkeypatch.setattr(cascade, "is_small_pair", lambda _: False)
     alone = purify_effects(effects, *given, progress=silent)

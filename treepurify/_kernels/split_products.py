@@ -210,47 +210,53 @@ def add_products(products, sides, mass, coefficients, offset, stride, n_cells, o
     totals : ndarray of float64
         All tables; sums along all axes turn differences into values.
     """
+    ptr, cells, steps = _differences(sides, mass, n_cells)
     most = products.shape[1]
-    chosen = np.zeros(most, dtype=np.int64)
+    chosen = np.empty(most, dtype=np.int64)
     for u in range(len(products)):
         size = 0
         while size < most and products[u, size] >= 0:
-            chosen[size] = 0
+            chosen[size] = ptr[products[u, size]]
             size += 1
+        side, step_of_cell = products[u, size - 1], stride[u, size - 1]
         while True:
-            at, factor = offset[u], 1.0
-            for k in range(size):
-                cell, step = _difference(sides, mass, n_cells, products[u, k], chosen[k])
-                at += cell * stride[u, k]
-                factor *= step
-            if factor != 0:
+            start, factor = offset[u], 1.0
+            for k in range(size - 1):
+                start += cells[chosen[k]] * stride[u, k]
+                factor *= steps[chosen[k]]
+            for last in range(ptr[side], ptr[side + 1]):
+                at, step = start + cells[last] * step_of_cell, factor * steps[last]
                 for output in range(len(outputs)):
-                    totals[at + outputs[output]] += factor * coefficients[u, output]
-            k = size - 1
+                    totals[at + outputs[output]] += step * coefficients[u, output]
+            k = size - 2
             while k >= 0:
                 chosen[k] += 1
-                if chosen[k] < _n_differences(sides, products[u, k]):
+                if chosen[k] < ptr[products[u, k] + 1]:
                     break
-                chosen[k] = 0
+                chosen[k] = ptr[products[u, k]]
                 k -= 1
             if k < 0:
                 break
 
 
 @part
-def _n_differences(sides, side):
-    return 1 + 2 * (sides.run_ptr[side + 1] - sides.run_ptr[side])
+def _differences(sides, mass, n_cells):
+    """Return the differences of each side less its mass: where they begin, their cells and sizes.
 
-
-@part
-def _difference(sides, mass, n_cells, side, number):
-    """Return the cell and the size of a difference of a side less its mass."""
-    if number == 0:
-        return np.int64(0), -mass[side]
-    run = sides.run_ptr[side] + (number - 1) // 2
-    if number % 2:
-        return np.int64(sides.run_start[run]), 1.0
-    stop = np.int64(sides.run_stop[run])
-    if stop == n_cells[sides.feature[side]]:
-        return np.int64(0), 0.0
-    return stop, -1.0
+    There are none behind the last cell of a feature.
+    """
+    n_sides, most = len(sides.feature), len(sides.feature) + 2 * len(sides.run_start)
+    ptr = np.zeros(n_sides + 1, dtype=np.int64)
+    cells, steps = np.zeros(most, dtype=np.int64), np.empty(most)
+    n = 0
+    for side in range(n_sides):
+        steps[n] = -mass[side]
+        n += 1
+        for run in range(sides.run_ptr[side], sides.run_ptr[side + 1]):
+            cells[n], steps[n] = sides.run_start[run], 1.0
+            n += 1
+            if sides.run_stop[run] < n_cells[sides.feature[side]]:
+                cells[n], steps[n] = sides.run_stop[run], -1.0
+                n += 1
+        ptr[side + 1] = n
+    return ptr, cells, steps

@@ -82,7 +82,8 @@ def _numbered_subsets(
 ) -> tuple[Integers, list[Subset]]:
     """Return the keys by which kernels find these subsets, or those in `only`, and the subsets."""
     keys = _keys(boxes, size, n_features)
-    subsets = [_subset(key, size, n_features) for key in keys]
+    places = (n_features + 1) ** np.arange(size, dtype=np.int64)[::-1]
+    subsets = list(map(tuple, (keys[:, None] // places % (n_features + 1)).tolist()))
     if only is None:
         return keys, subsets
     wanted = np.array([subset in only for subset in subsets], dtype=bool)
@@ -150,8 +151,3 @@ def _keys(boxes: LeafBoxes, size: int, n_features: int) -> Integers:
     leaves = np.flatnonzero(boxes.leaf_subset >= 0)
     keys = subset_keys(boxes.entry_ptr, boxes.entry_feature, leaves, size, base)
     return np.unique(keys)
-
-
-def _subset(key: int, size: int, n_features: int) -> Subset:
-    base = n_features + 1
-    return tuple(int(key) // base ** (size - 1 - k) % base for k in range(size))

@@ -19,8 +19,9 @@ from treepurify.typing import Array, Indices, Integers, Mask
 
 __all__ = ["Equations", "PairBatch", "set_up_equations", "some_at_a_time"]
 
-# Numbers in the tables of a batch: few enough that the copies of them stay in a cache.
-_NUMBERS_A_BATCH = 1 << 15
+# Numbers in the tables of a batch: so many that the calls for a batch take little beside its work,
+# and no more than stay in a cache. Some batches are better than one, which has one thread.
+_FEW_NUMBERS, _MOST_NUMBERS, _BATCHES = 1 << 15, 1 << 17, 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,12 +168,13 @@ class Equations:
 
 def some_at_a_time(pairs: Sequence[Subset], sizes: Sequence[int]) -> Iterator[list[Subset]]:
     """Yield the pairs, in order, as many at a time as a batch holds of the numbers in each."""
+    most = min(max(sum(sizes) // _BATCHES, _FEW_NUMBERS), _MOST_NUMBERS)
     batch: list[Subset] = []
-    room = _NUMBERS_A_BATCH
+    room = most
     for pair, size in zip(pairs, sizes, strict=True):
         if batch and size > room:
             yield batch
-            batch, room = [], _NUMBERS_A_BATCH
+            batch, room = [], most
         batch.append(pair)
         room -= size
     if batch:

@@ -162,12 +162,11 @@ def test_tables_are_sums_of_outer_products(share, options, order):
     for seed in range(N_DRAWN):
         scene = draw(seed, share, **options)
         grid, trees = scene.grid, scene.products(order)
-        sets = np.concatenate([number_sets(grid, products.features[1:]) for products in trees])
-        tables = UnionSums.zeros(grid, np.unique(sets), 3)
-        expected = {
-            subset: np.zeros((*grid.shape(subset), 3))
-            for subset in sets_of_numbers(grid, tables.sets)
-        }
+        found = [number_sets(grid, products.features[1:]) for products in trees]
+        sets = np.unique(np.concatenate(found))
+        subsets = sets_of_numbers(grid, sets)
+        tables = UnionSums.zeros(grid, sets, subsets, 3)
+        expected = {subset: np.zeros((*grid.shape(subset), 3)) for subset in subsets}
         for outputs, products in zip([[0], [2], [0, 1, 2], [1]], trees, strict=True):
             multiples = rng.normal(size=(len(products.products), len(outputs)))
             tables.add(products, multiples, np.array(outputs))

@@ -243,9 +243,9 @@ def _lay_out_products(task: _Task) -> tuple[list[SplitProducts], UnionSums]:
         "Raise memory_budget, or ask for a smaller order.",
     )
     # With a product there are all parts of it, so these sets are all that is purified.
-    tables = [grid.subset_axes(subset) for subset in sets_of_numbers(grid, sets)]
-    check_memory(tables, n_outputs, problem.memory_budget)
-    return all_products, UnionSums.zeros(grid, sets, n_outputs)
+    subsets = sets_of_numbers(grid, sets)
+    check_memory(map(grid.subset_axes, subsets), n_outputs, problem.memory_budget)
+    return all_products, UnionSums.zeros(grid, sets, subsets, n_outputs)
 
 
 def _sets_that_occur(task: _Task, all_products: list[SplitProducts]) -> Integers:

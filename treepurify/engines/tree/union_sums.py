@@ -27,19 +27,24 @@ class UnionSums:
         The grid.
     sets : ndarray of int64, shape (n_sets,)
         Numbers of the sets of features, increasing; see `number_sets`.
+    subsets : list of tuple of int
+        These sets.
     tables : DifferenceTables
         The table of each.
     """
 
     grid: Grid
     sets: Integers
+    subsets: list[Subset]
     tables: DifferenceTables
 
     @classmethod
-    def zeros(cls, grid: Grid, sets: Integers, n_outputs: int) -> "UnionSums":
+    def zeros(
+        cls, grid: Grid, sets: Integers, subsets: list[Subset], n_outputs: int
+    ) -> "UnionSums":
         """Return tables of zeros."""
-        shapes = [grid.shape(subset) for subset in sets_of_numbers(grid, sets)]
-        return cls(grid, sets, difference_tables(shapes, n_outputs))
+        shapes = [grid.shape(subset) for subset in subsets]
+        return cls(grid, sets, subsets, difference_tables(shapes, n_outputs))
 
     def add(self, products: SplitProducts, coefficients: Array, outputs: Indices) -> None:
         """Add multiples of products of sides less their masses, all but the first product.
@@ -64,7 +69,7 @@ class UnionSums:
 
     def integrate(self) -> dict[Subset, Array]:
         """Turn differences into values, in place, and return the table of each set of features."""
-        return dict(zip(sets_of_numbers(self.grid, self.sets), self.tables.summed(), strict=True))
+        return dict(zip(self.subsets, self.tables.summed(), strict=True))
 
 
 def number_sets(grid: Grid, features: Integers) -> Integers:
@@ -81,7 +86,10 @@ def number_sets(grid: Grid, features: Integers) -> Integers:
 
 def sets_of_numbers(grid: Grid, numbers: Integers) -> list[Subset]:
     """Return the numbered sets of features."""
-    return [tuple(j for j in row if j >= 0) for row in _features_of(grid, numbers).tolist()]
+    features = _features_of(grid, numbers)
+    n_before = (features < 0).sum(axis=1)
+    rows = zip(features.tolist(), n_before.tolist(), strict=True)
+    return [tuple(row[first:]) for row, first in rows]
 
 
 def cells_of_sets(grid: Grid, numbers: Integers) -> Integers:
