@@ -83,7 +83,7 @@ def _numbered_subsets(
     """Return the keys by which kernels find these subsets, or those in `only`, and the subsets."""
     keys = _keys(boxes, size, n_features)
     places = (n_features + 1) ** np.arange(size, dtype=np.int64)[::-1]
-    subsets = list(map(tuple, (keys[:, None] // places % (n_features + 1)).tolist()))
+    subsets = list(zip(*(keys // places[:, None] % (n_features + 1)).tolist(), strict=True))
     if only is None:
         return keys, subsets
     wanted = np.array([subset in only for subset in subsets], dtype=bool)

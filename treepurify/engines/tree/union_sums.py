@@ -88,8 +88,10 @@ def sets_of_numbers(grid: Grid, numbers: Integers) -> list[Subset]:
     """Return the numbered sets of features."""
     features = _features_of(grid, numbers)
     n_before = (features < 0).sum(axis=1)
-    rows = zip(features.tolist(), n_before.tolist(), strict=True)
-    return [tuple(row[first:]) for row, first in rows]
+    subsets: list[Subset] = []
+    for first in range(features.shape[1] - 1, -1, -1):
+        subsets += zip(*features[n_before == first, first:].T.tolist(), strict=True)
+    return subsets
 
 
 def cells_of_sets(grid: Grid, numbers: Integers) -> Integers:
