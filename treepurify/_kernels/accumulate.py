@@ -51,17 +51,25 @@ def add_box_corners(
 
 
 @kernel
-def cumulate(tables, offset, shape, order, n_outputs):
-    """Replace a difference table by its cumulative sums along every axis, in place."""
-    n_cells = 1
-    for k in range(order):
-        n_cells *= shape[k]
-    inner = n_outputs
-    for k in range(order - 1, -1, -1):
-        size = shape[k]
-        step = inner
-        inner = step * size
-        for start in range(0, n_cells * n_outputs, inner):
-            first = offset + start
-            for at in range(first + step, first + inner):
-                tables[at] += tables[at - step]
+def cumulate(tables, offsets, shapes, orders, n_outputs):
+    """Replace difference tables by their cumulative sums along every axis, in place.
+
+    Table t stands from ``offsets[t]`` to ``offsets[t + 1]``, and has the first ``orders[t]`` of
+    ``shapes[t]`` as its cells.
+    """
+    for t in range(len(orders)):
+        inner = n_outputs
+        for axis in range(orders[t] - 1, -1, -1):
+            step = inner
+            inner = step * shapes[t, axis]
+            for start in range(offsets[t], offsets[t + 1], inner):
+                if step == 1:
+                    total = 0.0
+                    for at in range(start, start + inner):
+                        total += tables[at]
+                        tables[at] = total
+                    continue
+                for first in range(start + step, start + inner, step):
+                    before, own = tables[first - step : first], tables[first : first + step]
+                    for k in range(step):
+                        own[k] += before[k]

@@ -8,10 +8,13 @@ from math import prod
 import numpy as np
 
 from treepurify._kernels.accumulate import cumulate
-from treepurify.threads import map_arrays
+from treepurify.threads import available_threads, even_length, map_threads
 from treepurify.typing import Array, Integers
 
 __all__ = ["DifferenceTables", "difference_tables", "table_sizes"]
+
+# Most numbers that one thread sums up at a time.
+_NUMBERS_OF_A_PIECE = 1 << 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,15 +43,26 @@ class DifferenceTables:
 
     def summed(self) -> list[Array]:
         """Return each table, shape (cells..., n_outputs); the differences are replaced."""
+        orders = np.array([len(shape) for shape in self.shapes], dtype=np.int64)
 
-        def sum_table(i: int, table: Array) -> Array:
-            shape = self.shapes[i]
-            cumulate(self.values, self.offsets[i], self.extents[i], len(shape), self.n_outputs)
-            return table.reshape(*shape, self.n_outputs)
+        def sum_tables(some: slice) -> None:
+            offsets = self.offsets[some.start : some.stop + 1]
+            cumulate(self.values, offsets, self.extents[some], orders[some], self.n_outputs)
 
-        places = enumerate(pairwise(self.offsets.tolist()))
-        tables = {i: self.values[first:last] for i, (first, last) in places}
-        return list(map_arrays(sum_table, tables).values())
+        map_threads(sum_tables, self._pieces())
+        return [
+            self.values[first:last].reshape(*shape, self.n_outputs)
+            for shape, (first, last) in zip(
+                self.shapes, pairwise(self.offsets.tolist()), strict=True
+            )
+        ]
+
+    def _pieces(self) -> list[slice]:
+        """Return slices of the tables with about as many numbers each."""
+        length = even_length(len(self.values), _NUMBERS_OF_A_PIECE, available_threads())
+        ends = np.searchsorted(self.offsets, np.arange(length, len(self.values), length))
+        different = np.unique(np.append(ends, len(self.shapes))).tolist()
+        return [slice(first, last) for first, last in pairwise([0, *different])]
 
 
 def table_sizes(shapes: Sequence[tuple[int, ...]], n_outputs: int) -> list[int]:

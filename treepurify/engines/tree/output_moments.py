@@ -146,7 +146,7 @@ def _coordinates(boxes: LeafBoxes, output: OutputLeaves, margins: Mapping[int, A
         values,
         table,
     )
-    cumulate(table, 0, extents, len(shape), 1)
+    cumulate(table, np.array([0, len(table)]), extents[None], np.array([len(shape)]), 1)
     for axis, feature in enumerate(features):
         mass = margins[feature][margins[feature] > 0]
         split_mean(table, prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :]), mass)

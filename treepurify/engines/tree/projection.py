@@ -131,7 +131,7 @@ def _read_task(problem: Problem, tolerance: float) -> _Task:
     most_tested = np.argsort(-tested, kind="stable")[: np.count_nonzero(tested)]
     order_of_rows = order_by_cells(rows.codes, most_tested)
     ordered = EncodedRows(
-        np.ascontiguousarray(rows.codes[:, order_of_rows]),
+        np.take(rows.codes, order_of_rows, axis=1),
         None if rows.weights is None else rows.weights[order_of_rows],
     )
     weights = (1.0 - share) * ordered.shares

@@ -212,9 +212,10 @@ def sides_of(splits: Splits, nodes: slice) -> tuple[Sides, Integers]:
     n_known = splits.n_known[owner]
     start = np.where(is_missing, n_known, 0)
     stop = np.where(is_missing, n_known + 1, number)
+    single = np.stack([start, stop], axis=1)
     runs = [
-        _runs(masks[key]) if key in masks else np.array([[first, last]])
-        for key, first, last in zip(known.tolist(), start.tolist(), stop.tolist(), strict=True)
+        _runs(masks[key]) if key in masks else own
+        for key, own in zip(known.tolist(), single[:, None], strict=True)
     ]
     tested = np.unique(owner)
     sides = Sides(owner, tested, np.searchsorted(tested, owner), *_joined(runs))
