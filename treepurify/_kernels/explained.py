@@ -1,4 +1,4 @@
-"""Take tables from what they explain on rows, and sum up how much that is."""
+"""Add up tables on rows, and how much they explain of a function there."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from treepurify._kernels.compiling import kernel
 
 # Sums in the order that fills the registers; the same in every run.
 @kernel(fastmath={"reassoc", "contract"})
-def take_off(
+def add_tables(
     codes,
     features,
     steps,
@@ -19,15 +19,15 @@ def take_off(
     weighted,
     index,
     part,
-    rest,
+    sums,
     covariances,
 ):
-    """Take tables on the rows ``first:last`` from `rest`, and add the covariance of each.
+    """Add the values of tables on the rows ``first:last`` to `sums`, and the covariance of each.
 
     Table t stands from ``cell_starts[t]`` on in `tables` (n_outputs, n_cells). The cell of a row is
     there the sum of ``steps[i] * codes[features[i], row]`` for i from ``feature_starts[t]`` to
-    ``feature_starts[t + 1]``. `rest` and `weighted` have shape (n_outputs, n_rows), and the
-    covariances (n_tables, n_outputs): the sums over the rows of the values times `weighted`.
+    ``feature_starts[t + 1]``. `weighted` has shape (n_outputs, n_rows), `sums` only these rows, and
+    the covariances (n_tables, n_outputs): the sums over the rows of the values times `weighted`.
     `index` and `part` are room for as many rows as stay near the processor.
     """
     for t in range(len(cell_starts)):
@@ -40,13 +40,13 @@ def take_off(
                 cells, step = codes[features[i], start:stop], steps[i]
                 for k in range(n):
                     index[k] += step * np.uint32(cells[k])
-            for output in range(len(rest)):
+            for output in range(len(sums)):
                 values = tables[output, cell_starts[t] :]
-                left, weights = rest[output, start:stop], weighted[output, start:stop]
+                own, weights = sums[output, start - first :], weighted[output, start:stop]
                 for k in range(n):
                     part[k] = values[index[k]]
                 total = 0.0
                 for k in range(n):
-                    left[k] -= part[k]
+                    own[k] += part[k]
                     total += weights[k] * part[k]
                 covariances[t, output] += total

@@ -15,12 +15,13 @@ def test_values_are_sums_of_differences_along_all_axes_of_cells(sizes):
     grid = SimpleNamespace(axes=axes, n_features=len(sizes), shape=shape)
     features = np.array([[0, -1, -1], [len(sizes) - 1, -1, -1], [0, 1, -1], [0, 2, 3], [1, 2, 3]])
     kept = features[(features < len(sizes)).all(axis=1)]
-    sums = UnionSums.zeros(grid, np.unique(number_sets(grid, kept)), 2)
+    sets = np.unique(number_sets(grid, kept))
+    sums = UnionSums.zeros(grid, sets, sets_of_numbers(grid, sets), 2)
     values = sums.tables.values
     values[:] = np.random.default_rng(0).normal(size=len(values))
     expected = np.split(values.copy(), sums.tables.offsets[1:-1])
     tables = sums.integrate()
-    assert list(tables) == sets_of_numbers(grid, sums.sets)
+    assert list(tables) == sums.subsets
     for (subset, table), differences in zip(tables.items(), expected, strict=True):
         assert table.shape == (*shape(subset), 2)
         values = differences.reshape(table.shape)

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
-from treepurify._kernels.explained import take_off
+from treepurify._kernels.explained import add_tables
 from treepurify.grids.grid import Subset
 from treepurify.rows.row_weights import mean_square
 from treepurify.threads import even_length, iterate_threads
@@ -15,11 +16,11 @@ from treepurify.typing import Array, Cells
 __all__ = ["Explained", "measure_explained", "measure_explained_by_tables"]
 
 # Most rows that a thread takes all tables from, and rows whose cells are found at a time.
-_ROWS_OF_A_PIECE, _ROWS_AT_A_TIME = 1 << 13, 2048
+_ROWS_OF_A_PIECE, _ROWS_AT_A_TIME = 1 << 14, 2048
 # For as many threads, whatever their number: sums do not depend on it.
 _PIECES_TOGETHER = 4
 # Numbers in the tables that are copied to stand one after the other.
-_NUMBERS_AT_A_TIME = 1 << 20
+_NUMBERS_AT_A_TIME = 1 << 19
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,23 +84,29 @@ def measure_explained_by_tables(
     weighted, total = _weighted(values, shares)
     rest = np.ascontiguousarray((values - intercept).T)
     by_output = np.ascontiguousarray(weighted.T)
-    n_rows = rest.shape[1]
+    n_outputs, n_rows = rest.shape
     length = even_length(n_rows, _ROWS_OF_A_PIECE, _PIECES_TOGETHER)
-    starts = range(0, n_rows, length)
-    covariances: dict[Subset, Array] = {}
-    for some in _some_at_a_time(tables):
-        laid_out = _lay_out(some, len(rest))
+    groups = list(_some_at_a_time(tables))
+    covered = [np.zeros((len(some), n_outputs)) for some in groups]
 
-        def take_tables_off(first: int, laid_out: tuple[Array, ...] = laid_out) -> Array:
-            last = min(first + length, n_rows)
-            index, part = np.empty(_ROWS_AT_A_TIME, dtype=np.uint32), np.empty(_ROWS_AT_A_TIME)
-            covered = np.zeros((len(laid_out[-1]), len(rest)))
-            take_off(codes, *laid_out, first, last, by_output, index, part, rest, covered)
-            return covered
+    def pieces() -> Iterator[tuple[int, int, tuple[Array, ...]]]:
+        for group, some in enumerate(groups):
+            laid_out = _lay_out(some, n_outputs)
+            yield from ((group, first, laid_out) for first in range(0, n_rows, length))
 
-        # Pieces do not depend on the number of threads, nor does the order of their sums.
-        sums = np.sum(list(iterate_threads(take_tables_off, starts)), axis=0)
-        covariances.update(zip(some, sums, strict=True))
+    def add_up(piece: tuple[int, int, tuple[Array, ...]]) -> tuple[int, int, Array, Array]:
+        group, first, laid_out = piece
+        last = min(first + length, n_rows)
+        index, part = np.empty(_ROWS_AT_A_TIME, dtype=np.uint32), np.empty(_ROWS_AT_A_TIME)
+        sums, own = np.zeros((n_outputs, last - first)), np.zeros_like(covered[group])
+        add_tables(codes, *laid_out, first, last, by_output, index, part, sums, own)
+        return group, first, sums, own
+
+    # Pieces do not depend on the number of threads, nor does the order of their sums.
+    for group, first, sums, own in iterate_threads(add_up, pieces()):
+        rest[:, first : first + sums.shape[1]] -= sums
+        covered[group] += own
+    covariances = dict(zip(tables, chain.from_iterable(covered), strict=True))
     return _explained(covariances, weighted, total, rest.T, shares)
 
 
