@@ -54,7 +54,9 @@ def fitted_result(
         tables_of_grid = [(grid, subsets)]
         (counted,) = count_stream(problem.stream, tables_of_grid, problem.report, keep_special=True)
         grid, on_grid = counted.grid, counted
-    axes = {subset: grid.subset_axes(subset) for subset in subsets}
+    axes = {subset: tensor.axes for subset, tensor in effects.tensors.items()}
+    if grid is not problem.grid:
+        axes = {subset: grid.subset_axes(subset) for subset in subsets}
     mass = problem.weighting.tables(grid, on_grid, subsets)
     purified = purify_effects(effects, mass, axes, method="exact", progress=problem.report)
     tables = table_components(purified, mass, axes, problem.function.inputs)

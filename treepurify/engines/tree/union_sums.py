@@ -5,6 +5,7 @@ all trees.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -46,12 +47,16 @@ class UnionSums:
         shapes = [grid.shape(subset) for subset in subsets]
         return cls(grid, sets, subsets, difference_tables(shapes, n_outputs))
 
+    @cached_property
+    def _n_cells(self) -> Integers:
+        return _sizes(self.grid)
+
     def add(self, products: SplitProducts, coefficients: Array, outputs: Indices) -> None:
         """Add multiples of products of sides less their masses, all but the first product.
 
         `coefficients` has one column for each of `outputs`.
         """
-        features, n_cells = products.features[1:], _sizes(self.grid)
+        features, n_cells = products.features[1:], self._n_cells
         sizes = n_cells[features]
         behind = np.cumprod(sizes[:, ::-1], axis=1)[:, ::-1] // sizes
         place = np.searchsorted(self.sets, number_sets(self.grid, features))
