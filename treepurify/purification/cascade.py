@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations, groupby
 from math import prod
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
@@ -149,8 +149,8 @@ def purify_effects(
             progress("purifying tables", done, len(subsets))
             pure[subset] = table.pure
             extents[subset] = table.extent
-            intercept = intercept + table.mean
             if table.solution is None:
+                intercept = intercept + table.mean
                 continue
             solutions[subset] = table.solution
             additivity = max(additivity, table.additivity)
@@ -184,7 +184,6 @@ class _Family:
         purified = []
         values = [self.raw_values(pair) for pair in pairs]
         together = solve_small_pairs(values, [self.mass[pair] for pair in pairs])
-        nothing = np.zeros(len(self.effects.intercept))
         for pair, own, solved in zip(pairs, values, together, strict=True):
             if solved is None:
                 purified.append(self.purify_table(pair, own, receives=False))
@@ -192,7 +191,9 @@ class _Family:
             solution, additivity = solved.solution, solved.additivity
             extent = _Extent(self.mass[pair].size, solved.before, solved.after)
             purified.append(
-                _PurifiedTable(pair, solution.pure, extent, nothing, solution, additivity)
+                _PurifiedTable(
+                    pair, solution.pure, extent, solution=solution, additivity=additivity
+                )
             )
         return purified
 
@@ -224,19 +225,17 @@ class _Family:
         """Purify a table of two features or more by a solve of its own."""
         solution = _solve(values, self.mass[subset], self.method, receives=receives)
         pure = solution.pure
-        nothing = np.zeros(values.shape[-1])
         extent, additivity = _measure_extent(values, pure), _additivity(values, solution)
-        return _PurifiedTable(subset, pure, extent, nothing, solution, additivity)
+        return _PurifiedTable(subset, pure, extent, solution=solution, additivity=additivity)
 
 
-@dataclass(frozen=True, eq=False)
-class _PurifiedTable:
+class _PurifiedTable(NamedTuple):
     """A purified tensor, and what left it: a mean from one feature, a solution from more."""
 
     subset: Subset
     pure: Array
     extent: "_Extent"
-    mean: Array
+    mean: Array | float = 0.0
     solution: Solution | None = None
     additivity: float = 0.0
 
@@ -329,8 +328,7 @@ def refine(values: Array, coarse: tuple[FeatureAxis, ...], fine: tuple[FeatureAx
     return values
 
 
-@dataclass(frozen=True)
-class _Extent:
+class _Extent(NamedTuple):
     """How many cells the tensor of a subset had, and its largest entries before and after."""
 
     n_cells: int

@@ -21,7 +21,7 @@ __all__ = ["Equations", "PairBatch", "set_up_equations", "some_at_a_time"]
 
 # Numbers in the tables of a batch: so many that the calls for a batch take little beside its work,
 # and no more than stay in a cache. Some batches are better than one, which has one thread.
-_FEW_NUMBERS, _MOST_NUMBERS, _BATCHES = 1 << 15, 1 << 17, 8
+_FEW_NUMBERS, _MOST_NUMBERS, _BATCHES = 1 << 15, 1 << 17, 4
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,7 +5,7 @@ and what goes through their cells is compiled, so that threads can work side by 
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -28,8 +28,7 @@ _SHORT_SIDE = 256
 _MOST_CELLS = 1 << 16
 
 
-@dataclass(frozen=True, eq=False)
-class SolvedPair:
+class SolvedPair(NamedTuple):
     """A pair table that was purified, and what was measured on the way.
 
     Parameters
