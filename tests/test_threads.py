@@ -42,6 +42,39 @@ def test_an_error_reaches_the_caller_and_stops_the_rest(monkeypatch):
     assert len(started) < 100
 
 
+@pytest.mark.parametrize("n_threads", [1, 2, 5])
+def test_of_several_errors_the_first_is_raised_and_the_rest_is_left(n_threads, monkeypatch):
+    monkeypatch.setattr(threads, "available_threads", lambda: n_threads)
+    started = []
+
+    def work(item):
+        started.append(item)
+        time.sleep(0.002 * (item == 7))
+        if item in (7, 8):
+            raise ValueError(f"item {item}")
+        return item
+
+    with pytest.raises(ValueError, match="item 7"):
+        threads.map_threads(work, range(1000))
+    assert len(started) < 20
+    assert threads.map_threads(lambda item: item**2, range(50)) == [i**2 for i in range(50)]
+
+
+def test_an_interruption_of_the_callers_thread_stops_the_others(monkeypatch):
+    monkeypatch.setattr(threads, "available_threads", lambda: 3)
+    started = []
+
+    def work(item):
+        started.append(item)
+        time.sleep(0.001)
+        if threading.current_thread() is threading.main_thread():
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        threads.map_threads(work, range(1000))
+    assert len(started) < 20
+
+
 def test_one_core_works_in_the_callers_thread(monkeypatch):
     monkeypatch.setattr(threads, "available_threads", lambda: 1)
     names = list(threads.iterate_threads(lambda _: threading.current_thread().name, range(3)))
@@ -64,16 +97,15 @@ def test_large_arrays_are_worked_on_by_threads_and_small_ones_are_not(monkeypatc
     monkeypatch.setattr(threads, "available_threads", lambda: 2)
 
     def work(name, array):
+        time.sleep(0.01)
         return name, len(array), threading.current_thread().name
 
-    own = threading.current_thread().name
-    for size, is_own in ((10, True), (100_000, False)):
+    for size, n_threads in ((10, 1), (100_000, 2)):
         arrays = {name: np.zeros(size) for name in "cab"}
         done = threads.map_arrays(work, arrays)
         assert list(done) == ["c", "a", "b"]
-        for name, result in done.items():
-            assert result[:2] == (name, size)
-            assert (result[2] == own) == is_own
+        assert [result[:2] for result in done.values()] == [(name, size) for name in "cab"]
+        assert len({result[2] for result in done.values()}) == n_threads
     assert threads.map_arrays(work, {}) == {}
 
 

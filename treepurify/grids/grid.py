@@ -278,7 +278,7 @@ def _widen_numeric(
     has_missing = axis.has_missing or n_missing > 0
     if has_missing == axis.has_missing and bounds is axis.bounds:
         return axis
-    return replace(axis, has_missing=has_missing, bounds=bounds)
+    return FeatureAxis(axis.name, axis.cuts, has_missing=has_missing, bounds=bounds)
 
 
 def _widen_categorical(axis: FeatureAxis, column: npt.NDArray[Any]) -> FeatureAxis:
