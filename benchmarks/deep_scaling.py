@@ -96,7 +96,7 @@ def line(name: str) -> str:
     error = max(d.diagnostics.get("projection", {}).get("error", [0.0])) / model.predict(X).std()
     fitted, fresh = d.r_squared(X)[0], d.r_squared(new)[0]
     return (
-        f"{name:<36} {predict:7.3f} s {purify:7.2f} s {purify / predict:7.1f}"
+        f"{name:<36} {predict:7.3f} s {purify:7.3f} s {purify / predict:7.2f}"
         f"   {fitted:.4f} {fresh:.4f}   {error:.0e}   {peak:.2f} GB"
     )
 
