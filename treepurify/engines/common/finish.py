@@ -384,28 +384,25 @@ def _term_name(names: list[str], subset: Subset) -> str:
 
 
 def _solves(purified: Purified | None, names: list[str]) -> dict[str, list[dict[str, Any]]]:
-    """Return how each table was solved and its error, as diagnostics have it.
-
-    With tuples, which a garbage collector need not follow, as it would thousands of lists.
-    """
+    """Return how each table was solved and its error, as diagnostics have it."""
     if purified is None:
         return {}
     solves = [
         {
             "term": _term_name(names, subset),
-            "features": subset,
+            "features": list(subset),
             "method": solution.method,
             "iterations": solution.iterations,
             "converged": solution.converged,
             "unidentified": solution.unidentified,
             "empty_slices": solution.empty_slices,
             "error": solution.error,
-            "history": solution.history,
+            "history": list(solution.history),
         }
         for subset, solution in purified.solutions.items()
     ]
     errors = [
-        {"term": _term_name(names, subset), "features": subset, "error": error}
+        {"term": _term_name(names, subset), "features": list(subset), "error": error}
         for subset, error in purified.errors.items()
     ]
     return {"solves": solves, "errors": errors}
