@@ -242,6 +242,7 @@ def test_saved_and_loaded(tmp_path, order):
     pd.testing.assert_frame_equal(again.orthogonality(), d.orthogonality())
     pd.testing.assert_frame_equal(again.contributions(X), d.contributions(X))
     assert dict(again.diagnostics) == dict(d.diagnostics)
+    assert {(), *d} <= {error["features"] for error in again.diagnostics["errors"]}
     for subset, component in d.components.items():
         np.testing.assert_array_equal(again.components[subset].values, component.values)
         np.testing.assert_array_equal(again.components[subset].mass, component.mass)

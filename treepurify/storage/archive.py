@@ -43,6 +43,8 @@ VERSION = 3
 _READABLE = (2, 3)
 _DOCUMENT = "decomposition.json"
 _CHECKSUMS = "checksums.json"
+# Diagnostics with one entry per term.
+_OF_TERMS = ("solves", "errors", "shared_mains")
 _N_PROBES = 2
 # What zipfile, json, NumPy and constructors raise on bytes in another format; RuntimeError
 # covers archives that claim to be encrypted or compressed in an unknown way.
@@ -271,7 +273,10 @@ def _read_archive(
         link=decoder.decode(document["link"]),
         certificate=certificate and _certificate(certificate),
         remainder=decoder.decode(document["remainder"]),
-        diagnostics=document["diagnostics"],
+        diagnostics={
+            name: _with_tuples(facts) if name in _OF_TERMS else facts
+            for name, facts in document["diagnostics"].items()
+        },
         stored_covariances=None
         if covariances is None
         else {tuple(subset): np.array(values) for subset, values in covariances},
@@ -281,6 +286,14 @@ def _read_archive(
     if any(subset != component.features for subset, component in d.components.items()):
         raise SavedFileError(f"{path} holds components under the features of others")
     return d, decoder
+
+
+def _with_tuples(facts: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return one entry per term, with tuples again where JSON has lists."""
+    return [
+        {name: tuple(own) if isinstance(own, list) else own for name, own in entry.items()}
+        for entry in facts
+    ]
 
 
 def _check_whole(d: Decomposition, *, calls_given_function: bool) -> None:

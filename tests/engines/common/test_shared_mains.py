@@ -58,7 +58,7 @@ def two_names_of_one_thing(depth):
     ), X
 
 
-def test_an_additive_model_of_one_thing_twice():
+def test_an_additive_model_of_one_thing_twice(tmp_path):
     model, X = two_names_of_one_thing(1)
     d = tp.purify(model, X, progress=False)
     cells = len(np.unique(d["a"].evaluate(X))), len(np.unique(d["b"].evaluate(X)))
@@ -75,6 +75,8 @@ def test_an_additive_model_of_one_thing_twice():
         finding for finding in tp.audit(model, X).findings if finding.kind == "identifiability"
     ]
     assert [finding.subset for finding in found] == [(0, 1)]
+    d.save(tmp_path / "twice.tpz")
+    assert tp.load(tmp_path / "twice.tpz").diagnostics == d.diagnostics
 
 
 def test_a_pair_that_has_a_table_is_counted_there():

@@ -384,25 +384,28 @@ def _term_name(names: list[str], subset: Subset) -> str:
 
 
 def _solves(purified: Purified | None, names: list[str]) -> dict[str, list[dict[str, Any]]]:
-    """Return how each table was solved and its error, as diagnostics have it."""
+    """Return how each table was solved and its error, as diagnostics have it.
+
+    With tuples: a garbage collector follows every list, and a mapping that has one.
+    """
     if purified is None:
         return {}
     solves = [
         {
             "term": _term_name(names, subset),
-            "features": list(subset),
+            "features": subset,
             "method": solution.method,
             "iterations": solution.iterations,
             "converged": solution.converged,
             "unidentified": solution.unidentified,
             "empty_slices": solution.empty_slices,
             "error": solution.error,
-            "history": list(solution.history),
+            "history": solution.history,
         }
         for subset, solution in purified.solutions.items()
     ]
     errors = [
-        {"term": _term_name(names, subset), "features": list(subset), "error": error}
+        {"term": _term_name(names, subset), "features": subset, "error": error}
         for subset, error in purified.errors.items()
     ]
     return {"solves": solves, "errors": errors}

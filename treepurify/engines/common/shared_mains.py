@@ -98,9 +98,9 @@ class SharedMains:
             "shared_mains": [
                 {
                     "term": term,
-                    "features": list(found.pair),
+                    "features": found.pair,
                     "directions": found.directions,
-                    "variance": variance.tolist(),
+                    "variance": tuple(variance.tolist()),
                 }
                 for term, found, variance in rows
             ]
