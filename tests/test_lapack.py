@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from treepurify._kernels.lapack import (
+    factor_by_pivots,
     factor_in_place,
     substitute,
     subtract_gram,
@@ -46,6 +47,24 @@ def test_a_border_is_eliminated(dtype, tolerance):
 
 def test_what_is_not_positive_definite_is_told():
     assert not factor_in_place(routines_of(np.float64), np.array([[1.0, 2.0], [0.0, 1.0]]))
+
+
+@pytest.mark.parametrize("rank", [1, 17, 30])
+def test_rows_are_factored_by_the_size_of_their_pivots(rank):
+    half = np.random.default_rng(1).normal(size=(30, rank))
+    matrix = half @ half.T
+    # Only the upper triangle is read, inside a longer array.
+    wide = np.full((30, 33), np.nan)
+    wide[np.triu_indices(30)] = matrix[np.triu_indices(30)]
+    order = np.empty(30, dtype=np.int32)
+    least = 1e-10 * matrix.diagonal().max()
+    assert factor_by_pivots(routines_of(np.float64), wide[:, :30], least, order) == rank
+    taken = order[:rank] - 1
+    factor = np.triu(wide[:rank, :rank])
+    np.testing.assert_allclose(factor.T @ factor, matrix[np.ix_(taken, taken)], atol=1e-12)
+    np.testing.assert_array_equal(np.sort(order), np.arange(1, 31))
+    assert taken[0] == np.argmax(matrix.diagonal())
+    assert np.all(np.diff(factor.diagonal()) <= 0)
 
 
 @pytest.mark.parametrize("is_upper", [False, True])

@@ -2,9 +2,9 @@
 
 What calls several of them is one function for the interpreter: it leaves other threads running
 throughout, where SciPy's own wrappers keep them waiting and every call of its own is a chance to
-wait for them. The addresses of potrf, trsm, syrk and gemm of the matrices' precision, `routines`,
-are arguments, so that compiled functions can be kept. Matrices are in C order. What is the upper
-triangle by rows is the lower one by columns, as the routines read it.
+wait for them. The addresses of potrf, trsm, syrk, gemm and pstrf of the matrices' precision,
+`routines`, are arguments, so that compiled functions can be kept. Matrices are in C order. What is
+the upper triangle by rows is the lower one by columns, as the routines read it.
 """
 
 import numpy as np
@@ -48,6 +48,22 @@ def factor_in_place(routines, matrix):
     failed = sizes[2:]
     _call(routines[0], (_LETTERS, sizes, matrix, sizes[1:], failed))
     return failed[0] == 0
+
+
+@kernel
+def factor_by_pivots(routines, matrix, least_pivot, order):
+    """Do so for a matrix that need not be definite, taking its rows by the size of their pivots.
+
+    `order`, of int32, becomes the rows as they were taken, counted from 1. Returns their number
+    before the first whose pivot is at most `least_pivot`: so many rows of the factor are right.
+    """
+    sizes = np.zeros(4, dtype=np.int32)
+    sizes[0], sizes[1] = len(matrix), _row_length(matrix)
+    rank, failed = sizes[2:], sizes[3:]
+    room, least = np.empty(2 * len(matrix), matrix.dtype), np.full(1, least_pivot, matrix.dtype)
+    what = _LETTERS, sizes, matrix, sizes[1:], order
+    _call(routines[4], (*what, rank, least, room, failed))
+    return rank[0]
 
 
 @kernel

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from treepurify._kernels.lapack import factor_in_place, substitute
+from treepurify._kernels.lapack import factor_by_pivots, factor_in_place, substitute
 from treepurify.engines.tree.arrowhead import routines_of
 from treepurify.engines.tree.error_probes import error_probes
 from treepurify.typing import Array, Indices
@@ -89,14 +89,13 @@ def _factor(matrix: Array) -> tuple[Array, Indices, int]:
 
     Only where a pivot is small are they taken in the order of their pivots, which takes longer.
     """
-    factor = matrix.copy()
-    is_positive = factor_in_place(routines_of(np.float64), factor)
+    factor, routines = matrix.copy(), routines_of(np.float64)
+    is_positive = factor_in_place(routines, factor)
     if is_positive and np.all(factor.diagonal() ** 2 >= _SURE_PIVOT):
         return factor, np.arange(len(factor)), len(factor)
-    from scipy.linalg.lapack import dpstrf
-
-    factor, pivots, rank, _ = dpstrf(matrix, tol=_LEAST_PIVOT)
-    return np.ascontiguousarray(factor), pivots - 1, int(rank)
+    factor, order = matrix.copy(), np.empty(len(matrix), dtype=np.int32)
+    rank = factor_by_pivots(routines, factor, _LEAST_PIVOT, order)
+    return factor, order.astype(np.intp) - 1, rank
 
 
 def _solve(factor: Array, sides: Array) -> Array:
