@@ -124,30 +124,37 @@ class Splits:
 
     def runs_left(self, tree: int) -> tuple[Integers, Any, Any]:
         """Return the runs of cells that go left at each node of a tree; none at leaves."""
-        ensemble = self.ensemble
         nodes = self.nodes(tree)
-        feature = ensemble.feature[nodes]
-        is_numeric = (feature >= 0) & (ensemble.category_ptr[nodes] < 0)
-        takes_missing = is_numeric & ensemble.missing_left[nodes] & self._axis_has_missing[feature]
-        first = self.first_right[nodes]
-        n_known = self.n_known[feature]
-        starts = np.stack([np.zeros_like(n_known), n_known], axis=1)
-        stops = np.stack([first, n_known + 1], axis=1)
-        kept = np.stack([is_numeric & (first > 0), takes_missing], axis=1)
-        if np.all(is_numeric | (feature < 0)):
-            ends = np.append(0, np.cumsum(kept.sum(axis=1)))
-            return ends, starts[kept].astype(np.uint32), stops[kept].astype(np.uint32)
-        runs = []
-        for i, node in enumerate(range(nodes.start, nodes.stop)):
-            if feature[i] >= 0 and not is_numeric[i]:
-                runs.append(_runs(self.goes_left(node)))
-            else:
-                runs.append(np.stack([starts[i][kept[i]], stops[i][kept[i]]], axis=1))
-        return _joined(runs)
+        ends, starts, stops = self._numeric_runs
+        own = ends[nodes.start : nodes.stop + 1]
+        feature, categories = self.ensemble.feature[nodes], self.ensemble.category_ptr[nodes]
+        is_categorical = (feature >= 0) & (categories >= 0)
+        if not is_categorical.any():
+            runs = slice(own[0], own[-1])
+            return own - own[0], starts[runs], stops[runs]
+        both = np.stack([starts, stops], axis=1)
+        return _joined(
+            [
+                _runs(self.goes_left(node)) if is_set else both[first:last]
+                for node, is_set, first, last in zip(
+                    range(nodes.start, nodes.stop), is_categorical, own[:-1], own[1:], strict=True
+                )
+            ]
+        )
 
     @cached_property
-    def _axis_has_missing(self) -> Mask:
-        return np.array([axis.has_missing for axis in self.grid.axes])
+    def _numeric_runs(self) -> tuple[Integers, Any, Any]:
+        """The runs of cells that go left at each numeric node of all trees, none at others."""
+        ensemble = self.ensemble
+        is_numeric = (ensemble.feature >= 0) & (ensemble.category_ptr < 0)
+        has_missing = np.array([axis.has_missing for axis in self.grid.axes])
+        takes_missing = is_numeric & ensemble.missing_left & has_missing[ensemble.feature]
+        n_known = self.n_known.astype(np.uint32)[ensemble.feature]
+        starts = np.stack([np.zeros_like(n_known), n_known], axis=1)
+        stops = np.stack([self.first_right.astype(np.uint32), n_known + 1], axis=1)
+        kept = np.stack([is_numeric & (self.first_right > 0), takes_missing], axis=1)
+        ends = np.append(0, np.cumsum(kept.sum(axis=1)))
+        return ends, starts[kept], stops[kept]
 
     def goes_left(self, node: int) -> Mask:
         """Return which cells go left at a categorical node."""
