@@ -87,25 +87,25 @@ def multiply_masses(products, feature_of_side, mass, both, of_pairs):
 
     `mass` is that of each side, and ``both[s, t]`` that of two sides of one feature together.
     """
+    n_sides = len(mass)
+    # Each side given the first product; the last stands for no side.
+    given = np.ones(n_sides + 1)
     for u in range(len(products)):
+        for t in range(n_sides):
+            given[t] = mass[t]
+        of_first = 1.0
+        for k in range(products.shape[1]):
+            s = products[u, k]
+            if s < 0:
+                break
+            of_first *= mass[s]
+            for t in range(n_sides):
+                if feature_of_side[t] == feature_of_side[s]:
+                    given[t] = both[s, t] / mass[s] if mass[s] > 0 else 0.0
         for v in range(u + 1):
-            total = 1.0
-            i, k = 0, 0
-            while i < products.shape[1] or k < products.shape[1]:
-                s = products[u, i] if i < products.shape[1] else -1
-                t = products[v, k] if k < products.shape[1] else -1
-                if s < 0 and t < 0:
-                    break
-                if t < 0 or (s >= 0 and feature_of_side[s] < feature_of_side[t]):
-                    total *= mass[s]
-                    i += 1
-                elif s < 0 or feature_of_side[t] < feature_of_side[s]:
-                    total *= mass[t]
-                    k += 1
-                else:
-                    total *= both[s, t]
-                    i += 1
-                    k += 1
+            total = of_first
+            for k in range(products.shape[1]):
+                total *= given[products[v, k]]
             of_pairs[u, v] = total
             of_pairs[v, u] = total
 
