@@ -111,6 +111,14 @@ def weigh_products(
         _add_pairs(sums, n_places, same, of_pairs)
 
 
+@kernel
+def mirror(matrix):
+    """Copy what stands above the diagonal to below it."""
+    for i in range(len(matrix)):
+        for k in range(i):
+            matrix[i, k] = matrix[k, i]
+
+
 @part
 def _make_room(n_words, codes, order, sides, products):
     """Return what a chunk of so many words is read into.

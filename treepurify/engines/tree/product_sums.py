@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify._kernels.leaf_order import sort_by_leaf
-from treepurify._kernels.product_sums import count_products, weigh_products
+from treepurify._kernels.product_sums import count_products, mirror, weigh_products
 from treepurify.engines.tree.arrowhead import routines_of
 from treepurify.engines.tree.split_products import SplitProducts
 from treepurify.engines.tree.split_sides import Splits
@@ -103,7 +103,7 @@ def sum_products(
             of_leaves,
             of_pairs,
         )
-    of_pairs += np.triu(of_pairs, 1).T
+    mirror(of_pairs)
     return ProductSums(leaves + splits.ensemble.tree_ptr[tree], leaf, of_leaves, of_pairs)
 
 
