@@ -330,34 +330,41 @@ def evaluate_each(components: Iterable[Component], columns: Columns) -> Iterable
     """
     listed = list(components)
     averages: dict[Any, Array] = {}
-    axes = {
-        (j, id(axis)): axis
-        for component in listed
-        if is_cell_function(component)
-        for j, axis in zip(component.features, component.axes, strict=True)
-    }
-    cells = _locate(columns, [j for j, _ in axes], [*axes.values()])
-    place = {key: row for row, key in enumerate(axes)}
+    axes: list[FeatureAxis] = []
+    features: list[int] = []
+    place: dict[tuple[int, int], int] = {}
 
-    def places(component: CellFunction) -> list[int]:
-        return [place[key] for key in zip(component.features, map(id, component.axes), strict=True)]
+    def locate_on(component: CellFunction) -> list[int]:
+        """Return where the cells along each axis of a component stand among those of all."""
+        own = []
+        for j, axis in zip(component.features, component.axes, strict=True):
+            row = place.setdefault((j, id(axis)), len(axes))
+            if row == len(axes):
+                axes.append(axis)
+                features.append(j)
+            own.append(row)
+        return own
+
+    places = [locate_on(part) if is_cell_function(part) else [] for part in listed]
+    cells = _locate(columns, features, axes)
 
     # On a few rows, the calls for one table take longer than their work, so they are for many.
     at_a_time = _ROWS_PER_BLOCK // max(columns.n_rows, 1)
 
-    def order(component: Component) -> int:
+    def order(located: tuple[Component, list[int]]) -> int:
+        component, _ = located
         return len(component.features) if type(component) is TensorComponent and at_a_time else 0
 
-    for is_table, alike in groupby(listed, order):
+    for is_table, alike in groupby(zip(listed, places, strict=True), order):
         if is_table:
             tables: list[Any] = list(alike)
             for start in range(0, len(tables), at_a_time):
-                some = tables[start : start + at_a_time]
-                yield from _on_few_rows(some, cells[np.array([*map(places, some)]).T])
+                some, rows_of_each = zip(*tables[start : start + at_a_time], strict=True)
+                yield from _on_few_rows(some, cells[np.array(rows_of_each).T])
             continue
-        for component in alike:
+        for component, rows in alike:
             if is_cell_function(component):
-                yield component.on_cells(cells[places(component)])
+                yield component.on_cells(cells[rows])
             elif shares_averages(component):
                 yield component.evaluate_with(columns, averages)
             else:

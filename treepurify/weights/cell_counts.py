@@ -102,7 +102,7 @@ class _Piece:
     """Some pairs of features, whose tables stand one after the other in one array."""
 
     pairs: Sequence[Subset]
-    shapes: Sequence[tuple[int, ...]]
+    shapes: Sequence[Sequence[int]]
     first: Integers
     second: Integers
     widths: Integers
@@ -119,25 +119,19 @@ class _Piece:
 def _pieces(grid: Grid, subsets: Sequence[Subset], position: Mapping[int, int]) -> list[_Piece]:
     """Divide the pairs; `position` is where each feature stands among the codes."""
     pairs = [subset for subset in subsets if len(subset) == 2]
-    n_cells = [axis.n_cells for axis in grid.axes]
+    of_pairs = np.array(pairs, dtype=np.int64).reshape(-1, 2)
+    shapes = np.array([axis.n_cells for axis in grid.axes], dtype=np.int64)[of_pairs]
+    places = np.array([position.get(j, -1) for j in range(grid.n_features)], dtype=np.int64)
+    first, second = np.ascontiguousarray(places[of_pairs].T)
+    widths, sizes = np.ascontiguousarray(shapes[:, 1]), shapes.prod(axis=1)
     # A few pieces for each of several threads, whatever their number: states of one grid merge.
     length = min(max(len(pairs) // _PIECES, 1), _MOST_PAIRS_A_PIECE)
     pieces = []
     for start in range(0, len(pairs), length):
-        some = pairs[start : start + length]
-        shapes = [(n_cells[first], n_cells[second]) for first, second in some]
-        pieces.append(
-            _Piece(
-                some,
-                shapes,
-                np.array([position[pair[0]] for pair in some], dtype=np.int64),
-                np.array([position[pair[1]] for pair in some], dtype=np.int64),
-                np.array([shape[1] for shape in shapes], dtype=np.int64),
-                np.concatenate([[0], np.cumsum([prod(shape) for shape in shapes])]).astype(
-                    np.int64
-                ),
-            )
-        )
+        some = slice(start, start + length)
+        offsets = np.concatenate([[0], np.cumsum(sizes[some])])
+        given = first[some], second[some], widths[some], offsets
+        pieces.append(_Piece(pairs[some], shapes[some].tolist(), *given))
     return pieces
 
 
