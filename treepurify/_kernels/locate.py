@@ -20,10 +20,10 @@ def locate(
 
     The axis stands for the column ``places[axis]`` of `table`, and its cuts for
     ``cuts[cut_starts[axis]:cut_starts[axis + 1]]``. A cell is the number of cuts <= x; NaN is in
-    the one behind the last. `low`, `high` and `n_missing`, of shape (n_axes, `LANES`), begin as
-    inf, -inf and 0. They become the smallest and the largest finite value and the number of NaN,
-    each in lanes of its own, because a compiler may not reorder the minimum of floats. `tile` and
-    `cell` are room for `ROWS_A_TILE` rows.
+    the one behind the last. `low` and `high`, of shape (n_axes, `LANES`), begin as inf and -inf,
+    and become the smallest and the largest finite value, each in lanes of its own, because a
+    compiler may not reorder the minimum of floats. `n_missing`, of shape (n_axes,), begins as 0 and
+    becomes the number of NaN. `tile` and `cell` are room for `ROWS_A_TILE` rows.
     """
     for first in range(start, stop, ROWS_A_TILE):
         n = stop - first if stop - first < ROWS_A_TILE else ROWS_A_TILE
@@ -42,7 +42,6 @@ def locate(
                     finite = x + 0 * x
                     low[axis, lane] = finite if finite < least else least
                     high[axis, lane] = finite if finite > most else most
-                    n_missing[axis, lane] += np.isnan(x)
             begin, end = cut_starts[axis], cut_starts[axis + 1]
             if end - begin <= _FEW_CUTS:
                 for row in range(ROWS_A_TILE):
@@ -75,5 +74,9 @@ def locate(
                     cell[row] = at - begin + (cuts[np.uint64(at)] <= tile[row])
             behind = end - begin + 1
             found = codes[numbers[axis], first : first + n]
+            missing = 0
             for row in range(n):
-                found[row] = behind if tile[row] != tile[row] else cell[row]
+                is_missing = tile[row] != tile[row]
+                found[row] = behind if is_missing else cell[row]
+                missing += is_missing
+            n_missing[axis] += missing

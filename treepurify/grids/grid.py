@@ -258,11 +258,11 @@ def _locate_part(part: ColumnTable, cuts: Sequence[Array], codes: npt.NDArray[An
 
     def locate_block(start: int) -> Array:
         shape = len(cuts), LANES
-        met = np.full(shape, np.inf), np.full(shape, -np.inf), np.zeros(shape, dtype=np.int64)
+        met = np.full(shape, np.inf), np.full(shape, -np.inf), np.zeros(len(cuts), dtype=np.int64)
         room = np.empty(ROWS_A_TILE), np.empty(ROWS_A_TILE, dtype=np.int64)
         locate(table, start, min(start + size, n_rows), *given, *met, *room)
         lowest, highest, n_missing = met
-        return np.stack([lowest.min(axis=1), highest.max(axis=1), n_missing.sum(axis=1)])
+        return np.stack([lowest.min(axis=1), highest.max(axis=1), n_missing])
 
     met = np.stack(map_threads(locate_block, range(0, n_rows, size)))
     lowest, highest, n_missing = met[:, 0].min(axis=0), met[:, 1].max(axis=0), met[:, 2].sum(axis=0)
