@@ -1,7 +1,7 @@
 """What does a deep model cost, in predictions of its own library?
 
 XGBoost and LightGBM models, and forests of scikit-learn, on normal features with correlation 0.5,
-empirical measure, order 2: one prediction of all rows beside one ``purify``, the share of the
+empirical measure, order 2: one prediction of all rows and one ``purify``, in turn, the share of the
 model's variance that the components explain on the fitted rows and on new ones, the estimated
 error of the components in standard deviations of the model, and the peak memory of a process that
 trained the model and purified it once.
@@ -9,10 +9,8 @@ Aims on two cores: 25 predictions for deep models on 100 000 rows, 0.3 for depth
 Run: ``python benchmarks/deep_scaling.py [case ...]``, all but the three longest by default.
 """
 
-import statistics
 import sys
 import time
-from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
@@ -20,7 +18,7 @@ import lightgbm
 import numpy as np
 import xgboost
 from sklearn.ensemble import ExtraTreesRegressor, RandomForestRegressor
-from timing import peak_memory
+from timing import alternate, peak_memory
 
 import treepurify as tp
 
@@ -42,7 +40,7 @@ CASES = {
 }
 FORESTS = {"forest": RandomForestRegressor, "extra trees": ExtraTreesRegressor}
 LONG = 3
-NEW_ROWS, ROUNDS = 20_000, 3
+NEW_ROWS, ROUNDS, LONG_SECONDS = 20_000, 7, 5.0
 
 
 def rows(seed: int, n_rows: int, n_features: int) -> np.ndarray:
@@ -72,27 +70,21 @@ def train(library: str, size: int | None, n_trees: int, X: np.ndarray) -> object
     return lightgbm.LGBMRegressor(n_estimators=n_trees, num_leaves=size, verbose=-1).fit(X, y)
 
 
-def seconds_of(work: Callable[[], object], n_rounds: int) -> float:
-    """Return the median time of a call."""
-    times = []
-    for _ in range(n_rounds):
-        start = time.perf_counter()
-        work()
-        times.append(time.perf_counter() - start)
-    return statistics.median(times)
-
-
 def line(name: str) -> str:
     """Measure one model."""
     library, size, n_trees, n_rows, n_features = CASES[name]
     X, new = rows(0, n_rows, n_features), rows(1, NEW_ROWS, n_features)
     model = train(library, size, n_trees, X)
     tp.purify(model, X[:500], progress=False)  # compile
-    predict = seconds_of(lambda: model.predict(X), ROUNDS)
+    start = time.perf_counter()
     d = tp.purify(model, X, progress=False)
+    n_rounds = 1 if time.perf_counter() - start > LONG_SECONDS else ROUNDS
     peak = peak_memory()
-    n_rounds = 1 if n_trees * n_rows > 10_000_000 else ROUNDS
-    purify = seconds_of(lambda: tp.purify(model, X, progress=False), n_rounds)
+    calls = {
+        "predict": lambda: model.predict(X),
+        "purify": lambda: tp.purify(model, X, progress=False),
+    }
+    predict, purify = alternate(calls, n_rounds).values()
     error = max(d.diagnostics.get("projection", {}).get("error", [0.0])) / model.predict(X).std()
     fitted, fresh = d.r_squared(X)[0], d.r_squared(new)[0]
     return (
