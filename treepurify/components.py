@@ -330,30 +330,23 @@ def evaluate_each(components: Iterable[Component], columns: Columns) -> Iterable
     """
     listed = list(components)
     averages: dict[Any, Array] = {}
-    axes: list[FeatureAxis] = []
-    features: list[int] = []
+    axes: dict[tuple[int, int], FeatureAxis] = {}
     place: dict[tuple[int, int], int] = {}
 
-    def locate_on(component: CellFunction) -> list[int]:
-        """Return where the cells along each axis of a component stand among those of all."""
-        own = []
-        for j, axis in zip(component.features, component.axes, strict=True):
-            row = place.setdefault((j, id(axis)), len(axes))
-            if row == len(axes):
-                axes.append(axis)
-                features.append(j)
-            own.append(row)
-        return own
+    def rows_for(component: CellFunction) -> list[int]:
+        own = component.axes
+        keys = [*zip(component.features, map(id, own), strict=True)]
+        axes.update(zip(keys, own, strict=True))
+        return [place.setdefault(key, len(place)) for key in keys]
 
-    places = [locate_on(part) if is_cell_function(part) else [] for part in listed]
-    cells = _locate(columns, features, axes)
+    places = [rows_for(part) if is_cell_function(part) else [] for part in listed]
+    cells = _locate(columns, [j for j, _ in axes], [*axes.values()])
 
     # On a few rows, the calls for one table take longer than their work, so they are for many.
     at_a_time = _ROWS_PER_BLOCK // max(columns.n_rows, 1)
 
     def order(located: tuple[Component, list[int]]) -> int:
-        component, _ = located
-        return len(component.features) if type(component) is TensorComponent and at_a_time else 0
+        return len(located[0].features) if at_a_time and type(located[0]) is TensorComponent else 0
 
     for is_table, alike in groupby(zip(listed, places, strict=True), order):
         if is_table:
