@@ -52,10 +52,11 @@ def factor_in_place(routines, matrix):
 
 @kernel
 def factor_by_pivots(routines, matrix, least_pivot, order):
-    """Do so for a matrix that need not be definite, taking its rows by the size of their pivots.
+    """Replace the upper triangle of a semidefinite matrix by a factor of its rows in a new order.
 
-    `order`, of int32, becomes the rows as they were taken, counted from 1. Returns their number
-    before the first whose pivot is at most `least_pivot`: so many rows of the factor are right.
+    Of the rows that are left, the one with the largest pivot is taken next; `order`, of int32,
+    becomes the rows as they were taken, counted from 1. Returns how many have pivots above
+    `least_pivot`: so many rows of the factor are right. See `factor_in_place`.
     """
     sizes = np.zeros(4, dtype=np.int32)
     sizes[0], sizes[1] = len(matrix), _row_length(matrix)

@@ -178,7 +178,7 @@ def shared_pairs(
     starts = np.concatenate([[0], np.cumsum(found)])[first_cells]
     filled = np.add.reduceat(found > 0, first_cells[:-1], dtype=np.intp)
     of_all = picked[picked >= 0]
-    codes = np.stack(map_threads(lambda j: rows.codes[j].take(of_all), used.tolist()))
+    codes = np.stack([rows.codes[j].take(of_all) for j in used.tolist()])
 
     def count(start: int) -> Indices:
         some = places[start : start + _PAIRS_A_PIECE]

@@ -127,11 +127,11 @@ class Splits:
         nodes = self.nodes(tree)
         ends, starts, stops = self._numeric_runs
         own = ends[nodes.start : nodes.stop + 1]
+        starts, stops, own = starts[own[0] : own[-1]], stops[own[0] : own[-1]], own - own[0]
         feature, categories = self.ensemble.feature[nodes], self.ensemble.category_ptr[nodes]
         is_categorical = (feature >= 0) & (categories >= 0)
         if not is_categorical.any():
-            runs = slice(own[0], own[-1])
-            return own - own[0], starts[runs], stops[runs]
+            return own, starts, stops
         both = np.stack([starts, stops], axis=1)
         return _joined(
             [
