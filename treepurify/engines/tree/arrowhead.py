@@ -156,6 +156,5 @@ def _addresses(letter: str) -> tuple[int, ...]:
     from numba.extending import get_cython_function_address
 
     lapack, blas = "scipy.linalg.cython_lapack", "scipy.linalg.cython_blas"
-    names = "potrf", "trsm", "syrk", "gemm", "pstrf"
-    places = [(blas if name in ("trsm", "syrk", "gemm") else lapack, name) for name in names]
+    places = (lapack, "potrf"), (blas, "trsm"), (blas, "syrk"), (blas, "gemm"), (lapack, "pstrf")
     return tuple(get_cython_function_address(module, letter + name) for module, name in places)
