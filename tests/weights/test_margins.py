@@ -21,6 +21,7 @@ from treepurify.weights import (
     Shrunk,
     Uniform,
     as_weighting,
+    cell_counts,
 )
 from treepurify.weights.cell_counts import CountedRows, count_rows
 from treepurify.weights.weighting import normalised
@@ -99,8 +100,10 @@ def test_plus_one_tables_are_no_margins_and_say_so():
     assert "not one joint mass" in weighting.describe()
 
 
+@pytest.mark.parametrize("kernel_from", [0, cell_counts._FEW_ROWS])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_empirical_tables_count_rows(weighted):
+def test_empirical_tables_count_rows(weighted, kernel_from, monkeypatch):
+    monkeypatch.setattr(cell_counts, "_FEW_ROWS", kernel_from)
     X = make_rows(57)
     weights = np.random.default_rng(1).exponential(size=len(X)) if weighted else None
     grid, rows = scene(X, weights)
@@ -309,8 +312,12 @@ def test_tiny_masses_become_zero_and_others_stay():
     np.testing.assert_array_equal(huge, [0.5, 0.5])
 
 
+@pytest.mark.parametrize("kernel_from", [0, cell_counts._FEW_ROWS])
 @pytest.mark.parametrize("weights", [None, np.linspace(0.5, 2.0, 400)])
-def test_masses_of_rows_that_were_counted_are_those_of_the_rows_and_leave_the_counts(weights):
+def test_masses_of_rows_that_were_counted_are_those_of_the_rows_and_leave_the_counts(
+    weights, kernel_from, monkeypatch
+):
+    monkeypatch.setattr(cell_counts, "_FEW_ROWS", kernel_from)
     grid, rows = scene(make_rows(), weights)
     counts = count_rows(grid, rows, SUBSETS)
     before = {subset: table.copy() for subset, table in counts.items()}

@@ -2,55 +2,50 @@
 
 import numpy as np
 
-from treepurify._kernels.compiling import kernel, part
+from treepurify._kernels.compiling import kernel
 
 # Written out by the compiler, so many instructions add up where one that often meets the cell it
 # has just written would wait for itself on some processors.
 _AT_A_TIME = 8
 # Rows whose cells are found at a time.
-_ROWS = 1024
+ROWS_AT_A_TIME = 1024
 # Small tables are counted in copies, one for each of so many rows in turn, for the same reason.
-_COPIES, _MOST_COPIED = 4, 1 << 12
+_SHIFT, MOST_COPIED = 2, 1 << 12
+COPIES = 1 << _SHIFT
 
 
 @kernel
-def count_pairs(first, second, codes, n_second, offsets, counts):
+def count_pairs(first, second, codes, n_second, offsets, counts, copies, cells):
     """Add one for each row to its cell, for the pairs ``(first[t], second[t])``.
 
     Table ``t`` is the slice of `counts` from ``offsets[t]``, of shape (n_first, n_second[t]).
+    `copies`, zeros of shape (`COPIES` * `MOST_COPIED`,), and `cells`, of shape
+    (`ROWS_AT_A_TIME`,), are work space: allocated here, they would take long to compile.
     """
-    cells = np.empty(_ROWS, dtype=np.uint64)
-    copies = np.empty(_COPIES * _MOST_COPIED, dtype=counts.dtype)
     for table in range(len(first)):
         rows, columns = codes[first[table]], codes[second[table]]
-        own = counts[offsets[table] : offsets[table + 1]]
-        n_copied = _COPIES * len(own)
-        if n_copied > len(copies) or n_copied > len(rows):
-            _count_rows(rows, columns, n_second[table], 1, cells, own)
-            continue
-        for i in range(n_copied):
-            copies[i] = 0
-        _count_rows(rows, columns, n_second[table], _COPIES, cells, copies)
-        for i in range(len(own)):
-            for k in range(_COPIES * i, _COPIES * (i + 1)):
-                own[i] += copies[k]
-
-
-@part
-def _count_rows(rows, columns, n_columns, n_copies, cells, counts):
-    """Add one for each row to its cell in one of the copies, which stand side by side."""
-    for start in range(0, len(rows), len(cells)):
-        some, beside = rows[start : start + len(cells)], columns[start : start + len(cells)]
-        for k in range(len(some)):
-            cell = np.uint64(some[k]) * np.uint64(n_columns) + np.uint64(beside[k])
-            cells[k] = cell * np.uint64(n_copies) + np.uint64(k % n_copies)
-        # An index without a sign is not looked at for one from the end.
-        rest = len(some) - len(some) % _AT_A_TIME
-        for first in range(0, rest, _AT_A_TIME):
-            for k in range(first, first + _AT_A_TIME):
-                counts[cells[np.uint64(k)]] += 1
-        for k in range(rest, len(some)):
-            counts[cells[k]] += 1
+        own, width = counts[offsets[table] : offsets[table + 1]], np.uint64(n_second[table])
+        n_copied = COPIES * len(own)
+        is_copied = n_copied <= len(copies) and n_copied <= len(rows)
+        met, shift = (copies, np.uint64(_SHIFT)) if is_copied else (own, np.uint64(0))
+        turn = (np.uint64(1) << shift) - np.uint64(1)
+        for start in range(0, len(rows), ROWS_AT_A_TIME):
+            some, beside = rows[start : start + ROWS_AT_A_TIME], columns[start:]
+            for k in range(len(some)):
+                cell = np.uint64(some[k]) * width + np.uint64(beside[k])
+                cells[k] = (cell << shift) + (np.uint64(k) & turn)
+            # An index without a sign is not looked at for one from the end.
+            rest = len(some) - len(some) % _AT_A_TIME
+            for group in range(0, rest, _AT_A_TIME):
+                for k in range(group, group + _AT_A_TIME):
+                    met[cells[np.uint64(k)]] += 1
+            for k in range(rest, len(some)):
+                met[cells[k]] += 1
+        if is_copied:
+            for i in range(len(own)):
+                for k in range(COPIES * i, COPIES * (i + 1)):
+                    own[i] += copies[k]
+                    copies[k] = 0
 
 
 @kernel

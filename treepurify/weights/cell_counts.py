@@ -9,7 +9,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from treepurify._kernels.histogram import count_pairs, weigh_pairs
+from treepurify._kernels.histogram import (
+    COPIES,
+    MOST_COPIED,
+    ROWS_AT_A_TIME,
+    count_pairs,
+    weigh_pairs,
+)
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import EncodedRows, Grid, Subset
 from treepurify.grids.met_values import (
@@ -28,6 +34,9 @@ from treepurify.typing import Array, Integers
 __all__ = ["CellCounts", "CountState", "CountedRows", "RowsOnGrid", "count_rows", "counted_rows"]
 
 _PIECES, _MOST_PAIRS_A_PIECE = 16, 32
+# NumPy counts so many rows in some milliseconds, before a kernel would be compiled. The calls for
+# a pair take as long as the work on some rows.
+_FEW_ROWS, _ROWS_OF_A_CALL = 1 << 19, 1 << 12
 
 Counts = npt.NDArray[Any]
 
@@ -62,7 +71,9 @@ def count_rows(grid: Grid, rows: RowsOnGrid, subsets: Sequence[Subset]) -> dict[
     if isinstance(rows, CountedRows):
         return {subset: rows.tables[subset] for subset in subsets}
     positions = {j: j for j in range(grid.n_features)}
-    pieces = _pieces(grid, subsets, positions)
+    n_pairs = sum(len(subset) == 2 for subset in subsets)
+    is_much = n_pairs * (rows.n_rows + _ROWS_OF_A_CALL) > _FEW_ROWS
+    pieces = _pieces(grid, subsets, positions) if is_much else []
 
     def count(piece: "_Piece") -> dict[Subset, Array]:
         cells = _zeros(int(piece.offsets[-1]), is_weighted=rows.weights is not None)
@@ -79,7 +90,7 @@ def count_rows(grid: Grid, rows: RowsOnGrid, subsets: Sequence[Subset]) -> dict[
         if subset in within:
             pair = within[subset]
             tables[subset] = tables[pair].sum(axis=1 if pair[0] == subset[0] else 0)
-        elif len(subset) != 2:
+        elif subset not in tables:
             cell = _cell_numbers(grid.shape(subset), [rows.codes[j] for j in subset], rows.n_rows)
             table = np.bincount(cell, weights=weights, minlength=prod(grid.shape(subset)))
             tables[subset] = np.asarray(table, dtype=np.float64).reshape(grid.shape(subset))
@@ -144,7 +155,9 @@ def _add_pairs(piece: _Piece, rows: EncodedRows, cells: Counts) -> None:
     """Add rows to the tables of some pairs."""
     given = (piece.first, piece.second, rows.codes)
     if rows.weights is None:
-        count_pairs(*given, piece.widths, piece.offsets, cells)
+        copies = np.zeros(COPIES * MOST_COPIED, dtype=cells.dtype)
+        room = np.empty(ROWS_AT_A_TIME, dtype=np.uint64)
+        count_pairs(*given, piece.widths, piece.offsets, cells, copies, room)
     else:
         weigh_pairs(*given, rows.weights, piece.widths, piece.offsets, cells)
 
