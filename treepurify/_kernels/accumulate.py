@@ -19,13 +19,14 @@ def add_box_corners(
     output,
     tables,
     entries,
-    run,
-    end,
+    corner,
+    n_corners,
 ):
     """Add the signed corners of each leaf's box to the table of its group.
 
     ``group_extents[g]`` holds the cells along each axis of group g and then the number of
-    outputs; see `add_corners`. `entries`, `run` and `end` are work space, one entry per axis.
+    outputs; see `add_corners`. `entries`, `corner` and `n_corners` are work space, one entry per
+    axis.
     """
     for position in range(len(leaves)):
         leaf = leaves[position]
@@ -45,8 +46,8 @@ def add_box_corners(
             values[leaf],
             output[leaf],
             tables,
-            run,
-            end,
+            corner,
+            n_corners,
         )
 
 
@@ -68,8 +69,6 @@ def cumulate(tables, offsets, shapes, orders, n_outputs):
                     for at in range(start, start + inner):
                         total += tables[at]
                         tables[at] = total
-                    continue
-                for first in range(start + step, start + inner, step):
-                    before, own = tables[first - step : first], tables[first : first + step]
-                    for k in range(step):
-                        own[k] += before[k]
+                else:
+                    for at in range(start + step, start + inner):
+                        tables[at] += tables[at - step]

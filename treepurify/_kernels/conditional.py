@@ -76,8 +76,8 @@ def add_conditional_corners(
     """
     chosen = np.zeros(size, dtype=np.int64)
     entries = np.zeros(size, dtype=np.int64)
-    run = np.zeros(size, dtype=np.int64)
-    end = np.zeros(size, dtype=np.int64)
+    corner = np.zeros(size, dtype=np.int64)
+    n_corners = np.zeros(size, dtype=np.int64)
     for leaf in leaves:
         first = entry_ptr[leaf]
         n = entry_ptr[leaf + 1] - first
@@ -111,8 +111,8 @@ def add_conditional_corners(
                     values[leaf],
                     output[leaf],
                     tables,
-                    run,
-                    end,
+                    corner,
+                    n_corners,
                 )
             if not next_combination(chosen, size, n):
                 break

@@ -25,8 +25,8 @@ def add_corners(
     values,
     output,
     tables,
-    run,
-    end,
+    corner,
+    n_corners,
 ):
     """Add ``weight * values`` at the signed corners of a box.
 
@@ -35,47 +35,39 @@ def add_corners(
     table add nothing. Where an entry is -1, the box covers the whole axis: one corner, at cell
     0. Where an entry has no run, there is no box. One number of `values` feeds output
     ``output >= 0``, else all of them feed theirs; the output axis is the last of the C-ordered
-    table at `offset`. `run` and `end` are work space.
+    table at `offset`. `corner` and `n_corners` are work space.
     """
     n_outputs = extents[order]
+    first, stop = (output, output + 1) if output >= 0 else (0, n_outputs)
     for k in range(order):
-        run[k] = run_ptr[entries[k]] if entries[k] >= 0 else -1
-        end[k] = 0
-        if run[k] >= 0 and run[k] == run_ptr[entries[k] + 1]:
+        entry = entries[k]
+        corner[k] = 0
+        n_corners[k] = 2 * (run_ptr[entry + 1] - run_ptr[entry]) if entry >= 0 else 1
+        if n_corners[k] == 0:
             return
     while True:
         cell = 0
         sign = weight
-        outside = False
+        inside = True
         for k in range(order):
             at = 0
-            if run[k] >= 0:
-                at = run_stop[run[k]] if end[k] else run_start[run[k]]
-            if at >= extents[k]:
-                outside = True
+            if entries[k] >= 0:
+                run = run_ptr[entries[k]] + (corner[k] >> 1)
+                if corner[k] & 1:
+                    at = run_stop[run]
+                    sign = -sign
+                else:
+                    at = run_start[run]
+            inside &= at < extents[k]
             cell = cell * extents[k] + at
-            if end[k]:
-                sign = -sign
-        if not outside:
+        if inside:
             start = offset + cell * n_outputs
-            if output >= 0:
-                tables[start + output] += sign * values[0]
-            else:
-                for m in range(n_outputs):
-                    tables[start + m] += sign * values[m]
+            for m in range(first, stop):
+                tables[start + m] += sign * values[m - first]
         k = order - 1
-        while k >= 0:
-            if run[k] < 0:
-                k -= 1
-                continue
-            if end[k] == 0:
-                end[k] = 1
-                break
-            end[k] = 0
-            run[k] += 1
-            if run[k] < run_ptr[entries[k] + 1]:
-                break
-            run[k] = run_ptr[entries[k]]
+        while k >= 0 and corner[k] == n_corners[k] - 1:
+            corner[k] = 0
             k -= 1
         if k < 0:
-            break
+            return
+        corner[k] += 1

@@ -25,8 +25,8 @@ def add_joint_corners(
     """
     order = len(extents) - 1
     entries = np.zeros(order, dtype=np.int64)
-    run = np.zeros(order, dtype=np.int64)
-    end = np.zeros(order, dtype=np.int64)
+    corner = np.zeros(order, dtype=np.int64)
+    n_corners = np.zeros(order, dtype=np.int64)
     for leaf in leaves:
         entries[:] = -1
         for entry in range(entry_ptr[leaf], entry_ptr[leaf + 1]):
@@ -45,8 +45,8 @@ def add_joint_corners(
             values[leaf],
             0,
             table,
-            run,
-            end,
+            corner,
+            n_corners,
         )
 
 

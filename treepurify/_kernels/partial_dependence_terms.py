@@ -43,8 +43,8 @@ def add_term_corners(
     own = np.zeros(size, dtype=np.int64)
     given = np.zeros(size, dtype=np.int64)
     entries = np.zeros(size, dtype=np.int64)
-    run = np.zeros(size, dtype=np.int64)
-    end = np.zeros(size, dtype=np.int64)
+    corner = np.zeros(size, dtype=np.int64)
+    n_corners = np.zeros(size, dtype=np.int64)
     for leaf in leaves:
         first = entry_ptr[leaf]
         n = entry_ptr[leaf + 1] - first
@@ -72,8 +72,8 @@ def add_term_corners(
                 values[leaf],
                 output[leaf],
                 table,
-                run,
-                end,
+                corner,
+                n_corners,
             )
 
 
