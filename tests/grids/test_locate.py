@@ -9,18 +9,19 @@ from treepurify.rows.columns import Columns, FeatureSpec
 
 # Around the tile of 512 rows and the block of 16 384.
 N_ROWS = [1, 2, 511, 512, 513, 16_384, 16_901]
-# Around the number of cuts from which on they are searched.
-N_CUTS = [0, 1, 2, 15, 16, 17, 100]
+# Around a group of cuts, and the number from which on they are searched.
+N_CUTS = [0, 1, 4, 5, 48, 49, 100]
 
 
 def rows(n_rows: int) -> np.ndarray:
-    """Values on cuts, missing ones and infinite ones among them."""
+    """Values on cuts, missing ones and infinite ones among them; two columns are sorted."""
     rng = np.random.default_rng(n_rows)
     X = rng.normal(size=(n_rows, len(N_CUTS)))
     X[rng.random(X.shape) < 0.3] = 0.0
     X[:, ::2][rng.random(X[:, ::2].shape) < 0.05] = np.nan
     X[rng.random(X.shape) < 0.02] = np.inf
     X[rng.random(X.shape) < 0.02] = -np.inf
+    X[:, 1], X[:, 3] = np.sort(X[:, 1]), -np.sort(X[:, 3])
     return X
 
 

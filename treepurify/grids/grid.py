@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from treepurify._kernels.locate import LANES, ROWS_A_TILE, locate
+from treepurify._kernels.locate import CUTS_AT_A_TIME, ROWS_A_TILE, locate
 from treepurify.errors import InvalidInputError
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.tables_of_columns import ColumnTable, tables_of_columns
@@ -15,7 +15,7 @@ from treepurify.rows.columns import Columns, FeatureSpec
 from treepurify.rows.row_weights import row_shares
 from treepurify.rows.table_reader import read_columns
 from treepurify.threads import available_threads, even_length, map_threads
-from treepurify.typing import Array
+from treepurify.typing import Array, Integers
 
 __all__ = [
     "EncodedRows",
@@ -221,7 +221,8 @@ def encode_rows(
     }
     axes = tuple(categorical.get(j, axis) for j, axis in enumerate(axes))
     widest = max((axis.n_cells + (not axis.is_categorical) for axis in axes), default=1)
-    codes = np.zeros((len(axes), columns.n_rows), dtype=code_type(widest))
+    codes = np.empty((len(axes), columns.n_rows), dtype=code_type(widest))
+    codes[np.setdiff1d(np.arange(len(axes)), asked)] = 0
     numeric = {j: cuts for j in asked if (cuts := axes[j].cuts) is not None}
     met = _locate_numeric(columns, numeric, codes)
     for j, axis in categorical.items():
@@ -248,8 +249,8 @@ def _locate_numeric(
 def _locate_part(part: ColumnTable, cuts: Sequence[Array], codes: npt.NDArray[Any]) -> Array:
     """Fill in the codes of some columns; returns one row of figures for each."""
     n_rows = len(part.table)
-    starts = np.concatenate([[0], np.cumsum([len(own) for own in cuts])])
-    given = (part.places, np.concatenate(cuts), starts, part.numbers, codes)
+    n_cuts = np.array([len(own) for own in cuts], dtype=np.int64)
+    given = (part.places, *_in_groups(cuts, n_cuts), part.numbers, n_cuts + 1, codes)
     # As the tables of some data frames are, or `locate` would be compiled once more for them.
     table = part.table.view()
     table.flags.writeable = False
@@ -257,16 +258,26 @@ def _locate_part(part: ColumnTable, cuts: Sequence[Array], codes: npt.NDArray[An
     size = even_length(n_rows, _ROWS_A_BLOCK, available_threads())
 
     def locate_block(start: int) -> Array:
-        shape = len(cuts), LANES
-        met = np.full(shape, np.inf), np.full(shape, -np.inf), np.zeros(len(cuts), dtype=np.int64)
+        lowest, highest = np.full(len(cuts), np.inf), np.full(len(cuts), -np.inf)
+        n_missing = np.zeros(len(cuts), dtype=np.int64)
         room = np.empty(ROWS_A_TILE), np.empty(ROWS_A_TILE, dtype=np.int64)
-        locate(table, start, min(start + size, n_rows), *given, *met, *room)
-        lowest, highest, n_missing = met
-        return np.stack([lowest.min(axis=1), highest.max(axis=1), n_missing])
+        rows = start, min(start + size, n_rows)
+        locate(table, *rows, *given, lowest, highest, n_missing, *room)
+        return np.stack([lowest, highest, n_missing])
 
     met = np.stack(map_threads(locate_block, range(0, n_rows, size)))
     lowest, highest, n_missing = met[:, 0].min(axis=0), met[:, 1].max(axis=0), met[:, 2].sum(axis=0)
     return np.column_stack([lowest, highest, n_missing])
+
+
+def _in_groups(cuts: Sequence[Array], n_cuts: Integers) -> tuple[Array, Integers]:
+    """Return all cuts as `locate` wants them, and where those of each axis start."""
+    groups = np.maximum(-(-n_cuts // CUTS_AT_A_TIME), 1)
+    starts = np.concatenate([[0], np.cumsum(groups * CUTS_AT_A_TIME)])
+    before = np.repeat(starts[:-1] - (np.cumsum(n_cuts) - n_cuts), n_cuts)
+    padded = np.full(starts[-1], np.nan)
+    padded[before + np.arange(len(before))] = np.concatenate(cuts)
+    return padded, starts
 
 
 def _widen_numeric(
