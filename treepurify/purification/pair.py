@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from treepurify._kernels.support import label_blocks
+from treepurify.purification.blocks import label_blocks
 from treepurify.purification.pair_error import (
     Blocks,
     longest_path,
@@ -168,14 +168,8 @@ def _solution(
 
 def _find_blocks(mass: Array) -> Blocks:
     row_mass, column_mass = mass.sum(axis=1), mass.sum(axis=0)
-    n_rows, n_slices = len(mass), sum(mass.shape)
-    block = np.full(n_slices, -1, dtype=np.int64)
-    # By rows, so that a transposed table has its blocks in the same order.
-    cells = np.flatnonzero(mass)
-    rows = cells // mass.shape[1]
-    columns = cells - rows * mass.shape[1]
-    n_blocks = label_blocks(rows, n_rows + columns, np.arange(n_slices, dtype=np.int64), block)
-    row_block, column_block = np.split(np.maximum(block - 1, -1), [n_rows])
+    rows, columns = np.nonzero(mass)
+    row_block, column_block, n_blocks = label_blocks(rows, columns, mass.shape)
     filled = column_block >= 0
     masses = np.bincount(column_block[filled], column_mass[filled], n_blocks)
     block_mass = np.asarray(masses, dtype=np.float64)

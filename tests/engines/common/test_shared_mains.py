@@ -24,10 +24,12 @@ def ranks(codes, weights):
     return found
 
 
+@pytest.mark.parametrize("n_features", [4, 9])
 @pytest.mark.parametrize("seed", range(40))
-def test_directions_are_those_that_the_rank_lacks(seed):
+def test_directions_are_those_that_the_rank_lacks(seed, n_features):
+    """With few pairs, and with so many that some rows of each cell are looked at first."""
     rng = np.random.default_rng(seed)
-    sizes = rng.integers(1, 9, 4)
+    sizes = rng.integers(1, 9, n_features)
     codes = np.stack([rng.integers(0, size, 40) for size in sizes])
     if seed % 2:
         codes[1] = codes[0] % sizes[1]
@@ -38,15 +40,21 @@ def test_directions_are_those_that_the_rank_lacks(seed):
     assert {shared.pair: shared.directions for shared in found} == ranks(codes, weights)
 
 
-def test_a_chain_through_many_rows_is_one_block():
+@pytest.mark.parametrize("n_features", [2, 9])
+def test_a_chain_through_many_rows_is_one_block(n_features):
     """Each value leads to the next, and only the last rows close the circle."""
     chain = np.repeat(np.arange(200), 9)
     codes = np.stack([chain, np.minimum(chain + 1, 199)]).astype(np.uint8)
     extra = np.stack([np.arange(199), np.arange(199)]).astype(np.uint8)
-    sizes = {0: 200, 1: 200}
-    apart = shared_pairs(EncodedRows(codes), sizes, set())
-    assert apart[0].directions == 198
-    assert shared_pairs(EncodedRows(np.hstack([codes, extra])), sizes, set()) == []
+    codes, extra = (np.vstack([own[:1], *(own[1:],) * (n_features - 1)]) for own in (codes, extra))
+    sizes = dict.fromkeys(range(n_features), 200)
+    pairs_with_the_first = [(0, j) for j in range(1, n_features)]
+    apart = {
+        shared.pair: shared.directions for shared in shared_pairs(EncodedRows(codes), sizes, set())
+    }
+    assert [apart[pair] for pair in pairs_with_the_first] == [198] * (n_features - 1)
+    joined = shared_pairs(EncodedRows(np.hstack([codes, extra])), sizes, set())
+    assert not {shared.pair for shared in joined} & set(pairs_with_the_first)
 
 
 def two_names_of_one_thing(depth):

@@ -2,22 +2,25 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
+from math import prod
 from typing import Any
 
 import numpy as np
 
-from treepurify._kernels.shared_support import count_blocks, pick_rows
+from treepurify._kernels.support import count_blocks, gather_rows, pick_rows
 from treepurify.components import Component, TensorComponent
 from treepurify.grids.grid import EncodedRows, Subset
+from treepurify.purification.blocks import label_blocks
 from treepurify.rows.reduction import RowStream
 from treepurify.threads import map_threads
-from treepurify.typing import Array, Cells, Indices
+from treepurify.typing import Array, Indices
 
 __all__ = ["SharedMains", "SharedPair", "find_shared_mains", "shared_pairs"]
 
 # Rows of a cell that are looked at first: joined at random, as few leave most pairs in one block.
 _PICKED = 4
+# Fewer pairs are looked at on all rows, before kernels would be compiled.
+_SEVERAL_PAIRS = 16
 _PAIRS_A_PIECE = 1 << 13
 # Entries of the table of picked rows, of two bytes each.
 _MOST_ENTRIES = 1 << 26
@@ -33,8 +36,8 @@ class SharedPair:
     pair : tuple of int
         The features.
     blocks : tuple of two ndarrays of int, shapes (n_cells,)
-        Block of each cell of both features. A constant on each block can move from one main effect
-        to the other, and no row shows it.
+        Block of each cell of both features; -1 without rows. A constant on each block can move
+        from one main effect to the other, and no row shows it.
     directions : int
         One less than the number of blocks that have rows.
     """
@@ -165,56 +168,57 @@ def shared_pairs(
         is_asked[place[pair[0]], place[pair[1]]] = False
     places = np.argwhere(is_asked)
     cells = np.array([sizes[feature] for feature in used.tolist()], dtype=np.intp)
-    if not len(places):
-        return []
-    if len(used) * int(cells.sum()) * _PICKED > _MOST_ENTRIES:
-        return None
+    if len(places) >= _SEVERAL_PAIRS:
+        if len(used) * int(cells.sum()) * _PICKED > _MOST_ENTRIES:
+            return None
+        places = _apart_on_picked_rows(rows, used, cells, places)
+    has_weight = slice(None) if rows.weights is None else rows.weights > 0
+    shared = []
+    for first, second in used[places].tolist():
+        of_first, of_second = (rows.codes[j, has_weight] for j in (first, second))
+        shape = sizes[first], sizes[second]
+        if prod(shape) <= len(of_first):
+            cell = of_first.astype(np.intp) * shape[1] + of_second
+            of_first, of_second = np.divmod(np.flatnonzero(np.bincount(cell)), shape[1])
+        *blocks, n_blocks = label_blocks(of_first, of_second, shape)
+        if n_blocks > 1:
+            shared.append(SharedPair((first, second), (blocks[0], blocks[1]), n_blocks - 1))
+    return shared
+
+
+def _apart_on_picked_rows(
+    rows: EncodedRows, used: Indices, cells: Indices, places: Indices
+) -> Indices:
+    """Return the pairs with several blocks on some rows of each cell of both features.
+
+    Parameters
+    ----------
+    rows : EncodedRows
+        The rows.
+    used : ndarray of int, shape (n_used,)
+        The features.
+    cells : ndarray of int, shape (n_used,)
+        Number of cells of each.
+    places : ndarray of int, shape (n_pairs, 2)
+        Places of the features of each pair among those used.
+    """
     weights = np.empty(0) if rows.weights is None else rows.weights
     first_cells = np.concatenate([[0], np.cumsum(cells)])
     picked = np.full((first_cells[-1], _PICKED), -1, dtype=np.intp)
     found = np.zeros(len(picked), dtype=np.intp)
-    for feature, (start, stop) in zip(used.tolist(), pairwise(first_cells.tolist()), strict=True):
-        pick_rows(rows.codes[feature], weights, picked[start:stop], found[start:stop])
+    pick_rows(rows.codes, weights, used, first_cells, picked, found)
     starts = np.concatenate([[0], np.cumsum(found)])[first_cells]
     filled = np.add.reduceat(found > 0, first_cells[:-1], dtype=np.intp)
     of_all = picked[picked >= 0]
-    codes = np.stack([rows.codes[j].take(of_all) for j in used.tolist()])
+    codes = np.empty((len(used), len(of_all)), dtype=rows.codes.dtype)
+    # One call for all features, beside which the caller's other work goes on.
+    gather_rows(rows.codes, used, of_all, codes)
 
     def count(start: int) -> Indices:
         some = places[start : start + _PAIRS_A_PIECE]
-        return _blocks_of(codes, starts, filled, cells, some)[0]
+        parent, blocks = np.empty(2 * cells.max(), dtype=np.intp), np.empty(len(some), np.intp)
+        count_blocks(codes, starts, filled, cells, some, parent, blocks)
+        return blocks
 
     blocks = np.concatenate(map_threads(count, range(0, len(places), _PAIRS_A_PIECE)))
-    has_weight = slice(None) if rows.weights is None else rows.weights > 0
-    both = np.array([[0, 1]])
-    shared = []
-    for ends in places[blocks > 1]:
-        first, second = used[ends].tolist()
-        of_both = np.stack([rows.codes[j, has_weight] for j in (first, second)])
-        every_row = np.array([0, of_both.shape[1], of_both.shape[1]])
-        left, parent = _blocks_of(of_both, every_row, filled[ends], cells[ends], both)
-        if left[0] > 1:
-            roots = _roots(parent[: cells[ends].sum()])
-            shared.append(
-                SharedPair(
-                    (first, second),
-                    (roots[: sizes[first]], roots[sizes[first] :]),
-                    int(left[0]) - 1,
-                )
-            )
-    return shared
-
-
-def _blocks_of(
-    codes: Cells, starts: Indices, filled: Indices, cells: Indices, pairs: Indices
-) -> tuple[Indices, Indices]:
-    """Return the number of blocks of each pair, and what joins the cells of the last one."""
-    parent, blocks = np.empty(2 * cells.max(), dtype=np.intp), np.empty(len(pairs), dtype=np.intp)
-    count_blocks(codes, starts, filled, cells, pairs, parent, blocks)
-    return blocks, parent
-
-
-def _roots(parent: Indices) -> Indices:
-    while not np.array_equal(parent, parent[parent]):
-        parent = parent[parent]
-    return parent
+    return places[blocks > 1]

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from treepurify._kernels.support import label_blocks
 from treepurify.grids.grid import Subset
+from treepurify.purification.blocks import label_blocks
 from treepurify.purification.cascade import downward_closure
 from treepurify.purification.unidentified import MOST_SLICES, gram_rank, support_rank
 from treepurify.typing import Mask
@@ -89,11 +89,9 @@ def _pure_dimension(there: Mask) -> int | None:
         return count - 1
     if there.ndim == 2:
         filled = int(there.any(axis=0).sum() + there.any(axis=1).sum())
-        nodes = sum(there.shape)
         rows, columns = np.nonzero(there)
-        second = len(there) + columns
-        blocks = label_blocks(rows, second, np.arange(nodes), np.full(nodes, -1))
-        return count - filled + int(blocks)
+        *_, blocks = label_blocks(rows, columns, there.shape)
+        return count - filled + blocks
     margins = [np.asarray(there.any(axis=axis)) for axis in range(there.ndim)]
     if sum(int(margin.sum()) for margin in margins) > MOST_SLICES:
         return None
