@@ -18,7 +18,7 @@ from treepurify.grids.grid import Subset
 from treepurify.purification.general import solve_general
 from treepurify.purification.mass_moving import solve_by_mass_moving
 from treepurify.purification.pair import solve_pair
-from treepurify.purification.pair_batch import some_at_a_time
+from treepurify.purification.pair_batch import SEVERAL_PAIRS, some_at_a_time
 from treepurify.purification.refinement import ROUNDING
 from treepurify.purification.small_pairs import is_small_pair, solve_small_pairs
 from treepurify.purification.solution import Solution, largest_entry
@@ -33,9 +33,6 @@ SolveMethod = Literal["exact", "mass-moving"]
 
 # Below this number of cells, threads would take longer to start than they save.
 _MUCH_WORK = 100_000
-# Fewer small pairs are purified alone before what purifies many together would be compiled, and
-# take some milliseconds longer.
-_SEVERAL_PAIRS = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,11 +151,12 @@ def purify_effects(
                 continue
             solutions[subset] = table.solution
             additivity = max(additivity, table.additivity)
+            own = axes[subset]
             for position, moved in enumerate(table.solution.moved):
                 rest = subset[:position] + subset[position + 1 :]
-                coarse = axes[subset][:position] + axes[subset][position + 1 :]
-                part = refine(moved, coarse, axes[rest])
-                pending[rest] = pending[rest] + part if rest in pending else part
+                part = refine(moved, own[:position] + own[position + 1 :], axes[rest])
+                before = pending.get(rest)
+                pending[rest] = part if before is None else before + part
     errors = _component_errors(subsets, solutions, extents)
     scale = max(largest_entry(intercept), _largest_before(effects, axes, extents))
     ordered = {subset: pure[subset] for subset in subsets}
@@ -252,7 +250,7 @@ def _purify_level(
     small = []
     if family.method == "exact":
         small = [s for s in level if s not in pending and is_small_pair(family.mass[s].shape)]
-    if len(small) >= _SEVERAL_PAIRS:
+    if len(small) >= SEVERAL_PAIRS:
         n_outputs = len(family.effects.intercept)
         batches = list(some_at_a_time(small, [family.mass[s].size * n_outputs for s in small]))
         side_by_side = iterate_threads if len(batches) > 1 else map

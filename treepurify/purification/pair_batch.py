@@ -17,8 +17,11 @@ from treepurify.grids.grid import Subset
 from treepurify.purification.solution import inverse_mass
 from treepurify.typing import Array, Indices, Integers, Mask
 
-__all__ = ["Equations", "PairBatch", "set_up_equations", "some_at_a_time"]
+__all__ = ["SEVERAL_PAIRS", "Equations", "PairBatch", "set_up_equations", "some_at_a_time"]
 
+# Fewer small pairs are taken alone before what takes many together would be compiled, and be some
+# milliseconds slower.
+SEVERAL_PAIRS = 16
 # Numbers in the tables of a batch: so many that the calls for a batch take little beside its work,
 # and no more than stay in a cache. Some batches are better than one, which has one thread.
 _FEW_NUMBERS, _MOST_NUMBERS, _BATCHES = 1 << 15, 1 << 17, 4

@@ -8,7 +8,7 @@ import numpy as np
 
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import Subset
-from treepurify.purification.pair_batch import some_at_a_time
+from treepurify.purification.pair_batch import SEVERAL_PAIRS, some_at_a_time
 from treepurify.purification.small_purity import (
     ROUNDING_NORM,
     Mains,
@@ -163,6 +163,8 @@ def _measure_small_pairs(
             if size <= _SMALL:
                 small.append(pair)
                 sizes.append(size)
+    if len(small) < SEVERAL_PAIRS:
+        return []
 
     def measure(some: list[Subset]) -> PairPurity:
         tables = ([effects[pair] for pair in some], [mass[pair] for pair in some])
