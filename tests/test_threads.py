@@ -121,3 +121,19 @@ def test_pieces_are_even_and_not_too_long(total, together):
 
 def test_each_of_two_threads_has_as_many_rows():
     assert threads.even_length(50_000, 16_384, 2) == 12_500
+
+
+@pytest.mark.parametrize("n_threads", [1, 2])
+def test_of_two_the_first_stays_on_the_thread_of_the_caller(n_threads, monkeypatch):
+    monkeypatch.setattr(threads, "available_threads", lambda: n_threads)
+    caller = threading.current_thread()
+    own, other = threads.beside(threading.current_thread, threading.current_thread)
+    assert own is caller
+    assert (other is caller) == (n_threads == 1)
+
+    def fail():
+        raise ValueError("no")
+
+    for both in ((fail, list), (list, fail)):
+        with pytest.raises(ValueError, match="no"):
+            threads.beside(*both)

@@ -11,6 +11,7 @@ from treepurify.typing import Array
 
 __all__ = [
     "available_threads",
+    "beside",
     "blas_threads_for",
     "even_length",
     "iterate_threads",
@@ -21,6 +22,7 @@ __all__ = [
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
+_Other = TypeVar("_Other")
 
 # Results that wait for the caller, for each thread: enough that no thread waits for it.
 _RESULTS_AHEAD = 4
@@ -96,6 +98,19 @@ def map_threads(work: Callable[[_Item], _Result], items: Iterable[_Item]) -> lis
     if errors:
         raise errors[min(errors)]
     return [results[number] for number in range(len(pieces))]
+
+
+def beside(own: Callable[[], _Result], other: Callable[[], _Other]) -> tuple[_Result, _Other]:
+    """Return ``own(), other()``, the second of which another thread works on.
+
+    It gains where the one is mostly Python, and the other lets go of the interpreter.
+    """
+    if available_threads() < 2:
+        return own(), other()
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        found = pool.submit(other)
+        result = own()
+    return result, found.result()
 
 
 def _next_of(waiting: "deque[_Item]") -> _Item | None:

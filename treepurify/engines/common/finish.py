@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from functools import partial
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -31,6 +32,7 @@ from treepurify.purification.solution import largest_entry
 from treepurify.remainder import Difference, Function, Remainder, SumOfParts
 from treepurify.rows.reduction import RowStream
 from treepurify.spread import Spread
+from treepurify.threads import beside
 from treepurify.typing import Array
 from treepurify.weights.weighting import MassTables
 
@@ -216,8 +218,12 @@ def finish(
     if evidence is not None:
         sampled = _measure_rows(rows, result.diagnostics)
         is_open = evidence.purified is not None and not (is_product or is_determined)
-        shared = find_shared_mains(every, rows, stream) if is_open else SharedMains()
-        certificate = _certificate(result, evidence, every, check, names, note, sampled, shared)
+        measure_parts = partial(_measured, result, evidence, every, check)
+        if is_open:
+            measured, shared = beside(measure_parts, lambda: find_shared_mains(every, rows, stream))
+        else:
+            measured, shared = measure_parts(), SharedMains()
+        certificate = _certificate(result, evidence, measured, check, names, note, sampled, shared)
         solves = {**_solves(evidence.purified, names), **shared.facts(names)}
     facts = subject.model.facts() if isinstance(subject, ResponseFunction) else None
     response_of = {} if facts is None else {"response_of": facts}
@@ -304,34 +310,53 @@ def _variance_of_sum(
     return np.asarray(np.average(total, axis=0, weights=weights))
 
 
-def _certificate(
+class _Measured(NamedTuple):
+    """The scale of a decomposition, and what was measured of its components."""
+
+    scale: float
+    purity: Purity | None
+    additivity_rows: float | None
+
+
+def _measured(
     result: Result,
     evidence: Evidence,
     every: Mapping[Subset, Component],
+    check: ModelCheck | None,
+) -> _Measured:
+    """Measure how pure components are, and how far their sum is from the model on some rows."""
+    tables = {s: c for s, c in every.items() if isinstance(c, TensorComponent)}
+    scale, purity = evidence.scale, evidence.purity
+    if scale is None:
+        scale = largest_effect(result.intercept, tables.values())
+    if purity is None and evidence.has_measure:
+        values = EachTable(tables, lambda component: component.values)
+        mass = EachTable(tables, lambda component: component.mass)
+        purity = measure_purity(values, mass, {s: c.axes for s, c in tables.items()}, scale)
+    if check is None or result.rest is not None:
+        return _Measured(scale, purity, None)
+    total = np.tile(result.intercept, (check.columns.n_rows, 1))
+    for part in evaluate_each(every.values(), check.columns):
+        total += part
+    return _Measured(scale, purity, float(np.max(np.abs(total - check.margin), initial=0.0)))
+
+
+def _certificate(
+    result: Result,
+    evidence: Evidence,
+    measured: _Measured,
     check: ModelCheck | None,
     names: list[str],
     note: str,
     measure_rows: int,
     shared: SharedMains,
 ) -> Certificate:
-    tables = {s: c for s, c in every.items() if isinstance(c, TensorComponent)}
-    values = EachTable(tables, lambda component: component.values)
-    scale, purity = evidence.scale, evidence.purity
-    if scale is None:
-        scale = largest_effect(result.intercept, tables.values())
-    if purity is None and evidence.has_measure:
-        mass = EachTable(tables, lambda component: component.mass)
-        purity = measure_purity(values, mass, {s: c.axes for s, c in tables.items()}, scale)
+    scale, purity, additivity_rows = measured
     divisor = scale if scale > 0 else 1.0
-    additivity_rows, margin_error, library_rounding = None, None, None
+    margin_error, library_rounding = None, None
     if check is not None:
         margin_error = None if check.error is None else check.error / divisor
         library_rounding = None if check.rounding is None else check.rounding / divisor
-    if check is not None and result.rest is None:
-        total = np.tile(result.intercept, (check.columns.n_rows, 1))
-        for part in evaluate_each(every.values(), check.columns):
-            total += part
-        additivity_rows = float(np.max(np.abs(total - check.margin), initial=0.0)) / divisor
     purified = evidence.purified or Purified(result.intercept, {}, {}, None)
     solutions = purified.solutions.values()
     solved = float(max(purified.errors.values(), default=0.0)) / divisor
@@ -340,7 +365,7 @@ def _certificate(
     return Certificate(
         scale=scale,
         additivity_cells=None if purified.additivity is None else purified.additivity / divisor,
-        additivity_rows=additivity_rows,
+        additivity_rows=None if additivity_rows is None else additivity_rows / divisor,
         margin_error=margin_error,
         library_rounding=library_rounding,
         checked_rows=evidence.checked_rows if check is None else check.columns.n_rows,
