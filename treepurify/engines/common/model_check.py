@@ -1,7 +1,7 @@
 """Check a parsed model against its library on a sample of the rows, and fail closed."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from treepurify.rows.columns import Columns
 from treepurify.rows.reduction import RowStream
 from treepurify.rows.source_reader import head_table
 from treepurify.rows.tables import row_count, take_rows
+from treepurify.threads import map_threads
 from treepurify.typing import Array
 
 __all__ = ["ModelCheck", "check_against_library", "check_head"]
@@ -81,21 +82,11 @@ def check_against_library(model: Any, parsed: Model, X: Any) -> ModelCheck | Non
     picked = np.unique(np.linspace(0, n_rows - 1, min(n_rows, _MOST_ROWS)).astype(np.intp))
     rows = take_rows(X, picked)
     sample = rows if isinstance(rows, Columns) else parsed.columns(rows)
-    margin = parsed.margin(sample, precision="float64")
-    try:
-        library = raw_margin(model, rows, parsed)
-    except ModelMismatchError:
-        raise
-    except FileRefusedError as error:
-        note = f"The model was not compared with its library: {error}"
-        return ModelCheck(sample, margin, None, note)
-    except Exception as error:  # noqa: BLE001 - any refusal of the library is reported, not hidden
-        note = f"The library did not predict on these rows: {type(error).__name__}: {error}"
-        return ModelCheck(sample, margin, None, note)
+    margin, own = _margins(parsed, sample)
+    library, note = _library_margin(model, rows, parsed)
     if library is None:
-        note = parsed.source.unasked or "There was no library to compare the model with."
         return ModelCheck(sample, margin, None, note)
-    difference = float(np.max(np.abs(parsed.margin(sample) - library), initial=0.0))
+    difference = float(np.max(np.abs(own - library), initial=0.0))
     scale = max(float(np.max(np.abs(library), initial=0.0)), 1e-300)
     if not difference <= _TOLERANCE[parsed.accumulation] * scale:
         raise ModelMismatchError(
@@ -105,3 +96,29 @@ def check_against_library(model: Any, parsed: Model, X: Any) -> ModelCheck | Non
         )
     rounding = float(np.max(np.abs(margin - library), initial=0.0))
     return ModelCheck(sample, margin, difference, "", rounding)
+
+
+def _library_margin(model: Any, rows: Any, parsed: Model) -> tuple[Array | None, str]:
+    """Return the library's raw prediction; None, and why, where there is none."""
+    try:
+        library = raw_margin(model, rows, parsed)
+    except ModelMismatchError:
+        raise
+    except FileRefusedError as error:
+        return None, f"The model was not compared with its library: {error}"
+    except Exception as error:  # noqa: BLE001 - any refusal of the library is reported, not hidden
+        what = f"{type(error).__name__}: {error}"
+        return None, f"The library did not predict on these rows: {what}"
+    if library is None:
+        return None, parsed.source.unasked or "There was no library to compare the model with."
+    return library, ""
+
+
+def _margins(parsed: Model, sample: Columns) -> tuple[Array, Array]:
+    """Return the margin in double precision and in that of the library."""
+    if parsed.accumulation == "float64":
+        return (parsed.margin(sample, precision="float64"),) * 2
+    # Not beside the library, whose own threads would wait for them.
+    of_both: tuple[Literal["float64", "library"], ...] = ("float64", "library")
+    margin, own = map_threads(lambda precision: parsed.margin(sample, precision=precision), of_both)
+    return margin, own
