@@ -330,17 +330,16 @@ def evaluate_each(components: Iterable[Component], columns: Columns) -> Iterable
     """
     listed = list(components)
     averages: dict[Any, Array] = {}
-    axes: dict[tuple[int, int], FeatureAxis] = {}
-    place: dict[tuple[int, int], int] = {}
+    found: dict[tuple[int, int], tuple[int, FeatureAxis]] = {}
 
-    def rows_for(component: CellFunction) -> list[int]:
-        own = component.axes
-        keys = [*zip(component.features, map(id, own), strict=True)]
-        axes.update(zip(keys, own, strict=True))
-        return [place.setdefault(key, len(place)) for key in keys]
+    def row_of(feature: int, axis: FeatureAxis) -> int:
+        return found.setdefault((feature, id(axis)), (len(found), axis))[0]
 
-    places = [rows_for(part) if is_cell_function(part) else [] for part in listed]
-    cells = _locate(columns, [j for j, _ in axes], [*axes.values()])
+    places = [
+        [*map(row_of, part.features, part.axes)] if is_cell_function(part) else []
+        for part in listed
+    ]
+    cells = _locate(columns, [j for j, _ in found], [axis for _, axis in found.values()])
 
     # On a few rows, the calls for one table take longer than their work, so they are for many.
     at_a_time = _ROWS_PER_BLOCK // max(columns.n_rows, 1)

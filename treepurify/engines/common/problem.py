@@ -372,7 +372,8 @@ def closed_subsets(
         If these tables would not fit. Long paths have too many subsets to list them all
         first: the count stops where it exceeds the budget.
     """
-    check_memory([grid.subset_axes(subset) for subset in subsets], n_outputs, memory_budget)
+    long = [grid.subset_axes(subset) for subset in subsets if len(subset) > 2]
+    check_memory(long, n_outputs, memory_budget)
 
     def check_number(n_tables: int) -> None:
         n_bytes = _BYTES_PER_TABLE * n_tables
@@ -389,7 +390,7 @@ def closed_subsets(
 def check_memory(axes: Iterable[Sequence[FeatureAxis]], n_outputs: int, memory_budget: int) -> None:
     """Refuse to purify tables that would not fit, before their masses are allocated."""
     tables = list(axes)
-    cells = [prod(axis.n_cells for axis in table) for table in tables]
+    cells = [prod([axis.n_cells for axis in table]) for table in tables]
     if not cells:
         return
     largest = cells.index(max(cells))
