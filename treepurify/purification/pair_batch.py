@@ -19,7 +19,7 @@ from treepurify.typing import Array, Indices, Integers, Mask
 
 __all__ = ["SEVERAL_PAIRS", "Equations", "PairBatch", "set_up_equations", "some_at_a_time"]
 
-# Fewer small pairs are taken alone before what takes many together would be compiled, and be some
+# Fewer pairs are taken one by one before what takes many together would be compiled, and be some
 # milliseconds slower.
 SEVERAL_PAIRS = 16
 # Numbers in the tables of a batch: so many that the calls for a batch take little beside its work,

@@ -11,6 +11,7 @@ from treepurify._kernels.support import count_blocks, gather_rows, pick_rows
 from treepurify.components import Component, TensorComponent
 from treepurify.grids.grid import EncodedRows, Subset
 from treepurify.purification.blocks import label_blocks
+from treepurify.purification.pair_batch import SEVERAL_PAIRS
 from treepurify.rows.reduction import RowStream
 from treepurify.threads import map_threads
 from treepurify.typing import Array, Indices
@@ -19,8 +20,6 @@ __all__ = ["SharedMains", "SharedPair", "find_shared_mains", "shared_pairs"]
 
 # Rows of a cell that are looked at first: joined at random, as few leave most pairs in one block.
 _PICKED = 4
-# Fewer pairs are looked at on all rows, before kernels would be compiled.
-_SEVERAL_PAIRS = 16
 _PAIRS_A_PIECE = 1 << 13
 # Entries of the table of picked rows, of two bytes each.
 _MOST_ENTRIES = 1 << 26
@@ -168,7 +167,7 @@ def shared_pairs(
         is_asked[place[pair[0]], place[pair[1]]] = False
     places = np.argwhere(is_asked)
     cells = np.array([sizes[feature] for feature in used.tolist()], dtype=np.intp)
-    if len(places) >= _SEVERAL_PAIRS:
+    if len(places) >= SEVERAL_PAIRS:
         if len(used) * int(cells.sum()) * _PICKED > _MOST_ENTRIES:
             return None
         places = _apart_on_picked_rows(rows, used, cells, places)
@@ -178,8 +177,9 @@ def shared_pairs(
         of_first, of_second = (rows.codes[j, has_weight] for j in (first, second))
         shape = sizes[first], sizes[second]
         if prod(shape) <= len(of_first):
-            cell = of_first.astype(np.intp) * shape[1] + of_second
-            of_first, of_second = np.divmod(np.flatnonzero(np.bincount(cell)), shape[1])
+            there = np.zeros(shape, dtype=bool)
+            there[of_first, of_second] = True
+            of_first, of_second = np.nonzero(there)
         *blocks, n_blocks = label_blocks(of_first, of_second, shape)
         if n_blocks > 1:
             shared.append(SharedPair((first, second), (blocks[0], blocks[1]), n_blocks - 1))
