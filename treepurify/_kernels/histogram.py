@@ -10,8 +10,8 @@ _AT_A_TIME = 8
 # Rows whose cells are found at a time.
 ROWS_AT_A_TIME = 1024
 # Small tables are counted in copies, one for each of so many rows in turn, for the same reason.
-_SHIFT, MOST_COPIED = 2, 1 << 12
-COPIES = 1 << _SHIFT
+_SHIFT, ROOM_FOR_COPIES = 2, 1 << 14
+_COPIES = 1 << _SHIFT
 
 
 @kernel
@@ -19,13 +19,13 @@ def count_pairs(first, second, codes, n_second, offsets, counts, copies, cells):
     """Add one for each row to its cell, for the pairs ``(first[t], second[t])``.
 
     Table ``t`` is the slice of `counts` from ``offsets[t]``, of shape (n_first, n_second[t]).
-    `copies`, zeros of shape (`COPIES` * `MOST_COPIED`,), and `cells`, of shape
-    (`ROWS_AT_A_TIME`,), are work space: allocated here, they would take long to compile.
+    `copies`, zeros of shape (`ROOM_FOR_COPIES`,), and `cells`, of shape (`ROWS_AT_A_TIME`,), are
+    work space: allocated here, they would take long to compile.
     """
     for table in range(len(first)):
         rows, columns = codes[first[table]], codes[second[table]]
         own, width = counts[offsets[table] : offsets[table + 1]], np.uint64(n_second[table])
-        n_copied = COPIES * len(own)
+        n_copied = _COPIES * len(own)
         is_copied = n_copied <= len(copies) and n_copied <= len(rows)
         met, shift = (copies, np.uint64(_SHIFT)) if is_copied else (own, np.uint64(0))
         turn = (np.uint64(1) << shift) - np.uint64(1)
@@ -43,7 +43,7 @@ def count_pairs(first, second, codes, n_second, offsets, counts, copies, cells):
                 met[cells[k]] += 1
         if is_copied:
             for i in range(len(own)):
-                for k in range(COPIES * i, COPIES * (i + 1)):
+                for k in range(_COPIES * i, _COPIES * (i + 1)):
                     own[i] += copies[k]
                     copies[k] = 0
 

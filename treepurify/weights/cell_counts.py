@@ -10,8 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify._kernels.histogram import (
-    COPIES,
-    MOST_COPIED,
+    ROOM_FOR_COPIES,
     ROWS_AT_A_TIME,
     count_pairs,
     weigh_pairs,
@@ -155,7 +154,7 @@ def _add_pairs(piece: _Piece, rows: EncodedRows, cells: Counts) -> None:
     """Add rows to the tables of some pairs."""
     given = (piece.first, piece.second, rows.codes)
     if rows.weights is None:
-        copies = np.zeros(COPIES * MOST_COPIED, dtype=cells.dtype)
+        copies = np.zeros(ROOM_FOR_COPIES, dtype=cells.dtype)
         room = np.empty(ROWS_AT_A_TIME, dtype=np.uint64)
         count_pairs(*given, piece.widths, piece.offsets, cells, copies, room)
     else:
