@@ -372,6 +372,7 @@ def closed_subsets(
         If these tables would not fit. Long paths have too many subsets to list them all
         first: the count stops where it exceeds the budget.
     """
+    # Of pairs there are few subsets, whose tables are checked with theirs.
     long = [grid.subset_axes(subset) for subset in subsets if len(subset) > 2]
     check_memory(long, n_outputs, memory_budget)
 
