@@ -62,7 +62,7 @@ def _narrow(leaf, number, edges, category_left, cells, marked, found, path):
             found[j, HIGH] = cells[j, N_PRESENT]
             found[j, _HAS_MISSING] = cells[j, SIZE] - cells[j, N_PRESENT]
         found[j, _HAS_MISSING] &= edges[node, TAKES_MISSING]
-        if table >= 0:
+        if category_left is not None and table >= 0:
             goes_left, start = edges[node, LOW] == 1, cells[j, START]
             for cell in range(cells[j, N_PRESENT]):
                 inside = category_left[table + cell] == goes_left
@@ -73,17 +73,6 @@ def _narrow(leaf, number, edges, category_left, cells, marked, found, path):
             found[j, HIGH] = edges[node, HIGH]
         node = edges[node, PARENT]
     return n_path
-
-
-@part
-def _append(low, high, first, n_runs, runs):
-    """Add the cells ``low:high`` to the runs from `first` on; return how many runs there are."""
-    if n_runs > first and runs[1, n_runs - 1] == low:
-        runs[1, n_runs - 1] = high
-        return n_runs
-    runs[0, n_runs] = low
-    runs[1, n_runs] = high
-    return n_runs + 1
 
 
 @kernel
@@ -106,10 +95,10 @@ def add_runs(
     """Find the runs of cells of every leaf from `first_leaf` on, until there is no more room.
 
     Returns the leaf to go on with, the number of entries and that of runs. `marked`, `found` and
-    `path` are work space: nothing is allocated here, which would take long to compile.
+    `path` are work space: nothing is allocated here, which would take long to compile. Without
+    categories, `category_left` is None, and what they need is not compiled.
     """
-    # Not a literal, for which `_append` would be compiled once more.
-    n_entries, n_runs = 0, np.int64(0)
+    n_entries, n_runs = 0, 0
     for i in range(first_leaf, len(leaves)):
         # A leaf has at most one entry for each feature, and one run for each cell.
         if n_entries + len(cells) > len(entry_feature) or n_runs + len(marked) > runs.shape[1]:
@@ -118,19 +107,22 @@ def add_runs(
         before_entries, before_runs = n_entries, n_runs
         for k in range(n_path):
             j, first, n_reached = path[k], n_runs, 0
-            low, high = found[j, LOW], found[j, HIGH]
-            if low < 0:
-                for cell in range(cells[j, N_PRESENT]):
-                    if marked[cells[j, START] + cell]:
-                        n_runs = _append(cell, cell + 1, first, n_runs, runs)
-                        n_reached += 1
-            elif low < high:
-                n_runs = _append(low, high, first, n_runs, runs)
-                n_reached = high - low
-            if found[j, _HAS_MISSING]:
-                missing = cells[j, N_PRESENT]
-                n_runs = _append(missing, missing + 1, first, n_runs, runs)
-                n_reached += 1
+            low, n_present = found[j, LOW], cells[j, N_PRESENT]
+            # The categories one by one, or the interval, and then the missing cell.
+            n_parts = n_present if low < 0 else 1
+            for number in range(n_parts + 1):
+                if number == n_parts:
+                    start, stop = n_present, n_present + found[j, _HAS_MISSING]
+                elif low < 0:
+                    start, stop = number, number + marked[cells[j, START] + number]
+                else:
+                    start, stop = low, found[j, HIGH]
+                if start < stop:
+                    if n_runs == first or runs[1, n_runs - 1] < start:
+                        runs[0, n_runs] = start
+                        n_runs += 1
+                    runs[1, n_runs - 1] = stop
+                    n_reached += stop - start
             if n_reached == 0:
                 reachable[i] = False
             if n_reached == cells[j, SIZE] and not keep_all:

@@ -48,7 +48,8 @@ def leaf_runs(
         False where no cell reaches the leaf.
     """
     cells = _cells(grid)
-    given = (leaves, _edges(ensemble, grid, cells), ensemble.category_left, cells, keep_every_test)
+    tables = ensemble.category_left if len(ensemble.category_left) else None
+    given = (leaves, _edges(ensemble, grid, cells), tables, cells, keep_every_test)
     n_axes, n_cells = len(cells), int(cells[:, SIZE].sum())
     work = (
         np.zeros(n_cells, dtype=np.bool_),
