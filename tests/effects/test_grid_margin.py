@@ -6,7 +6,8 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 
 import treepurify as tp
 from treepurify.effects import grid_margin
-from treepurify.effects.accumulate import ensemble_cuts, leaf_boxes
+from treepurify.effects.accumulate import ensemble_cuts
+from treepurify.effects.leaf_boxes import leaf_boxes
 from treepurify.grids.grid import make_grid
 
 

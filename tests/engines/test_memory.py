@@ -11,8 +11,9 @@ import pytest
 import treepurify as tp
 from tests.reference.ensembles import complete_ensemble, random_ensemble
 from treepurify.components import ModelInputs, TensorComponent
-from treepurify.effects.accumulate import ensemble_cuts, leaf_boxes
+from treepurify.effects.accumulate import ensemble_cuts
 from treepurify.effects.conditional import occurring_subsets
+from treepurify.effects.leaf_boxes import leaf_boxes
 from treepurify.engines.ale.axes import accumulation_axis, similarity_order
 from treepurify.engines.ale.components import AccumulationAxis
 from treepurify.engines.ale.local_effects import _filled, pair_effect

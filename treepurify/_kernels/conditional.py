@@ -72,7 +72,7 @@ def add_conditional_corners(
 
     Given the features of a choice S, the leaf's box counts with its value times the
     probabilities of its other features: signed corners of a difference table, as in
-    `add_box_corners`. ``group_key`` is sorted; choices that are not in it are skipped.
+    `add_corners`. ``group_key`` is sorted; choices that are not in it are skipped.
     """
     chosen = np.zeros(size, dtype=np.int64)
     entries = np.zeros(size, dtype=np.int64)

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from treepurify.effects.accumulate import leaf_boxes, model_cuts
+from treepurify.effects.accumulate import model_cuts
+from treepurify.effects.leaf_boxes import leaf_boxes
 from treepurify.grids.grid import make_grid
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model

@@ -10,8 +10,8 @@ from treepurify._kernels.conditional import (
     subset_keys,
 )
 from treepurify.budget import check_budget
-from treepurify.effects.accumulate import LeafBoxes
 from treepurify.effects.difference_tables import difference_tables, table_sizes
+from treepurify.effects.leaf_boxes import LeafBoxes
 from treepurify.errors import MemoryBudgetError
 from treepurify.grids.grid import Grid, Subset
 from treepurify.typing import Array, Integers

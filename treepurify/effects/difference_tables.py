@@ -7,7 +7,7 @@ from math import prod
 
 import numpy as np
 
-from treepurify._kernels.accumulate import cumulate
+from treepurify._kernels.cumulate import cumulate
 from treepurify.threads import available_threads, even_length, map_threads
 from treepurify.typing import Array, Integers
 

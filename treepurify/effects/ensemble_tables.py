@@ -3,7 +3,8 @@
 import numpy as np
 
 from treepurify.budget import check_budget
-from treepurify.effects.accumulate import accumulate, ensemble_cuts, leaf_boxes
+from treepurify.effects.accumulate import accumulate, ensemble_cuts
+from treepurify.effects.leaf_boxes import leaf_boxes
 from treepurify.grids.grid import make_grid
 from treepurify.models.additive_tables import AdditiveTables, TableTerm
 from treepurify.models.ensemble import TreeEnsemble

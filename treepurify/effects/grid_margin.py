@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.effects.accumulate import LeafBoxes, accumulate
+from treepurify.effects.accumulate import accumulate
+from treepurify.effects.leaf_boxes import LeafBoxes
 from treepurify.grids.grid import Grid, Subset
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.typing import Array

@@ -5,7 +5,8 @@ from collections.abc import Callable
 import numpy as np
 
 from treepurify._kernels.mixed_differences import mixed_corners
-from treepurify.effects.accumulate import LeafBoxes, ensemble_cuts, leaf_boxes
+from treepurify.effects.accumulate import ensemble_cuts
+from treepurify.effects.leaf_boxes import LeafBoxes, leaf_boxes
 from treepurify.errors import UnsupportedModelError
 from treepurify.grids.grid import Grid, Subset, make_grid
 from treepurify.grouping.connected import connected_groups

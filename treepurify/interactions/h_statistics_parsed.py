@@ -9,8 +9,8 @@ import numpy as np
 from treepurify._kernels.partial_dependence_terms import leave_one_out
 from treepurify.budget import check_budget
 from treepurify.components import evaluate_each
-from treepurify.effects.accumulate import LeafBoxes, leaf_boxes
 from treepurify.effects.conditional import entry_probabilities, feature_margins, occurring_subsets
+from treepurify.effects.leaf_boxes import LeafBoxes, leaf_boxes
 from treepurify.engines.common.model_check import check_against_library
 from treepurify.engines.partial_dependence.background import (
     Background,

@@ -21,7 +21,7 @@ import treepurify.engines.common.table_form
 import treepurify.engines.legendre.components
 import treepurify.engines.partial_dependence.sampled  # noqa: F401
 from treepurify.components import Component, ModelInputs, TensorComponent
-from treepurify.effects.accumulate import LeafBoxes
+from treepurify.effects.leaf_boxes import LeafBoxes
 from treepurify.engines.ale.components import AccumulatedComponent, AccumulationAxis
 from treepurify.engines.common.functions import ParsedFunction, RowFunction
 from treepurify.engines.common.known_values import KnownValues

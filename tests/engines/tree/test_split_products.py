@@ -14,7 +14,8 @@ from tests.reference.split_products import (
     products_on_paths,
 )
 from treepurify._kernels.split_products import centre
-from treepurify.effects.accumulate import ensemble_cuts, leaf_boxes
+from treepurify.effects.accumulate import ensemble_cuts
+from treepurify.effects.leaf_boxes import leaf_boxes
 from treepurify.engines.tree.split_products import SplitProducts, tree_products
 from treepurify.engines.tree.split_sides import margins_of, splits_of
 from treepurify.engines.tree.union_sums import UnionSums, number_sets, sets_of_numbers

@@ -8,7 +8,8 @@ from typing import Literal
 import numpy as np
 
 from treepurify.budget import check_budget
-from treepurify.effects.accumulate import LeafBoxes, ensemble_cuts, leaf_boxes
+from treepurify.effects.accumulate import ensemble_cuts
+from treepurify.effects.leaf_boxes import LeafBoxes, leaf_boxes
 from treepurify.effects.table_effects import table_cuts, table_effects, term_mass
 from treepurify.effects.tensor import EffectTensors
 from treepurify.engines.common.functions import ParsedFunction

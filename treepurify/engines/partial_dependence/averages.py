@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 
 from treepurify._kernels.cover import path_ratios, products_outside, weights_below
-from treepurify.effects.accumulate import LeafBoxes, leaf_boxes
+from treepurify.effects.leaf_boxes import LeafBoxes, leaf_boxes
 from treepurify.engines.partial_dependence.background import Background
 from treepurify.engines.partial_dependence.pattern_shares import (
     PatternShares,

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.effects.accumulate import LeafBoxes
+from treepurify.effects.leaf_boxes import LeafBoxes
 from treepurify.engines.partial_dependence.pattern_shares import (
     PatternShares,
     add_pattern_counts,

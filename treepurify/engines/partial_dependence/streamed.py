@@ -13,8 +13,9 @@ import numpy as np
 
 from treepurify.components import Component
 from treepurify.decomposition import Decomposition
-from treepurify.effects.accumulate import LeafBoxes, leaf_boxes, model_cuts
+from treepurify.effects.accumulate import model_cuts
 from treepurify.effects.conditional import occurring_subsets
+from treepurify.effects.leaf_boxes import LeafBoxes, leaf_boxes
 from treepurify.engines.common.finish import Evidence, Rest, Result
 from treepurify.engines.common.functions import ParsedFunction
 from treepurify.engines.common.model_check import check_head

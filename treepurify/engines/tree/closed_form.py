@@ -9,7 +9,6 @@ import numpy as np
 from treepurify._kernels.conditional import evaluate_boxes
 from treepurify._kernels.leaf_pairs import component_variance
 from treepurify.components import Component, TensorComponent, locate_on_grid
-from treepurify.effects.accumulate import LeafBoxes
 from treepurify.effects.conditional import (
     conditional_tensors,
     entry_probabilities,
@@ -17,6 +16,7 @@ from treepurify.effects.conditional import (
     occurring_subsets,
     run_masses,
 )
+from treepurify.effects.leaf_boxes import LeafBoxes
 from treepurify.engines.common.finish import Evidence, Rest, Result, table_components
 from treepurify.engines.common.problem import Problem, Wanted, check_memory
 from treepurify.engines.tree.independent_leaves import IndependentLeaves, output_values

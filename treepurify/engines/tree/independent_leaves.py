@@ -6,8 +6,9 @@ from functools import cached_property
 
 import numpy as np
 
-from treepurify.effects.accumulate import LeafBoxes, ensemble_cuts, leaf_boxes
+from treepurify.effects.accumulate import ensemble_cuts
 from treepurify.effects.conditional import entry_probabilities, feature_margins, run_masses
+from treepurify.effects.leaf_boxes import LeafBoxes, leaf_boxes
 from treepurify.engines.common.streamed_rows import count_stream
 from treepurify.grids.grid import Grid, make_grid
 from treepurify.models.ensemble import TreeEnsemble

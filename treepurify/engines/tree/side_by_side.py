@@ -10,7 +10,7 @@ import numpy as np
 
 from treepurify.budget import check_budget
 from treepurify.components import TensorComponent
-from treepurify.effects.accumulate import leaf_boxes
+from treepurify.effects.leaf_boxes import leaf_boxes
 from treepurify.engines.common.finish import Result
 from treepurify.engines.common.functions import ParsedFunction
 from treepurify.engines.common.problem import Resolution, Wanted

@@ -19,7 +19,7 @@ from treepurify._kernels.split_products import (
     multiply_masses,
 )
 from treepurify.budget import check_budget
-from treepurify.effects.accumulate import LeafBoxes
+from treepurify.effects.leaf_boxes import LeafBoxes
 from treepurify.engines.tree.split_sides import (
     NO_SIDE,
     Margins,
