@@ -4,6 +4,7 @@ import contextlib
 import copy
 import json
 import math
+import struct
 import tracemalloc
 import warnings
 
@@ -756,6 +757,23 @@ def test_ubjson_lists_take_no_more_memory_than_the_file():
         parse_bytes(content)
     assert tracemalloc.get_traced_memory()[1] < 60 * len(content)
     tracemalloc.stop()
+
+
+@pytest.mark.parametrize("counted", [True, False])
+def test_ubjson_lists_of_numbers_of_several_types(counted):
+    forms = {"i": ">b", "U": ">B", "I": ">h", "l": ">i", "L": ">q", "d": ">f", "D": ">d"}
+    numbers = [(kind, n % 100 + 1) for kind in "iiUILLldDddi" for n in range(300)]
+    items = [kind.encode() + struct.pack(forms[kind], number) for kind, number in numbers]
+    items.insert(777, b"Si\x02ab")
+    head, foot = (b"[#L" + struct.pack(">q", len(items)), b"") if counted else (b"[", b"]")
+    found = read_ubjson(b"{" + pair(b"a", head + b"".join(items) + foot) + b"}")["a"]
+    expected = [number for _, number in numbers]
+    expected.insert(777, "ab")
+    assert found == expected
+    assert {type(value) for value in found} == {int, float, str}
+    for cut in (20, 700, 5000):
+        with pytest.raises(InvalidInputError, match="cut short"):
+            read_ubjson(b"{" + pair(b"a", head + b"".join(items)[:cut]))
 
 
 def test_ubjson_with_something_behind_it():

@@ -34,6 +34,8 @@ _ARRAY_TYPES = {code: np.dtype(packed.format) for code, packed in _SCALARS.items
 _LEAST_OBJECT = 200
 # Fewer are read one by one in a few milliseconds, and kernels would first have to be compiled.
 _MANY_OBJECTS = 128
+# Numbers of a list that are looked through for another type at a time.
+_NUMBERS_AT_A_TIME = 256
 ABSENT = -2
 _DIGITS = re.compile("[0-9]{1,18}")
 _ITEM_SIZE = np.array([_ARRAY_TYPES[c].itemsize if c in _ARRAY_TYPES else 0 for c in range(256)])
@@ -234,9 +236,25 @@ def _read_array(document: _Document, at: int, key: str) -> tuple[Any, int]:
         if data[at] in _CONSTANTS:
             # A byte each: a list of them takes far more memory than the file, and no model has one.
             raise InvalidInputError(f"a UBJSON list holds no number or text at byte {at}")
-        value, at = _read_value(document, at, "")
-        result.append(value)
+        if data[at] in _ARRAY_TYPES:
+            numbers, at = _read_numbers(data, at, count - len(result) if count >= 0 else len(data))
+            result += numbers
+        else:
+            value, at = _read_value(document, at, "")
+            result.append(value)
     return result, at if count >= 0 else at + 1
+
+
+def _read_numbers(data: bytes | bytearray, at: int, most: int) -> tuple[list[Any], int]:
+    """Read the next numbers of a list that are of one type, each with its marker before it."""
+    dtype = _ARRAY_TYPES[data[at]]
+    step = 1 + dtype.itemsize
+    n = min(most, _NUMBERS_AT_A_TIME, (len(data) - at) // step)
+    markers = data[at : at + n * step : step]
+    n -= len(markers.lstrip(markers[:1]))
+    if n == 0:
+        raise InvalidInputError(f"the UBJSON document is cut short at byte {len(data)}")
+    return np.ndarray((n,), dtype, data, at + 1, (step,)).tolist(), at + n * step
 
 
 def _read_typed_array(data: bytes | bytearray, at: int) -> tuple[npt.NDArray[Any], int]:
