@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from treepurify.grids import grid as grid_module
 from treepurify.grids.grid import EncodedRows, encode_rows, make_grid
 from treepurify.grids.tables_of_columns import tables_of_columns
 from treepurify.rows.columns import Columns, FeatureSpec
@@ -52,9 +53,11 @@ def encoded(columns: list[np.ndarray], **options) -> tuple[EncodedRows, tuple]:
     return found, grid.axes
 
 
+@pytest.mark.parametrize("kernel_from", [0, grid_module._FEW_VALUES])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("n_rows", N_ROWS)
-def test_cells_bounds_and_missing_values(n_rows, dtype):
+def test_cells_bounds_and_missing_values(monkeypatch, n_rows, dtype, kernel_from):
+    monkeypatch.setattr(grid_module, "_FEW_VALUES", kernel_from)
     X = rows(n_rows).astype(dtype)
     for name, columns in layouts(X):
         found, axes = encoded([column.astype(dtype, copy=False) for column in columns])

@@ -34,6 +34,9 @@ Cuts = tuple[Array | None, ...]
 
 _ROWS_A_BLOCK = 16384
 _ROWS_NAMED = 5
+# Fewer values, and so many for each column, are located by NumPy in a few milliseconds; a kernel
+# would first have to be compiled.
+_FEW_VALUES, _VALUES_OF_A_COLUMN = 1 << 16, 512
 
 
 @dataclass(frozen=True, eq=False)
@@ -241,7 +244,9 @@ def _locate_numeric(
     if columns.n_rows:
         for part in tables_of_columns(columns.values, list(cuts)):
             numbers = part.numbers.tolist()
-            figures = _locate_part(part, [cuts[j] for j in numbers], codes)
+            is_much = len(numbers) * (columns.n_rows + _VALUES_OF_A_COLUMN) > _FEW_VALUES
+            find = _locate_part if is_much else _locate_few
+            figures = find(part, [cuts[j] for j in numbers], codes)
             met |= dict(zip(numbers, figures.tolist(), strict=True))
     return met
 
@@ -268,6 +273,21 @@ def _locate_part(part: ColumnTable, cuts: Sequence[Array], codes: npt.NDArray[An
     met = np.stack(map_threads(locate_block, range(0, n_rows, size)))
     lowest, highest, n_missing = met[:, 0].min(axis=0), met[:, 1].max(axis=0), met[:, 2].sum(axis=0)
     return np.column_stack([lowest, highest, n_missing])
+
+
+def _locate_few(part: ColumnTable, cuts: Sequence[Array], codes: npt.NDArray[Any]) -> Array:
+    """Do the same as `_locate_part` without a kernel."""
+    figures = []
+    for place, number, own in zip(part.places, part.numbers, cuts, strict=True):
+        values = part.table[:, place].astype(np.float64)
+        cells = np.searchsorted(own, values, side="right")
+        is_missing = np.isnan(values)
+        cells[is_missing] = len(own) + 1
+        codes[number] = cells
+        finite = values[np.isfinite(values)]
+        bounds = finite.min(initial=np.inf), finite.max(initial=-np.inf)
+        figures.append([*bounds, np.count_nonzero(is_missing)])
+    return np.array(figures, dtype=np.float64)
 
 
 def _in_groups(cuts: Sequence[Array], n_cuts: Integers) -> tuple[Array, Integers]:
