@@ -14,10 +14,10 @@ from numba.extending import intrinsic
 from treepurify._kernels.compiling import kernel, part
 from treepurify._kernels.lapack import subtract_gram
 
-_BITS = 64
+BITS = 64
 # A chunk ends with a leaf when it has so many words, and at the latest when it has so many more,
 # which stay near the processor. Where weights are added, there are 64 numbers to a word.
-_ENOUGH_WORDS, _MOST_WORDS, _MOST_WEIGHED = 16, np.int64(256), np.int64(16)
+_ENOUGH_WORDS, MOST_WORDS, MOST_WEIGHED = 16, 256, 16
 _ONE, _NONE, _ALL = np.uint64(1), np.uint64(0), ~np.uint64(0)
 # Times eight bytes of zero or one, the highest byte has them as its bits.
 _BYTES, _AS_BITS, _HIGHEST = 8, np.uint64(0x0102040810204080), np.uint64(56)
@@ -26,7 +26,7 @@ _NOTHING, _EVERYTHING, _SOME = np.uint8(0), np.uint8(1), np.uint8(2)
 # Among the places of products that differ on a chunk, those of what is zero, and one, everywhere.
 _ZERO, _EVERYWHERE = 0, 1
 # Words to a register, and words of a product that are counted before their sum is stored.
-_LANES, _UNROLLED = 8, 4
+LANES, _UNROLLED = 8, 4
 
 
 @intrinsic
@@ -40,7 +40,7 @@ def _count_bits(typing_context, word):
 
 
 @kernel
-def count_products(codes, order, leaf_ptr, sides, products, parts, of_leaves, of_pairs):
+def count_products(codes, order, leaf_ptr, sides, products, parts, room, of_leaves, of_pairs):
     """Count the rows of each leaf in each product, and those in every two products.
 
     Parameters
@@ -57,58 +57,65 @@ def count_products(codes, order, leaf_ptr, sides, products, parts, of_leaves, of
         Sides of each product, -1 beyond its last. The first product is one everywhere.
     parts : ndarray of int64, shape (n_products, order)
         The product without each of its sides, which comes before it.
+    room : treepurify.engines.tree.product_room.Room
+        Work space, which would take long to compile here.
     of_leaves : ndarray of int64, shape (n_leaves, n_products)
         To which the rows in each leaf are added.
     of_pairs : ndarray of int64, shape (n_products, n_products)
         To which those in two products are added, on and above the diagonal.
     """
-    room = _make_room(_MOST_WORDS, codes, order, sides, products)
-    leaf_of_word, words, same = room[1:4]
-    width = words.shape[1]
-    sums, in_leaf = np.zeros((width, width), dtype=np.int64), np.zeros(width, dtype=np.int64)
+    words, in_leaf = room.words, room.of_places
     while True:
         n, n_places = _read_chunk(codes, order, leaf_ptr, sides, products, parts, room)
         if n == 0:
             break
         for w in range(n):
             _add_bits(words[w], in_leaf[:n_places])
-            if w == n - 1 or leaf_of_word[w] != leaf_of_word[w + 1]:
-                _add_same(in_leaf, same, of_leaves[leaf_of_word[w]])
-                in_leaf[:] = 0
-        _count_pairs(words[:n].ravel(), width, n_places, sums)
-        _add_pairs(sums, n_places, same, of_pairs)
+            if w == n - 1 or room.leaf_of_word[w] != room.leaf_of_word[w + 1]:
+                _add_same(in_leaf, room.same, of_leaves[room.leaf_of_word[w]])
+                for i in range(n_places):
+                    in_leaf[i] = 0
+        _count_pairs(room.flat_words, n, words.shape[1], n_places, room.sums)
+        _add_pairs(room.sums, n_places, room.same, of_pairs)
 
 
 @kernel
 def weigh_products(
-    routines, codes, order, leaf_ptr, sides, products, parts, weights, of_leaves, of_pairs
+    routines,
+    codes,
+    order,
+    leaf_ptr,
+    sides,
+    products,
+    parts,
+    room,
+    roots,
+    weights,
+    of_leaves,
+    of_pairs,
 ):
     """Add the weights of rows instead of counting them; see `count_products`.
 
-    A matrix has the root of the weight where a row is in a product, and 0 elsewhere; `routines`
-    are those of `_kernels.lapack`, for the products of its columns.
+    A matrix, `roots`, has the root of the weight where a row is in a product, and 0 elsewhere;
+    `routines` are those of `_kernels.lapack`, for the products of its columns.
     """
-    room = _make_room(_MOST_WEIGHED, codes, order, sides, products)
-    rows, leaf_of_word, words, same = room[:4]
-    width = words.shape[1]
-    sums, in_word = np.zeros((width, width)), np.empty(width)
-    roots = np.empty((_MOST_WEIGHED * _BITS, width))
+    words, sums, in_word = room.words, room.sums, room.of_places
     while True:
         n, n_places = _read_chunk(codes, order, leaf_ptr, sides, products, parts, room)
         if n == 0:
             break
         for w in range(n):
             in_word[:] = 0.0
-            for b in range(_BITS):
-                row = w * _BITS + b
-                _write_roots(words[w, :n_places], b, weights[rows[row]], roots[row], in_word)
-            _add_same(in_word, same, of_leaves[leaf_of_word[w]])
+            for b in range(BITS):
+                row = w * BITS + b
+                _write_roots(words[w, :n_places], b, weights[room.rows[row]], roots[row], in_word)
+            _add_same(in_word, room.same, of_leaves[room.leaf_of_word[w]])
         sums[:n_places, :n_places] = 0.0
-        subtract_gram(routines, roots[: n * _BITS, :n_places], sums[:n_places, :n_places])
+        subtract_gram(routines, roots[: n * BITS, :n_places], sums[:n_places, :n_places])
         for i in range(n_places):
             for k in range(i, n_places):
                 sums[i, k] = -sums[i, k]
-        _add_pairs(sums, n_places, same, of_pairs)
+        _add_pairs(sums, n_places, room.same, of_pairs)
 
 
 @kernel
@@ -120,39 +127,28 @@ def mirror(matrix):
 
 
 @part
-def _make_room(n_words, codes, order, sides, products):
-    """Return what a chunk of so many words is read into.
-
-    Its rows, the leaf of each word, the words of the places of products that differ, the place of
-    each product; the sides of each place, cells and bits of sides, what each side holds, whether it
-    holds each row, and the next row.
-    """
-    n_rows, n_sides, n_products = n_words * _BITS, len(sides.feature), len(products)
-    width = (n_products + _LANES) // _LANES * _LANES
-    return (
-        np.empty(n_rows, dtype=order.dtype),
-        np.empty(n_words, dtype=np.int64),
-        np.zeros((n_words, width), dtype=np.uint64),
-        np.empty(n_products, dtype=np.uint64),
-        np.empty((products.shape[1], width), dtype=np.uint64),
-        np.empty((len(sides.tested), n_rows), dtype=codes.dtype),
-        np.empty((n_words, n_sides + 1), dtype=np.uint64),
-        np.empty(n_sides, dtype=np.uint8),
-        np.empty(n_rows, dtype=np.uint8),
-        np.zeros(2, dtype=np.int64),
-    )
-
-
-@part
 def _read_chunk(codes, order, leaf_ptr, sides, products, parts, room):
     """Read the next chunk; return the number of its words, 0 at the end, and of its places."""
-    rows, leaf_of_word, words, same, factors, cells, of_sides, holds, is_inside, place = room
-    n, n_places = _fill_chunk(order, leaf_ptr, place, rows, leaf_of_word, of_sides), 0
+    of_sides = room.of_sides
+    n, n_places = (
+        _fill_chunk(order, leaf_ptr, room.place, room.rows, room.leaf_of_word, of_sides),
+        0,
+    )
     if n > 0:
-        _read_sides(codes, rows, sides, n, cells, of_sides, holds, is_inside)
-        n_places = _list_products(holds, products, parts, same, factors)
+        _read_sides(
+            codes,
+            room.rows,
+            sides,
+            n,
+            room.cells,
+            of_sides,
+            room.holds,
+            room.is_inside,
+            room.inside_words,
+        )
+        n_places = _list_products(room.holds, products, parts, room.same, room.factors)
         for w in range(n):
-            _multiply_sides(of_sides[w], factors, n_places, words[w])
+            _multiply_sides(of_sides[w], room.factors, n_places, room.words[w])
     return n, n_places
 
 
@@ -173,10 +169,10 @@ def _fill_chunk(order, leaf_ptr, place, rows, leaf_of_word, of_sides):
             if n >= _ENOUGH_WORDS:
                 break
             continue
-        size = left if left < _BITS else _BITS
-        for b in range(_BITS):
-            rows[n * _BITS + b] = order[first + (b if b < size else 0)]
-        of_sides[n, 0] = _ALL if size == _BITS else (_ONE << np.uint64(size)) - _ONE
+        size = left if left < BITS else BITS
+        for b in range(BITS):
+            rows[n * BITS + b] = order[first + (b if b < size else 0)]
+        of_sides[n, 0] = _ALL if size == BITS else (_ONE << np.uint64(size)) - _ONE
         leaf_of_word[n] = leaf
         taken += size
         n += 1
@@ -185,34 +181,36 @@ def _fill_chunk(order, leaf_ptr, place, rows, leaf_of_word, of_sides):
 
 
 @part
-def _read_sides(codes, rows, sides, n_words, cells, of_sides, holds, is_inside):
+def _read_sides(codes, rows, sides, n_words, cells, of_sides, holds, is_inside, inside_words):
     """Write what each side holds of a chunk, and the bits of those that hold some of it.
 
     Those of a side are behind its number, since all rows come first.
     """
-    n_rows, side = n_words * _BITS, 0
-    for i in range(len(sides.tested)):
-        column, to = codes[sides.tested[i]], cells[i, :n_rows]
+    # Once: every entry of a tuple that is read takes its time to compile.
+    tested, place = sides.tested, sides.place
+    run_ptr, run_start, run_stop = sides.run_ptr, sides.run_start, sides.run_stop
+    n_rows, side = n_words * BITS, 0
+    for i in range(len(tested)):
+        column, to = codes[tested[i]], cells[i, :n_rows]
         for k in range(n_rows):
             to[k] = column[rows[k]]
         low = high = to[0]
         for k in range(n_rows):
             low = to[k] if to[k] < low else low
             high = to[k] if to[k] > high else high
-        while side < len(sides.feature) and sides.place[side] == i:
-            first, last = sides.run_ptr[side], sides.run_ptr[side + 1]
-            holds[side] = _NOTHING
-            for run in range(first, last):
-                if sides.run_start[run] <= low and high < sides.run_stop[run]:
-                    holds[side] = _EVERYTHING
-                elif sides.run_start[run] <= high and low < sides.run_stop[run]:
-                    holds[side] = _SOME
-            if holds[side] == _SOME:
+        while side < len(place) and place[side] == i:
+            held = _NOTHING
+            for run in range(run_ptr[side], run_ptr[side + 1]):
+                start, stop = run_start[run], run_stop[run]
+                if start <= high and low < stop:
+                    held = _EVERYTHING if start <= low and high < stop else _SOME
+            if held == _SOME:
                 for k in range(n_rows):
                     is_inside[k] = 0
-                for run in range(first, last):
-                    _add_run(to, sides.run_start[run], sides.run_stop[run], is_inside)
-                _write_bits(is_inside.view(np.uint64), n_words, of_sides, side + 1)
+                for run in range(run_ptr[side], run_ptr[side + 1]):
+                    _add_run(to, run_start[run], run_stop[run], is_inside)
+                _write_bits(inside_words, n_words, of_sides, side + 1)
+            holds[side] = held
             side += 1
 
 
@@ -272,9 +270,9 @@ def _multiply_sides(of_sides, factors, n_places, words):
     """Write one word of each place."""
     for i in range(_EVERYWHERE, n_places):
         words[i] = of_sides[0]
-    for factor in factors:
+    for k in range(len(factors)):
         for i in range(_EVERYWHERE, n_places):
-            words[i] &= of_sides[factor[i]]
+            words[i] &= of_sides[factors[k, i]]
 
 
 @part
@@ -284,13 +282,13 @@ def _add_bits(words, counts):
 
 
 @part
-def _count_pairs(words, width, n_places, sums):
+def _count_pairs(words, n_words, width, n_places, sums):
     """Write how many rows there are in every two places, on and above the diagonal."""
     width = np.uint64(width)
     step = np.uint64(_UNROLLED) * width
-    last = np.uint64(len(words))
+    last = np.uint64(n_words) * width
     for i in range(_EVERYWHERE, n_places):
-        start = np.uint64(i - i % _LANES)
+        start = np.uint64(i - i % LANES)
         to = sums[i, start:n_places]
         n, place = np.uint64(len(to)), np.uint64(i)
         for k in range(n):

@@ -7,8 +7,16 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify._kernels.leaf_order import sort_by_leaf
-from treepurify._kernels.product_sums import count_products, mirror, weigh_products
+from treepurify._kernels.product_sums import (
+    BITS,
+    MOST_WEIGHED,
+    MOST_WORDS,
+    count_products,
+    mirror,
+    weigh_products,
+)
 from treepurify.engines.tree.arrowhead import routines_of
+from treepurify.engines.tree.product_room import make_room
 from treepurify.engines.tree.split_products import SplitProducts
 from treepurify.engines.tree.split_sides import Splits
 from treepurify.typing import Array, Cells, Integers
@@ -87,18 +95,22 @@ def sum_products(
         sort_by_leaf(codes, *nodes, order, leaves, leaf_ptr, leaf)
         if weight > 0:
             counts = np.zeros_like(of_leaves, np.int64), np.zeros_like(of_pairs, np.int64)
-            count_products(codes, order, leaf_ptr, *what, *counts)
+            room = make_room(MOST_WORDS, codes.dtype, products, np.int64)
+            count_products(codes, order, leaf_ptr, *what, room, *counts)
             of_leaves += weight * counts[0]
             of_pairs += weight * counts[1]
     if len(rows.others):
         order = rows.others.copy()
         sort_by_leaf(codes, *nodes, order, leaves, leaf_ptr, leaf)
+        room = make_room(MOST_WEIGHED, codes.dtype, products, np.float64)
         weigh_products(
             routines_of(np.float64),
             codes,
             order,
             leaf_ptr,
             *what,
+            room,
+            np.empty((MOST_WEIGHED * BITS, room.words.shape[1])),
             rows.weights,
             of_leaves,
             of_pairs,
