@@ -8,49 +8,6 @@ from treepurify._kernels.corners import add_corners, holds_cell
 
 
 @kernel
-def run_probabilities(entry_feature, run_ptr, run_start, run_stop, margin_ptr, cumulative):
-    """Return the probability of each entry's runs under its feature's margin.
-
-    ``cumulative[margin_ptr[j] + c]`` is the mass of the cells of feature j before cell c.
-    """
-    probability = np.zeros(len(entry_feature))
-    for entry in range(len(entry_feature)):
-        base = margin_ptr[entry_feature[entry]]
-        for run in range(run_ptr[entry], run_ptr[entry + 1]):
-            probability[entry] += cumulative[base + run_stop[run]]
-            probability[entry] -= cumulative[base + run_start[run]]
-    return probability
-
-
-@kernel
-def subset_keys(entry_ptr, entry_feature, leaves, size, base):
-    """Return the key of every choice of `size` features of every leaf, with repeats."""
-    total = 0
-    chosen = np.zeros(size, dtype=np.int64)
-    for sweep in range(2):
-        keys = np.zeros(total if sweep else 0, dtype=np.int64)
-        found = 0
-        for leaf in leaves:
-            first = entry_ptr[leaf]
-            n = entry_ptr[leaf + 1] - first
-            if n < size:
-                continue
-            for k in range(size):
-                chosen[k] = k
-            while True:
-                if sweep:
-                    key = 0
-                    for k in range(size):
-                        key = key * base + entry_feature[first + chosen[k]]
-                    keys[found] = key
-                found += 1
-                if not next_combination(chosen, size, n):
-                    break
-        total = found
-    return keys
-
-
-@kernel
 def add_conditional_corners(
     leaves,
     size,

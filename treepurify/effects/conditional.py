@@ -1,20 +1,20 @@
 """Conditional expectations of an ensemble under independent features, in closed form."""
 
 from collections.abc import Collection, Mapping, Sequence
+from itertools import combinations
+from math import comb
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from treepurify._kernels.conditional import (
-    add_conditional_corners,
-    run_probabilities,
-    subset_keys,
-)
+from treepurify._kernels.conditional import add_conditional_corners
 from treepurify.budget import check_budget
 from treepurify.effects.difference_tables import difference_tables, table_sizes
 from treepurify.effects.leaf_boxes import LeafBoxes
 from treepurify.errors import MemoryBudgetError
 from treepurify.grids.grid import Grid, Subset
-from treepurify.typing import Array, Integers
+from treepurify.typing import Array, Indices, Integers
 from treepurify.weights import Weighting
 from treepurify.weights.cell_counts import RowsOnGrid
 
@@ -26,7 +26,12 @@ __all__ = [
     "margin_tables",
     "occurring_subsets",
     "run_masses",
+    "run_probabilities",
+    "subset_keys",
 ]
+
+# Choices of features that are made at a time.
+_CHOICES_AT_A_TIME = 1 << 18
 
 
 def feature_margins(
@@ -52,16 +57,27 @@ def cumulative_margins(margins: Sequence[Array]) -> tuple[Integers, Array]:
 
 def entry_probabilities(boxes: LeafBoxes, margins: Mapping[int, Array], grid: Grid) -> Array:
     """Return the probability of each entry of `boxes` under its feature's margin."""
-    starts, cumulative = margin_tables(margins, grid)
-    probability: Array = run_probabilities(
-        boxes.entry_feature,
-        boxes.run_ptr,
-        boxes.run_start,
-        boxes.run_stop,
-        starts,
-        cumulative,
-    )
-    return probability
+    runs = boxes.run_ptr, boxes.run_start, boxes.run_stop
+    return run_probabilities(boxes.entry_feature, *runs, *margin_tables(margins, grid))
+
+
+def run_probabilities(
+    feature: npt.NDArray[np.signedinteger[Any]],
+    run_ptr: Integers,
+    run_start: npt.NDArray[np.integer[Any]],
+    run_stop: npt.NDArray[np.integer[Any]],
+    starts: Integers,
+    cumulative: Array,
+) -> Array:
+    """Return the probability of some sets of cells, each of one feature and given as runs.
+
+    `starts` and `cumulative` are those of `cumulative_margins`.
+    """
+    runs = slice(run_ptr[0], run_ptr[-1])
+    owner = np.repeat(np.arange(len(feature)), np.diff(run_ptr))
+    base = starts[feature[owner]]
+    mass = cumulative[base + run_stop[runs]] - cumulative[base + run_start[runs]]
+    return np.asarray(np.bincount(owner, mass, len(feature)), dtype=np.float64)
 
 
 def run_masses(boxes: LeafBoxes, margins: Mapping[int, Array], grid: Grid) -> tuple[Array, Array]:
@@ -151,3 +167,30 @@ def _keys(boxes: LeafBoxes, size: int, n_features: int) -> Integers:
     leaves = np.flatnonzero(boxes.leaf_subset >= 0)
     keys = subset_keys(boxes.entry_ptr, boxes.entry_feature, leaves, size, base)
     return np.unique(keys)
+
+
+def subset_keys(
+    entry_ptr: Integers,
+    entry_feature: npt.NDArray[np.signedinteger[Any]],
+    leaves: Indices,
+    size: int,
+    base: int,
+) -> Integers:
+    """Return the keys of all choices of `size` features of each leaf, leaf after leaf.
+
+    The features are the digits of a key to the base `base`. Leaves that test the same features
+    have the same keys.
+    """
+    first, n_features = entry_ptr[leaves], np.diff(entry_ptr)[leaves]
+    n_choices = np.array([comb(n, size) for n in range(n_features.max(initial=0) + 1)])[n_features]
+    ends = np.cumsum(n_choices)
+    keys = np.empty(ends[-1] if len(ends) else 0, dtype=np.int64)
+    for n in np.unique(n_features[n_features >= size]).tolist():
+        choices = np.array(list(combinations(range(n), size)), dtype=np.int64)
+        alike = np.flatnonzero(n_features == n)
+        step = max(_CHOICES_AT_A_TIME // len(choices), 1)
+        for some in np.split(alike, range(step, len(alike), step)):
+            chosen = entry_feature[first[some, None, None] + choices].astype(np.int64)
+            places = (ends - n_choices)[some, None] + np.arange(len(choices))
+            keys[places] = chosen @ base ** np.arange(size - 1, -1, -1)
+    return keys

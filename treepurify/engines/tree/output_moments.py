@@ -6,12 +6,12 @@ from math import prod
 
 import numpy as np
 
-from treepurify._kernels.conditional import subset_keys
 from treepurify._kernels.cumulate import cumulate
 from treepurify._kernels.joint_cells import add_joint_corners, split_mean
 from treepurify._kernels.leaf_pairs import leaf_pair_moments
 from treepurify._kernels.sampled_moments import effects_on_rows
 from treepurify.budget import check_budget
+from treepurify.effects.conditional import subset_keys
 from treepurify.effects.leaf_boxes import LeafBoxes
 from treepurify.engines.tree.independent_leaves import IndependentLeaves, OutputLeaves
 from treepurify.threads import available_threads, iterate_threads, map_threads

@@ -11,7 +11,6 @@ from functools import cached_property
 
 import numpy as np
 
-from treepurify._kernels.conditional import run_probabilities
 from treepurify._kernels.split_products import (
     common_masses,
     list_products,
@@ -19,6 +18,7 @@ from treepurify._kernels.split_products import (
     multiply_masses,
 )
 from treepurify.budget import check_budget
+from treepurify.effects.conditional import run_probabilities
 from treepurify.effects.leaf_boxes import LeafBoxes
 from treepurify.engines.tree.split_sides import (
     NO_SIDE,
@@ -126,7 +126,8 @@ def tree_products(splits: Splits, tree: int, order: int, memory_budget: int) -> 
         If the products would take more bytes than `memory_budget`.
     """
     sides, of_node = sides_of(splits, splits.nodes(tree))
-    given = *splits.children(tree), of_node, sides.feature, order
+    room = np.empty((len(of_node) + 1, 2), dtype=np.int64), np.empty(of_node.size, dtype=np.int64)
+    given = *splits.children(tree), of_node, sides.feature, order, *room
     n_listed = list_products(*given, np.empty(0, dtype=np.int64))
     check_budget(
         _BYTES_PER_PRODUCT * n_listed,

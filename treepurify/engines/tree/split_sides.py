@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from treepurify._kernels.conditional import run_probabilities
-from treepurify.effects.conditional import cumulative_margins
+from treepurify.effects.conditional import cumulative_margins, run_probabilities
 from treepurify.effects.leaf_runs import first_cells_right
 from treepurify.grids.grid import Grid
 from treepurify.models.ensemble import TreeEnsemble
@@ -186,7 +185,7 @@ def splits_of(ensemble: TreeEnsemble, grid: Grid, margins: Margins) -> Splits:
 def side_masses(sides: Sides, margins: Margins) -> Array:
     """Return the probability of each side."""
     runs = sides.run_ptr, sides.run_start, sides.run_stop
-    return np.asarray(run_probabilities(sides.feature, *runs, *margins))
+    return run_probabilities(sides.feature, *runs, *margins)
 
 
 def sides_of(splits: Splits, nodes: slice) -> tuple[Sides, Integers]:
