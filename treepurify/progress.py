@@ -117,5 +117,5 @@ def announce_compilation(*, show: bool) -> None:
         return
     folder = Path(add_runs.stats.cache_path or "")
     if not any(folder.glob("leaf_boxes.add_runs-*.nbi")):
-        sys.stderr.write("treepurify: compiling kernels, once for this installation (5 to 20 s)\n")
+        sys.stderr.write("treepurify: compiling kernels, once for this installation (3 to 30 s)\n")
         sys.stderr.flush()

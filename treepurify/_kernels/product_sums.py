@@ -129,11 +129,8 @@ def mirror(matrix):
 @part
 def _read_chunk(codes, order, leaf_ptr, sides, products, parts, room):
     """Read the next chunk; return the number of its words, 0 at the end, and of its places."""
-    of_sides = room.of_sides
-    n, n_places = (
-        _fill_chunk(order, leaf_ptr, room.place, room.rows, room.leaf_of_word, of_sides),
-        0,
-    )
+    of_sides, n_places = room.of_sides, 0
+    n = _fill_chunk(order, leaf_ptr, room.place, room.rows, room.leaf_of_word, of_sides)
     if n > 0:
         _read_sides(
             codes,
