@@ -6,7 +6,7 @@ from treepurify._kernels.compiling import kernel, part
 
 
 @kernel
-def list_products(left, right, sides_of_node, feature_of_side, most, waiting, path, keys):
+def list_products(left, right, sides_of_node, feature_of_side, most, keys):
     """List the products of at most `most` sides of different features on one path.
 
     Parameters
@@ -19,8 +19,6 @@ def list_products(left, right, sides_of_node, feature_of_side, most, waiting, pa
         Feature of each side.
     most : int
         Largest number of sides in a product, up to three.
-    waiting, path : ndarray of int64, shape (n_nodes + 1, 2) and (n_nodes * n,)
-        Work space.
     keys : ndarray of int64
         To which products are written as numbers with the digits ``side + 1``, increasing, to the
         base ``n_sides + 1``; some more than once. What goes beyond its end is counted only.
@@ -30,7 +28,9 @@ def list_products(left, right, sides_of_node, feature_of_side, most, waiting, pa
     int
         How many there are.
     """
-    width = sides_of_node.shape[1]
+    n_nodes, width = sides_of_node.shape
+    waiting = np.empty((n_nodes + 1, 2), dtype=np.int64)
+    path = np.empty(n_nodes * width, dtype=np.int64)
     waiting[0, 0], waiting[0, 1] = 0, 0
     n_waiting, n_keys = 1, 0
     while n_waiting > 0:

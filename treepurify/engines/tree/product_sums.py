@@ -89,11 +89,10 @@ def sum_products(
     of_leaves, of_pairs = np.zeros((n_leaves, n_products)), np.zeros((n_products, n_products))
     leaves = np.empty(n_leaves, dtype=np.int64)
     leaf_ptr = np.empty(n_leaves + 1, dtype=np.int64)
-    waiting = np.empty((len(nodes[0]) + 1, 3), dtype=np.int64)
     what = products.sides, products.products, products.parts
     for weight, group in rows.groups:
         order = group.copy()
-        sort_by_leaf(codes, *nodes, order, leaves, leaf_ptr, leaf, np.empty_like(order), waiting)
+        sort_by_leaf(codes, *nodes, order, leaves, leaf_ptr, leaf)
         if weight > 0:
             counts = np.zeros_like(of_leaves, np.int64), np.zeros_like(of_pairs, np.int64)
             room = make_room(MOST_WORDS, codes.dtype, products, np.int64)
@@ -102,7 +101,7 @@ def sum_products(
             of_pairs += weight * counts[1]
     if len(rows.others):
         order = rows.others.copy()
-        sort_by_leaf(codes, *nodes, order, leaves, leaf_ptr, leaf, np.empty_like(order), waiting)
+        sort_by_leaf(codes, *nodes, order, leaves, leaf_ptr, leaf)
         room = make_room(MOST_WEIGHED, codes.dtype, products, np.float64)
         weigh_products(
             routines_of(np.float64),

@@ -126,8 +126,7 @@ def tree_products(splits: Splits, tree: int, order: int, memory_budget: int) -> 
         If the products would take more bytes than `memory_budget`.
     """
     sides, of_node = sides_of(splits, splits.nodes(tree))
-    room = np.empty((len(of_node) + 1, 2), dtype=np.int64), np.empty(of_node.size, dtype=np.int64)
-    given = *splits.children(tree), of_node, sides.feature, order, *room
+    given = *splits.children(tree), of_node, sides.feature, order
     n_listed = list_products(*given, np.empty(0, dtype=np.int64))
     check_budget(
         _BYTES_PER_PRODUCT * n_listed,
