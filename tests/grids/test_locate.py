@@ -72,7 +72,9 @@ def test_cells_bounds_and_missing_values(monkeypatch, n_rows, dtype, kernel_from
             assert axis.bounds == ((finite.min(), finite.max()) if len(finite) else None)
 
 
-def test_columns_that_are_not_used_are_not_looked_at():
+@pytest.mark.parametrize("kernel_from", [0, grid_module._FEW_VALUES])
+def test_columns_that_are_not_used_are_not_looked_at(monkeypatch, kernel_from):
+    monkeypatch.setattr(grid_module, "_FEW_VALUES", kernel_from)
     X = rows(600)
     columns = [X[:, j] for j in range(X.shape[1])]
     every, _ = encoded(columns)

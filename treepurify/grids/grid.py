@@ -12,6 +12,7 @@ from treepurify.errors import InvalidInputError
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.tables_of_columns import ColumnTable, tables_of_columns
 from treepurify.rows.columns import Columns, FeatureSpec
+from treepurify.rows.numeric_cells import numeric_cells
 from treepurify.rows.row_weights import row_shares
 from treepurify.rows.table_reader import read_columns
 from treepurify.threads import available_threads, even_length, map_threads
@@ -34,9 +35,9 @@ Cuts = tuple[Array | None, ...]
 
 _ROWS_A_BLOCK = 16384
 _ROWS_NAMED = 5
-# Fewer values, and so many for each column, are located by NumPy in a few milliseconds; a kernel
-# would first have to be compiled.
-_FEW_VALUES, _VALUES_OF_A_COLUMN = 1 << 16, 512
+# Up to so many values, a column counting for so many more, are located by NumPy in a few
+# milliseconds; a kernel would first have to be compiled.
+_FEW_VALUES, _VALUES_OF_A_COLUMN = 1 << 16, 2048
 
 
 @dataclass(frozen=True, eq=False)
@@ -280,13 +281,10 @@ def _locate_few(part: ColumnTable, cuts: Sequence[Array], codes: npt.NDArray[Any
     figures = []
     for place, number, own in zip(part.places, part.numbers, cuts, strict=True):
         values = part.table[:, place].astype(np.float64)
-        cells = np.searchsorted(own, values, side="right")
-        is_missing = np.isnan(values)
-        cells[is_missing] = len(own) + 1
-        codes[number] = cells
+        codes[number] = numeric_cells(values, own)
         finite = values[np.isfinite(values)]
         bounds = finite.min(initial=np.inf), finite.max(initial=-np.inf)
-        figures.append([*bounds, np.count_nonzero(is_missing)])
+        figures.append([*bounds, np.count_nonzero(np.isnan(values))])
     return np.array(figures, dtype=np.float64)
 
 

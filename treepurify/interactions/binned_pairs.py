@@ -11,6 +11,7 @@ from treepurify.budget import check_budget
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.quantile_cuts import quantile_cuts
 from treepurify.rows.columns import Columns, FeatureSpec
+from treepurify.rows.numeric_cells import numeric_cells
 from treepurify.typing import Array, Indices
 
 __all__ = ["AdditiveFit", "BinnedColumn", "bin_columns", "fit_additive", "pair_table"]
@@ -74,8 +75,7 @@ def bin_column(
     missing = np.isnan(values)
     if not spec.is_categorical:
         cuts = quantile_cuts(values, bins, weights)
-        cells = np.searchsorted(cuts, values, side="right")
-        cells[missing] = len(cuts) + 1
+        cells = numeric_cells(values, cuts)
         return BinnedColumn(cells, len(cuts) + 1 + int(missing.any()), cuts)
     labels: list[Hashable] = list(spec.categories or range(spec.n_codes))
     labels = [*labels[: spec.n_codes], "other", "missing"]

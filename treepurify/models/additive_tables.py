@@ -10,6 +10,7 @@ from treepurify.fingerprints import array_fingerprint
 from treepurify.links import Link
 from treepurify.models.parsed import ModelSource, ParsedModel
 from treepurify.rows.columns import FeatureSpec
+from treepurify.rows.numeric_cells import numeric_cells
 from treepurify.typing import Array, Indices
 
 __all__ = ["AdditiveTables", "TableTerm"]
@@ -130,8 +131,7 @@ def term_cells(
     column: npt.NDArray[np.floating[Any]], spec: FeatureSpec, cuts: Array | None
 ) -> Indices:
     """Return the cell of each value along one axis of a term."""
-    missing = np.isnan(column)
     if cuts is None:
+        missing = np.isnan(column)
         return np.where(missing, spec.n_codes + 1, np.where(missing, 0, column).astype(np.intp))
-    located = np.searchsorted(cuts, column.astype(np.float64), side="right")
-    return np.where(missing, len(cuts) + 1, located)
+    return numeric_cells(column, cuts)

@@ -10,6 +10,7 @@ import numpy as np
 from treepurify.engines.common.finish import Evidence
 from treepurify.engines.legendre.design import centred_values
 from treepurify.purification.purity import Purity
+from treepurify.rows.numeric_cells import numeric_cells
 from treepurify.typing import Array, Indices
 
 __all__ = [
@@ -184,11 +185,9 @@ def largest_conditional_mean(
 
 def quantile_bins(coordinates: Array, n_bins: int) -> Indices:
     """Return the bin of each row; equal values share one."""
-    missing = np.isnan(coordinates)
-    known = coordinates[~missing]
+    known = coordinates[~np.isnan(coordinates)]
     edges = np.unique(np.quantile(known, np.linspace(0, 1, n_bins + 1)[1:-1]))
-    # Missing values are a bin of their own, after all others.
-    return np.where(missing, len(edges) + 1, np.searchsorted(edges, coordinates, side="right"))
+    return numeric_cells(coordinates, edges)
 
 
 def worst_named(shares: Sequence[tuple[str, float]]) -> str:

@@ -11,6 +11,7 @@ from treepurify.effects.accumulate import model_cuts
 from treepurify.grids.grid import EncodedRows, Grid, MissingCells, Subset, encode_rows, make_grid
 from treepurify.models.parse import Model
 from treepurify.rows.columns import Columns
+from treepurify.rows.numeric_cells import numeric_cells
 from treepurify.rows.row_weights import RowWeights, counted_rows, row_quantiles, row_shares
 from treepurify.rows.samples import sample_rows
 from treepurify.rows.table_reader import check_distribution, read_columns
@@ -213,8 +214,7 @@ def _edges(columns: Columns, weights: RowWeights, j: int) -> npt.NDArray[Any]:
 
 def _bins(columns: Columns, j: int, edges: npt.NDArray[Any]) -> Indices:
     values = columns.values[j]
-    missing = np.isnan(values)
     if columns.features[j].is_categorical:
         last = columns.features[j].n_codes + 1
-        return np.asarray(np.where(missing, last, values), dtype=np.intp)
-    return np.where(missing, len(edges) + 1, np.searchsorted(edges, values, side="right"))
+        return np.asarray(np.where(np.isnan(values), last, values), dtype=np.intp)
+    return numeric_cells(values, edges)
