@@ -37,11 +37,10 @@ def add_box_corners(boxes: LeafBoxes, tables: DifferenceTables) -> None:
     In NumPy, since models whose leaves are added up in tables have few corners: a few milliseconds
     for a thousand trees. The same in compiled code took half a second to compile.
     """
-    n_axes = np.array([len(subset) for subset in boxes.subsets], dtype=np.int64)
     reached = np.flatnonzero(boxes.leaf_subset >= 0)
-    n_axes_of_leaf = n_axes[boxes.leaf_subset[reached]]
-    for n in range(n_axes.max(initial=-1) + 1):
-        leaf = reached[n_axes_of_leaf == n]
+    n_axes = np.diff(boxes.entry_ptr)[reached]
+    for n in np.unique(n_axes).tolist():
+        leaf = reached[n_axes == n]
         start = _Corners(leaf, np.zeros(len(leaf), dtype=np.int64), np.ones(len(leaf)))
         _add(boxes, tables, start, range(n))
 

@@ -75,17 +75,28 @@ def run_probabilities(
     """
     runs = slice(run_ptr[0], run_ptr[-1])
     owner = np.repeat(np.arange(len(feature)), np.diff(run_ptr))
-    base = starts[feature[owner]]
-    mass = cumulative[base + run_stop[runs]] - cumulative[base + run_start[runs]]
-    return np.asarray(np.bincount(owner, mass, len(feature)), dtype=np.float64)
+    ends = run_start[runs], run_stop[runs]
+    first, last = _cumulative_at_ends(feature[owner], *ends, starts, cumulative)
+    return np.asarray(np.bincount(owner, last - first, len(feature)), dtype=np.float64)
 
 
 def run_masses(boxes: LeafBoxes, margins: Mapping[int, Array], grid: Grid) -> tuple[Array, Array]:
     """Return the cumulative probabilities at the start and at the stop of every run."""
-    starts, cumulative = margin_tables(margins, grid)
-    entry = np.repeat(np.arange(len(boxes.entry_feature)), np.diff(boxes.run_ptr))
-    base = starts[boxes.entry_feature[entry]]
-    return cumulative[base + boxes.run_start], cumulative[base + boxes.run_stop]
+    feature = np.repeat(boxes.entry_feature, np.diff(boxes.run_ptr))
+    ends = boxes.run_start, boxes.run_stop
+    return _cumulative_at_ends(feature, *ends, *margin_tables(margins, grid))
+
+
+def _cumulative_at_ends(
+    feature: npt.NDArray[np.signedinteger[Any]],
+    run_start: npt.NDArray[np.integer[Any]],
+    run_stop: npt.NDArray[np.integer[Any]],
+    starts: Integers,
+    cumulative: Array,
+) -> tuple[Array, Array]:
+    """Return the cumulative margin at both ends of runs, each of one feature."""
+    base = starts[feature]
+    return cumulative[base + run_start], cumulative[base + run_stop]
 
 
 def occurring_subsets(boxes: LeafBoxes, size: int, n_features: int) -> list[Subset]:
