@@ -6,9 +6,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from html import escape
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
+from treepurify._kernels.kernel_cache import is_stored
 from treepurify._kernels.leaf_boxes import add_runs
 from treepurify.arguments import check_flag
 
@@ -113,9 +113,6 @@ def row_progress(what: str, total: int | None, report: ProgressReport) -> Callab
 
 def announce_compilation(*, show: bool) -> None:
     """Write one line to standard error if the kernels are neither loaded nor cached."""
-    if not show or add_runs.signatures:
-        return
-    folder = Path(add_runs.stats.cache_path or "")
-    if not any(folder.glob("leaf_boxes.add_runs-*.nbi")):
+    if show and not add_runs.signatures and not is_stored(add_runs):
         sys.stderr.write("treepurify: compiling kernels, once for this installation (3 to 30 s)\n")
         sys.stderr.flush()

@@ -12,6 +12,7 @@ arguments 4, an assignment under a condition 4, an entry read or written 1.5.
 """
 
 import gc
+import os
 from functools import partial
 from typing import Any
 
@@ -19,8 +20,21 @@ from numba import njit
 from numba.core import event
 from numba.core.compiler_lock import global_compiler_lock
 
-kernel: Any = partial(njit, cache=True, nogil=True, no_cfunc_wrapper=True)
-part: Any = partial(njit, nogil=True, no_cfunc_wrapper=True, no_cpython_wrapper=True)
+from treepurify._kernels.kernel_cache import KernelCache
+
+_compile: Any = partial(njit, nogil=True, no_cfunc_wrapper=True)
+part: Any = partial(_compile, no_cpython_wrapper=True)
+
+
+def kernel(
+    function: Any = None, *, fastmath: bool | set[str] = False, error_model: str = "python"
+) -> Any:
+    """Compile a function when it is first called, and store it in the `KernelCache`."""
+    if function is None:
+        return partial(kernel, fastmath=fastmath, error_model=error_model)
+    compiled: Any = _compile(function, fastmath=fastmath, error_model=error_model)
+    compiled._cache = KernelCache(function)
+    return compiled
 
 
 class _GarbageLater(event.Listener):
@@ -48,3 +62,12 @@ class _GarbageLater(event.Listener):
 
 
 event.register("numba:compiler_lock", _GarbageLater())
+
+# A process that is forked while another thread compiles would wait for that thread's lock for
+# ever: it has a copy of the lock, and not of the thread. So forking waits.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=global_compiler_lock.acquire,
+        after_in_parent=global_compiler_lock.release,
+        after_in_child=global_compiler_lock.release,
+    )
