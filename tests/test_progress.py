@@ -3,8 +3,10 @@
 import io
 import pickle
 import sys
+import time
 from types import SimpleNamespace
 
+import numba
 import pytest
 
 from treepurify import progress
@@ -94,3 +96,39 @@ def test_a_copy_takes_no_line_away(clock, monkeypatch):
     before = stream.getvalue()
     pickle.loads(pickle.dumps(report))
     assert stream.getvalue() == before
+
+
+def compiled(number):
+    return number + 1
+
+
+def test_a_caller_learns_that_kernels_are_compiled(monkeypatch):
+    stream = Stream(is_terminal=False)
+    monkeypatch.setattr(sys, "stderr", stream)
+    notice = progress._CompilationNotice()
+    monkeypatch.setattr(progress, "_QUIET_SECONDS", 0.05)
+    monkeypatch.setattr(progress, "_SECONDS_BETWEEN", 0.0)
+    notice.on_start(None)  # nobody waits
+    notice.on_end(None)
+    report = progress_report(True)
+    for seconds, n_lines in ((0.01, 0), (0.2, 1), (0.05, 2)):
+        notice.on_start(None)
+        notice.on_start(None)
+        time.sleep(seconds)
+        notice.on_end(None)
+        notice.on_end(None)
+        assert stream.getvalue().count("compiling (once per installation)") == n_lines
+    del report
+
+
+def test_compiling_is_noticed_and_silence_kept(monkeypatch):
+    told = []
+    monkeypatch.setattr(progress, "_tell_of_compilation", lambda: told.append("compiling"))
+    monkeypatch.setattr(progress, "_QUIET_SECONDS", 0.0)
+    silent = progress_report(False)
+    numba.njit(compiled)(1)
+    assert told == []
+    report = progress_report(True)
+    numba.njit(compiled)(1)
+    assert told != []
+    del silent, report

@@ -6,13 +6,15 @@ from collections.abc import Callable
 from contextlib import suppress
 from html import escape
 from importlib import import_module
+from threading import Timer
 from typing import Any
+from weakref import WeakSet
 
-from treepurify._kernels.kernel_cache import is_stored
-from treepurify._kernels.leaf_boxes import add_runs
+from numba.core import event
+
 from treepurify.arguments import check_flag
 
-__all__ = ["ProgressReport", "announce_compilation", "progress_report", "row_progress"]
+__all__ = ["ProgressReport", "progress_report", "row_progress"]
 
 ProgressReport = Callable[[str, int, int], None]
 
@@ -41,6 +43,7 @@ class _Reporter:
         self._start = time.monotonic()
         self._last = self._start
         self._is_shown = False
+        _waiting_callers.add(self)
 
     def report(self, what: str, done: int, total: int) -> None:
         """Write the line if enough time has gone by since the last one."""
@@ -49,9 +52,18 @@ class _Reporter:
             return
         self._last = now
         count = f" {done} of {total}" if total else ""
-        line = f"treepurify: {what}{count} ({now - self._start:.0f} s)"
-        _show_line(line, f"treepurify-{id(self)}", is_first=not self._is_shown)
+        self._show(f"{what}{count} ({now - self._start:.0f} s)")
+
+    def _show(self, text: str) -> None:
+        _show_line(f"treepurify: {text}", f"treepurify-{id(self)}", is_first=not self._is_shown)
         self._is_shown = True
+
+    def report_compiling(self) -> None:
+        """Write that kernels are compiled, in the place of the step that waits for them."""
+        now = time.monotonic()
+        if now - self._last >= _SECONDS_BETWEEN:
+            self._last = now
+            self._show(f"compiling (once per installation), {now - self._start:.0f} s")
 
     def __del__(self) -> None:
         # At the end of the process nothing is left to write with.
@@ -87,6 +99,48 @@ def _notebook() -> Any:
     return import_module("IPython.display") if hasattr(shell, "kernel") else None
 
 
+# The callers that wait now, and want to know for what.
+_waiting_callers: "WeakSet[_Reporter]" = WeakSet()
+
+
+class _CompilationNotice(event.Listener):
+    """Tell callers who wait that kernels are compiled, once that has taken a second in all.
+
+    A step that waits for the compiler reports nothing, so that another thread has to.
+    """
+
+    def __init__(self) -> None:
+        self._spent = 0.0
+        self._depth = 0  # kernels are compiled within others
+        self._start = 0.0
+        self._timer: Timer | None = None
+
+    def on_start(self, event: Any) -> None:
+        self._depth += 1
+        if self._depth > 1 or not _waiting_callers:
+            return
+        self._start = time.monotonic()
+        self._timer = Timer(max(_QUIET_SECONDS - self._spent, 0.0), _tell_of_compilation)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def on_end(self, event: Any) -> None:
+        # No start came before where another listener raised an error.
+        self._depth = max(self._depth - 1, 0)
+        if not self._depth and self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+            self._spent += time.monotonic() - self._start
+
+
+def _tell_of_compilation() -> None:
+    for caller in list(_waiting_callers):
+        caller.report_compiling()
+
+
+event.register("numba:compile", _CompilationNotice())  # type: ignore[no-untyped-call]
+
+
 def row_progress(what: str, total: int | None, report: ProgressReport) -> Callable[[int], None]:
     """Return a function that is told of rows that are done, and reports their number and pace.
 
@@ -109,10 +163,3 @@ def row_progress(what: str, total: int | None, report: ProgressReport) -> Callab
         report(f"{what}, {rate:,.0f} per second{left}:", done, total or done)
 
     return add
-
-
-def announce_compilation(*, show: bool) -> None:
-    """Write one line to standard error if the kernels are neither loaded nor cached."""
-    if show and not add_runs.signatures and not is_stored(add_runs):
-        sys.stderr.write("treepurify: compiling kernels, once for this installation (3 to 30 s)\n")
-        sys.stderr.flush()

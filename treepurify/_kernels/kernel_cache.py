@@ -34,7 +34,7 @@ from numba.core.compiler import CompileResult
 from numba.core.serialize import dumps
 from numba.misc.appdirs import AppDirs
 
-__all__ = ["KernelCache", "is_stored"]
+__all__ = ["KernelCache"]
 
 _PACKAGE_FOLDER = Path(__file__).parent / "__pycache__"
 _DIGEST_BYTES = 32
@@ -83,16 +83,6 @@ class KernelCache(NullCache):
 
     def _file_name(self, key: str) -> str:
         return f"{self._name}-{hashlib.sha256(key.encode()).hexdigest()[:20]}.nbc"
-
-
-def is_stored(kernel: Any) -> bool:
-    """Whether a version of this kernel is stored, for whatever signature."""
-    name = kernel._cache._name
-    return any(
-        next((root / _stamped_name()).glob(f"{name}-*.nbc"), None)
-        for root in _roots()
-        if _can_be_trusted(root)
-    )
 
 
 def _roots() -> Iterator[Path]:

@@ -17,7 +17,7 @@ from treepurify.grids.grid import Subset
 from treepurify.interactions.h_statistics_effects import HEffects, HProblem, called_effects
 from treepurify.interactions.h_statistics_independent import independent_shares
 from treepurify.interactions.h_statistics_parsed import parsed_effects
-from treepurify.progress import announce_compilation, progress_report
+from treepurify.progress import progress_report
 from treepurify.rows.sources import as_source
 from treepurify.typing import Array
 from treepurify.weights import Weighting, as_weighting
@@ -315,7 +315,6 @@ def h_statistics(
         effects = called_effects(problem)
     else:
         check_order_fits(order, parsed.n_features)
-        announce_compilation(show=progress)
         effects = parsed_effects(problem, parsed)
         if purified:
             shares, facts = independent_shares(problem, parsed)

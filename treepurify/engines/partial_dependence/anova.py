@@ -36,7 +36,7 @@ from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import MissingCells
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model
-from treepurify.progress import ProgressReport, announce_compilation, progress_report
+from treepurify.progress import ProgressReport, progress_report
 from treepurify.rows.batches import Source
 from treepurify.rows.reduction import RowStream
 from treepurify.rows.sources import as_source
@@ -182,7 +182,6 @@ def partial_dependence_anova(
         )
         _check_trees(read, by_cover=by_cover)
         check_order_fits(order, read.n_features)
-        announce_compilation(show=progress)
         wanted = Wanted(order, named_subsets(read.features, interactions, order))
         return anova_of_stream(
             StreamTask(model, read, stream, wanted, by_cover, missing_cells, memory_budget, report)
@@ -204,7 +203,6 @@ def partial_dependence_anova(
             report=report,
         )
     check_order_fits(order, parsed.n_features)
-    announce_compilation(show=progress)
     wanted = Wanted(order, named_subsets(parsed.features, interactions, order))
     rows = None if by_cover else background
     averaged = read_background(parsed, X, rows, sample_weight, missing_cells)

@@ -34,7 +34,7 @@ from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import MissingCells
 from treepurify.models.parse import Model, read_model
 from treepurify.models.refits import Refits
-from treepurify.progress import ProgressReport, announce_compilation, progress_report
+from treepurify.progress import ProgressReport, progress_report
 from treepurify.rows.reduction import RowStream
 from treepurify.rows.sources import as_source, check_repeats
 from treepurify.weights import Independent, Uniform, Weighting, as_weighting
@@ -163,7 +163,6 @@ def purify(
     check_choice("missing_cells", missing_cells, get_args(MissingCells))
     check_memory_budget(memory_budget)
     report = progress_report(progress)
-    announce_compilation(show=progress)
     weighting = as_weighting(weights)
     source = as_source(X)
     if source is not None:
