@@ -111,11 +111,15 @@ FLOORS = (
         (
             Room("__init__", ("the public names",), PLAIN),
             Room("demo", ("data and models",), PLAIN),
+            Room("precompiling", ("warmup",), PLAIN),
             Room("cli", ("the commands",), PLAIN),
         ),
     ),
 )
-FILES = {"frames", "verification", "streamed_values", "decomposition", "demo", "__init__"}
+FILES = {
+    *("frames", "verification", "streamed_values", "decomposition"),
+    *("demo", "precompiling", "__init__"),
+}
 ENGINES = ("common", "tree", "partial_dependence", "ale", "hooker", "categorical", "legendre")
 
 

@@ -87,12 +87,12 @@ MAY_IMPORT_LATE = {
     },
 }
 # The entrances: they may import everything, and nothing may import them.
-ENTRANCES = {"__init__", "__main__", "cli", "demo"}
+ENTRANCES = {"__init__", "__main__", "cli", "demo", "precompiling"}
 
 # Where a library of models is imported beside the files that read its models.
 BESIDE_MODELS = {
-    "xgboost": ["demo.py"],
-    "sklearn": ["demo.py", "evidence/refit.py"],
+    "xgboost": ["demo.py", "precompiling.py"],
+    "sklearn": ["demo.py", "precompiling.py", "evidence/refit.py"],
     "interpret": ["export/ebm*.py"],
 }
 # Where decompositions and their certificates are built.

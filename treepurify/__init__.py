@@ -72,6 +72,7 @@ if TYPE_CHECKING:
     from treepurify.interactions.measured import MeasuredInteractions, measure_interactions
     from treepurify.models.parse import parse_model
     from treepurify.models.refits import Refits, ebm_bags
+    from treepurify.precompiling import warmup
     from treepurify.profiles.feature_profile import FeatureProfile, feature_profile
     from treepurify.shapley.interactions import ShapleyInteractions
     from treepurify.shapley.interventional import interventional_shapley_values
@@ -187,6 +188,7 @@ __all__ = [
     "simplify",
     "smooth_effect",
     "unbiased_importance",
+    "warmup",
     "with_sampling_error",
     "without_features",
 ]
@@ -281,6 +283,7 @@ _HOME = {
     "simplify": "evidence.selection",
     "smooth_effect": "evidence.smoothing",
     "unbiased_importance": "auditing.unbiased",
+    "warmup": "precompiling",
     "with_sampling_error": "evidence.sampling",
     "without_features": "evidence.removal",
 }

@@ -42,6 +42,7 @@ from treepurify.engines.tree.purify import purify as purify_model
 from treepurify.errors import InvalidInputError
 from treepurify.models.additive_tables import AdditiveTables
 from treepurify.models.parse import Model, parse_model
+from treepurify.precompiling import warmup as compile_all
 from treepurify.report.html import write_html
 
 __all__ = ["app"]
@@ -307,3 +308,10 @@ app.command(
     "treepurify export results/decomposition.tpz --to onnx --scale response --out model.onnx\n\n"
     "treepurify export results/decomposition.tpz --to scorecard --out card.xlsx"
 )(exporting.export)
+
+
+@app.command(epilog="Example:\n\ntreepurify warmup --quiet")
+def warmup(quiet: QuietOption = False) -> None:
+    """Compile what default calls need, so that no first call waits: for images and installers."""
+    with refusals():
+        compile_all(progress=not quiet)
