@@ -4,6 +4,8 @@ import io
 import json
 import tracemalloc
 from pathlib import Path
+from types import GenericAlias, SimpleNamespace
+from typing import Any, TypeVar
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from sklearn.ensemble import GradientBoostingRegressor
 
 import treepurify as tp
 from tests.saved_files import CHECKSUMS, DOCUMENT, changed, entries_of, rewritten, zipped
+from treepurify.storage.field_types import check_types
 
 # Few functions are fitted here, which is what the warning is about.
 pytestmark = pytest.mark.filterwarnings("ignore::treepurify.errors.FitWarning")
@@ -252,6 +255,27 @@ def test_fields_are_of_their_types(saved, tmp_path, file, kind, field, value):
     changed(path, set_field(kind, field, value))
     with pytest.raises(tp.SavedFileError, match=r"for its field|not fit"):
         tp.load(path)
+
+
+class Alias(SimpleNamespace):
+    """What Python 3.12 makes of `type Alias[scalar] = ...`."""
+
+    def __getitem__(self, arguments):
+        return GenericAlias(self, arguments)
+
+
+def test_arrays_that_are_declared_by_an_alias():
+    """NumPy 2.5 declares `NDArray` as an alias that Python does not replace by its type."""
+    scalar = TypeVar("scalar", bound=np.generic)
+    floats = Alias(__value__=np.ndarray[tuple[Any, ...], np.dtype[scalar]])[np.float64]
+
+    def holder(table, name): ...
+
+    holder.__annotations__ = {"table": floats, "name": Alias(__value__=str)}
+    check_types("holder", holder, {"table": np.ones(2), "name": "age"})
+    for wrong in ({"table": np.ones(2, dtype=np.int64)}, {"table": None}, {"name": 1}):
+        with pytest.raises(tp.SavedFileError, match="for its field"):
+            check_types("holder", holder, wrong)
 
 
 @pytest.mark.parametrize(

@@ -195,6 +195,22 @@ def test_a_stream_that_gives_no_rows_is_refused(given):
         read_all(as_source(given))
 
 
+class Undefined:
+    """A callable whose annotations name what exists for type checkers only, in Python 3.14."""
+
+    @property
+    def __signature__(self):
+        raise NameError("name 'DataFrame' is not defined")
+
+    def __call__(self):
+        return iter(parts())
+
+
+def test_annotations_that_cannot_be_looked_up_do_no_harm():
+    batches = as_source(Undefined()).batches(None)
+    assert sum(len(batch.table) for batch in batches) == ROWS
+
+
 def test_batches_with_and_without_names_do_not_mix():
     mixed = iter([frame(), np.zeros((3, 2))])
     with pytest.raises(tp.InvalidInputError, match="some batches have names"):

@@ -85,7 +85,9 @@ def _check_no_arguments(X: Any) -> None:
         raise InvalidInputError(
             f"a callable that gives rows in batches is called without arguments; got {brief(X)}"
         ) from None
-    except ValueError:  # some that are written in C do not say what they take
+    except (ValueError, NameError):
+        # Some that are written in C do not say what they take; Python 3.14 evaluates annotations
+        # here, of which some name what exists for type checkers only.
         return
 
 

@@ -4,6 +4,7 @@ import types
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import fields
 from functools import cache
+from inspect import get_annotations
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
@@ -45,6 +46,7 @@ def _hints(of: Any) -> dict[str, Any]:
 
 
 def _fits(value: Any, hint: Any) -> bool:
+    hint = _without_alias(hint)
     origin, arguments = get_origin(hint), get_args(hint)
     if hint is Any:
         return True
@@ -62,6 +64,14 @@ def _fits(value: Any, hint: Any) -> bool:
             for key, content in value.items()
         )
     return _is_instance(value, origin or hint)
+
+
+def _without_alias(hint: Any) -> Any:
+    """Return the type that an alias stands for: `NDArray` is one to Python since NumPy 2.5."""
+    alias, arguments = get_origin(hint) or hint, get_args(hint)
+    if not hasattr(alias, "__value__"):
+        return hint
+    return _without_alias(alias.__value__[arguments] if arguments else alias.__value__)
 
 
 def _fits_each(values: tuple[Any, ...], arguments: tuple[Any, ...]) -> bool:
@@ -96,7 +106,7 @@ def _offers(cls: type, interface: type) -> bool:
         name
         for base in interface.__mro__
         if getattr(base, "_is_protocol", False)
-        for name in (*vars(base), *vars(base).get("__annotations__", {}))
+        for name in (*vars(base), *get_annotations(base))
         if not name.startswith("_")
     ]
     names = {field.name for field in fields(cls)}
