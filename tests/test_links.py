@@ -20,6 +20,7 @@ MARGIN = np.array([[-800.0, -2.0], [-0.5, 0.0], [0.0, 0.3], [1.5, 1.0], [30.0, 2
         ("softplus", lambda m: np.log(1 + np.exp(m))),
         ("step", lambda m: (m > 0).astype(float)),
         ("mean-variance", lambda m: np.stack([m[:, 0], np.exp(m[:, 1]) ** 2], axis=1)),
+        ("ordered", lambda m: m[:, :1] + np.outer(np.log(1 + np.exp(m[:, 1])) + 1e-6, [0, 1])),
     ],
 )
 def test_inverse(name, formula):
@@ -28,6 +29,12 @@ def test_inverse(name, formula):
 
 def test_softplus_of_large_margins():
     np.testing.assert_array_equal(Link("softplus").inverse(np.array([1e4])), [1e4])
+
+
+def test_ordered_outputs_add_up():
+    margin = np.array([[3.0, -900.0, 0.0, 1e4]])
+    expected = [[3.0, 3.0 + 1e-6, 3.0 + 2e-6 + np.log(2), 1e4 + 3.0 + 3e-6 + np.log(2)]]
+    np.testing.assert_allclose(Link("ordered").inverse(margin), expected, rtol=1e-15)
 
 
 def test_an_unknown_link_has_no_response():

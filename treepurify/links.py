@@ -23,10 +23,14 @@ LinkName = Literal[
     "softplus",
     "step",
     "mean-variance",
+    "ordered",
     "sigmoid",
     "isotonic",
     "unknown",
 ]
+
+# What XGBoost puts between expectiles at least.
+_SMALLEST_GAP = 1e-6
 
 _ELEMENTWISE: dict[str, Callable[[Array], Array]] = {
     "identity": lambda margin: margin,
@@ -46,13 +50,15 @@ class Link:
     Parameters
     ----------
     name : {"identity", "logit", "log", "log1p", "softmax", "one-vs-rest", "cloglog", "sqrt", \
-"softplus", "step", "mean-variance", "sigmoid", "isotonic", "unknown"}
+"softplus", "step", "mean-variance", "ordered", "sigmoid", "isotonic", "unknown"}
         ``"logit"``: the response is ``1 / (1 + exp(-scale * margin))``; ``"one-vs-rest"``
         is a logit in each output, divided by the sum over the outputs; ``"cloglog"`` is
         ``1 - exp(-exp(margin))``; ``"sqrt"`` is ``sign(margin) * margin**2``; ``"softplus"``
         is ``log(1 + exp(margin))``; ``"log1p"`` is ``exp(margin) - 1``; ``"step"`` is 1 where
         the margin is above 0, else 0. Of ``"mean-variance"`` the first output is a mean, the
-        second the log of a standard deviation, whose response is the variance. ``"sigmoid"`` and
+        second the log of a standard deviation, whose response is the variance. Responses of
+        ``"ordered"`` increase from output to output: the first is its margin, and each further
+        one is larger than the one before by ``1e-6 + log(1 + exp(margin))``. ``"sigmoid"`` and
         ``"isotonic"`` are calibrations of a score: ``1 / (1 + exp(-scale * score - shift))``,
         and linear between `knots`, constant beyond them. The latter has flat pieces, so that
         a margin does not follow from a response. ``"unknown"`` has no response.
@@ -118,6 +124,9 @@ class Link:
             return np.asarray(_ELEMENTWISE[self.name](margin))
         if self.name == "mean-variance":
             return np.stack([margin[..., 0], np.exp(2.0 * margin[..., 1])], axis=-1)
+        if self.name == "ordered":
+            gaps = _SMALLEST_GAP + np.logaddexp(0.0, margin[..., 1:])
+            return np.cumsum(np.concatenate([margin[..., :1], gaps], axis=-1), axis=-1)
         if self.name == "softmax":
             shifted = np.exp(margin - margin.max(axis=-1, keepdims=True))
             return np.asarray(shifted / shifted.sum(axis=-1, keepdims=True))

@@ -25,6 +25,7 @@ from treepurify.models.xgboost_objectives import base_margin, find_objective
 
 xgboost = pytest.importorskip("xgboost")
 
+VERSION = tuple(map(int, xgboost.__version__.split(".")[:2]))
 N_ROWS = 80
 IDENTITY = [
     "reg:squarederror",
@@ -408,6 +409,43 @@ def test_vector_leaves_among_the_vectors_of_all_nodes():
 def test_quantiles():
     booster = train("reg:quantileerror", quantile_alpha=[0.2, 0.5, 0.9])
     assert assert_same_margin(booster).n_outputs == 3
+
+
+# What XGBoost 3.4.1 itself predicts before the first round.
+EXPECTILE_MARGINS = [
+    ("[2E0]", [2.0]),
+    ("[0E0,1E0]", [0.0, 0.5413233]),
+    ("[0E0,1E-7]", [0.0, -13.81551]),
+    ("[3E0,1E0]", [3.0, -13.81551]),
+    ("[0E0,2E1,3E2]", [0.0, 19.999998, 280.0]),
+]
+
+
+@pytest.mark.parametrize(("stored", "margin"), EXPECTILE_MARGINS)
+def test_base_scores_of_expectiles(stored, margin):
+    objective = find_objective("reg:expectileerror", len(margin))
+    assert objective.link.name == ("identity" if len(margin) == 1 else "ordered")
+    found = base_margin(stored, objective, len(margin))
+    np.testing.assert_array_equal(found, np.float32(margin))
+    with pytest.raises(InvalidInputError, match="base score"):
+        base_margin("[2E0]", objective, 4)
+
+
+@pytest.mark.skipif(VERSION < (3, 3), reason="XGBoost learned expectiles in 3.3")
+@pytest.mark.parametrize("levels", [0.3, [0.2, 0.7], [0.1, 0.5, 0.9]])
+@pytest.mark.parametrize("strategy", ["one_output_per_tree", "multi_output_tree"])
+@pytest.mark.parametrize("base_score", [None, 0.7])
+@pytest.mark.parametrize("rounds", [0, 4])
+def test_expectiles(levels, strategy, base_score, rounds):
+    given_score = {} if base_score is None else {"base_score": base_score}
+    booster = train(
+        "reg:expectileerror", rounds, expectile_alpha=levels, multi_strategy=strategy, **given_score
+    )
+    ensemble = assert_same_margin(booster)
+    rows = rows_beside_cuts(ensemble, 150)
+    predicted = booster.inplace_predict(rows).reshape(len(rows), -1)
+    response = ensemble.link.inverse(ensemble.margin(rows))
+    np.testing.assert_allclose(response, predicted, rtol=1e-6, atol=1e-6)
 
 
 @settings(max_examples=40, deadline=None)

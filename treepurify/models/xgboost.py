@@ -126,10 +126,10 @@ def parse_document(document: dict[str, Any], *, best_iteration_only: bool = Fals
     2
     """
     learner = entry(document, "learner", dict)
-    objective = find_objective(entry(entry(learner, "objective", dict), "name", str))
     parameters = entry(learner, "learner_model_param", dict)
-    layout = _layout(entry(learner, "gradient_booster", dict))
     n_outputs = _count_outputs(parameters)
+    objective = find_objective(entry(entry(learner, "objective", dict), "name", str), n_outputs)
+    layout = _layout(entry(learner, "gradient_booster", dict))
     types = texts(learner, "feature_types")
     names = texts(learner, "feature_names")
     n_features = integer(parameters, "num_feature")

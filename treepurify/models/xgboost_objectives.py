@@ -3,13 +3,13 @@
 import json
 import reprlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from treepurify._kernels.single_precision import log_of_singles
+from treepurify._kernels.single_precision import log_of_singles, softplus_inverse_of_singles
 from treepurify.errors import InvalidInputError, UnsupportedModelError
 from treepurify.links import Link, LinkName
 from treepurify.models.xgboost_fields import singles
@@ -21,6 +21,10 @@ __all__ = ["Objective", "base_margin", "depends_on_version", "find_objective"]
 _SMALLEST_PROBABILITY = np.float32(1e-6)
 _LARGEST_PROBABILITY = np.float32(1) - _SMALLEST_PROBABILITY
 _CLAMPED_SINCE = (3, 2)
+# Expectiles of one model are at least this far apart.
+_SMALLEST_GAP = np.float32(1e-6)
+
+BaseScale = Literal["identity", "logit", "log", "gaps"]
 
 
 @dataclass(frozen=True)
@@ -33,21 +37,20 @@ class Objective:
         Name in XGBoost.
     link : Link
         From the margin to what ``predict`` returns.
-    base_scale : {"identity", "logit", "log"}
-        Function that takes the stored base score to the margin.
+    base_scale : {"identity", "logit", "log", "gaps"}
+        Function that takes the stored base score to the margin; ``"gaps"`` takes the steps
+        between the scores of the outputs.
     note : str
         What a user should know, or "".
     """
 
     name: str
     link: Link
-    base_scale: Literal["identity", "logit", "log"]
+    base_scale: BaseScale
     note: str = ""
 
 
-def _named(
-    link: LinkName, scale: Literal["identity", "logit", "log"], *names: str, note: str = ""
-) -> dict[str, Objective]:
+def _named(link: LinkName, scale: BaseScale, *names: str, note: str = "") -> dict[str, Objective]:
     return {name: Objective(name, Link(link), scale, note) for name in names}
 
 
@@ -76,16 +79,19 @@ _OBJECTIVES = {
         "log", "log", "count:poisson", "reg:gamma", "reg:tweedie", "survival:cox", "survival:aft"
     ),
     **_named("softmax", "identity", "multi:softmax", "multi:softprob"),
+    **_named("ordered", "gaps", "reg:expectileerror"),
 }
 
 
-def find_objective(name: Any) -> Objective:
+def find_objective(name: Any, n_outputs: int = 1) -> Objective:
     """Return what is known about an objective.
 
     Parameters
     ----------
     name : str
         Name as stored in the model.
+    n_outputs : int
+        Number of outputs of the model.
 
     Returns
     -------
@@ -102,6 +108,8 @@ def find_objective(name: Any) -> Objective:
             f"unknown XGBoost objective {reprlib.repr(name)}: the scale of its base score is not "
             f"known. Known are {', '.join(sorted(_OBJECTIVES))}"
         )
+    if objective.link.name == "ordered" and n_outputs == 1:
+        return replace(objective, link=Link())
     return objective
 
 
@@ -139,7 +147,9 @@ def base_margin(
     array([0.], dtype=float32)
     """
     score = _scores(stored)
-    if score.shape not in {(1,), (n_outputs,)} or not np.all(np.isfinite(score)):
+    # One number stands for all outputs, but not where each output has a step of its own.
+    shapes = {(n_outputs,)} if objective.base_scale == "gaps" else {(1,), (n_outputs,)}
+    if score.shape not in shapes or not np.all(np.isfinite(score)):
         raise InvalidInputError(
             f"the base score {reprlib.repr(stored)} does not hold one finite number, or "
             f"{n_outputs}; the model is damaged"
@@ -154,6 +164,9 @@ def base_margin(
                 "so every margin is infinite"
             )
         score = log_of_singles(score)
+    elif objective.base_scale == "gaps":
+        steps = np.maximum(np.diff(score) - _SMALLEST_GAP, _SMALLEST_GAP)
+        score = np.concatenate([score[:1], softplus_inverse_of_singles(steps)])
     return np.broadcast_to(score, (n_outputs,)).copy()
 
 
