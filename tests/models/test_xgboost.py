@@ -47,13 +47,6 @@ LINKS = {
 }
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _quiet():
-    # New versions warn that they will give up `booster`; which test is told depends on the order.
-    with xgboost.config_context(verbosity=0):
-        yield
-
-
 @pytest.fixture(params=[1, 1000], ids=["joined", "one by one"])
 def _each_way(request, monkeypatch):
     """Read few trees as many are read, and as few are."""
