@@ -12,14 +12,17 @@ from treepurify.models.cuts import cut_at_most_single, cut_below_single
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.pipelines.bisection import pull_back
 from treepurify.models.pipelines.columns import Column, RawProbe, chain_of
+from treepurify.rows.category_hash import category_hash
 from treepurify.rows.columns import ZERO_THRESHOLD, FeatureSpec
-from treepurify.rows.table_reader import read_columns
+from treepurify.rows.table_reader import is_missing, label_text, read_columns
 from treepurify.typing import Array
 
 __all__ = ["RawAxis", "cells_of", "raw_axes"]
 
 Values = npt.NDArray[Any]
 Uses = dict[int, Column]
+# Begins texts that stand for labels of which only the hash is known; no user's label begins so.
+_STAND_IN = "\uf8ff"
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,8 +137,10 @@ def cells_of(
         values = probe.column(column)[: len(axis.values)]
         if zero_is_absent:
             values = np.where(values == 0, np.nan, np.asarray(values, dtype=np.float64))
-        table = values[:, None]
         spec = ensemble.features[t]
+        if spec.label_hashes is not None:
+            values, spec = _by_stand_ins(values, spec)
+        table = values[:, None]
         read[t] = read_columns(table, (spec,), match_names=False).values[0].astype(np.float64)
     return read
 
@@ -186,26 +191,15 @@ def _is_numeric(
 
 
 def _label_axis(name: str, ensemble: TreeEnsemble, uses: Uses, mine: list[int]) -> RawAxis:
-    labels: dict[Hashable, None] = {}
-    for t in mine:
-        column = uses[t]
-        for link in chain_of(column):
-            labels |= dict.fromkeys(link.output.labels)
-            if link.output.reads != "either" or link.output.is_indicator:
-                break
-        else:
-            labels |= dict.fromkeys(ensemble.features[t].categories or ())
-    missing = [label for label in labels if label is None or label != label]  # noqa: PLR0124
-    known = tuple(label for label in labels if not (label is None or label != label))  # noqa: PLR0124
+    labels, hashes = _distinguished(ensemble, uses, mine)
+    is_none = is_missing(np.array([*labels, None], dtype=object))
+    missing = [label for label, is_one in zip(labels, is_none, strict=False) if is_one]
+    known = tuple(label for label, is_one in zip(labels, is_none, strict=False) if not is_one)
     if len({label is None for label in missing}) > 1:
         raise UnsupportedModelError(
             f"the column {name!r} had both None and NaN in training, which its encoder tells "
             "apart, and tables do not. Fill one of them with the other before training."
         )
-    stands_for_missing = missing[0] if missing else np.nan
-    values = np.array([*known, _unknown(known), stands_for_missing], dtype=object)
-    if all(isinstance(label, int | float | np.number) for label in known):
-        values = values.astype(np.float64)
     spec = FeatureSpec(
         name,
         kind="categorical",
@@ -214,7 +208,53 @@ def _label_axis(name: str, ensemble: TreeEnsemble, uses: Uses, mine: list[int]) 
         numbers_are="labels",
         has_missing=bool(missing),
     )
+    cells, unknown = known, _unknown(known)
+    if hashes:
+        label_of = {category_hash(label_text(label)): label for label in known}
+        codes = (*label_of, *(code for code in hashes if code not in label_of))
+        cells = tuple(label_of.get(code, _stand_in(code)) for code in codes)
+        names = tuple(label_of.get(code, f"#{code}") for code in codes)
+        spec = replace(spec, categories=names, n_codes=len(codes), label_hashes=codes)
+        unknown = _stand_in("unknown")
+    values = np.array([*cells, unknown, missing[0] if missing else np.nan], dtype=object)
+    if all(isinstance(label, int | float | np.number) for label in (*cells, unknown)):
+        values = values.astype(np.float64)
     return RawAxis(spec, values, np.zeros(0))
+
+
+def _distinguished(
+    ensemble: TreeEnsemble, uses: Uses, mine: list[int]
+) -> tuple[list[Hashable], list[int]]:
+    """Return the labels that the uses of a raw column distinguish, and hashes of further ones."""
+    labels: dict[Hashable, None] = {}
+    hashes: dict[int, None] = {}
+    for t in mine:
+        spec = ensemble.features[t]
+        for link in chain_of(uses[t]):
+            labels |= dict.fromkeys(link.output.labels)
+            if link.output.reads != "either" or link.output.is_indicator:
+                break
+        else:
+            if spec.label_hashes is None:
+                labels |= dict.fromkeys(spec.categories or ())
+            else:
+                hashes |= dict.fromkeys(spec.label_hashes)
+    return list(labels), list(hashes)
+
+
+def _stand_in(hashed: int | str) -> str:
+    return f"{_STAND_IN}{hashed}"
+
+
+def _by_stand_ins(values: Values, spec: FeatureSpec) -> tuple[Values, FeatureSpec]:
+    """Return labels and a column that is known by hashes, both with stand-ins for all labels."""
+    stand_ins = values.astype(object)
+    for k in np.flatnonzero(~is_missing(stand_ins)):
+        text = label_text(stand_ins[k])
+        if not text.startswith(_STAND_IN):
+            stand_ins[k] = _stand_in(category_hash(text))
+    categories = tuple(map(_stand_in, spec.label_hashes or ()))
+    return stand_ins, replace(spec, categories=categories, label_hashes=None)
 
 
 def _unknown(known: Sequence[Hashable]) -> Hashable:
@@ -250,6 +290,12 @@ def _cuts(ensemble: TreeEnsemble, t: int) -> Array:
 def _thresholds(ensemble: TreeEnsemble, t: int, *, zero_is_absent: bool) -> Array:
     """Return the transformed numbers at which what the model reads in a column may change."""
     spec = ensemble.features[t]
+    if spec.label_hashes is not None:
+        raise UnsupportedModelError(
+            f"the steps of the pipeline make the column {spec.name!r}, which CatBoost reads as "
+            "categories, from numbers. CatBoost keeps hashes of the categories only, and so it is "
+            'not known which numbers they are. Pass columns="transformed".'
+        )
     parts = [_cuts(ensemble, t)]
     if spec.is_categorical and spec.categories is not None and spec.numbers_are == "labels":
         numbers = [label for label in spec.categories if isinstance(label, int | float)]

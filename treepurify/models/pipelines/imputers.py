@@ -1,5 +1,6 @@
 """Imputers, which fill missing values column by column, and indicators of missing values."""
 
+from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
@@ -52,14 +53,14 @@ def _indicator(transformer: Any, names: Names) -> Reading:
     )
 
 
-def _hole(missing_values: Any) -> tuple[tuple[str, ...], Array]:
+def _hole(missing_values: Any) -> tuple[tuple[Hashable, ...], Array]:
     """Return the value that stands for missing, as a label, and as the knots around a number."""
     if isinstance(missing_values, str):
         return (missing_values,), np.zeros(0)
     if is_missing(np.array([missing_values], dtype=object))[0]:
         return (), np.zeros(0)
     number = float(missing_values)
-    return (), np.array([number, np.nextafter(number, np.inf)])
+    return (missing_values,), np.array([number, np.nextafter(number, np.inf)])
 
 
 READERS = {"SimpleImputer": _imputer, "MissingIndicator": _indicator}

@@ -61,13 +61,6 @@ def _bins(transformer: Any, names: Names) -> Reading:
 
 def _function(transformer: Any, names: Names) -> Reading:
     function = transformer.func
-    if function is None:
-        return Reading(
-            [
-                OutputColumn(name, j, reads="either", keeps_values=True)
-                for j, name in enumerate(names)
-            ]
-        )
     name = getattr(function, "__name__", type(function).__name__)
     is_known = isinstance(function, np.ufunc) and name in _FUNCTIONS and not transformer.kw_args
     if not is_known:

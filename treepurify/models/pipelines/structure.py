@@ -12,6 +12,7 @@ from treepurify.models.pipelines.columns import Column, Reading, Stage
 from treepurify.models.pipelines.steps import (
     does_nothing,
     is_pipeline,
+    known_class,
     returns_sparse,
     transformers_of,
 )
@@ -102,7 +103,7 @@ def follow_columns(
     tuple of Column
         Where a column is no function of one raw column, its `refusal` says why.
     """
-    if does_nothing(transformer):
+    if does_nothing(transformer) or _is_identity(transformer):
         return inputs
     if isinstance(transformer, str) and transformer == "drop":
         return ()
@@ -122,6 +123,11 @@ def follow_columns(
         _check_fitted(transformer)
         return tuple(inputs[int(j)] for j in transformer.get_support(indices=True))
     return _stage_columns(transformer, inputs, f"{path} ({kind})", gets_sparse=gets_sparse)
+
+
+def _is_identity(transformer: Any) -> bool:
+    """Return whether it returns what it gets, as what a ColumnTransformer passes on with."""
+    return known_class(transformer) == "FunctionTransformer" and transformer.func is None
 
 
 def _split_columns(transformer: Any, inputs: Columns, path: str, *, gets_sparse: bool) -> Columns:
