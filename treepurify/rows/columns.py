@@ -10,7 +10,12 @@ import numpy.typing as npt
 
 from treepurify.typing import Array, Indices
 
-__all__ = ["ZERO_THRESHOLD", "Columns", "FeatureSpec"]
+__all__ = ["REFUSED", "TOGETHER", "ZERO_THRESHOLD", "Columns", "FeatureSpec"]
+
+# The code of a kind of missing values that is read as no label, and not as the others.
+REFUSED = -1
+# Joins the names of two kinds of missing values that are refused where a column has both.
+TOGETHER = " and "
 
 # LightGBM's kZeroThreshold: the double value of 1e-35 stored as float32.
 ZERO_THRESHOLD = float(np.float32(1e-35))
@@ -55,6 +60,11 @@ class FeatureSpec:
     absent_is_missing : bool, optional
         Whether an entry that sparse rows do not store is missing (XGBoost) instead of zero; None
         where models that were joined do not agree.
+    missing_kinds : tuple of (str, int)
+        The kinds of missing values (``"None"``, ``"NaN"``, ``"NA"``, ``"NaT"``) that the model
+        does not read as missing, each with the code that it has instead: `n_codes` where it is
+        an unknown label, `REFUSED` where no label is read like it. Two kinds (``"None and NaN"``)
+        are refused where each is read in another way because of the other.
     """
 
     name: str
@@ -70,6 +80,7 @@ class FeatureSpec:
     made_from: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
     absent_is_missing: bool | None = False
+    missing_kinds: tuple[tuple[str, int], ...] = ()
 
     @property
     def is_categorical(self) -> bool:

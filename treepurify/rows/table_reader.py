@@ -11,7 +11,7 @@ import numpy.typing as npt
 from treepurify.arguments import read_numbers
 from treepurify.errors import InvalidInputError
 from treepurify.rows.category_hash import category_hash
-from treepurify.rows.columns import ZERO_THRESHOLD, Columns, FeatureSpec
+from treepurify.rows.columns import REFUSED, TOGETHER, ZERO_THRESHOLD, Columns, FeatureSpec
 from treepurify.rows.sparse import by_columns, check_dense_size, is_sparse, sparse_column
 from treepurify.rows.tables import check_any_rows, read_matrix, table_column, table_names
 from treepurify.typing import Array, Mask
@@ -23,6 +23,7 @@ __all__ = [
     "is_missing",
     "label_text",
     "matched_names",
+    "missing_kind",
     "read_columns",
     "read_placed_columns",
     "unknown_categories",
@@ -277,7 +278,33 @@ def _is_missing_value(value: Any) -> bool:
         return type(value).__name__ in ("NAType", "NaTType")
 
 
+def missing_kind(value: Any) -> str:
+    """Return ``"None"``, ``"NA"``, ``"NaT"`` or ``"NaN"`` for a value that is missing."""
+    if value is None:
+        return "None"
+    return {"NAType": "NA", "NaTType": "NaT"}.get(type(value).__name__, "NaN")
+
+
 def _read_categorical(column: Any, spec: FeatureSpec) -> Array:
+    codes = _codes_of_column(column, spec)
+    if not spec.missing_kinds:
+        return codes
+    rows = np.flatnonzero(np.isnan(codes))
+    kinds = np.array([missing_kind(value) for value in np.asarray(column, dtype=object)[rows]])
+    codes = codes.copy()
+    for kind, code in spec.missing_kinds:
+        if code == REFUSED and set(kind.split(TOGETHER)) <= set(kinds.tolist()):
+            raise InvalidInputError(
+                f"the column of feature {spec.name!r} contains {kind}, which the pipeline reads "
+                "in another way than other missing values, and tables of effects have one cell "
+                "for all. Replace missing values by a label before training and before "
+                f"prediction, for example with X[{spec.name!r}].fillna('missing')."
+            )
+        codes[rows[kinds == kind]] = float(code)
+    return codes
+
+
+def _codes_of_column(column: Any, spec: FeatureSpec) -> Array:
     dtype = column.dtype
     if hasattr(dtype, "categories") and hasattr(column, "cat"):
         return _codes_of_categories(column.cat.codes.to_numpy(), dtype.categories, spec)

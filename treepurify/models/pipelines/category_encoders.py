@@ -3,8 +3,11 @@
 from collections.abc import Hashable
 from typing import Any
 
+import numpy as np
+
 from treepurify.models.pipelines.columns import OutputColumn, Reading
 from treepurify.models.pipelines.encoders import value_knots
+from treepurify.rows.table_reader import is_missing
 
 __all__ = ["READERS"]
 
@@ -41,8 +44,8 @@ def _reading(transformer: Any, names: Names, columns: list[tuple[str, int]]) -> 
         outputs.append(
             OutputColumn(name, source, reads="labels", labels=labels, knots=value_knots(labels))
         )
-    refuses = "error" in (transformer.handle_unknown, getattr(transformer, "handle_missing", ""))
-    return Reading(outputs, needs_frame=True, refuses_unknown=refuses)
+    refuses = transformer.handle_unknown == "error"
+    return Reading(outputs, needs_frame=True, refuses_unknown=refuses, knows_missing=True)
 
 
 def _names_out(transformer: Any) -> list[str]:
@@ -61,7 +64,8 @@ def _levels(transformer: Any) -> Levels:
 
 def _labels(table: Any) -> tuple[Hashable, ...]:
     index = table.index if hasattr(table, "index") and not isinstance(table, dict) else table
-    return tuple(label for label in list(index) if label == label and label is not None)  # noqa: PLR0124
+    labels = np.array(list(index), dtype=object)
+    return tuple(labels[~is_missing(labels)])
 
 
 _ONE = (

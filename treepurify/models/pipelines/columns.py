@@ -1,7 +1,7 @@
 """Columns inside a pipeline, each a function of one raw column that its transformers compute."""
 
 import warnings
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from treepurify.budget import check_budget
 from treepurify.errors import UnsupportedModelError
-from treepurify.rows.table_reader import is_missing
+from treepurify.rows.table_reader import is_missing, missing_kind
 from treepurify.typing import Array, Mask
 
 __all__ = ["Column", "OutputColumn", "RawProbe", "Reading", "Stage", "chain_of", "columns_of"]
@@ -67,13 +67,14 @@ class Reading(NamedTuple):
     ----------
     outputs : list of OutputColumn
         The columns that the transformer returns, in their order.
-    needs_frame, refuses_unknown : bool
+    needs_frame, refuses_unknown, knows_missing : bool
         See `Stage`.
     """
 
     outputs: list[OutputColumn]
     needs_frame: bool = False
     refuses_unknown: bool = False
+    knows_missing: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,6 +97,8 @@ class Stage:
         Whether it takes data frames only.
     refuses_unknown : bool
         Whether it raises an error for labels that it does not know.
+    knows_missing : bool
+        Whether missing values are no such labels, even if they are not in `labels`.
     """
 
     transformer: Any
@@ -105,6 +108,7 @@ class Stage:
     gets_sparse: bool = False
     needs_frame: bool = False
     refuses_unknown: bool = False
+    knows_missing: bool = False
 
     def transform(self, columns: Sequence[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
         """Return the output columns; NaN where the transformer refuses its source.
@@ -128,7 +132,9 @@ class Stage:
                 # A filler: the trees do not ask for what is made of this column.
                 known[j] = np.full(len(known[j]), output.labels[0], dtype=object)
             if self.refuses_unknown and output.labels and j not in refused:
-                known[j], refused[j] = _only_known(known[j], output.labels)
+                known[j], refused[j] = _only_known(
+                    known[j], output.labels, knows_missing=self.knows_missing
+                )
         try:
             values = self._call(known)
         except (ValueError, TypeError) as error:
@@ -218,19 +224,25 @@ def _as_numpy(column: Any) -> npt.NDArray[Any]:
 
 
 def _only_known(
-    column: npt.NDArray[Any], labels: tuple[Hashable, ...]
+    column: npt.NDArray[Any], labels: tuple[Hashable, ...], *, knows_missing: bool
 ) -> tuple[npt.NDArray[Any], Mask]:
     """Replace values that are no label; return where this was done."""
+    missing = [missing_kind(labels[k]) for k in np.flatnonzero(is_missing(_objects(labels)))]
     known = set(labels)
-    missing_is_known = any(label != label for label in labels)  # noqa: PLR0124 - NaN
     unknown = np.array(
         [
-            not missing_is_known if value != value else value not in known  # noqa: PLR0124 - NaN
-            for value in column.tolist()
+            (not knows_missing and missing_kind(value) not in missing)
+            if is_one
+            else value not in known
+            for value, is_one in zip(column.tolist(), is_missing(_objects(column)), strict=True)
         ],
         dtype=np.bool_,
     )
     return _without_missing(column, unknown, labels[0]), unknown
+
+
+def _objects(values: Iterable[Any]) -> npt.NDArray[np.object_]:
+    return np.array(list(values), dtype=object)
 
 
 def _without_missing(column: npt.NDArray[Any], mask: Mask, value: Any) -> npt.NDArray[Any]:

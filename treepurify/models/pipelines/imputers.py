@@ -17,7 +17,8 @@ Names = tuple[str, ...]
 def _imputer(transformer: Any, names: Names) -> Reading:
     fills = np.asarray(transformer.statistics_, dtype=object)
     keeps_empty = transformer.keep_empty_features or transformer.strategy == "constant"
-    is_empty = is_missing(fills) & (not keeps_empty)
+    # Where the most frequent value is None, the imputer takes it for a label.
+    is_empty = is_missing(fills) & (fills != None) & (not keeps_empty)  # noqa: E711
     hole, knots = _hole(transformer.missing_values)
     outputs = [
         OutputColumn(

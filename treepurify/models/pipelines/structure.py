@@ -185,6 +185,7 @@ def _stage_columns(transformer: Any, inputs: Columns, path: str, *, gets_sparse:
         gets_sparse=gets_sparse,
         needs_frame=reading.needs_frame,
         refuses_unknown=reading.refuses_unknown,
+        knows_missing=reading.knows_missing,
     )
     made = []
     for position, output in enumerate(reading.outputs):
