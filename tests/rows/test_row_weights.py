@@ -10,7 +10,12 @@ from treepurify.engines.partial_dependence.background import outside_support
 from treepurify.interactions.h_statistics_effects import HProblem
 from treepurify.interactions.h_statistics_parsed import parsed_effects
 from treepurify.rows.columns import Columns, FeatureSpec
-from treepurify.rows.row_weights import row_quantiles
+from treepurify.rows.row_weights import (
+    equal_parts,
+    first_reached,
+    heaviest,
+    row_quantiles,
+)
 from treepurify.rows.samples import sample_rows
 
 
@@ -267,15 +272,41 @@ def test_weighted_quantiles_are_those_of_repeated_rows(n_rows, bins):
     values = rng.normal(size=n_rows).round(1)
     weights = rng.integers(1, 6, size=n_rows).astype(float)
     levels = np.linspace(0, 1, bins + 1)
-    repeated = np.repeat(values, weights.astype(int))
-    truth = np.quantile(repeated, levels, method="inverted_cdf")
-    for between in (False, True):
-        own = row_quantiles(values, weights, levels, between=between)
+    repeated = np.sort(np.repeat(values, weights.astype(int)))
+    # In whole numbers: levels are rounded, and those of NumPy's quantiles are taken as they are.
+    whole = np.arange(bins + 1)
+    truth = repeated[np.maximum(-(-whole * len(repeated) // bins), 1) - 1]
+    np.testing.assert_array_equal(row_quantiles(values, weights, levels), truth)
+    plain = row_quantiles(values, None, levels)
+    truth = np.sort(values)[np.maximum(-(-whole * n_rows // bins), 1) - 1]
+    np.testing.assert_array_equal(plain, truth)
+
+
+@pytest.mark.parametrize("unit", [0.1, 0.3, 1e-7, 1e6])
+def test_quantiles_depend_neither_on_the_unit_of_weights_nor_on_the_order_of_rows(unit):
+    """Whole-number weights of few rows reach many levels exactly, and rounding decides nothing."""
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        values = rng.normal(size=20).round(1)
+        weights = rng.integers(1, 4, size=20).astype(float)
+        levels = np.linspace(0, 1, 11)
+        truth = row_quantiles(values, weights, levels)
+        order = rng.permutation(20)
+        own = row_quantiles(values[order], weights[order] * unit, levels)
         np.testing.assert_array_equal(own, truth)
-    plain = row_quantiles(values, None, levels, between=False)
-    np.testing.assert_array_equal(plain, np.quantile(values, levels, method="inverted_cdf"))
-    plain = row_quantiles(values, None, levels, between=True)
-    np.testing.assert_array_equal(plain, np.quantile(values, levels))
+
+
+def test_the_largest_value_is_the_last_quantile_whatever_it_weighs():
+    found = row_quantiles(np.arange(3.0), np.array([1.0, 1.0, 1e-12]), np.array([0.0, 0.5, 1.0]))
+    np.testing.assert_array_equal(found, [0.0, 0.0, 2.0])
+
+
+def test_parts_and_heaviest_cells_do_not_depend_on_rounding():
+    shares = np.array([0.1, 0.2, 0.3, 0.4])
+    sums = shares.cumsum()  # 0.6000000000000001
+    assert first_reached(sums, np.array([0.3, 0.6, 1.0])).tolist() == [1, 2, 3]
+    assert equal_parts(np.array([0.3, 0.6 - 1e-16, 0.6 + 1e-16, 1.0]), 10).tolist() == [3, 6, 6, 9]
+    assert heaviest(np.array([0.1, 0.3, 0.1 + 0.2])) == 1
 
 
 def assert_same_effects(first, second, X):

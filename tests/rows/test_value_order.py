@@ -62,7 +62,7 @@ def test_order_statistics_are_exact(budget, weighted):
             if weighted:
                 kept &= weights > 0
             own = None if weights is None else weights[kept]
-            expected = row_quantiles(values[kept, j], own, LEVELS, between=False)
+            expected = row_quantiles(values[kept, j], own, LEVELS)
             np.testing.assert_array_equal(found[j], expected)
             assert order.total(j) == (kept.sum() if own is None else own.sum())
     distinct, mass = order.distinct(2)
@@ -87,6 +87,4 @@ def test_states_of_partitions_merge():
     order = order_values(stream, range(5), 11_000_000, silent)
     assert order.distinct(0) is None
     found = order.at({0: order.total(0) * LEVELS}, silent)
-    np.testing.assert_array_equal(
-        found[0], row_quantiles(values[:, 0], None, LEVELS, between=False)
-    )
+    np.testing.assert_array_equal(found[0], row_quantiles(values[:, 0], None, LEVELS))

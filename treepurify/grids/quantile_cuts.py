@@ -21,14 +21,14 @@ def quantile_cuts(values: npt.NDArray[np.floating], bins: int, weights: RowWeigh
     bins : int
         Largest number of cells.
     weights : ndarray of float64, shape (n_rows,), optional
-        Weights of the rows, all positive.
+        Weights of the rows; those of weight zero count for nothing.
     """
-    is_finite = np.isfinite(values)
-    finite = values[is_finite].astype(np.float64)
+    counts = np.isfinite(values) if weights is None else np.isfinite(values) & (weights > 0)
+    finite = values[counts].astype(np.float64)
     levels = np.unique(finite)
     if len(levels) <= bins:
         return np.asarray((levels[1:] + levels[:-1]) / 2)
     inner = np.arange(1, bins) / bins
-    counted = None if weights is None else weights[is_finite]
-    cuts = np.unique(row_quantiles(finite, counted, inner, between=False))
+    counted = None if weights is None else weights[counts]
+    cuts = np.unique(row_quantiles(finite, counted, inner))
     return np.asarray(cuts[cuts > levels[0]])

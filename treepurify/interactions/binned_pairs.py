@@ -12,6 +12,7 @@ from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.quantile_cuts import quantile_cuts
 from treepurify.rows.columns import Columns, FeatureSpec
 from treepurify.rows.numeric_cells import numeric_cells
+from treepurify.rows.row_weights import equal_parts
 from treepurify.typing import Array, Indices
 
 __all__ = ["AdditiveFit", "BinnedColumn", "bin_columns", "fit_additive", "pair_table"]
@@ -88,10 +89,8 @@ def bin_column(
     middle = weight[order].cumsum() - weight[order] / 2
     cell_of_place = np.arange(len(order))
     if len(order) > bins:
-        cell_of_place = np.unique(
-            np.minimum((bins * middle / weight.sum()).astype(np.intp), bins - 1),
-            return_inverse=True,
-        )[1]
+        parts = equal_parts(middle / weight.sum(), bins)
+        cell_of_place = np.unique(parts, return_inverse=True)[1]
     cell = np.zeros(len(labels), dtype=np.intp)
     cell[order] = cell_of_place
     n_cells = int(cell_of_place[-1]) + 1

@@ -25,6 +25,7 @@ from treepurify.plots.style import (
     style_axes,
 )
 from treepurify.plots.terms import check_axis_options, find_tensor, is_continuous, output_position
+from treepurify.rows.row_weights import first_reached
 from treepurify.spread import LEVEL, one_more_training
 from treepurify.typing import Array
 
@@ -362,8 +363,7 @@ def line_cells(
     upto = np.cumsum(mass[: axis.n_regular])
     if upto[-1] <= 0:
         return [0]
-    at_shares = np.searchsorted(upto, np.array(_SHARES) * upto[-1])
-    cells = {int(min(cell, axis.n_regular - 1)) for cell in at_shares}
+    cells = set(first_reached(upto, np.array(_SHARES) * upto[-1]).tolist())
     weight = np.where(mass > 0, mass if varying is None else varying, 0.0)[: axis.n_regular]
     others = [cell for cell in np.argsort(-weight, kind="stable").tolist() if weight[cell] > 0]
     for cell in others:

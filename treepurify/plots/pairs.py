@@ -32,6 +32,7 @@ from treepurify.plots.terms import (
     output_position,
     raw_effect,
 )
+from treepurify.rows.row_weights import row_quantiles
 from treepurify.spread import LEVEL
 from treepurify.typing import Array, Mask
 
@@ -184,10 +185,7 @@ def color_limit(values: Array, mass: Array) -> float:
     if not held.any():
         return float(np.abs(values).max(initial=0.0)) or 1.0
     size, weight = np.abs(values[held]), mass[held]
-    order = np.argsort(size, kind="stable")
-    below = np.cumsum(weight[order])
-    last = int(np.searchsorted(below, _SHOWN_MASS * below[-1]))
-    return float(size[order[min(last, len(order) - 1)]]) or 1.0
+    return float(row_quantiles(size, weight, np.array([_SHOWN_MASS]))[0]) or 1.0
 
 
 def _position(d: Decomposition, part: str | int) -> int:

@@ -326,8 +326,7 @@ def _points(columns: Columns, weights: RowWeights, j: int, place: Indices, n_cel
         inside = np.flatnonzero((place == k) & ~np.isnan(values))
         if len(inside):
             own = None if weights is None else weights[inside]
-            middle = row_quantiles(values[inside], own, np.array([0.5]), between=False)
-            points[k] = middle[0]
+            points[k] = row_quantiles(values[inside], own, np.array([0.5]))[0]
     return points
 
 

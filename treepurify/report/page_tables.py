@@ -11,6 +11,7 @@ from treepurify.decomposition import Decomposition
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import Subset
 from treepurify.plots.axis_layout import lay_out_axis
+from treepurify.rows.row_weights import equal_parts
 from treepurify.typing import Array, Indices
 
 __all__ = [
@@ -74,8 +75,8 @@ def coarse_axis(axis: FeatureAxis, mass: Array, most: int) -> CoarseAxis:
     layout = lay_out_axis(axis, mass, scale="auto")
     widths = np.diff(layout.places[: axis.n_regular + 1])
     share = (_share(mass[: axis.n_regular]) + _share(widths)) / 2
-    run = np.minimum(np.floor((np.cumsum(share) - share / 2) * most), most - 1)
-    first = np.flatnonzero(np.diff(run, prepend=-1.0))
+    run = equal_parts(np.cumsum(share) - share / 2, most)
+    first = np.flatnonzero(np.diff(run, prepend=-1))
     coarse = replace(axis, cuts=axis.cuts[first[1:] - 1])
     return CoarseAxis(coarse, np.concatenate([first, special]).astype(np.intp))
 

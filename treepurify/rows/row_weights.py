@@ -1,4 +1,8 @@
-"""What rows weigh: weights that a caller gives, shares of the whole, and quantiles by weight."""
+"""What rows weigh: weights that a caller gives, shares of the whole, and quantiles by weight.
+
+Sums of weights are rounded, in one way for each order of the rows and each unit of the weights. So
+wherever a sum is compared with a share of the total, what differs by rounding counts as equal.
+"""
 
 from typing import Any
 
@@ -8,12 +12,17 @@ import numpy.typing as npt
 from treepurify.arguments import read_numbers
 from treepurify.errors import InvalidInputError
 from treepurify.rows.columns import Columns
-from treepurify.typing import Array
+from treepurify.typing import Array, Indices, Mask
 
 __all__ = [
     "RowWeights",
     "counted_rows",
     "effective_rows",
+    "equal_parts",
+    "exceeds",
+    "first_reached",
+    "heaviest",
+    "just_below",
     "mean_square",
     "read_row_weights",
     "read_weights",
@@ -23,6 +32,9 @@ __all__ = [
 ]
 
 RowWeights = Array | None
+
+# Of the total: far above the rounding of sums, and far below what one of many rows weighs.
+_TIE = 1e-9
 
 
 def read_weights(weights: Any, name: str = "sample_weight") -> Array:
@@ -108,10 +120,44 @@ def effective_rows(n_rows: int, weights: RowWeights) -> float:
     return min(float(scaled.sum() ** 2 / np.sum(scaled**2)), float(n_rows))
 
 
+def just_below(targets: Array, total: float) -> Array:
+    """Return what sums of weights must reach where those that miss a target by rounding reach it.
+
+    Only the last sum reaches the total: rows of next to no weight count.
+    """
+    return np.where(targets >= total, np.inf, targets - _TIE * total)
+
+
+def first_reached(sums: Array, targets: Array) -> Indices:
+    """Return the first of the cumulative weights that reach each target, the last one at most."""
+    place = np.searchsorted(sums, just_below(targets, float(sums[-1])), side="left")
+    return np.asarray(np.minimum(place, len(sums) - 1), dtype=np.intp)
+
+
+def equal_parts(places: Array, n_parts: int) -> Indices:
+    """Return in which of so many parts of equal weight each place from 0 to 1 lies."""
+    part = np.floor(n_parts * (places + _TIE))
+    return np.asarray(np.minimum(part, n_parts - 1), dtype=np.intp)
+
+
+def exceeds(mass: Array | float, limit: Array | float) -> Mask:
+    """Return where a mass is above a limit by more than rounding."""
+    return np.asarray(np.asarray(mass) > np.asarray(limit) * (1.0 + _TIE))
+
+
+def heaviest(mass: Array) -> int:
+    """Return the place of the largest mass, the first of those that are equal but for rounding."""
+    return int(np.argmax(mass >= mass.max() * (1.0 - _TIE)))
+
+
 def row_quantiles(
-    values: npt.NDArray[np.floating], weights: RowWeights, levels: Array, *, between: bool
+    values: npt.NDArray[np.floating], weights: RowWeights, levels: Array
 ) -> npt.NDArray[np.floating]:
-    """Return quantiles of the values at levels from 0 to 1.
+    """Return quantiles of the values at levels from 0 to 1: of the inverse distribution function.
+
+    Each is the first value at which the cumulative weight reaches the level, whatever the order
+    of the rows and the unit of their weights. Interpolation between neighbouring values would
+    depend on the number of rows.
 
     Parameters
     ----------
@@ -121,21 +167,11 @@ def row_quantiles(
         Their weights, all positive; None for equal weights.
     levels : ndarray of float64, shape (n_levels,)
         The levels.
-    between : bool
-        Whether to interpolate between neighbouring values where weights are equal.
-        Interpolation depends on the number of rows, but quantiles must not change when all
-        weights are multiplied by a number. So with unequal weights, as without `between`,
-        quantiles are those of the inverse distribution function: the first value at which
-        the cumulative weight reaches the level.
     """
-    if weights is None and between:
-        return np.asarray(np.quantile(values, levels))
     order = np.argsort(values, kind="stable")
     counted = np.ones(len(values)) if weights is None else within_range(weights)[order]
     reached = counted.cumsum()
-    # Whole-number weights give the very numbers that repeated rows do: sums of ones.
-    place = np.searchsorted(reached, reached[-1] * levels, side="left")
-    return np.asarray(values[order[np.minimum(place, len(values) - 1)]])
+    return np.asarray(values[order[first_reached(reached, reached[-1] * levels)]])
 
 
 def mean_square(values: Array, shares: Array) -> Array:

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from treepurify.budget import check_budget
 from treepurify.progress import ProgressReport
 from treepurify.rows.reduction import RowStream
+from treepurify.rows.row_weights import just_below
 from treepurify.rows.source_reader import RowBatch
 from treepurify.typing import Array
 
@@ -224,16 +225,18 @@ class ValueOrder:
         Returns
         -------
         dict of int to ndarray of float64, shape (n_targets,)
-            Where the values were too many to be kept, the rows are read again, once or more.
+            They are those of `row_quantiles`. Where the values were too many to be kept, the
+            rows are read again, once or more.
         """
         found: dict[int, Array] = {}
         open_ones: dict[int, _Search] = {}
         for j, wanted in targets.items():
             known = self.known[j]
+            least = just_below(wanted, known.total)
             if known.keys is not None:
-                found[j] = _values_of(_reached(known.keys, known.weights, wanted))
+                found[j] = _values_of(_reached(known.keys, known.weights, least))
             else:
-                whole = _Search(known.groups, wanted, np.zeros(len(wanted)), np.zeros(len(wanted)))
+                whole = _Search(known.groups, least, np.zeros(len(wanted)), np.zeros(len(wanted)))
                 open_ones[j] = whole.divided(known.parts, self.most)
         while open_ones:
             groups = tuple(search.groups for search in open_ones.values())
@@ -256,7 +259,10 @@ class ValueOrder:
 
 @dataclass(frozen=True, eq=False)
 class _Search:
-    """Where wanted values lie: the group of each, and the weight of the rows before the group."""
+    """Where wanted values lie: the group of each, and the weight of the rows before the group.
+
+    Targets are those that sums must reach (see `just_below`).
+    """
 
     groups: _Groups
     targets: Array
@@ -295,7 +301,7 @@ class _Search:
 
 
 def _reached(keys: Keys, weights: Array, targets: Array) -> Keys:
-    """Return the first keys at which the cumulative weight reaches the targets."""
+    """Return the first keys at which the cumulative weight is at least as large as the targets."""
     place = np.searchsorted(weights.cumsum(), targets, side="left")
     return keys[np.minimum(place, len(keys) - 1)]
 

@@ -14,7 +14,7 @@ from treepurify.rows.columns import Columns
 from treepurify.rows.row_weights import RowWeights, effective_rows, row_shares
 from treepurify.typing import Array, Indices
 from treepurify.weights.cell_counts import RowsOnGrid
-from treepurify.weights.held_out import INDEPENDENT_SHARES, held_out_mixtures
+from treepurify.weights.held_out import INDEPENDENT_SHARES, first_best, held_out_mixtures
 
 __all__ = [
     "CodedRows",
@@ -111,9 +111,9 @@ def dependent_pairs(
     least = 1.0 / (rows.effective_rows + 1.0) if prior_count is None else 0.0
     counted = [rows.table(*pair) for pair in pairs]
     gains = np.array([held_out_mixtures(table, own, tried) for table in counted])
-    best = np.argmax(gains, axis=1)
+    best = first_best(gains)
     if one_share:
-        best[:] = np.argmax(gains.sum(axis=0))
+        best[:] = first_best(gains.sum(axis=0, keepdims=True))
     if prior_count is not None:
         best[:] = 0
     tables = []
@@ -132,7 +132,7 @@ def binned_rows(columns: Columns, row_weights: RowWeights, bins: int) -> CodedRo
     level of their own.
     """
     codes = [
-        _codes(values, bins, is_category=spec.is_categorical)
+        _codes(values, row_weights, bins, is_category=spec.is_categorical)
         for spec, values in zip(columns.features, columns.values, strict=True)
     ]
     return CodedRows(
@@ -143,11 +143,13 @@ def binned_rows(columns: Columns, row_weights: RowWeights, bins: int) -> CodedRo
     )
 
 
-def _codes(values: npt.NDArray[np.floating], bins: int, *, is_category: bool) -> Indices:
+def _codes(
+    values: npt.NDArray[np.floating], weights: RowWeights, bins: int, *, is_category: bool
+) -> Indices:
     known = ~np.isnan(values)
     levels, level = np.unique(values[known], return_inverse=True)
     if not is_category and len(levels) > max(_MOST_LEVELS_OF_NUMBERS, bins):
-        level = np.searchsorted(quantile_cuts(values[known], bins), values[known], side="right")
+        level = np.searchsorted(quantile_cuts(values, bins, weights), values[known], side="right")
     codes = np.full(len(values), int(level.max(initial=-1)) + 1, dtype=np.intp)
     codes[known] = level
     return codes

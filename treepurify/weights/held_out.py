@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify._kernels.score_cells import add_score_cells
+from treepurify.rows.row_weights import equal_parts, exceeds
 from treepurify.typing import Array, Indices
 from treepurify.weights.latent_rows import LatentRows
 from treepurify.weights.score_smoothing import BANDWIDTHS, inner_ends, smoothings
@@ -17,6 +18,7 @@ __all__ = [
     "INDEPENDENT_SHARES",
     "LEVEL_SHARES",
     "HeldOut",
+    "first_best",
     "held_out_bandwidths",
     "held_out_level_shares",
     "held_out_mixtures",
@@ -78,7 +80,7 @@ class HeldOut:
         bandwidth for all, effects of longitude and latitude were twice as far off.
         """
         # Of equal ones the last, which smooths most.
-        last = len(self.tried) - 1 - np.argmax(self.log_mass[:, ::-1], axis=1)
+        last = len(self.tried) - 1 - first_best(self.log_mass[:, ::-1])
         best = np.full(count, len(self.tried) - 1)
         for pair, place in zip(self.pairs, last, strict=True):
             for column in pair:
@@ -89,7 +91,7 @@ class HeldOut:
     @property
     def best_for_all(self) -> float:
         """The one that foretells best over all pairs; of equal ones the last."""
-        last = int(np.argmax(self.log_mass.sum(axis=0)[::-1]))
+        last = int(first_best(self.log_mass.sum(axis=0, keepdims=True)[:, ::-1])[0])
         return self.tried[len(self.tried) - 1 - last]
 
     @property
@@ -108,6 +110,12 @@ class HeldOut:
         }
 
 
+def first_best(log_mass: Array) -> Indices:
+    """Return the first of the best of each row, where rounding tells nothing apart."""
+    best = log_mass >= log_mass.max(axis=1, keepdims=True) - _ROUNDING
+    return np.asarray(np.argmax(best, axis=1))
+
+
 def held_out_bandwidths(latent: LatentRows) -> HeldOut | None:
     r"""Return how well each bandwidth foretells a row; None where nothing can be smoothed.
 
@@ -124,7 +132,7 @@ def held_out_bandwidths(latent: LatentRows) -> HeldOut | None:
     few = [k for k, n in enumerate(latent.n_levels) if n * _MANY_CELLS <= _MOST_CELLS]
     known = latent.known.astype(np.float64)
     together = (known * latent.shares) @ known.T * latent.effective_rows
-    enough = together >= _LEAST_ROWS
+    enough = ~exceeds(_LEAST_ROWS, together)
     every = [(i, j) for i, j in combinations(range(size), 2) if enough[i, j]]
     every += [(i, size + k) for i in range(size) for k in few if enough[i, i]]
     if not every:
@@ -134,7 +142,7 @@ def held_out_bandwidths(latent: LatentRows) -> HeldOut | None:
     all_pairs = range(len(pairs))
     _fill_log_mass(log_mass, latent, pairs, all_pairs, _FEW_CELLS)
     if latent.n_rows >= _ROWS_FOR_MANY:
-        best = np.array(BANDWIDTHS)[np.argmax(log_mass, axis=1)]
+        best = np.array(BANDWIDTHS)[first_best(log_mass)]
         fine = np.flatnonzero(best <= _FINE).tolist()
         _fill_log_mass(log_mass, latent, pairs, fine, _MANY_CELLS)
     return HeldOut(BANDWIDTHS, tuple(pairs), log_mass, len(every))
@@ -158,7 +166,7 @@ def held_out_shrinkage(latent: LatentRows) -> HeldOut | None:
     Scores are in as many levels of equal shares of the rows as levels are told apart.
     """
     of_scores = [
-        np.where(known, np.floor(positions * _COARSE_CELLS), -1.0).astype(np.intp)
+        np.where(known, equal_parts(positions, _COARSE_CELLS), -1)
         for known, positions in zip(latent.known, latent.positions, strict=True)
     ]
     sizes = (_COARSE_CELLS + 1,) * len(of_scores) + latent.n_levels

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from treepurify.budget import check_budget
 from treepurify.rows.columns import Columns
 from treepurify.rows.row_order import ordered_by_value
-from treepurify.rows.row_weights import RowWeights, effective_rows, row_shares
+from treepurify.rows.row_weights import RowWeights, effective_rows, exceeds, row_shares
 from treepurify.typing import Array, Indices
 
 if TYPE_CHECKING:
@@ -204,13 +204,13 @@ def _levels(values: npt.NDArray[np.floating]) -> tuple[int, Indices]:
 
 def _kept_values(level: Indices, shares: Array, effective: float) -> Indices:
     """Return a number for each value that stays as it is, missing or frequent; -1 for others."""
-    mass = np.bincount(level + 1, shares)
+    mass = np.bincount(level + 1, shares).astype(np.float64)
     stays = np.zeros(len(mass), dtype=bool)
     stays[0] = True
-    several = mass > _SEVERAL_ROWS / effective
+    several = exceeds(mass, _SEVERAL_ROWS / effective)
     while True:
         # Frequent among those that are left: round numbers may hide behind one large value.
-        frequent = ~stays & several & (mass > _FREQUENT * mass[~stays].sum())
+        frequent = ~stays & several & exceeds(mass, _FREQUENT * mass[~stays].sum())
         if not frequent.any():
             return np.where(stays[level + 1], level + 1, -1)
         stays |= frequent

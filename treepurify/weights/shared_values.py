@@ -7,6 +7,7 @@ statuses, it would mix what is apart.
 
 import numpy as np
 
+from treepurify.rows.row_weights import equal_parts, exceeds
 from treepurify.typing import Array, Indices, Mask
 from treepurify.weights.latent_rows import LatentRows
 from treepurify.weights.score_smoothing import smoothings
@@ -38,9 +39,9 @@ def has_telling_values(latent: LatentRows) -> Mask:
         different, value = np.unique(latent.columns.values[j][known], return_inverse=True)
         alone = np.bincount(value)[value] == 1
         rows = latent.shares[known] * latent.effective_rows
-        if rows.sum() < _LEAST_ROWS or alone.mean() > _LEAST_SHARED:
+        if exceeds(_LEAST_ROWS, rows.sum()) or alone.mean() > _LEAST_SHARED:
             continue
-        cell = np.minimum((latent.positions[first][known] * _CELLS).astype(np.intp), _CELLS - 1)
+        cell = equal_parts(latent.positions[first][known], _CELLS)
         telling[first] = any(
             len(different) * n_levels <= _MOST_CELLS
             and _is_clear(gains_of_values(value, cell, level[known] + 1, rows), rows)

@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from treepurify.budget import check_budget
 from treepurify.rows.columns import Columns
-from treepurify.rows.row_weights import RowWeights
+from treepurify.rows.row_weights import RowWeights, first_reached
 from treepurify.typing import Array, Indices
 from treepurify.weights.latent_rows import LatentRows
 
@@ -173,8 +173,7 @@ def _by_rank(
     # The middle of the copy's own share, in the sum of all as `reached` has it.
     middle = of_scores.cumsum()
     middle = (middle - of_scores / 2) * (reached[-1] / middle[-1])
-    places = np.searchsorted(reached, middle, side="left")
-    moved[order] = in_order[np.minimum(places, len(in_order) - 1)]
+    moved[order] = in_order[first_reached(reached, middle)]
     return moved
 
 

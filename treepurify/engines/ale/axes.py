@@ -70,7 +70,7 @@ def accumulation_axis(
     present_weights = None if weights is None else weights[present]
     check_bins(columns.features[feature].name, bins, memory_budget)
     levels = np.linspace(0, 1, bins + 1)
-    nodes = np.unique(row_quantiles(values[present], present_weights, levels, between=False))
+    nodes = np.unique(row_quantiles(values[present], present_weights, levels))
     if len(nodes) < 2:
         return None
     return AccumulationAxis(feature, nodes.astype(np.float64), is_categorical=False)
@@ -223,7 +223,7 @@ def _quantiles(values: npt.NDArray[np.floating], weights: RowWeights) -> Array:
         return np.zeros(0)
     finite_weights = None if weights is None else weights[finite]
     levels = np.arange(SIMILARITY_QUANTILES) / SIMILARITY_QUANTILES
-    quantiles = row_quantiles(values[finite], finite_weights, levels, between=True)
+    quantiles = row_quantiles(values[finite], finite_weights, levels)
     return np.unique(quantiles).astype(np.float64)
 
 

@@ -64,8 +64,11 @@ def stream_axes(
     levels = np.linspace(0, 1, bins + 1)
     targets = {j: order.total(j) * levels for j in numeric}
     if ordered:
-        own_targets = {j: _similarity_targets(order, stream, j) for j in numeric}
-        targets = {j: np.concatenate([targets[j], own_targets[j]]) for j in numeric}
+        of_similarity = np.arange(SIMILARITY_QUANTILES) / SIMILARITY_QUANTILES
+        targets = {
+            j: np.concatenate([wanted, order.total(j) * of_similarity])
+            for j, wanted in targets.items()
+        }
     found = order.at(targets, report)
     axes = {}
     for j, given in chosen.items():
@@ -76,7 +79,7 @@ def stream_axes(
         if len(nodes) > 1:
             axes[j] = AccumulationAxis(j, nodes, is_categorical=False)
     if ordered:
-        points = {j: _points(found[j][len(levels) :], order, stream, j) for j in numeric}
+        points = {j: np.unique(found[j][len(levels) :]) for j in numeric}
         for j in ordered:
             check_categories(specs[j].name, len(codes[j]), memory_budget)
         codes |= _similar(stream, {j: codes[j] for j in ordered}, points, memory_budget, report)
@@ -97,31 +100,6 @@ def _codes(order: ValueOrder, stream: RowStream) -> dict[int, Indices]:
         values = np.arange(spec.n_codes) if known is None else known[0]
         codes[j] = values[values < spec.n_codes].astype(np.intp)
     return codes
-
-
-def _levels() -> Array:
-    return np.arange(SIMILARITY_QUANTILES) / SIMILARITY_QUANTILES
-
-
-def _similarity_targets(order: ValueOrder, stream: RowStream, j: int) -> Array:
-    """Return the weights up to the values that the quantiles of a feature are made from."""
-    total = order.total(j)
-    if stream.reader.is_weighted:
-        return np.asarray(total * _levels())
-    before = np.floor(_levels() * (total - 1))
-    return np.concatenate([before + 1, np.minimum(before + 2, total)])
-
-
-def _points(values: Array, order: ValueOrder, stream: RowStream, j: int) -> Array:
-    """Return the quantiles, interpolated between neighbouring values where rows have no weights."""
-    if stream.reader.is_weighted:
-        return np.unique(values)
-    low, high = values[:SIMILARITY_QUANTILES], values[SIMILARITY_QUANTILES:]
-    place = _levels() * (order.total(j) - 1)
-    share = place - np.floor(place)
-    # From the nearer end, as numpy does it.
-    between = np.where(share < 0.5, low + (high - low) * share, high - (high - low) * (1.0 - share))
-    return np.unique(between)
 
 
 def _similar(

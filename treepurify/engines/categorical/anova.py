@@ -180,7 +180,8 @@ def categorical_anova(  # noqa: PLR0913 - what all engines take, and how functio
     )
     if facts:
         check_batches(weighting)
-    asked = read_question(model, X, bins, feature_names)
+    own_weights = weighting.row_weights_for(sample_weight)
+    asked = read_question(model, X, bins, feature_names, own_weights)
     n_features, n_rows = asked.codes.shape
     check_order_fits(order, n_features)
     near = check_neighbours(neighbours, n_features)

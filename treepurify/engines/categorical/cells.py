@@ -15,6 +15,7 @@ from treepurify.budget import check_budget
 from treepurify.engines.categorical.indicators import CellNumbers
 from treepurify.engines.categorical.observations import Observations
 from treepurify.grids.grid import Subset
+from treepurify.rows.row_weights import heaviest
 from treepurify.threads import map_threads
 from treepurify.typing import Array, Indices, Integers
 
@@ -269,7 +270,7 @@ class NumberedCells:
 def start_numbering(observations: Observations, memory_budget: int) -> NumberedCells:
     """Return the table with the constant alone."""
     joint, levels = _joint_mass(observations, memory_budget)
-    reference = {j: int(np.argmax(observations.level_mass[j])) for j in levels}
+    reference = {j: heaviest(observations.level_mass[j]) for j in levels}
     return NumberedCells(joint, levels, reference)
 
 

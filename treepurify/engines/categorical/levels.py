@@ -11,7 +11,9 @@ from treepurify.engines.common.table_form import TableForm, read_form
 from treepurify.errors import InvalidInputError
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import Grid, code_type
+from treepurify.grids.quantile_cuts import quantile_cuts
 from treepurify.rows.columns import Columns, FeatureSpec
+from treepurify.rows.row_weights import RowWeights, read_row_weights
 from treepurify.rows.table_reader import read_columns
 from treepurify.rows.tables import check_labels, table_column
 from treepurify.typing import Integers
@@ -22,7 +24,10 @@ _WIDEST_RANGE = 1 << 16
 
 
 def read_levels(
-    X: Any, bins: int, feature_names: Sequence[str] | None
+    X: Any,
+    bins: int,
+    feature_names: Sequence[str] | None,
+    sample_weight: npt.ArrayLike | None = None,
 ) -> tuple[Any, Grid, npt.NDArray[Any], TableForm]:
     """Make a grid whose cells are the levels in a table, and encode the table on it.
 
@@ -38,6 +43,8 @@ def read_levels(
         Most levels of a numeric column.
     feature_names : sequence of str, optional
         Names of the features.
+    sample_weight : array_like of shape (n_rows,), optional
+        Weight of each row, for quantiles.
 
     Returns
     -------
@@ -50,11 +57,12 @@ def read_levels(
         The form of the table.
     """
     table, names, form = read_form(X, feature_names)
+    weights = read_row_weights(sample_weight, table.shape[0])
     specs, axes, codes = [], [], []
     for position, name in enumerate(names):
         column = table_column(table, position)
         check_labels(column)
-        spec, axis, column_codes = _read_column(name, column, bins)
+        spec, axis, column_codes = _read_column(name, column, bins, weights)
         specs.append(spec)
         axes.append(axis)
         codes.append(column_codes)
@@ -76,14 +84,13 @@ def columns_of_levels(table: Any, grid: Grid, codes: npt.NDArray[Any]) -> Column
 
 
 def _read_column(
-    name: str, column: Any, bins: int
+    name: str, column: Any, bins: int, weights: RowWeights
 ) -> tuple[FeatureSpec, FeatureAxis, npt.NDArray[Any]]:
     labels, codes, numbers = _factorized(column)
     missing = codes < 0
     has_missing = bool(missing.any())
     if numbers is not None and len(labels) > bins:
-        cuts = np.unique(np.quantile(numbers[~missing], np.arange(1, bins) / bins))
-        cuts = cuts[cuts > numbers[~missing].min()]
+        cuts = quantile_cuts(numbers, bins, weights)
         axis = FeatureAxis(name, cuts, has_missing=has_missing)
         cell_codes = np.searchsorted(cuts, numbers, side="right")
         spec = FeatureSpec(name, has_missing=has_missing)

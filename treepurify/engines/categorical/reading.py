@@ -125,7 +125,13 @@ def rows_in_memory(
     return rows.table, rows.weights, facts
 
 
-def read_question(model: Any, X: Any, bins: int, feature_names: Sequence[str] | None) -> Question:
+def read_question(
+    model: Any,
+    X: Any,
+    bins: int,
+    feature_names: Sequence[str] | None,
+    sample_weight: npt.ArrayLike | None = None,
+) -> Question:
     """Return the function's values over levels.
 
     A tree ensemble is decomposed on its margin scale and on its own grid. Other models and
@@ -135,7 +141,7 @@ def read_question(model: Any, X: Any, bins: int, feature_names: Sequence[str] | 
     parsed = parsed_or_none(model, feature_names, X) if is_function(model) else None
     if isinstance(parsed, TreeEnsemble):
         return _of_ensemble(model, parsed, X)
-    table, grid, codes, form = read_levels(X, bins, feature_names)
+    table, grid, codes, form = read_levels(X, bins, feature_names, sample_weight)
     columns = columns_of_levels(table, grid, codes)
     if not is_function(model):
         values = read_values(model, codes.shape[1])

@@ -51,6 +51,7 @@ from treepurify.grids.quantile_cuts import quantile_cuts
 from treepurify.progress import progress_report
 from treepurify.purification.cascade import Purified, downward_closure, purify_effects
 from treepurify.rows.columns import Columns
+from treepurify.rows.row_weights import RowWeights
 from treepurify.rows.sources import as_source
 from treepurify.typing import Array
 from treepurify.weights import Weighting, as_weighting
@@ -187,7 +188,7 @@ def hooker_anova(
     grid, rows = make_grid(
         columns,
         f.features,
-        _function_cuts(f, columns, bins),
+        _function_cuts(f, columns, measure.row_weights, bins),
         match_names=f.inputs.match_names,
     )
     if rows is None:
@@ -276,12 +277,12 @@ def _note(freedom: Freedom) -> str:
     return "Of directions that the fit leaves open there may be more: they were bounded from below."
 
 
-def _function_cuts(f: RowFunction, columns: Columns, bins: int) -> Cuts:
+def _function_cuts(f: RowFunction, columns: Columns, weights: RowWeights, bins: int) -> Cuts:
     """Return the cuts of each numeric feature: the model's own, else quantiles of the rows."""
     if isinstance(f, ParsedFunction | ResponseFunction):
         return model_cuts(f.model)
     return tuple(
-        None if spec.is_categorical else quantile_cuts(values, bins)
+        None if spec.is_categorical else quantile_cuts(values, bins, weights)
         for spec, values in zip(f.features, columns.values, strict=True)
     )
 

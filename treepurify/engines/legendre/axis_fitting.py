@@ -15,6 +15,7 @@ from treepurify.engines.legendre.scaling import (
 )
 from treepurify.errors import InvalidInputError
 from treepurify.rows.columns import Columns, FeatureSpec
+from treepurify.rows.row_weights import first_reached, heaviest
 from treepurify.typing import Array
 
 __all__ = ["Scaling", "fit_axes"]
@@ -108,8 +109,8 @@ def _fit_axis(
     if is_levels or (scaling == "auto" and len(distinct) <= _MOST_LEVELS):
         if len(distinct) < 2:
             return None
-        mass = np.bincount(number, weights[is_present])
-        return LevelAxis(feature, spec.name, distinct, int(np.argmax(mass)))
+        mass = np.bincount(number, weights[is_present]).astype(np.float64)
+        return LevelAxis(feature, spec.name, distinct, heaviest(mass))
     scaling = auto if scaling == "auto" else scaling
     if with_gaps and np.isnan(distinct[-1]):
         known = is_present & ~np.isnan(values)
@@ -142,7 +143,7 @@ def _fit_axis(
     centre, spread = 0.5 * low + 0.5 * high, 0.5 * high - 0.5 * low
     if scaling == "minmax":
         return ContinuousAxis(feature, spec.name, scaling, centre, spread, none, none)
-    mass = np.bincount(number, weights[is_present])
+    mass = np.bincount(number, weights[is_present]).astype(np.float64)
     rank = np.cumsum(mass) - 0.5 * mass
     middle, half = 0.5 * (rank[-1] + rank[0]), 0.5 * (rank[-1] - rank[0])
     if scaling == "rank":
@@ -165,7 +166,7 @@ def _rank_cubics(distinct: Array, rank: Array, image: Array) -> tuple[Array, Arr
 
     if len(distinct) > _MOST_KNOTS:
         last = len(distinct) - 1
-        near = np.searchsorted(rank, np.linspace(rank[0], rank[-1], _MOST_KNOTS))
+        near = first_reached(rank, np.linspace(rank[0], rank[-1], _MOST_KNOTS))
         kept = np.unique(np.concatenate([[0], near, [last]]).clip(0, last))
         distinct, image = distinct[kept], image[kept]
     cubics = PchipInterpolator(distinct, image).c

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify.engines.legendre.scaling import Axis, GappedAxis, LevelAxis, legendre_table
+from treepurify.rows.row_weights import row_quantiles
 from treepurify.saving import savable
 from treepurify.typing import Array
 from treepurify.weights.weighting import outer_product
@@ -297,13 +298,7 @@ def _corners(axis: Axis, coordinates: Array, size: int) -> list[tuple[npt.NDArra
 
 def _spread(coordinates: Array, weights: Array) -> float:
     """Return a scale that neither outliers nor a sharp peak alone decide."""
-    # `np.quantile` takes weights too, but divides them by their sum first: where a quartile lies
-    # between two rows of equal weight, rounding may then decide for the other row.
-    order = np.argsort(coordinates, kind="stable")
-    share = np.cumsum(weights[order])
-    lower, upper = coordinates[order][
-        np.minimum(np.searchsorted(share, (0.25, 0.75)), len(share) - 1)
-    ]
+    lower, upper = row_quantiles(coordinates, weights, np.array([0.25, 0.75]))
     mean = weights @ coordinates
     deviation = float(np.sqrt(weights @ (coordinates - mean) ** 2))
     quartiles = float(upper - lower) / 1.34

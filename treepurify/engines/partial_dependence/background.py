@@ -209,7 +209,7 @@ def _edges(columns: Columns, weights: RowWeights, j: int) -> npt.NDArray[Any]:
         return np.zeros(0)
     levels = np.arange(1, _BINS) / _BINS
     finite_weights = None if weights is None else weights[finite]
-    return np.unique(row_quantiles(values[finite], finite_weights, levels, between=True))
+    return np.unique(row_quantiles(values[finite], finite_weights, levels))
 
 
 def _bins(columns: Columns, j: int, edges: npt.NDArray[Any]) -> Indices:
