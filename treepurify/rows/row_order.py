@@ -1,5 +1,6 @@
-"""An order of rows that depends on their values alone."""
+"""Rows told apart by their values alone: an order of them, and how many tell something new."""
 
+from collections.abc import Sequence
 from zlib import crc32
 
 import numpy as np
@@ -7,9 +8,9 @@ import numpy.typing as npt
 
 from treepurify._kernels.categorical import hash_rows
 from treepurify.rows.columns import Columns
-from treepurify.rows.row_weights import RowWeights
+from treepurify.rows.row_weights import RowWeights, effective_rows, row_shares
 
-__all__ = ["mixed_bits", "ordered_by_value"]
+__all__ = ["mixed_bits", "ordered_by_value", "telling_rows"]
 
 
 def ordered_by_value(columns: Columns, weights: RowWeights) -> tuple[Columns, RowWeights]:
@@ -18,15 +19,39 @@ def ordered_by_value(columns: Columns, weights: RowWeights) -> tuple[Columns, Ro
     What is drawn for each row of it is then the same whatever the order of rows and features.
     Equal rows stand together, by weight.
     """
+    hashes = _hashes(columns)
+    order = np.argsort(hashes, kind="stable") if weights is None else np.lexsort((weights, hashes))
+    return columns.take(order), None if weights is None else weights[order]
+
+
+def telling_rows(columns: Columns, weights: RowWeights, features: Sequence[int]) -> float:
+    """Return how many rows of equal weight tell as much about a function of some features.
+
+    It is the number of Kish (1965) over the distinct rows, each with the weight of all that are
+    equal to it: a function has one value on them, so that another row of the same values tells
+    nothing new. It depends neither on the unit of the weights nor on the order of the rows, and
+    a row of weight two is two rows; over all rows the number could not do both.
+    """
+    kept = Columns(
+        tuple(columns.features[j] for j in features),
+        tuple(columns.values[j] for j in features),
+        columns.n_rows,
+    )
+    _, place = np.unique(_hashes(kept), return_inverse=True)
+    mass = np.bincount(place, row_shares(columns.n_rows, weights)).astype(np.float64)
+    # Rounding of equal masses must not make a fraction of a row.
+    return round(effective_rows(len(mass), mass), 6)
+
+
+def _hashes(columns: Columns) -> npt.NDArray[np.uint64]:
+    """Return a number for each row that tells its values from others, in any order of columns."""
     matrix = columns.matrix()
     matrix += 0.0  # no negative zeros
     matrix[np.isnan(matrix)] = np.nan
     keys = np.array([crc32(spec.name.encode()) for spec in columns.features], dtype=np.uint64)
     hashes = np.empty(columns.n_rows, dtype=np.uint64)
     hash_rows(matrix.view(np.uint64), mixed_bits(keys), hashes)
-    hashes = mixed_bits(hashes)
-    order = np.argsort(hashes, kind="stable") if weights is None else np.lexsort((weights, hashes))
-    return columns.take(order), None if weights is None else weights[order]
+    return mixed_bits(hashes)
 
 
 def mixed_bits(numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:

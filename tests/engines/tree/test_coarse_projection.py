@@ -269,3 +269,24 @@ def test_pairs_are_those_on_a_path():
     for root in model.tree_ptr[:-1]:
         walk(root, set())
     assert pairs_on_paths(model) == sorted(expected)
+
+
+@pytest.mark.parametrize("n_rows", [120, 900])
+def test_cells_are_chosen_by_what_rows_tell(forest, n_rows):
+    """Twice a row is a row of weight two, in any unit of the weights and order of the rows."""
+    model, X = forest
+    rng = np.random.default_rng(n_rows)
+    X = X[:n_rows]
+    weights = rng.integers(1, 4, n_rows).astype(float)
+    order = rng.permutation(n_rows)
+    options = {"method": "coarse", "progress": False}
+    d = tp.purify(model, X, sample_weight=weights, **options)
+    again = np.repeat(X, weights.astype(int), axis=0)
+    for other in (
+        tp.purify(model, again, **options),
+        tp.purify(model, X[order], sample_weight=weights[order] * 1e-7, **options),
+    ):
+        facts = d.diagnostics["projection"], other.diagnostics["projection"]
+        assert facts[0]["cells"] == facts[1]["cells"]
+        assert facts[0]["telling_rows"] == facts[1]["telling_rows"] < n_rows
+        assert_same(d, other)

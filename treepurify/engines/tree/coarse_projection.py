@@ -38,7 +38,8 @@ from treepurify.grids.grid import EncodedRows, MissingCells, Subset, make_grid
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model
 from treepurify.rows.columns import Columns
-from treepurify.rows.row_weights import RowWeights, row_shares
+from treepurify.rows.row_order import telling_rows
+from treepurify.rows.row_weights import RowWeights, heaviest, mean_square, row_shares
 from treepurify.typing import Array
 from treepurify.weights import Weighting
 
@@ -60,7 +61,9 @@ class CoarseProjection:
     ----------
     main_cells : int, optional
         Most cells of a numeric feature in main effects. By default 128, or fewer where there are
-        fewer than eight rows for each cell of all features.
+        fewer than eight rows for each cell of all features. Equal rows count as one here, with
+        their weights summed, and rows of unequal weights as so many of equal weight as tell as
+        much: the cells are the same in any unit of the weights.
     pair_cells : int, optional
         Most cells of a feature in pairs. By default as many as leave four rows for an unknown,
         and at most 5000 unknowns, but 2 at least.
@@ -99,7 +102,8 @@ def lay_out_coarse(
         raise InvalidInputError("the projection on coarse cells needs trees and rows: pass X")
     n_cells = settings.main_cells
     if n_cells is None:
-        enough = columns.n_rows // (2 * _ROWS_PER_UNKNOWN * max(len(model.used_features), 1))
+        telling = telling_rows(columns, row_weights, model.used_features)
+        enough = telling // (2 * _ROWS_PER_UNKNOWN * max(len(model.used_features), 1))
         n_cells = int(np.clip(enough, _LEAST_MAIN_CELLS, _MOST_MAIN_CELLS))
     shares = row_shares(columns.n_rows, row_weights)
     grid, rows = make_grid(
@@ -135,7 +139,8 @@ def purify_on_coarse_cells(problem: Problem, settings: CoarseProjection) -> Resu
     guide = margin if problem.guide is None else problem.guide(problem.columns)
     mean = np.average(margin, axis=0, weights=rows.weights)
     pairs = pairs_on_paths(problem.ensemble) if problem.wanted.order == _PAIR else []
-    merged = _merge(problem, rows, guide, pairs, settings)
+    telling = telling_rows(problem.columns, rows.weights, problem.ensemble.used_features)
+    merged = _merge(problem, rows, guide, pairs, settings.pair_cells, telling)
     terms = _terms(problem.ensemble.n_features, pairs, merged)
     subsets = [*((j,) for j in merged), *pairs]
     axes = [problem.grid.subset_axes(subset) for subset in subsets]
@@ -151,6 +156,7 @@ def purify_on_coarse_cells(problem: Problem, settings: CoarseProjection) -> Resu
         "trees": problem.ensemble.n_trees,
         "cells": cells,
         "unknowns": unknowns,
+        "telling_rows": telling,
         "undetermined": fitted.undetermined,
         "converged": True,
         "error": [fitted.error] * len(mean),
@@ -173,19 +179,22 @@ def _merge(
     rows: EncodedRows,
     margin: Array,
     pairs: list[Subset],
-    settings: CoarseProjection,
+    n_cells: int | None,
+    telling: float,
 ) -> dict[int, MergedCells]:
-    """Return the coarse cells of each feature that the model uses."""
+    """Return the coarse cells of each feature that the model uses.
+
+    Where their number is not given, it is as many as so many rows can tell; see `telling_rows`.
+    """
     used, axes = problem.ensemble.used_features, problem.grid.axes
-    n_cells = settings.pair_cells
     if n_cells is None:
-        most = min(rows.n_rows // _ROWS_PER_UNKNOWN, _MOST_UNKNOWNS)
+        most = min(int(telling) // _ROWS_PER_UNKNOWN, _MOST_UNKNOWNS)
         most -= sum(axes[j].n_cells - 1 for j in used)
         sizes = [axis.n_cells for axis in axes]
         n_cells = most_cells_of_pairs(sizes, pairs, most, _LEAST_PAIR_CELLS)
     # Categories are ordered by the output that varies most.
-    leading = margin[:, int(np.argmax(margin.var(axis=0)))]
     shares = rows.shares
+    leading = margin[:, heaviest(mean_square(margin, shares))]
     merged = {}
     for j in used:
         mass, sums = (
