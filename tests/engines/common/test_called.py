@@ -5,6 +5,7 @@ from functools import partial
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.ensemble import IsolationForest
 from sklearn.linear_model import LinearRegression, LogisticRegression, RidgeClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -36,10 +37,11 @@ every_engine = pytest.mark.parametrize("engine", ENGINES.values(), ids=ENGINES)
         (LogisticRegression(), r"lambda X: model\.predict_proba\(X\)\[:, 1\]"),
         (make_pipeline(StandardScaler(), LogisticRegression()), r"model\.predict_proba"),
         (RidgeClassifier(), r"lambda X: model\.decision_function\(X\)"),
+        (IsolationForest(n_estimators=3), r"lambda X: model\.score_samples\(X\)"),
     ],
-    ids=["probabilities", "pipeline", "decision function"],
+    ids=["probabilities", "pipeline", "decision function", "outliers"],
 )
-def test_labels_of_classifiers_are_refused(engine, classifier, advice):
+def test_labels_are_refused(engine, classifier, advice):
     classifier.fit(X, y)
     for labels in (classifier, classifier.predict, partial(classifier.predict)):
         with pytest.raises(tp.InvalidInputError, match=advice):

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from operator import methodcaller
 from typing import Any
 
@@ -14,6 +13,7 @@ from treepurify.engines.common.table_form import TableForm, read_table
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
 from treepurify.links import Link
+from treepurify.models.predicted_labels import check_predicts_no_labels
 from treepurify.rows.columns import Columns, FeatureSpec
 from treepurify.rows.tables import take_rows
 from treepurify.saving import MissingFunction, earlier_kind, savable
@@ -230,8 +230,7 @@ def called_function(f: Any) -> Callable[[Any], Any]:
     Raises
     ------
     InvalidInputError
-        If `f` is neither, or gives the labels of a classifier: numbers such as 0, 1 and 2 that
-        stand for classes have no mean and no variance that says anything about the model.
+        If `f` is neither, or gives labels; see `check_predicts_no_labels`.
     """
     function: Any = getattr(f, "predict", f)
     if not callable(function) or isinstance(f, type):
@@ -239,33 +238,9 @@ def called_function(f: Any) -> Callable[[Any], Any]:
             "expected a trained model, a callable that takes rows, or an object with predict; "
             f"got {brief(f)}"
         )
-    classifier = f if _is_classifier(f) else _classifier_of_labels(function)
-    if classifier is not None:
-        score = "predict_proba" if hasattr(classifier, "predict_proba") else "decision_function"
-        column = "[:, 1]" if score == "predict_proba" else ""
-        raise InvalidInputError(
-            f"predict of the classifier {type(classifier).__name__} gives labels of classes, which "
-            "are no scores: pass the score to explain, such as "
-            f"lambda X: model.{score}(X){column}"
-        )
+    check_predicts_no_labels(f)
     called: Callable[[Any], Any] = function
     return called
-
-
-def _classifier_of_labels(function: Any) -> Any | None:
-    """Return the classifier whose method ``predict`` a function is."""
-    while isinstance(function, partial):
-        function = function.func
-    owner = getattr(function, "__self__", None)
-    is_predict = getattr(function, "__name__", "") == "predict"
-    return owner if is_predict and _is_classifier(owner) else None
-
-
-def _is_classifier(model: Any) -> bool:
-    if model is None or isinstance(model, type) or not hasattr(model, "predict"):
-        return False
-    is_marked = getattr(model, "_estimator_type", None) == "classifier"
-    return is_marked or hasattr(model, "predict_proba") or hasattr(model, "classes_")
 
 
 def read_values(returned: Any, n_rows: int) -> Array:
