@@ -11,10 +11,12 @@ from treepurify.arguments import brief, check_number, check_whole, read_names
 from treepurify.auditing.evidence import Evidence
 from treepurify.auditing.ranked_findings import Audit, audit_decompositions
 from treepurify.budget import DEFAULT_BUDGET
+from treepurify.comparing.shared_cells import same_axis
+from treepurify.components import TensorComponent, values_on_cells
 from treepurify.decomposition import Decomposition
 from treepurify.engines.tree.purify import purify
 from treepurify.engines.tree.refits import read_refits
-from treepurify.errors import InvalidInputError
+from treepurify.errors import InvalidInputError, MemoryBudgetError
 from treepurify.evidence.effect_worth_table import EffectWorth
 from treepurify.evidence.worth import effect_worth
 from treepurify.grids.grid import Subset
@@ -74,7 +76,8 @@ def audit(
         Names of the features, in the order of the model.
     measures : sequence of str, optional
         Other measures to purify under; see `purify`. By default ``"laplace"``, ``"uniform"``
-        and ``"independent"``, but for those that cannot reach `order` for this model:
+        and ``"independent"``, but for those that cannot reach `order` for this model or take more
+        than `memory_budget`:
         ``diagnostics["measures_left_out"]`` of the result's decomposition says which, and why.
     n_bootstrap : int
         Number of times the rows are drawn again with replacement: as many as have weight,
@@ -161,9 +164,9 @@ def audit(
         measure_weights = sample_weight if as_weighting(measure).needs_rows else None
         try:
             others[measure] = purified(step, X, measure, measure_weights)
-        except InvalidInputError as error:
+        except (InvalidInputError, MemoryBudgetError) as error:
             # The rows and the order were accepted under the measure of the rows, so this measure
-            # cannot reach the order: an error only if the caller asked for it.
+            # cannot reach the order, or takes more memory: an error only if the caller chose it.
             if measures is not None:
                 raise
             left_out[measure] = str(error)
@@ -183,7 +186,8 @@ def audit(
     worth = None if held_out is None else _worth(d, held_out, seed, memory_budget)
     spread = {subset: np.sqrt(total / n_bootstrap) for subset, total in squares.items()}
     return audit_decompositions(
-        Evidence(d, others, spread, n_bootstrap, seed, worth, trainings), threshold
+        Evidence(d, others, spread, n_bootstrap, seed, worth, trainings, X, sample_weight),
+        threshold,
     )
 
 
@@ -240,7 +244,25 @@ def _add_squares(squares: dict[Subset, Array], d: Decomposition, sample: Decompo
     """Add the squared change of each cell, each effect centred under the measure of all rows."""
     others = sample.tensor_components()
     for subset, component in d.tensor_components().items():
-        if subset in others and others[subset].values.shape == component.values.shape:
-            change = others[subset].values - component.values
+        values = _on_cells_of(component, others[subset]) if subset in others else None
+        if values is not None:
+            change = values - component.values
             change = change - np.tensordot(component.mass, change, axes=component.mass.ndim)
             squares[subset] = squares.get(subset, 0.0) + change**2
+
+
+def _on_cells_of(component: TensorComponent, other: TensorComponent) -> Array | None:
+    """Return a table on the cells of another one; None where that has cells that it lacks.
+
+    The cells of a forest are chosen by the rows, so that each draw has its own.
+    """
+    differing = [
+        (own, of_other)
+        for own, of_other in zip(component.axes, other.axes, strict=True)
+        if not same_axis(own, of_other)
+    ]
+    if not differing:
+        return other.values
+    if any(own.is_categorical or own.has_missing > it.has_missing for own, it in differing):
+        return None
+    return values_on_cells(other, other.inputs, component.axes)

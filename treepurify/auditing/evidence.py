@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from treepurify.decomposition import Decomposition
 from treepurify.evidence.effect_worth_table import EffectWorth
@@ -33,6 +34,10 @@ class Evidence:
     trainings : Spread, optional
         The components in several trainings, on cells of their own where those of `decomposition`
         were too many.
+    X : table of shape (n_rows, n_features) or rows in batches, optional
+        The rows, on which decompositions are compared whose cells differ, as those of forests do.
+    sample_weight : array_like of shape (n_rows,) or str, optional
+        Their weights, or the name of the column of weights.
     """
 
     decomposition: Decomposition
@@ -42,3 +47,5 @@ class Evidence:
     seed: int = 0
     worth: EffectWorth | None = None
     trainings: Spread | None = None
+    X: Any = None
+    sample_weight: Any = None

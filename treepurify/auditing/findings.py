@@ -61,6 +61,9 @@ class Finding:
         The cells of that region.
     measure : str
         The other distribution, where the finding is about one.
+    effects : tuple of tuple of int
+        The effects that show it, the one that is drawn first: that of `subset` by default; two
+        main effects where the finding is about what these share.
     """
 
     kind: FindingKind
@@ -72,8 +75,10 @@ class Finding:
     where: str = ""
     cells: tuple[int, ...] = ()
     measure: str = ""
+    effects: tuple[Subset, ...] = ()
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "effects", self.effects or (self.subset,))
         object.__setattr__(self, "numbers", FrozenMapping(self.numbers))
 
 

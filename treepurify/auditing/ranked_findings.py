@@ -25,6 +25,7 @@ from treepurify.auditing.worth_findings import worthless_effects
 from treepurify.comparing.apparent import apparent, apparent_values
 from treepurify.comparing.compare import compare
 from treepurify.comparing.comparison import Comparison
+from treepurify.comparing.shared_cells import need_rows
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
 from treepurify.evidence.effect_worth_table import EffectWorth
@@ -91,7 +92,7 @@ class Audit:
             "rule, listed among the checks."
         ]
         for measure, reason in d.diagnostics.get("measures_left_out", {}).items():
-            lines.append(f"Not compared with the measure {measure}: {reason}.")
+            lines.append(f"Not compared with the measure {measure}: {reason.rstrip('.')}.")
         if self.before_after is not None:
             orders = self.before_after.orders
             mains = orders.loc[orders["order"] == 1, ["share_first", "share_second"]].to_numpy()
@@ -126,14 +127,17 @@ class Audit:
         return lines
 
     def to_frame(self) -> "pd.DataFrame":
-        """Return one row per finding: kind, term, output, severity, where, sentence."""
+        """Return one row per finding: kind, term, output, severity, where, measure, sentence.
+
+        A finding about what two main effects share has both as its term, with a comma.
+        """
         import pandas as pd
 
         d = self.decomposition
         rows = [
             {
                 "kind": finding.kind,
-                "term": d.term_name(finding.subset),
+                "term": ", ".join(map(d.term_name, sorted(finding.effects))),
                 "output": d.output_names[finding.output],
                 "severity": finding.severity,
                 "where": finding.where,
@@ -177,10 +181,7 @@ def audit_decompositions(evidence: Evidence, threshold: float = 0.01) -> Audit:
     if not 0 < threshold < 1:
         raise InvalidInputError(f"threshold must lie between 0 and 1, got {threshold!r}")
     d = evidence.decomposition
-    comparisons = {
-        name: compare(d, other, names=(d.measure, other.measure))
-        for name, other in evidence.others.items()
-    }
+    comparisons = {name: _compared(evidence, other) for name, other in evidence.others.items()}
     # Terms of single trees, of which deep models have many orders, are not what a reader sees.
     known = d.remainder is None and all(apparent_values(d, s) is not None for s in d.components)
     findings: list[Finding] = []
@@ -216,3 +217,12 @@ def audit_decompositions(evidence: Evidence, threshold: float = 0.01) -> Audit:
         evidence.worth,
         evidence.trainings,
     )
+
+
+def _compared(evidence: Evidence, other: Decomposition) -> Comparison:
+    d = evidence.decomposition
+    names = (d.measure, other.measure)
+    if not need_rows(d, other):
+        return compare(d, other, names=names)
+    weight = evidence.sample_weight
+    return compare(d, other, evidence.X, sample_weight=weight, names=names, progress=False)

@@ -143,7 +143,20 @@ def shared_main_effects(d: Decomposition, threshold: float) -> list[Finding]:
         )
         numbers = {"directions": float(shared["directions"]), "shared": float(shares[k])}
         severity = min(float(shares[k]), 1.0)
-        findings.append(Finding("identifiability", (first, second), k, severity, sentence, numbers))
+        effects = ((first,), (second,))
+        if d.components[effects[1]].variance[k] > d.components[effects[0]].variance[k]:
+            effects = effects[::-1]
+        findings.append(
+            Finding(
+                "identifiability",
+                (first, second),
+                k,
+                severity,
+                sentence,
+                numbers,
+                effects=effects,
+            )
+        )
     return findings
 
 

@@ -24,7 +24,7 @@ from treepurify.rows.row_weights import read_row_weights, row_shares
 from treepurify.rows.tables import check_any_rows
 from treepurify.typing import Array, Indices
 
-__all__ = ["SideBySide", "Sides", "side_by_side", "sides_of_batch"]
+__all__ = ["SideBySide", "Sides", "need_rows", "same_axis", "side_by_side", "sides_of_batch"]
 
 _Located = dict[tuple[int, int], Indices]
 
@@ -142,6 +142,13 @@ def sides_of_batch(
     return _sides(a, b, _Points(columns, None, weights, ""), _renumbered(a, b))
 
 
+def need_rows(a: Decomposition, b: Decomposition) -> bool:
+    """Return whether two decompositions have cells that can only be compared on given rows."""
+    names = (a.measure, b.measure)
+    same_cells = _same_cells(a, b, _renumbered(a, b))
+    return not same_cells and _points_of_rows(a, b, names) is None
+
+
 def _renumbered(a: Decomposition, b: Decomposition) -> list[int]:
     """Return the positions in the second decomposition of the features of the first."""
     if set(a.feature_names) != set(b.feature_names):
@@ -224,12 +231,13 @@ def _same_cells(a: Decomposition, b: Decomposition, renumber: list[int]) -> bool
                 return False
             size = len(component.features)
             for j, axis in zip(component.features, component.axes, strict=True):
-                if not _same_axis(known.setdefault((j, size), axis), axis):
+                if not same_axis(known.setdefault((j, size), axis), axis):
                     return False
     return True
 
 
-def _same_axis(first: FeatureAxis, second: FeatureAxis) -> bool:
+def same_axis(first: FeatureAxis, second: FeatureAxis) -> bool:
+    """Return whether two axes have the same cells, in the same order."""
     if first.n_cells != second.n_cells or first.is_categorical != second.is_categorical:
         return False
     if first.cuts is None or second.cuts is None:

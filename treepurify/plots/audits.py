@@ -34,7 +34,7 @@ def finding(
     A main effect before and after purification, with the contradicting region shaded; a
     main effect under both measures, a pair under the other one; an effect with the band that
     resampled rows span; the pair as the model carries it; or the pair with the cells that have
-    no data hatched.
+    no data hatched. Of two main effects that share a part, the larger one is drawn.
 
     Parameters
     ----------
@@ -75,12 +75,13 @@ def finding(
             raise InvalidInputError("this audit has no findings to draw")
         check_whole("what", what, 0, len(audit.findings) - 1)
         what = audit.findings[what]
-    if len(what.subset) > 2:
+    n_features = len(what.effects[0])
+    if n_features > 2:
         raise InvalidInputError("findings about more than two features have no picture")
-    draw = _draw_pair if len(what.subset) == 2 else _draw_main
+    draw = _draw_pair if n_features == 2 else _draw_main
     drawn = draw(audit, what, scale, ax)
     # One of the two: the other is that of the audit itself.
-    is_other = what.kind == "measure" and len(what.subset) == 2
+    is_other = what.kind == "measure" and n_features == 2
     words = what.kind + (f": under {what.measure}" if is_other else "")
     # Above the legend, which may reach as far as the title does.
     drawn.set_title(words, fontsize=SMALL_SIZE, color=MUTED, loc="right", pad=20)
@@ -108,7 +109,8 @@ def _draw_pair(audit: Audit, what: Finding, scale: Any, ax: "Axes | None") -> "A
 
 
 def _draw_main(audit: Audit, what: Finding, scale: Any, ax: "Axes | None") -> "Axes":
-    d, feature = audit.decomposition, what.subset[0]
+    d, effect = audit.decomposition, what.effects[0]
+    feature = effect[0]
     if what.kind == "measure":
         other = audit.comparisons[what.measure].second
         both = {d.measure: d, other.measure: other}
@@ -116,7 +118,7 @@ def _draw_main(audit: Audit, what: Finding, scale: Any, ax: "Axes | None") -> "A
     level = LEVEL if what.kind == "training" else None
     before = what.kind not in ("instability", "training")
     ax = main_effect(d, feature, output=what.output, before=before, scale=scale, level=level, ax=ax)
-    component = d.components[what.subset]
+    component = d.components[effect]
     if not isinstance(component, TensorComponent) or component.axes[0].is_categorical:
         return ax
     layout = lay_out_axis(component.axes[0], component.mass)

@@ -1,5 +1,6 @@
 """The places in a report that its script fills, and the list of findings."""
 
+from dataclasses import replace
 from html import escape
 from typing import TYPE_CHECKING
 
@@ -136,10 +137,11 @@ def findings_list(audit: Audit, most: int, pictures: int, scales: Scales) -> str
             for name, value in {**finding.numbers, "severity": finding.severity}.items()
         )
         picture = ""
-        if rank < pictures and len(finding.subset) <= 2:
+        shown = finding.effects[0]
+        if rank < pictures and len(shown) <= 2:
             picture = _pictures(audit, finding, scales, f"finding-{rank}")
         items.append(
-            f'<li data-term="{escape(d.term_name(finding.subset))}">\n'
+            f'<li data-term="{escape(d.term_name(shown))}">\n'
             f'<p><b class="kind">{escape(finding.kind)}</b> {escape(finding.sentence)}</p>\n'
             f"<details><summary>Numbers{' and picture' if picture else ''}</summary>\n"
             f"<dl>{numbers}</dl>\n{picture}\n</details>\n</li>"
@@ -150,13 +152,21 @@ def findings_list(audit: Audit, most: int, pictures: int, scales: Scales) -> str
 
 
 def _pictures(audit: Audit, finding: Finding, scales: Scales, prefix: str) -> str:
-    """Return the picture of a finding; of a pair that depends on the measure, one under each."""
+    """Return the pictures of a finding.
+
+    Two are of two main effects that share a part, and of a pair that depends on the measure, under
+    each.
+    """
     d = audit.decomposition
     if finding.kind != "measure" or len(finding.subset) != 2:
-        ax = new_axes(_picture_size(d.components[finding.subset]))
-        along = [scales.of(d.feature_names[j]) for j in finding.subset]
-        scale = along[0] if len(along) == 1 else (along[0], along[1])
-        return _figure(audits.finding(audit, finding, scale=scale, ax=ax), prefix, finding.sentence)
+        pictures = []
+        for number, effect in enumerate(finding.effects):
+            ax = new_axes(_picture_size(d.components[effect]))
+            along = [scales.of(d.feature_names[j]) for j in effect]
+            scale = along[0] if len(along) == 1 else (along[0], along[1])
+            audits.finding(audit, replace(finding, effects=(effect,)), scale=scale, ax=ax)
+            pictures.append(_figure(ax, f"{prefix}-{number}", finding.sentence))
+        return "\n".join(pictures)
     both = (d, audit.comparisons[finding.measure].second)
     name = d.term_name(finding.subset)
     key = (finding.subset[0], finding.subset[1])

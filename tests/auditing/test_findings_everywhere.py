@@ -1,0 +1,189 @@
+"""Every kind of finding, on every kind of model, is printed, listed, drawn and reported."""
+
+import warnings
+from dataclasses import replace
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.text import Text
+from sklearn.ensemble import RandomForestRegressor
+
+import treepurify as tp
+from treepurify.auditing.findings import KINDS
+
+glassbox = pytest.importorskip("interpret.glassbox")
+lightgbm = pytest.importorskip("lightgbm")
+xgboost = pytest.importorskip("xgboost")
+
+N_ROWS = 300
+rng = np.random.default_rng(0)
+base = rng.integers(0, 6, N_ROWS).astype(float)
+# Two features that determine each other, two that interact, and noise.
+X = pd.DataFrame(
+    {"a": base, "b": 2 * base + 1, "c": rng.normal(size=N_ROWS), "d": rng.normal(size=N_ROWS)}
+)
+y = (X["a"] + X["c"] * X["d"] + 0.1 * rng.normal(size=N_ROWS)).to_numpy()
+classes = np.digitize(y, np.quantile(y, [0.33, 0.66]))
+noise = rng.permutation(y)
+
+
+def booster(**options):
+    options = {"n_estimators": 20, "max_depth": 2, "random_state": 0, "n_jobs": 1} | options
+    return xgboost.XGBRegressor(**options)
+
+
+def ga2m():
+    """No pair of `a` and `b`, whose main effects the rows do not tell apart."""
+    constraints = [["a"], ["b"], ["c", "d"]]
+    return booster(interaction_constraints=constraints, colsample_bytree=0.5).fit(X, y)
+
+
+def multiclass():
+    options = {"n_estimators": 5, "max_depth": 2, "verbose": -1, "n_jobs": 1}
+    return lightgbm.LGBMClassifier(**options).fit(X, classes)
+
+
+def ebm():
+    options = {"interactions": 2, "outer_bags": 2, "max_rounds": 40, "n_jobs": 1}
+    return glassbox.ExplainableBoostingRegressor(**options).fit(X, y)
+
+
+def forest():
+    """Trees of more leaves than are projected one by one: each draw of rows has its own cells."""
+    many = pd.concat([X + 0.01 * rng.normal(size=X.shape) for _ in range(3)])
+    return RandomForestRegressor(3, random_state=0).fit(many, np.tile(y, 3))
+
+
+def trainings():
+    return tp.refit(booster().fit(X, y), X, y, n=3, progress=False)
+
+
+MODELS = {
+    "pairs": lambda: booster().fit(X, y),
+    "GA2M": ga2m,
+    "deep": lambda: booster(max_depth=4, n_estimators=5).fit(X, y),
+    "classes": multiclass,
+    "EBM": ebm,
+    "forest": forest,
+    "trainings": trainings,
+}
+
+
+@pytest.fixture(scope="module")
+def models():
+    return {name: train() for name, train in MODELS.items()}
+
+
+@pytest.fixture(scope="module")
+def audits(models):
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", category=UserWarning, module="interpret")
+        return {
+            name: tp.audit(
+                model,
+                X,
+                n_bootstrap=2,
+                held_out=(X, rng.permutation(classes if name == "classes" else y)),
+                progress=False,
+            )
+            for name, model in models.items()
+        }
+
+
+def test_the_models_have_every_kind_of_finding(audits):
+    assert {finding.kind for each in audits.values() for finding in each.findings} == set(KINDS)
+    without_pair = [f for f in audits["GA2M"].findings if f.kind == "identifiability"]
+    assert [f.subset for f in without_pair] == [(0, 1)]
+    assert (0, 1) not in audits["GA2M"].decomposition.components
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_finding_is_printed_listed_drawn_and_reported(audits, name, tmp_path):
+    audited = audits[name]
+    d = audited.decomposition
+    assert repr(audited).count("[") >= min(len(audited.findings), 12)
+    table = audited.to_frame()
+    assert len(table) == len(audited.findings) > 0
+    table.to_csv(tmp_path / "findings.csv")
+    terms = {d.term_name(subset) for subset in d.components}
+    assert {term for listed in table["term"] for term in listed.split(", ")} <= terms
+    kinds = {(finding.kind, len(finding.effects[0])): finding for finding in audited.findings}
+    one_each = replace(audited, findings=tuple(kinds.values()))
+    for finding in one_each.findings:
+        drawn = tp.plots.finding(audited, finding)
+        assert drawn.get_title(loc="right").startswith(finding.kind)
+        plt.close(drawn.figure)
+    page = tp.report.write_html(d, tmp_path / "a.html", audit=one_each)
+    text = page.read_text(encoding="utf-8")
+    pictures = text[text.index('<ol class="findings">') : text.index("Checks made")]
+    assert pictures.count("<svg") >= min(len(kinds), 12)
+
+
+def test_main_effects_that_share_are_both_in_the_report_and_the_larger_is_drawn(audits, tmp_path):
+    audited = audits["GA2M"]
+    d = audited.decomposition
+    (what,) = [f for f in audited.findings if f.kind == "identifiability"]
+    larger, smaller = sorted("ab", key=lambda name: -d[name].variance[0])
+    words = {text.get_text() for text in tp.plots.finding(audited, what).findobj(Text)}
+    assert larger in words
+    assert smaller not in words
+    page = tp.report.write_html(d, tmp_path / "a.html", audit=audited)
+    text = page.read_text(encoding="utf-8")
+    start = text.index("identifiability</b>")
+    assert text[start : text.index("</li>", start)].count("<svg") == 2
+    assert set(audited.to_frame().query("kind == 'identifiability'")["term"]) == {"a, b"}
+
+
+def test_the_command_audits_a_ga2m(tmp_path):
+    typer_testing = pytest.importorskip("typer.testing")
+    from treepurify.cli.app import app
+
+    ga2m().save_model(tmp_path / "m.json")
+    X.assign(y=y).to_csv(tmp_path / "rows.csv", index=False)
+    words = ["audit", tmp_path / "m.json", tmp_path / "rows.csv", "--target-column", "y"]
+    words += ["--resamplings", 2, "--out", tmp_path / "out"]
+    result = typer_testing.CliRunner().invoke(app, list(map(str, words)), catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    assert "identifiability" in (tmp_path / "out" / "findings.csv").read_text(encoding="utf-8")
+    assert (tmp_path / "out" / "report.html").exists()
+
+
+def test_a_measure_that_takes_too_much_memory_is_left_out_and_named(audits):
+    audited = audits["forest"]
+    left_out = audited.decomposition.diagnostics["measures_left_out"]
+    assert list(left_out) == ["laplace"]
+    assert "memory budget" in left_out["laplace"]
+    assert "Not compared with the measure laplace" in repr(audited)
+
+
+def test_instability_of_a_forest_compares_the_same_values(models, audits):
+    """Each draw has cells of its own: the change is measured on those of all rows."""
+    audited = audits["forest"]
+    d = audited.decomposition
+    assert d.diagnostics["method"] == "coarse"
+    assert set(audited.spread) == set(d.components)
+    generator = np.random.default_rng(0)
+    axis = d["c"].axes[0]
+    middles = (np.append(axis.bounds[0], axis.cuts) + np.append(axis.cuts, axis.bounds[1])) / 2
+    points = pd.DataFrame({name: np.full(len(middles), X[name].iloc[0]) for name in X})
+    points["c"] = middles
+    squares = np.zeros(len(middles))
+    for _ in range(2):
+        drawn = generator.multinomial(N_ROWS, np.full(N_ROWS, 1 / N_ROWS)).astype(float)
+        again = tp.purify(models["forest"], X, order=2, sample_weight=drawn, progress=False)
+        change = again["c"].evaluate(d.inputs.columns(points))[:, 0] - d["c"].values[:, 0]
+        squares += (change - d["c"].mass @ change) ** 2 / 2
+    np.testing.assert_allclose(audited.spread[2,][:, 0] ** 2, squares, atol=1e-10)
+
+
+def test_a_forest_is_audited_under_rows_in_batches(models, audits):
+    def batches():
+        return (X[start : start + 100] for start in range(0, N_ROWS, 100))
+
+    options = {"measures": ["independent"], "n_bootstrap": 0, "progress": False}
+    streamed = tp.audit(models["forest"], batches, **options).comparisons["independent"]
+    whole = audits["forest"].comparisons["independent"]
+    both = [each.terms.set_index("term")["distance"].sort_index() for each in (streamed, whole)]
+    pd.testing.assert_series_equal(*both, rtol=1e-6)
