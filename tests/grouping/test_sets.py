@@ -164,6 +164,27 @@ def test_empirical_conditionals_of_labels():
     np.testing.assert_allclose(found.total()[:, 0], f(X[:8]), atol=1e-10)
 
 
+@pytest.mark.parametrize("value", ["conditional", "conditional-empirical"])
+@pytest.mark.parametrize("method", ["auto", "index"])
+@pytest.mark.parametrize("n_rows", [100, 800])
+def test_noise_of_conditional_values_joins_no_features(value, method, n_rows):
+    """Features join where they interact or depend on each other, and nowhere else."""
+    X = np.random.default_rng(n_rows).normal(size=(n_rows, 4))
+
+    def additive(X):
+        return X[:, 0] + np.sin(X[:, 1]) + X[:, 2] ** 2 - np.abs(X[:, 3])
+
+    def interacting(X):
+        return additive(X) + X[:, 1] * X[:, 3]
+
+    options = {"value": value, "method": method, "progress": False}
+    assert shapley_sets(additive, X, **options).groups == ((0,), (1,), (2,), (3,))
+    assert shapley_sets(interacting, X, **options).groups == ((0,), (1, 3), (2,))
+    dependent = X.copy()
+    dependent[:, 2] = 0.9 * X[:, 0] + 0.4 * X[:, 2]
+    assert shapley_sets(additive, dependent, **options).groups == ((0, 2), (1,), (3,))
+
+
 def test_measures_by_hand():
     X = np.array([[0.0, 0.0], [2.0, 4.0]])
     rows = np.array([[1.0, 1.0], [3.0, 0.0]])

@@ -95,8 +95,9 @@ def shapley_sets(  # noqa: PLR0913 - what all engines take, and how groups are f
         interactions that a tree ensemble truly holds, exactly. ``"index"``: pairs whose share
         of the variance exceeds the tolerance. ``"auto"``: ``"index"`` for a tree ensemble,
         where boosting leaves weak interactions between almost all features, else
-        ``"recursive"``. With conditional values ``"structure"`` and ``"index"`` also
-        join features that depend on each other in the data.
+        ``"recursive"``. With conditional values features that depend on each other in the data are
+        joined, too: ``"recursive"`` sees this in the values where ``value="conditional"``, and
+        everything else tests correlations.
     groups : sequence, optional
         Groups given by name or position; nothing is searched then.
     baseline : array_like of shape (n_features,), optional
@@ -278,7 +279,8 @@ class _Search:
         allowed = (0.0, 0.0 if self.tolerance == "auto" else float(self.tolerance) / 4)
         if self.tolerance == "auto":
             allowed = self.function.rounding(self.rows)
-        if self.value.startswith("conditional"):
+        # Means over similar rows hold noise, which no tolerance for rounding allows for.
+        if isinstance(self.worth, GaussianValue):
             if self.tolerance == "auto":
                 allowed = (allowed[0] + _ROUNDED_DRAWS, allowed[1])
             test = value_test(self.worth, self.rows, self.sampling.probes, allowed, self.rng)
@@ -289,7 +291,10 @@ class _Search:
             used: object = {"relative": allowed[0], "absolute": 4 * allowed[1]}
         else:
             used = float(self.tolerance)
-        return _Groups(grouping.groups, "recursive", grouping=grouping, tolerance=used)
+        groups = grouping.groups
+        if self.value == "conditional-empirical":
+            groups = self._with_dependence(groups)
+        return _Groups(groups, "recursive", grouping=grouping, tolerance=used)
 
     def _structure(self) -> _Groups:
         model = self.function.model
