@@ -388,13 +388,46 @@ def test_older_layouts(booster, version):
     )
 
 
-@pytest.mark.parametrize("version", ["3.3.5", "4.3.0"])
+OLD_FILES = Path(__file__).parents[1] / "data"
+# Without the line "end of trees"; the first two without a version and the sizes of the trees.
+WITHOUT_END = ["2.0.4", "2.0.7", "2.1.2"]
+
+
+@pytest.mark.parametrize("version", [*WITHOUT_END, "2.2.0", "3.3.5", "4.3.0"])
 def test_files_of_older_versions(version):
-    path = Path(__file__).parents[1] / "data" / f"lightgbm-{version}.txt"
+    path = OLD_FILES / f"lightgbm-{version}.txt"
     ensemble = parse_text(path.read_text())
     assert not ensemble.source.unasked
     rows = rows_beside_cuts(ensemble, 300)
     np.testing.assert_array_equal(ensemble.margin(rows), raw_margin_of_file(path, rows, ensemble))
+
+
+@pytest.mark.parametrize("version", WITHOUT_END)
+def test_old_texts_are_refused_where_they_are_cut_short(version):
+    text = (OLD_FILES / f"lightgbm-{version}.txt").read_text()
+    importances = text.index("feature importances:")
+    whole_lines = [at + 1 for at in range(importances, len(text) - 1) if text[at] == "\n"]
+    for end in range(7, len(text) - 2, 3):
+        if end not in whole_lines:
+            with pytest.raises(InvalidInputError, match="LightGBM"):
+                parse_text(text[:end])
+    start, stop = text.index("Tree=2"), text.index("Tree=3")
+    with pytest.raises(InvalidInputError, match=r"trees|expected"):
+        parse_text(text[:start] + text[stop:])
+
+
+def test_texts_older_than_every_reader_are_refused():
+    text = (OLD_FILES / "lightgbm-2.0.4.txt").read_text()
+    with pytest.raises(UnsupportedModelError, match=r"before 2\.0\.4"):
+        parse_text(re.sub(r"num_cat=\d+\n", "", text))
+
+
+def test_only_old_versions_leave_the_end_of_the_trees_out(booster):
+    text = booster.model_to_string()
+    old = text[: text.index("end of trees")] + "\nfeature importances:\nColumn_0=3\n"
+    with pytest.raises(InvalidInputError, match="'end of trees' is missing"):
+        parse_text(old)
+    assert parse_text(old.replace("version=v4", "version=v2")).n_trees == 12
 
 
 @settings(max_examples=200, deadline=None)

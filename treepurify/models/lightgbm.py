@@ -28,10 +28,10 @@ from treepurify.models.lightgbm_features import (
     has_generated_names,
     missing_types,
 )
+from treepurify.models.lightgbm_grammar import is_as_written
 from treepurify.models.lightgbm_text import (
     ModelText,
     TreeFields,
-    is_as_written,
     read_model_text,
     single_integer,
 )

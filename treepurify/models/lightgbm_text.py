@@ -1,9 +1,7 @@
 """Read the text of a LightGBM model file into flat arrays, checking that nothing is missing.
 
-LightGBM trusts the files that it reads: it crashes on lists that are too short and on indices
-out of range. Whether it may be asked about a file is therefore decided by a grammar of the whole
-text (`is_as_written`): fields in their order, blank lines, and every number in the form that
-LightGBM gives it. The parser checks that the numbers agree with each other.
+LightGBM 2.0 and 2.1 wrote no line ``end of trees``, and before 2.0.12 neither a version nor the
+sizes of the trees. The list of feature importances, which follows the last tree, ends these texts.
 """
 
 import json
@@ -18,11 +16,14 @@ import numpy.typing as npt
 from treepurify.errors import InvalidInputError, UnsupportedModelError
 from treepurify.typing import Array, Integers
 
-__all__ = ["ModelText", "TreeFields", "is_as_written", "read_model_text"]
+__all__ = ["END_OF_OLD_TREES", "END_OF_TREES", "ModelText", "TreeFields", "read_model_text"]
 
 # LightGBM reads these three layouts alike; the version says how bins were made in training.
 KNOWN_VERSIONS = ("v2", "v3", "v4")
-_END_OF_TREES = "\nend of trees"
+_OLD_VERSIONS = (None, "v2")
+END_OF_TREES = "\nend of trees"
+END_OF_OLD_TREES = "\n\nfeature importances:\n"
+_OLD_TAIL = re.compile(r"(?:.+=\d+\n)*(?:\npandas_categorical:.*\n?)?")
 _START_OF_TREE = "\nTree="
 # Every field in the order in which LightGBM writes it.
 _HEADER_FIELDS = (
@@ -32,13 +33,14 @@ _HEADER_FIELDS = (
     "label_index",
     "max_feature_idx",
     "objective",
+    "boost_from_average",
     "average_output",
     "feature_names",
     "monotone_constraints",
     "feature_infos",
     "tree_sizes",
 )
-_FLAG = "average_output"
+_FLAGS = ("boost_from_average", "average_output")
 _TREE_FIELDS = (
     "num_leaves",
     "num_cat",
@@ -48,6 +50,7 @@ _TREE_FIELDS = (
     "decision_type",
     "left_child",
     "right_child",
+    "leaf_parent",
     "leaf_value",
     "leaf_weight",
     "leaf_count",
@@ -61,38 +64,7 @@ _TREE_FIELDS = (
 )
 # What is not needed here, but LightGBM reads as many of as there are inner nodes or leaves.
 _OF_INNER_NODES = ("split_gain", "internal_value", "internal_weight", "internal_count")
-_OF_LEAVES = ("leaf_weight", "leaf_count")
-# Ten digits hold every 32-bit integer, and bit sets without a sign.
-_WHOLE = r"(?:0|-?[1-9]\d{0,9})"
-_WHOLES = rf"(?:{_WHOLE}(?: {_WHOLE})*)?"
-_NUMBER = r"-?(?:inf|nan|(?:0|[1-9]\d{0,16})(?:\.\d{1,22})?(?:e[+-]\d{2,3})?)"
-_NUMBERS = rf"(?:{_NUMBER}(?: {_NUMBER})*)?"
-# No control characters: LightGBM ends a line at some of them, and the text at another.
-_WORD = r"[^\x00-\x20\x7f]+"
-_WORDS = rf"(?:{_WORD}(?: {_WORD})*)?"
-_LABELS = r"[^\x00-\x1f\x7f]*"
-
-_HEADER = re.compile(
-    r"tree\nversion=v[234]\n"
-    rf"num_class={_WHOLE}\nnum_tree_per_iteration={_WHOLE}\nlabel_index={_WHOLE}\n"
-    rf"max_feature_idx={_WHOLE}\n(?:objective=[a-z0-9_]+(?: [a-z_]+(?::{_NUMBER})?)*\n)?"
-    rf"(?:average_output\n)?feature_names={_WORDS}\n(?:monotone_constraints={_WHOLES}\n)?"
-    rf"feature_infos={_WORDS}\ntree_sizes={_WHOLES}\n"
-)
-_TREE = re.compile(
-    rf"{_WHOLE}\nnum_leaves={_WHOLE}\nnum_cat={_WHOLE}\n"
-    rf"split_feature={_WHOLES}\nsplit_gain={_NUMBERS}\nthreshold={_NUMBERS}\n"
-    rf"decision_type={_WHOLES}\nleft_child={_WHOLES}\nright_child={_WHOLES}\n"
-    rf"leaf_value={_NUMBERS}\n(?:leaf_weight={_NUMBERS}\n)?leaf_count={_WHOLES}\n"
-    rf"internal_value={_NUMBERS}\n(?:internal_weight={_NUMBERS}\n)?internal_count={_WHOLES}\n"
-    rf"(?:cat_boundaries={_WHOLES}\ncat_threshold={_WHOLES}\n)?"
-    rf"(?:is_linear=0\n)?shrinkage={_NUMBER}\n\n"
-)
-_TAIL = re.compile(
-    rf"\n\nfeature_importances:\n(?:{_WORD}={_WHOLE}\n)*"
-    rf"(?:\nparameters:\n(?:\[\w+: {_LABELS}\]\n)*\nend of parameters\n)?"
-    rf"(?:\npandas_categorical:{_LABELS}\n)?"
-)
+_OF_LEAVES = ("leaf_parent", "leaf_weight", "leaf_count")
 _IntArray = Integers
 _FloatArray = Array
 _Block = dict[str, str]
@@ -177,18 +149,42 @@ def read_model_text(text: str, *, needs_parameters: bool = True) -> ModelText:
     UnsupportedModelError
         If the layout is unknown, or leaves hold linear models.
     """
-    head, separator, tail = text.partition(_END_OF_TREES)
     if not text.startswith("tree\n"):
         raise InvalidInputError("not a LightGBM model file: the first line is not 'tree'")
-    if not separator:
-        raise _damaged("the line 'end of trees' is missing, so it is cut short")
+    head, tail = _trees_and_tail(text)
     blocks = head.split(_START_OF_TREE)
     header = _header(blocks[0])
     trees = _tree_fields(_checked_blocks(header, blocks[1:]))
     # LightGBM 2.1 and older wrote no parameters.
-    needs_parameters = needs_parameters and header["version"] != "v2"
+    needs_parameters = needs_parameters and header.get("version", "v2") != "v2"
     parameters, tail = _parameters(tail, needs_parameters)
     return ModelText(header, trees, parameters, _category_labels(tail))
+
+
+def _trees_and_tail(text: str) -> tuple[str, str]:
+    """Return the text up to the end of the last tree, and the text after it."""
+    head, end, tail = text.partition(END_OF_TREES)
+    version = _version(head)
+    if end:
+        if version is None:
+            raise _damaged("its header has no version")
+        return head, tail
+    head, end, tail = text.partition(END_OF_OLD_TREES)
+    if not end or version not in _OLD_VERSIONS:
+        raise _damaged("the line 'end of trees' is missing, so it is cut short")
+    if _OLD_TAIL.fullmatch(tail) is None:
+        raise _damaged("its list of feature importances is cut short")
+    if version is None and _START_OF_TREE in head and "\nnum_cat=" not in head:
+        raise UnsupportedModelError(
+            "this text was written by a LightGBM before 2.0.4, which stored the tests of a tree in "
+            "another form; no later LightGBM reads it, either. Train the model again."
+        )
+    return head, tail
+
+
+def _version(head: str) -> str | None:
+    lines = head.partition(_START_OF_TREE)[0].split("\n")
+    return next((line[8:] for line in lines if line.startswith("version=")), None)
 
 
 def _damaged(what: str) -> InvalidInputError:
@@ -197,10 +193,8 @@ def _damaged(what: str) -> InvalidInputError:
 
 def _header(block: str) -> dict[str, str]:
     lines = [line for line in block.split("\n")[1:] if line]
-    version = next((line[8:] for line in lines if line.startswith("version=")), None)
-    if version is None:
-        raise _damaged("its header has no version")
-    if version not in KNOWN_VERSIONS:
+    version = _version(block)
+    if version is not None and version not in KNOWN_VERSIONS:
         raise UnsupportedModelError(
             f"unknown layout {version!r} of a LightGBM model file; "
             f"known are {', '.join(KNOWN_VERSIONS)}"
@@ -222,7 +216,7 @@ def _fields(lines: Sequence[str], known: Sequence[str], where: str) -> _Block:
     place = -1
     for line in lines:
         key, sign, value = line.partition("=")
-        if bool(sign) == (key == _FLAG):
+        if bool(sign) == (key in _FLAGS):
             raise _damaged(f"{where} has the line {line[:40]!r}")
         if key not in known:
             raise _damaged(f"{where} has a field {key[:40]!r}, which LightGBM does not write")
@@ -426,24 +420,3 @@ def _category_labels(tail: str) -> list[list[Any]]:
         if len(set(column)) != len(column):
             raise _damaged("the line pandas_categorical has a label twice")
     return labels
-
-
-def is_as_written(text: str) -> bool:
-    """Whether LightGBM could have written the text of a model, letter for letter.
-
-    Parameters
-    ----------
-    text : str
-        The whole text, its lines ended by a line feed alone.
-
-    Returns
-    -------
-    bool
-    """
-    head, _, tail = text.partition("\nend of trees")
-    header, *trees = head.split("\nTree=")
-    return (
-        _HEADER.fullmatch(header) is not None
-        and all(_TREE.fullmatch(tree) for tree in trees)
-        and _TAIL.fullmatch(tail) is not None
-    )
