@@ -64,7 +64,7 @@ def beside(d, *, unknown, n_rows=1500, seed=1):
             if k == j
         ]
         if spec.is_categorical:
-            known = list(spec.categories or range(spec.n_codes))
+            known = list(spec.labels)
             columns[spec.name] = rng.choice(np.array([*known, *unknown], dtype=object), n_rows)
             continue
         cuts = np.concatenate([np.empty(0), *(axis.cuts for axis in axes)])
@@ -110,9 +110,9 @@ def ebm(X, y):
     return kind.fit(X, y > 0.5)
 
 
-def zeros_are_missing():
+def zeros_are_missing(labels=(0, 1, 2)):
     """LightGBM that reads zeros as missing, and codes of categories."""
-    X, y = training(labels=(0, 1, 2))
+    X, y = training(labels=labels)
     values = X.assign(**{NAMES[1]: X[NAMES[1]].astype(float)}).to_numpy()
     values[::5, 0] = 0.0
     data = lightgbm.Dataset(values, y, categorical_feature=[1])
@@ -138,7 +138,7 @@ def a_number_for_missing():
 
 
 def _codes(d):
-    unknown = [-0.5, -1.0, 1.5, 7.0, -999.0, np.nan, np.inf]
+    unknown = [-0.5, -1.0, 0.0, 1.5, 7.0, 70_001.0, 70_001.5, -999.0, np.nan, np.inf]
     table = beside(d, unknown=unknown).astype(float)
     return Written(d, table, table)
 
@@ -199,6 +199,7 @@ CASES = {
     "ebm": lambda: _texts(ebm),
     "lightgbm": lightgbm_case,
     "zeros_are_missing": zeros_are_missing,
+    "identifiers": lambda: zeros_are_missing((0, 70_000, 70_002)),
     "a_number_for_missing": a_number_for_missing,
     "whole_numbers_as_labels": whole_numbers_as_labels,
     "catboost": catboost_case,

@@ -21,6 +21,7 @@ from treepurify.errors import InvalidInputError, MemoryBudgetError, UnsupportedM
 from treepurify.models import lightgbm as reader
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.lightgbm import parse, parse_text, raw_margin
+from treepurify.models.lightgbm_library import text_of
 from treepurify.models.parse import raw_margin as raw_margin_of_file
 
 lgb = pytest.importorskip("lightgbm")
@@ -370,7 +371,7 @@ def test_refused_models():
 
 def test_a_text_gives_what_its_booster_gives(booster):
     text = booster.model_to_string()
-    assert reader._text_of(booster) == text
+    assert text_of(booster) == text
     ours, theirs = parse(booster), parse_text(text.replace("\n", "\r\n"))
     for name in ("tree_ptr", "feature", "left", "right", "value", "missing_left", "category_left"):
         np.testing.assert_array_equal(getattr(ours, name), getattr(theirs, name))
@@ -493,18 +494,64 @@ def test_unknown_layouts_are_refused(old, new, message):
         parse_text(re.sub(old, new, text, count=1))
 
 
-@pytest.mark.parametrize(("code", "outputs"), [(2**31 - 2, 1), (10**7, 1), (39, 10**9)])
-def test_numbers_that_the_file_cannot_hold_are_not_believed(booster, code, outputs):
-    text = _without_sizes(booster.model_to_string()).replace(":39:", f":{code}:", 1)
-    if outputs > 1:
-        text = text.partition("\nTree=0")[0] + "\nend of trees\n\nend of parameters\n"
-        text = re.sub("(num_class|num_tree_per_iteration)=1", rf"\1={outputs}", text)
+def test_numbers_that_the_file_cannot_hold_are_not_believed(booster):
+    text = booster.model_to_string().partition("\nTree=0")[0]
+    text = re.sub("(num_class|num_tree_per_iteration)=1", rf"\1={10**9}", _without_sizes(text))
     tracemalloc.start()
-    with pytest.raises((InvalidInputError, MemoryBudgetError)):
-        parse_text(text)
+    with pytest.raises(InvalidInputError, match="1000000000 outputs"):
+        parse_text(text + "\nend of trees\n\nparameters:\n\nend of parameters\n")
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 1e7
+
+
+@pytest.mark.parametrize("code", [10**7, 2**31 - 2])
+def test_a_large_code_takes_no_memory(booster, code):
+    text = _without_sizes(booster.model_to_string()).replace(":39:", f":{code}:", 1)
+    tracemalloc.start()
+    ensemble = parse_text(text)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 1e7
+    assert ensemble.features[3].labels[-1] == code
+
+
+@pytest.fixture(scope="module")
+def identified():
+    """A model whose categories are identifiers of up to eight digits, and rows of all kinds."""
+    rng = np.random.default_rng(0)
+    ids = np.sort(np.concatenate([[0], rng.choice(8_000_000, 30, replace=False)]))
+    X = np.stack([rng.choice(ids, 1000), rng.normal(size=1000)], axis=1)
+    y = X[:, 0] % 7 + X[:, 1]
+    model = _train(X, y, 5, [0], **CATEGORIES_SMALL)
+    rows = X.copy()
+    odd = [-1, -0.5, np.nan, 2**31 - 1]
+    rows[:97, 0] = np.concatenate([odd, ids, ids + 0.7, ids - 1])
+    return model, X, rows
+
+
+def test_categories_of_large_numbers(identified, tmp_path):
+    model, X, rows = identified
+    ensemble = parse(model)
+    np.testing.assert_array_equal(ensemble.margin(rows), raw_margin(model, rows))
+    assert len(ensemble.category_left) < 10_000
+    np.testing.assert_array_equal(ensemble.features[0].labels, np.unique(X[:, 0]))
+    model.save_model(tmp_path / "model.txt")
+    d = tp.purify(tmp_path / "model.txt", X, progress=False)
+    assert d.certificate.margin_error == 0.0
+    np.testing.assert_array_equal(d["x0"].axes[0].categories, np.unique(X[:, 0]))
+    # LightGBM takes no objects: it is asked with the numbers that the parsed model has read.
+    as_objects = rows.astype(object)
+    np.testing.assert_array_equal(raw_margin(model, as_objects), raw_margin(model, rows))
+    with pytest.raises(InvalidInputError, match=r"the model knows the codes 0, \d+"):
+        tp.purify(model, np.stack([X[:, 0] + 0.5e7, X[:, 1]], axis=1), progress=False)
+
+
+def test_errors_name_the_file(booster, tmp_path, monkeypatch):
+    monkeypatch.setattr(reader, "_MAX_CATEGORY_TABLE", 10)
+    booster.save_model(tmp_path / "large.txt")
+    with pytest.raises(MemoryBudgetError, match=r"large\.txt.*categorical splits"):
+        tp.parse_model(tmp_path / "large.txt")
 
 
 @pytest.mark.parametrize(

@@ -48,8 +48,9 @@ def _feature_row(
     spec: FeatureSpec, cuts: np.ndarray[tuple[int], np.dtype[np.float64]] | None
 ) -> list[str]:
     if cuts is None:
-        labels = ", ".join(map(str, (spec.categories or ())[: _MOST_NAMES // 2]))
-        more = ", ..." if len(spec.categories or ()) > _MOST_NAMES // 2 else ""
+        named = spec.labels if spec.categories or spec.listed_codes else ()
+        labels = ", ".join(map(str, named[: _MOST_NAMES // 2]))
+        more = ", ..." if len(named) > _MOST_NAMES // 2 else ""
         return [spec.name, "categorical", labels + more or "codes only", f"{spec.n_codes}"]
     # LightGBM cuts at the next number beyond what it takes for zero.
     ends = [0.0 if abs(cut) < 2 * ZERO_THRESHOLD else cut for cut in (*cuts[:1], *cuts[-1:])]

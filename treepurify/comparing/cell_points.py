@@ -84,8 +84,11 @@ def _refines(
     if axis is None:
         return False
     if axis.cuts is None or wanted.cuts is None:
-        same = spec.categories == other.categories and spec.n_codes == other.n_codes
-        return same and spec.is_categorical and axis.categories == wanted.categories
+        return (
+            spec.labels == other.labels
+            and spec.is_categorical
+            and axis.categories == wanted.categories
+        )
     return bool(np.isin(wanted.cuts, axis.cuts).all())
 
 

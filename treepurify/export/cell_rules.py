@@ -182,10 +182,12 @@ def _rule_of_codes(
     feature: int, axis: FeatureAxis, spec: FeatureSpec, of_code: Indices, other: int, missing: int
 ) -> IntervalRule:
     """Return the rule of a column of codes, of which fractions are cut off."""
-    starts = np.arange(spec.n_codes + 1, dtype=np.float64)
+    codes = np.asarray(spec.labels, dtype=np.float64)
+    starts = np.union1d(codes, codes + 1.0)
+    cells = np.full(len(starts) + 1, other)
+    cells[1 + np.searchsorted(starts, codes)] = of_code
     if spec.truncates_before_sign:
-        starts[0] = np.nextafter(-1.0, 0.0)
-    cells = np.concatenate([[other], of_code, [other]])
+        starts[starts == 0.0] = np.nextafter(-1.0, 0.0)
     starts, cells = _without_missing_value(starts, cells, spec, missing)
     return IntervalRule(feature, starts, cells, missing, axis.n_cells)
 

@@ -231,10 +231,7 @@ def _axes_by_order(d: Decomposition) -> list[list[FeatureAxis]]:
         used = [axis_of[j, size] for size in (1, 2) if (j, size) in axis_of]
         if len(used) == 2 and used[0].same_regular(used[1]):
             used = used[:1]
-        categories = spec.categories if spec.categories is not None else range(spec.n_codes)
-        unused = FeatureAxis(
-            spec.name, None if spec.is_categorical else np.empty(0), tuple(categories)
-        )
+        unused = FeatureAxis(spec.name, None if spec.is_categorical else np.empty(0), spec.labels)
         axes.append(used or [unused])
     return axes
 

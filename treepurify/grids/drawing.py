@@ -83,8 +83,7 @@ def cells_between(
     axes = []
     for position, (spec, knots) in enumerate(zip(specs, nodes, strict=True)):
         if knots is None:
-            labels = spec.categories or tuple(range(spec.n_codes))
-            axes.append(FeatureAxis(spec.name, None, tuple(labels)))
+            axes.append(FeatureAxis(spec.name, None, spec.labels))
             continue
         even = np.linspace(knots[0], knots[-1], count + 1)
         edges = np.unique(np.concatenate([knots, even]))
@@ -118,7 +117,7 @@ def cell_values(axis: FeatureAxis, spec: FeatureSpec) -> Array:
     if axis.cuts is not None:
         return middle_values(axis)
     if spec.is_categorical:
-        codes = {label: i for i, label in enumerate(spec.categories or range(spec.n_codes))}
+        codes = {label: i for i, label in enumerate(spec.labels)}
         regular = [float(codes[label]) for label in axis.categories]
     else:
         regular = [float(str(label)) for label in axis.categories]

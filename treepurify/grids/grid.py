@@ -185,7 +185,7 @@ def make_grid(
         FeatureAxis(
             name=spec.name,
             cuts=feature_cuts,
-            categories=() if feature_cuts is not None else _category_labels(spec),
+            categories=() if feature_cuts is not None else spec.labels,
             has_other=always and feature_cuts is None,
             has_missing=always or spec.has_missing,
         )
@@ -320,12 +320,6 @@ def _widen_categorical(axis: FeatureAxis, column: npt.NDArray[Any]) -> FeatureAx
 
 def _category_cells(axis: FeatureAxis, column: npt.NDArray[Any]) -> Array:
     return np.where(np.isnan(column), float(axis.n_cells - 1), column)
-
-
-def _category_labels(spec: FeatureSpec) -> tuple[Any, ...]:
-    if spec.categories is not None:
-        return tuple(spec.categories[: spec.n_codes])
-    return tuple(range(spec.n_codes))
 
 
 def code_type(n_cells: int) -> np.dtype[np.unsignedinteger[Any]]:

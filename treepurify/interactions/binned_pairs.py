@@ -78,8 +78,7 @@ def bin_column(
         cuts = quantile_cuts(values, bins, weights)
         cells = numeric_cells(values, cuts)
         return BinnedColumn(cells, len(cuts) + 1 + int(missing.any()), cuts)
-    labels: list[Hashable] = list(spec.categories or range(spec.n_codes))
-    labels = [*labels[: spec.n_codes], "other", "missing"]
+    labels: list[Hashable] = [*spec.labels, "other", "missing"]
     codes = np.where(missing, len(labels) - 1, np.minimum(values, spec.n_codes)).astype(np.intp)
     weight = np.bincount(codes, weights, minlength=len(labels))
     total = np.bincount(codes, weights * target, minlength=len(labels))

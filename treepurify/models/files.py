@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from treepurify.arguments import read_path
-from treepurify.errors import InvalidInputError, UnsupportedModelError
+from treepurify.errors import InvalidInputError, TreepurifyError, UnsupportedModelError
 from treepurify.models.additive_tables import AdditiveTables
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.families import file_parsers, known_files
@@ -91,10 +91,8 @@ def parse_file(path: Path) -> TreeEnsemble | AdditiveTables:
         )
     try:
         return _parse_content(ModelFile(path, data))
-    except InvalidInputError as error:
-        raise InvalidInputError(f"{str(path)!r}: {error}") from error
-    except UnsupportedModelError as error:
-        raise UnsupportedModelError(f"{str(path)!r}: {error}") from error
+    except TreepurifyError as error:
+        raise type(error)(f"{str(path)!r}: {error}") from error
 
 
 def _parse_content(file: ModelFile) -> TreeEnsemble | AdditiveTables:

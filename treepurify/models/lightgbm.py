@@ -7,9 +7,7 @@ trees, and the margin is that mean, since the inverse link applies to it; LightG
 """
 
 import sys
-import tempfile
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,6 +27,8 @@ from treepurify.models.lightgbm_features import (
     missing_types,
 )
 from treepurify.models.lightgbm_grammar import is_as_written
+from treepurify.models.lightgbm_library import booster_of, load_file, text_of
+from treepurify.models.lightgbm_library import raw_margin as library_margin
 from treepurify.models.lightgbm_text import (
     ModelText,
     TreeFields,
@@ -36,8 +36,6 @@ from treepurify.models.lightgbm_text import (
     single_integer,
 )
 from treepurify.rows.columns import ZERO_THRESHOLD, FeatureSpec
-from treepurify.rows.table_reader import column_order
-from treepurify.rows.tables import table_names
 from treepurify.typing import Array, Integers, Mask
 
 __all__ = ["load_file", "parse", "parse_file", "parse_text", "raw_margin"]
@@ -102,7 +100,7 @@ def parse(model: Any) -> TreeEnsemble:
     >>> bool(np.all(parse(model).margin(X).ravel() == model.booster_.predict(X, raw_score=True)))
     True
     """
-    text = read_model_text(_text_of(_booster(model)), needs_parameters=False)
+    text = read_model_text(text_of(booster_of(model)), needs_parameters=False)
     classes = getattr(model, "classes_", None)
     ensemble = _ensemble(text, None if classes is None else tuple(str(label) for label in classes))
     version = getattr(sys.modules.get("lightgbm"), "__version__", "unknown")  # not in the text
@@ -140,103 +138,9 @@ def parse_text(text: str) -> TreeEnsemble:
     return replace(read, source=replace(read.source, unasked=unasked))
 
 
-def load_file(path: Path) -> Any:
-    """Load a model file with LightGBM itself, as a ``lightgbm.Booster``.
-
-    Raises
-    ------
-    ImportError
-        If LightGBM is not installed.
-    """
-    import lightgbm
-
-    return lightgbm.Booster(model_file=str(path))
-
-
 def raw_margin(model: Any, X: Any) -> Array:
-    """Return the library's own raw score.
-
-    Parameters
-    ----------
-    model : lightgbm.Booster, LGBMRegressor, LGBMClassifier or LGBMRanker
-        A trained model.
-    X : array_like or table of shape (n_rows, n_features)
-        The rows. Columns of a table are put in the order of the model, which LightGBM
-        itself does not do; integer arrays are passed in double, not in single precision.
-
-    Returns
-    -------
-    ndarray of float64, shape (n_rows, n_outputs)
-        ``predict(X, raw_score=True)``; for a random forest divided by the number of
-        iterations, like the margin of the parsed model.
-    """
-    booster = _booster(model)
-    rows = _library_rows(booster, X)
-    n_outputs = booster.num_model_per_iteration()
-    n_rows = rows.shape[0]
-    if n_rows == 0:
-        return np.empty((0, n_outputs))
-    raw = np.asarray(booster.predict(rows, raw_score=True), dtype=np.float64)
-    raw = raw.reshape(n_rows, n_outputs)
-    first_tree = booster.model_to_string(num_iteration=1)
-    if "\naverage_output\n" in first_tree.partition("\nTree=")[0]:
-        n_iterations = booster.current_iteration()
-        if booster.best_iteration > 0:
-            n_iterations = min(n_iterations, booster.best_iteration)
-        raw = raw / n_iterations
-    return raw
-
-
-def _booster(model: Any) -> Any:
-    import lightgbm
-
-    if isinstance(model, lightgbm.Booster):
-        return model
-    if isinstance(model, lightgbm.LGBMModel):
-        # The property raises a subclass of AttributeError before training.
-        booster = getattr(model, "booster_", None)
-        if booster is None:
-            raise InvalidInputError(f"the {type(model).__name__} is not trained; call fit first")
-        return booster
-    raise UnsupportedModelError(
-        f"expected a lightgbm.Booster or a scikit-learn wrapper, got {type(model).__name__}. "
-        "Of a CVBooster, pass one of its boosters."
-    )
-
-
-def _text_of(booster: Any) -> str:
-    from lightgbm.basic import LightGBMError
-
-    # model_to_string writes every model above 1 MiB twice, which takes twice as long.
-    try:
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "model.txt"
-            booster.save_model(path)
-            return path.read_text(encoding="utf-8")
-    except (LightGBMError, OSError):
-        return str(booster.model_to_string())
-
-
-def _library_rows(booster: Any, X: Any) -> Any:
-    """Return rows in a form that LightGBM reads the way the parsed model does."""
-    if isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind in "biuf":
-        return X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
-    if hasattr(X, "toarray"):
-        return X
-    names = table_names(X)
-    if names is not None and hasattr(X, "iloc"):
-        kinds = [getattr(dtype, "kind", "O") for dtype in X.dtypes]
-        with_labels = [hasattr(dtype, "categories") for dtype in X.dtypes]
-        numbers = [
-            kind in "biuf" or labels for kind, labels in zip(kinds, with_labels, strict=True)
-        ]
-        if all(numbers) and sum(with_labels) == len(booster.pandas_categorical or []):
-            known = booster.feature_name()
-            if has_generated_names(known):
-                return X
-            return X.iloc[:, column_order(names, [FeatureSpec(name) for name in known])]
-    # LightGBM refuses other tables, or reads them by rules of its own.
-    return parse(booster).columns(X).matrix()
+    """Return LightGBM's own raw score; see `lightgbm_library.raw_margin`."""
+    return library_margin(model, X, lambda rows: parse(model).columns(rows))
 
 
 def _ensemble(text: ModelText, class_names: tuple[str, ...] | None) -> TreeEnsemble:
@@ -390,6 +294,12 @@ def _category_tables(
     start_of_split = np.empty(len(sizes), dtype=np.int64)
     start_of_split[split_of_node] = start
     split, code = category_members(trees)
+    feature_of_split = np.empty(len(sizes), dtype=np.int64)
+    feature_of_split[split_of_node] = trees.split_feature[categorical]
+    for j, spec in enumerate(features):
+        if spec.listed_codes is not None:
+            own = feature_of_split[split] == j
+            code[own] = np.searchsorted(spec.listed_codes, code[own])
     category_left = np.zeros(total, dtype=bool)
     category_left[start_of_split[split] + code] = True
     category_ptr = np.full(len(categorical), NUMERIC_NODE, dtype=np.int64)

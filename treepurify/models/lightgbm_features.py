@@ -1,7 +1,7 @@
 """What the text of a LightGBM model says about each feature."""
 
 import re
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Sequence, Set
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,6 +29,8 @@ _NO_RANGE = "none"
 _BETWEEN = re.compile(r"\[([-+.0-9einf]+):([-+.0-9einf]+)\]")
 # LightGBM knows missing values as the code -1.
 _CODES = re.compile(r"(?:-1|[0-9]+)(?::(?:-1|[0-9]+))*")
+# A table of so many entries for each split is small.
+_FEW_CODES = 1 << 12
 _LARGEST_CODE = np.iinfo(np.int32).max
 
 
@@ -39,6 +41,7 @@ class _Range(NamedTuple):
     is_constant: bool
     lowest: float
     highest: float
+    codes: tuple[int, ...] = ()
 
 
 def missing_types(trees: TreeFields) -> Integers:
@@ -107,13 +110,16 @@ def feature_specs(model: ModelText, split_of_node: Integers) -> tuple[FeatureSpe
         )
     generated = has_generated_names(names)
     labels = _labels_of_features(model, ranges)
-    n_codes = _count_codes(model.trees, split_of_node, ranges)
+    feature, code = _known_codes(model.trees, split_of_node, ranges)
+    n_codes = np.zeros(n_features, dtype=np.int64)
+    np.maximum.at(n_codes, feature, code + 1)
+    listed = _listed_codes(feature, code, n_codes, set(labels))
     is_categorical, zero_is_missing, has_missing = _node_facts(model.trees, ranges)
     specs = []
     for j, name in enumerate(names):
         categories = labels.get(j)
         categorical = is_categorical[j] or (categories is not None and ranges[j].is_constant)
-        known = int(n_codes[j]) if is_categorical[j] else 0
+        known = (len(listed[j]) if j in listed else int(n_codes[j])) if is_categorical[j] else 0
         specs.append(
             FeatureSpec(
                 name=f"x{j}" if generated else name,
@@ -123,6 +129,7 @@ def feature_specs(model: ModelText, split_of_node: Integers) -> tuple[FeatureSpe
                 zero_is_missing=bool(zero_is_missing[j]),
                 has_missing=bool(has_missing[j]),
                 truncates_before_sign=bool(categorical),
+                listed_codes=listed.get(j),
             )
         )
     return tuple(specs)
@@ -143,7 +150,7 @@ def _read_range(info: str) -> _Range:
         codes = [int(code) for code in info.split(":")]
         if max(codes) > _LARGEST_CODE:
             raise ValueError(info)
-        return _Range(True, False, float(min(codes)), float(max(codes)))
+        return _Range(True, False, float(min(codes)), float(max(codes)), tuple(codes))
     except ValueError:
         raise InvalidInputError(
             f"the LightGBM model text is damaged: feature_infos has the entry {info[:40]!r}"
@@ -178,15 +185,30 @@ def _node_facts(trees: TreeFields, ranges: Sequence[_Range]) -> tuple[Mask, Mask
     return is_categorical, zero, used(missing != MISSING_NONE)
 
 
-def _count_codes(trees: TreeFields, split_of_node: Integers, ranges: Sequence[_Range]) -> Integers:
-    seen = [int(r.highest) + 1 if r.is_categorical else 0 for r in ranges]
-    n_codes = np.array(seen, dtype=np.int64)
+def _known_codes(
+    trees: TreeFields, split_of_node: Integers, ranges: Sequence[_Range]
+) -> tuple[Integers, Integers]:
+    """Return (feature, code) for every code that was seen in training or goes left at a split."""
     nodes = (trees.decision_type & CATEGORICAL) > 0
     feature_of_split = np.empty(len(split_of_node), dtype=np.int64)
     feature_of_split[split_of_node] = trees.split_feature[nodes]
     split, code = category_members(trees)
-    np.maximum.at(n_codes, feature_of_split[split], code + 1)
-    return n_codes
+    seen = [(j, c) for j, r in enumerate(ranges) for c in r.codes if c >= 0]
+    of_seen = np.array(seen, dtype=np.int64).reshape(len(seen), 2)
+    feature = np.concatenate([of_seen[:, 0], feature_of_split[split]])
+    return feature, np.concatenate([of_seen[:, 1], code])
+
+
+def _listed_codes(
+    feature: Integers, code: Integers, n_codes: Integers, labelled: Set[int]
+) -> dict[int, tuple[int, ...]]:
+    """Return the codes of features without labels that are known by few, large codes."""
+    listed = {}
+    for j in set(np.flatnonzero(n_codes > _FEW_CODES).tolist()) - labelled:
+        own = np.unique(code[feature == j])
+        if 2 * len(own) < n_codes[j]:
+            listed[j] = tuple(own.tolist())
+    return listed
 
 
 def _labels_of_features(

@@ -183,8 +183,7 @@ def _main_effect(d: Decomposition, profile: FeatureProfile) -> Array:
     (j,) = component.features
     spec, points = d.inputs.features[j], profile.points
     if spec.is_categorical:
-        known = spec.categories if spec.categories is not None else range(spec.n_codes)
-        codes = {str(label): float(code) for code, label in enumerate(known)}
+        codes = {str(label): float(code) for code, label in enumerate(spec.labels)}
         codes |= {"other": float(spec.n_codes), "missing": np.nan}
         points = np.array([codes.get(label, float(spec.n_codes)) for label in profile.labels])
     blank = np.zeros(len(points))

@@ -255,6 +255,4 @@ def value_words(d: Decomposition, columns: Columns, feature: int, row: int) -> s
         # Whole numbers stay whole, however large they are.
         return number_words(value, max(_DIGITS, len(f"{abs(value):.0f}")))
     code = int(value)
-    if code >= spec.n_codes:
-        return "other"
-    return str(spec.categories[code]) if spec.categories is not None else str(code)
+    return "other" if code >= spec.n_codes else str(spec.labels[code])

@@ -311,9 +311,7 @@ def _cells(columns: Columns, weights: RowWeights, j: int, bins: int) -> tuple[Fe
     """Return the cells of the feature, and that of each row."""
     spec, values = columns.features[j], columns.values[j]
     cuts = None if spec.is_categorical else quantile_cuts(values, bins, weights)
-    labels = spec.categories if spec.categories is not None else range(spec.n_codes)
-    categories = () if cuts is not None else tuple(labels)[: spec.n_codes]
-    own = FeatureAxis(spec.name, cuts, categories)
+    own = FeatureAxis(spec.name, cuts, spec.labels if cuts is None else ())
     rows, (axis,) = encode_rows(Columns((spec,), (values,), columns.n_rows), (own,))
     return axis, rows.codes[0].astype(np.intp)
 

@@ -49,6 +49,9 @@ class FeatureSpec:
     truncates_before_sign : bool
         Whether a number between -1 and 0 is truncated to the code 0 (LightGBM) instead of
         being an unknown code because it is negative (XGBoost).
+    listed_codes : tuple of int, optional
+        The numbers that stand for the codes 0, 1, ..., increasing, where a column holds numbers of
+        which the model knows few (LightGBM with identifiers for categories).
     label_hashes : tuple of int, optional
         `category_hash` of the label of each code, where the model keeps these instead of
         the labels (CatBoost): they decide, and `categories` only serves for display.
@@ -76,6 +79,7 @@ class FeatureSpec:
     zero_is_missing: bool = False
     has_missing: bool = False
     truncates_before_sign: bool = False
+    listed_codes: tuple[int, ...] | None = None
     label_hashes: tuple[int, ...] | None = None
     made_from: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
@@ -86,6 +90,13 @@ class FeatureSpec:
     def is_categorical(self) -> bool:
         """Whether the feature is tested by code."""
         return self.kind == "categorical"
+
+    @cached_property
+    def labels(self) -> tuple[Hashable, ...]:
+        """What is shown for each code: its label, or the number that the column has for it."""
+        if self.categories is not None:
+            return self.categories[: self.n_codes]
+        return tuple(range(self.n_codes)) if self.listed_codes is None else self.listed_codes
 
     @cached_property
     def code_of(self) -> dict[Hashable, int]:
@@ -121,6 +132,17 @@ class Columns:
         matrix = np.empty((max(stop - start, 0), len(self.values)))
         for j, column in enumerate(self.values):
             matrix[:, j] = column[start:stop]
+        return matrix
+
+    def numbers(self) -> Array:
+        """Return all rows with the codes by which a model's own library knows categories."""
+        matrix = self.matrix()
+        for j, spec in enumerate(self.features):
+            if spec.listed_codes is not None:
+                known = ~np.isnan(matrix[:, j])
+                # A number that is not listed stands for those that the model does not know.
+                codes = np.array([*spec.listed_codes, spec.listed_codes[-1] + 1.0])
+                matrix[known, j] = codes[matrix[known, j].astype(np.intp)]
         return matrix
 
     def part(self, start: int, stop: int) -> "Columns":

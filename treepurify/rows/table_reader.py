@@ -330,8 +330,13 @@ def known_codes(codes: Array, spec: FeatureSpec) -> Array:
     """Truncate codes towards zero; unknown ones become `n_codes`; NaN stays."""
     # Adding zero turns the negative zero that truncation leaves into the code 0.
     truncated = np.trunc(codes) + 0.0
-    negative = (truncated if spec.truncates_before_sign else codes) < 0
-    unknown = negative | (truncated >= spec.n_codes)
+    unknown = (truncated if spec.truncates_before_sign else codes) < 0
+    if spec.listed_codes is not None:
+        listed = np.asarray(spec.listed_codes, dtype=np.float64)
+        place = np.searchsorted(listed[:-1], truncated)
+        unknown |= (listed[place] != truncated) & ~np.isnan(codes)
+        truncated = np.where(np.isnan(codes), np.nan, place)
+    unknown |= truncated >= spec.n_codes
     return np.asarray(np.where(unknown, float(spec.n_codes), truncated))
 
 
@@ -370,6 +375,8 @@ def unknown_categories(spec: FeatureSpec) -> InvalidInputError:
     known = f"the model knows {', '.join(map(str, (spec.categories or ())[:8]))}"
     if spec.categories is None:
         known = f"the model knows the codes 0 to {spec.n_codes - 1}"
+    if spec.listed_codes is not None:
+        known = f"the model knows the codes {', '.join(map(str, spec.listed_codes[:8]))}"
     return InvalidInputError(
         f"no value in the column of feature {spec.name!r} is known to the model; {known}. "
         "Pass the labels of the training, spelt as they were there."

@@ -116,7 +116,7 @@ def _similar(
             spec.name,
             # A cell holds its upper end.
             None if spec.is_categorical else np.nextafter(points.get(j, np.empty(0)), np.inf),
-            tuple(range(spec.n_codes)) if spec.is_categorical else (),
+            spec.labels if spec.is_categorical else (),
             has_other=spec.is_categorical,
             has_missing=True,
         )

@@ -225,8 +225,7 @@ class LevelAxis:
         has_other = False
         if spec.is_categorical:
             has_other = bool(known) and known[-1] >= spec.n_codes
-            names = spec.categories or range(spec.n_codes)
-            labels = [names[int(code)] for code in known[: len(known) - has_other]]
+            labels = [spec.labels[int(code)] for code in known[: len(known) - has_other]]
         return FeatureAxis(self.name, None, tuple(labels), has_other, has_missing)
 
 

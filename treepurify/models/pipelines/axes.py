@@ -302,7 +302,8 @@ def _thresholds(ensemble: TreeEnsemble, t: int, *, zero_is_absent: bool) -> Arra
         values = np.array(numbers, dtype=np.float64)
         parts += [values, np.nextafter(values, np.inf)]
     elif spec.is_categorical:
-        parts += [np.arange(spec.n_codes + 1.0), np.nextafter([-1.0], 0.0)]
+        codes = np.asarray(spec.labels, dtype=np.float64)
+        parts += [codes, codes + 1.0, np.nextafter([-1.0], 0.0), np.zeros(1)]
     if zero_is_absent:
         parts.append(np.array([0.0, np.nextafter(0.0, 1.0)]))
     if spec.zero_is_missing:
