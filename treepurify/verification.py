@@ -6,14 +6,16 @@ from typing import Any
 
 import numpy as np
 
+from treepurify.arguments import brief
 from treepurify.decomposition import Decomposition
-from treepurify.errors import InvalidInputError
+from treepurify.errors import InvalidInputError, TreepurifyError, UnsupportedModelError
 from treepurify.models.library_child import FileRefusedError
-from treepurify.models.parse import parse_model, raw_margin
+from treepurify.models.parse import Model, parse_model, raw_margin
 from treepurify.progress import progress_report, row_progress
 from treepurify.rows.batches import Source
 from treepurify.rows.source_reader import model_table
 from treepurify.rows.sources import as_source
+from treepurify.rows.table_reader import matched_names
 from treepurify.rows.tables import check_any_rows
 from treepurify.typing import Array
 
@@ -47,10 +49,11 @@ class Verification:
 def verify(decomposition: Decomposition, model: Any, X: Any) -> Verification:
     """Compare the sum of the components with the model on every row; see `Decomposition.verify`."""
     source = as_source(X)
+    parsed = _same_shape(decomposition, model)
     parts = [X] if source is None else _tables(decomposition, source)
     n_rows, largest, scale, words = 0, 0.0, 0.0, ""
     for table in parts:
-        margin, total, words = _margins(decomposition, model, table)
+        margin, total, words = _margins(decomposition, model, parsed, table)
         n_rows += len(total)
         largest = max(largest, largest_difference(margin, total))
         scale = max(scale, float(np.max(np.abs(margin), initial=0.0)))
@@ -76,17 +79,61 @@ def _tables(decomposition: Decomposition, source: Source) -> Iterator[Any]:
         progress(len(table))
 
 
-def _margins(decomposition: Decomposition, model: Any, X: Any) -> tuple[Array, Array, str]:
+def _same_shape(decomposition: Decomposition, model: Any) -> Model | None:
+    """Return the parsed model, which must have as many features and outputs as were decomposed.
+
+    None where the model cannot be parsed: what was decomposed is a function then.
+    """
+    try:
+        parsed = parse_model(model)
+    except UnsupportedModelError:
+        return None
+    for what, own, others in (
+        ("features", decomposition.feature_names, parsed.feature_names),
+        ("outputs", decomposition.output_names, parsed.output_names),
+    ):
+        if len(own) != len(others):
+            raise InvalidInputError(
+                f"this is not the model that was decomposed: it has {len(others)} {what}, "
+                f"{brief(list(others))}, and the decomposition has {len(own)}, {brief(list(own))}"
+            )
+    return parsed
+
+
+def _not_predicted(
+    decomposition: Decomposition, parsed: Model | None, error: Exception
+) -> InvalidInputError:
+    """Return the error for rows that the decomposition takes and the library refuses."""
+    mine = decomposition.feature_names
+    theirs = mine if parsed is None else parsed.feature_names
+    if set(matched_names(theirs, decomposition.inputs.features)) != set(mine):
+        return InvalidInputError(
+            f"this is not the model that was decomposed: its features are {brief(list(theirs))}, "
+            f"those of the decomposition {brief(list(mine))}"
+        )
+    return InvalidInputError(
+        f"the library of the model did not predict on these rows ({type(error).__name__}: "
+        f"{error}). Pass rows as they were prepared for training"
+    )
+
+
+def _margins(
+    decomposition: Decomposition, model: Any, parsed: Model | None, X: Any
+) -> tuple[Array, Array, str]:
     """Return the margin of the model and the sum of the components, and who gave the former."""
     total = decomposition.evaluate(X)
     check_any_rows(len(total), "the rows on which to compare")
     try:
-        margin = raw_margin(model, X)
+        margin = raw_margin(model, X, parsed)
     except FileRefusedError:
         margin = None
+    except TreepurifyError:
+        raise
+    except Exception as error:
+        raise _not_predicted(decomposition, parsed, error) from error
     words = "raw prediction of the library"
     if margin is None:
-        margin, words = parse_model(model).margin(X), "parsed model"
+        margin, words = (parsed or parse_model(model)).margin(X), "parsed model"
     if margin.shape != total.shape:
         raise InvalidInputError(
             f"the model gives margins of shape {margin.shape}, the decomposition {total.shape}: is "

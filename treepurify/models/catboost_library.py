@@ -9,6 +9,7 @@ import numpy as np
 from treepurify.errors import InvalidInputError, UnsupportedModelError
 from treepurify.models.catboost_features import TRAIN_ONE_HOT
 from treepurify.models.library_child import call_in_child
+from treepurify.rows.tables import frame_or_matrix, is_table
 from treepurify.typing import Array
 
 __all__ = ["cbm_as_json", "export_json", "file_margin", "load_file", "raw_margin"]
@@ -38,7 +39,7 @@ def export_json(model: Any) -> str:
         except Exception as error:
             if type(error).__name__ != "CatBoostError":
                 raise
-            raise _not_exported(str(error)) from error
+            raise _not_exported(model, str(error)) from error
         return path.read_text(encoding="utf-8")
 
 
@@ -106,10 +107,20 @@ def _write_margin(path: Path, target: Path, X: Any) -> None:
     np.save(target, raw_margin(load_file(path), X, n_threads=1), allow_pickle=False)
 
 
-def _not_exported(said: str) -> UnsupportedModelError:
-    return UnsupportedModelError(
-        f"CatBoost cannot export this model as JSON ({said}). {TRAIN_ONE_HOT}"
-    )
+def _not_exported(model: Any, said: str) -> UnsupportedModelError:
+    advice = TRAIN_ONE_HOT
+    if "invalid float value" in said:
+        # JSON has no infinity, and CatBoost takes infinite values of a column for borders.
+        names = model.feature_names_
+        borders = model.get_borders()
+        columns = [repr(names[j]) for j, own in borders.items() if not np.all(np.isfinite(own))]
+        advice = "It holds a number that is not finite; train it again."
+        if columns:
+            advice = (
+                f"Training had infinite values in {', '.join(columns)}, at which the model splits. "
+                "Replace them by large finite numbers, such as 1e30, and train again."
+            )
+    return UnsupportedModelError(f"CatBoost cannot export this model as JSON ({said}). {advice}")
 
 
 def load_file(path: Path) -> Any:
@@ -147,6 +158,9 @@ def raw_margin(model: Any, X: Any, *, n_threads: int = -1) -> Array:
         On the margin scale.
     """
     names = list(model.feature_names_)
+    if is_table(X):
+        # CatBoost does not know the categories of other tables.
+        X = frame_or_matrix(X)
     if hasattr(X, "columns") and set(names) == set(X.columns) and names != list(X.columns):
         X = X[names]
     predicted = model.predict(X, prediction_type="RawFormulaVal", thread_count=n_threads)

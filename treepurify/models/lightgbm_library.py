@@ -106,7 +106,7 @@ def _library_rows(booster: Any, X: Any, read: Callable[[Any], Columns]) -> Any:
         return X
     names = table_names(X)
     if names is not None and hasattr(X, "iloc"):
-        kinds = [getattr(dtype, "kind", "O") for dtype in X.dtypes]
+        kinds = [dtype.kind if isinstance(dtype, np.dtype) else "O" for dtype in X.dtypes]
         with_labels = [hasattr(dtype, "categories") for dtype in X.dtypes]
         numbers = [
             kind in "biuf" or labels for kind, labels in zip(kinds, with_labels, strict=True)

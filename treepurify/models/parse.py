@@ -26,6 +26,7 @@ from treepurify.models.pipelines.combinations import (
 from treepurify.models.pipelines.pipeline import WhichColumns, parse_pipeline, transform_rows
 from treepurify.models.pipelines.steps import is_pipeline
 from treepurify.models.pipelines.wrappers import unwrap
+from treepurify.models.sklearn import in_model_order
 from treepurify.rows.category_hash import category_hash
 from treepurify.rows.columns import Columns
 from treepurify.rows.table_reader import is_missing, label_text, matched_names
@@ -243,6 +244,8 @@ def raw_margin(model: Any, X: Any, parsed: Model | None = None) -> Array | None:
     """
     if isinstance(model, TreeEnsemble | AdditiveTables):
         return None
+    if hasattr(X, "column_names"):
+        X = X.to_pandas()  # not every library knows Arrow tables
     if isinstance(model, str | Path):
         source = parse_model(model).source if parsed is None else parsed.source
         return _file_margin(Path(model), source, X)
@@ -254,7 +257,7 @@ def _margin_of(model: Any, X: Any) -> Array:
     if is_pipeline(inside):
         return _margin_of(inside.steps[-1][1], transform_rows(inside, X))
     if is_combination(inside):
-        return combination_margin(inside, X, _margin_of)
+        return combination_margin(inside, in_model_order(inside, X), _margin_of)
     margin: Array = _family_of(inside).raw_margin(inside, X)
     return margin
 

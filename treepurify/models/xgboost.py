@@ -21,10 +21,12 @@ from treepurify.models.xgboost_fields import (
     singles,
     texts,
 )
-from treepurify.models.xgboost_library import load_file, raw_margin
+from treepurify.models.xgboost_library import load_file
+from treepurify.models.xgboost_library import raw_margin as library_margin
 from treepurify.models.xgboost_nodes import TREE_KEYS, TREE_NUMBERS, XgboostNodes, read_nodes
 from treepurify.models.xgboost_objectives import Objective, base_margin, find_objective
 from treepurify.rows.columns import FeatureSpec
+from treepurify.typing import Array
 
 __all__ = ["load_file", "parse", "parse_bytes", "parse_document", "parse_file", "raw_margin"]
 
@@ -41,6 +43,11 @@ class _Layout:
     kind: str
     model: dict[str, Any]
     weight_drop: Any
+
+
+def raw_margin(model: Any, X: Any) -> Array:
+    """Return XGBoost's own margin; see `xgboost_library.raw_margin`."""
+    return library_margin(model, X, lambda rows: parse(model).columns(rows))
 
 
 def parse(model: Any) -> TreeEnsemble:

@@ -1,6 +1,7 @@
 """Ask XGBoost itself: load its files and predict with them."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,8 @@ import numpy as np
 
 from treepurify.errors import UnsupportedModelError
 from treepurify.models.xgboost_objectives import depends_on_version, find_objective
+from treepurify.rows.columns import Columns
+from treepurify.rows.tables import is_table
 from treepurify.typing import Array
 
 __all__ = ["load_file", "raw_margin"]
@@ -47,7 +50,7 @@ def load_file(path: Path) -> Any:
     return booster
 
 
-def raw_margin(model: Any, X: Any) -> Array:
+def raw_margin(model: Any, X: Any, read: Callable[[Any], Columns]) -> Array:
     """Return XGBoost's own margin.
 
     Parameters
@@ -56,6 +59,8 @@ def raw_margin(model: Any, X: Any) -> Array:
         A trained model; a wrapper applies early stopping and its ``missing`` value.
     X : array_like or table of shape (n_rows, n_features)
         The rows; the columns of a table may be in any order.
+    read : callable
+        Reads rows into the columns of the parsed model.
 
     Returns
     -------
@@ -68,7 +73,7 @@ def raw_margin(model: Any, X: Any) -> Array:
     rounds = (0, 0 if best_iteration is None else int(best_iteration) + 1)
     missing = getattr(model, "missing", None)
     missing = np.nan if missing is None else missing
-    rows = _rows_in_order(X, booster.feature_names)
+    rows = _library_rows(X, booster.feature_names, read)
     # In-place prediction needs no DMatrix, but it adds rounding errors to DART.
     if _is_dart(booster):
         margin = _margin_of_matrix(booster, rows, rounds, missing)
@@ -80,14 +85,22 @@ def raw_margin(model: Any, X: Any) -> Array:
     return margin[:, None] if margin.ndim == 1 else margin
 
 
-def _rows_in_order(X: Any, names: list[str] | None) -> Any:
-    columns = getattr(X, "columns", None)
-    if columns is None:
-        # Of a sparse matrix, absent entries are missing to XGBoost.
-        return X if hasattr(X, "toarray") else np.asarray(X)
-    if names is not None and list(columns) != names and set(columns) == set(names):
-        return X[names]
-    return X
+def _library_rows(X: Any, names: list[str] | None, read: Callable[[Any], Columns]) -> Any:
+    """Return rows in a form that XGBoost reads the way the parsed model does."""
+    # Of a sparse matrix, absent entries are missing to XGBoost.
+    if hasattr(X, "toarray"):
+        return X
+    if hasattr(X, "iloc") and all(map(_is_read_alike, X.dtypes)):
+        columns = list(X.columns)
+        return X[names] if names is not None and set(columns) == set(names) else X
+    if not is_table(X) and (array := np.asarray(X)).dtype.kind in "biuf":
+        return array
+    # XGBoost refuses text, and other tables it reads by rules of its own.
+    return read(X).matrix()
+
+
+def _is_read_alike(dtype: Any) -> bool:
+    return hasattr(dtype, "categories") or getattr(dtype, "kind", "O") in "biuf"
 
 
 def _is_dart(booster: Any) -> bool:

@@ -103,6 +103,10 @@ def transform_rows(pipeline: Any, X: Any) -> Any:
     )
     if names is not None and hasattr(X, "iloc") and set(names) <= set(X.columns):
         X = X[list(names)]
+    elif names is not None and table_names(X) is None and not hasattr(X, "toarray"):
+        import pandas as pd
+
+        X = pd.DataFrame(np.asarray(X), columns=list(names)).infer_objects()
     for _, step in transformers_of(pipeline):
         X = step.transform(X)
     return X
