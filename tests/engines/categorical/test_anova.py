@@ -176,6 +176,17 @@ def test_sparse_support_selects_what_the_printed_algorithm_selects(seed):
         assert selected_by_us(X, rank) == selected_as_printed(X, rank)
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_a_last_level_that_is_the_most_frequent_selects_the_same(seed):
+    """As where it stands for missing values: its indicator is one minus all others."""
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, 7, size=(60, 3))
+    X[rng.random(X.shape) < 0.4] = 7
+    points, _ = points_of(X)
+    for rank in (len(points), len(points) // 2):
+        assert selected_by_us(X, rank) == selected_as_printed(X, rank)
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_sparse_support_projects_on_the_selected_span(seed):
     X, values = random_support(seed)

@@ -65,16 +65,48 @@ def normal_columns():
     return np.random.default_rng(4).normal(size=(200, 6))
 
 
+def missing_columns():
+    """Missing values are the last level and the most frequent one."""
+    rows = np.random.default_rng(5).normal(size=(300, 3))
+    rows[np.random.default_rng(6).random(rows.shape) < 0.3] = np.nan
+    return rows
+
+
 @pytest.mark.parametrize("selection", ["auto", "greedy", "least-norm", "lars"])
 @pytest.mark.parametrize(
-    "make", [columns_of_one, nearly_columns_of_one, all_combinations, many_cells, normal_columns]
+    "make",
+    [
+        columns_of_one,
+        nearly_columns_of_one,
+        all_combinations,
+        many_cells,
+        normal_columns,
+        missing_columns,
+    ],
 )
 def test_every_selection_keeps_to_the_budget(make, selection):
     rows = make()
-    values = np.sin(rows.astype(float).sum(axis=1) ** 2)
+    values = np.sin(np.nan_to_num(rows.astype(float)).sum(axis=1) ** 2)
     budget = 8 * MIB
     peak = peak_of(lambda: quiet(values, rows, selection=selection, memory_budget=budget))
     assert peak < 1.6 * budget + 4 * rows.nbytes
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_continuous_columns_with_missing_values_need_no_dense_tables(weighted):
+    """Functions of pairs and triples, written out in all cells, took 700 MiB."""
+    rng = np.random.default_rng(7)
+    rows = rng.normal(size=(500, 3))
+    values = np.sin(3 * rows.sum(axis=1))
+    rows[rng.random(rows.shape) < 0.1] = np.nan
+    weights = 1 + rng.random(500) if weighted else None
+    budget = 64 * MIB
+
+    def decompose():
+        return quiet(values, rows, bins=60, sample_weight=weights, memory_budget=budget)
+
+    assert decompose().certificate.conditional_mean < 1e-12
+    assert peak_of(decompose) < budget
 
 
 def test_conditional_means_are_counted_before_they_are_made():

@@ -19,7 +19,7 @@ from treepurify.rows.row_weights import heaviest
 from treepurify.threads import map_threads
 from treepurify.typing import Array, Indices, Integers
 
-__all__ = ["JointMass", "NumberedCells", "start_numbering"]
+__all__ = ["ADVICE", "JointMass", "NumberedCells", "start_numbering"]
 
 Bits = npt.NDArray[np.uint64]
 Places = tuple[Indices, ...]
@@ -27,11 +27,13 @@ Places = tuple[Indices, ...]
 # Its mass and its number; and while it is numbered, a sum, a mark and where it stands.
 _BYTES_HELD_A_CELL = 16
 _BYTES_MEANWHILE_A_CELL = 24
-_POINTS_A_BLOCK = 8192
+_POINTS_A_BLOCK = 4096
+_CELLS_A_PRODUCT = 128
 # Counting a row by its bit is about this many times cheaper than multiplying numbers.
 _ROWS_FOR_ONE_POINT = 40
 _LARGEST_EXACT_COUNT = 1 << 24
 _COLUMNS_A_PIECE = 64
+ADVICE = "Pass a smaller rank or order, fewer bins, or a larger memory_budget."
 
 
 @dataclass(eq=False)
@@ -68,6 +70,11 @@ class JointMass:
     n_cells: int = field(default=0)
     n_counted: int = field(default=0)
     known: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of the table and of the bits."""
+        return int(self.table.nbytes + self.bits.nbytes)
 
     def add(self, cells: Bits) -> Integers:
         """Return the number of each cell; cells that hold the same rows share one."""
@@ -106,18 +113,24 @@ class JointMass:
         if needed <= capacity:
             return
         larger = max(needed, capacity + capacity // 2, 256)
-        n_bytes = larger * (larger * self.table.itemsize + 8 * self.bits.shape[1])
+        if self._bytes_of(larger) > self.memory_budget:
+            larger = needed
         check_budget(
-            n_bytes,
+            self._bytes_of(larger),
             self.memory_budget,
             f"the joint mass of {larger} cells in pairs",
-            "Pass a smaller rank or order, or a larger memory_budget.",
+            ADVICE,
         )
         table = np.zeros((larger, larger), dtype=self.table.dtype)
         table[:capacity, :capacity] = self.table
         bits = np.zeros((larger, self.bits.shape[1]), dtype=np.uint64)
         bits[:capacity] = self.bits
         self.table, self.bits = table, bits
+
+    def _bytes_of(self, capacity: int) -> int:
+        """Bytes of a table that is larger, and of the one that is copied to it."""
+        larger: int = capacity * (capacity * self.table.itemsize + 8 * self.bits.shape[1])
+        return larger + self.n_bytes
 
     def _count(self, first: int, last: int) -> None:
         new = self.bits[first:last]
@@ -133,15 +146,18 @@ class JointMass:
 
     def _multiply(self, first: int, last: int) -> None:
         weights = self.weights if self.weights is not None else np.ones(0)
-        total = np.zeros((last, last - first))
+        self.table[:last, first:last] = 0.0
+        blocks = [range(start, last, _CELLS_A_PRODUCT) for start in (0, first)]
         for start in range(0, len(weights), _POINTS_A_BLOCK):
             stop = min(start + _POINTS_A_BLOCK, len(weights))
             words = self.bits[:last, start // 64 : -(-stop // 64)]
-            inside = _unpacked(words, stop - start)
-            weighted = inside[first:last] * weights[start:stop]
-            total += inside @ weighted.T
-        self.table[:last, first:last] = total
-        self.table[first:last, :first] = total[:first].T
+            for new in blocks[1]:
+                to = min(new + _CELLS_A_PRODUCT, last)
+                weighted = _unpacked(words[new:to], stop - start) * weights[start:stop]
+                for cell in blocks[0]:
+                    inside = _unpacked(words[cell : cell + _CELLS_A_PRODUCT], stop - start)
+                    self.table[cell : cell + len(inside), new:to] += inside @ weighted.T
+        self.table[first:last, :first] = self.table[:first, first:last].T
 
 
 def _unpacked(bits: Bits, n_points: int) -> Array:
@@ -224,6 +240,11 @@ class NumberedCells:
     mass: dict[Subset, Array] = field(default_factory=dict)
     n_table_cells: int = 0
 
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of the tables and of the joint mass."""
+        return self.joint.n_bytes + _BYTES_HELD_A_CELL * self.n_table_cells
+
     def references(self, subset: Subset) -> tuple[int, ...]:
         """Return the reference level of each feature of a subset."""
         return tuple(self.reference[j] for j in subset)
@@ -246,6 +267,12 @@ class NumberedCells:
         self._check_memory(observations.shape(subset))
         mass = self.mass[subset] = observations.margin(subset)
         cells = _cells_apart(mass, self.references(subset))
+        check_budget(
+            self.n_bytes + 24 * len(cells[0]) * self.joint.bits.shape[1],
+            self.joint.memory_budget,
+            f"the rows in each of {len(cells[0])} cells of features {subset}",
+            ADVICE,
+        )
         bits = self.levels[subset[0]][cells[0]]
         for j, levels in zip(subset[1:], cells[1:], strict=True):
             bits = bits & self.levels[j][levels]
@@ -258,12 +285,11 @@ class NumberedCells:
 
     def _check_memory(self, shape: tuple[int, ...]) -> None:
         new = math.prod(shape)
-        tables = _BYTES_HELD_A_CELL * (self.n_table_cells + new) + _BYTES_MEANWHILE_A_CELL * new
         check_budget(
-            tables + self.joint.table.nbytes + self.joint.bits.nbytes,
+            self.n_bytes + (_BYTES_HELD_A_CELL + _BYTES_MEANWHILE_A_CELL) * new,
             self.joint.memory_budget,
             f"tables of {len(self.mass) + 1} terms, the last of {new} cells,",
-            "Pass a smaller order or fewer bins, or a larger memory_budget.",
+            ADVICE,
         )
 
 

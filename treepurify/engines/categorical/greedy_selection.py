@@ -8,15 +8,20 @@ functions with a rare last level. And which functions of A are the first indepen
 then a question about their coordinates in the few directions that the cells of A have added.
 """
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from treepurify._kernels.categorical import eliminate_in_order, first_independent
+from treepurify._kernels.categorical import eliminate_in_order
 from treepurify.budget import check_budget
-from treepurify.engines.categorical.cells import JointMass, NumberedCells, start_numbering
-from treepurify.engines.categorical.indicators import CellNumbers, SparseRows, subset_functions
+from treepurify.engines.categorical.cells import ADVICE, JointMass, NumberedCells, start_numbering
+from treepurify.engines.categorical.first_functions import (
+    bytes_of_first_functions,
+    first_functions,
+)
+from treepurify.engines.categorical.indicators import CellNumbers
 from treepurify.engines.categorical.observations import Observations
 from treepurify.grids.grid import Subset
 from treepurify.progress import ProgressReport
@@ -27,7 +32,6 @@ __all__ = ["Basis", "Chosen", "select_in_order", "solve_triangle"]
 _CELLS_A_BLOCK = 256
 # Where candidates bring no new cells, a block would otherwise never be full.
 _TABLE_CELLS_A_BLOCK = 1 << 16
-_INDEPENDENT = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,6 +97,13 @@ class Basis:
     exhausted: bool
 
     @property
+    def n_bytes(self) -> int:
+        """Bytes of the factor, of the joint mass and of the tables over cells."""
+        tables = sum(table.nbytes for table in (*self.numbers.values(), *self.mass.values()))
+        panels = sum(panel.nbytes for panel in self.panels)
+        return panels + tables + self.joint.n_bytes
+
+    @property
     def tried(self) -> int:
         """Number of functions that were tried."""
         return sum(chosen.kept.size for chosen in self.chosen.values())
@@ -116,6 +127,17 @@ class _Search:
     n_directions: int = 1
     smallest_kept: float = 1.0
     largest_rejected: float = 0.0
+    begun: dict[Subset, "_SubsetCells"] = field(default_factory=dict)
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of what the search keeps."""
+        coordinates = (part for mine in self.begun.values() for part in mine.coordinates)
+        return (
+            sum(panel.nbytes for panel in self.panels)
+            + sum(part.nbytes for part in coordinates)
+            + self.known.n_bytes
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,11 +152,14 @@ class _Piece:
 
 @dataclass(eq=False)
 class _SubsetCells:
-    """Directions and coordinates of the cells of one subset, as its pieces come in."""
+    """Directions and coordinates of the new cells of one subset, as its pieces come in.
+
+    `positions` are the flat cells, and `cells` those that directions were made from.
+    """
 
     first: int
     cells: list[Indices] = field(default_factory=list)
-    numbers: list[Integers] = field(default_factory=list)
+    positions: list[Indices] = field(default_factory=list)
     coordinates: list[Array] = field(default_factory=list)
 
 
@@ -167,7 +192,6 @@ def select_in_order(
     search = _Search(start_numbering(observations, memory_budget), tolerance)
     chosen: dict[Subset, Chosen] = {}
     chosen[()] = Chosen(np.ones((), dtype=bool), 0, 1, np.zeros(1, np.intp))
-    begun: dict[Subset, _SubsetCells] = {}
     untried = iter(subsets)
     blocks = _blocks(observations, untried, search.known)
     n_selected = 1
@@ -175,13 +199,13 @@ def select_in_order(
     # that are not needed.
     while n_selected < rank and (block := next(blocks, None)) is not None:
         _check_memory(search, memory_budget)
-        _add_directions(search, block, begun)
+        _add_directions(search, block)
         for piece in block:
             if piece.is_last and n_selected < rank:
-                finished = begun.pop(piece.subset)
                 chosen[piece.subset] = _choose(
-                    search, piece.subset, finished, rank - n_selected, memory_budget
+                    search, piece.subset, rank - n_selected, memory_budget
                 )
+                del search.begun[piece.subset]
                 n_selected += int(chosen[piece.subset].kept.sum())
         progress("selecting functions, rank", n_selected, rank)
     # A block may hold candidates beyond the rank: they were numbered, not tried.
@@ -215,15 +239,13 @@ def _finished(search: _Search, chosen: dict[Subset, Chosen], rank: int, exhauste
 
 
 def _check_memory(search: _Search, memory_budget: int) -> None:
-    # The factor, and the coordinates of the functions that the solve will need beside it.
+    # What there is, the coordinates of the functions that the solve will need, and a block.
     size = search.n_directions
-    joint = search.known.joint
-    table = joint.table.nbytes + joint.bits.nbytes
     check_budget(
-        12 * size**2 + 32 * size * _CELLS_A_BLOCK + table,
+        search.n_bytes + 8 * size**2 + 32 * size * _CELLS_A_BLOCK,
         memory_budget,
         f"the basis of {size} functions",
-        "Pass a smaller rank or order, or a larger memory_budget.",
+        ADVICE,
     )
 
 
@@ -256,9 +278,7 @@ def _blocks(
         yield block
 
 
-def _add_directions(
-    search: _Search, block: list[_Piece], begun: dict[Subset, _SubsetCells]
-) -> None:
+def _add_directions(search: _Search, block: list[_Piece]) -> None:
     """Extend the orthonormal basis by the independent cells of a block."""
     new = np.concatenate([piece.numbers for piece in block])
     pivots = np.concatenate(search.pivots)
@@ -275,7 +295,7 @@ def _add_directions(
     position, direction = 0, search.n_directions
     for piece in block:
         here = slice(position, position + len(piece.numbers))
-        mine = begun.setdefault(piece.subset, _SubsetCells(direction))
+        mine = search.begun.setdefault(piece.subset, _SubsetCells(direction))
         count = int(kept[here].sum())
         inside = slice(direction - search.n_directions, direction - search.n_directions + count)
         # Of the directions before this block only those of the subset's earlier pieces matter.
@@ -283,7 +303,7 @@ def _add_directions(
         within = coordinates[here, max(mine.first - search.n_directions, 0) : inside.stop]
         mine.coordinates.append(np.hstack([earlier, within]) / scale[here][:, None])
         mine.cells.append(piece.cells[kept[here]])
-        mine.numbers.append(piece.numbers)
+        mine.positions.append(piece.cells)
         position, direction = here.stop, direction + count
     search.n_directions = direction
     if kept.any():
@@ -320,50 +340,37 @@ def solve_triangle(panels: Sequence[Array], right: Array) -> Array:
     return solution
 
 
-def _choose(
-    search: _Search, subset: Subset, subset_cells: _SubsetCells, room: int, memory_budget: int
-) -> Chosen:
+def _choose(search: _Search, subset: Subset, room: int, memory_budget: int) -> Chosen:
     """Choose the first functions of a subset that are independent of all before them."""
-    known = search.known
-    shape = tuple(n - 1 for n in known.mass[subset].shape)
-    n_functions = int(np.prod(shape))
+    subset_cells = search.begun[subset]
+    mass, reference = search.known.mass[subset], search.known.references(subset)
+    shape = tuple(n - 1 for n in mass.shape)
+    n_functions = math.prod(shape)
     n_new = subset_cells.coordinates[-1].shape[1]
     cells = np.concatenate(subset_cells.cells)
     kept = np.zeros(n_functions, dtype=bool)
     if n_new == n_functions <= room:
         kept[:] = True
     elif n_new > 0:
-        mass, reference = known.mass[subset], known.references(subset)
-        functions = subset_functions(mass, reference, known.numbers, subset, memory_budget)
-        wanted = min(n_new, room)
-        kept = _first_functions(_coordinates_of(functions, subset_cells, n_new), wanted)
+        positions = np.concatenate(subset_cells.positions)
+        check_budget(
+            search.n_bytes
+            + 8 * len(positions) * n_new
+            + bytes_of_first_functions(mass, len(positions), n_new),
+            memory_budget,
+            f"the {n_functions} functions of features {subset} in {n_new} directions",
+            ADVICE,
+        )
+        coordinates = _together(subset_cells.coordinates, len(positions), n_new)
+        kept = first_functions(mass, reference, positions, coordinates, min(n_new, room))
     return Chosen(kept.reshape(shape), subset_cells.first, subset_cells.first + n_new, cells)
 
 
-def _coordinates_of(functions: SparseRows, subset_cells: _SubsetCells, n_new: int) -> Array:
-    """Coordinates of functions in the directions that the cells of their subset added."""
-    numbers = np.concatenate(subset_cells.numbers)
-    turn = np.argsort(numbers)
-    position = np.searchsorted(numbers[turn], functions.column)
-    inside = position < len(numbers)
-    inside[inside] = numbers[turn][position[inside]] == functions.column[inside]
-    row = np.repeat(np.arange(functions.n_rows), np.diff(functions.start))[inside]
-    weights = np.zeros((functions.n_rows, len(numbers)))
-    np.add.at(weights, (row, turn[position[inside]]), functions.factor[inside])
-    coordinates = np.zeros((len(numbers), n_new))
+def _together(parts: list[Array], n_cells: int, n_directions: int) -> Array:
+    """Stack coordinates of pieces, of which the earlier ones have fewer directions."""
+    coordinates = np.zeros((n_cells, n_directions))
     start = 0
-    for part in subset_cells.coordinates:
+    for part in parts:
         coordinates[start : start + len(part), : part.shape[1]] = part
         start += len(part)
-    return weights @ coordinates
-
-
-def _first_functions(rows: Array, wanted: int) -> Mask:
-    norms = np.sqrt(np.einsum("ij,ij->i", rows, rows))
-    scaled = rows / np.where(norms > 0, norms, 1.0)[:, None]
-    # Rows that are rounding beside the others are functions of what came before.
-    scaled[norms <= _INDEPENDENT * norms.max(initial=0.0)] = 0.0
-    kept = np.zeros(len(rows), dtype=bool)
-    directions = np.zeros((wanted, rows.shape[1]))
-    first_independent(scaled, wanted, _INDEPENDENT, directions, kept)
-    return kept
+    return coordinates

@@ -7,26 +7,33 @@ feature is the reference: its indicator is one minus the others, so that a funct
 becomes a combination of indicators of cells of A and of its subsets, without references.
 """
 
+import math
 from dataclasses import dataclass
-from functools import cache
-from itertools import combinations
+from itertools import combinations, product
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from treepurify._kernels.categorical import combine_rows
-from treepurify.budget import check_budget
 from treepurify.grids.grid import Subset
-from treepurify.purification.solution import inverse_mass
 from treepurify.threads import map_threads
 from treepurify.typing import Array, Indices, Integers
 
-__all__ = ["CellNumbers", "SparseRows", "indicator_rows", "spread", "subset_functions"]
+__all__ = [
+    "CellNumbers",
+    "Indicators",
+    "SparseRows",
+    "cells_with_mass",
+    "functions_in_cells",
+    "n_entries",
+    "of_own_cells",
+    "of_parts",
+    "spread",
+]
 
 CellNumbers = dict[Subset, Integers]
 
-_DENSE_ENTRIES = 1 << 16
 _ROWS_A_PIECE = 16
 
 
@@ -42,6 +49,11 @@ class SparseRows:
     def n_rows(self) -> int:
         """Number of rows."""
         return len(self.start) - 1
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of the arrays."""
+        return int(self.start.nbytes + self.column.nbytes + self.factor.nbytes)
 
     def take(self, rows: Indices) -> "SparseRows":
         """Return the given rows."""
@@ -66,6 +78,13 @@ class SparseRows:
         map_threads(multiply, range(0, self.n_rows, _ROWS_A_PIECE))
 
     @staticmethod
+    def of(matrix: Any, columns: Integers) -> "SparseRows":
+        """Return the rows of a sparse matrix, with a number for each of its columns."""
+        rows = matrix.tocsr()
+        factor = np.ascontiguousarray(rows.data, dtype=np.float64)
+        return SparseRows(rows.indptr.astype(np.int64), columns[rows.indices], factor)
+
+    @staticmethod
     def stack(parts: "list[SparseRows]") -> "SparseRows":
         """Return the rows of all parts, one after the other."""
         sizes = np.concatenate([np.zeros(1, np.int64), *(np.diff(part.start) for part in parts)])
@@ -84,137 +103,164 @@ def spread(coefficients: Array, n_axes: int) -> Array:
     return coefficients
 
 
-def subset_functions(
-    mass: Array,
-    reference: tuple[int, ...],
-    numbers: CellNumbers,
-    subset: Subset,
-    memory_budget: int,
-    held: int = 0,
-) -> SparseRows:
-    """Return the functions of a subset as combinations of indicators, one row per function.
+def cells_with_mass(mass: Array) -> Indices:
+    """Return the number of each cell of a subset among those with mass; -1 without."""
+    filled = mass.ravel() > 0
+    return np.where(filled, np.cumsum(filled) - 1, -1)
+
+
+def functions_in_cells(mass: Array, number: Indices, functions: Indices) -> Any:
+    """Return functions of a subset by their values in the cells with mass.
 
     Parameters
     ----------
     mass : ndarray of shape (levels...)
         Mass of the cells of the subset.
+    number : ndarray of int
+        See `cells_with_mass`.
+    functions : ndarray of int
+        Which functions, in the order of z, the last feature fastest.
+
+    Returns
+    -------
+    sparse array of shape (n_functions, n_cells)
+        Up to ``2**k`` entries a row.
+    """
+    from scipy import sparse
+
+    last = tuple(size - 1 for size in mass.shape)
+    inverse = 1.0 / mass[mass > 0]
+    every = tuple(range(mass.ndim))
+    levels = np.unravel_index(functions, last)
+    function, cell, sign = _corners(levels, last, every, mass.shape, number)
+    entries = (sign * inverse[cell], (function, cell))
+    return sparse.csr_array(entries, shape=(len(functions), len(inverse)))
+
+
+def of_own_cells(
+    shape: tuple[int, ...], number: Indices, reference: tuple[int, ...], cells: Indices
+) -> Any:
+    """Write the indicators of the cells with mass by those of cells without a reference level.
+
+    Along an axis the indicator of the reference level is minus the sum of the others, apart from
+    a function of fewer features, which is left out.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Levels of each feature of the subset.
+    number : ndarray of int
+        See `cells_with_mass`.
     reference : tuple of int
-        Reference level of each feature of the subset.
+        Reference level of each feature.
+    cells : ndarray of int
+        The flat cells whose indicators are given.
+
+    Returns
+    -------
+    sparse array of shape (n_cells_with_mass, n_given)
+    """
+    from scipy import sparse
+
+    every = tuple(range(len(shape)))
+    levels = np.unravel_index(cells, shape)
+    given, cell, sign = _corners(levels, reference, every, shape, number)
+    return sparse.csr_array((sign, (cell, given)), shape=(int(number.max()) + 1, len(cells)))
+
+
+@dataclass(frozen=True, eq=False)
+class Indicators:
+    """The cells with mass of a subset by indicators without reference levels.
+
+    Parameters
+    ----------
+    matrix : sparse array of shape (n_cells_with_mass, n_indicators)
+        The factors.
+    numbers : ndarray of int, shape (n_indicators,)
+        The number of the cell of each indicator.
+    """
+
+    matrix: Any
+    numbers: Integers
+
+
+def of_parts(
+    number: Indices, reference: tuple[int, ...], numbers: CellNumbers, subset: Subset
+) -> Indicators:
+    """Write the indicators of the cells with mass by those of the subset and of its parts.
+
+    Parameters
+    ----------
+    number : ndarray of int
+        See `cells_with_mass`.
+    reference : tuple of int
+        Reference level of each feature.
     numbers : dict
         For each subset of `subset`, itself included, the number of the indicator of each
         cell; -1 for cells with a reference level or without mass.
     subset : tuple of int
         The features.
-    memory_budget : int
-        Bytes that the rows may take, with what is held already.
-    held : int
-        Bytes that other subsets have of the budget.
+    """
+    from scipy import sparse
+
+    shape = numbers[subset].shape
+    rows, columns, signs, known, n_known = [], [], [], [], 0
+    for size in range(len(subset) + 1):
+        for axes in combinations(range(len(subset)), size):
+            part = numbers[tuple(subset[axis] for axis in axes)]
+            cells = np.nonzero(np.atleast_1d(part >= 0))
+            count = len(cells[0])
+            levels = [np.full(count, level) for level in reference]
+            for axis, own in zip(axes, cells, strict=False):
+                levels[axis] = own
+            given, cell, sign = _corners(tuple(levels), reference, axes, shape, number)
+            rows.append(cell)
+            columns.append(n_known + given)
+            signs.append(sign)
+            known.append(part[part >= 0])
+            n_known += count
+    entries = (np.concatenate(signs), (np.concatenate(rows), np.concatenate(columns)))
+    matrix = sparse.csr_array(entries, shape=(int(number.max()) + 1, n_known))
+    return Indicators(matrix, np.concatenate(known))
+
+
+def n_entries(shape: tuple[int, ...], reference: tuple[int, ...]) -> int:
+    """Return how many entries the functions of a subset can have by indicators.
+
+    Where the last level is the reference, each function has one for every level.
+    """
+    return math.prod(
+        size * (size - 1) if level == size - 1 else 3 * size
+        for size, level in zip(shape, reference, strict=True)
+    )
+
+
+def _corners(
+    levels: tuple[Indices, ...],
+    ends: tuple[int, ...],
+    axes: tuple[int, ...],
+    shape: tuple[int, ...],
+    number: Indices,
+) -> tuple[Indices, Indices, Array]:
+    """Replace levels by the end of their axis, in every combination of some axes.
 
     Returns
     -------
-    SparseRows
-        Functions in the order of z, the last feature fastest.
+    place : ndarray of int
+        Which of the levels each entry is made from.
+    cell : ndarray of int
+        The number of the cell with mass that it is in; entries without one are left out.
+    sign : ndarray
+        Minus one for an odd number of replaced levels.
     """
-    shape = mass.shape
-    inverse = inverse_mass(mass).ravel()
-    column_of = _numbers_of_cells(shape, reference, numbers, subset)
-    n_functions = int(np.prod([size - 1 for size in shape]))
-    check_budget(
-        held + 24 * n_functions * 4 ** len(shape),
-        memory_budget,
-        f"the {n_functions} functions of features {subset}",
-        "Pass a smaller order, or fewer bins.",
-    )
-    if n_functions * mass.size <= _DENSE_ENTRIES:
-        signs, expansion = _dense_factors(shape, reference)
-        table = (signs * inverse) @ expansion
-        row, cell = np.nonzero(table)
-        factor = table[row, cell]
-    else:
-        from scipy import sparse
-
-        signs, expansion = _sparse_factors(shape, reference)
-        product = (signs @ sparse.diags_array(inverse) @ expansion).tocoo()
-        turn = np.lexsort((product.col, product.row))
-        row, cell, factor = product.row[turn], product.col[turn], product.data[turn]
-    column = column_of[cell]
-    kept = (column >= 0) & (factor != 0)
-    row, column, factor = row[kept], column[kept], factor[kept]
-    start = np.searchsorted(row, np.arange(n_functions + 1))
-    return SparseRows(start.astype(np.int64), column, np.ascontiguousarray(factor))
-
-
-def indicator_rows(
-    tables: Array, reference: tuple[int, ...], numbers: CellNumbers, subset: Subset
-) -> SparseRows:
-    """Write functions given cell by cell as combinations of indicators, one row per function.
-
-    Parameters
-    ----------
-    tables : ndarray of shape (levels..., n_functions)
-        The functions.
-    reference, numbers, subset
-        See `subset_functions`.
-    """
-    for axis, level in enumerate(reference):
-        base = np.take(tables, [level], axis=axis)
-        tables = tables - base
-        place: list[slice | int] = [slice(None)] * tables.ndim
-        place[axis] = level
-        tables[tuple(place)] = np.take(base, 0, axis=axis)
-    shape = tables.shape[:-1]
-    column_of = _numbers_of_cells(shape, reference, numbers, subset)
-    flat = tables.reshape(-1, tables.shape[-1]).T
-    row, cell = np.nonzero((flat != 0) & (column_of >= 0))
-    start = np.searchsorted(row, np.arange(len(flat) + 1))
-    return SparseRows(start.astype(np.int64), column_of[cell], flat[row, cell])
-
-
-def _numbers_of_cells(
-    shape: tuple[int, ...], reference: tuple[int, ...], numbers: CellNumbers, subset: Subset
-) -> Integers:
-    """Return the number of the indicator that stands for each cell, references left out."""
-    number_of = np.full(shape, -1, dtype=np.int64)
-    for size in range(len(subset) + 1):
-        for kept in combinations(range(len(subset)), size):
-            place = tuple(
-                slice(None) if axis in kept else reference[axis] for axis in range(len(subset))
-            )
-            part_numbers = numbers[tuple(subset[axis] for axis in kept)]
-            # References of the kept axes belong to smaller subsets, which came before.
-            number_of[place] = np.where(part_numbers >= 0, part_numbers, number_of[place])
-    return number_of.ravel()
-
-
-def _axis_factors(n_levels: int, reference: int) -> tuple[Array, Array]:
-    """Signs of the functions over the levels, and the levels over indicators.
-
-    In the second, the column of the reference level stands for the constant.
-    """
-    signs = np.hstack([np.eye(n_levels - 1), -np.ones((n_levels - 1, 1))])
-    expansion = np.eye(n_levels)
-    expansion[reference] = -1.0
-    expansion[reference, reference] = 1.0
-    return signs, expansion
-
-
-@cache
-def _dense_factors(shape: tuple[int, ...], reference: tuple[int, ...]) -> tuple[Array, Array]:
-    signs: Array = np.ones((1, 1))
-    expansion: Array = np.ones((1, 1))
-    for size, level in zip(shape, reference, strict=True):
-        own_signs, own_expansion = _axis_factors(size, level)
-        signs = np.asarray(np.kron(signs, own_signs), dtype=np.float64)
-        expansion = np.asarray(np.kron(expansion, own_expansion), dtype=np.float64)
-    return signs, expansion
-
-
-def _sparse_factors(shape: tuple[int, ...], reference: tuple[int, ...]) -> tuple[Any, Any]:
-    from scipy import sparse
-
-    signs, expansion = sparse.csr_array(np.ones((1, 1))), sparse.csr_array(np.ones((1, 1)))
-    for size, level in zip(shape, reference, strict=True):
-        own_signs, own_expansion = _axis_factors(size, level)
-        signs = sparse.kron(signs, sparse.csr_array(own_signs), format="csr")
-        expansion = sparse.kron(expansion, sparse.csr_array(own_expansion), format="csr")
-    return signs, expansion
+    places, cells, signs = [], [], []
+    for replaced in product((False, True), repeat=len(axes)):
+        corner = list(levels)
+        for axis, is_replaced in zip(axes, replaced, strict=True):
+            if is_replaced:
+                corner[axis] = np.full_like(levels[axis], ends[axis])
+        cell = number[np.ravel_multi_index(tuple(corner), shape)]
+        places.append(np.flatnonzero(cell >= 0))
+        cells.append(cell[cell >= 0])
+        signs.append(np.full(len(cells[-1]), (-1.0) ** sum(replaced)))
+    return np.concatenate(places), np.concatenate(cells), np.concatenate(signs)

@@ -17,7 +17,11 @@ from treepurify.budget import check_budget
 from treepurify.engines.categorical.cells import NumberedCells, start_numbering
 from treepurify.engines.categorical.indicators import SparseRows
 from treepurify.engines.categorical.observations import Observations
-from treepurify.engines.categorical.selected_functions import SubsetFunctions, selected_functions
+from treepurify.engines.categorical.selected_functions import (
+    SubsetFunctions,
+    check_rows,
+    selected_functions,
+)
 from treepurify.engines.categorical.solution import Fit
 from treepurify.engines.common.least_angle import FullFit, TooFewRowsError, full_fit, lars_path
 from treepurify.grids.grid import Subset
@@ -162,38 +166,24 @@ def _candidates(
         )
         wanted.append(subset)
     functions: Functions = {}
-    held = 0
     for position, subset in enumerate(wanted):
         known.add(observations, subset)
         kept = np.ones(tuple(size - 1 for size in observations.shape(subset)), dtype=np.bool_)
-        functions[subset] = _functions(known, subset, kept, memory_budget, held)
-        held += functions[subset].n_bytes
+        functions[subset] = selected_functions(known.mass[subset], kept, memory_budget)
         progress("preparing functions, term", position, len(wanted))
     known.joint.count()
     return known, functions
-
-
-def _functions(
-    known: NumberedCells,
-    subset: Subset,
-    kept: Mask,
-    memory_budget: int,
-    held: int,
-) -> SubsetFunctions:
-    mass, reference = known.mass[subset], known.references(subset)
-    return selected_functions(mass, kept, reference, known.numbers, subset, memory_budget, held)
 
 
 def _system(
     known: NumberedCells, functions: Functions, memory_budget: int, progress: ProgressReport
 ) -> _System:
     """Inner products of all functions, from the joint mass of two cells."""
-    none = SparseRows(np.zeros(1, np.int64), np.zeros(0, np.int64), np.zeros(0))
-    rows = SparseRows.stack([none, *(of_subset.rows for of_subset in functions.values())])
+    rows = _rows(known, functions, memory_budget)
     joint = known.joint
     n_cells, n_functions = joint.n_cells, rows.n_rows
     check_budget(
-        32 * n_functions**2 + 16 * _FUNCTIONS_A_BLOCK * n_cells + joint.table.nbytes,
+        32 * n_functions**2 + 16 * _FUNCTIONS_A_BLOCK * n_cells + known.n_bytes + rows.n_bytes,
         memory_budget,
         f"a system of {n_functions} functions",
         'Pass a smaller order or fewer bins, or use selection="greedy" with a rank.',
@@ -215,6 +205,19 @@ def _system(
     gram /= lengths
     gram /= lengths[:, None]
     return _System(functions, rows, lengths, gram)
+
+
+def _rows(known: NumberedCells, functions: Functions, memory_budget: int) -> SparseRows:
+    """Return all functions as combinations of indicators."""
+    parts = [SparseRows(np.zeros(1, np.int64), np.zeros(0, np.int64), np.zeros(0))]
+    held = known.n_bytes + sum(of_subset.n_bytes for of_subset in functions.values())
+    for subset, of_subset in functions.items():
+        reference = known.references(subset)
+        check_rows(of_subset, reference, memory_budget, held)
+        parts.append(of_subset.rows(reference, known.numbers, subset))
+        # They are held once more when they are stacked.
+        held += 2 * parts[-1].n_bytes
+    return SparseRows.stack(parts)
 
 
 def _full_squares(functions: SubsetFunctions) -> Array:
@@ -301,14 +304,13 @@ def _first_on_path(system: _System, right: Array, total: Array, most: int) -> Ma
 def _only(functions: Functions, kept: Mask, known: NumberedCells, memory_budget: int) -> Functions:
     """Return the kept functions of each subset that has any."""
     chosen: Functions = {}
-    first, held = 0, 0
+    first = 0
     for subset, of_subset in functions.items():
-        last = first + of_subset.rows.n_rows
+        last = first + of_subset.n_functions
         mask = np.zeros(of_subset.kept.shape, dtype=np.bool_)
         mask[of_subset.kept] = kept[first:last]
         if mask.any():
-            chosen[subset] = _functions(known, subset, mask, memory_budget, held)
-            held += chosen[subset].n_bytes
+            chosen[subset] = selected_functions(known.mass[subset], mask, memory_budget)
         first = last
     return chosen
 
@@ -346,7 +348,7 @@ def _least_squares(
     norm = float(np.sqrt(observations.mass @ (observations.values**2).sum(axis=1)))
     intercept = observations.mass @ observations.values
     residual = observations.values - intercept
-    ends = np.cumsum([of_subset.rows.n_rows for of_subset in chosen.values()], dtype=np.intp)
+    ends = np.cumsum([of_subset.n_functions for of_subset in chosen.values()], dtype=np.intp)
     effects = {
         subset: np.zeros((*of_subset.inverse.shape, observations.n_outputs))
         for subset, of_subset in chosen.items()
@@ -365,6 +367,6 @@ def _least_squares(
             effects[subset] = effects[subset] + table
             observations.add(subset, -table, residual)
     replaced = sum(
-        of_subset.rows.n_rows for of_subset in chosen.values() if of_subset.tables is not None
+        of_subset.n_functions for of_subset in chosen.values() if of_subset.lower is not None
     )
     return Fit(np.asarray(intercept), effects, residual, error, replaced), len(used)

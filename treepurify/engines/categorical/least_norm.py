@@ -20,8 +20,8 @@ import numpy as np
 
 from treepurify.budget import check_budget
 from treepurify.engines.categorical.greedy_selection import Basis
+from treepurify.engines.categorical.lower_functions import LowerFunctions, lower_functions
 from treepurify.engines.categorical.observations import Observations
-from treepurify.engines.categorical.selected_functions import lower_functions
 from treepurify.engines.categorical.solution import Fit
 from treepurify.grids.grid import Subset
 from treepurify.progress import ProgressReport
@@ -73,50 +73,59 @@ class _Term:
         The features.
     mass : ndarray of shape (levels...)
         Mass of each cell.
-    cells : tuple of ndarray of int
-        The levels of the cells with mass.
-    root : ndarray of shape (n_cells, 1)
-        Root of the mass of these cells.
     means : sparse array of shape (n_cells, n_points)
         Their indicators of norm one, at the roots of the mass of the points.
-    lower : ndarray of shape (n_cells, n_lower)
-        Orthonormal basis of the functions of fewer features.
+    lower : LowerFunctions
+        The functions of fewer features.
     """
 
     subset: Subset
     mass: Array
-    cells: tuple[Indices, ...]
-    root: Array
     means: Any
-    lower: Array
+    lower: LowerFunctions
 
     @property
     def dimension(self) -> int:
         """Number of independent pure functions."""
-        n_cells, n_lower = self.lower.shape
-        return int(n_cells - n_lower)
+        span = self.lower.span
+        return len(self.lower.root) - (0 if span is None else span.shape[1])
 
     def project(self, vectors: Array | None) -> Array:
         """Project vectors over the points on the pure functions; the points' own for None."""
         rest = np.asarray(self.means.toarray() if vectors is None else self.means @ vectors)
-        for _ in range(2):
-            rest -= self.lower @ (self.lower.T @ rest)
-        return rest
+        return self.lower.reduce(rest)
 
     def table(self, vectors: Array) -> Array:
         """Return vectors over the cells with mass as tables, shape (levels..., k)."""
         table = np.zeros((*self.mass.shape, vectors.shape[1]))
-        table[self.cells] = vectors / self.root
+        table[self.lower.cells] = vectors / self.lower.root
         return table
 
 
 @dataclass(frozen=True, eq=False)
 class _Level:
-    """What terms of one size explain beyond smaller ones: directions and their eigenvalues."""
+    """What terms of one size explain beyond smaller ones.
+
+    Parameters
+    ----------
+    terms : tuple of _Term
+        The terms.
+    directions : ndarray of shape (size, rank)
+        Orthonormal directions that they add.
+    triangle : ndarray of shape (rank, rank)
+        R with ``R R'`` the sum of the projections on the terms, in these directions.
+    """
 
     terms: tuple[_Term, ...]
     directions: Array
-    eigenvalues: Array
+    triangle: Array
+
+    def invert(self, coordinates: Array) -> Array:
+        """Apply the inverse of the sum of projections to coordinates in the directions."""
+        from scipy.linalg import solve_triangular
+
+        half = solve_triangular(self.triangle, coordinates)
+        return np.asarray(solve_triangular(self.triangle, half, trans="T"))
 
 
 def operations(observations: Observations, subsets: Iterable[Subset], basis: Basis) -> float:
@@ -161,7 +170,7 @@ def fit_of_least_norm(
     terms = tuple(_terms(observations, subsets, span, memory_budget, progress))
     levels, projections = _levels(terms, root if span is None else span.T @ root, span, progress)
     fit = _solve(observations, levels, root, span)
-    rank = 1 + sum(len(level.eigenvalues) for level in levels)
+    rank = 1 + sum(len(level.triangle) for level in levels)
     n_functions = 1 + sum(term.dimension for term in terms)
     determined = tuple(term.subset for term in terms)
     if n_functions > rank:
@@ -205,21 +214,22 @@ def _terms(
     from scipy import sparse
 
     n_points, n_bytes = observations.n_points, 0 if span is None else span.nbytes
-    points = np.arange(n_points)
     for position, subset in enumerate(subsets):
         # The mass, the number of each cell, and what is summed and looked up to find them.
         n_cells = math.prod(observations.shape(subset))
         check_budget(n_bytes + 32 * n_cells, memory_budget, f"a term of {n_cells} cells", _ADVICE)
         mass = observations.margin(subset)
         lower = lower_functions(mass, memory_budget // 32)
-        n_bytes += 20 * n_points + lower.span.nbytes + mass.nbytes * (1 + observations.n_outputs)
+        n_bytes += 20 * n_points + lower.n_bytes + mass.nbytes * (1 + observations.n_outputs)
         check_budget(n_bytes, memory_budget, f"{position + 1} terms or more", _ADVICE)
         number = np.full(mass.size, -1)
         number[np.ravel_multi_index(lower.cells, mass.shape)] = np.arange(len(lower.root))
         cell = number[observations.flat_cells(subset)]
-        shares = np.sqrt(observations.mass) / lower.root[cell, 0]
-        means = sparse.csr_array((shares, (cell, points)), shape=(len(lower.root), n_points))
-        term = _Term(subset, mass, lower.cells, lower.root, means, lower.span)
+        inside = np.flatnonzero(cell >= 0)
+        cell = cell[inside]
+        shares = np.sqrt(observations.mass[inside]) / lower.root[cell, 0]
+        means = sparse.csr_array((shares, (cell, inside)), shape=(len(lower.root), n_points))
+        term = _Term(subset, mass, means, lower)
         if term.dimension:
             yield term
         progress("preparing terms", position, 0)
@@ -237,26 +247,48 @@ def _levels(
     together : ndarray
         The sum of the projections on the constant and on all terms.
     """
-    base = constant / np.linalg.norm(constant)
-    projections = base @ base.T
+    # Coordinates in the directions that nothing has explained so far.
+    free = _split(constant)[0][:, 1:]
+    together = constant @ constant.T / np.sum(constant**2)
     levels = []
     for size in sorted({len(term.subset) for term in terms}):
         of_size = tuple(term for term in terms if len(term.subset) == size)
-        total = np.zeros_like(projections)
+        total = np.zeros((free.shape[1],) * 2)
         for position, term in enumerate(of_size):
             coordinates = term.project(span)
+            together += coordinates.T @ coordinates
+            coordinates = coordinates @ free
             total += coordinates.T @ coordinates
             progress(f"adding terms of {size} features", position, len(of_size))
-        projections += total
-        norm = float(np.abs(total).sum(axis=0).max())
-        for _ in range(2):
-            total -= base @ (base.T @ total)
-            total -= (total @ base) @ base.T
-        eigenvalues, vectors = np.linalg.eigh((total + total.T) / 2)
-        kept = eigenvalues > _INDEPENDENT * norm
-        levels.append(_Level(of_size, vectors[:, kept], eigenvalues[kept]))
-        base = np.hstack([base, vectors[:, kept]])
-    return levels, projections
+        largest = float(np.abs(total).sum(axis=0).max(initial=0.0))
+        root, order = _root(total, _INDEPENDENT * largest)
+        turned, triangle = _split(root)
+        turned = free[:, order] @ turned
+        rank = root.shape[1]
+        levels.append(_Level(of_size, turned[:, :rank], triangle))
+        free = turned[:, rank:]
+    return levels, together
+
+
+def _root(matrix: Array, least: float) -> tuple[Array, Indices]:
+    """Return a triangular L and an order with ``L L' = matrix[order][:, order]``.
+
+    L has as few columns as leave no diagonal above `least`.
+    """
+    from scipy.linalg.lapack import dpstrf
+
+    if not len(matrix):
+        return matrix, np.zeros(0, dtype=np.intp)
+    factor, pivots, rank, _ = dpstrf(matrix, lower=1, tol=least)
+    return np.tril(factor)[:, :rank], pivots - 1
+
+
+def _split(vectors: Array) -> tuple[Array, Array]:
+    """Return an orthogonal matrix whose first columns span vectors, and these in its terms."""
+    from scipy.linalg import qr
+
+    turned, triangle = qr(vectors, check_finite=False)
+    return np.asarray(turned), np.asarray(triangle[: vectors.shape[1]])
 
 
 def _solve(
@@ -286,7 +318,7 @@ def _solve(
         intercept = intercept + mean
         rest = left - _coordinates(root * mean, span)
         for level in reversed(levels):
-            dual = level.directions @ (level.directions.T @ rest / level.eigenvalues[:, None])
+            dual = level.directions @ level.invert(level.directions.T @ rest)
             dual = dual if span is None else span @ dual
             for term in level.terms:
                 component = term.project(dual)
@@ -312,11 +344,20 @@ def _determined(
     other terms cannot take it: the trace of ``P_u K^+ P_u`` is the number of directions of u
     that are determined.
     """
-    eigenvalues, vectors = np.linalg.eigh(projections)
-    half = vectors[:, -rank:] / np.sqrt(eigenvalues[-rank:])
-    half = half if span is None else span @ half
-    return tuple(
-        term.subset
-        for term in terms
-        if np.sum(term.project(half) ** 2) > term.dimension - _DETERMINED
-    )
+    from scipy.linalg import solve_triangular
+
+    root, order = _root(projections, 0.0)
+    lower = root.shape[1] == len(root) == rank
+    if lower:
+        triangle, directions = root, None
+    else:
+        turned, triangle = _split(root[:, :rank])
+        directions = turned[np.argsort(order), : len(triangle)]
+    determined = []
+    for term in terms:
+        coordinates = term.project(span)
+        coordinates = coordinates[:, order] if directions is None else coordinates @ directions
+        half = solve_triangular(triangle, coordinates.T, lower=lower)
+        if np.sum(half**2) > term.dimension - _DETERMINED:
+            determined.append(term.subset)
+    return tuple(determined)

@@ -8,7 +8,9 @@ residual after projection on the functions of fewer features, which changes neit
 selection nor the space, since these come earlier.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -16,42 +18,23 @@ from treepurify.budget import check_budget
 from treepurify.engines.categorical.indicators import (
     CellNumbers,
     SparseRows,
-    indicator_rows,
+    cells_with_mass,
+    functions_in_cells,
+    n_entries,
+    of_parts,
     spread,
-    subset_functions,
 )
-from treepurify.purification.general import solve_general
-from treepurify.purification.pair import solve_pair
+from treepurify.engines.categorical.lower_functions import LowerFunctions, lower_functions
 from treepurify.purification.solution import inverse_mass
-from treepurify.typing import Array, Indices, Mask
+from treepurify.typing import Array, Mask
 
-__all__ = ["LowerFunctions", "SubsetFunctions", "lower_functions", "selected_functions"]
+__all__ = ["SubsetFunctions", "check_rows", "selected_functions"]
 
 Subset = tuple[int, ...]
 
 _DENSE_ENTRIES = 1 << 20
-_INDEPENDENT = 1e-7
-# The functions cell by cell, their projection and the steps of writing them by indicators.
-_TABLES_MEANWHILE = 6
-
-
-@dataclass(frozen=True, eq=False)
-class LowerFunctions:
-    """Functions of fewer features of a subset, orthonormal on its cells with mass.
-
-    Parameters
-    ----------
-    cells : tuple of ndarray of int
-        The cells with mass.
-    root : ndarray of shape (n_cells, 1)
-        Root of their mass.
-    span : ndarray of shape (n_cells, n_functions)
-        The functions times that root.
-    """
-
-    cells: tuple[Indices, ...]
-    root: Array
-    span: Array
+_ENTRIES_A_BLOCK = 1 << 18
+_BYTES_OF_A_SOLVE = 80
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,78 +43,125 @@ class SubsetFunctions:
 
     Parameters
     ----------
-    rows : SparseRows
-        The functions as combinations of indicators of cells.
     kept : ndarray of bool, shape (levels - 1, ...)
         Which functions they are.
-    inverse : ndarray of shape (levels...)
-        One over the mass of each cell; zero for cells without mass.
-    tables : ndarray of shape (levels..., n_functions), optional
-        The functions cell by cell, where some had to be made orthogonal.
     mass : ndarray of shape (levels...)
         Mass of each cell.
+    inverse : ndarray of shape (levels...)
+        One over the mass of each cell; zero for cells without mass.
     lower : LowerFunctions, optional
-        What they were made orthogonal to.
+        What they are made orthogonal to, where some use cells without mass.
     """
 
-    rows: SparseRows
     kept: Mask
-    inverse: Array
-    tables: Array | None
     mass: Array
+    inverse: Array
     lower: LowerFunctions | None
+
+    @property
+    def n_functions(self) -> int:
+        """Number of selected functions."""
+        return int(np.count_nonzero(self.kept))
 
     @property
     def n_bytes(self) -> int:
         """Bytes of everything that is held for the subset alone."""
-        rows = 8 * len(self.rows.start) + 16 * len(self.rows.column)
-        tables = 0 if self.tables is None else self.tables.nbytes
-        lower = 0 if self.lower is None else self.lower.span.nbytes
-        return rows + tables + lower + self.inverse.nbytes
+        return int(self.inverse.nbytes) + (0 if self.lower is None else self.lower.n_bytes)
+
+    def bytes_of_products(self, n_outputs: int) -> int:
+        """Return the bytes that `combine` and `transposed` take."""
+        n_filled, n_functions = int(np.count_nonzero(self.mass)), self.n_functions
+        entries = 64 * 2**self.mass.ndim * (n_functions + n_filled)
+        if self.lower is not None and self.lower.span is None:
+            entries += 8 * len(self.lower.root) * n_functions
+            entries += _BYTES_OF_A_SOLVE * max(self.lower.table_size, _ENTRIES_A_BLOCK)
+        return int(entries + 40 * self.mass.size * n_outputs)
 
     def combine(self, coefficients: Array) -> Array:
         """Return ``sum_z c_z phi_z`` for coefficients of shape (n_functions, n_outputs)."""
-        if self.tables is not None:
-            # Large coefficients may cancel: what they leave is made orthogonal once more.
-            return _orthogonal(self.tables @ coefficients, self.mass, self.lower)
         full = np.zeros((*self.kept.shape, coefficients.shape[1]))
         full[self.kept] = coefficients
-        return spread(full, self.kept.ndim) * self.inverse[..., None]
+        tables = spread(full, self.kept.ndim) * self.inverse[..., None]
+        if self.lower is None:
+            return tables
+        lower, pure = self.lower, np.zeros_like(tables)
+        pure[lower.cells] = lower.reduce(lower.root * tables[lower.cells]) / lower.root
+        return pure
+
+    def transposed(self) -> Callable[[Array], Array]:
+        """Return the map to inner products of functions with vectors.
+
+        It takes the sums of the vectors, weighted by mass, over the cells with mass, shape
+        (n_cells, k), and returns shape (n_functions, k).
+        """
+        lower, number = self.lower, cells_with_mass(self.mass)
+        functions = functions_in_cells(self.mass, number, np.flatnonzero(self.kept))
+        if lower is None:
+            return lambda sums: functions @ sums
+        inside = number[np.ravel_multi_index(lower.cells, self.mass.shape)]
+        if lower.span is None:
+            # There are fewer functions than vectors.
+            values = self._reduced(functions[:, inside], lower)
+            return lambda sums: values @ sums[inside]
+        functions = functions[:, inside]
+        return lambda sums: functions @ (lower.root * lower.reduce(sums[inside] / lower.root))
+
+    def rows(self, reference: tuple[int, ...], numbers: CellNumbers, subset: Subset) -> SparseRows:
+        """Return the functions as combinations of indicators; see `of_parts`."""
+        from scipy import sparse
+
+        lower, number = self.lower, cells_with_mass(self.mass)
+        functions = functions_in_cells(self.mass, number, np.flatnonzero(self.kept))
+        indicators = of_parts(number, reference, numbers, subset)
+        matrix = indicators.matrix
+        if lower is not None:
+            inside = number[np.ravel_multi_index(lower.cells, self.mass.shape)]
+            functions = sparse.csr_array(self._reduced(functions[:, inside], lower))
+            matrix = matrix[inside]
+        return SparseRows.of(functions @ matrix, indicators.numbers)
+
+    def _reduced(self, functions: Any, lower: LowerFunctions) -> Array:
+        """Make functions, given in some cells, orthogonal in blocks."""
+        values = np.empty(functions.shape)
+        step = max(1, _ENTRIES_A_BLOCK // max(lower.table_size, 1))
+        for start in range(0, len(values), step):
+            vectors = lower.root * functions[start : start + step].toarray().T
+            values[start : start + step] = (lower.reduce(vectors) / lower.root).T
+        return values
 
 
-def selected_functions(
-    mass: Array,
-    kept: Mask,
-    reference: tuple[int, ...],
-    numbers: CellNumbers,
-    subset: Subset,
-    memory_budget: int,
-    held: int = 0,
-) -> SubsetFunctions:
-    """Return the selected functions of a subset; see `subset_functions` for the arguments.
+def selected_functions(mass: Array, kept: Mask, memory_budget: int) -> SubsetFunctions:
+    """Return the selected functions of a subset.
 
-    `held` are bytes that other subsets have of the budget.
+    Parameters
+    ----------
+    mass : ndarray of shape (levels...)
+        Mass of each cell.
+    kept : ndarray of bool, shape (levels - 1, ...)
+        Which functions are selected.
+    memory_budget : int
+        Bytes that tables may take.
     """
     filled = mass > 0
-    inverse = inverse_mass(mass)
-    tables, lower = None, None
+    lower = None
     if not filled.all() and np.any(kept & ~_whole(filled)):
-        # Where the basis is large, the iterative solvers of purification do its work.
-        count = int(kept.sum())
-        check_budget(
-            held + _TABLES_MEANWHILE * 8 * count * mass.size,
-            memory_budget,
-            f"{count} functions of features {subset} in {mass.size} cells each",
-            "Pass a smaller rank or order, or fewer bins.",
-        )
-        if int(filled.sum()) * _n_slices(mass) <= _DENSE_ENTRIES:
-            lower = lower_functions(mass, memory_budget)
-        tables = _orthogonal(_tables(kept, inverse), mass, lower)
-        rows = indicator_rows(tables, reference, numbers, subset)
-    else:
-        rows = subset_functions(mass, reference, numbers, subset, memory_budget, held)
-        rows = rows.take(np.flatnonzero(kept))
-    return SubsetFunctions(rows, kept, inverse, tables, mass, lower)
+        lower = lower_functions(mass, memory_budget, _DENSE_ENTRIES)
+    return SubsetFunctions(kept, mass, inverse_mass(mass), lower)
+
+
+def check_rows(
+    functions: SubsetFunctions, reference: tuple[int, ...], memory_budget: int, held: int
+) -> None:
+    """Refuse functions as combinations of indicators that would not fit."""
+    count, shape = functions.n_functions, functions.mass.shape
+    n_filled = int(np.count_nonzero(functions.mass))
+    entries = n_entries(shape, reference) if functions.lower is None else 2 * count * n_filled
+    check_budget(
+        held + 40 * entries + functions.bytes_of_products(0),
+        memory_budget,
+        f"{count} functions of {len(shape)} features in {n_filled} cells each",
+        "Pass a smaller rank or order, or fewer bins.",
+    )
 
 
 def _whole(filled: Mask) -> Mask:
@@ -140,62 +170,3 @@ def _whole(filled: Mask) -> Mask:
         last = np.take(filled, [-1], axis=axis)
         filled = np.delete(filled, -1, axis=axis) & last
     return filled
-
-
-def _tables(kept: Mask, inverse: Array) -> Array:
-    count = int(kept.sum())
-    ones = np.zeros((*kept.shape, count))
-    ones[(*np.nonzero(kept), np.arange(count))] = 1.0
-    return np.asarray(spread(ones, kept.ndim) * inverse[..., None])
-
-
-def lower_functions(mass: Array, memory_budget: int) -> LowerFunctions:
-    """Return an orthonormal basis of the functions of fewer features on the cells with mass.
-
-    Raises
-    ------
-    MemoryBudgetError
-        If the indicators that it is made from would not fit.
-    """
-    cells = np.nonzero(mass > 0)
-    root = np.sqrt(mass[cells])[:, None]
-    if mass.ndim == 1:
-        return LowerFunctions(cells, root, root / np.linalg.norm(root))
-    check_budget(
-        16 * len(root) * _n_slices(mass),
-        memory_budget,
-        f"the functions of fewer features of a term with {len(root)} cells",
-        "Pass a smaller order, or fewer bins.",
-    )
-    design = np.hstack([_slices(cells, mass.shape, axis) for axis in range(mass.ndim)])
-    norms = np.sqrt(mass[cells] @ design)
-    system = root * design[:, norms > 0] / norms[norms > 0]
-    left, singular, _ = np.linalg.svd(system, full_matrices=False)
-    return LowerFunctions(cells, root, left[:, singular > _INDEPENDENT * singular[0]])
-
-
-def _n_slices(mass: Array) -> int:
-    return sum(mass.size // size for size in mass.shape)
-
-
-def _orthogonal(tables: Array, mass: Array, lower: LowerFunctions | None) -> Array:
-    """Project tables off the functions of fewer features, on the cells with mass."""
-    if lower is None:
-        solve = solve_pair if mass.ndim == 2 else solve_general
-        return np.asarray(np.where((mass > 0)[..., None], solve(tables, mass).pure, 0.0))
-    rest = lower.root * tables[lower.cells]
-    for _ in range(2):
-        rest -= lower.span @ (lower.span.T @ rest)
-    pure = np.zeros_like(tables)
-    pure[lower.cells] = rest / lower.root
-    return pure
-
-
-def _slices(cells: tuple[Indices, ...], shape: tuple[int, ...], axis: int) -> Array:
-    """Indicators of the slices along one axis, shape (cells, slices)."""
-    others = [i for i in range(len(shape)) if i != axis]
-    sizes = tuple(shape[i] for i in others)
-    number = np.ravel_multi_index(tuple(cells[i] for i in others), sizes)
-    indicator = np.zeros((len(number), int(np.prod(sizes))))
-    indicator[np.arange(len(number)), number] = 1.0
-    return indicator

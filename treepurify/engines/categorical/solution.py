@@ -1,11 +1,14 @@
 """Coefficients of the selected functions, the components they add up to, and their errors."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
+from treepurify.budget import check_budget
+from treepurify.engines.categorical.cells import ADVICE
 from treepurify.engines.categorical.greedy_selection import Basis, solve_triangle
-from treepurify.engines.categorical.indicators import SparseRows
+from treepurify.engines.categorical.indicators import cells_with_mass, of_parts
 from treepurify.engines.categorical.observations import Observations
 from treepurify.engines.categorical.selected_functions import SubsetFunctions, selected_functions
 from treepurify.grids.grid import Subset
@@ -14,7 +17,8 @@ from treepurify.typing import Array
 
 __all__ = ["Fit", "FitErrors", "measure_fit", "solve", "variance_inflation"]
 
-_FUNCTIONS_A_BLOCK = 512
+_FUNCTIONS_A_BLOCK = 256
+_ENTRIES_A_BLOCK = 1 << 18
 _MOST_REFINEMENTS = 4
 _PROBES = 4
 
@@ -60,6 +64,7 @@ def solve(
     until nothing is left.
     """
     functions = _functions(basis, memory_budget)
+    _check_memory(observations, basis, functions, memory_budget)
     coordinates = _coordinates(basis, functions, progress)
     norm = float(np.sqrt(observations.mass @ (observations.values**2).sum(axis=1)))
     intercept = np.zeros(observations.n_outputs)
@@ -82,28 +87,36 @@ def solve(
         for subset, table in effects.items():
             observations.add(subset, -table, residual)
     replaced = sum(
-        of_subset.rows.n_rows for of_subset in functions.values() if of_subset.tables is not None
+        of_subset.n_functions for of_subset in functions.values() if of_subset.lower is not None
     )
     amplification = _amplification(basis, functions, coordinates)
     return Fit(intercept, effects, residual, error, replaced, amplification)
 
 
 def _functions(basis: Basis, memory_budget: int) -> dict[Subset, SubsetFunctions]:
-    functions: dict[Subset, SubsetFunctions] = {}
-    held = 0
-    for subset, chosen in basis.chosen.items():
-        if subset and chosen.kept.any():
-            functions[subset] = selected_functions(
-                basis.mass[subset],
-                chosen.kept,
-                tuple(basis.reference[j] for j in subset),
-                basis.numbers,
-                subset,
-                memory_budget,
-                held,
-            )
-            held += functions[subset].n_bytes
-    return functions
+    return {
+        subset: selected_functions(basis.mass[subset], chosen.kept, memory_budget)
+        for subset, chosen in basis.chosen.items()
+        if subset and chosen.kept.any()
+    }
+
+
+def _check_memory(
+    observations: Observations,
+    basis: Basis,
+    functions: dict[Subset, SubsetFunctions],
+    memory_budget: int,
+) -> None:
+    n_outputs = observations.n_outputs
+    n_directions = len(basis.pivots)
+    kept = sum(of.n_bytes + 8 * n_outputs * of.mass.size for of in functions.values())
+    meanwhile = max((of.bytes_of_products(n_outputs) for of in functions.values()), default=0)
+    check_budget(
+        basis.n_bytes + 8 * n_directions * (basis.rank + 3 * _FUNCTIONS_A_BLOCK) + kept + meanwhile,
+        memory_budget,
+        f"the coordinates and components of {basis.rank} functions",
+        ADVICE,
+    )
 
 
 def _amplification(
@@ -127,20 +140,36 @@ def _coordinates(
     basis: Basis, functions: dict[Subset, SubsetFunctions], progress: ProgressReport
 ) -> Array:
     """Coordinates of the constant and of the selected functions in the orthonormal basis."""
-    constant = SparseRows(np.array([0, 1]), np.array([0]), np.ones(1))
-    rows = SparseRows.stack([constant, *(of_subset.rows for of_subset in functions.values())])
-    n_cells = basis.joint.n_cells
-    joint_mass = basis.joint.table[:n_cells, :n_cells]
-    scales = basis.scales * basis.joint.scale
-    coordinates = np.empty((len(basis.pivots), rows.n_rows))
-    for first in range(0, rows.n_rows, _FUNCTIONS_A_BLOCK):
-        block = rows.take(np.arange(first, min(first + _FUNCTIONS_A_BLOCK, rows.n_rows)))
-        products = np.empty((block.n_rows, n_cells))
-        block.multiply(joint_mass, products)
-        right = (products[:, basis.pivots] * scales).T
-        coordinates[:, first : first + block.n_rows] = solve_triangle(basis.panels, right)
-        progress("solving, function", first, rows.n_rows)
+    n_directions = len(basis.pivots)
+    coordinates = np.empty((n_directions, basis.rank))
+    scales = basis.scales[:, None]
+    coordinates[:, 0] = basis.joint.inner_products(basis.pivots, np.zeros(1, np.int64))[:, 0]
+    first = 1
+    for subset, of_subset in functions.items():
+        last = first + of_subset.n_functions
+        for pivots, products in _with_pivots(basis, subset, of_subset):
+            coordinates[pivots, first:last] = products.T
+        progress("solving, function", last, basis.rank)
+        first = last
+    for first in range(0, basis.rank, _FUNCTIONS_A_BLOCK):
+        block = slice(first, first + _FUNCTIONS_A_BLOCK)
+        coordinates[:, block] = solve_triangle(basis.panels, coordinates[:, block] * scales)
     return coordinates
+
+
+def _with_pivots(
+    basis: Basis, subset: Subset, of_subset: SubsetFunctions
+) -> Iterator[tuple[slice, Array]]:
+    """Yield inner products of a subset's functions with the indicators of pivots, in blocks."""
+    number = cells_with_mass(of_subset.mass)
+    reference = tuple(basis.reference[j] for j in subset)
+    indicators = of_parts(number, reference, basis.numbers, subset)
+    products = of_subset.transposed()
+    step = max(1, _ENTRIES_A_BLOCK // max(indicators.matrix.shape))
+    for start in range(0, len(basis.pivots), step):
+        block = slice(start, min(start + step, len(basis.pivots)))
+        joint = basis.joint.inner_products(indicators.numbers, basis.pivots[block])
+        yield block, products(indicators.matrix @ joint)
 
 
 def _project(observations: Observations, basis: Basis, values: Array) -> Array:
