@@ -33,7 +33,7 @@ from treepurify.rows.table_reader import is_missing, label_text, matched_names
 from treepurify.rows.tables import check_table, table_column, table_names
 from treepurify.typing import Array
 
-__all__ = ["Model", "parse_model", "raw_margin", "read_model"]
+__all__ = ["Model", "WhichColumns", "parse_model", "raw_margin", "read_model", "read_transformed"]
 
 Model = TreeEnsemble | AdditiveTables
 
@@ -162,6 +162,44 @@ def read_model(model: Any, X: Any = None, feature_names: Sequence[str] | None = 
         If the names or the columns do not fit the model; see also `parse_model`.
     """
     return _with_labels(_with_names(_parse(model, X=X), X, feature_names), X)
+
+
+def read_transformed(model: Any, X: Any) -> tuple[Model, Any, Any]:
+    """Return a pipeline in the columns that its last step takes, that step, and rows for it.
+
+    Parameters
+    ----------
+    model : object
+        A fitted pipeline, or a wrapper of one that predicts as it does.
+    X : table of shape (n_rows, n_features), optional
+        Rows with the columns that the pipeline takes.
+
+    Returns
+    -------
+    TreeEnsemble or AdditiveTables
+    object
+        The last step, which the parsed model can be compared with.
+    table or ndarray
+        What the steps before it return for the rows; None without any.
+
+    Raises
+    ------
+    InvalidInputError
+        If the model is no pipeline, or the rows are no table.
+    UnsupportedModelError
+        See `parse_model`.
+    """
+    pipeline = unwrap(model)
+    if not is_pipeline(pipeline):
+        raise InvalidInputError(
+            'columns="transformed" is for fitted pipelines, got a '
+            f"{type(pipeline).__name__}. Leave it out, or pass the pipeline."
+        )
+    if X is not None:
+        check_table(X)
+    parsed = _parse(pipeline, "transformed", X)
+    rows = None if X is None else transform_rows(pipeline, X)
+    return parsed, pipeline.steps[-1][1], rows
 
 
 def _with_names(model: Model, X: Any, feature_names: Sequence[str] | None) -> Model:

@@ -32,7 +32,7 @@ from treepurify.engines.tree.streamed import StreamTask, purify_stream
 from treepurify.engines.tree.streamed_measure import purify_under_sample
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import MissingCells
-from treepurify.models.parse import Model, read_model
+from treepurify.models.parse import Model, WhichColumns, read_model, read_transformed
 from treepurify.models.refits import Refits
 from treepurify.progress import ProgressReport, progress_report
 from treepurify.rows.reduction import RowStream
@@ -42,7 +42,7 @@ from treepurify.weights import Independent, Uniform, Weighting, as_weighting
 __all__ = ["purify"]
 
 
-def purify(
+def purify(  # noqa: PLR0913 - what all engines take, and how models are read
     model: Any,
     X: Any = None,
     *,
@@ -54,6 +54,7 @@ def purify(
     method: Method = "auto",
     resolution: Resolution = "auto",
     missing_cells: MissingCells = "auto",
+    columns: WhichColumns = "raw",
     memory_budget: int = DEFAULT_BUDGET,
     progress: bool = True,
 ) -> Decomposition:
@@ -126,6 +127,10 @@ def purify(
     missing_cells : {"auto", "always"}
         Whether axes have cells for missing values and unknown categories only where the
         model or the rows have such values, or everywhere, so that later rows may.
+    columns : {"raw", "transformed"}
+        Of a pipeline: whether effects are those of the columns that it takes, or of the columns
+        that its last step takes, which is always possible. `X` has the columns that the pipeline
+        takes either way; the result takes ``pipeline[:-1].transform(X)`` if they are transformed.
     memory_budget : int
         Bytes that tables may take; more is refused before it is allocated.
     progress : bool
@@ -159,11 +164,13 @@ def purify(
     """
     check_order(order)
     check_method(method)
-    check_choice("resolution", resolution, get_args(Resolution))
-    check_choice("missing_cells", missing_cells, get_args(MissingCells))
+    _check_choices(resolution, missing_cells, columns)
     check_memory_budget(memory_budget)
     report = progress_report(progress)
     weighting = as_weighting(weights)
+    trained = model
+    if columns == "transformed":
+        model, trained, X = read_transformed(model, X)
     source = as_source(X)
     if source is not None:
         _check_one_model(model)
@@ -185,11 +192,11 @@ def purify(
     refits = read_refits(model, X, feature_names, memory_budget)
     parsed = read_model(model, X, feature_names) if refits is None else refits.centre
     check_order_fits(order, parsed.n_features)
-    columns = read_rows(parsed, X, weighting)
-    measure = fit_measure(columns, weighting, sample_weight, memory_budget)
-    weighting, columns, weights_of_rows = measure.weighting, measure.columns, measure.row_weights
+    rows = read_rows(parsed, X, weighting)
+    measure = fit_measure(rows, weighting, sample_weight, memory_budget)
+    weighting, rows, weights_of_rows = measure.weighting, measure.columns, measure.row_weights
     request = Request(
-        columns,
+        rows,
         weights_of_rows,
         weighting,
         order,
@@ -199,13 +206,13 @@ def purify(
         memory_budget,
         report,
     )
-    check = check_against_library(model, parsed, X) if refits is None else check_refits(refits, X)
+    check = check_against_library(trained, parsed, X) if refits is None else check_refits(refits, X)
     subsets, chosen_pairs = kept_interactions(
         parsed,
         interactions,
         order,
-        lambda ensemble, product: independent_leaves(ensemble, columns, weights_of_rows, product),
-        weighting if weighting.is_product else Independent() if columns is not None else Uniform(),
+        lambda ensemble, product: independent_leaves(ensemble, rows, weights_of_rows, product),
+        weighting if weighting.is_product else Independent() if rows is not None else Uniform(),
         report,
         memory_budget,
     )
@@ -228,6 +235,14 @@ def purify(
         note=measure.note,
         spread=outcome.spread,
     )
+
+
+def _check_choices(
+    resolution: Resolution, missing_cells: MissingCells, columns: WhichColumns
+) -> None:
+    check_choice("resolution", resolution, get_args(Resolution))
+    check_choice("missing_cells", missing_cells, get_args(MissingCells))
+    check_choice("columns", columns, get_args(WhichColumns))
 
 
 def _wanted(

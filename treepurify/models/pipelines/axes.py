@@ -11,7 +11,12 @@ from treepurify.errors import UnsupportedModelError
 from treepurify.models.cuts import cut_at_most_single, cut_below_single
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.pipelines.bisection import pull_back
-from treepurify.models.pipelines.columns import Column, RawProbe, chain_of
+from treepurify.models.pipelines.columns import (
+    IN_TRANSFORMED_COLUMNS,
+    Column,
+    RawProbe,
+    chain_of,
+)
 from treepurify.rows.category_hash import category_hash
 from treepurify.rows.columns import ZERO_THRESHOLD, FeatureSpec
 from treepurify.rows.table_reader import is_missing, label_text, read_columns
@@ -294,7 +299,7 @@ def _thresholds(ensemble: TreeEnsemble, t: int, *, zero_is_absent: bool) -> Arra
         raise UnsupportedModelError(
             f"the steps of the pipeline make the column {spec.name!r}, which CatBoost reads as "
             "categories, from numbers. CatBoost keeps hashes of the categories only, and so it is "
-            'not known which numbers they are. Pass columns="transformed".'
+            f"not known which numbers they are. {IN_TRANSFORMED_COLUMNS}"
         )
     parts = [_cuts(ensemble, t)]
     if spec.is_categorical and spec.categories is not None and spec.numbers_are == "labels":

@@ -13,7 +13,22 @@ from treepurify.errors import UnsupportedModelError
 from treepurify.rows.table_reader import is_missing, missing_kind
 from treepurify.typing import Array, Mask
 
-__all__ = ["Column", "OutputColumn", "RawProbe", "Reading", "Stage", "chain_of", "columns_of"]
+__all__ = [
+    "IN_TRANSFORMED_COLUMNS",
+    "Column",
+    "OutputColumn",
+    "RawProbe",
+    "Reading",
+    "Stage",
+    "chain_of",
+    "columns_of",
+]
+
+IN_TRANSFORMED_COLUMNS = (
+    'Explain it in the transformed columns: treepurify.purify(pipeline, X, columns="transformed"), '
+    'or, for other functions, parse_model(pipeline, columns="transformed") with '
+    "pipeline[:-1].transform(X) as rows."
+)
 
 _MOST_BYTES = 4 << 30
 Reads = Literal["numbers", "labels", "either"]
@@ -44,8 +59,6 @@ class OutputColumn:
         Power of large numbers that the transformer takes; beyond what overflows it fails.
     is_positive : bool
         Whether the transformer takes positive numbers only.
-    refusal : str
-        Why the column is no function of one column that could be read; empty where it is one.
     """
 
     name: str
@@ -57,7 +70,6 @@ class OutputColumn:
     is_indicator: bool = False
     power: float = 0.0
     is_positive: bool = False
-    refusal: str = ""
 
 
 class Reading(NamedTuple):
@@ -142,7 +154,7 @@ class Stage:
             if not any(mask.any() for mask in missing):
                 raise UnsupportedModelError(
                     f"{self.path} does not transform values that it should take, and so it cannot "
-                    f'be read: {error}. Pass columns="transformed" to parse_model.'
+                    f"be read: {error}. {IN_TRANSFORMED_COLUMNS}"
                 ) from error
             for j, mask in enumerate(missing):
                 known[j] = _without_missing(known[j], mask, self._some_value(j))
@@ -150,8 +162,8 @@ class Stage:
             values = self._call(known)
         if len(values) != len(self.outputs):
             raise UnsupportedModelError(
-                f"{self.path} returns {len(values)} columns, expected {len(self.outputs)}. Pass "
-                'columns="transformed" to parse_model.'
+                f"{self.path} returns {len(values)} columns, expected {len(self.outputs)}. "
+                + IN_TRANSFORMED_COLUMNS
             )
         return [
             np.where(refused[output.source], np.nan, column)
@@ -267,6 +279,8 @@ class Column:
         Its position among what the transformer returns, or among the raw columns.
     refusal : str
         Why it is no function of one raw column; empty where it is one.
+    is_counted : bool
+        Whether it is known that a transformer that is not read returns as many columns.
     """
 
     name: str
@@ -274,6 +288,7 @@ class Column:
     stage: Stage | None
     position: int
     refusal: str = ""
+    is_counted: bool = True
 
     @property
     def output(self) -> OutputColumn:
@@ -324,7 +339,7 @@ class RawProbe:
             8 * n_rows * 2 * max(len(values), 1),
             _MOST_BYTES,
             f"{n_rows} values of {len(values)} raw columns, one for each of their cells",
-            'pass columns="transformed" to parse_model',
+            IN_TRANSFORMED_COLUMNS,
         )
         self._values = values
         self._fillers = fillers

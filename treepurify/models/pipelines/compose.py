@@ -22,7 +22,7 @@ from treepurify.budget import check_budget
 from treepurify.errors import UnsupportedModelError
 from treepurify.models.ensemble import LEAF, NUMERIC_NODE, TreeEnsemble
 from treepurify.models.pipelines.axes import RawAxis, cells_of, raw_axes
-from treepurify.models.pipelines.columns import Column
+from treepurify.models.pipelines.columns import IN_TRANSFORMED_COLUMNS, Column
 from treepurify.models.pipelines.missing_kinds import with_missing_kinds
 from treepurify.models.pipelines.node_tests import NodeTests, node_tests
 from treepurify.typing import Array, Integers, Mask
@@ -91,8 +91,7 @@ def _check_uses(used: Sequence[Column], raws: Sequence[Column]) -> None:
     more = f" and {len(made_from) - 8} more" if len(made_from) > 8 else ""
     raise UnsupportedModelError(
         f"the pipeline is no sum of trees on its raw columns: {reason}. It concerns the columns "
-        f"{names}{more}. Either purify in the transformed columns, with parse_model(pipeline, "
-        'columns="transformed") and pipeline[:-1].transform(X), or use an engine for functions, '
+        f"{names}{more}. {IN_TRANSFORMED_COLUMNS} Or use a function that needs predictions only, "
         "for example treepurify.legendre_anova(pipeline.predict, X)."
     )
 
@@ -108,8 +107,8 @@ def _rebuilt(
             capacity * (_BYTES_A_NODE + 8 * ensemble.value.shape[1]),
             _MOST_BYTES,
             f"the trees on the raw columns (more than {capacity // 2} nodes)",
-            "tests on one column, such as one-hot columns of numbers, become several cuts; pass "
-            'columns="transformed" to parse_model',
+            "Tests on one column, such as one-hot columns of numbers, become several cuts. "
+            + IN_TRANSFORMED_COLUMNS,
         )
         tree_ptr = np.empty(ensemble.n_trees + 1, dtype=np.int64)
         nodes = np.empty((capacity, N_FIELDS), dtype=np.int64)

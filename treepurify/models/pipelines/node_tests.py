@@ -9,6 +9,7 @@ from treepurify.budget import check_budget
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.limits import check_category_tables
 from treepurify.models.pipelines.axes import RawAxis, Uses
+from treepurify.models.pipelines.columns import IN_TRANSFORMED_COLUMNS
 from treepurify.typing import Array, Indices, Integers, Mask
 
 __all__ = ["NodeTests", "node_tests"]
@@ -224,5 +225,5 @@ def _check_size(n_tests: int, n_values: int) -> None:
         4 * n_tests * n_values,
         _MOST_BYTES,
         f"the sides of {n_values} cells of a raw column in {n_tests} tests",
-        'pass columns="transformed" to parse_model',
+        IN_TRANSFORMED_COLUMNS,
     )

@@ -59,16 +59,15 @@ def _bins(transformer: Any, names: Names) -> Reading:
     return Reading(outputs)
 
 
-def _function(transformer: Any, names: Names) -> Reading:
+def _function(transformer: Any, names: Names) -> Reading | str:
     function = transformer.func
     name = getattr(function, "__name__", type(function).__name__)
     is_known = isinstance(function, np.ufunc) and name in _FUNCTIONS and not transformer.kw_args
     if not is_known:
-        refusal = (
+        return (
             f"it calls {name}, and whether that is monotone in one column cannot be seen from a "
             "function. Use a function of NumPy such as numpy.log1p, without kw_args"
         )
-        return Reading([OutputColumn(name, j, refusal=refusal) for j, name in enumerate(names)])
     knots: Array = np.array(_FUNCTIONS[name])
     return Reading([OutputColumn(name, j, knots=knots) for j, name in enumerate(names)])
 

@@ -10,10 +10,10 @@ from treepurify.errors import UnsupportedModelError
 from treepurify.models.additive_tables import AdditiveTables
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parsed import ModelSource
-from treepurify.models.pipelines.columns import Column, Stage, chain_of
+from treepurify.models.pipelines.columns import IN_TRANSFORMED_COLUMNS, Column, Stage, chain_of
 from treepurify.models.pipelines.compose import compose
-from treepurify.models.pipelines.steps import returns_sparse, transformers_of
-from treepurify.models.pipelines.structure import follow_columns, raw_columns
+from treepurify.models.pipelines.steps import transformers_of
+from treepurify.models.pipelines.structure import follow_steps, raw_columns
 from treepurify.rows.columns import Columns
 from treepurify.rows.tables import table_column, table_names
 
@@ -52,26 +52,17 @@ def parse_pipeline(
         If the pipeline is not fitted.
     """
     ensemble = parse(pipeline.steps[-1][1])
-    raws, has_names = raw_columns(pipeline, ensemble.n_features)
-    made = raws
-    is_sparse = False
-    for name, step in transformers_of(pipeline):
-        made = follow_columns(step, made, f"step {name!r}", gets_sparse=is_sparse)
-        is_sparse = returns_sparse(step, gets_sparse=is_sparse)
+    raws, has_names = raw_columns(pipeline, ensemble.n_features, X)
+    made, is_sparse = follow_steps(transformers_of(pipeline), raws, n_last=ensemble.n_features)
     zero_is_absent = is_sparse and _reads_zeros_as_missing(ensemble.source.library)
     if columns == "transformed":
         return _on_transformed(ensemble, pipeline, raws, made, zero_is_absent=zero_is_absent)
-    if len(made) != ensemble.n_features:
-        raise UnsupportedModelError(
-            f"the steps of the pipeline return {len(made)} columns, as far as they can be read, "
-            f'and its last step takes {ensemble.n_features}. Pass columns="transformed".'
-        )
     source = _source(ensemble.source, pipeline, [made[t] for t in ensemble.used_features])
     if isinstance(ensemble, AdditiveTables):
         if any(column.stage is not None or column.refusal for column in made):
             raise UnsupportedModelError(
                 "an explainable boosting machine is composed with steps that choose columns only. "
-                'Pass columns="transformed" to parse_model, and pipeline[:-1].transform(X) as rows.'
+                + IN_TRANSFORMED_COLUMNS
             )
         return _passed_on(ensemble, raws, made, source, has_names=has_names)
     composed = compose(
@@ -122,12 +113,10 @@ def _on_transformed(
 ) -> Parsed:
     """Name the features as the steps do, and say which raw columns each is made from."""
     names = _names_out(pipeline, ensemble.n_features)
-    known = len(made) == ensemble.n_features
     features = []
     for t, spec in enumerate(ensemble.features):
-        sources = made[t].raw if known else tuple(range(len(raws)))
         name = names[t] if names is not None else spec.name
-        made_from = tuple(raws[r].name for r in sources)
+        made_from = tuple(raws[r].name for r in made[t].raw)
         whole = replace(spec, name=name, made_from=made_from)
         features.append(replace(whole, missing_value=0.0) if zero_is_absent else whole)
     source = ensemble.source
@@ -159,7 +148,7 @@ def _passed_on(
     if [column.position for column in made] != list(range(len(raws))):
         raise UnsupportedModelError(
             "an explainable boosting machine behind a step that reorders or drops columns is not "
-            'read. Pass columns="transformed" to parse_model.'
+            f"read. {IN_TRANSFORMED_COLUMNS}"
         )
     features = tuple(
         replace(spec, name=raw.name) for spec, raw in zip(model.features, raws, strict=True)

@@ -1,6 +1,6 @@
 """Follow the columns of a table through a fitted pipeline: which raw column makes which."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,11 +16,13 @@ from treepurify.models.pipelines.steps import (
     returns_sparse,
     transformers_of,
 )
+from treepurify.rows.tables import table_names
 
-__all__ = ["follow_columns", "raw_columns"]
+__all__ = ["follow_steps", "raw_columns"]
 
 Columns = tuple[Column, ...]
-Reader = Callable[[Any, tuple[str, ...]], Reading]
+# It returns why a transformer is not read, where it is not.
+Reader = Callable[[Any, tuple[str, ...]], Reading | str]
 
 _READERS: dict[str, dict[str, Reader]] = {
     "sklearn": {**numbers.READERS, **imputers.READERS, **encoders.READERS},
@@ -45,7 +47,7 @@ _REFUSALS = {
 }
 
 
-def raw_columns(pipeline: Any, n_final: int) -> tuple[Columns, bool]:
+def raw_columns(pipeline: Any, n_final: int, X: Any = None) -> tuple[Columns, bool]:
     """Return the columns that a pipeline takes, and whether their names are the user's.
 
     Parameters
@@ -55,6 +57,8 @@ def raw_columns(pipeline: Any, n_final: int) -> tuple[Columns, bool]:
     n_final : int
         Number of columns that its last step takes; it is that of the pipeline where no step
         says how many it takes.
+    X : table, optional
+        Rows, whose columns are those of the pipeline where its first step does not say.
 
     Returns
     -------
@@ -66,6 +70,7 @@ def raw_columns(pipeline: Any, n_final: int) -> tuple[Columns, bool]:
     InvalidInputError
         If the pipeline is not fitted.
     """
+    is_silent = False
     for _, step in [*transformers_of(pipeline), pipeline.steps[-1]]:
         if is_pipeline(step) and not hasattr(step, "n_features_in_"):
             continue
@@ -75,44 +80,27 @@ def raw_columns(pipeline: Any, n_final: int) -> tuple[Columns, bool]:
             count = int(step.n_features_in_)
         elif names is None and step is not pipeline.steps[-1][1]:
             _check_fitted(step)
+            is_silent = True
             continue
+        if is_silent and X is not None:
+            names = table_names(X)
+            count = int(X.shape[1]) if names is None else len(names)
         listed = [f"x{j}" for j in range(count)] if names is None else list(map(str, names))
         columns = tuple(Column(name, (j,), None, j) for j, name in enumerate(listed))
         return columns, names is not None
     raise InvalidInputError("this Pipeline is not fitted; call fit() before you pass it")
 
 
-def follow_columns(
+def _follow_columns(
     transformer: Any, inputs: Columns, path: str, *, gets_sparse: bool = False
 ) -> Columns:
-    """Return the columns that a fitted transformer makes of others.
-
-    Parameters
-    ----------
-    transformer : object
-        A fitted transformer, a pipeline of some, ``"passthrough"``, ``"drop"`` or None.
-    inputs : tuple of Column
-        The columns that it takes.
-    path : str
-        Where it stands, for messages.
-    gets_sparse : bool
-        Whether it gets them as a sparse matrix.
-
-    Returns
-    -------
-    tuple of Column
-        Where a column is no function of one raw column, its `refusal` says why.
-    """
+    """Return the columns that a fitted transformer, or ``"drop"``, makes of others."""
     if does_nothing(transformer) or _is_identity(transformer):
         return inputs
     if isinstance(transformer, str) and transformer == "drop":
         return ()
     if is_pipeline(transformer):
-        for name, step in transformer.steps:
-            step_path = f"{path}, step {name!r}"
-            inputs = follow_columns(step, inputs, step_path, gets_sparse=gets_sparse)
-            gets_sparse = returns_sparse(step, gets_sparse=gets_sparse)
-        return inputs
+        return follow_steps(transformer.steps, inputs, f"{path}, ", gets_sparse=gets_sparse)[0]
     kind = type(transformer).__name__
     library = type(transformer).__module__.partition(".")[0]
     if library == "sklearn" and kind == "ColumnTransformer":
@@ -123,6 +111,58 @@ def follow_columns(
         _check_fitted(transformer)
         return tuple(inputs[int(j)] for j in transformer.get_support(indices=True))
     return _stage_columns(transformer, inputs, f"{path} ({kind})", gets_sparse=gets_sparse)
+
+
+def follow_steps(
+    steps: Sequence[tuple[str, Any]],
+    inputs: Columns,
+    path: str = "",
+    n_last: int | None = None,
+    *,
+    gets_sparse: bool = False,
+) -> tuple[Columns, bool]:
+    """Return the columns that fitted transformers make one after the other.
+
+    Parameters
+    ----------
+    steps : sequence of (str, transformer)
+        The transformers, with their names.
+    inputs : tuple of Column
+        The columns that the first takes.
+    path : str
+        Where they stand, for messages.
+    n_last : int, optional
+        Number of columns that the last returns, where it is known.
+    gets_sparse : bool
+        Whether the first gets them as a sparse matrix.
+
+    Returns
+    -------
+    tuple of Column
+        Where a column is no function of one raw column, its `refusal` says why.
+    bool
+        Whether they are a sparse matrix.
+    """
+    made = inputs
+    counts = [getattr(step, "n_features_in_", None) for _, step in steps[1:]]
+    for (name, step), count in zip(steps, [*counts, n_last], strict=False):
+        step_path = f"{path}step {name!r}"
+        made = _follow_columns(step, made, step_path, gets_sparse=gets_sparse)
+        made = _counted(made, count, step_path)
+        gets_sparse = returns_sparse(step, gets_sparse=gets_sparse)
+    return made, gets_sparse
+
+
+def _counted(made: Columns, count: int | None, path: str) -> Columns:
+    """Return as many columns as there are: all are refused where their places are not known."""
+    guessed = list(dict.fromkeys(column.refusal for column in made if not column.is_counted))
+    # Two transformers that are miscounted might cancel out, and move what is between them.
+    if count is None or (len(made) == count and len(guessed) < 2):
+        is_sure = count is not None
+        return tuple(replace(column, is_counted=is_sure or column.is_counted) for column in made)
+    reason = f"{path}: it returns {count} columns, and can be read as {len(made)} columns only"
+    raws = tuple(sorted({raw for column in made for raw in column.raw}))
+    return tuple(Column(f"x{j}", raws, None, 0, [*guessed, reason][0]) for j in range(count))
 
 
 def _is_identity(transformer: Any) -> bool:
@@ -140,7 +180,9 @@ def _split_columns(transformer: Any, inputs: Columns, path: str, *, gets_sparse:
             positions = _positions(chosen, inputs, getattr(transformer, "feature_names_in_", None))
         part_path = f"{path}, transformer {name!r}"
         mine = tuple(inputs[j] for j in positions)
-        made += follow_columns(part, mine, part_path, gets_sparse=gets_sparse)
+        of_part = _follow_columns(part, mine, part_path, gets_sparse=gets_sparse)
+        place = transformer.output_indices_[name]
+        made += _counted(of_part, place.stop - place.start, part_path)
     return made
 
 
@@ -166,7 +208,7 @@ def _joined(transformer: Any, inputs: Columns, path: str, *, gets_sparse: bool) 
     made: Columns = ()
     for name, part in transformer.transformer_list:
         part_path = f"{path}, transformer {name!r}"
-        made += follow_columns(part, inputs, part_path, gets_sparse=gets_sparse)
+        made += _follow_columns(part, inputs, part_path, gets_sparse=gets_sparse)
     return made
 
 
@@ -175,8 +217,11 @@ def _stage_columns(transformer: Any, inputs: Columns, path: str, *, gets_sparse:
     reading, refusal = _read(transformer, tuple(column.name for column in inputs))
     if reading is None:
         raws = tuple(sorted({raw for column in inputs for raw in column.raw}))
-        names = _names_out(transformer, inputs)
-        return tuple(Column(name, raws, None, 0, f"{path}: {refusal}") for name in names)
+        names = _names_out(transformer)
+        return tuple(
+            Column(name, raws, None, 0, f"{path}: {refusal}", is_counted=names is not None)
+            for name in (names or [column.name for column in inputs])
+        )
     stage = Stage(
         transformer,
         path,
@@ -190,10 +235,7 @@ def _stage_columns(transformer: Any, inputs: Columns, path: str, *, gets_sparse:
     made = []
     for position, output in enumerate(reading.outputs):
         source = inputs[output.source]
-        column = Column(output.name, source.raw, stage, position, source.refusal)
-        made.append(
-            replace(column, refusal=f"{path}: {output.refusal}") if output.refusal else column
-        )
+        made.append(Column(output.name, source.raw, stage, position, source.refusal))
     return tuple(made)
 
 
@@ -202,28 +244,27 @@ def _read(transformer: Any, names: tuple[str, ...]) -> tuple[Reading | None, str
     library = type(transformer).__module__.partition(".")[0]
     reader = _READERS.get(library, {}).get(kind)
     if reader is not None:
-        return reader(transformer, names), ""
+        reading = reader(transformer, names)
+        return (None, reading) if isinstance(reading, str) else (reading, "")
     reason = _REFUSALS.get(kind) if library in _READERS else None
     return None, reason or "it is not known which column each of its columns is made from"
 
 
-def _names_out(transformer: Any, inputs: Columns) -> list[str]:
-    """Return the names of the columns of a transformer that is not read."""
+def _names_out(transformer: Any) -> list[str] | None:
+    """Return the names of the columns of a transformer that is not read; None if it has none."""
     try:
         return [str(name) for name in transformer.get_feature_names_out()]
     except (AttributeError, ValueError, TypeError):
-        return [column.name for column in inputs]
+        return None
 
 
 def _check_fitted(transformer: Any) -> None:
     """Refuse what was not fitted: fitted attributes of scikit-learn end with an underscore."""
-    if isinstance(transformer, str) or transformer is None:
+    library = type(transformer).__module__.partition(".")[0]
+    # The user's own classes may have nothing to learn, and some of scikit-learn have not.
+    if library not in _READERS or not transformer.__sklearn_tags__().requires_fit:
         return
-    is_stateless = type(transformer).__name__ == "FunctionTransformer"
-    fitted = any(
-        name.endswith("_") and not name.startswith("__") for name in vars(transformer)
-    ) or hasattr(transformer, "mapping")
-    if not fitted and not is_stateless:
+    if not any(name.endswith("_") and not name.startswith("__") for name in vars(transformer)):
         raise InvalidInputError(
             f"this {type(transformer).__name__} is not fitted; call fit() on the pipeline before "
             "you pass it"
