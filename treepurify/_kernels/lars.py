@@ -93,7 +93,8 @@ def _next_join(
 
     Columns that are combinations of the active ones keep the same correlations as these: they
     are excluded for good. A column that just left, `resting`, can come
-    back with the other sign only.
+    back with the other sign only. Of columns that join at the same step but for rounding it is
+    the first: which of several equal ones is taken must not depend on the order of the rows.
     """
     best = level
     joining = -1
@@ -115,7 +116,7 @@ def _next_join(
             if speed <= 0.0:
                 continue
             step = rest / speed if rest > 0.0 else 0.0
-            if step < best:
+            if step < best - tie * level:
                 best = step
                 joining = j
     return best, joining
@@ -216,12 +217,15 @@ def _initial_state(gram):
 
 
 @part
-def _largest(correlations, state):
-    """Return the largest absolute correlation of the columns in use, and its column."""
+def _largest(correlations, state, tie):
+    """Return the largest absolute correlation of the columns in use, and its column.
+
+    Of those that are equal but for rounding it is the first.
+    """
     level = 0.0
     column = -1
     for j in range(len(state)):
-        if state[j] == 0 and abs(correlations[j]) > level:
+        if state[j] == 0 and abs(correlations[j]) > level * (1.0 + tie):
             level = abs(correlations[j])
             column = j
     return level, column
@@ -276,7 +280,7 @@ def least_angle_path(
     ends = np.empty(most_steps + 1, np.int64)
     columns = np.empty(1024, np.int64)
     values = np.empty(1024)
-    level, joining = _largest(correlations, state)
+    level, joining = _largest(correlations, state, tie)
     start = level
     rss = total
     best = np.inf

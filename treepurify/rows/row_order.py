@@ -9,8 +9,9 @@ import numpy.typing as npt
 from treepurify._kernels.categorical import hash_rows
 from treepurify.rows.columns import Columns
 from treepurify.rows.row_weights import RowWeights, effective_rows, row_shares
+from treepurify.typing import Indices
 
-__all__ = ["mixed_bits", "ordered_by_value", "telling_rows"]
+__all__ = ["distinct_numbers", "mixed_bits", "ordered_by_value", "telling_rows"]
 
 
 def ordered_by_value(columns: Columns, weights: RowWeights) -> tuple[Columns, RowWeights]:
@@ -37,10 +38,16 @@ def telling_rows(columns: Columns, weights: RowWeights, features: Sequence[int])
         tuple(columns.values[j] for j in features),
         columns.n_rows,
     )
-    _, place = np.unique(_hashes(kept), return_inverse=True)
-    mass = np.bincount(place, row_shares(columns.n_rows, weights)).astype(np.float64)
+    mass = np.bincount(distinct_numbers(kept), row_shares(columns.n_rows, weights)).astype(
+        np.float64
+    )
     # Rounding of equal masses must not make a fraction of a row.
     return round(effective_rows(len(mass), mass), 6)
+
+
+def distinct_numbers(columns: Columns) -> Indices:
+    """Return a number from 0 on for each row, the same for equal rows, else as good as random."""
+    return np.unique(_hashes(columns), return_inverse=True)[1]
 
 
 def _hashes(columns: Columns) -> npt.NDArray[np.uint64]:

@@ -5,6 +5,7 @@ import pytest
 
 from treepurify.engines.legendre import TermSelection, legendre_anova
 from treepurify.engines.legendre.ridge import PENALTIES, fold_of_rows
+from treepurify.rows.columns import Columns, FeatureSpec
 from treepurify.errors import InvalidInputError, MemoryBudgetError
 
 pytestmark = pytest.mark.filterwarnings("ignore::treepurify.errors.FitWarning")
@@ -53,7 +54,8 @@ def test_equals_dense_least_squares_with_rows_for_the_penalty(weighted):
     centred = columns - weights @ columns
     centred /= np.sqrt(weights @ centred**2)
     rest = values - weights @ values
-    fold = fold_of_rows(250)
+    specs = tuple(FeatureSpec(f"x{j}") for j in range(X.shape[1]))
+    fold = fold_of_rows(Columns(specs, tuple(X.T), 250))
     assert np.bincount(fold).tolist() == [50] * 5
 
     def solved(kept: np.ndarray, size: float) -> np.ndarray:

@@ -37,7 +37,7 @@ from treepurify.engines.legendre.least_squares import (
     split_orthogonally,
 )
 from treepurify.engines.legendre.moments import measure_moments
-from treepurify.engines.legendre.reading import check_is_function, read_question
+from treepurify.engines.legendre.reading import Question, check_is_function, read_question
 from treepurify.engines.legendre.result import Fit, assemble
 from treepurify.engines.legendre.ridge import penalised_least_squares
 from treepurify.engines.legendre.scaling import Axis
@@ -65,7 +65,6 @@ from treepurify.engines.legendre.tails import choose_axes
 from treepurify.errors import InvalidInputError
 from treepurify.progress import progress_report
 from treepurify.rows.sources import as_source
-from treepurify.typing import Array
 
 __all__ = ["legendre_anova"]
 
@@ -249,9 +248,7 @@ def legendre_anova(  # noqa: PLR0913 - what all engines take, and how functions 
     moments = measure_moments(basis, rows, question.values)
     report("selecting terms", 0, 0)
     selected = select_terms(moments, basis, chosen, question.effective_rows)
-    coefficients = _coefficients(
-        basis, rows, question.values, moments, selected, chosen, memory_budget
-    )
+    coefficients = _coefficients(basis, rows, question, moments, selected, chosen, memory_budget)
     report("separating components", 0, 0)
     if orthogonal:
         split = split_orthogonally(basis, moments, coefficients.values)
@@ -275,15 +272,18 @@ def _is_none(density: Any) -> bool:
 def _coefficients(
     basis: Basis,
     rows: ScaledRows,
-    values: Array,
+    question: Question,
     moments: Moments,
     selected: list[Selected],
     chosen: TermSelection,
     memory_budget: int,
 ) -> Coefficients:
     if chosen.penalty == "none":
-        return least_squares(basis, rows, values, moments, selected)
-    return penalised_least_squares(basis, rows, values, moments, selected, memory_budget)
+        return least_squares(basis, rows, question.values, moments, selected)
+    columns = question.columns
+    return penalised_least_squares(
+        basis, rows, question.values, moments, selected, columns, memory_budget
+    )
 
 
 def _densities(

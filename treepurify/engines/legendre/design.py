@@ -11,7 +11,7 @@ import numpy as np
 from treepurify.engines.legendre.densities import Density, is_one
 from treepurify.engines.legendre.scaling import Axis
 from treepurify.rows.columns import Columns
-from treepurify.typing import Array
+from treepurify.typing import Array, Indices
 
 __all__ = [
     "Basis",
@@ -67,6 +67,12 @@ class Basis:
         ends = np.cumsum([0, *sizes]).tolist()
         between = zip(self.densities, pairwise(ends), strict=True)
         return {subset: slice(start, stop) for subset, (start, stop) in between}
+
+    @cached_property
+    def owner(self) -> Indices:
+        """The number of the subset that each column is of."""
+        sizes = [part.stop - part.start for part in self.slices.values()]
+        return np.repeat(np.arange(len(sizes)), sizes)
 
     @cached_property
     def without_density(self) -> frozenset[Subset]:

@@ -1,6 +1,6 @@
 """Coefficients by least squares, and their split into orthogonal components."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import combinations
@@ -14,8 +14,11 @@ from treepurify.typing import Array, Indices
 __all__ = [
     "Coefficients",
     "Split",
+    "Subset",
+    "columns_of",
     "explained_variances",
     "least_squares",
+    "rank_of",
     "refined",
     "remove_rest",
     "split_as_fitted",
@@ -44,6 +47,8 @@ class Coefficients:
         the 1-norm.
     rank : list of int
         Number of independent ones among them.
+    open_directions : list of int
+        Number of dependent ones.
     penalty : list of float
         Size of the ridge, by output; empty without one.
     """
@@ -51,34 +56,45 @@ class Coefficients:
     values: Array
     condition: list[float]
     rank: list[int]
+    open_directions: list[int]
     penalty: list[float] = field(default_factory=list)
 
 
 @dataclass(frozen=True, eq=False)
 class _Solver:
-    """A pivoted Cholesky factor of some columns at unit length."""
+    """A pivoted Cholesky factor of some columns at unit length.
+
+    `loose` are directions along which coefficients may move and their sum stays the same on all
+    rows, and the inner products with them, of which the solution has none.
+    """
 
     columns: Indices
     order: Indices
     scale: Array
     factor: Array
     condition: float
+    loose: tuple[tuple[Array, Array], ...] = ()
 
     def solve(self, right: Array) -> Array:
-        """Return the coefficients of all columns, zero for those that depend on others."""
+        """Return the coefficients of all columns, of least norm where some depend on others."""
         from scipy.linalg import cho_solve
 
         coefficients = np.zeros_like(right)
-        scale = self.scale[self.order]
-        scale = scale.reshape(-1, *[1] * (right.ndim - 1))
+        scale = self.scale.reshape(-1, *[1] * (right.ndim - 1))
         if len(self.order):
-            coefficients[self.order] = scale * cho_solve(
-                (self.factor, False), scale * right[self.order]
-            )
-        return coefficients
+            coefficients[self.order] = cho_solve((self.factor, False), (scale * right)[self.order])
+        for directions, images in self.loose:
+            coefficients -= directions @ (images.T @ coefficients)
+        return np.asarray(scale * coefficients)
 
 
-def _solver(gram: Array, columns: Indices) -> _Solver:
+def _solver(gram: Array, columns: Indices, owner: Indices) -> _Solver:
+    """Factor some columns; of solutions that are equal on the rows, the least is taken.
+
+    Its norm sums the variances of the functions of each subset, whose columns have one `owner`:
+    so purification moves what two effects can share. What then is left open, functions that
+    vanish on the rows, has the least coefficients.
+    """
     from scipy.linalg.lapack import dpocon, dpstrf
 
     among = gram[np.ix_(columns, columns)]
@@ -88,11 +104,41 @@ def _solver(gram: Array, columns: Indices) -> _Solver:
         return _Solver(columns, columns, scale, among, 1.0)
     scaled = np.asfortranarray(among * scale[:, None] * scale)
     factor, pivots, rank, _ = dpstrf(scaled, lower=0, tol=_RANK_SHARE)
-    factor, order = factor[:rank, :rank], pivots[:rank] - 1
+    order = pivots[:rank] - 1
+    loose = _loose_directions(factor, pivots - 1, rank)
+    factor = factor[:rank, :rank]
     norm = float(np.abs(scaled[np.ix_(order, order)]).sum(axis=0).max(initial=0.0))
     share, _ = dpocon(factor, norm, uplo="U")
     condition = float(1.0 / np.sqrt(share)) if share > 0 else float("inf")
-    return _Solver(columns, order.astype(np.intp), scale, factor, condition)
+    is_own = owner[columns][:, None] == owner[columns]
+    removed = _without_norm(loose, np.where(is_own, scaled, 0.0))
+    return _Solver(columns, order.astype(np.intp), scale, factor, condition, removed)
+
+
+def _loose_directions(factor: Array, order: Indices, rank: int) -> Array:
+    """Return the directions, as columns, that a factor of so many pivots leaves undetermined."""
+    from scipy.linalg import solve_triangular
+
+    directions = np.zeros((len(order), len(order) - rank))
+    if rank < len(order):
+        across = solve_triangular(factor[:rank, :rank], factor[:rank, rank:], check_finite=False)
+        directions[order[:rank]] = -across
+        directions[order[rank:]] = np.eye(len(order) - rank)
+    return directions
+
+
+def _without_norm(directions: Array, norm: Array) -> tuple[tuple[Array, Array], ...]:
+    """Return directions that are orthonormal in a norm with their images, then those of none."""
+    if not directions.shape[1]:
+        return ()
+    directions = directions / np.sqrt(np.sum(directions**2, axis=0))
+    images = norm @ directions
+    lengths, vectors = np.linalg.eigh(directions.T @ images)
+    has_length = lengths > _DIRECTION_SHARE
+    root = np.sqrt(lengths[has_length])
+    sized = directions @ vectors[:, has_length] / root, images @ vectors[:, has_length] / root
+    vanishing = np.linalg.qr(directions @ vectors[:, ~has_length])[0]
+    return sized, (vanishing, vanishing)
 
 
 def least_squares(
@@ -103,18 +149,25 @@ def least_squares(
     The normal equations are solved by a factorisation with pivoting; then the residual is
     computed from the rows and its own normal equations are solved, which brings the answer
     to that of an orthogonal factorisation unless columns are nearly dependent (Björck 1987,
-    corrected seminormal equations). Columns that depend on others get no coefficient.
+    corrected seminormal equations). Where columns depend on others, the solution of least norm
+    is taken, whatever the order of the rows.
     """
-    return refined(moments, selected, partial(_gradient, basis, rows, values, moments))
+    gradient_at = partial(_gradient, basis, rows, values, moments)
+    return refined(basis, moments, selected, gradient_at)
 
 
 def refined(
-    moments: Moments, selected: list[Selected], gradient_at: Callable[[Array], Array]
+    basis: Basis,
+    moments: Moments,
+    selected: list[Selected],
+    gradient_at: Callable[[Array], Array],
 ) -> Coefficients:
     """Return the coefficients of the selected columns from moments; see `least_squares`.
 
     Parameters
     ----------
+    basis : Basis
+        The columns.
     moments : Moments
         Moments of the columns and of the function.
     selected : list of Selected
@@ -124,15 +177,29 @@ def refined(
         from the rows.
     """
     coefficients = np.zeros(moments.covariances.shape)
-    solvers = [_solver(moments.gram, choice.columns) for choice in selected]
+    solvers = [_solver(moments.gram, choice.columns, basis.owner) for choice in selected]
     for k, solver in enumerate(solvers):
         coefficients[solver.columns, k] = solver.solve(moments.covariances[solver.columns, k])
     gradient = gradient_at(coefficients)
     for k, solver in enumerate(solvers):
         coefficients[solver.columns, k] += solver.solve(gradient[solver.columns, k])
     return Coefficients(
-        coefficients, [s.condition for s in solvers], [len(s.order) for s in solvers]
+        coefficients,
+        [s.condition for s in solvers],
+        [len(s.order) for s in solvers],
+        [len(s.columns) - len(s.order) for s in solvers],
     )
+
+
+def columns_of(basis: Basis, subsets: Sequence[Subset]) -> Indices:
+    """Return the positions of the columns of some subsets."""
+    every = np.arange(basis.n_columns)
+    return np.concatenate([every[:0], *(every[basis.slices[subset]] for subset in subsets)])
+
+
+def rank_of(gram: Array, columns: Indices) -> int:
+    """Return how many of some columns are independent."""
+    return len(_solver(gram, columns, np.zeros(len(gram), dtype=np.intp)).order)
 
 
 def _gradient(
@@ -143,7 +210,7 @@ def _gradient(
     used = [s for s, columns in basis.slices.items() if np.any(coefficients[columns])]
     if not used:
         return gradient
-    at = np.concatenate([np.arange(basis.n_columns)[basis.slices[s]] for s in used])
+    at = columns_of(basis, used)
     chosen, means = coefficients[at], moments.means[at]
     total = np.zeros_like(chosen)
     for start, stop, block in design_blocks(basis, rows, used):
@@ -186,7 +253,9 @@ def split_orthogonally(basis: Basis, moments: Moments, coefficients: Array) -> S
     From the largest subsets down, the part of a component that lies in the sum of the fitted
     spaces of its features' proper subsets (all their columns, selected or not) is taken out
     and given to them. The sum of all components does not change, so neither does the fit;
-    what is orthogonal afterwards is orthogonal in L2 of the rows, whatever the densities.
+    what is orthogonal afterwards is orthogonal in L2 of the rows, whatever the densities. Where
+    the rows let what is taken out be of one subset or of another, the functions of least norm
+    are taken.
     """
     remaining = coefficients.copy()
     split: Split = {}
@@ -203,8 +272,8 @@ def split_orthogonally(basis: Basis, moments: Moments, coefficients: Array) -> S
         ]
         if not lower:
             continue
-        columns = np.concatenate([np.arange(basis.n_columns)[basis.slices[s]] for s in lower])
-        solver = _solver(moments.gram, columns)
+        columns = columns_of(basis, lower)
+        solver = _solver(moments.gram, columns, basis.owner)
         right = moments.gram[columns, basis.slices[subset]] @ coefficients_of_subset
         moved = solver.solve(right)
         moved += solver.solve(right - moments.gram[np.ix_(columns, columns)] @ moved)

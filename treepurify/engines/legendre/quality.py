@@ -124,7 +124,12 @@ def nested_cosines(
 
 
 def evidence_of(
-    scale: float, n_rows: int, quality: Quality, solver_error: float, unidentified: int
+    scale: float,
+    n_rows: int,
+    quality: Quality,
+    solver_error: float,
+    unidentified: int,
+    fit_unidentified: int,
 ) -> Evidence:
     """Return what the certificate is made of, relative to the largest value of the function."""
     safe = scale or 1.0
@@ -139,6 +144,7 @@ def evidence_of(
         ),
         checked_rows=n_rows,
         unidentified=unidentified,
+        fit_unidentified=fit_unidentified,
         solver_error=solver_error,
         fitted_share=quality.r_squared,
         converged=solver_error < 1e-8,

@@ -27,6 +27,7 @@ from treepurify.engines.legendre.quality import (
 from treepurify.engines.legendre.reading import Question
 from treepurify.engines.legendre.scaling import Axis, LevelAxis
 from treepurify.engines.legendre.selection import Selected
+from treepurify.engines.legendre.undetermined import fit_directions, moving_directions
 from treepurify.errors import SupportWarning
 from treepurify.grids.drawing import mass_between, quantile_nodes
 from treepurify.remainder import Function
@@ -102,7 +103,7 @@ def assemble(question: Question, fit: Fit, facts: dict[str, Any]) -> Decompositi
     _warn_of_clipping(fit.basis, clipped)
     left_over = left_over_of(fit, quality, parts)
     gradient = _gradient(fit, quality)
-    dropped = sum(selected.dropped for selected in fit.selected)
+    moving = moving_directions(fit.basis, fit.moments, fit.split)
     result = Result(
         fit.moments.value_means,
         components,
@@ -111,7 +112,8 @@ def assemble(question: Question, fit: Fit, facts: dict[str, Any]) -> Decompositi
             len(question.values),
             quality,
             gradient,
-            dropped,
+            moving,
+            fit_directions(fit.coefficients, moving),
         ),
         _rest(question, fit, quality),
         quality.covariances,

@@ -9,6 +9,8 @@ from treepurify.engines.legendre.design import Basis, Moments, ScaledRows, desig
 from treepurify.engines.legendre.least_squares import Coefficients, least_squares
 from treepurify.engines.legendre.scaling import Axis, GappedAxis, LevelAxis
 from treepurify.engines.legendre.selection import Selected
+from treepurify.rows.columns import Columns
+from treepurify.rows.row_order import distinct_numbers
 from treepurify.typing import Array, Indices
 
 __all__ = ["PENALTIES", "fold_of_rows", "penalised_least_squares", "penalty_weights"]
@@ -17,13 +19,15 @@ PENALTIES = (0.0, *(10.0 ** np.arange(-9.0, 1.25, 0.5)).tolist())
 """Sizes of the ridge that are tried, relative to the variance of a column."""
 
 _FOLDS = 5
-_SEED = 0
 _SMALLEST = 1e-13
 
 
-def fold_of_rows(n_rows: int) -> Indices:
-    """Return which of five parts each row belongs to, by a fixed seed."""
-    return np.random.default_rng(_SEED).permutation(n_rows) % _FOLDS
+def fold_of_rows(columns: Columns) -> Indices:
+    """Return which of five parts each row belongs to, by its values alone.
+
+    Equal rows are in one part: what is held out is not known from a copy.
+    """
+    return distinct_numbers(columns) % _FOLDS
 
 
 def penalty_weights(basis: Basis, columns: Indices) -> Array:
@@ -52,6 +56,7 @@ def penalised_least_squares(
     values: Array,
     moments: Moments,
     selected: list[Selected],
+    columns: Columns,
     memory_budget: int,
 ) -> Coefficients:
     r"""Return the coefficients that minimise squared error plus a ridge (equation 101).
@@ -77,7 +82,7 @@ def penalised_least_squares(
         f"second moments of {len(every)} columns in {_FOLDS} parts of the rows",
         'Select fewer columns, pass penalty="none", or raise memory_budget.',
     )
-    folds = _fold_moments(basis, rows, values, moments, every)
+    folds = _fold_moments(basis, rows, values, moments, every, fold_of_rows(columns))
     deviation = np.sqrt(np.maximum(np.diag(moments.gram)[every], 0.0))
     scale = np.sqrt(penalty_weights(basis, every)) * np.where(deviation > 0, deviation, 1.0)
     coefficients, penalties = plain.values.copy(), []
@@ -101,9 +106,13 @@ class _FoldMoments:
 
 
 def _fold_moments(
-    basis: Basis, rows: ScaledRows, values: Array, moments: Moments, columns: Indices
+    basis: Basis,
+    rows: ScaledRows,
+    values: Array,
+    moments: Moments,
+    columns: Indices,
+    fold: Indices,
 ) -> _FoldMoments:
-    fold = fold_of_rows(rows.n_rows)
     size, n_outputs = len(columns), values.shape[1]
     gram = np.zeros((_FOLDS, size, size))
     covariances = np.zeros((_FOLDS, size, n_outputs))

@@ -99,7 +99,7 @@ class Selected:
     noise_variance : float
         Of the criterion; NaN without one.
     dropped : int
-        Columns left out as linear combinations of others.
+        Candidates that are linear combinations of others, of which the first are preferred.
     """
 
     columns: Indices
@@ -184,9 +184,10 @@ def _select(
     criterion = path.criterion(name, n_rows, full.noise_variance)
     best = int(np.argmin(criterion))
     steps = len(criterion) - 1
+    dropped = len(kept) - full.rank
     at_limit = steps >= selection.max_steps and best > 0.95 * steps
     return Selected(
-        kept[path.support(best)], steps, at_limit, full.noise_variance / n_rows, len(path.dropped)
+        kept[path.support(best)], steps, at_limit, full.noise_variance / n_rows, dropped
     )
 
 

@@ -49,6 +49,7 @@ from treepurify.engines.legendre.streamed_moments import (
     stream_moments,
 )
 from treepurify.engines.legendre.tails import choose_axes
+from treepurify.engines.legendre.undetermined import fit_directions, moving_directions
 from treepurify.progress import ProgressReport
 from treepurify.rows.reduction import RowStream
 from treepurify.rows.row_weights import row_shares
@@ -166,7 +167,7 @@ def legendre_of_stream(task: StreamTask) -> Decomposition:
         products = ResidualProducts(about_means, coefficients)
         return task.stream.reduce(products, "refining coefficients", report) / sums.weight
 
-    coefficients = refined(moments, selected, gradient)
+    coefficients = refined(basis, moments, selected, gradient)
     split = split_orthogonally(basis, moments, coefficients.values)
     fit = Fit(basis, rows, moments, selected, coefficients, split, left_out)
     return _assemble(task, fit, sums, constant)
@@ -232,7 +233,8 @@ def _assemble(task: StreamTask, fit: Fit, sums: ValueSums, constant: list[str]) 
     covariance, rest = measured.explained.covariances[()], measured.explained.rest_variance
     safe = np.where(moments.value_squares > 0, moments.value_squares, 1.0)
     solver_error = float(np.max(np.abs(covariance - rest) / safe, initial=0.0))
-    dropped = sum(selected.dropped for selected in fit.selected)
+    moving = moving_directions(fit.basis, moments, fit.split)
+    opened = fit_directions(fit.coefficients, moving)
     scale = float(sums.largest.max(initial=0.0))
     n_sampled, axes = question.columns.n_rows, fit.basis.axes
     read = {
@@ -245,7 +247,7 @@ def _assemble(task: StreamTask, fit: Fit, sums: ValueSums, constant: list[str]) 
     result = Result(
         moments.value_means,
         known,
-        evidence_of(scale, sums.n_rows, quality, solver_error, dropped),
+        evidence_of(scale, sums.n_rows, quality, solver_error, moving, opened),
         Rest(task.f, rest),
         measured.explained.covariances,
         {
