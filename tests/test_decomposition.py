@@ -81,8 +81,21 @@ def test_unknown_components_are_named():
             d[position]
     stump = tp.parse_model(DecisionTreeRegressor(max_depth=1).fit([[0.0, 0], [1, 1]], [0, 1]))
     alone = tp.purify(stump, np.array([[0.0, 0.0], [1.0, 1.0]]), progress=False)
-    with pytest.raises(KeyError, match="no component 'x0 & x1'; the model has 'x"):
-        alone["x0", "x1"]
+    (used,) = alone.components
+    other = f"x{1 - used[0]}"
+    for call in (
+        lambda: alone["x0", "x1"],
+        lambda: alone[other],
+        lambda: alone.to_frame(other),
+        lambda: tp.plots.main_effect(alone, other),
+    ):
+        with pytest.raises(KeyError, match=f"zero on every row.*does not use '{other}'.*has 'x"):
+            call()
+    X = np.random.default_rng(0).normal(size=(50, 2))
+    additive = GradientBoostingRegressor(max_depth=1, n_estimators=9).fit(X, X.sum(axis=1))
+    both = tp.purify(additive, X, progress=False)
+    with pytest.raises(KeyError, match="no component 'x0 & x1'; the model has 'x0', 'x1'"):
+        both["x0", "x1"]
 
 
 @pytest.mark.parametrize("engine", [tp.purify, tp.partial_dependence_anova])

@@ -15,6 +15,7 @@ from treepurify.errors import InvalidInputError, UnknownComponentError
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import Subset
 from treepurify.purification.purity import subset_pairs
+from treepurify.remainder import used_features
 from treepurify.spread import LEVEL, Spread
 from treepurify.typing import Array
 
@@ -126,8 +127,16 @@ def _shares(parts: Array) -> Array:
 
 def absent_component(d: Decomposition, subset: Subset) -> UnknownComponentError:
     """Return the error for a subset that has no component, which names those that there are."""
-    known = ", ".join(repr(d.term_name(s)) for s in list(d.components)[:12])
+    known = ", ".join(repr(d.term_name(s)) for s in list(d.components)[:12]) or "no effects"
     more = " ..." if len(d.components) > 12 else ""
+    used = used_features(d.components, d.remainder)
+    unused = [repr(d.feature_names[j]) for j in subset if j not in used]
+    if unused:
+        return UnknownComponentError(
+            f"no component {d.term_name(subset)!r}: its effect is zero on every row, since the "
+            f"model does not use {' and '.join(unused)}, or such effects were taken out; the model "
+            f"has {known}{more}"
+        )
     kept = max(map(len, d.components), default=0)
     where = f"; effects of more than {kept} features are together in d.remainder"
     is_above = d.remainder is not None and len(subset) > kept
@@ -215,7 +224,7 @@ def decomposition_frame(d: Decomposition) -> "pd.DataFrame":
 
 def component_frame(d: Decomposition, subset: Subset) -> "pd.DataFrame":
     """Return one row per cell and output of one component; see `Decomposition.to_frame`."""
-    component = d.components.get(subset)
+    component = d[subset]
     if not isinstance(component, TensorComponent):
         raise InvalidInputError(f"{d.term_name(subset)!r} is not a table of cells")
     component = component.stored()

@@ -275,3 +275,21 @@ def test_catboost_loads_no_file_in_this_process(tmp_path, data, monkeypatch, lib
     path, _ = written_by(library, data, tmp_path)
     monkeypatch.setattr(catboost.CatBoost, "load_model", lambda *_, **__: pytest.fail("loaded"))
     assert purify(path, data[0], progress=False).certificate.margin_error <= 1e-9
+
+
+def test_dumps_for_people_are_told_from_model_files(tmp_path):
+    lightgbm, xgboost = pytest.importorskip("lightgbm"), pytest.importorskip("xgboost")
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(80, 2)), rng.normal(size=80)
+    booster = lightgbm.LGBMRegressor(n_estimators=2, verbose=-1).fit(X, y).booster_
+    (tmp_path / "lightgbm.json").write_text(json.dumps(booster.dump_model()))
+    advice = r"LightGBM's dump_model\(\).*save_model\(\"model\.txt\"\)"
+    with pytest.raises(InvalidInputError, match=advice):
+        parse_model(tmp_path / "lightgbm.json")
+    with pytest.raises(UnsupportedModelError, match=advice):
+        parse_model(booster.dump_model())
+    trees = xgboost.XGBRegressor(n_estimators=2).fit(X, y).get_booster()
+    for form in ("json", "text"):
+        trees.dump_model(tmp_path / f"xgboost.{form}", dump_format=form)
+        with pytest.raises(InvalidInputError, match=r"XGBoost's dump_model\(\).*model\.ubj"):
+            parse_model(tmp_path / f"xgboost.{form}")

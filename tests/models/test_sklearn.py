@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.cluster import KMeans
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.ensemble import (
@@ -551,3 +552,29 @@ def test_unknown_node_field():
     })()  # fmt: skip
     with pytest.raises(UnsupportedModelError, match=r"unknown fields: \['category_bitset'\]"):
         parse(model)
+
+
+class OwnBlend(RegressorMixin, BaseEstimator):
+    """An ensemble of one's own, on scikit-learn's base classes."""
+
+    def fit(self, X, y):
+        self.model_ = DecisionTreeRegressor().fit(X, y)
+        return self
+
+    def predict(self, X):
+        return self.model_.predict(X)
+
+
+def test_refusals_name_the_class_that_was_passed():
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    labels = X[:, 0] > 0
+    own = r"^OwnBlend \(of tests\) cannot be decomposed exactly: it is not a known sum"
+    with pytest.raises(UnsupportedModelError, match=own):
+        parse_model(OwnBlend().fit(X, X[:, 0]))
+    imblearn = pytest.importorskip("imblearn.ensemble")
+    boost = imblearn.RUSBoostClassifier(n_estimators=2, random_state=0).fit(X, labels)
+    with pytest.raises(UnsupportedModelError, match=r"^RUSBoostClassifier") as refused:
+        parse_model(boost)
+    assert "of imblearn, derived from AdaBoostClassifier" in str(refused.value)
+    # What is advised is not refused in its turn.
+    assert "lambda X: model.predict_proba(X)[:, 1], X)" in str(refused.value)

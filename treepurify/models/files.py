@@ -12,9 +12,15 @@ from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.families import file_parsers, known_files
 from treepurify.models.json_text import read_json
 
-__all__ = ["ModelFile", "parse_file"]
+__all__ = ["LIGHTGBM_DUMP", "ModelFile", "parse_file"]
 
 _PICKLES = {".pkl", ".pickle", ".joblib"}
+_DUMP_START = 1000
+LIGHTGBM_DUMP = (
+    "this is what LightGBM's dump_model() returns, for people to read. Save the model instead: "
+    'booster.save_model("model.txt"), or pass the trained model itself'
+)
+"""What to do with such a dump, as a file or in memory."""
 # Where a pickle of protocol 2 or newer begins; older ones are recognised by their extension.
 _PICKLE_START = tuple(bytes([0x80, protocol]) for protocol in range(2, 6))
 
@@ -102,6 +108,8 @@ def _parse_content(file: ModelFile) -> TreeEnsemble | AdditiveTables:
         model: TreeEnsemble | AdditiveTables | None = parse(file)
         if model is not None:
             return model
+    if dump := _dump_advice(file.text or ""):
+        raise InvalidInputError(dump)
     if file.document or (file.text or "").lstrip().startswith("{"):
         keys = ", ".join(repr(key) for key in list(file.document)[:5]) or "no keys"
         raise InvalidInputError(
@@ -115,3 +123,16 @@ def _parse_content(file: ModelFile) -> TreeEnsemble | AdditiveTables:
             "Load it there and save it again as .ubj or .json: booster.save_model('model.ubj')"
         )
     raise InvalidInputError(f"not a model file of a known format. Known are {known_files()}.")
+
+
+def _dump_advice(text: str) -> str:
+    """Return what to do with a dump of the trees, which lacks parts of the model; else nothing."""
+    start = text[:_DUMP_START].lstrip()
+    if start.startswith("{") and '"tree_info"' in text and '"max_feature_idx"' in text:
+        return LIGHTGBM_DUMP
+    if start.startswith("booster[0]") or (start.startswith("[") and '"nodeid"' in start):
+        return (
+            "this is what XGBoost's dump_model() writes for people to read, without the objective "
+            'and the base score. Save the model instead: booster.save_model("model.ubj")'
+        )
+    return ""

@@ -16,7 +16,7 @@ from treepurify.errors import InvalidInputError, UnsupportedModelError
 from treepurify.models.additive_tables import AdditiveTables
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.families import family_module, family_of, known_models
-from treepurify.models.files import parse_file
+from treepurify.models.files import LIGHTGBM_DUMP, parse_file
 from treepurify.models.parsed import ModelSource
 from treepurify.models.pipelines.combinations import (
     combination_margin,
@@ -336,6 +336,8 @@ def _family_of(model: Any) -> ModuleType:
         raise InvalidInputError(
             f"expected a trained model, got the class {model.__qualname__}; train an instance first"
         )
+    if isinstance(model, dict) and "tree_info" in model:
+        raise UnsupportedModelError(LIGHTGBM_DUMP)
     names = [f"{cls.__module__}.{cls.__qualname__}" for cls in type(model).__mro__]
     module = family_of(names)
     if module is None:

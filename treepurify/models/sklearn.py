@@ -44,9 +44,10 @@ _FITTED_ATTRIBUTE = {
     **dict.fromkeys(_HISTOGRAM_BOOSTING, "_predictors"),
 }
 
+# Filled in with what the class of the model predicts.
 _PREDICTIONS_ONLY = (
     "Use a method that needs predictions only, for example "
-    "treepurify.partial_dependence_anova(model.predict, X)."
+    "treepurify.partial_dependence_anova({score}, X)."
 )
 _BOOST_INSTEAD = f"Train a GradientBoosting or HistGradientBoosting model. {_PREDICTIONS_ONLY}"
 _REFUSALS = {
@@ -240,26 +241,46 @@ def _kind(model: Any) -> str:
     base = next(cls for cls in type(model).__mro__ if cls.__module__.startswith("sklearn."))
     kind = str(base.__name__)
     if kind not in _SUPPORTED:
-        linear = base.__module__.startswith("sklearn.linear_model")
-        kind = type(model).__name__ if type(model).__name__ in _REFUSALS else kind
-        reason = _REFUSALS.get(kind, _LINEAR if linear else None)
-        if reason is None:
-            reason = (
-                "it is not a sum of trees. Read are scikit-learn's DecisionTree, ExtraTree, "
-                "RandomForest, ExtraTrees, GradientBoosting and HistGradientBoosting models. "
-                + _PREDICTIONS_ONLY
-            )
-        raise UnsupportedModelError(f"{kind} cannot be decomposed exactly: {reason}")
+        raise _refusal(type(model), base)
     for name in ("predict", "predict_proba", "decision_function", "_raw_predict"):
         method = getattr(type(model), name, None)
         if not str(getattr(method, "__module__", "sklearn.")).startswith("sklearn."):
             raise UnsupportedModelError(
                 f"{type(model).__qualname__} is a {kind} with a method {name}() of its own, which "
-                f"may predict something else than the sum of its trees. {_PREDICTIONS_ONLY}"
+                "may predict something else than the sum of its trees. "
+                + _PREDICTIONS_ONLY.format(score=_score_of(type(model)))
             )
     if not hasattr(model, _FITTED_ATTRIBUTE[kind]):
         raise InvalidInputError(f"this {kind} is not fitted; call fit() before you pass it")
     return kind
+
+
+def _refusal(own: type, base: type) -> UnsupportedModelError:
+    """Return why a class is not read, by its own name and that of what it is made from."""
+    library = own.__module__.partition(".")[0]
+    origin = "defined in your program" if library == "__main__" else f"of {library}"
+    is_bare = base.__module__ == "sklearn.base"
+    name = own.__qualname__
+    if library != "sklearn":
+        name += f" ({origin})" if is_bare else f" ({origin}, derived from {base.__name__})"
+    linear = base.__module__.startswith("sklearn.linear_model")
+    reason = _REFUSALS.get(own.__name__, _REFUSALS.get(base.__name__, _LINEAR if linear else None))
+    if reason is None:
+        what = "it is not a known sum of trees" if is_bare else "it is not a sum of trees"
+        reason = (
+            f"{what}. The scikit-learn models that can be read are DecisionTree, ExtraTree, "
+            "RandomForest, ExtraTrees, GradientBoosting and HistGradientBoosting. "
+            + _PREDICTIONS_ONLY
+        )
+    reason = reason.format(score=_score_of(own))
+    return UnsupportedModelError(f"{name} cannot be decomposed exactly: {reason}")
+
+
+def _score_of(own: type) -> str:
+    """Return the code that predicts numbers, no labels."""
+    if hasattr(own, "predict_proba"):
+        return "lambda X: model.predict_proba(X)[:, 1]"
+    return "model.predict"
 
 
 def _feature_names(model: Any) -> tuple[str, ...]:
@@ -288,7 +309,8 @@ def _trees(model: Any, kind: str) -> list[Any]:
         if type(tree).__module__ != "sklearn.tree._tree" or type(tree).__name__ != "Tree":
             raise UnsupportedModelError(
                 f"this {kind} grows trees of the foreign type {type(tree).__module__}."
-                f"{type(tree).__name__}, whose splits are not known. {_PREDICTIONS_ONLY}"
+                f"{type(tree).__name__}, whose splits are not known. "
+                + _PREDICTIONS_ONLY.format(score=_score_of(type(model)))
             )
     return trees
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.ensemble import (
     BaggingClassifier,
@@ -12,7 +13,9 @@ from sklearn.ensemble import (
     VotingClassifier,
     VotingRegressor,
 )
+from sklearn.feature_selection import RFE, RFECV
 from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import (
     FixedThresholdClassifier,
     GridSearchCV,
@@ -79,6 +82,33 @@ def test_regressors_around_pipelines(model):
     ensemble = tp.parse_model(model)
     np.testing.assert_allclose(ensemble.margin(X)[:, 0], model.predict(X), rtol=2e-6)
     np.testing.assert_allclose(raw_margin(model, X)[:, 0], model.predict(X), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        RFE(DecisionTreeRegressor(max_depth=3), n_features_to_select=2),
+        RFECV(xgb(), cv=2),
+        make_pipeline(StandardScaler(), RFE(lgbm(), n_features_to_select=2)),
+        GridSearchCV(RFE(lgbm()), {"n_features_to_select": [2]}, cv=2),
+    ],
+    ids=["RFE", "RFECV", "in a pipeline", "in a search"],
+)
+@pytest.mark.parametrize("rows", [NUMERIC, NUMERIC.to_numpy()], ids=["table", "array"])
+def test_a_recursive_elimination_is_the_model_that_it_kept(model, rows):
+    fitted = clone(model).fit(rows, Y)
+    d = tp.purify(fitted, rows, progress=False)
+    np.testing.assert_allclose(d.predict(rows), fitted.predict(rows), rtol=1e-5)
+    assert d.feature_names == (tuple(NUMERIC) if rows is NUMERIC else ("x0", "x1", "x2"))
+    with pytest.raises(InvalidInputError, match=r"call fit\(\)"):
+        tp.parse_model(model)
+
+
+def test_the_member_of_a_vote_that_is_not_read_is_named():
+    members = [("trees", DecisionTreeRegressor()), ("gone", "drop"), ("line", LinearRegression())]
+    vote = VotingRegressor(members).fit(NUMERIC, Y)
+    with pytest.raises(UnsupportedModelError, match="member 'line' of the vote: LinearRegression"):
+        tp.parse_model(vote)
 
 
 def test_a_search_is_purified_on_raw_columns():

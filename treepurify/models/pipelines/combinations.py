@@ -193,8 +193,19 @@ def _parse_voting(model: Any, parse: Parse) -> TreeEnsemble:
             f"{type(model).__name__} counts votes, which are no sum of leaf values. Train with "
             f'voting="soft". {_PURIFY_EACH}'
         )
-    inside = [_ensemble(estimator, parse) for estimator in model.estimators_]
+    names = [name for name, member in model.estimators if member not in ("drop", None)]
+    inside = [
+        _member(name, estimator, parse)
+        for name, estimator in zip(names, model.estimators_, strict=True)
+    ]
     return _average(model, inside, model._weights_not_none)
+
+
+def _member(name: str, estimator: Any, parse: Parse) -> TreeEnsemble:
+    try:
+        return _ensemble(estimator, parse)
+    except UnsupportedModelError as error:
+        raise UnsupportedModelError(f"member {name!r} of the vote: {error}") from error
 
 
 def _own_response(model: Any, X: Any, margin: Margin) -> Array:

@@ -1,8 +1,16 @@
 """The steps of a pipeline, and whether what they return is sparse."""
 
+from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["does_nothing", "is_pipeline", "known_class", "returns_sparse", "transformers_of"]
+__all__ = [
+    "Steps",
+    "does_nothing",
+    "is_pipeline",
+    "known_class",
+    "returns_sparse",
+    "transformers_of",
+]
 
 _METHODS = ("predict", "predict_proba", "decision_function", "transform")
 
@@ -22,9 +30,22 @@ def known_class(model: Any) -> str:
     return next((cls.__name__ for cls in classes), "")
 
 
+@dataclass(frozen=True, eq=False)
+class Steps:
+    """An estimator that does what a pipeline of these fitted steps does.
+
+    Parameters
+    ----------
+    steps : list of tuple of str and object
+        As of a pipeline of scikit-learn.
+    """
+
+    steps: list[tuple[str, Any]]
+
+
 def is_pipeline(model: Any) -> bool:
-    """Return whether an estimator is a pipeline of scikit-learn or imbalanced-learn."""
-    return known_class(model) == "Pipeline"
+    """Return whether a model is `Steps`, or a pipeline of scikit-learn or imbalanced-learn."""
+    return isinstance(model, Steps) or known_class(model) == "Pipeline"
 
 
 def does_nothing(step: Any) -> bool:

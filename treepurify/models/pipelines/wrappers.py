@@ -3,7 +3,7 @@
 from typing import Any
 
 from treepurify.errors import InvalidInputError
-from treepurify.models.pipelines.steps import known_class
+from treepurify.models.pipelines.steps import Steps, known_class
 
 __all__ = ["unwrap"]
 
@@ -17,8 +17,14 @@ _INSIDE = {
 }
 
 
+# Selections of columns that predict with the model that they kept.
+_SELECTIONS = frozenset({"RFE", "RFECV"})
+
+
 def unwrap(model: Any) -> Any:
     """Return the model that a search, a frozen estimator, a threshold or a training stands for.
+
+    Of a recursive feature elimination that is a pipeline: the selection, and the model it kept.
 
     Parameters
     ----------
@@ -46,4 +52,8 @@ def unwrap(model: Any) -> Any:
                 advice += ", with refit=True so that it keeps the best model (best_estimator_)"
             raise InvalidInputError(f"this {kind} holds no fitted model; {advice}")
         model = getattr(model, attribute)
+    if kind in _SELECTIONS:
+        if not hasattr(model, "estimator_"):
+            raise InvalidInputError(f"this {kind} is not fitted; call fit() before you pass it")
+        return Steps([("selection", model), ("model", model.estimator_)])
     return model
