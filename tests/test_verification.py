@@ -3,8 +3,10 @@
 import numpy as np
 import pandas as pd
 import pytest
+from typer.testing import CliRunner
 
 import treepurify as tp
+from treepurify.cli.app import app
 from treepurify.errors import InvalidInputError
 
 xgboost = pytest.importorskip("xgboost")
@@ -129,10 +131,9 @@ def test_xgboost_is_asked_about_missing_and_unknown_labels(rows):
 def test_a_csv_file_is_compared_with_the_library(rows, tmp_path):
     train_xgboost(rows).save_model(tmp_path / "model.ubj")
     rows.to_csv(tmp_path / "rows.csv", index=False)
-    from treepurify.cli import main
-
-    arguments = ["purify", str(tmp_path / "model.ubj"), "--data", str(tmp_path / "rows.csv")]
-    assert main([*arguments, "--out", str(tmp_path / "d.tpz")]) == 0
+    words = ["purify", tmp_path / "model.ubj", tmp_path / "rows.csv", "--out", tmp_path / "d.tpz"]
+    result = CliRunner().invoke(app, list(map(str, words)))
+    assert result.exit_code == 0, result.output
     assert tp.load(tmp_path / "d.tpz").certificate.margin_error is not None
 
 

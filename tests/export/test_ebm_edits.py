@@ -3,6 +3,7 @@
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.ensemble import GradientBoostingRegressor
 
@@ -19,7 +20,7 @@ from tests.export.test_ebm import (
 )
 from treepurify.export import to_ebm
 
-interpret_glassbox = pytest.importorskip("interpret.glassbox")
+glassbox = pytest.importorskip("interpret.glassbox")
 
 
 @pytest.fixture(autouse=True)
@@ -154,6 +155,47 @@ def test_what_is_known_of_the_training_data(exported):
     if not hasattr(ebm, "classes_"):
         response = d.predict(X, scale="response")
         assert (ebm.min_target_, ebm.max_target_) == pytest.approx((response.min(), response.max()))
+
+
+def test_a_remainder_of_rounding_size_is_none():
+    rng = np.random.default_rng(0)
+    three = rng.normal(size=(3, 4, 1)) + rng.normal(size=(1, 4, 2)) + rng.normal(size=(3, 1, 2))
+    d = tp.purify_tensors({(0, 1, 2): three}, order=2, progress=False)
+    cells = np.array([*np.ndindex(3, 4, 2)])
+    assert 0.0 < np.abs(d.remainder.evaluate(cells)).max() < 1e-14
+    ebm = to_ebm(d)
+    assert max(map(len, ebm.term_features_)) == 2
+    margin = tp.parse_model(ebm).margin(cells)
+    np.testing.assert_allclose(margin[:, 0], three.ravel(), atol=1e-14)
+
+
+@pytest.mark.parametrize("resolution", ["union", "term"])
+@pytest.mark.parametrize("kind", ["regression", "classes"])
+def test_terms_of_three_features_go_back(kind, resolution):
+    rng = np.random.default_rng(2)
+    X = pd.DataFrame(rng.normal(size=(400, 4)), columns=list("abcd"))
+    X["kind"] = rng.choice(list("uvw"), 400)
+    y = np.sign(X["a"] * X["b"] * X["c"]) + (X["kind"] == "u") * X["d"]
+    terms = [("a", "b", "c"), ("a", "b"), ("d", "kind", "a")]
+    options = {"interactions": terms, "outer_bags": 1, "max_rounds": 40, "max_bins": 12}
+    options |= {"max_interaction_bins": 5, "n_jobs": 1, "random_state": 0}
+    if kind == "classes":
+        model = glassbox.ExplainableBoostingClassifier(**options).fit(
+            X, np.digitize(y, [-0.5, 0.5])
+        )
+    else:
+        model = glassbox.ExplainableBoostingRegressor(**options).fit(X, y)
+    quiet = {"progress": False, "missing_cells": "always", "resolution": resolution}
+    d = tp.purify(model, X, order=3, **quiet)
+    ebm = to_ebm(d)
+    assert max(map(len, ebm.term_features_)) == 3
+    odd = X.assign(a=X["a"].where(X["b"] > -1), kind=X["kind"].where(X["d"] > -1, "new"))
+    for table in (X, odd):
+        margin = ebm.predict(table) if kind == "regression" else ebm.decision_function(table)
+        np.testing.assert_allclose(margin.reshape(400, -1), d.evaluate(table), atol=1e-12)
+    with pytest.raises(tp.UnsupportedModelError, match="larger order") as error:
+        to_ebm(tp.purify(model, X, order=2, **quiet))
+    assert "max_depth" not in str(error.value)
 
 
 def test_a_remainder_is_dropped_where_asked():

@@ -10,7 +10,7 @@ from treepurify.arguments import brief, check_result
 from treepurify.components import values_on_rows
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError, MissingDependencyError, UnsupportedModelError
-from treepurify.export.left_out import OnRemainder, check_small_tables, leave_out_remainder
+from treepurify.export.left_out import OnRemainder, check_tables, leave_out_remainder
 from treepurify.grids.axis import FeatureAxis
 from treepurify.rows.table_reader import label_text
 from treepurify.typing import Array, Indices
@@ -36,13 +36,14 @@ def to_ebm(
     Parameters
     ----------
     d : Decomposition
-        A decomposition into main effects and pairs that are tables of cells.
+        A decomposition into effects of any number of features that are tables of cells.
     classes : sequence, optional
         Class labels of a classifier, in the order of its outputs; two for one output. By
         default 0 and 1, or the names of the outputs.
     remainder : {"refuse", "drop"}
-        What to do with effects above the order of the decomposition, which an EBM cannot hold:
-        refuse, or leave them out with a `RemainderWarning` that says how large they are.
+        What to do with effects above the order of the decomposition, which are no tables: refuse,
+        or leave them out with a `RemainderWarning` that says how large they are. A remainder of
+        rounding size is left out without a warning.
 
     Returns
     -------
@@ -51,7 +52,7 @@ def to_ebm(
     Raises
     ------
     InvalidInputError
-        If `classes` does not fit, or a component has more than two features or no cells.
+        If `classes` does not fit, or a component has no cells.
     UnsupportedModelError
         If an EBM cannot hold the model: its link, its way to mark missing values, or a
         remainder that is not to be dropped.
@@ -149,7 +150,7 @@ def to_ebm(
 
 
 def _check(d: Decomposition) -> None:
-    check_small_tables(d, "an EBM")
+    check_tables(d, "an EBM")
     for spec in d.inputs.features:
         own_missing = spec.zero_is_missing or spec.missing_value is not None
         if own_missing or (not spec.is_categorical and spec.categories is not None):
@@ -217,20 +218,25 @@ def _class_labels(d: Decomposition, classes: Sequence[Any] | None) -> npt.NDArra
 
 
 def _axes_by_order(d: Decomposition) -> list[list[FeatureAxis]]:
-    """Return the axes of each feature in main effects and in pairs, where they differ."""
+    """Return the axes of each feature in main effects, in pairs and so on, where they differ."""
     axis_of: dict[tuple[int, int], FeatureAxis] = {}
     for subset, component in d.tensor_components().items():
         for j, axis in zip(subset, component.axes, strict=True):
             known = axis_of.setdefault((j, len(subset)), axis)
             if not known.same_regular(axis):
                 raise InvalidInputError(
-                    f"the pairs with {axis.name!r} have different cells; an EBM has one set for all"
+                    f"the effects of {len(subset)} features with {axis.name!r} have different "
+                    "cells; an EBM has one set for all"
                 )
     axes = []
     for j, spec in enumerate(d.inputs.features):
-        used = [axis_of[j, size] for size in (1, 2) if (j, size) in axis_of]
-        if len(used) == 2 and used[0].same_regular(used[1]):
-            used = used[:1]
+        used: list[FeatureAxis] = []
+        for size in range(max((n for k, n in axis_of if k == j), default=0), 0, -1):
+            own = axis_of.get((j, size))
+            # A size without effects has the axis of the next larger one.
+            used = [used[0] if own is None else own, *used]
+        while len(used) > 1 and used[-1].same_regular(used[-2]):
+            used.pop()
         unused = FeatureAxis(spec.name, None if spec.is_categorical else np.empty(0), spec.labels)
         axes.append(used or [unused])
     return axes

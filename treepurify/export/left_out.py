@@ -9,14 +9,25 @@ from treepurify.arguments import check_choice
 from treepurify.components import TensorComponent
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError, RemainderWarning, UnsupportedModelError
+from treepurify.remainder import Remainder, SumOfParts
 from treepurify.typing import Array
 
-__all__ = ["OnRemainder", "check_small_tables", "leave_out_remainder", "remainder_loss"]
+__all__ = [
+    "OnRemainder",
+    "check_small_tables",
+    "check_tables",
+    "leave_out_remainder",
+    "remainder_loss",
+]
 
+# The sums of a purification are right to less, relative to the margins.
+ROUNDING = 1e-12
 OnRemainder = Literal["refuse", "drop"]
 
 
-def leave_out_remainder(d: Decomposition, remainder: OnRemainder, where: str) -> str:
+def leave_out_remainder(
+    d: Decomposition, remainder: OnRemainder, where: str, *, tables_of_any_order: bool = True
+) -> str:
     """Refuse a decomposition with a remainder, or warn of what is lost without it.
 
     Parameters
@@ -27,6 +38,8 @@ def leave_out_remainder(d: Decomposition, remainder: OnRemainder, where: str) ->
         What the caller wants.
     where : str
         What is written, such as ``"an EBM"``.
+    tables_of_any_order : bool
+        Whether it can have tables of more than two features.
 
     Returns
     -------
@@ -39,28 +52,49 @@ def leave_out_remainder(d: Decomposition, remainder: OnRemainder, where: str) ->
         If there is a remainder and it is not to be dropped.
     """
     check_choice("remainder", remainder, ("refuse", "drop"))
-    if d.remainder is None:
+    if d.remainder is None or _is_rounding(d, d.remainder):
         return ""
     loss = remainder_loss(d)
     if remainder == "refuse":
+        advice = "or train with max_depth=2 or with interaction constraints"
+        if dict(d.diagnostics.get("model") or {}).get("library") == "interpret":
+            advice = "or purify with a larger order" if tables_of_any_order else "or train on pairs"
         raise UnsupportedModelError(
-            f"{where} holds an intercept and tables; this decomposition has a remainder of higher "
-            f"order, without which it is another model: {loss}. Leave the remainder out by "
-            'remainder="drop", or train with max_depth=2 or with interaction constraints'
+            f"{where} cannot represent the remainder, the effects of more features together; "
+            f'without it, {loss}. Pass remainder="drop" to leave it out, {advice}'
         )
-    warnings.warn(
-        f"{where} leaves out the remainder, as was asked: {loss}", RemainderWarning, stacklevel=3
-    )
+    warnings.warn(f"{where} leaves out the remainder: {loss}", RemainderWarning, stacklevel=3)
     return loss
+
+
+def _is_rounding(d: Decomposition, remainder: Remainder) -> bool:
+    """Return whether a remainder is nothing but rounding, wherever it is evaluated."""
+    if not isinstance(remainder, SumOfParts):
+        # What rows say of it is not what it is elsewhere.
+        return False
+    scale = d.certificate.scale if d.certificate is not None else 0.0
+    return all(
+        np.max(np.abs(part.values), initial=0.0) <= ROUNDING * scale for part in remainder.parts
+    )
 
 
 def check_small_tables(d: Decomposition, where: str) -> None:
     """Raise `InvalidInputError` unless every component is a table of one or two features."""
-    for subset, component in d.components.items():
-        if len(subset) > 2 or not isinstance(component, TensorComponent):
-            what = f"{len(subset)} features" if len(subset) > 2 else "no cells"
+    check_tables(d, where)
+    for subset in d.components:
+        if len(subset) > 2:
             raise InvalidInputError(
-                f"{where} holds tables of one or two features; {d.term_name(subset)!r} has {what}"
+                f"{where} has tables of one or two features; {d.term_name(subset)!r} has "
+                f"{len(subset)} features"
+            )
+
+
+def check_tables(d: Decomposition, where: str) -> None:
+    """Raise `InvalidInputError` unless every component is a table of cells."""
+    for subset, component in d.components.items():
+        if not isinstance(component, TensorComponent):
+            raise InvalidInputError(
+                f"{where} has tables of cells; {d.term_name(subset)!r} has no cells"
             )
 
 

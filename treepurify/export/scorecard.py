@@ -359,7 +359,7 @@ def to_scorecard(
             f"a scorecard needs log-odds of two classes, and this decomposition has {d.n_outputs} "
             f"output{'' if d.n_outputs == 1 else 's'} with the link {d.link.name!r}"
         )
-    lost = leave_out_remainder(d, remainder, "a scorecard")
+    lost = leave_out_remainder(d, remainder, "a scorecard", tables_of_any_order=False)
     check_small_tables(d, "a scorecard")
     scale = PointScale(float(base_points), float(base_odds), float(points_to_double), odds)
     factor = scale.factor * d.link.scale

@@ -1,5 +1,6 @@
 """Shapley values as the objects that shap and shapiq draw."""
 
+from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
@@ -8,6 +9,7 @@ import numpy.typing as npt
 
 from treepurify.arguments import check_result, check_whole, read_output
 from treepurify.errors import InvalidInputError, MissingDependencyError
+from treepurify.export.left_out import ROUNDING
 from treepurify.grids.grid import Subset
 from treepurify.shapley.interactions import ShapleyInteractions
 from treepurify.shapley.values import ShapleyValues
@@ -68,7 +70,11 @@ def to_shap(values: ShapleyValues, *, output: int | None = None) -> Any:
 
 def _with_labels(values: ShapleyValues) -> npt.NDArray[Any] | None:
     """Return the rows with labels in place of codes; None where no labels are known."""
-    labels = {j: spec.categories for j, spec in enumerate(values.features) if spec.categories}
+    labels = {
+        j: spec.labels
+        for j, spec in enumerate(values.features)
+        if spec.categories or spec.listed_codes
+    }
     if not labels:
         return None
     shown = values.data.astype(object)
@@ -78,6 +84,14 @@ def _with_labels(values: ShapleyValues) -> npt.NDArray[Any] | None:
         # A number beyond all codes stands for labels that the model does not know.
         shown[values.data[:, j] >= len(of_codes), j] = "other"
     return shown
+
+
+def _is_rounding(values: ShapleyInteractions | ShapleyValues) -> bool:
+    """Return whether the remainder of every row is nothing but rounding."""
+    tables = values.values.values() if isinstance(values.values, Mapping) else [values.values]
+    scale = max(float(np.max(np.abs(table), initial=0.0)) for table in (*tables, values.base))
+    remainder = np.zeros(1) if values.remainder is None else values.remainder
+    return bool(np.max(np.abs(remainder), initial=0.0) <= ROUNDING * scale)
 
 
 def to_shapiq(values: ShapleyInteractions | ShapleyValues, row: int, *, output: int = 0) -> Any:
@@ -109,7 +123,7 @@ def to_shapiq(values: ShapleyInteractions | ShapleyValues, row: int, *, output: 
     output = read_output(output, values.output_names)
     check_whole("row", row, 0, _rows_of(values) - 1)
     shapiq = _optional("shapiq", "1.4")
-    if values.remainder is not None:
+    if values.remainder is not None and not _is_rounding(values):
         raise InvalidInputError(
             "part of the model is kept apart as a remainder, which shapiq cannot hold; "
             "decompose with order=None, so that every effect has its features"
