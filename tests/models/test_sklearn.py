@@ -455,6 +455,12 @@ def test_drawn_models(model, seed):
         np.testing.assert_array_equal(ensemble.margin(rows), expected)
 
 
+def test_the_largest_numbers_warn_of_nothing():
+    X = np.tile([3e38, -3e38], 40)[:, None]
+    model = RandomForestRegressor(n_estimators=2, random_state=0).fit(X / 1e38, X[:, 0])
+    np.testing.assert_allclose(parse(model).margin(X), raw_margin(model, X), rtol=1e-12)
+
+
 # --- refusals ----------------------------------------------------------------------------
 
 

@@ -221,7 +221,8 @@ def raw_margin(model: Any, X: Any) -> Array:
     """
     kind = _kind(model)
     X = in_model_order(model, X)
-    with warnings.catch_warnings():
+    # It adds all numbers up to see whether they are finite, which the largest of them overflow.
+    with warnings.catch_warnings(), np.errstate(over="ignore", invalid="ignore"):
         # Arrays are matched by position and tables by name, as everywhere in this package.
         warnings.filterwarnings("ignore", message=".*feature names", category=UserWarning)
         if kind in _HISTOGRAM_BOOSTING:
