@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import treepurify as tp
 from tests.cases import needs_stored_labels, rows_beside_cuts
 from treepurify.errors import InvalidInputError, UnsupportedModelError
 from treepurify.models import parse as parse_module
@@ -600,6 +601,18 @@ def test_missing_value_among_categories():
     for fitted in (model, model_without):
         ensemble = assert_same_margin(fitted, table)
         assert_same_margin(fitted, rows_beside_cuts(ensemble, 100), ensemble)
+
+
+@pytest.mark.parametrize("first", [["p", "q"], [1, 2]])
+def test_columns_with_several_levels(first):
+    """XGBoost joins the levels of a name by blanks."""
+    levels = pd.MultiIndex.from_product([first, ["u", "v"]])
+    X = pd.DataFrame(np.random.default_rng(0).normal(size=(200, 4)), columns=levels)
+    model = xgboost.XGBRegressor(n_estimators=5).fit(X, X.iloc[:, 0] * X.iloc[:, 1])
+    for table in (X, X.iloc[:, ::-1]):
+        composed = tp.parse_model(model).margin(table)[:, 0]
+        np.testing.assert_array_equal(composed, model.predict(X))
+    assert tp.purify(model, X, progress=False).feature_names == tuple(map(str, levels))
 
 
 def test_names_without_a_table_and_columns_without_names():

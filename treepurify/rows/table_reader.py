@@ -1,5 +1,6 @@
 """Read user tables (NumPy, pandas, polars, Arrow) into one numeric column per feature."""
 
+from ast import literal_eval
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from numbers import Number
@@ -154,13 +155,25 @@ def matched_names(names: Sequence[str], features: Sequence[FeatureSpec]) -> list
     """Return the names of columns, as the features have them where they have them.
 
     Names that differ in blanks and underscores only are the same where no column has the name
-    itself, because LightGBM keeps names with underscores in the place of blanks.
+    itself, because LightGBM keeps names with underscores in the place of blanks; and so are the
+    levels of a name in a tuple and joined by blanks, as XGBoost joins them.
     """
     absent = {spec.name for spec in features}.difference(names)
-    joined = Counter(name.replace(" ", "_") for name in absent)
-    wanted = {own.replace(" ", "_"): own for own in absent if joined[own.replace(" ", "_")] == 1}
+    joined = Counter(map(_plain_name, absent))
+    wanted = {_plain_name(own): own for own in absent if joined[_plain_name(own)] == 1}
     known = {spec.name for spec in features}
-    return [name if name in known else wanted.get(name.replace(" ", "_"), name) for name in names]
+    return [name if name in known else wanted.get(_plain_name(name), name) for name in names]
+
+
+def _plain_name(name: str) -> str:
+    """Return a name with underscores for blanks, and between the levels of a pandas MultiIndex."""
+    if name.startswith("(") and name.endswith(")"):
+        try:
+            levels = literal_eval(name)
+        except (ValueError, SyntaxError):
+            levels = name
+        name = " ".join(map(str, levels)) if isinstance(levels, tuple) else name
+    return name.replace(" ", "_")
 
 
 def _check_names(names: Sequence[str], specs: Sequence[FeatureSpec]) -> None:
