@@ -8,6 +8,7 @@ import pytest
 from sklearn.ensemble import GradientBoostingRegressor
 
 import treepurify as tp
+from treepurify.auditing import audit as audit_module
 from treepurify.auditing.audit import _drawn_again, audit
 from treepurify.auditing.evidence import Evidence
 from treepurify.auditing.findings import KINDS
@@ -308,10 +309,35 @@ def test_options_that_cannot_be(X):
         audit(model, X, sample_weight=["one"] * len(X))
     with pytest.raises(tp.InvalidInputError, match="pass X"):
         audit(model, None)
-    with pytest.raises(tp.InvalidInputError, match="threshold must lie between 0 and 1"):
+    with pytest.raises(tp.InvalidInputError, match=r"threshold must be .* between 0 and 1"):
         audit(model, X, threshold=0.0, n_bootstrap=0, measures=[], progress=False)
     with pytest.raises(tp.InvalidInputError, match="weights must be one of"):
         audit(model, X, measures=["mean"], n_bootstrap=0, progress=False)
+
+
+def test_every_argument_is_checked_before_the_model_is_purified(X, monkeypatch):
+    monkeypatch.setattr(audit_module, "purify", lambda *_, **__: pytest.fail("purified"))
+    y = (X["a"] > 0).to_numpy()
+    model = xgboost.XGBClassifier(n_estimators=2, max_depth=2, n_jobs=1).fit(X, y.astype(int))
+    words = np.where(y, "yes", "no")
+    for options, message in (
+        ({"held_out": (X, words)}, "y must hold 0 and 1"),
+        ({"held_out": (X, y[:-1])}, "one observation per row"),
+        ({"held_out": (X[["a"]], y)}, "columns"),
+        ({"held_out": (X, y, np.full(len(y), -1.0))}, "weight"),
+        ({"held_out": X}, "held_out must be rows and what was observed"),
+        ({"measures": ["laplas"]}, "weights must be one of"),
+        ({"threshold": 2.0}, "threshold"),
+        ({"memory_budget": 0}, "memory_budget"),
+    ):
+        with pytest.raises(tp.InvalidInputError, match=message):
+            audit(model, X, progress=False, **options)
+
+    def batches():
+        return (X.assign(bought=y)[start : start + 500] for start in range(0, N_ROWS, 500))
+
+    with pytest.raises(tp.InvalidInputError, match="pass the name of its column as y"):
+        audit(model, lambda: (X[i : i + 500] for i in (0, 500)), held_out=(batches, "sold"))
 
 
 def test_evidence_without_other_measures(X):

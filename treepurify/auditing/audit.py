@@ -10,7 +10,7 @@ import numpy.typing as npt
 from treepurify.arguments import brief, check_number, check_whole, read_names
 from treepurify.auditing.evidence import Evidence
 from treepurify.auditing.ranked_findings import Audit, audit_decompositions
-from treepurify.budget import DEFAULT_BUDGET
+from treepurify.budget import DEFAULT_BUDGET, check_memory_budget
 from treepurify.comparing.shared_cells import same_axis
 from treepurify.components import TensorComponent, values_on_cells
 from treepurify.decomposition import Decomposition
@@ -18,9 +18,10 @@ from treepurify.engines.tree.purify import purify
 from treepurify.engines.tree.refits import read_refits
 from treepurify.errors import InvalidInputError, MemoryBudgetError
 from treepurify.evidence.effect_worth_table import EffectWorth
+from treepurify.evidence.held_out import check_held_out
 from treepurify.evidence.worth import effect_worth
 from treepurify.grids.grid import Subset
-from treepurify.models.parse import parse_model
+from treepurify.models.parse import Model, parse_model, read_model
 from treepurify.models.refits import Refits
 from treepurify.progress import progress_report
 from treepurify.rows.batches import Source
@@ -125,7 +126,8 @@ def audit(
     """
     check_whole("n_bootstrap", n_bootstrap, 0)
     check_whole("seed", seed, 0)
-    check_number("threshold", threshold, least=0)
+    check_number("threshold", threshold, least=0, most=1, open_ends=True)
+    check_memory_budget(memory_budget)
     if X is None:
         raise InvalidInputError("an audit needs the rows that stand for the distribution: pass X")
     source = as_source(X)
@@ -137,7 +139,10 @@ def audit(
     else:
         parsed = parse_model(model, X=X) if refits is None else refits.centre
     report = progress_report(progress)
+    _check_held_out(parsed, source, X, feature_names, held_out)
     wanted = _OTHER_MEASURES if measures is None else tuple(read_names("measures", measures))
+    for measure in wanted:
+        as_weighting(measure)
     steps = 1 + len(wanted) + n_bootstrap
 
     def purified(step: int, rows: Any, weights: str, row_weights: Any) -> Decomposition:
@@ -207,12 +212,30 @@ def check_streamed_model(model: Any, source: Source) -> Any:
     return model
 
 
-def _worth(d: Decomposition, held_out: Any, seed: int, memory_budget: int) -> EffectWorth:
+def _check_held_out(
+    parsed: Model,
+    source: Source | None,
+    X: Any,
+    feature_names: Sequence[str] | None,
+    held_out: Any,
+) -> None:
+    """Raise where held-out rows do not suit the model, before the long work."""
+    if held_out is None:
+        return
     if not isinstance(held_out, tuple | list) or len(held_out) not in (2, 3):
         raise InvalidInputError(
             "held_out must be rows and what was observed there, (X, y) or (X, y, sample_weight); "
             f"got {brief(held_out)}"
         )
+    model = read_model(parsed, X if source is None else None, feature_names)
+    if source is not None and not model.has_feature_names:
+        # The names of its columns are read with the first batch.
+        return
+    rows, y, *weights = held_out
+    check_held_out(model, rows, y, "auto", weights[0] if weights else None)
+
+
+def _worth(d: Decomposition, held_out: Any, seed: int, memory_budget: int) -> EffectWorth:
     return effect_worth(
         d,
         *held_out[:2],

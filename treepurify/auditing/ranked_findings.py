@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from treepurify.arguments import check_whole
+from treepurify.arguments import check_number, check_whole
 from treepurify.auditing.apparent_findings import (
     contradictions,
     hidden_effects,
@@ -27,7 +27,6 @@ from treepurify.comparing.compare import compare
 from treepurify.comparing.comparison import Comparison
 from treepurify.comparing.shared_cells import need_rows
 from treepurify.decomposition import Decomposition
-from treepurify.errors import InvalidInputError
 from treepurify.evidence.effect_worth_table import EffectWorth
 from treepurify.grids.grid import Subset
 from treepurify.spread import Spread
@@ -178,8 +177,7 @@ def audit_decompositions(evidence: Evidence, threshold: float = 0.01) -> Audit:
     InvalidInputError
         If `threshold` is not between 0 and 1.
     """
-    if not 0 < threshold < 1:
-        raise InvalidInputError(f"threshold must lie between 0 and 1, got {threshold!r}")
+    check_number("threshold", threshold, least=0, most=1, open_ends=True)
     d = evidence.decomposition
     comparisons = {name: _compared(evidence, other) for name, other in evidence.others.items()}
     # Terms of single trees, of which deep models have many orders, are not what a reader sees.

@@ -87,6 +87,7 @@ def audit(  # noqa: PLR0913, PLR0917 - one argument per option of the command li
             observed = read_held_out(parsed, held_out, columns, quiet=quiet)
         elif positive is not None:
             raise InvalidInputError("--positive belongs to --held-out, which was not passed")
+        scales = read_scale_options(scale)
         audited = audit_model(
             model,
             rows.X,
@@ -111,7 +112,7 @@ def audit(  # noqa: PLR0913, PLR0917 - one argument per option of the command li
             command=command_line(context),
             files=[path for path in (model, data, held_out) if path and path.is_file()],
             audit=audited,
-            scale=read_scale_options(scale),
+            scale=scales,
             X=rows.first(examples, parsed) if examples else None,
         )
     for line in audited.summary(top):

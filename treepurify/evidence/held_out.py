@@ -8,10 +8,12 @@ import numpy.typing as npt
 
 from treepurify.arguments import check_result
 from treepurify.budget import check_budget
+from treepurify.components import ModelInputs
 from treepurify.decomposition import Decomposition
-from treepurify.evidence.held_out_sample import sample_held_out
+from treepurify.evidence.held_out_sample import check_target_column, sample_held_out
 from treepurify.evidence.losses import Loss, read_loss
 from treepurify.grids.grid import Subset
+from treepurify.models.parse import Model
 from treepurify.progress import ProgressReport
 from treepurify.rows.columns import Columns
 from treepurify.rows.row_weights import read_row_weights, row_shares
@@ -19,7 +21,7 @@ from treepurify.rows.sources import as_source
 from treepurify.rows.tables import check_any_rows
 from treepurify.typing import Array
 
-__all__ = ["HeldOut", "read_held_out"]
+__all__ = ["HeldOut", "check_held_out", "read_held_out"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +53,27 @@ class HeldOut:
     shares: Array
     columns: Columns
     words: str = ""
+
+
+def check_held_out(model: Model, X: Any, y: Any, loss: Any, sample_weight: Any) -> None:
+    """Raise where held-out rows do not suit a model, before it is decomposed.
+
+    Of rows in batches only the names of columns are checked.
+
+    Raises
+    ------
+    InvalidInputError
+        If the rows, the observations, the loss or the weights cannot be used.
+    """
+    source = as_source(X)
+    if source is not None:
+        check_target_column(source, y)
+        return
+    columns = ModelInputs(model.features, model.has_feature_names).columns(X)
+    n_rows = columns.n_rows
+    check_any_rows(n_rows, "rows that the model was not trained on")
+    read_loss(loss, y, model.link, model.output_names, n_rows)
+    read_row_weights(sample_weight, n_rows)
 
 
 def read_held_out(

@@ -13,7 +13,7 @@ from treepurify.rows.sources import check_repeats
 from treepurify.rows.table_reader import matched_names
 from treepurify.rows.table_sample import sample_table
 
-__all__ = ["HELD_OUT_ROWS", "HeldOutSample", "sample_held_out"]
+__all__ = ["HELD_OUT_ROWS", "HeldOutSample", "check_target_column", "sample_held_out"]
 
 HELD_OUT_ROWS = 100_000
 """Most rows that are drawn: their losses are compared row by row."""
@@ -40,6 +40,24 @@ class HeldOutSample:
     y: Any
     weights: Any
     words: str
+
+
+def check_target_column(source: Source, target: Any) -> tuple[str, ...]:
+    """Return the columns of held-out rows, of which one is what was observed.
+
+    Raises
+    ------
+    InvalidInputError
+        If there is no such column, or the rows can be read only once.
+    """
+    check_repeats(source, "two passes over the rows, one to draw a sample and one to read it")
+    names = source.names or ()
+    if not isinstance(target, str) or target not in names:
+        raise InvalidInputError(
+            "rows in batches bring what was observed along: pass the name of its column as y, got "
+            f"{brief(target)}; the columns of {source.describe()} are {', '.join(names[:30])}"
+        )
+    return tuple(names)
 
 
 def sample_held_out(
@@ -78,13 +96,7 @@ def sample_held_out(
     MemoryBudgetError
         If the sample would not fit.
     """
-    check_repeats(source, "two passes over the rows, one to draw a sample and one to read it")
-    names = source.names or ()
-    if not isinstance(target, str) or target not in names:
-        raise InvalidInputError(
-            "rows in batches bring what was observed along: pass the name of its column as y, got "
-            f"{brief(target)}; the columns of {source.describe()} are {', '.join(names[:30])}"
-        )
+    names = check_target_column(source, target)
     others = tuple(name for name in names if name not in (target, weight))
     if match_names:
         wanted = {spec.name for spec in features}

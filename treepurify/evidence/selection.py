@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.arguments import check_flag, check_number
+from treepurify.arguments import check_flag, check_number, check_result
 from treepurify.budget import DEFAULT_BUDGET
 from treepurify.components import TensorComponent
 from treepurify.decomposition import Absorb, Decomposition
@@ -106,9 +106,10 @@ def simplify(
     """
     check_number("tolerance", tolerance, least=0)
     check_flag("hierarchical", hierarchical)
+    check_result("d", d, Decomposition)
+    chosen = _read_absorb(d, absorb)
     report = progress_report(progress)
     held_out = read_held_out(d, X, y, loss, sample_weight, memory_budget, report)
-    chosen = _read_absorb(d, absorb)
     path = _Path(d, held_out, chosen, hierarchical, memory_budget)
     steps = path.walk(report)
     allowed = steps[0].loss + tolerance * abs(steps[0].loss)

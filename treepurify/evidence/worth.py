@@ -128,6 +128,8 @@ def effect_worth(
     check_number("coverage", coverage, least=0, most=1, open_ends=True)
     if shapley != "auto":
         check_flag("shapley", shapley, advice=' or "auto"')
+    if absorb != "auto":
+        absorbing((), absorb)
     report = progress_report(progress)
     held_out = read_held_out(d, X, y, loss, sample_weight, memory_budget, report)
     notes = [held_out.words] if held_out.words else []
@@ -214,11 +216,8 @@ def _absorbed(
     notes: list[str],
 ) -> tuple[Array | None, Absorb]:
     """Return the worth of each effect where others absorb it, and how they did."""
-    chosen: Absorb = "main"
-    if absorb != "auto":
-        chosen = absorb
-        absorbing((), chosen)
-    else:
+    chosen: Absorb = "main" if absorb == "auto" else absorb
+    if absorb == "auto":
         reason = ""
         if d.rows is None:
             reason = (
