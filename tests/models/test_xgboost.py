@@ -258,6 +258,7 @@ def test_trees_say_alike_how_long_their_leaves_are():
 def test_a_base_score_that_versions_read_differently_is_not_compared(tmp_path):
     booster = train("binary:logistic", rounds=1, base_score=1e-9)
     document = document_of(booster)
+    document["learner"]["learner_model_param"]["base_score"] = "[1E-9]"
     document["version"] = [3, 1, 3]
     (tmp_path / "model.json").write_text(json.dumps(document))
     X = np.zeros((2, booster.num_features()))
