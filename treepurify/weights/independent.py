@@ -2,14 +2,18 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Grid, Subset
 from treepurify.rows.columns import Columns
+from treepurify.typing import Array
 from treepurify.weights.cell_counts import RowsOnGrid, count_rows
+from treepurify.weights.even_points import numbers_of_features
 from treepurify.weights.points import MeasurePoints, drawn_points
 from treepurify.weights.weighting import MassTables, Weighting, normalised, outer_product
 
@@ -49,8 +53,16 @@ class Independent(Weighting):
     ) -> MeasurePoints:
         """Return values drawn from the rows, separately for each feature."""
         columns = rows.columns
-        values = tuple(
-            column[rng.choice(columns.n_rows, size=n_points, p=rows.shares)]
-            for column in columns.values
-        )
+        numbers = numbers_of_features(columns.features, n_points, rng)
+        values = tuple(map(partial(_drawn_values, rows.shares), columns.values, numbers))
         return drawn_points(Columns(columns.features, values, n_points), grid)
+
+
+def _drawn_values(
+    shares: Array, values: npt.NDArray[np.floating], numbers: Array
+) -> npt.NDArray[np.floating]:
+    """Return the values at which the distribution function of the rows reaches these numbers."""
+    order = np.argsort(values, kind="stable")
+    reached = shares[order].cumsum()
+    picked = np.searchsorted(reached, numbers * reached[-1], side="right")
+    return np.asarray(values[order[np.minimum(picked, len(values) - 1)]])

@@ -1,7 +1,7 @@
 """Points that stand for a measure where a function can only be called."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -28,23 +28,40 @@ class MeasurePoints:
         Their weights, which sum to one.
     drawn : int
         How many of them were drawn at random; the others are the caller's rows.
+    half : ndarray of int8, shape (n_points,)
+        1 or 2 for points of the two halves of the draw, which are independent of each other; 0
+        for the caller's rows.
     """
 
     columns: Columns
     encoded: EncodedRows
     shares: Array
     drawn: int
+    half: npt.NDArray[np.int8]
+
+    def without_half(self, other: int) -> "MeasurePoints":
+        """Return the points with one half of the draw in place of both."""
+        kept = self.half != other
+        drawn = np.where(self.half > 0, self.shares, 0.0)
+        more = drawn.sum() / (drawn * kept).sum()
+        shares = np.where(self.half > 0, drawn * kept * more, self.shares)
+        return replace(self, shares=shares, drawn=int(np.count_nonzero(self.half * kept)))
 
 
 def row_points(columns: Columns, rows: EncodedRows) -> MeasurePoints:
     """Return the rows themselves as points, with their weights."""
-    return MeasurePoints(columns, rows, rows.shares, 0)
+    return MeasurePoints(columns, rows, rows.shares, 0, np.zeros(rows.n_rows, np.int8))
 
 
 def drawn_points(columns: Columns, grid: Grid) -> MeasurePoints:
-    """Return rows that were drawn at random as points of equal weight."""
+    """Return rows that were drawn at random as points of equal weight.
+
+    What is drawn in the first half of them must not depend on the others.
+    """
     encoded, _ = encode_rows(columns, grid.axes)
-    return MeasurePoints(columns, encoded, encoded.shares, columns.n_rows)
+    n_points = columns.n_rows
+    half = np.where(2 * np.arange(n_points) < n_points, 1, 2).astype(np.int8)
+    return MeasurePoints(columns, encoded, encoded.shares, n_points, half)
 
 
 def mixed_points(first: MeasurePoints, second: MeasurePoints, share: float) -> MeasurePoints:
@@ -59,6 +76,7 @@ def mixed_points(first: MeasurePoints, second: MeasurePoints, share: float) -> M
         EncodedRows(np.concatenate([first.encoded.codes, second.encoded.codes], axis=1)),
         np.concatenate([share * first.shares, (1.0 - share) * second.shares]),
         first.drawn + second.drawn,
+        np.concatenate([first.half, second.half]),
     )
 
 
@@ -66,9 +84,11 @@ def points_in_cells(
     cells: Iterable[Indices],
     rows: MeasurePoints,
     grid: Grid,
-    rng: np.random.Generator,
+    numbers: Array,
 ) -> MeasurePoints:
     """Return points in drawn cells, with the rows' own values within them.
+
+    A value is as probable as the rows of the cell that have it, whatever their order.
 
     Parameters
     ----------
@@ -78,13 +98,13 @@ def points_in_cells(
         The rows, and their cells.
     grid : Grid
         The cells.
-    rng : Generator
-        Draws among the rows of a cell.
+    numbers : ndarray of float64, shape (n_features, n_points)
+        Where each value stands among those of the rows in its cell, from 0 to 1.
     """
     values = tuple(
-        _within(axis, cell, known, codes, rng)
-        for axis, cell, known, codes in zip(
-            grid.axes, cells, rows.columns.values, rows.encoded.codes, strict=True
+        _within(axis, cell, known, codes, rows.shares, own)
+        for axis, cell, known, codes, own in zip(
+            grid.axes, cells, rows.columns.values, rows.encoded.codes, numbers, strict=True
         )
     )
     return drawn_points(Columns(rows.columns.features, values, len(values[0])), grid)
@@ -95,12 +115,14 @@ def _within(
     cell: Indices,
     known: npt.NDArray[np.floating],
     codes: npt.NDArray[np.unsignedinteger],
-    rng: np.random.Generator,
+    shares: Array,
+    numbers: Array,
 ) -> Array:
     """Return a value in each cell: that of a row in it, else the lower end of the cell."""
-    order = np.argsort(codes, kind="stable")
+    order = np.lexsort((known, codes))
     ends = np.searchsorted(codes[order], np.arange(axis.n_cells + 1))
-    count = np.diff(ends)[cell]
+    reached = np.concatenate([[0.0], shares[order].cumsum()])
+    mass = np.diff(reached[ends])[cell]
     if axis.cuts is None:
         between = np.where(cell == axis.missing_cell, np.nan, cell.astype(np.float64))
     elif len(axis.cuts):
@@ -108,6 +130,7 @@ def _within(
         between = np.append(inner, np.full(int(axis.has_missing), np.nan))[cell]
     else:
         between = np.zeros(len(cell))
-    picked = ends[cell] + (rng.random(len(cell)) * count).astype(np.intp)
+    picked = np.searchsorted(reached[1:], reached[ends[cell]] + numbers * mass, side="right")
+    picked = np.clip(picked, ends[cell], np.maximum(ends[cell + 1] - 1, 0))
     in_cell = known[order[np.minimum(picked, len(order) - 1)]].astype(np.float64)
-    return np.where(count > 0, in_cell, between)
+    return np.where(mass > 0, in_cell, between)

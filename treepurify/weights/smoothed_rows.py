@@ -10,6 +10,7 @@ from treepurify.budget import check_budget
 from treepurify.rows.columns import Columns
 from treepurify.rows.row_weights import RowWeights, first_reached
 from treepurify.typing import Array, Indices
+from treepurify.weights.even_points import even_numbers
 from treepurify.weights.latent_rows import LatentRows
 
 __all__ = ["SmoothedRows", "smoothed_rows"]
@@ -20,8 +21,6 @@ _LEAST_COPIES = 4
 # Numbers for each value while copies are moved, and then, beside those that find the values of one
 # feature.
 _TABLES, _TABLES_LEFT, _COLUMNS = 4, 2, 12
-# Points of a Sobol sequence are multiples of 2^-30, zero among them.
-_HALF_A_STEP = 2.0**-31
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,21 +137,14 @@ def _moved_scores(
 def _even_steps(n_scored: int, n_rows: int, n_steps: int, rng: np.random.Generator) -> Array:
     """Return independent normal numbers, shape (n_steps, n_scored, n_rows), that fill space evenly.
 
-    They are points of a scrambled Sobol sequence (Owen 1997), some that follow each other for each
-    row. With numbers that ignore each other, what the draw adds to the variance of components is
-    two to three times as large under the Gaussian copula, and 1.1 to 1.4 times under kernels.
+    They are points of `even_numbers`, some that follow each other for each row. With numbers that
+    ignore each other, what the draw adds to the variance of components is two to three times as
+    large under the Gaussian copula, and 1.1 to 1.4 times under kernels.
     """
     from scipy.special import ndtri
-    from scipy.stats import qmc
 
-    if not n_scored * n_rows or n_scored > qmc.Sobol.MAXDIM:
-        return rng.standard_normal((n_steps, n_scored, n_rows))
-    sequence, n_points = qmc.Sobol(n_scored, rng=rng), n_steps * n_rows
-    # It warns unless the first of its points are a power of two.
-    first = 1 << (n_points.bit_length() - 1)
-    points = np.concatenate([sequence.random(n) for n in (first, n_points - first) if n])
     # Rows are in an order that is as good as random, so any of them may have the first points.
-    points += _HALF_A_STEP
+    points = even_numbers(n_steps * n_rows, n_scored, rng)
     normal = ndtri(points, out=points).reshape(n_rows, n_steps, n_scored)
     return np.asarray(normal.transpose(1, 2, 0))
 

@@ -14,6 +14,7 @@ from treepurify.rows.columns import Columns
 from treepurify.rows.row_weights import RowWeights
 from treepurify.typing import Array, Indices
 from treepurify.weights.cell_counts import RowsOnGrid
+from treepurify.weights.even_points import numbers_of_features
 from treepurify.weights.points import MeasurePoints, mixed_points, points_in_cells
 
 __all__ = ["FittedMeasure", "MassTables", "Weighting", "normalised", "outer_product"]
@@ -132,7 +133,7 @@ class Weighting(ABC):
 
         Rows stand for themselves. Otherwise cells are drawn, of each feature alone where
         features are independent, else of the joint table of all features, and then among the
-        rows' own values within the cell.
+        rows' own values within the cell. They do not depend on the order of the rows.
 
         Parameters
         ----------
@@ -159,11 +160,12 @@ class Weighting(ABC):
         sizes = [axis.n_cells for axis in grid.axes]
         if self.is_product:
             margins = self.tables(grid, rows.encoded, [(j,) for j in range(len(sizes))])
+            numbers = numbers_of_features(rows.columns.features, n_points, rng)
             # One feature after the other, as the points within their cells are drawn.
             cells: Iterable[Indices] = (
-                rng.choice(size, size=n_points, p=margins[(j,)]) for j, size in enumerate(sizes)
+                _drawn_cells(margins[(j,)], own) for j, own in enumerate(numbers)
             )
-            return points_in_cells(cells, rows, grid, rng)
+            return points_in_cells(cells, rows, grid, numbers)
         split = tuple(j for j, size in enumerate(sizes) if size > 1)
         n_cells = prod(sizes)
         if n_cells > _MOST_CELLS_DRAWN_FROM:
@@ -174,10 +176,11 @@ class Weighting(ABC):
             )
         joint = self.tables(grid, rows.encoded, [split])[split]
         drawn = rng.choice(joint.size, size=n_points, p=joint.ravel())
+        numbers = numbers_of_features(rows.columns.features, n_points, rng)
         cell_of = dict(zip(split, np.unravel_index(drawn, joint.shape), strict=True))
         nowhere = np.zeros(n_points, dtype=np.intp)
         cells = [cell_of.get(j, nowhere) for j in range(len(sizes))]
-        return points_in_cells(cells, rows, grid, rng)
+        return points_in_cells(cells, rows, grid, numbers)
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,6 +233,20 @@ def normalised(table: Array, what: str, *, in_place: bool = False) -> Array:
     np.copyto(scaled, 0.0, where=scaled < _SMALLEST)
     scaled /= scaled.sum()
     return np.asarray(scaled)
+
+
+def _drawn_cells(margin: Array, numbers: Array) -> Indices:
+    """Return the cells in which the distribution function reaches these numbers.
+
+    Each number becomes where it stands in its cell, in place.
+    """
+    ends = np.concatenate([[0.0], margin.cumsum()])
+    numbers *= ends[-1]
+    cell = np.searchsorted(ends[1:], numbers, side="right")
+    cell = np.minimum(cell, np.flatnonzero(margin)[-1])
+    numbers -= ends[cell]
+    numbers /= margin[cell]
+    return np.asarray(cell, dtype=np.intp)
 
 
 def outer_product(vectors: Sequence[Array]) -> Array:

@@ -5,8 +5,8 @@ import pytest
 
 from treepurify.engines.legendre import TermSelection, legendre_anova
 from treepurify.engines.legendre.ridge import PENALTIES, fold_of_rows
-from treepurify.rows.columns import Columns, FeatureSpec
 from treepurify.errors import InvalidInputError, MemoryBudgetError
+from treepurify.rows.columns import Columns, FeatureSpec
 
 pytestmark = pytest.mark.filterwarnings("ignore::treepurify.errors.FitWarning")
 

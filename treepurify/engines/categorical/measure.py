@@ -16,6 +16,7 @@ from treepurify.rows.columns import Columns
 from treepurify.rows.row_weights import RowWeights
 from treepurify.typing import Array
 from treepurify.weights import Weighting
+from treepurify.weights.even_points import numbers_of_features
 from treepurify.weights.points import points_in_cells, row_points
 
 __all__ = ["Measured", "check_batches", "measured"]
@@ -112,7 +113,8 @@ def _at_cells(
     joint = weighting.tables(grid, rows, [every])[every]
     cells = np.nonzero(joint > 0)
     rng = np.random.default_rng(_SEED)
-    points = points_in_cells(cells, row_points(question.columns, rows), grid, rng)
+    numbers = numbers_of_features(question.columns.features, len(cells[0]), rng)
+    points = points_in_cells(cells, row_points(question.columns, rows), grid, numbers)
     codes = np.stack(cells).astype(question.codes.dtype)
     values = _values(question, points.columns, EncodedRows(codes))
     asked = replace(question, codes=codes, values=values, columns=points.columns)

@@ -44,11 +44,12 @@ from treepurify.engines.common.sampled_source import (
     decompose_sample,
     sample_source,
 )
+from treepurify.engines.hooker.draw_error import DrawError, draw_error
 from treepurify.engines.hooker.freedom import Freedom, measure_freedom
 from treepurify.errors import FitWarning, InvalidInputError
 from treepurify.grids.grid import Cuts, Grid, Subset, make_grid
 from treepurify.grids.quantile_cuts import quantile_cuts
-from treepurify.progress import progress_report
+from treepurify.progress import ProgressReport, progress_report
 from treepurify.purification.cascade import Purified, downward_closure, purify_effects
 from treepurify.rows.columns import Columns
 from treepurify.rows.row_weights import RowWeights
@@ -56,6 +57,7 @@ from treepurify.rows.sources import as_source
 from treepurify.typing import Array
 from treepurify.weights import Weighting, as_weighting
 from treepurify.weights.points import MeasurePoints, row_points
+from treepurify.weights.weighting import MassTables
 
 __all__ = ["hooker_anova"]
 
@@ -116,7 +118,8 @@ def hooker_anova(
     feature_names : sequence of str, optional
         Names of the features, in the order of the model.
     n_points : int
-        Points at which a function is evaluated where the measure is not that of the rows.
+        Points at which a function is evaluated where the measure is not that of the rows. They
+        are drawn by the values of the rows, whatever their order.
     seed : int
         Seed of these points, and of a sample of rows.
     memory_budget : int
@@ -128,7 +131,8 @@ def hooker_anova(
     -------
     Decomposition
         The remainder is the function minus the components;
-        ``diagnostics["fit"]["r_squared"]`` says how much of the variance they explain. Cells
+        ``diagnostics["fit"]["r_squared"]`` says how much of the variance they explain, and
+        ``diagnostics["fit"]["draw"]`` has the standard errors of effects of drawn points. Cells
         without a point are a convention of least norm.
 
     Raises
@@ -197,8 +201,10 @@ def hooker_anova(
     fitted = _fitted_subsets(f, grid, order, interactions, memory_budget)
     subsets = downward_closure(fitted)
     axes = {subset: grid.subset_axes(subset) for subset in subsets}
-    check_memory(axes.values(), f.n_outputs, memory_budget)
-    if weighting.share_of_rows != 1.0:
+    is_drawn = weighting.share_of_rows != 1.0
+    # Of drawn points there are the effects of both halves, too.
+    check_memory([*axes.values()] * (3 if is_drawn else 1), f.n_outputs, memory_budget)
+    if is_drawn:
         _check_points(n_points, len(f.features), f.n_outputs, memory_budget)
     rng = np.random.default_rng(seed)
     points = weighting.sample_points(row_points(columns, rows), grid, n_points, rng)
@@ -206,29 +212,104 @@ def hooker_anova(
     report("evaluating the function", 0, 0)
     values = f(points.columns)
     report("fitting tables", 0, 0)
-    fit = _fit(points, values, grid, fitted)
     mass = weighting.tables(grid, rows, subsets)
-    purified = purify_effects(fit.effects, mass, axes, method="exact", progress=report)
+    found, purified = _find(points, values, grid, fitted, mass, seed, report)
     tables = table_components(purified, mass, axes, f.inputs)
-    result = _result(f, points, values, purified, tables, fit, seed, measure.facts)
+    result = _result(f, found, purified, tables, measure.facts)
     return finish(f, result, engine="hooker", measure=weighting.describe(), note=measure.note)
+
+
+@dataclass(frozen=True, eq=False)
+class _Fit:
+    effects: EffectTensors
+    steps: int
+    gradient: float
+    converged: bool
+
+
+@dataclass(frozen=True, eq=False)
+class _Found:
+    """The points, the function there, its fit, what that leaves open, and the error of a draw."""
+
+    points: MeasurePoints
+    values: Array
+    fit: _Fit
+    freedom: Freedom
+    error: DrawError | None
+    seed: int
+
+    def note(self, scale: float) -> str:
+        """Say how points were drawn, and how directions of the fit were counted."""
+        freedom_note = _note(self.freedom)
+        if self.error is None:
+            return freedom_note
+        share = self.error.largest / (scale or 1.0)
+        return (
+            f"The fit used {self.points.drawn} points drawn from the measure (seed {self.seed}): "
+            f"the standard error of an effect from the draw is at most {share:.1e} of the scale, "
+            f"by the difference of its halves. {freedom_note}"
+        ).rstrip()
+
+    def facts(self, names: Sequence[str], share: Array) -> dict[str, Any]:
+        """Return what diagnostics say of the fit."""
+        facts = {
+            "points": len(self.points.shares),
+            "drawn": self.points.drawn,
+            "seed": self.seed,
+            "steps": self.fit.steps,
+            "gradient": self.fit.gradient,
+            "undetermined": self.freedom.directions,
+            "undetermined_is_exact": self.freedom.is_exact,
+            "r_squared": share.tolist(),
+        }
+        if self.error is None:
+            return facts
+        terms = {
+            " & ".join(names[j] for j in subset): error.tolist()
+            for subset, error in self.error.effects.items()
+        }
+        draw = {"standard_error": terms, "intercept": self.error.intercept.tolist()}
+        return {**facts, "draw": draw}
+
+
+def _find(
+    points: MeasurePoints,
+    values: Array,
+    grid: Grid,
+    fitted: list[Subset],
+    mass: MassTables,
+    seed: int,
+    report: ProgressReport,
+) -> tuple[_Found, Purified]:
+    """Return the fit with what it leaves open and the error of a draw, and its purified effects."""
+    axes = {subset: grid.subset_axes(subset) for subset in mass}
+
+    def purified_fit(own: MeasurePoints) -> tuple[_Fit, Purified]:
+        fit = _fit(own, values, grid, fitted)
+        return fit, purify_effects(fit.effects, mass, axes, method="exact", progress=report)
+
+    fit, purified = purified_fit(points)
+    kept, sizes = points.shares > 0, [axis.n_cells for axis in grid.axes]
+    freedom = measure_freedom(points.encoded.codes[:, kept], fitted, sizes)
+    error = None
+    if points.drawn:
+        report("fitting the halves of the draw", 0, 0)
+        error = draw_error(points, lambda half: purified_fit(half)[1], mass)
+    return _Found(points, values, fit, freedom, error, seed), purified
 
 
 def _result(
     f: RowFunction,
-    points: MeasurePoints,
-    values: Array,
+    found: _Found,
     purified: Purified,
     tables: Mapping[Subset, TensorComponent],
-    fit: "_Fit",
-    seed: int,
     facts: Mapping[str, Any],
 ) -> Result:
     """Return fitted and purified tables with what they explain of the points."""
+    points, fit, freedom = found.points, found.fit, found.freedom
     on_points = dict.fromkeys(range(1, _MOST_ORDER + 1), points.encoded)
     parts = ((subset, values_on_rows(table, on_points)) for subset, table in tables.items())
-    explained = measure_explained(values, points.shares, purified.intercept, parts)
-    note = f"The fit used {points.drawn} points drawn from the measure (seed {seed})."
+    explained = measure_explained(found.values, points.shares, purified.intercept, parts)
     solutions = purified.solutions.values()
     counted = sum(solution.unidentified or 0 for solution in solutions)
     return Result(
@@ -239,25 +320,13 @@ def _result(
             purified,
             fitted_share=explained.share,
             fit_error=fit.gradient,
-            fit_unidentified=max(fit.freedom.directions - counted, 0),
+            fit_unidentified=max(freedom.directions - counted, 0),
             converged=fit.converged,
-            note=" ".join(filter(None, [note if points.drawn else "", _note(fit.freedom)])),
+            note=found.note(purified.scale or 0.0),
         ),
         Rest(f, explained.rest_variance),
         explained.covariances,
-        {
-            **facts,
-            "fit": {
-                "points": len(points.shares),
-                "drawn": points.drawn,
-                "seed": seed,
-                "steps": fit.steps,
-                "gradient": fit.gradient,
-                "undetermined": fit.freedom.directions,
-                "undetermined_is_exact": fit.freedom.is_exact,
-                "r_squared": explained.share.tolist(),
-            },
-        },
+        {**facts, "fit": found.facts([spec.name for spec in f.features], explained.share)},
     )
 
 
@@ -270,7 +339,7 @@ def _note(freedom: Freedom) -> str:
             "says nothing about other rows. Pass more rows, fewer bins or a smaller order, or "
             "purify the model, which has tables of its own",
             FitWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
     if freedom.is_exact:
         return ""
@@ -285,15 +354,6 @@ def _function_cuts(f: RowFunction, columns: Columns, weights: RowWeights, bins: 
         None if spec.is_categorical else quantile_cuts(values, bins, weights)
         for spec, values in zip(f.features, columns.values, strict=True)
     )
-
-
-@dataclass(frozen=True, eq=False)
-class _Fit:
-    effects: EffectTensors
-    steps: int
-    gradient: float
-    converged: bool
-    freedom: Freedom
 
 
 def _fitted_subsets(
@@ -384,7 +444,4 @@ def _fit(points: MeasurePoints, values: Array, grid: Grid, fitted: list[Subset])
         table[cells[i]] = solution[ends[i] : ends[i + 1]]
         axes = grid.subset_axes(subset)
         tensors[subset] = EffectTensor(subset, axes, table.reshape(*shape, -1))
-    freedom = measure_freedom(
-        points.encoded.codes[:, kept], fitted, [axis.n_cells for axis in grid.axes]
-    )
-    return _Fit(EffectTensors(mean, tensors), steps, gradient, converged, freedom)
+    return _Fit(EffectTensors(mean, tensors), steps, gradient, converged)

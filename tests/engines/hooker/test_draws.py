@@ -1,0 +1,81 @@
+"""Points of a measure are drawn by value, and the error of the draw is stated."""
+
+import numpy as np
+import pytest
+
+import treepurify as tp
+
+QUIET = {"progress": False, "bins": 6, "n_points": 4000}
+
+
+def bent(rows):
+    return np.floor(3 * rows[:, 0]) * rows[:, 1] + np.sin(rows[:, 2])
+
+
+@pytest.fixture(scope="module")
+def rows():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 3)) + rng.normal(size=(300, 1))
+    X[:, 2] = np.round(X[:, 2], 1)
+    return X
+
+
+MEASURES = [
+    "independent",
+    "uniform",
+    tp.Laplace(0.3),
+    tp.weights.Shrunk(0.4),
+]
+
+
+@pytest.mark.parametrize("measure", MEASURES, ids=lambda m: m if isinstance(m, str) else m.name)
+def test_draws_depend_neither_on_the_order_of_rows_nor_on_that_of_features(rows, measure):
+    d = tp.hooker_anova(bent, rows, weights=measure, **QUIET)
+    order = np.random.default_rng(1).permutation(len(rows))
+    other = tp.hooker_anova(bent, rows[order], weights=measure, **QUIET)
+    twice = tp.hooker_anova(bent, np.repeat(rows, 2, axis=0), weights=measure, **QUIET)
+
+    def turned(own):
+        return bent(own[:, ::-1])
+
+    back = tp.hooker_anova(
+        turned, rows[:, ::-1], weights=measure, feature_names=["x2", "x1", "x0"], **QUIET
+    )
+    for subset, component in d.components.items():
+        values = component.evaluate(rows)
+        np.testing.assert_allclose(other[subset].evaluate(rows), values, atol=1e-9)
+        np.testing.assert_allclose(twice[subset].evaluate(rows), values, atol=1e-9)
+        same = back[tuple(2 - j for j in reversed(subset))]
+        np.testing.assert_allclose(same.evaluate(rows[:, ::-1]), values, atol=1e-9)
+
+
+@pytest.mark.parametrize("measure", ["independent", tp.Laplace(0.3)], ids=["product", "mixture"])
+def test_the_stated_error_is_the_spread_over_draws(rows, measure):
+    found = [tp.hooker_anova(bent, rows, weights=measure, seed=seed, **QUIET) for seed in range(12)]
+    for subset, first in found[0].components.items():
+        name = " & ".join(f"x{j}" for j in subset)
+        draws = [d.diagnostics["fit"]["draw"] for d in found]
+        stated = np.sqrt(np.mean([draw["standard_error"][name][0] ** 2 for draw in draws]))
+        tables = np.array([d[subset].values for d in found])
+        spread = np.sqrt((first.mass[..., None] * tables.var(axis=0, ddof=1)).sum())
+        assert 0.5 * spread < stated < 2 * spread
+    assert "standard error of an effect from the draw" in found[0].certificate.note
+
+
+def test_nothing_is_said_of_a_draw_where_rows_are_the_measure(rows):
+    d = tp.hooker_anova(bent, rows, bins=4, progress=False)
+    assert "draw" not in d.diagnostics["fit"]
+    assert "draw" not in d.certificate.note
+
+
+def test_weights_count_within_cells(rows):
+    """A row of weight three is three rows, in bins and in what is drawn from them."""
+    weights = np.random.default_rng(2).integers(1, 4, len(rows))
+    again = np.repeat(rows, weights, axis=0)
+    for measure in ("independent", tp.Laplace(0.3)):
+        d = tp.hooker_anova(bent, rows, weights=measure, sample_weight=weights * 0.1, **QUIET)
+        other = tp.hooker_anova(bent, again, weights=measure, **QUIET)
+        for subset, component in d.components.items():
+            np.testing.assert_allclose(
+                other[subset].evaluate(rows), component.evaluate(rows), atol=1e-9
+            )
