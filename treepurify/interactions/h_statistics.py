@@ -16,9 +16,11 @@ from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
 from treepurify.interactions.h_statistics_effects import HEffects, HProblem, called_effects
 from treepurify.interactions.h_statistics_independent import independent_shares
-from treepurify.interactions.h_statistics_parsed import parsed_effects
+from treepurify.interactions.h_statistics_parsed import compared_with_library, parsed_effects
+from treepurify.interactions.interaction import Interaction, WithUnused, one_unused
 from treepurify.progress import progress_report
 from treepurify.rows.sources import as_source
+from treepurify.rows.table_reader import check_known_categories
 from treepurify.typing import Array
 from treepurify.weights import Weighting, as_weighting
 
@@ -32,39 +34,6 @@ _ROWS_OF_A_FUNCTION = 500
 # Those of trees take time for each row and pair.
 # Below this share of the model's variance a denominator is too small to divide by.
 _SMALL_SHARE = 0.01
-
-
-@dataclass(frozen=True, eq=False)
-class Interaction:
-    """One interaction; every field has one number per output.
-
-    Parameters
-    ----------
-    features : tuple of int
-        One feature (with all others), or two and more; empty for all interactions together.
-    numerator : ndarray of float64, shape (n_outputs,)
-        Mean square of the interaction effect over the rows, on the squared scale of the model.
-    denominator : ndarray of float64, shape (n_outputs,)
-        Mean square of what it is a part of.
-    purified : ndarray of float64, shape (n_outputs,)
-        The share of variance when features are independent; NaN where it was not computed.
-    low, high : ndarray of float64, shape (n_outputs,)
-        Bootstrap interval of ``numerator / denominator``; NaN without a bootstrap.
-    """
-
-    features: Subset
-    numerator: Array
-    denominator: Array
-    purified: Array
-    low: Array
-    high: Array
-
-    @property
-    def h_squared(self) -> Array:
-        """The ratio; zero where there is neither an interaction nor anything to be part of."""
-        positive = self.denominator > 0
-        ratio = self.numerator / np.where(positive, self.denominator, 1.0)
-        return np.where(positive, ratio, np.where(self.numerator > 0, np.nan, 0.0))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -141,16 +110,20 @@ class HStatistics:
         import pandas as pd
 
         rows = []
-        for subset, interaction in self.interactions.items():
-            if len(subset) != size:
-                continue
+        entries: dict[tuple[int, int], list[dict[str, Any]]] = {}
+        for subset in filter(lambda subset: len(subset) == size, self.interactions):
+            interaction = self.interactions[subset]
+            # Those of features that are not used are one and the same.
+            alike = id(interaction.numerator), id(interaction.denominator)
+            if alike not in entries:
+                outputs = enumerate(self.output_names)
+                entries[alike] = [{"output": o} | self._entries(interaction, k) for k, o in outputs]
             names = dict(zip(columns, (self.feature_names[j] for j in subset), strict=True))
-            for k, output in enumerate(self.output_names):
-                rows.append(names | {"output": output} | self._entries(interaction, k))
+            rows += [names | own for own in entries[alike]]
         numbers = ["h_squared", "h", "strength", "denominator", "purified_share", "unstable"]
         intervals = ["low", "high"] if self.diagnostics.get("bootstrap") else []
-        outputs = ["output"] if len(self.output_names) > 1 else []
-        frame = pd.DataFrame(rows, columns=[*columns, *outputs, *numbers, *intervals])
+        of_output = ["output"] if len(self.output_names) > 1 else []
+        frame = pd.DataFrame(rows, columns=[*columns, *of_output, *numbers, *intervals])
         frame = frame.sort_values("strength", ascending=False, kind="stable")
         return frame.reset_index(drop=True)
 
@@ -309,15 +282,23 @@ def h_statistics(
         memory_budget,
         progress_report(progress),
     )
-    shares: Mapping[Subset, Array] = {}
-    facts: dict[str, Any] = {}
     if parsed is None:
-        effects = called_effects(problem)
-    else:
-        check_order_fits(order, parsed.n_features)
-        effects = parsed_effects(problem, parsed)
-        if purified:
-            shares, facts = independent_shares(problem, parsed)
+        return _of_effects(called_effects(problem), problem, {}, {})
+    check_order_fits(order, parsed.n_features)
+    kept, columns = one_unused(parsed), parsed.columns(X)
+    check_known_categories(columns)
+    small, inner = parsed.of_features(kept), replace(problem, X=columns.of_features(kept))
+    effects = compared_with_library(parsed_effects(inner, small), problem, parsed)
+    shares, facts = independent_shares(inner, small) if purified else ({}, {})
+    found = _of_effects(effects, problem, shares, facts)
+    interactions = WithUnused.of(found.interactions, kept, parsed)
+    return replace(found, interactions=interactions, feature_names=parsed.feature_names)
+
+
+def _of_effects(
+    effects: HEffects, problem: HProblem, shares: Mapping[Subset, Array], facts: dict[str, Any]
+) -> HStatistics:
+    """Return the ratios of effects, with the purified `shares` and the `facts` about these."""
     moments = effects.moments(None)
     intervals = _intervals(effects, problem)
     unknown = np.full(len(effects.output_names), np.nan)
@@ -328,13 +309,14 @@ def h_statistics(
         interactions[subset] = Interaction(
             subset, numerator, denominator, shares.get(subset, unknown), low, high
         )
+    drawn = {"bootstrap": problem.bootstrap, "seed": problem.seed}
     return HStatistics(
         interactions,
         moments[()][1],
         effects.feature_names,
         effects.output_names,
         effects.measure,
-        {**effects.diagnostics, "purified": facts, "bootstrap": bootstrap, "seed": seed},
+        {**effects.diagnostics, "purified": facts, **drawn},
     )
 
 

@@ -36,7 +36,7 @@ from treepurify.threads import map_threads
 from treepurify.typing import Array, Indices
 from treepurify.weights import Empirical
 
-__all__ = ["parsed_effects"]
+__all__ = ["compared_with_library", "parsed_effects"]
 
 _ROWS_A_BLOCK = 4096
 # The margin, its interactions alone, and what a sum or a square of them takes.
@@ -50,13 +50,20 @@ def parsed_effects(problem: HProblem, parsed: Model) -> HEffects:
     ------
     MemoryBudgetError
         If the values of the effects on the rows would not fit.
-    ModelMismatchError
-        If the parsed model does not reproduce the library's raw prediction.
     """
     if isinstance(parsed, AdditiveTables):
-        effects = _of_tables(problem, parsed)
-    else:
-        effects = _of_trees(problem, parsed)
+        return _of_tables(problem, parsed)
+    return _of_trees(problem, parsed)
+
+
+def compared_with_library(effects: HEffects, problem: HProblem, parsed: Model) -> HEffects:
+    """Say how well the parsed model reproduces the library's raw prediction.
+
+    Raises
+    ------
+    ModelMismatchError
+        If it does not.
+    """
     check = check_against_library(problem.model, parsed, problem.X)
     if check is None:
         return effects

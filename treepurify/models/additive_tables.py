@@ -1,6 +1,6 @@
 """The canonical form of an additive model made of lookup tables (an EBM)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -78,6 +78,14 @@ class AdditiveTables(ParsedModel):
     def used_features(self) -> tuple[int, ...]:
         """Positions of the features of the terms, increasing."""
         return tuple(sorted({j for term in self.terms for j in term.features}))
+
+    def of_features(self, positions: tuple[int, ...]) -> "AdditiveTables":
+        """Return the same tables of some features, among them all that have one."""
+        place = {j: new for new, j in enumerate(positions)}
+        terms = tuple(
+            replace(term, features=tuple(place[j] for j in term.features)) for term in self.terms
+        )
+        return replace(self, terms=terms, features=tuple(self.features[j] for j in positions))
 
     def facts(self) -> dict[str, Any]:
         """Return library, version, kind, notes, the number of terms, and the fingerprint."""

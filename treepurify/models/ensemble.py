@@ -1,6 +1,6 @@
 """The canonical form of a tree ensemble: flat arrays over all nodes."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -118,10 +118,15 @@ class TreeEnsemble(ParsedModel):
             parents = children[self.feature[children] >= 0]
         return deepest
 
-    @property
+    @cached_property
     def used_features(self) -> tuple[int, ...]:
         """Positions of the features that the trees test, increasing."""
         return tuple(np.unique(self.feature[self.feature >= 0]).tolist())
+
+    def of_features(self, positions: tuple[int, ...]) -> "TreeEnsemble":
+        """Return the same trees of some features, among them all that they test."""
+        features = tuple(self.features[j] for j in positions)
+        return replace(self, feature=self._places(positions), features=features)
 
     def facts(self) -> dict[str, Any]:
         """Return library, version, kind, notes, the number of trees, and the fingerprint."""
@@ -144,9 +149,16 @@ class TreeEnsemble(ParsedModel):
 
     @cached_property
     def walk(self) -> Walk:
-        """The nodes as `add_leaf_values` takes them."""
+        """The nodes as `add_leaf_values` takes them, with rows of the used features alone."""
         is_categorical = self.category_ptr >= 0
-        return walk(self.tree_ptr, self.feature, self.left, self.right, is_categorical)
+        return walk(
+            self.tree_ptr, self._places(self.used_features), self.left, self.right, is_categorical
+        )
+
+    def _places(self, positions: tuple[int, ...]) -> npt.NDArray[np.int32]:
+        """Return which of some features, in increasing order, each node tests; -1 at leaves."""
+        places = np.searchsorted(positions, self.feature)
+        return np.where(self.feature >= 0, places, LEAF).astype(np.int32)
 
     def parents(self) -> npt.NDArray[np.int32]:
         """Return the node above each node; -1 for roots."""
@@ -178,7 +190,7 @@ class TreeEnsemble(ParsedModel):
         InvalidInputError
             If the columns do not fit the model.
         """
-        columns = self.columns(X)
+        columns = self.columns(X).of_features(self.used_features)
         single = precision == "library" and self.accumulation == "float32"
         total = np.empty((columns.n_rows, self.n_outputs))
         total[:] = self.base.astype(np.float32) if single else self.base

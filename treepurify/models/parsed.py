@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from treepurify.budget import DEFAULT_BUDGET
 from treepurify.links import Link
@@ -78,6 +78,10 @@ class ParsedModel(ABC):
     @abstractmethod
     def used_features(self) -> tuple[int, ...]:
         """Positions of the features that the margin may depend on, increasing."""
+
+    @abstractmethod
+    def of_features(self, positions: tuple[int, ...]) -> Self:
+        """Return the same model of some of its features, among them all that it uses."""
 
     def columns(self, X: Any) -> Columns:
         """Read a table into this model's columns.

@@ -150,6 +150,19 @@ class Columns:
         values = tuple(column[start:stop] for column in self.values)
         return Columns(self.features, values, max(min(stop, self.n_rows) - start, 0))
 
-    def take(self, rows: Indices) -> "Columns":
-        """Return the given rows only."""
-        return Columns(self.features, tuple(column[rows] for column in self.values), len(rows))
+    def take(self, rows: Indices, only: Sequence[int] | None = None) -> "Columns":
+        """Return the given rows only; of some features alone, all others are missing."""
+        if only is None or len(only) == len(self.values):
+            return Columns(self.features, tuple(column[rows] for column in self.values), len(rows))
+        values = [np.broadcast_to(np.nan, len(rows))] * len(self.values)
+        for j in only:
+            values[j] = self.values[j][rows]
+        return Columns(self.features, tuple(values), len(rows))
+
+    def of_features(self, positions: Sequence[int]) -> "Columns":
+        """Return the columns of some features only."""
+        return Columns(
+            tuple(self.features[j] for j in positions),
+            tuple(self.values[j] for j in positions),
+            self.n_rows,
+        )

@@ -105,7 +105,7 @@ def ale_anova(
         has the model's jumps where they are, and the same differences between quantiles; its
         standard errors at the quantiles are in ``diagnostics["standard_error"]``.
         Categories are ordered by similarity of their rows. What the components do not
-        explain is the remainder.
+        explain is the remainder. Features that a parsed model does not use have no component.
 
     Raises
     ------
@@ -157,9 +157,10 @@ def ale_anova(
     columns, weights = counted_rows(columns, sample_weight)
     shares = row_shares(columns.n_rows, weights)
     chosen = chosen_axes(columns, nodes)
+    # What the model does not use has no effect.
     axis_of_each = [
         chosen.get(j) or accumulation_axis(columns, weights, j, bins, memory_budget)
-        for j in range(len(f.features))
+        for j in f.used_features
     ]
     axes = {axis.feature: axis for axis in axis_of_each if axis is not None}
     pairs = wanted_pairs(f, axes, order, interactions)

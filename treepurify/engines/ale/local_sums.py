@@ -99,7 +99,7 @@ def main_sums(f: RowFunction, columns: Columns, weights: Array, axis: Accumulati
     function is asked near the data, also where features depend on each other.
     """
     rows, interval = intervals_of_rows(axis, columns, np.arange(columns.n_rows))
-    in_intervals = columns.take(rows)
+    in_intervals = columns.take(rows, f.used_features)
     upper = f(_moved(in_intervals, [(axis, interval + 1)]))
     difference = upper - f(_moved(in_intervals, [(axis, interval)]))
     weight, n = weights[rows], axis.n_intervals
@@ -165,9 +165,11 @@ def pair_sums(
     first, second = axes
     shape = (first.n_intervals, second.n_intervals)
     rows, left = intervals_of_rows(first, columns, np.arange(columns.n_rows))
-    picked, right = intervals_of_rows(second, columns.take(rows), np.arange(len(rows)))
+    picked, right = intervals_of_rows(
+        second, columns.take(rows, (second.feature,)), np.arange(len(rows))
+    )
     rows, left = rows[picked], left[picked]
-    in_cells = columns.take(rows)
+    in_cells = columns.take(rows, f.used_features)
     difference = np.zeros((len(rows), f.n_outputs))
     for up, across in ((1, 1), (0, 1), (1, 0), (0, 0)):
         moved = _moved(in_cells, [(first, left + up), (second, right + across)])
@@ -278,18 +280,20 @@ def jump_sums(
     starts, jumps = places.starts, np.zeros((int(places.starts[-1]), ensemble.n_outputs))
     # A cut at minus infinity is passed by no row.
     place = np.searchsorted(np.asarray(cells.cuts), ensemble.cut, side="right") - 1
+    used = ensemble.used_features
+    small, tested = ensemble.of_features(used), columns.of_features(used)
     for start in range(0, len(rows), _ROWS_A_BLOCK):
         block = slice(start, start + _ROWS_A_BLOCK)
         add_jumps(
-            columns.take(rows[block]).matrix(),
+            tested.take(rows[block]).matrix(),
             weight[block],
             places.lowest[interval[block]],
             places.highest[interval[block]],
             starts[interval[block]],
-            j,
+            used.index(j),
             place,
             ensemble.tree_ptr,
-            ensemble.feature,
+            small.feature,
             ensemble.cut,
             ensemble.left,
             ensemble.right,

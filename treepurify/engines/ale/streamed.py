@@ -97,7 +97,8 @@ def ale_of_stream(task: StreamTask) -> Decomposition:
     f, stream = task.f, task.stream
     check_repeats(stream.source, _PASSES)
     check_head(task.model, f.model, stream)
-    axes = stream_axes(stream, task.bins, task.nodes, task.memory_budget, task.report)
+    found = stream_axes(stream, task.bins, task.nodes, task.memory_budget, task.report)
+    axes = {j: axis for j, axis in found.items() if j in f.used_features}
     pairs = wanted_pairs(f, axes, task.order, task.interactions)
     for j, k in pairs:
         check_pair(f, (axes[j], axes[k]), task.memory_budget)

@@ -1,0 +1,101 @@
+"""Features that a model does not use take no part in the work, and are still known by name."""
+
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+import treepurify as tp
+from tests.reference.ensembles import complete_ensemble
+from treepurify.engines.ale import anova as ale
+from treepurify.rows.columns import Columns, FeatureSpec
+
+N_WIDE = 60
+USED = (7, 20, 41)
+
+
+def narrow_and_wide(n_rows=80):
+    """The same trees over three features and over sixty, and rows of both."""
+    rng = np.random.default_rng(3)
+    narrow = complete_ensemble(rng, n_features=3, depth=3, n_trees=5)
+    places = np.where(narrow.feature >= 0, np.take(USED, narrow.feature), -1)
+    features = tuple(FeatureSpec(f"x{j}") for j in range(N_WIDE))
+    wide = replace(narrow, feature=places.astype(np.int32), features=features)
+    rows = rng.normal(size=(n_rows, N_WIDE))
+    return narrow, wide, rows[:, USED], rows
+
+
+def test_margins_are_of_used_features_alone(monkeypatch):
+    narrow, wide, few, rows = narrow_and_wide()
+    widths = []
+    matrix = Columns.matrix
+
+    def watched(self, *span):
+        widths.append(len(self.values))
+        return matrix(self, *span)
+
+    monkeypatch.setattr(Columns, "matrix", watched)
+    np.testing.assert_array_equal(wide.margin(rows), narrow.margin(few))
+    assert set(widths) == {3}
+    again = wide.of_features((0, *USED, 50))
+    np.testing.assert_array_equal(again.margin(rows[:, (0, *USED, 50)]), narrow.margin(few))
+
+
+@pytest.mark.parametrize("order", [1, 2])
+def test_local_effects_are_of_used_features_alone(order, monkeypatch):
+    narrow, wide, few, rows = narrow_and_wide()
+    asked = []
+    axis_of = ale.accumulation_axis
+
+    def watched(columns, weights, feature, *rest):
+        asked.append(feature)
+        return axis_of(columns, weights, feature, *rest)
+
+    monkeypatch.setattr(ale, "accumulation_axis", watched)
+    d = tp.ale_anova(wide, rows, order=order, progress=False)
+    assert tuple(asked) == USED
+    truth = tp.ale_anova(narrow, few, order=order, progress=False)
+    assert len(d) == len(truth)
+    for subset, component in truth.components.items():
+        found = d.components[tuple(USED[j] for j in subset)]
+        np.testing.assert_array_equal(found.evaluate(rows), component.evaluate(few))
+
+
+@pytest.mark.parametrize("bootstrap", [0, 3])
+def test_h_statistics_measure_one_feature_that_is_not_used(bootstrap):
+    narrow, wide, few, rows = narrow_and_wide()
+    h = tp.h_statistics(wide, rows, bootstrap=bootstrap, progress=False)
+    truth = tp.h_statistics(narrow, few, bootstrap=bootstrap, progress=False)
+    assert len(h.interactions.measured) == 1 + 4 + 6
+    assert len(h.features()) == N_WIDE
+    assert len(h.pairs()) == N_WIDE * (N_WIDE - 1) / 2
+    assert len(h.interactions) == 1 + N_WIDE + N_WIDE * (N_WIDE - 1) / 2
+    for subset, interaction in truth.interactions.items():
+        found = h.interactions[tuple(USED[j] for j in subset)]
+        for name in ("numerator", "denominator", "purified", "low", "high"):
+            np.testing.assert_allclose(getattr(found, name), getattr(interaction, name))
+    main = tp.partial_dependence_anova(narrow, few, order=2, progress=False)
+    for j, k in combinations(range(N_WIDE), 2):
+        if {j, k} <= set(USED):
+            continue
+        found = h.interactions[j, k]
+        assert found.features == (j, k)
+        assert found.numerator == 0
+        own = [main[USED.index(i),].variance[0] for i in (j, k) if i in USED]
+        np.testing.assert_allclose(found.denominator, own or [0.0])
+        assert found.purified == 0
+    assert h.interactions[0,].h_squared == h.interactions[59,].h_squared == 0
+    for wrong in [(60,), (-1, 2), (2, 1), (1, 2, 3)]:
+        with pytest.raises(KeyError):
+            h.interactions[wrong]
+
+
+def test_a_model_that_uses_nothing_has_h_statistics():
+    _, wide, _, rows = narrow_and_wide()
+    by_node = ("feature", "cut", "left", "right", "missing_left", "category_ptr", "value")
+    nothing = {name: getattr(wide, name)[:0] for name in (*by_node, "tree_output")}
+    constant = replace(wide, tree_ptr=np.array([0]), **nothing)
+    h = tp.h_statistics(constant, rows, progress=False)
+    assert len(h.features()) == N_WIDE
+    assert (h.pairs()["strength"] == 0).all()
