@@ -89,7 +89,7 @@ def test_one_dimension(model, rows):
 
 
 def test_text_in_a_numeric_column(model, rows):
-    text = rows.assign(hours=rows.hours.astype(str).astype(object))
+    text = rows.assign(hours=rows.hours.astype(str).astype(object) + " h")
     with refused("feature 'hours' is numeric in the model, but the column has the value"):
         purify(model, text)
 

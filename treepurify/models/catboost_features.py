@@ -222,7 +222,7 @@ def _hashes(entry: dict[str, Any]) -> tuple[int, ...]:
 
 def _spec(name: str, entry: dict[str, Any], hashes: tuple[int, ...] | None) -> FeatureSpec:
     if hashes is None:
-        return FeatureSpec(name, has_missing=bool(entry.get("has_nans")))
+        return FeatureSpec(name, has_missing=bool(entry.get("has_nans")), reads_texts=True)
     return FeatureSpec(
         name,
         kind="categorical",

@@ -371,7 +371,7 @@ def _table_term(term: _Term, axes: Sequence[_Axis], n_outputs: int) -> TableTerm
     cells = np.ix_(*(axis.take for axis in axes))
     order = tuple(int(k) for k in np.argsort(term.features, kind="stable"))
     scores = term.scores.reshape(*sizes, n_outputs)[cells].transpose(*order, len(order))
-    if not np.all(np.isfinite(scores)) or not _is_finite(term.weights):
+    if not all(part is None or np.all(np.isfinite(part)) for part in (scores, term.weights)):
         raise UnsupportedModelError(
             f"the term on features {term.features} has scores or weights that are not finite"
         )
@@ -388,10 +388,6 @@ def _table_term(term: _Term, axes: Sequence[_Axis], n_outputs: int) -> TableTerm
         scores=np.ascontiguousarray(scores),
         weights=weights,
     )
-
-
-def _is_finite(weights: Array | None) -> bool:
-    return weights is None or bool(np.all(np.isfinite(weights)))
 
 
 def _dropped_features(term: _Term, axes: Sequence[_Axis]) -> set[int]:
@@ -426,6 +422,7 @@ def _features(
             n_codes=0 if categories is None else len(categories),
             numbers_are="codes" if categories is None else "labels",
             has_missing=j in with_missing,
+            reads_texts=True,
         )
         for j, (name, categories) in enumerate(zip(content.names, labels, strict=True))
     )

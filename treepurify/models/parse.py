@@ -29,7 +29,8 @@ from treepurify.models.pipelines.wrappers import unwrap
 from treepurify.models.sklearn import in_model_order
 from treepurify.rows.category_hash import category_hash
 from treepurify.rows.columns import Columns
-from treepurify.rows.table_reader import is_missing, label_text, matched_names
+from treepurify.rows.missing_values import is_missing
+from treepurify.rows.table_reader import label_text, matched_names
 from treepurify.rows.tables import check_table, table_column, table_names
 from treepurify.typing import Array
 

@@ -188,7 +188,7 @@ def ensemble_of_trees(
         tree_output=tree_output,
         base=base,
         features=tuple(
-            FeatureSpec(name, has_missing=bool(missing and allows_missing))
+            FeatureSpec(name, has_missing=bool(missing and allows_missing), reads_texts=True)
             for name, missing in zip(names, flat.saw_missing, strict=True)
         ),
         output_names=outputs,

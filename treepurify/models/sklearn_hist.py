@@ -17,7 +17,7 @@ from treepurify.models.sklearn_nodes import (
     flat_nodes,
 )
 from treepurify.rows.columns import FeatureSpec
-from treepurify.rows.table_reader import is_missing
+from treepurify.rows.missing_values import is_missing
 from treepurify.typing import Indices, Integers, Mask
 
 __all__ = ["parse_histogram_boosting"]
@@ -172,6 +172,7 @@ def _feature_specs(
             n_codes=int(n_codes),
             numbers_are="codes" if labels is None else "labels",
             has_missing=bool(missing),
+            reads_texts=True,
         )
         for name, is_categorical, labels, n_codes, missing in zip(
             names,

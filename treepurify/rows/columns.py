@@ -1,7 +1,7 @@
 """The columns of a table as arrays of floats, and what a model knows about each of them."""
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
@@ -68,6 +68,9 @@ class FeatureSpec:
         does not read as missing, each with the code that it has instead: `n_codes` where it is
         an unknown label, `REFUSED` where no label is read like it. Two kinds (``"None and NaN"``)
         are refused where each is read in another way because of the other.
+    reads_texts : bool
+        Whether a numeric feature reads texts and categories that are numbers as these numbers
+        (scikit-learn, CatBoost, EBM) instead of refusing them (XGBoost, LightGBM).
     """
 
     name: str
@@ -85,6 +88,8 @@ class FeatureSpec:
     ignored: tuple[str, ...] = ()
     absent_is_missing: bool | None = False
     missing_kinds: tuple[tuple[str, int], ...] = ()
+    # Models that are joined need not agree on what some of them refuse.
+    reads_texts: bool = field(default=False, compare=False)
 
     @property
     def is_categorical(self) -> bool:

@@ -13,18 +13,23 @@ from treepurify.arguments import read_numbers
 from treepurify.errors import InvalidInputError
 from treepurify.rows.category_hash import category_hash
 from treepurify.rows.columns import REFUSED, TOGETHER, ZERO_THRESHOLD, Columns, FeatureSpec
+from treepurify.rows.missing_values import is_missing, is_missing_value, missing_kind
 from treepurify.rows.sparse import by_columns, check_dense_size, is_sparse, sparse_column
-from treepurify.rows.tables import check_any_rows, read_matrix, table_column, table_names
-from treepurify.typing import Array, Mask
+from treepurify.rows.tables import (
+    check_any_rows,
+    check_labels,
+    read_matrix,
+    table_column,
+    table_names,
+)
+from treepurify.typing import Array
 
 __all__ = [
     "check_distribution",
     "check_known_categories",
     "column_order",
-    "is_missing",
     "label_text",
     "matched_names",
-    "missing_kind",
     "read_columns",
     "read_placed_columns",
     "unknown_categories",
@@ -239,6 +244,8 @@ def _read_numeric(column: Any, spec: FeatureSpec) -> npt.NDArray[np.floating[Any
             return column
         if dtype.kind in "biuf":
             return column.astype(np.float64)
+        if spec.reads_texts and dtype.kind in "OU":
+            return _numbers_of_labels(column, spec)
         if dtype.kind == "O":
             return _numbers_of_objects(column, spec)
         raise _not_numeric(spec, f"dtype {dtype}")
@@ -253,7 +260,23 @@ def _read_numeric(column: Any, spec: FeatureSpec) -> npt.NDArray[np.floating[Any
     # pandas' nullable and Arrow-backed dtypes carry the kind of the numbers they hold.
     if kind in "biuf" and not hasattr(dtype, "categories"):
         return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan), dtype=np.float64)
+    if spec.reads_texts and kind == "O":
+        return _numbers_of_labels(np.asarray(column, dtype=object), spec)
     raise _not_numeric(spec, f"dtype {dtype}")
+
+
+def _numbers_of_labels(column: npt.NDArray[Any], spec: FeatureSpec) -> Array:
+    """Return the numbers that texts, and categories, stand for."""
+    import pandas as pd
+
+    codes, labels = pd.factorize(np.asarray(column, dtype=object))
+    numbers = np.full(len(labels) + 1, np.nan)  # code -1, a missing value, stands last
+    for k, label in enumerate(labels):
+        try:
+            numbers[k] = float(label)
+        except (TypeError, ValueError) as error:
+            raise _not_numeric(spec, f"the value {label!r}") from error
+    return np.asarray(numbers[codes])
 
 
 def _numbers_of_objects(column: npt.NDArray[np.object_], spec: FeatureSpec) -> Array:
@@ -270,32 +293,9 @@ def _numbers_of_objects(column: npt.NDArray[np.object_], spec: FeatureSpec) -> A
 def _not_numeric(spec: FeatureSpec, what: str) -> InvalidInputError:
     return InvalidInputError(
         f"feature {spec.name!r} is numeric in the model, but the column has {what}. "
-        "Convert the column to numbers the way it was done for training."
+        "Convert the column to numbers the way it was done for training, for example with "
+        "astype(float) where texts are numbers."
     )
-
-
-def is_missing(column: npt.NDArray[np.object_]) -> Mask:
-    """Return where an object column holds None, NaN or pandas' NA."""
-    # The missing markers are the only values that differ from themselves or refuse to say.
-    return np.array([_is_missing_value(value) for value in column], dtype=bool)
-
-
-def _is_missing_value(value: Any) -> bool:
-    if value is None:
-        return True
-    if isinstance(value, str):
-        return False
-    try:
-        return bool(value != value)  # noqa: PLR0124 - this is how NaN is told from the rest
-    except (TypeError, ValueError):
-        return type(value).__name__ in ("NAType", "NaTType")
-
-
-def missing_kind(value: Any) -> str:
-    """Return ``"None"``, ``"NA"``, ``"NaT"`` or ``"NaN"`` for a value that is missing."""
-    if value is None:
-        return "None"
-    return {"NAType": "NA", "NaTType": "NaT"}.get(type(value).__name__, "NaN")
 
 
 def _read_categorical(column: Any, spec: FeatureSpec) -> Array:
@@ -331,6 +331,8 @@ def _codes_of_column(column: Any, spec: FeatureSpec) -> Array:
         labels: list[Any] = [bool(v) for v in levels] if kind == "b" else list(levels)
         table = np.array([_lookup(label, spec) for label in labels])
         return np.asarray(table[inverse], dtype=np.float64)
+    if kind == "m":
+        check_labels(column)
     objects = np.asarray(column, dtype=object)
     return _codes_of_objects(objects, spec)
 
@@ -428,7 +430,7 @@ def _codes_of_objects(column: npt.NDArray[np.object_], spec: FeatureSpec) -> Arr
 
 def _lookup(label: Any, spec: FeatureSpec) -> float:
     """Return the code of a label, `n_codes` where the model does not know it, NaN for NaN."""
-    if _is_missing_value(label):
+    if is_missing_value(label):
         return float("nan")
     if spec.label_hashes is not None:
         return float(spec.code_of.get(category_hash(label_text(label)), spec.n_codes))

@@ -10,7 +10,8 @@ import numpy.typing as npt
 from treepurify.arguments import read_names, read_numbers
 from treepurify.errors import InvalidInputError
 from treepurify.rows.columns import Columns, FeatureSpec
-from treepurify.rows.table_reader import is_missing, read_columns
+from treepurify.rows.missing_values import is_missing
+from treepurify.rows.table_reader import read_columns
 from treepurify.rows.tables import (
     check_labels,
     frame_or_matrix,

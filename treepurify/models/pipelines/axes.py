@@ -19,7 +19,8 @@ from treepurify.models.pipelines.columns import (
 )
 from treepurify.rows.category_hash import category_hash
 from treepurify.rows.columns import ZERO_THRESHOLD, FeatureSpec
-from treepurify.rows.table_reader import is_missing, label_text, read_columns
+from treepurify.rows.missing_values import is_missing
+from treepurify.rows.table_reader import label_text, read_columns
 from treepurify.typing import Array
 
 __all__ = ["RawAxis", "cells_of", "raw_axes"]

@@ -7,7 +7,7 @@ import numpy as np
 
 from treepurify.models.pipelines.columns import OutputColumn, Reading
 from treepurify.models.pipelines.encoders import value_knots
-from treepurify.rows.table_reader import is_missing
+from treepurify.rows.missing_values import is_missing
 
 __all__ = ["READERS"]
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from treepurify.budget import check_budget
 from treepurify.errors import UnsupportedModelError
-from treepurify.rows.table_reader import is_missing, missing_kind
+from treepurify.rows.missing_values import is_missing, missing_kind
 from treepurify.typing import Array, Mask
 
 __all__ = [

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from treepurify.models.pipelines.columns import OutputColumn, Reading
-from treepurify.rows.table_reader import is_missing
+from treepurify.rows.missing_values import is_missing
 from treepurify.typing import Array
 
 __all__ = ["READERS"]

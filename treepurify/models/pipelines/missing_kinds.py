@@ -16,7 +16,7 @@ import numpy as np
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.pipelines.axes import RawAxis, Uses, cells_of
 from treepurify.rows.columns import REFUSED, TOGETHER
-from treepurify.rows.table_reader import missing_kind
+from treepurify.rows.missing_values import missing_kind
 from treepurify.typing import Array
 
 __all__ = ["with_missing_kinds"]
