@@ -8,6 +8,9 @@ __all__ = ["DEFAULT_BUDGET", "check_budget", "check_memory_budget"]
 DEFAULT_BUDGET = 1 << 30
 """Bytes that the tables of one decomposition may take unless the caller says otherwise."""
 
+# Nobody can allow more than this.
+_MOST_ADVISED = 1 << 40
+
 
 def check_budget(n_bytes: int, budget: int, what: str, advice: str) -> None:
     """Raise `MemoryBudgetError` if `n_bytes` exceed `budget`.
@@ -21,14 +24,16 @@ def check_budget(n_bytes: int, budget: int, what: str, advice: str) -> None:
     what : str
         What would be allocated, for the message.
     advice : str
-        What the caller can do about it.
+        What the caller can do about it in one or more sentences, other than raising the budget,
+        which is added where a computer may have that much memory.
     """
     check_memory_budget(budget)
     if n_bytes > budget:
-        raise MemoryBudgetError(
-            f"{what} would take {_size(n_bytes)}, more than the memory budget of {_size(budget)}. "
-            f"{advice}"
-        )
+        needed = f"{_size(n_bytes)}, more than the memory budget of {_size(budget)}"
+        more = " Or raise memory_budget."
+        if n_bytes > _MOST_ADVISED:
+            needed, more = f"{needed} and more than computers have", ""
+        raise MemoryBudgetError(f"{what} would take {needed}. {advice}{more}")
 
 
 def check_memory_budget(budget: int) -> None:

@@ -160,8 +160,7 @@ def contributions_table(d: Decomposition, X: Any, memory_budget: int) -> "pd.Dat
         8 * prod(shape),
         memory_budget,
         f"the contributions of {len(names)} terms on {n_rows} rows",
-        'Write them to a file, as in to="contributions.parquet", ask for fewer rows at a time, or '
-        "raise memory_budget.",
+        'Write them to a file, as in to="contributions.parquet", or ask for fewer rows at a time.',
     )
     table = np.empty(shape)
     table[:, 0] = d.intercept[:, None]

@@ -7,9 +7,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from sklearn.ensemble import GradientBoostingRegressor
 
 import treepurify as tp
 from tests.reference.ensembles import complete_ensemble, random_ensemble
+from treepurify.budget import check_budget
 from treepurify.components import ModelInputs, TensorComponent
 from treepurify.effects.accumulate import ensemble_cuts
 from treepurify.effects.conditional import occurring_subsets
@@ -338,3 +340,23 @@ def test_the_shares_of_long_paths_are_counted_exactly():
     few = 8 * sum(1 + k + k * (k - 1) // 2 for k in [*range(1, 9), 8])
     some = partial(pattern_shares, boxes, given.grid, given.rows, 2, report=lambda *_: None)
     assert 8 * len(some(memory_budget=few).share) == few
+
+
+def test_no_error_advises_more_memory_than_computers_have():
+    """Where no budget would do, the first advice is what works."""
+    with pytest.raises(tp.MemoryBudgetError, match=r"would take 2 GiB.*Pass fewer rows\. Or raise"):
+        check_budget(2 << 30, 1 << 30, "the values", "Pass fewer rows.")
+    with pytest.raises(tp.MemoryBudgetError, match=r"2 TiB.*computers have\. Pass fewer rows\.$"):
+        check_budget(2 << 40, 1 << 30, "the values", "Pass fewer rows.")
+    X = np.random.default_rng(0).normal(size=(400, 9))
+    y = X.prod(axis=1)
+    model = GradientBoostingRegressor(max_depth=9, n_estimators=20, random_state=0).fit(X, y)
+    with pytest.raises(
+        tp.MemoryBudgetError, match=r"TiB.*computers have\. Pass order=2"
+    ) as refused:
+        tp.purify(model, X, order=None, progress=False)
+    assert "raise memory_budget" not in str(refused.value)
+    assert tp.purify(model, X, order=2, progress=False).remainder is not None
+    # The function that is advised has effects of every order.
+    d = tp.partial_dependence_anova(model, X[:50], order=None, progress=False)
+    np.testing.assert_allclose(d.predict(X[:5]), model.predict(X[:5]), atol=1e-8)

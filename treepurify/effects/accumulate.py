@@ -79,5 +79,5 @@ def _check_tensors(
         memory_budget,
         f"the effect tensors of {len(subsets)} subsets of features on the union grid (the largest, "
         f"{names}, has {'x'.join(map(str, grid.shape(subsets[largest])))} cells)",
-        "Raise memory_budget, or train with a smaller depth or fewer bins.",
+        "Pass order=2 to purify, or train with a smaller depth or fewer bins.",
     )

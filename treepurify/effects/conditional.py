@@ -145,7 +145,7 @@ def conditional_tensors(
         8 * sum(table_sizes(shapes, n_outputs)),
         memory_budget,
         f"the tensors of {len(subsets)} subsets of {size} features on the union grid",
-        "Ask for a smaller order, name the interactions that you need, or raise memory_budget.",
+        "Ask for a smaller order, or name the interactions that you need.",
     )
     tables = difference_tables(shapes, n_outputs)
     add_conditional_corners(

@@ -45,7 +45,7 @@ def ensemble_tables(ensemble: TreeEnsemble, memory_budget: int) -> AdditiveTable
         int(16 * n_cells * ensemble.n_outputs),
         memory_budget,
         f"the trees as {len(boxes.subsets)} tables, to stand beside an EBM",
-        "Raise memory_budget, or purify trees and EBMs apart.",
+        "Purify trees and EBMs apart.",
     )
     effects = accumulate(ensemble, grid, boxes, memory_budget)
     terms = tuple(

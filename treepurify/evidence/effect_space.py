@@ -208,7 +208,7 @@ def _space(
         4 * len(shares) * max(len(tensors), 1),
         memory_budget,
         f"the cells of {len(shares)} rows in {len(tensors)} tables",
-        "Pass fewer rows, raise memory_budget, or pass absorb=False.",
+        "Pass fewer rows, or pass absorb=False.",
     )
     shapes = tuple(tuple(axis.n_cells for axis in c.axes) for c in tensors.values())
     cells = np.empty((len(tensors), len(shares)), dtype=np.uint32)

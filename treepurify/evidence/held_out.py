@@ -115,7 +115,7 @@ def read_held_out(
         8 * (len(subsets) + 4) * n_rows * d.n_outputs,
         memory_budget,
         f"the contributions of {len(subsets)} effects on {n_rows} rows",
-        "Pass fewer rows, or raise memory_budget.",
+        "Pass fewer rows.",
     )
     contributions = np.empty((len(subsets), n_rows, d.n_outputs))
     margin = np.tile(d.intercept, (n_rows, 1))

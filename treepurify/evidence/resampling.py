@@ -50,7 +50,7 @@ def draw_counts(
         n_bootstrap * n_rows,
         memory_budget,
         f"{n_bootstrap} draws of {n_rows} rows",
-        "Use a smaller n_bootstrap, or raise memory_budget.",
+        "Use a smaller n_bootstrap.",
     )
     rng = np.random.default_rng(seed)
     counts = np.empty((n_bootstrap, n_rows), dtype=np.uint8)

@@ -193,7 +193,7 @@ def _check_tables(axes: _Axes, n_outputs: int, memory_budget: int) -> None:
         8 * n_outputs * (_TABLES_OF_HALVES * sum(cells) + _WORKING_COPIES * max(cells, default=0)),
         memory_budget,
         f"purifying {len(cells)} tables under two halves of the rows",
-        "Raise memory_budget, or decompose with a smaller order.",
+        "Decompose with a smaller order.",
     )
 
 

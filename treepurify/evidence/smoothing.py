@@ -144,7 +144,7 @@ def _check_cells(axis: FeatureAxis, memory_budget: int) -> None:
         8 * _MATRICES * axis.n_regular**2,
         memory_budget,
         f"the smoother of the {axis.n_regular} cells of {axis.name!r}",
-        'Use method="total_variation", or raise memory_budget.',
+        'Use method="total_variation".',
     )
 
 

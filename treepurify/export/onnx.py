@@ -140,7 +140,7 @@ def _check_size(d: Decomposition, memory_budget: int) -> None:
         8 * n_cells * d.n_outputs,
         min(memory_budget, _MOST_BYTES),
         f"an ONNX model of {n_cells} cells",
-        "Keep fewer or smaller effects, or raise memory_budget (a file of ONNX ends at 2 GiB).",
+        "Keep fewer or smaller effects (a file of ONNX ends at 2 GiB).",
     )
 
 

@@ -125,8 +125,8 @@ def to_shapiq(values: ShapleyInteractions | ShapleyValues, row: int, *, output: 
     shapiq = _optional("shapiq", "1.4")
     if values.remainder is not None and not _is_rounding(values):
         raise InvalidInputError(
-            "part of the model is kept apart as a remainder, which shapiq cannot hold; "
-            "decompose with order=None, so that every effect has its features"
+            "part of the model is kept apart as a remainder, which shapiq cannot hold; use "
+            "partial_dependence_anova(model, X, order=None), where every effect has its features"
         )
     if isinstance(values, ShapleyValues):
         numbers = values.values[row, :, output]

@@ -136,7 +136,7 @@ def to_sql(
         _CHARACTERS_A_CELL * n_cells,
         memory_budget,
         f"a query of {n_cells} cells",
-        "Keep fewer or smaller effects, or raise memory_budget.",
+        "Keep fewer or smaller effects.",
     )
     rules, lookups = read_lookups(d)
     form = DIALECTS[dialect]

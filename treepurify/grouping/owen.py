@@ -104,7 +104,7 @@ def owen_values(
         8 * _ARRAYS * rows.size * n_outputs,
         memory_budget,
         f"Owen values of {len(rows)} rows",
-        "Pass fewer rows, or raise memory_budget.",
+        "Pass fewer rows.",
     )
     values = np.zeros((len(rows), rows.shape[1], n_outputs))
     for group in sets.groups:

@@ -246,7 +246,7 @@ def _check_memory(sampling: Sampling, n_features: int, memory_budget: int) -> No
         8 * _TABLES_OF_DRAWS * most * (n_features + 1),
         memory_budget,
         f"{most} draws of {n_features} features",
-        "Pass a Sampling with fewer probes, draws and samples, or raise memory_budget.",
+        "Pass a Sampling with fewer probes, draws and samples.",
     )
 
 

@@ -136,7 +136,7 @@ def product_groups(
         8 * 8 * probes * (rows.shape[1] + len(sets.base)),
         memory_budget,
         f"{probes} tables of probes",
-        "Pass fewer probes, or raise memory_budget.",
+        "Pass fewer probes.",
     )
     rng = np.random.default_rng(seed)
     prober = _Prober(function, rows, probes, output, rng)

@@ -198,7 +198,7 @@ def interaction_sources(
         8 * sampling.probes * len(on.base) * (n_features + 3),
         memory_budget,
         f"the worth of {n_features} features on {sampling.probes} rows",
-        "Pass a Sampling with fewer probes, or raise memory_budget.",
+        "Pass a Sampling with fewer probes.",
     )
     rng = np.random.default_rng(seed)
     picked = rows[rng.choice(len(rows), min(sampling.probes, len(rows)), replace=False)]

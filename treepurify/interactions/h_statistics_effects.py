@@ -141,7 +141,7 @@ def called_effects(problem: HProblem) -> HEffects:
         8 * rows.n_rows * kept * box.n_outputs * len(needed),
         problem.memory_budget,
         f"{len(needed)} partial dependence functions on {rows.n_rows} x {kept} rows",
-        "Use a smaller sample_size or order, no bootstrap, or raise memory_budget.",
+        "Use a smaller sample_size or order, or no bootstrap.",
     )
     values: dict[Subset, Array] = {}
     for done, subset in enumerate(needed):

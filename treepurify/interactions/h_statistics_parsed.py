@@ -79,12 +79,14 @@ def _check_values(
 ) -> None:
     """Check the values on the rows of all effects, and of what each feature adds to others."""
     n_arrays = n_effects + 2 * parsed.n_features + _MORE_ARRAYS
-    smaller = "ask for a smaller order, " if order > 2 and isinstance(parsed, TreeEnsemble) else ""
+    smaller = (
+        ", or ask for a smaller order" if order > 2 and isinstance(parsed, TreeEnsemble) else ""
+    )
     check_budget(
         8 * n_rows * parsed.n_outputs * n_arrays,
         memory_budget,
         f"the values of {n_effects} effects of up to {order} features on {n_rows} rows",
-        f"Pass fewer rows, {smaller}or raise memory_budget.",
+        f"Pass fewer rows{smaller}.",
     )
 
 

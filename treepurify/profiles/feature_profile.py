@@ -334,7 +334,7 @@ def _lines(f: RowFunction, rows: Columns, j: int, points: Array, memory_budget: 
         8 * rows.n_rows * len(points) * (f.n_outputs + len(rows.features)),
         memory_budget,
         f"the predictions of {rows.n_rows} rows at {len(points)} points",
-        "Use fewer rows or bins, or raise memory_budget.",
+        "Use fewer rows or bins.",
     )
     at = tuple(points if k == j else np.zeros(len(points)) for k in range(len(rows.features)))
     values = f(splice(Columns(rows.features, at, len(points)), rows, (j,)))

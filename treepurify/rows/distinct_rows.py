@@ -82,7 +82,7 @@ class _Distinct:
             3 * int(frame.memory_usage(deep=True).sum()),
             self.memory_budget,
             f"more than {len(frames[0])} distinct rows",
-            "Raise memory_budget, or round or bin numbers before; or pass a sample of the rows.",
+            "Round or bin numbers before; or pass a sample of the rows.",
         )
         group = frame.groupby(list(frame), dropna=False, sort=False, observed=True).ngroup()
         numbers = group.to_numpy()

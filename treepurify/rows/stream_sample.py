@@ -73,7 +73,7 @@ class StreamSample:
             24 * self.most * (len(self.used) + 4),
             memory_budget,
             f"a sample of {self.most} rows of {len(self.used)} features",
-            "Raise memory_budget, or take fewer rows.",
+            "Take fewer rows.",
         )
 
     def zero(self) -> SampleState:

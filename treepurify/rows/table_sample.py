@@ -139,7 +139,7 @@ class _Picked:
             int(2 * frame.memory_usage(deep=True).sum() * (known + len(own)) / len(own)),
             self.memory_budget,
             f"a sample of {len(self.places)} rows",
-            "Raise memory_budget, or pass a table of fewer rows.",
+            "Pass a table of fewer rows.",
         )
         numbered = np.column_stack([np.full(len(own), rows.part), own])
         return [*state, (numbered, frame)]

@@ -335,7 +335,7 @@ def order_values(
         2 * n_features * (first + _BYTES_A_VALUE * _LEAST_VALUES),
         memory_budget,
         f"the values of {n_features} features in order",
-        "Raise memory_budget.",
+        "Pass a table with fewer columns.",
     )
     most = int(memory_budget // (2 * n_features) - first) // _BYTES_A_VALUE
     whole = np.zeros(1, dtype=np.uint64)

@@ -96,7 +96,7 @@ def coalition_values(
         + (8 * largest << largest),
         memory_budget,
         f"the Shapley values of {len(rows)} rows with {len(others)} background rows",
-        "Pass fewer rows at a time, or raise memory_budget.",
+        "Pass fewer rows at a time.",
     )
     phi = np.zeros((len(rows), width, n_outputs))
     done = 0

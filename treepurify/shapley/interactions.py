@@ -194,7 +194,7 @@ def shapley_interactions(
         8 * n_rows * decomposition.n_outputs * _most_groups(decomposition, index, order),
         memory_budget,
         f"Shapley interactions of order {order} on {n_rows} rows",
-        "Pass fewer rows, a smaller order, or raise memory_budget.",
+        "Pass fewer rows, or a smaller order.",
     )
     shared = [_shared_out(decomposition, columns, index, order) for columns in blocks]
     groups = sorted(shared[0][0], key=lambda s: (len(s), s))

@@ -228,7 +228,7 @@ def _room(
         values + largest,
         memory_budget,
         f"the Shapley values of {columns.n_rows} rows with {reference.n_rows} background rows",
-        "Pass fewer rows at a time, or raise memory_budget.",
+        "Pass fewer rows at a time.",
     )
     return memory_budget - values
 

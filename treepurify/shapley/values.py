@@ -179,7 +179,7 @@ def shapley_values(
         8 * n_features * n_rows * (decomposition.n_outputs + 1),
         memory_budget,
         f"the Shapley values of {n_rows} rows",
-        "Pass fewer rows at a time, or raise memory_budget.",
+        "Pass fewer rows at a time.",
     )
     by_feature = np.zeros((n_features, n_rows, decomposition.n_outputs))
     data, left, stop = np.empty((n_rows, n_features)), [], 0

@@ -89,7 +89,7 @@ def _drawn_measure(
         8 * _TABLES * n_points * max(len(columns.values), 1),
         memory_budget,
         f"{n_points} points of {len(columns.values)} features",
-        'Raise memory_budget, pass fewer rows, or use weights="empirical".',
+        'Pass fewer rows, or use weights="empirical".',
     )
     rng = np.random.default_rng(_SEED)
     rows, levels = drawing.rows, drawing.draw(n_points, rng)

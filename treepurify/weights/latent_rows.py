@@ -31,7 +31,7 @@ _MOST_INDICATORS = 1000
 # A level with so many rows is moved half way from the overall mean to its own.
 _PRIOR_ROWS = 4.0
 _LEAST_EIGENVALUE = 1e-6
-_ADVICE = 'Raise memory_budget, pass fewer rows, or use weights="empirical".'
+_ADVICE = 'Pass fewer rows, or use weights="empirical".'
 # Orders rows of equal value, so that the order of the table means nothing.
 _SEED_OF_TIES = 20_211
 # Numbers for each value, and those that find the ranks of one feature.

@@ -128,7 +128,7 @@ def _joint(rows: CodedRows, prior_count: float | None, memory_budget: int) -> Fi
         8 * _TABLES * n_cells,
         memory_budget,
         f"a joint mass of {n_cells} cells",
-        'Raise memory_budget, or use weights="chow-liu".',
+        'Use weights="chow-liu".',
     )
     pairs = dependent_pairs(rows, prior_count, one_share=True)
     return fit_proportionally([rows.margin(j) for j in range(len(rows.sizes))], pairs)

@@ -87,7 +87,7 @@ def smoothed_rows(
         8 * copies * n_rows * max(_TABLES * n_columns, _TABLES_LEFT * n_columns + _COLUMNS),
         memory_budget,
         f"{copies} copies of {n_rows} rows of {n_columns} features",
-        'Raise memory_budget, pass fewer rows, or use weights="empirical".',
+        'Pass fewer rows, or use weights="empirical".',
     )
     rng = np.random.default_rng(_SEED)
     values: list[npt.NDArray[Any]] = [np.tile(column, copies) for column in latent.columns.values]

@@ -238,3 +238,22 @@ def test_what_cannot_be_used_is_refused(open_case):
         quiet(model, X, order=2, selection="least-norm", rank=10)
     with pytest.raises(MemoryBudgetError, match="order"):
         quiet(model, X, order=2, selection="least-norm", memory_budget=4 << 20)
+
+
+@pytest.mark.parametrize("selection", ["auto", "greedy", "lars", "least-norm"])
+def test_every_selection_says_which_effects_the_rows_determine(selection):
+    rng = np.random.default_rng(0)
+    every = np.array([[a, b] for a in range(3) for b in range(3)], dtype=float)
+    X = every[rng.integers(9, size=400)]
+    y = X[:, 0] * X[:, 1] + X[:, 0]
+    known = tp.categorical_anova(y, X, selection=selection, progress=False)
+    report = known.diagnostics["identifiability"]
+    assert report["unique"]
+    assert set(report["determined_terms"]) >= {known.term_name(s) for s in known.components}
+    twice = np.column_stack([X, X[:, 0]])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        open_ = tp.categorical_anova(y, twice, selection=selection, progress=False)
+    report = open_.diagnostics["identifiability"]
+    assert not report["unique"]
+    assert (report["determined_terms"] is None) == (selection != "least-norm")

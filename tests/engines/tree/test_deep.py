@@ -159,7 +159,7 @@ def test_too_large_a_model_is_refused_before_work_starts(weights, method):
     ensemble = complete_ensemble(rng, n_features=500, depth=12, n_trees=20)
     X = rng.normal(size=(200, 500))
     for budget, order in [(1 << 23, 1), (1 << 27, 2 if weights == "laplace" else 3)]:
-        with pytest.raises(tp.MemoryBudgetError, match=r"more than the memory budget.*\. Raise"):
+        with pytest.raises(tp.MemoryBudgetError, match="more than the memory budget"):
             purify(ensemble, X, weights=weights, method=method, order=order, memory_budget=budget)
 
 

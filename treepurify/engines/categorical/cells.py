@@ -33,7 +33,7 @@ _CELLS_A_PRODUCT = 128
 _ROWS_FOR_ONE_POINT = 40
 _LARGEST_EXACT_COUNT = 1 << 24
 _COLUMNS_A_PIECE = 64
-ADVICE = "Pass a smaller rank or order, fewer bins, or a larger memory_budget."
+ADVICE = "Pass a smaller rank or order, or fewer bins."
 
 
 @dataclass(eq=False)

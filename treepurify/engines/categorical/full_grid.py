@@ -44,7 +44,7 @@ def independent_effects(
         8 * (observations.n_outputs + 1) * n_cells,
         memory_budget,
         f"conditional means in {n_cells} cells of up to {order} features",
-        "Pass a smaller order, or a larger memory_budget.",
+        "Pass a smaller order.",
     )
     margins = observations.level_mass
     values = np.empty((observations.n_points, observations.n_outputs))

@@ -54,6 +54,11 @@ def describe_identifiability(
         ``support``, ``grid``, ``rank``, ``unique``, ``rejected`` (functions by term),
         ``constant`` (features of one level), ``determined`` (features whose effect was
         rejected, with what determines them), ``sentences``.
+
+    Notes
+    -----
+    Which terms the rows determine where some functions were rejected, only components of least
+    norm say.
     """
     grid = float(np.prod([float(n) for n in observations.n_levels]))
     rejected = _rejected(basis)

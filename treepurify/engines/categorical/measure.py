@@ -107,7 +107,7 @@ def _at_cells(
         8 * n_cells * (2 * grid.n_features + n_outputs + 3),
         memory_budget,
         f"{n_cells} combinations of the levels of all features",
-        'Use weights="empirical" or "auto", pass fewer features or bins, or raise memory_budget.',
+        'Use weights="empirical" or "auto", or pass fewer features or bins.',
     )
     rows = EncodedRows(question.codes, row_weights)
     joint = weighting.tables(grid, rows, [every])[every]

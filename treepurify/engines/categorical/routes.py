@@ -115,7 +115,9 @@ def solve_independent(route: Route, order: int) -> Solved:
     method = "conditional means (independent features)"
     fit = Fit(intercept, effects, residual, 0.0, 0)
     report_of_rows = describe_independent(observations, effects, route.names)
-    diagnostics = {"identifiability": _with_inflation(report_of_rows, observations, fit, mass)}
+    diagnostics = {
+        "identifiability": _with_inflation(report_of_rows, observations, fit, mass, route.names)
+    }
     return Solved(fit, mass, method, diagnostics)
 
 
@@ -184,7 +186,7 @@ def _solve_least(route: Route, basis: Basis) -> Solved:
         f"All pure functions of {len(least.mass)} terms have {least.n_functions} dimensions, of "
         f"which the rows tell {least.rank} apart. {report_of_rows['sentences'][-1]}"
     )
-    inflated = _with_inflation(report_of_rows, observations, least.fit, least.mass)
+    inflated = _with_inflation(report_of_rows, observations, least.fit, least.mass, route.names)
     return Solved(
         least.fit,
         least.mass,
@@ -226,7 +228,9 @@ def _solve_first(route: Route, basis: Basis) -> Solved:
         "Gram system",
         {
             "tolerance": TOLERANCE,
-            "identifiability": _with_inflation(report_of_rows, observations, fit, basis.mass),
+            "identifiability": _with_inflation(
+                report_of_rows, observations, fit, basis.mass, route.names
+            ),
             "selection": selection,
         },
         int(unidentified),
@@ -261,7 +265,7 @@ def solve_by_least_angle(route: Route, n_rows: float) -> Solved:
         "least angle regression, then least squares",
         {
             "identifiability": _with_inflation(
-                report_of_rows, observations, sparse.fit, sparse.mass
+                report_of_rows, observations, sparse.fit, sparse.mass, route.names
             ),
             "selection": selection,
         },
@@ -271,9 +275,17 @@ def solve_by_least_angle(route: Route, n_rows: float) -> Solved:
 
 
 def _with_inflation(
-    facts: dict[str, Any], observations: Observations, fit: Fit, mass: dict[Subset, Array]
+    facts: dict[str, Any],
+    observations: Observations,
+    fit: Fit,
+    mass: dict[Subset, Array],
+    names: tuple[str, ...],
 ) -> dict[str, Any]:
-    """Add how far the variances of the components exceed that of the function."""
+    """Add how far the variances of the components exceed that of the function.
+
+    And, where the rows determine every effect, the names of all: else only components of least
+    norm tell which ones are determined, and ``determined_terms`` is None.
+    """
     inflation = variance_inflation(observations, fit, mass)
     if inflation > _CANCELLING:
         facts["sentences"].append(
@@ -281,4 +293,6 @@ def _with_inflation(
             "function: on the observed rows large components cancel each other, and how they "
             "share the function is hardly determined. A smaller rank or order avoids this."
         )
-    return facts | {"inflation": inflation}
+    every = [" & ".join(names[j] for j in subset) for subset in mass if subset]
+    determined = every if facts["unique"] else None
+    return {"determined_terms": determined} | facts | {"inflation": inflation}

@@ -49,8 +49,13 @@ _BYTES_PER_FEATURE = 28
 _TABLES_PER_CELL = 6
 # What a table takes besides its cells: arrays, axes and the report of its solve.
 _BYTES_PER_TABLE = 2048
+_OF_SMALLER_ORDER = (
+    "Pass order=2, which keeps effects of up to two features and puts all others into a remainder, "
+    "train with a smaller depth, or use partial_dependence_anova(model, X, order=None), whose "
+    "effects need no such tables."
+)
 _ADVICE = (
-    "Raise memory_budget, or train with fewer bins or a smaller depth. Forests and other deep "
+    "Train with fewer bins or a smaller depth. Forests and other deep "
     'trees are explained on coarse cells by purify(method="coarse", order=2) with weights '
     '"empirical", "auto", "kernel" or "copula", and as functions by legendre_anova; for an EBM, '
     'use resolution="term".'
@@ -287,7 +292,7 @@ def _check_leaves(model: TreeEnsemble, memory_budget: int) -> None:
         _BYTES_PER_FEATURE * int(lengths.sum()) + bytes_per_leaf * len(leaves),
         memory_budget,
         f"the boxes of {len(leaves)} leaves with up to {longest} features each",
-        "Raise memory_budget, or explain a model with fewer or smaller trees.",
+        "Explain a model with fewer or smaller trees.",
     )
 
 
@@ -382,7 +387,8 @@ def closed_subsets(
         # Asked after each subset: words for the message only where it is needed.
         if n_bytes > memory_budget:
             what = "tables for the sets of features on a path and their subsets"
-            check_budget(n_bytes, memory_budget, f"more than {n_tables - 1} {what}", _ADVICE)
+            words = f"more than {n_tables - 1} {what}"
+            check_budget(n_bytes, memory_budget, words, _OF_SMALLER_ORDER)
 
     closed = downward_closure(subsets, check_number)
     check_memory([grid.subset_axes(subset) for subset in closed], n_outputs, memory_budget)
@@ -402,5 +408,5 @@ def check_memory(axes: Iterable[Sequence[FeatureAxis]], n_outputs: int, memory_b
         8 * (3 * sum(cells) + 4 * max(cells)) * n_outputs,
         memory_budget,
         f"purifying {len(cells)} tables (the largest, {names}, has {cells[largest]} cells)",
-        _ADVICE,
+        _ADVICE if len(tables[largest]) <= 2 else _OF_SMALLER_ORDER,
     )

@@ -382,7 +382,7 @@ def _check_points(n_points: int, n_features: int, n_outputs: int, memory_budget:
         8 * n_points * (_TABLES_OF_POINTS * n_features + 2 * n_outputs),
         memory_budget,
         f"{n_points} points",
-        "Pass a smaller n_points, or raise memory_budget.",
+        "Pass a smaller n_points.",
     )
 
 
@@ -392,8 +392,7 @@ def _check_fit(n_tables: int, n_points: int, memory_budget: int) -> None:
         (_BYTES_A_TABLE + 24 * n_points) * n_tables,
         memory_budget,
         f"fitting {n_tables} tables" + (f" to {n_points} points" if n_points else ""),
-        "Use a smaller order, fewer rows or points, name the interactions that you need, or "
-        "raise memory_budget.",
+        "Use a smaller order, fewer rows or points, or name the interactions that you need.",
     )
 
 

@@ -315,7 +315,7 @@ def _check_densities(
         8 * (on_rows + series),
         memory_budget,
         f"densities of degree {degree} on {rows.n_rows} rows",
-        "Lower density_degree or the order, use fewer rows, or raise memory_budget.",
+        "Lower density_degree or the order, or use fewer rows.",
     )
 
 

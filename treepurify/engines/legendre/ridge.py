@@ -80,7 +80,7 @@ def penalised_least_squares(
         8 * len(every) ** 2 * (_FOLDS + 3),
         memory_budget,
         f"second moments of {len(every)} columns in {_FOLDS} parts of the rows",
-        'Select fewer columns, pass penalty="none", or raise memory_budget.',
+        'Select fewer columns, or pass penalty="none".',
     )
     folds = _fold_moments(basis, rows, values, moments, every, fold_of_rows(columns))
     deviation = np.sqrt(np.maximum(np.diag(moments.gram)[every], 0.0))

@@ -130,7 +130,7 @@ def check_grids(n_features: int, order: int, memory_budget: int) -> None:
         8 * (points + (2 + 2 * order) * _POINTS_BY_ORDER[order] ** order),
         memory_budget,
         f"densities of up to {order} of {n_features} features on {points} points",
-        'Lower the order, pass density="none", or raise memory_budget.',
+        'Lower the order, or pass density="none".',
     )
 
 

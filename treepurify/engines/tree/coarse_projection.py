@@ -235,7 +235,7 @@ def _fit(
         24 * unknowns**2,
         problem.memory_budget,
         f"the projection on {len(terms.subsets)} tables with {unknowns} unknowns",
-        "Raise memory_budget, or ask for order=1 or for fewer pair_cells.",
+        "Ask for order=1 or for fewer pair_cells.",
     )
     problem.report("fitting coarse cells", 0, 0)
     return solve_directly(fit), unknowns

@@ -299,7 +299,7 @@ def moments_of_rows(
         (row_bytes + sum_bytes) * available_threads(),
         memory_budget,
         f"the interaction indices of {len(keys)} pairs of features on sampled rows",
-        "Raise memory_budget, or name the interactions that you need.",
+        "Name the interactions that you need.",
     )
     block = max(min(room // row_bytes, _ROWS_IN_A_BLOCK), 1)
     width = np.diff(output.leaf_ptr)

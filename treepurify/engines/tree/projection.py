@@ -125,7 +125,7 @@ def _read_task(problem: Problem, tolerance: float) -> _Task:
         rows.n_rows * (of_a_row + _BYTES_OF_A_ROW * available_threads()),
         problem.memory_budget,
         f"projecting trees on {rows.n_rows} rows",
-        "Raise memory_budget, or pass fewer rows.",
+        "Pass fewer rows.",
     )
     tested = np.bincount(ensemble.feature[ensemble.feature >= 0])
     most_tested = np.argsort(-tested, kind="stable")[: np.count_nonzero(tested)]
@@ -232,7 +232,7 @@ def _lay_out_products(task: _Task) -> tuple[list[SplitProducts], UnionSums]:
             8 * _MATRICES * available_threads() * len(products.products) ** 2,
             problem.memory_budget,
             f"the projection of tree {tree} on {len(products.products)} products of its splits",
-            'Raise memory_budget, ask for a smaller order, or for method="coarse".',
+            'Ask for a smaller order, or for method="coarse".',
         )
         all_products.append(products)
     sets = _sets_that_occur(task, all_products)
@@ -240,7 +240,7 @@ def _lay_out_products(task: _Task) -> tuple[list[SplitProducts], UnionSums]:
         8 * int(cells_of_sets(grid, sets).sum()) * n_outputs,
         problem.memory_budget,
         f"the tensors of {len(sets)} sets of features on the union grid",
-        "Raise memory_budget, or ask for a smaller order.",
+        "Ask for a smaller order.",
     )
     # With a product there are all parts of it, so these sets are all that is purified.
     subsets = sets_of_numbers(grid, sets)

@@ -51,7 +51,7 @@ _STEPS_OF_A_PAIR = 4
 _PAIRS_OF_A_VISIT = 4
 _FEWEST_ROWS = 1000
 _MOST_ROWS = 20_000
-_ADVICE = "Raise memory_budget, or name the interactions that you need."
+_ADVICE = "Name the interactions that you need."
 
 
 @dataclass(frozen=True, eq=False, repr=False)

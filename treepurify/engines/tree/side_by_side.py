@@ -47,7 +47,7 @@ def purify_side_by_side(
             8 * n_rows * stack.n_outputs,
             request.memory_budget,
             f"the margins of {len(refits.parsed)} models on {n_rows} rows",
-            "Raise memory_budget, or pass fewer models or rows.",
+            "Pass fewer models or rows.",
         )
     of_stack = run(planned, request, wanted, ParsedFunction(centre))
     planned = _same_cells(planned, centre, request)

@@ -132,7 +132,7 @@ def tree_products(splits: Splits, tree: int, order: int, memory_budget: int) -> 
         _BYTES_PER_PRODUCT * n_listed,
         memory_budget,
         f"the list of {n_listed} products of the splits of tree {tree}",
-        'Raise memory_budget, ask for a smaller order, or for method="coarse".',
+        'Ask for a smaller order, or for method="coarse".',
     )
     keys = np.empty(n_listed, dtype=np.int64)
     list_products(*given, keys)
