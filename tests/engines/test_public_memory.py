@@ -10,16 +10,19 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import treepurify as tp
 from tests.reference.ensembles import complete_ensemble
 from treepurify.export import effects_frame, to_excel, to_json
 from treepurify.grouping.sets import Sampling
+from treepurify.rows.columns import FeatureSpec
 
 MIB = 1 << 20
 BUDGET = 24 * MIB
@@ -40,6 +43,81 @@ def _product(X) -> np.ndarray:
 def _forest(n_features: int, n_trees: int, depth: int = 3):
     rng = np.random.default_rng(1)
     return complete_ensemble(rng, n_features=n_features, depth=depth, n_trees=n_trees)
+
+
+def missing(n_rows: int, n_features: int) -> np.ndarray:
+    """Continuous columns in which every tenth value is missing."""
+    rows = _rows(n_rows, n_features)
+    rows[np.random.default_rng(3).random(rows.shape) < 0.1] = np.nan
+    return rows
+
+
+def _filled(X) -> np.ndarray:
+    return _product(np.nan_to_num(np.asarray(X, dtype=np.float64)))
+
+
+def towns(n_rows: int, n_towns: int) -> pd.DataFrame:
+    """A column of very many categories, one of few, and a number with missing values."""
+    rng = np.random.default_rng(4)
+    table = pd.DataFrame({"town": rng.integers(0, n_towns, n_rows).astype(str)})
+    table["kind"] = pd.Categorical(rng.integers(0, 4, n_rows).astype(str))
+    table["size"] = missing(n_rows, 1)[:, 0]
+    return table
+
+
+def _of_towns(X) -> np.ndarray:
+    length = X["town"].astype(str).str.len().to_numpy()
+    return length * np.nan_to_num(X["size"].to_numpy()) + (X["kind"].astype(str) == "1")
+
+
+def _sparse_forest(n_features: int, n_used: int):
+    """A forest that tests few of very many features."""
+    forest = _forest(n_used, 40, 3)
+    features = tuple(FeatureSpec(f"x{j}") for j in range(n_features))
+    return replace(forest, features=features)
+
+
+def further_calls(large: bool) -> dict[str, Callable[[], object]]:
+    """Return the calls on missing values, on many categories and on features without use."""
+    holes = missing(3000 if large else 30, 5)
+    many = towns(4000 if large else 30, 3000 if large else 3)
+    wide = missing(300 if large else 20, 2000 if large else 8)
+    forest, thin = (
+        _forest(5, 200 if large else 3, 5 if large else 2),
+        _sparse_forest(2000 if large else 8, 6),
+    )
+    own = {"memory_budget": BUDGET, "progress": False}
+    found: dict[str, Callable[[], object]] = {}
+    for name, model, X in [
+        ("missing", forest, holes),
+        ("missing, function", _filled, holes[:400]),
+        ("towns", _of_towns, many),
+        ("wide", thin, wide),
+    ]:
+        parsed = {"categorical": tp.categorical_anova, "hooker": tp.hooker_anova}
+        parsed |= {"ale": tp.ale_anova, "partial dependence": tp.partial_dependence_anova}
+        parsed |= {"h statistics": tp.h_statistics}
+        if model in (forest, thin):
+            parsed |= {"purify": tp.purify, "indices": tp.interaction_indices, "audit": tp.audit}
+        for call, verb in parsed.items():
+            found[f"{call} of {name}"] = partial(verb, model, X, **own)
+        found[f"legendre of {name}"] = partial(
+            tp.legendre_anova, model, X, order=1, degree=2, **own
+        )
+        shapley = partial(tp.interventional_shapley_values, model, X[:50], X[:300], **own)
+        found[f"interventional of {name}"] = shapley
+    for selection, rank in (("greedy", None), ("least-norm", None), ("lars", 8)):
+        found[f"categorical of missing, {selection}"] = partial(
+            tp.categorical_anova, forest, holes, selection=selection, rank=rank, **own
+        )
+        found[f"categorical of towns, {selection}"] = partial(
+            tp.categorical_anova, _of_towns, many, selection=selection, rank=rank, order=2, **own
+        )
+    weights = np.random.default_rng(5).random(len(holes))
+    found["categorical of missing, weighted"] = partial(
+        tp.categorical_anova, forest, holes, sample_weight=weights, **own
+    )
+    return found
 
 
 def calls(large: bool) -> dict[str, Callable[[], object]]:
@@ -143,10 +221,11 @@ def _child() -> None:
     import warnings
 
     warnings.simplefilter("ignore")
-    small = calls(large=False)
+    make = {"calls": calls, "further calls": further_calls}[sys.argv[1]]
+    small = make(large=False)
     warm = {name: _outcome(call) for name, call in small.items()}
     found = {}
-    for name, call in calls(large=True).items():
+    for name, call in make(large=True).items():
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
         limit = pages * resource.getpagesize() + BUDGET + ROOM
         resource.setrlimit(resource.RLIMIT_AS, (limit, resource.RLIM_INFINITY))
@@ -156,9 +235,10 @@ def _child() -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="limits of memory and sizes as on Linux")
-def test_every_call_keeps_to_a_small_budget():
+@pytest.mark.parametrize("which", ["calls", "further calls"])
+def test_every_call_keeps_to_a_small_budget(which):
     done = subprocess.run(
-        [sys.executable, "-m", "tests.engines.test_public_memory"],
+        [sys.executable, "-m", "tests.engines.test_public_memory", which],
         capture_output=True,
         text=True,
         check=False,

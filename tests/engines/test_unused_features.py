@@ -1,6 +1,8 @@
 """Features that a model does not use take no part in the work, and are still known by name."""
 
+import warnings
 from dataclasses import replace
+from functools import partial
 from itertools import combinations
 
 import numpy as np
@@ -91,11 +93,28 @@ def test_h_statistics_measure_one_feature_that_is_not_used(bootstrap):
             h.interactions[wrong]
 
 
-def test_a_model_that_uses_nothing_has_h_statistics():
+@pytest.mark.parametrize(
+    "engine", [tp.hooker_anova, partial(tp.legendre_anova, degree=2), tp.partial_dependence_anova]
+)
+def test_other_engines_find_what_they_find_without(engine):
+    narrow, wide, few, rows = narrow_and_wide(200)
+    rows[::9, 30] = np.nan
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        d, truth = engine(wide, rows, progress=False), engine(narrow, few, progress=False)
+    assert len(d) == len(truth)
+    for subset, component in truth.components.items():
+        found = d.components[tuple(USED[j] for j in subset)]
+        np.testing.assert_allclose(found.evaluate(rows), component.evaluate(few), atol=1e-10)
+
+
+def test_a_model_that_uses_nothing_has_no_effects():
     _, wide, _, rows = narrow_and_wide()
     by_node = ("feature", "cut", "left", "right", "missing_left", "category_ptr", "value")
     nothing = {name: getattr(wide, name)[:0] for name in (*by_node, "tree_output")}
     constant = replace(wide, tree_ptr=np.array([0]), **nothing)
+    for engine in (tp.ale_anova, tp.hooker_anova, tp.legendre_anova, tp.partial_dependence_anova):
+        assert not engine(constant, rows, progress=False).components
     h = tp.h_statistics(constant, rows, progress=False)
     assert len(h.features()) == N_WIDE
     assert (h.pairs()["strength"] == 0).all()

@@ -364,7 +364,7 @@ def _fitted_subsets(
     memory_budget: int,
 ) -> list[Subset]:
     """Return the largest subsets that are fitted; smaller ones are functions of the same."""
-    useful = [j for j, axis in enumerate(grid.axes) if axis.n_cells > 1]
+    useful = [j for j in f.used_features if grid.axes[j].n_cells > 1]
     wanted = named_subsets(f.features, interactions, order)
     if wanted is None:
         size = min(order, len(useful))

@@ -36,6 +36,7 @@ def fit_axes(
     auto: str,
     *,
     with_gaps: bool = False,
+    only: Sequence[int] | None = None,
 ) -> tuple[dict[int, Axis], list[str]]:
     """Return the axis of each feature that varies, and the names of those that do not.
 
@@ -53,6 +54,8 @@ def fit_axes(
         What ``"auto"`` takes for all others.
     with_gaps : bool
         Whether missing numbers may have a level of their own; else they are refused.
+    only : sequence of int, optional
+        The features that get an axis; all by default.
 
     Raises
     ------
@@ -62,7 +65,8 @@ def fit_axes(
     wanted = _scaling_by_feature(columns.features, scaling)
     axes: dict[int, Axis] = {}
     constant = []
-    for j, spec in enumerate(columns.features):
+    for j in range(len(columns.features)) if only is None else only:
+        spec = columns.features[j]
         values = np.asarray(columns.values[j], dtype=np.float64)
         axis = _fit_axis(j, spec, values, weights, wanted[j], auto, with_gaps)
         if axis is None:

@@ -47,13 +47,15 @@ def choose_axes(
         If a scaling is unknown or names an unknown feature, or values are not finite.
     """
     rows = question.columns, question.weights
-    ranks, constant = fit_axes(*rows, scaling, "rank", with_gaps=with_gaps)
+    # What the model does not use has no effect.
+    used = None if question.function is None else question.function.used_features
+    ranks, constant = fit_axes(*rows, scaling, "rank", with_gaps=with_gaps, only=used)
     most = min(_MOST_COLUMNS, question.effective_rows / _ROWS_A_COLUMN)
     order = 2 if count_columns(ranks, 2, _DEGREE) <= most else 1
     is_given = isinstance(scaling, str) and scaling != "auto"
     if is_given or count_columns(ranks, order, _DEGREE) > most:
         return ranks, constant
-    scores, _ = fit_axes(*rows, scaling, "score", with_gaps=with_gaps)
+    scores, _ = fit_axes(*rows, scaling, "score", with_gaps=with_gaps, only=used)
     if all(scores[j].kind == axis.kind for j, axis in ranks.items()):
         return ranks, constant
     left = [_unexplained(question, axes, order) for axes in (ranks, scores)]
