@@ -1,6 +1,7 @@
 """The command that writes a saved decomposition for other programs."""
 
 import sqlite3
+from contextlib import closing
 
 import numpy as np
 import pandas as pd
@@ -37,7 +38,7 @@ def test_sql(saved, tmp_path):
     )  # fmt: skip
     assert done.exit_code == 0, done.output
     assert str(out) in done.stdout
-    with sqlite3.connect(":memory:") as connection:
+    with closing(sqlite3.connect(":memory:")) as connection:
         X.rename_axis("id").to_sql("people", connection)
         found = pd.read_sql(out.read_text(), connection).sort_values("id")
     expected = tp.load(folder / "pairs.tpz").predict(X, scale="response")

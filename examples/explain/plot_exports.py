@@ -14,6 +14,7 @@ this page, it says so and is empty.
 # %%
 import sqlite3
 import sys
+from contextlib import closing
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -62,7 +63,7 @@ if d is not None:
     query = tp.export.to_sql(d, table="people", dialect="sqlite", keep=["id"])
     print("\n".join(query.splitlines()[:4]), "\n  ...")
     stored = X.astype(dict.fromkeys(X.select_dtypes("category"), object))
-    with sqlite3.connect(":memory:") as connection:
+    with closing(sqlite3.connect(":memory:")) as connection:
         stored.rename_axis("id").to_sql("people", connection)
         found = pd.read_sql(query, connection).sort_values("id")["margin"].to_numpy()
     in_database = np.abs(found - margins).max() / deviation

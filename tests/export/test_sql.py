@@ -3,6 +3,7 @@
 import os
 import sqlite3
 import subprocess
+from contextlib import closing
 from dataclasses import replace
 from functools import cache
 from io import StringIO
@@ -35,7 +36,7 @@ def run_duckdb(query, stored):
 
 
 def run_sqlite(query, stored):
-    with sqlite3.connect(":memory:") as connection:
+    with closing(sqlite3.connect(":memory:")) as connection:
         data = stored.assign(id=np.arange(len(stored)))
         names = ", ".join('"' + name.replace('"', '""') + '"' for name in data)
         connection.execute(f"CREATE TABLE data ({names})")
@@ -181,7 +182,7 @@ def test_numbers_of_sqlite_are_exact():
     numbers = numbers[np.isfinite(numbers)]
     special = [5e-324, 2.2250738585072014e-308, 1e-35, 0.1, 1e22, 1e300, 1.7976931348623157e308]
     everything = [*numbers.tolist(), *special, *(-v for v in special), 0.0, np.inf, -np.inf]
-    with sqlite3.connect(":memory:") as connection:
+    with closing(sqlite3.connect(":memory:")) as connection:
         for value in everything:
             written_as = DIALECTS["sqlite"].number(value)
             (found,) = connection.execute(f"SELECT {written_as}").fetchone()
