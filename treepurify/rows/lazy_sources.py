@@ -97,5 +97,5 @@ class DuckSource:
         quoted = ['"' + name.replace('"', '""') + '"' for name in names]
         relation = self.relation.project(", ".join(quoted)) if quoted else self.relation
         # Older versions know it by another name only.
-        read = getattr(relation, "to_arrow_reader", None) or relation.fetch_record_batch
+        read = getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader
         yield from numbered(read(ROWS_PER_BATCH), 0, self.describe())
