@@ -155,7 +155,7 @@ def test_a_remainder_is_refused_or_said():
     X = rng.normal(size=(400, 3))
     model = GradientBoostingClassifier(max_depth=3, n_estimators=10, random_state=0)
     d = tp.purify(model.fit(X, X.prod(axis=1) > 0), X, order=1, progress=False)
-    with pytest.raises(tp.UnsupportedModelError, match="a scorecard holds"):
+    with pytest.raises(tp.UnsupportedModelError, match="a scorecard cannot represent"):
         to_scorecard(d)
     with pytest.warns(tp.RemainderWarning, match="margins are off by"):
         card = to_scorecard(d, remainder="drop")

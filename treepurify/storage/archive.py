@@ -24,16 +24,18 @@ import numpy.typing as npt
 
 from treepurify.arguments import read_path
 from treepurify.certificate import Certificate
-from treepurify.components import Component, evaluate_each
+from treepurify.components import Component, evaluate_each, is_drawable, is_estimated
 from treepurify.decomposition import Decomposition
 from treepurify.engines.common.called_function import called_function
 from treepurify.errors import InvalidInputError, SavedFileError
 from treepurify.rows.columns import Columns
+from treepurify.storage.diagnostics import check_diagnostics
 from treepurify.storage.encoding import Decoder, Encoder
 from treepurify.storage.field_types import check_types
 from treepurify.storage.files import write_atomically
 from treepurify.storage.kinds import announce_kinds
 from treepurify.storage.packing import check_sizes, pack
+from treepurify.typing import Array
 
 __all__ = ["load", "save_decomposition"]
 
@@ -46,6 +48,7 @@ _CHECKSUMS = "checksums.json"
 # Diagnostics with one entry per term.
 _OF_TERMS = ("solves", "errors", "shared_mains")
 _N_PROBES = 2
+_MOST_DRAWN = 2
 # What zipfile, json, NumPy and constructors raise on bytes in another format; RuntimeError
 # covers archives that claim to be encrypted or compressed in an unknown way.
 _DAMAGE = (
@@ -283,6 +286,8 @@ def _read_archive(
         # Earlier files have none.
         spread=decoder.decode(document.get("spread")),
     )
+    if not isinstance(document["components"], dict):
+        raise SavedFileError(f"{path} holds no mapping of components")
     if any(subset != component.features for subset, component in d.components.items()):
         raise SavedFileError(f"{path} holds components under the features of others")
     return d, decoder
@@ -302,6 +307,7 @@ def _check_whole(d: Decomposition, *, calls_given_function: bool) -> None:
     A function that the caller passed (`calls_given_function`) is never called on such rows.
     """
     _check_fields(d)
+    check_diagnostics(d)
     n_outputs = len(d.output_names)
     if n_outputs == 0 or d.intercept.shape != (n_outputs,) or not np.all(np.isfinite(d.intercept)):
         raise SavedFileError(f"the file has {n_outputs} outputs, but the intercept {d.intercept}")
@@ -315,6 +321,7 @@ def _check_whole(d: Decomposition, *, calls_given_function: bool) -> None:
         return
     try:
         shapes = _shapes_of_values(d)
+        _draw(d)
     except Exception as error:
         # Compiled code has exceptions of its own for arrays that it was not made for.
         raise SavedFileError(
@@ -322,6 +329,17 @@ def _check_whole(d: Decomposition, *, calls_given_function: bool) -> None:
         ) from error
     if shapes - {(_N_PROBES, n_outputs)}:
         raise SavedFileError(f"the file has values of shapes {shapes} for {n_outputs} outputs")
+
+
+def _draw(d: Decomposition) -> None:
+    """Lay out the cells of figures, and look up the errors in them, as figures do."""
+    for component in d.components.values():
+        if is_drawable(component) and len(component.features) <= _MOST_DRAWN:
+            axes, mass = component.drawing_cells()
+            if mass.shape != tuple(axis.n_cells for axis in axes) or not np.all(np.isfinite(mass)):
+                raise SavedFileError(f"the file has rows in other cells than {component!r} has")
+        if is_estimated(component) and len(component.features) == 1:
+            component.errors_at_nodes()
 
 
 def _check_fields(d: Decomposition) -> None:
@@ -350,10 +368,16 @@ def _numbers_of_outputs(d: Decomposition) -> Iterator[tuple[str, Any]]:
 
 
 def _shapes_of_values(d: Decomposition) -> set[tuple[int, ...]]:
-    values = tuple(np.arange(_N_PROBES, dtype=np.float64) for _ in _features(d))
+    # Compiled code reads codes as positions, and the code after the last is known to every table.
+    values = tuple(
+        np.minimum(np.arange(_N_PROBES, dtype=np.float64), spec.n_codes)
+        if spec.is_categorical
+        else np.arange(_N_PROBES, dtype=np.float64)
+        for spec in d.inputs.features
+    )
     rows = Columns(d.inputs.features, values, _N_PROBES)
     try:
-        return {values_of_part.shape for values_of_part in evaluate_each(_parts(d), rows)}
+        return {_finite(values).shape for values in evaluate_each(_parts(d), rows)}
     except InvalidInputError:
         # Something calls a function that is not in the file; what does not is looked at alone.
         return {shape for part in _parts(d) for shape in _shape_of_values(part, rows)}
@@ -361,6 +385,12 @@ def _shapes_of_values(d: Decomposition) -> set[tuple[int, ...]]:
 
 def _shape_of_values(part: Component, rows: Columns) -> list[tuple[int, ...]]:
     try:
-        return [part.evaluate(rows).shape]
+        return [_finite(part.evaluate(rows)).shape]
     except InvalidInputError:
         return []
+
+
+def _finite(values: Array) -> Array:
+    if not np.all(np.isfinite(values)):
+        raise SavedFileError("the file holds values that are not finite")
+    return values

@@ -39,6 +39,12 @@ from treepurify.remainder import Difference, SumOfParts
 from treepurify.rows.columns import Columns, FeatureSpec
 from treepurify.saving import earlier_kind, savable
 from treepurify.spread import Spread
+from treepurify.storage.axes import (
+    check_accumulation_axis,
+    check_axis,
+    check_feature,
+    check_grid,
+)
 from treepurify.typing import Array
 
 __all__ = ["announce_kinds"]
@@ -49,12 +55,8 @@ _NAMES = (
     ("inputs", ModelInputs),
     ("sum of tables", SumOfParts),
     ("columns", Columns),
-    ("accumulation axis", AccumulationAxis),
     ("accumulated", AccumulatedComponent),
-    ("feature", FeatureSpec),
-    ("axis", FeatureAxis),
     ("rows", EncodedRows),
-    ("grid", Grid),
     ("link", Link),
     ("trees", TreeEnsemble),
     ("source", ModelSource),
@@ -68,6 +70,10 @@ def announce_kinds() -> None:
     """Register the classes; further calls do nothing."""
     for name, cls in _NAMES:
         savable(name)(cls)
+    savable("feature", check=check_feature)(FeatureSpec)
+    savable("axis", check=check_axis)(FeatureAxis)
+    savable("grid", check=check_grid)(Grid)
+    savable("accumulation axis", check=check_accumulation_axis)(AccumulationAxis)
     savable("table", check=_check_table)(TensorComponent)
     savable("spread", check=_check_spread)(Spread)
     savable("leaf boxes", check=_check_boxes)(LeafBoxes)
@@ -85,6 +91,11 @@ def _check_table(component: TensorComponent) -> None:
         raise SavedFileError(
             f"the table of features {component.features} has shape {component.values.shape}, its "
             f"axes say {shape}"
+        )
+    if not np.all(np.isfinite(component.mass)) or np.any(component.mass < 0):
+        raise SavedFileError(
+            f"the masses of features {component.features} are negative or not finite: the file is "
+            "damaged"
         )
     if not np.all(np.isfinite(component.values)):
         raise SavedFileError(
@@ -168,8 +179,13 @@ def _check_box_component(component: BoxComponent) -> None:
 
 
 def _check_features(boxes: LeafBoxes, grid: Grid) -> None:
+    """Refuse leaves of features, or of cells, that the grid does not have."""
     if np.any(boxes.entry_feature >= grid.n_features):
         raise SavedFileError("the leaves in the file test features that are not there")
+    n_cells = np.array([axis.n_cells for axis in grid.axes], dtype=np.int64)
+    last = np.repeat(n_cells[boxes.entry_feature], np.diff(boxes.run_ptr))
+    if np.any(boxes.run_start > boxes.run_stop) or np.any(boxes.run_stop > last):
+        raise SavedFileError("the leaves in the file have cells that are not there")
 
 
 def _check_outputs(boxes: LeafBoxes, n_outputs: int) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify.components import ModelInputs, locate_cells
-from treepurify.errors import InvalidInputError
+from treepurify.errors import InvalidInputError, SavedFileError
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import Subset
 from treepurify.rows.columns import Columns
@@ -19,7 +19,16 @@ from treepurify.typing import Array
 __all__ = ["KnownValues"]
 
 
-@savable("known values")
+def _check(loaded: "KnownValues") -> None:
+    """Refuse points of another number than values or features, and values that are not finite."""
+    shape = (len(loaded.values), len(loaded.inputs.features))
+    is_table = loaded.values.ndim == 2 and bool(np.all(np.isfinite(loaded.values)))
+    has_axes = loaded.axes is None or len(loaded.axes) == shape[1]
+    if not is_table or not has_axes or loaded.points.shape != shape:
+        raise SavedFileError("the known values in the file do not fit their points: it is damaged")
+
+
+@savable("known values", check=_check)
 @dataclass(frozen=True, eq=False, repr=False)
 class KnownValues:
     """A function by its values on rows or in cells; it is called itself where it is available.
