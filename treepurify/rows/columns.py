@@ -69,8 +69,9 @@ class FeatureSpec:
         an unknown label, `REFUSED` where no label is read like it. Two kinds (``"None and NaN"``)
         are refused where each is read in another way because of the other.
     reads_texts : bool
-        Whether a numeric feature reads texts and categories that are numbers as these numbers
-        (scikit-learn, CatBoost, EBM) instead of refusing them (XGBoost, LightGBM).
+        Whether texts, and the labels of pandas' categories, that are numbers are read as these
+        numbers, or codes, where the model knows no labels (scikit-learn, CatBoost, EBM, and what
+        is behind a step that returns arrays), instead of being refused (XGBoost, LightGBM).
     """
 
     name: str

@@ -319,10 +319,12 @@ def _read_categorical(column: Any, spec: FeatureSpec) -> Array:
 
 def _codes_of_column(column: Any, spec: FeatureSpec) -> Array:
     dtype = column.dtype
-    if hasattr(dtype, "categories") and hasattr(column, "cat"):
+    has_labels = hasattr(dtype, "categories") and hasattr(column, "cat")
+    is_number = spec.reads_texts and spec.categories is None
+    if has_labels and not is_number:
         return _codes_of_categories(column.cat.codes.to_numpy(), dtype.categories, spec)
     kind = getattr(dtype, "kind", "O")
-    if kind in "biuf":
+    if kind in "biuf" or is_number:
         read = _read_numeric(column, _as_numeric(spec))
         numbers = _without_missing_value(read, spec).astype(np.float64)
         if spec.numbers_are == "codes" or spec.categories is None:
@@ -338,7 +340,7 @@ def _codes_of_column(column: Any, spec: FeatureSpec) -> Array:
 
 
 def _as_numeric(spec: FeatureSpec) -> FeatureSpec:
-    return FeatureSpec(spec.name)
+    return FeatureSpec(spec.name, reads_texts=spec.reads_texts)
 
 
 def known_codes(codes: Array, spec: FeatureSpec) -> Array:

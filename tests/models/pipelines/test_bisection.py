@@ -6,7 +6,7 @@ from sklearn.preprocessing import FunctionTransformer, PowerTransformer, Standar
 
 from treepurify.models.pipelines.bisection import pull_back
 from treepurify.models.pipelines.columns import Column
-from treepurify.models.pipelines.structure import follow_columns
+from treepurify.models.pipelines.structure import follow_steps
 
 RNG = np.random.default_rng(0)
 ROWS = RNG.lognormal(2, 1, size=(200, 2))
@@ -23,7 +23,7 @@ STEPS = [
 @pytest.mark.parametrize("step", STEPS, ids=str)
 def test_first_number_beyond(step, dtype):
     raws = tuple(Column(f"x{j}", (j,), None, j) for j in range(2))
-    columns = follow_columns(step, raws, "step")
+    columns = follow_steps([("step", step)], raws)[0]
     values = step.transform(ROWS.astype(dtype)).astype(np.float64)
     thresholds = [np.unique(RNG.choice(values[:, j], 20)) + 1e-9 for j in range(2)]
     found = pull_back(columns, thresholds, [np.dtype(dtype)] * 2, [dtype(1.0)] * 2)
@@ -50,13 +50,13 @@ def test_first_number_beyond(step, dtype):
 
 def test_what_is_never_crossed_has_no_cut():
     raws = (Column("x", (0,), None, 0),)
-    column = follow_columns(FunctionTransformer(np.tanh).fit(ROWS[:, :1]), raws, "step")
+    column = follow_steps([("step", FunctionTransformer(np.tanh).fit(ROWS[:, :1]))], raws)[0]
     (found,) = pull_back(column, [np.array([-2.0, 2.0])], [np.dtype(float)], [1.0])
     assert len(found) == 0
 
 
 def test_both_branches_of_a_square():
     raws = (Column("x", (0,), None, 0),)
-    column = follow_columns(FunctionTransformer(np.square).fit(ROWS[:, :1]), raws, "step")
+    column = follow_steps([("step", FunctionTransformer(np.square).fit(ROWS[:, :1]))], raws)[0]
     (found,) = pull_back(column, [np.array([4.0])], [np.dtype(float)], [1.0])
     np.testing.assert_array_equal(found, [np.nextafter(-2.0, 0.0), 0.0, 2.0])

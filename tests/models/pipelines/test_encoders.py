@@ -141,3 +141,17 @@ def test_none_and_nan_together_are_refused():
     pipeline = make_pipeline(step, xgb()).fit(X, y)
     with pytest.raises(UnsupportedModelError, match="both None and NaN"):
         tp.parse_model(pipeline)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning:lightgbm")
+@pytest.mark.parametrize("is_code", [True, False])
+def test_categories_that_are_numbers_in_an_array(is_code):
+    """In what a ColumnTransformer returns, categories are their labels; codes have no meaning."""
+    X, y = make_data()
+    X["rooms"] = (X.rooms * 10).astype(int).astype("category")
+    split = ColumnTransformer([("a", StandardScaler(), ["age"]), ("r", "passthrough", ["rooms"])])
+    model = lgbm(categorical_feature=[1]) if is_code else lgbm()
+    pipeline = make_pipeline(split, model).fit(X, y)
+    ensemble = tp.parse_model(pipeline, X=X)
+    assert ensemble.features[2].is_categorical == is_code
+    np.testing.assert_array_equal(ensemble.margin(X)[:, 0], pipeline.predict(X))

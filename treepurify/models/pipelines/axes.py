@@ -279,7 +279,8 @@ def _numeric_axis(name: str, breaks: Sequence[Array], dtype: np.dtype[Any]) -> R
     joined = np.unique(np.concatenate(breaks))
     joined = joined[joined > lowest]
     values = np.concatenate([[lowest], joined, [np.nan]]).astype(dtype)
-    return RawAxis(FeatureSpec(name), values, joined)
+    # Transformers of numbers convert texts and categories to numbers.
+    return RawAxis(FeatureSpec(name, reads_texts=True), values, joined)
 
 
 def _fillers(axes: Sequence[RawAxis | None], dtypes: Sequence[np.dtype[Any]]) -> list[Any]:

@@ -12,7 +12,7 @@ from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parsed import ModelSource
 from treepurify.models.pipelines.columns import IN_TRANSFORMED_COLUMNS, Column, Stage, chain_of
 from treepurify.models.pipelines.compose import compose
-from treepurify.models.pipelines.steps import transformers_of
+from treepurify.models.pipelines.steps import returns_arrays, transformers_of
 from treepurify.models.pipelines.structure import follow_steps, raw_columns
 from treepurify.rows.columns import Columns
 from treepurify.rows.tables import table_column, table_names
@@ -65,6 +65,9 @@ def parse_pipeline(
                 + IN_TRANSFORMED_COLUMNS
             )
         return _passed_on(ensemble, raws, made, source, has_names=has_names)
+    if any(returns_arrays(step) for _, step in transformers_of(pipeline)):
+        specs = tuple(replace(spec, reads_texts=True) for spec in ensemble.features)
+        ensemble = replace(ensemble, features=specs)
     composed = compose(
         ensemble,
         raws,

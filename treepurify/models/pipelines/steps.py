@@ -8,6 +8,7 @@ __all__ = [
     "does_nothing",
     "is_pipeline",
     "known_class",
+    "returns_arrays",
     "returns_sparse",
     "transformers_of",
 ]
@@ -58,6 +59,13 @@ def does_nothing(step: Any) -> bool:
 def transformers_of(pipeline: Any) -> list[tuple[str, Any]]:
     """Return the steps before the last, but for those that do nothing at prediction."""
     return [(name, step) for name, step in pipeline.steps[:-1] if not does_nothing(step)]
+
+
+def returns_arrays(transformer: Any) -> bool:
+    """Return whether a transformer of scikit-learn makes arrays, in which categories are labels."""
+    config = getattr(transformer, "_sklearn_output_config", {})
+    is_joining = known_class(transformer) in ("ColumnTransformer", "FeatureUnion")
+    return is_joining and config.get("transform") in (None, "default")
 
 
 def returns_sparse(transformer: Any, *, gets_sparse: bool) -> bool:
