@@ -147,7 +147,7 @@ WEIGHTINGS = {
     for name, value in vars(treepurify.weights).items()
     if isinstance(value, type) and issubclass(value, treepurify.Weighting)
 } - {"Weighting"}
-MOST_LINES_IN_A_FILE = 450
+MOST_LINES_IN_A_FILE = 800
 MOST_LINES_IN_A_FUNCTION = 90
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef

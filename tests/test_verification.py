@@ -131,10 +131,10 @@ def test_xgboost_is_asked_about_missing_and_unknown_labels(rows):
 def test_a_csv_file_is_compared_with_the_library(rows, tmp_path):
     train_xgboost(rows).save_model(tmp_path / "model.ubj")
     rows.to_csv(tmp_path / "rows.csv", index=False)
-    words = ["purify", tmp_path / "model.ubj", tmp_path / "rows.csv", "--out", tmp_path / "d.tpz"]
+    words = ["purify", tmp_path / "model.ubj", tmp_path / "rows.csv", "--out", tmp_path / "out"]
     result = CliRunner().invoke(app, list(map(str, words)))
     assert result.exit_code == 0, result.output
-    assert tp.load(tmp_path / "d.tpz").certificate.margin_error is not None
+    assert tp.load(tmp_path / "out" / "decomposition.tpz").certificate.margin_error is not None
 
 
 @pytest.mark.parametrize("library", ["xgboost", "sklearn"])

@@ -99,7 +99,7 @@ def test_a_remainder_is_refused_or_named_in_the_model():
     X = pd.DataFrame(rng.normal(size=(300, 3)), columns=list("abc"))
     model = DecisionTreeRegressor(max_depth=3).fit(X, X.prod(axis=1))
     d = tp.purify(model, X, order=1, progress=False)
-    with pytest.raises(tp.UnsupportedModelError, match="an ONNX model holds"):
+    with pytest.raises(tp.UnsupportedModelError, match="an ONNX model cannot represent"):
         to_onnx(d)
     with pytest.warns(tp.RemainderWarning, match="margins are off by"):
         model = to_onnx(d, remainder="drop")

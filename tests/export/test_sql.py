@@ -196,7 +196,9 @@ def test_a_remainder_is_refused_or_named_in_the_query():
     model = DecisionTreeRegressor(max_depth=3).fit(X, values.prod(axis=1))
     d = tp.purify(model, X, order=1, progress=False)
     assert d.remainder is not None
-    with pytest.raises(tp.UnsupportedModelError, match=r'a SQL query holds .*remainder="drop"'):
+    with pytest.raises(
+        tp.UnsupportedModelError, match=r'a SQL query cannot represent .*remainder="drop"'
+    ):
         to_sql(d)
     with pytest.warns(tp.RemainderWarning, match="margins are off by"):
         query = to_sql(d, keep=["id"], remainder="drop")

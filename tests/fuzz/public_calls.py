@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pandas as pd
@@ -13,6 +14,7 @@ from sklearn.ensemble import GradientBoostingRegressor
 
 import treepurify as tp
 from tests.fuzz.bad_values import frame
+from treepurify import precompiling
 from treepurify.links import Link
 
 __all__ = ["KINDS", "Call", "calls", "none_is_wrong", "public_callables"]
@@ -242,11 +244,18 @@ def held_out_rows() -> Iterator[Call]:
     kinds = {"exact": "flag", "n_repeats": "whole", **losses}
     yield Call("permutation_importance", tp.permutation_importance, held_out, kinds)
     smoothed = {"d": d, "key": "a"}
+    yield Call("warmup", warmup_of_nothing)
     yield Call("smooth_effect", tp.smooth_effect, smoothed, {"amount": "number"})
     few = {**held_out, "X": pd.concat([X, X]), "y": pd.concat([w["y"], w["y"]]), "repeats": 1}
     kinds = {"repeats": "whole", **losses}
     yield Call("missed_effects", tp.missed_effects, few, kinds)
     yield Call("simplify", tp.simplify, held_out, {"hierarchical": "flag", **losses})
+
+
+def warmup_of_nothing(progress: bool = True) -> None:
+    """Check the arguments, and compile nothing, which takes a minute."""
+    with mock.patch.object(precompiling, "_JOBS", {}):
+        tp.warmup(progress=progress)
 
 
 def purify_on_rows(X: Any, sample_weight: Any = None) -> Any:

@@ -374,8 +374,9 @@ def test_refusals(tmp_path):
     target_statistics.fit(X, y, cat_features=CATEGORICAL)
     with pytest.raises(UnsupportedModelError, match="one_hot_max_size=255"):
         reader.parse(target_statistics)
-    infinite = X[["size"]].assign(size=np.where(y > 0, np.inf, X["size"]), other=X["size"])
-    split_at_infinity = catboost.CatBoostRegressor(**SETTINGS).fit(infinite, y > 0)
+    ends = np.random.default_rng(0).choice([*np.arange(20.0), np.inf, -np.inf], len(X))
+    infinite = X[["size"]].assign(size=ends, other=X["size"])
+    split_at_infinity = catboost.CatBoostRegressor(**SETTINGS).fit(infinite, np.sign(ends))
     with pytest.raises(UnsupportedModelError, match=r"infinite values in 'size'(?!.*one_hot)"):
         reader.parse(split_at_infinity)
     texts = X[["size"]].assign(words=np.where(y > 0, "good fine", "bad poor"))

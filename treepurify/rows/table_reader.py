@@ -3,6 +3,7 @@
 from ast import literal_eval
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from numbers import Number
 from typing import Any
 
@@ -269,12 +270,15 @@ def _numbers_of_labels(column: npt.NDArray[Any], spec: FeatureSpec) -> Array:
     """Return the numbers that texts, and categories, stand for."""
     import pandas as pd
 
-    codes, labels = pd.factorize(np.asarray(column, dtype=object))
+    try:
+        codes, labels = pd.factorize(np.asarray(column, dtype=object))
+    except TypeError:  # lists and the like
+        return _numbers_of_objects(column, spec)
     numbers = np.full(len(labels) + 1, np.nan)  # code -1, a missing value, stands last
     for k, label in enumerate(labels):
         try:
             numbers[k] = float(label)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             raise _not_numeric(spec, f"the value {label!r}") from error
     return np.asarray(numbers[codes])
 
@@ -321,7 +325,7 @@ def _codes_of_column(column: Any, spec: FeatureSpec) -> Array:
     dtype = column.dtype
     has_labels = hasattr(dtype, "categories") and hasattr(column, "cat")
     is_number = spec.reads_texts and spec.categories is None
-    if has_labels and not is_number:
+    if has_labels and not (is_number and _are_numbers(dtype.categories)):
         return _codes_of_categories(column.cat.codes.to_numpy(), dtype.categories, spec)
     kind = getattr(dtype, "kind", "O")
     if kind in "biuf" or is_number:
@@ -337,6 +341,12 @@ def _codes_of_column(column: Any, spec: FeatureSpec) -> Array:
         check_labels(column)
     objects = np.asarray(column, dtype=object)
     return _codes_of_objects(objects, spec)
+
+
+def _are_numbers(labels: Any) -> bool:
+    with suppress(TypeError, ValueError, OverflowError):
+        return len([float(label) for label in labels]) > 0
+    return False
 
 
 def _as_numeric(spec: FeatureSpec) -> FeatureSpec:

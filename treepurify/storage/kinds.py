@@ -87,7 +87,12 @@ def announce_kinds() -> None:
 def _check_table(component: TensorComponent) -> None:
     """Refuse a table whose shape is not that of its axes, or whose values are not finite."""
     shape = tuple(axis.n_cells for axis in component.axes)
-    if component.values.shape[:-1] != shape or component.mass.shape != shape:
+    raw = component.values if component.raw is None else component.raw
+    if (
+        component.values.shape[:-1] != shape
+        or component.mass.shape != shape
+        or raw.shape != component.values.shape
+    ):
         raise SavedFileError(
             f"the table of features {component.features} has shape {component.values.shape}, its "
             f"axes say {shape}"
