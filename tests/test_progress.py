@@ -29,11 +29,11 @@ def clock(monkeypatch):
     return now
 
 
-def work(clock):
+def work(clock, n_steps=4):
     report = progress_report(True)
-    for done in range(4):
+    for done in range(n_steps):
         clock[0] += 1.0
-        report("purifying", done + 1, 4)
+        report("purifying", done + 1, n_steps)
 
 
 def test_a_terminal_is_left_as_it_was(clock, monkeypatch):
@@ -48,11 +48,12 @@ def test_a_terminal_is_left_as_it_was(clock, monkeypatch):
     assert "\n" not in stream.getvalue()
 
 
-def test_a_file_keeps_every_line(clock, monkeypatch):
+def test_a_file_keeps_every_line_and_gets_one_in_five_seconds(clock, monkeypatch):
     stream = Stream(is_terminal=False)
     monkeypatch.setattr(sys, "stderr", stream)
-    work(clock)
-    assert len(stream.getvalue().splitlines()) == 4
+    work(clock, n_steps=20)
+    done = [line.split()[2] for line in stream.getvalue().splitlines()]
+    assert done == ["1", "6", "11", "16"]
     assert "\r" not in stream.getvalue()
 
 
@@ -108,6 +109,7 @@ def test_a_caller_learns_that_kernels_are_compiled(monkeypatch):
     notice = progress._CompilationNotice()
     monkeypatch.setattr(progress, "_QUIET_SECONDS", 0.05)
     monkeypatch.setattr(progress, "_SECONDS_BETWEEN", 0.0)
+    monkeypatch.setattr(progress, "_SECONDS_BETWEEN_LINES", 0.0)
     notice.on_start(None)  # nobody waits
     notice.on_end(None)
     report = progress_report(True)

@@ -20,6 +20,8 @@ ProgressReport = Callable[[str, int, int], None]
 
 _QUIET_SECONDS = 1.0
 _SECONDS_BETWEEN = 0.5
+# Where every line stays.
+_SECONDS_BETWEEN_LINES = 5.0
 
 
 def progress_report(show: bool) -> ProgressReport:
@@ -35,7 +37,7 @@ def _silent(what: str, done: int, total: int) -> None:
 class _Reporter:
     """One line that is written anew, and vanishes with the reporter.
 
-    Where nothing can be written over, as in a file, every line stays.
+    Where nothing can be written over, as in a file, every line stays, and there are fewer.
     """
 
     # It holds no stream: a result that keeps its reporter could not be pickled.
@@ -48,11 +50,18 @@ class _Reporter:
     def report(self, what: str, done: int, total: int) -> None:
         """Write the line if enough time has gone by since the last one."""
         now = time.monotonic()
-        if now - self._start < _QUIET_SECONDS or now - self._last < _SECONDS_BETWEEN:
+        if now - self._start < _QUIET_SECONDS or not self._is_due(now):
             return
         self._last = now
         count = f" {done} of {total}" if total else ""
         self._show(f"{what}{count} ({now - self._start:.0f} s)")
+
+    def _is_due(self, now: float) -> bool:
+        """Whether enough time has gone by since the last line."""
+        since = now - self._last
+        if not self._is_shown or since < _SECONDS_BETWEEN:
+            return since >= _SECONDS_BETWEEN
+        return since >= _SECONDS_BETWEEN_LINES or _is_written_over()
 
     def _show(self, text: str) -> None:
         _show_line(f"treepurify: {text}", f"treepurify-{id(self)}", is_first=not self._is_shown)
@@ -61,7 +70,7 @@ class _Reporter:
     def report_compiling(self) -> None:
         """Write that kernels are compiled, in the place of the step that waits for them."""
         now = time.monotonic()
-        if now - self._last >= _SECONDS_BETWEEN:
+        if self._is_due(now):
             self._last = now
             self._show(f"compiling (once per installation), {now - self._start:.0f} s")
 
@@ -75,6 +84,11 @@ class _Reporter:
     def __getstate__(self) -> dict[str, float | bool]:
         """Return what a copy has: it has shown no line."""
         return {"_start": self._start, "_last": self._last, "_is_shown": False}
+
+
+def _is_written_over() -> bool:
+    """Whether a line takes the place of the one before it."""
+    return sys.stderr.isatty() or _notebook() is not None
 
 
 def _show_line(line: str, name: str, *, is_first: bool) -> None:

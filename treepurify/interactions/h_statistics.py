@@ -110,20 +110,21 @@ class HStatistics:
         import pandas as pd
 
         rows = []
-        entries: dict[tuple[int, int], list[dict[str, Any]]] = {}
+        entries: dict[bytes, list[dict[str, Any]]] = {}
         for subset in filter(lambda subset: len(subset) == size, self.interactions):
             interaction = self.interactions[subset]
-            # Those of features that are not used are one and the same.
-            alike = id(interaction.numerator), id(interaction.denominator)
-            if alike not in entries:
+            numbers = interaction.numbers.tobytes()  # equal for all features that are not used
+            if numbers not in entries:
                 outputs = enumerate(self.output_names)
-                entries[alike] = [{"output": o} | self._entries(interaction, k) for k, o in outputs]
+                entries[numbers] = [
+                    {"output": o} | self._entries(interaction, k) for k, o in outputs
+                ]
             names = dict(zip(columns, (self.feature_names[j] for j in subset), strict=True))
-            rows += [names | own for own in entries[alike]]
-        numbers = ["h_squared", "h", "strength", "denominator", "purified_share", "unstable"]
+            rows += [names | entry for entry in entries[numbers]]
+        measured = ["h_squared", "h", "strength", "denominator", "purified_share", "unstable"]
         intervals = ["low", "high"] if self.diagnostics.get("bootstrap") else []
         of_output = ["output"] if len(self.output_names) > 1 else []
-        frame = pd.DataFrame(rows, columns=[*columns, *of_output, *numbers, *intervals])
+        frame = pd.DataFrame(rows, columns=[*columns, *of_output, *measured, *intervals])
         frame = frame.sort_values("strength", ascending=False, kind="stable")
         return frame.reset_index(drop=True)
 

@@ -42,6 +42,11 @@ class Interaction:
     high: Array
 
     @property
+    def numbers(self) -> Array:
+        """All of them, shape (5, n_outputs)."""
+        return np.stack([self.numerator, self.denominator, self.purified, self.low, self.high])
+
+    @property
     def h_squared(self) -> Array:
         """The ratio; zero where there is neither an interaction nor anything to be part of."""
         positive = self.denominator > 0

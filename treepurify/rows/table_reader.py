@@ -176,7 +176,7 @@ def _plain_name(name: str) -> str:
     if name.startswith("(") and name.endswith(")"):
         try:
             levels = literal_eval(name)
-        except (ValueError, SyntaxError):
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
             levels = name
         name = " ".join(map(str, levels)) if isinstance(levels, tuple) else name
     return name.replace(" ", "_")
@@ -246,7 +246,7 @@ def _read_numeric(column: Any, spec: FeatureSpec) -> npt.NDArray[np.floating[Any
         if dtype.kind in "biuf":
             return column.astype(np.float64)
         if spec.reads_texts and dtype.kind in "OU":
-            return _numbers_of_labels(column, spec)
+            return _numbers_of_texts(column, spec)
         if dtype.kind == "O":
             return _numbers_of_objects(column, spec)
         raise _not_numeric(spec, f"dtype {dtype}")
@@ -262,11 +262,11 @@ def _read_numeric(column: Any, spec: FeatureSpec) -> npt.NDArray[np.floating[Any
     if kind in "biuf" and not hasattr(dtype, "categories"):
         return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan), dtype=np.float64)
     if spec.reads_texts and kind == "O":
-        return _numbers_of_labels(np.asarray(column, dtype=object), spec)
+        return _numbers_of_texts(np.asarray(column, dtype=object), spec)
     raise _not_numeric(spec, f"dtype {dtype}")
 
 
-def _numbers_of_labels(column: npt.NDArray[Any], spec: FeatureSpec) -> Array:
+def _numbers_of_texts(column: npt.NDArray[Any], spec: FeatureSpec) -> Array:
     """Return the numbers that texts, and categories, stand for."""
     import pandas as pd
 
@@ -274,13 +274,18 @@ def _numbers_of_labels(column: npt.NDArray[Any], spec: FeatureSpec) -> Array:
         codes, labels = pd.factorize(np.asarray(column, dtype=object))
     except TypeError:  # lists and the like
         return _numbers_of_objects(column, spec)
-    numbers = np.full(len(labels) + 1, np.nan)  # code -1, a missing value, stands last
-    for k, label in enumerate(labels):
+    numbers = [*_numbers_of_labels(labels, spec), np.nan]  # code -1, a missing value, stands last
+    return np.array(numbers)[codes]
+
+
+def _numbers_of_labels(labels: Any, spec: FeatureSpec) -> list[float]:
+    numbers = []
+    for label in labels:
         try:
-            numbers[k] = float(label)
+            numbers.append(float(label))
         except (TypeError, ValueError, OverflowError) as error:
             raise _not_numeric(spec, f"the value {label!r}") from error
-    return np.asarray(numbers[codes])
+    return numbers
 
 
 def _numbers_of_objects(column: npt.NDArray[np.object_], spec: FeatureSpec) -> Array:
@@ -325,7 +330,7 @@ def _codes_of_column(column: Any, spec: FeatureSpec) -> Array:
     dtype = column.dtype
     has_labels = hasattr(dtype, "categories") and hasattr(column, "cat")
     is_number = spec.reads_texts and spec.categories is None
-    if has_labels and not (is_number and _are_numbers(dtype.categories)):
+    if has_labels and not (is_number and _are_numbers(dtype.categories, spec)):
         return _codes_of_categories(column.cat.codes.to_numpy(), dtype.categories, spec)
     kind = getattr(dtype, "kind", "O")
     if kind in "biuf" or is_number:
@@ -343,9 +348,9 @@ def _codes_of_column(column: Any, spec: FeatureSpec) -> Array:
     return _codes_of_objects(objects, spec)
 
 
-def _are_numbers(labels: Any) -> bool:
-    with suppress(TypeError, ValueError, OverflowError):
-        return len([float(label) for label in labels]) > 0
+def _are_numbers(labels: Any, spec: FeatureSpec) -> bool:
+    with suppress(InvalidInputError):
+        return len(_numbers_of_labels(labels, spec)) > 0
     return False
 
 
