@@ -90,7 +90,8 @@ def test_diabetes_as_good_as_the_paper():
     as_paper, unnormalised, own = (entry.ours[route] for route in (*paper.PAPER_ROUTES, "own"))
     assert as_paper[1] >= r_squared - 0.01
     assert unnormalised[1] >= r_squared - 0.01
-    assert as_paper[2] == pytest.approx(max_correlation, abs=0.02)
+    # The less the better: newer releases of the library grow trees with a smaller one.
+    assert as_paper[2] <= max_correlation + 0.02
     # Densities that are closer to the rows need fewer terms, and the criterion keeps fewer.
     assert own[1] > 0.8
     assert own[2] < 1e-8

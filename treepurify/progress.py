@@ -14,7 +14,7 @@ from numba.core import event
 
 from treepurify.arguments import check_flag
 
-__all__ = ["ProgressReport", "progress_report", "row_progress"]
+__all__ = ["ProgressReport", "no_report", "progress_report", "row_progress"]
 
 ProgressReport = Callable[[str, int, int], None]
 
@@ -27,10 +27,10 @@ _SECONDS_BETWEEN_LINES = 5.0
 def progress_report(show: bool) -> ProgressReport:
     """Return a function that reports ``(what, done, total)``; silent for the first second."""
     check_flag("progress", show)
-    return _Reporter().report if show else _silent
+    return _Reporter().report if show else no_report
 
 
-def _silent(what: str, done: int, total: int) -> None:
+def no_report(what: str, done: int, total: int) -> None:
     """Report nothing."""
 
 

@@ -24,7 +24,8 @@ def smooth(X):
 
 
 def sampled(monkeypatch, most):
-    for engine in ("hooker", "legendre", "ale", "partial_dependence"):
+    monkeypatch.setattr("treepurify.engines.common.function_rows.SAMPLED_ROWS", most)
+    for engine in ("hooker", "legendre", "partial_dependence"):
         monkeypatch.setattr(f"treepurify.engines.{engine}.anova.SAMPLED_ROWS", most)
 
 

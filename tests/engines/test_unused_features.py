@@ -10,7 +10,7 @@ import pytest
 
 import treepurify as tp
 from tests.reference.ensembles import complete_ensemble
-from treepurify.engines.ale import anova as ale
+from treepurify.engines.ale import axes
 from treepurify.rows.columns import Columns, FeatureSpec
 
 N_WIDE = 60
@@ -48,13 +48,13 @@ def test_margins_are_of_used_features_alone(monkeypatch):
 def test_local_effects_are_of_used_features_alone(order, monkeypatch):
     narrow, wide, few, rows = narrow_and_wide()
     asked = []
-    axis_of = ale.accumulation_axis
+    order_values = axes.order_values
 
-    def watched(columns, weights, feature, *rest):
-        asked.append(feature)
-        return axis_of(columns, weights, feature, *rest)
+    def watched(stream, features, *rest):
+        asked.extend(features)
+        return order_values(stream, features, *rest)
 
-    monkeypatch.setattr(ale, "accumulation_axis", watched)
+    monkeypatch.setattr(axes, "order_values", watched)
     d = tp.ale_anova(wide, rows, order=order, progress=False)
     assert tuple(asked) == USED
     truth = tp.ale_anova(narrow, few, order=order, progress=False)

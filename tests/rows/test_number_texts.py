@@ -9,7 +9,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegresso
 from sklearn.tree import DecisionTreeRegressor
 
 import treepurify as tp
-from treepurify.errors import InvalidInputError
+from treepurify.errors import InvalidInputError, UnsupportedModelError
 
 
 def catboost_model():
@@ -63,7 +63,13 @@ def test_as_the_library_reads_them(name, column, form):
             own = model.predict(rows)
         except Exception:  # noqa: BLE001 - each library has errors of its own
             pytest.skip("the library refuses such a column")
-        parsed = tp.parse_model(model)
+        try:
+            parsed = tp.parse_model(model)
+        except UnsupportedModelError as error:
+            # Newer releases of XGBoost read categories unasked, and trees read their numbers.
+            if name != "votes" or "in different ways" not in str(error):
+                raise
+            pytest.skip("the models inside read such a column in different ways")
         np.testing.assert_allclose(parsed.margin(rows)[:, 0], own, rtol=1e-5, atol=1e-5)
 
 

@@ -16,7 +16,7 @@ from treepurify.rows.category_levels import CategoryLevels, joined_levels
 from treepurify.rows.columns import Columns
 from treepurify.rows.labelled_rows import as_statistic
 from treepurify.rows.reduction import RowStream
-from treepurify.rows.source_reader import SourceReader
+from treepurify.rows.source_reader import RowReader
 from treepurify.rows.sources import check_repeats
 from treepurify.typing import Array
 from treepurify.value_stream import value_stream
@@ -86,8 +86,8 @@ class _BothRows:
 class _BothReaders:
     """How each of two decompositions reads rows."""
 
-    first: SourceReader
-    second: SourceReader
+    first: RowReader
+    second: RowReader
 
     @property
     def wanted(self) -> Sequence[str] | None:

@@ -14,7 +14,7 @@ from treepurify.rows.category_levels import CategoryLevels, joined_levels
 from treepurify.rows.labelled_rows import as_statistic
 from treepurify.rows.reduction import RowStream
 from treepurify.rows.resampling import Resampling
-from treepurify.rows.source_reader import RowBatch, SourceReader
+from treepurify.rows.source_reader import RowBatch, RowReader
 from treepurify.rows.tables import table_column, table_names
 from treepurify.typing import Array
 from treepurify.value_stream import value_stream
@@ -114,7 +114,7 @@ class _ObservedRows:
 class _ObservedReader:
     """How rows are read with a column of what was observed."""
 
-    reader: SourceReader
+    reader: RowReader
     target: str
 
     @property

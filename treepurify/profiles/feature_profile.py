@@ -9,9 +9,10 @@ import numpy.typing as npt
 
 from treepurify.arguments import check_choice, check_whole, read_features, read_output
 from treepurify.budget import DEFAULT_BUDGET, check_budget, check_memory_budget
-from treepurify.engines.ale.axes import accumulation_axis
+from treepurify.engines.ale.axes import accumulation_axes
 from treepurify.engines.ale.components import interpolate
-from treepurify.engines.ale.local_effects import main_effect
+from treepurify.engines.ale.local_effects import accumulate_main
+from treepurify.engines.ale.local_sums import main_sums
 from treepurify.engines.common.functions import (
     ParsedFunction,
     ResponseFunction,
@@ -25,8 +26,9 @@ from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import encode_rows
 from treepurify.grids.quantile_cuts import quantile_cuts
 from treepurify.links import Link
-from treepurify.progress import progress_report
+from treepurify.progress import no_report, progress_report
 from treepurify.rows.columns import Columns
+from treepurify.rows.reduction import rows_in_memory
 from treepurify.rows.row_weights import (
     RowWeights,
     counted_rows,
@@ -374,10 +376,11 @@ def _accumulated(
     memory_budget: int,
 ) -> Array:
     """Return accumulated local effects at the points; NaN where there is none."""
-    axis = accumulation_axis(columns, weights, j, bins, memory_budget)
+    rows = rows_in_memory(columns, weights)
+    axis = accumulation_axes(rows, (j,), bins, {}, memory_budget, no_report).get(j)
     if axis is None:
         return np.zeros((len(points), f.n_outputs))
-    effect = main_effect(f, columns, shares, axis)
+    effect = accumulate_main(main_sums(f, columns, shares, axis), 1.0)
     values = tuple(points if k == j else points * 0 for k in range(len(columns.features)))
     at = replace(columns, values=values, n_rows=len(points))
     known = np.isfinite(axis.place(points))[:, None]

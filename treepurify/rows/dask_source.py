@@ -13,7 +13,7 @@ from treepurify.errors import InvalidInputError
 from treepurify.progress import ProgressReport
 from treepurify.rows.batches import HEAD_ROWS, Batch, first_rows
 from treepurify.rows.columns import Columns
-from treepurify.rows.source_reader import SourceReader
+from treepurify.rows.source_reader import RowReader
 from treepurify.rows.statistic import Statistic
 
 __all__ = ["DaskSource", "is_dask"]
@@ -87,7 +87,7 @@ class DaskSource:
         return list((self.X if columns is None else self.X[list(columns)]).to_delayed())
 
     def reduce(
-        self, reader: SourceReader, statistic: Statistic[Any], what: str, report: ProgressReport
+        self, reader: RowReader, statistic: Statistic[Any], what: str, report: ProgressReport
     ) -> Any:
         """Return the state of a statistic after all rows; see `RowStream.reduce`."""
         from dask.delayed import delayed
@@ -106,12 +106,12 @@ class DaskSource:
             states = merged + states[2 * len(merged) :]
         return states[0].compute() if states else statistic.zero()
 
-    def map_frame(self, reader: SourceReader, values: Callable[[Columns], Any], like: Any) -> Any:
+    def map_frame(self, reader: RowReader, values: Callable[[Columns], Any], like: Any) -> Any:
         """Return a Dask frame of values on the rows, which is computed when it is asked for.
 
         Parameters
         ----------
-        reader : SourceReader
+        reader : RowReader
             How the partitions are read.
         values : callable
             Returns a data frame of values on some rows.
@@ -130,7 +130,7 @@ class DaskSource:
         return dd.from_delayed(parts, meta=like)
 
 
-def _values_of(table: Any, reader: SourceReader, values: Callable[[Columns], Any]) -> Any:
+def _values_of(table: Any, reader: RowReader, values: Callable[[Columns], Any]) -> Any:
     frame = values(reader.read(Batch(table, 0, 0, "a partition")).columns)
     return frame.set_axis(table.index, axis=0) if hasattr(table, "index") else frame
 
@@ -139,7 +139,7 @@ def _where(number: int) -> str:
     return f"partition {number}"
 
 
-def _learn(statistic: Statistic[Any], reader: SourceReader, table: Any, number: int) -> Any:
+def _learn(statistic: Statistic[Any], reader: RowReader, table: Any, number: int) -> Any:
     rows = reader.read(Batch(table, number, 0, _where(number)))
     state = statistic.zero()
     return statistic.add(state, rows) if len(rows) else state

@@ -1,17 +1,20 @@
 """What is learned from rows, summed over all of them however they are divided."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from treepurify.progress import ProgressReport, row_progress
 from treepurify.rows.batches import Source
+from treepurify.rows.columns import Columns
 from treepurify.rows.dask_source import DaskSource
 from treepurify.rows.resampling import ResampledSource
-from treepurify.rows.source_reader import RowBatch, SourceReader
+from treepurify.rows.row_weights import RowWeights
+from treepurify.rows.source_reader import RowBatch, RowReader
 from treepurify.rows.statistic import Statistic
+from treepurify.rows.table_source import ReadBefore, TableSource
 
-__all__ = ["RowStream", "Several"]
+__all__ = ["RowStream", "RowsNote", "Several", "rows_in_memory"]
 
 State = TypeVar("State")
 
@@ -38,22 +41,50 @@ class Several:
 
 
 @dataclass(frozen=True, eq=False)
+class RowsNote:
+    """What a reader of a result must know of the rows behind it.
+
+    Parameters
+    ----------
+    facts : mapping of str to object
+        What diagnostics say of them; empty for a table.
+    words : str
+        How many rows of how many they are; empty for all.
+    """
+
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    words: str = ""
+
+
+@dataclass(frozen=True, eq=False)
 class RowStream:
-    """A source, and how its batches are read for one model.
+    """Rows, and how they are read for one model: a table is one batch, which is all of it.
 
     Parameters
     ----------
     source : Source
         The rows.
-    reader : SourceReader
+    reader : RowReader
         How they are read.
     progress : bool
         Whether to report progress where they are read again later.
+    note : RowsNote
+        What a reader of a result must know of them.
     """
 
     source: Source
-    reader: SourceReader
+    reader: RowReader
     progress: bool = True
+    note: RowsNote = field(default_factory=RowsNote)
+
+    def together(self, features: Sequence[int]) -> list[Sequence[int]]:
+        """Return the features that one pass looks at together, for passes that keep values.
+
+        Of a table, which costs nothing to read again, each is looked at alone: less memory.
+        """
+        if isinstance(self.source, TableSource):
+            return [[feature] for feature in features]
+        return [features] if len(features) else []
 
     def reduce(self, statistic: Statistic[State], what: str, report: ProgressReport) -> State:
         """Return the state of a statistic after all rows.
@@ -77,6 +108,9 @@ class RowStream:
             learned: State = source.reduce(self.reader, statistic, what, report)
             return learned
         state = statistic.zero()
+        if isinstance(source, TableSource):
+            (rows,) = self.batches()
+            return statistic.add(state, replace(rows, report=report))
         progress = row_progress(what, self.source.n_rows, report)
         for rows in self.batches():
             if len(rows):
@@ -88,3 +122,11 @@ class RowStream:
         """Yield the rows in order, as the model reads them."""
         for batch in self.source.batches(self.reader.wanted):
             yield self.reader.read(batch)
+
+
+def rows_in_memory(
+    columns: Columns, weights: RowWeights, note: RowsNote | None = None
+) -> RowStream:
+    """Return rows that were read already, all of positive weight."""
+    reader = ReadBefore(columns.features, weights)
+    return RowStream(TableSource(columns, weights), reader, True, note or RowsNote())

@@ -1,13 +1,14 @@
 """Read the batches of a source into the columns that a model asks for, and their weights."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 import numpy as np
 
 from treepurify.arguments import brief
 from treepurify.errors import InvalidInputError
+from treepurify.progress import ProgressReport, no_report
 from treepurify.rows.batches import Batch, Source
 from treepurify.rows.category_levels import CategoryLevels
 from treepurify.rows.columns import Columns, FeatureSpec
@@ -19,6 +20,7 @@ from treepurify.typing import Array
 
 __all__ = [
     "RowBatch",
+    "RowReader",
     "SourceReader",
     "head_table",
     "model_table",
@@ -42,6 +44,8 @@ class RowBatch:
     levels : mapping of int to tuple of hashable
         The labels in the order of their codes, of the categories of which the model knows codes
         only. All batches must agree on them.
+    report : callable
+        Progress within the batch, where it is all that there is.
     """
 
     columns: Columns
@@ -50,9 +54,37 @@ class RowBatch:
     first_row: int
     where: str
     levels: CategoryLevels
+    report: ProgressReport = field(default=no_report, compare=False)
 
     def __len__(self) -> int:
         return self.columns.n_rows
+
+
+class RowReader(Protocol):
+    """How batches are read; see `SourceReader`."""
+
+    @property
+    def features(self) -> tuple[FeatureSpec, ...]:
+        """The features, in the order of the model."""
+
+    @property
+    def used(self) -> tuple[int, ...]:
+        """Positions of the features whose columns are read."""
+
+    @property
+    def weight(self) -> str | None:
+        """Name of the column of weights."""
+
+    @property
+    def is_weighted(self) -> bool:
+        """Whether rows have weights."""
+
+    @property
+    def wanted(self) -> tuple[str, ...] | None:
+        """Names of the columns that are read; None for all."""
+
+    def read(self, batch: Batch) -> RowBatch:
+        """Return the rows of a batch."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,16 +12,23 @@ from tests.cases import rows_beside_cuts
 from tests.reference.ensembles import random_ensemble
 from treepurify.components import TensorComponent
 from treepurify.engines.ale.anova import ale_anova
-from treepurify.engines.ale.axes import accumulation_axis, similarity_order
-from treepurify.engines.ale.local_effects import main_effect, tree_places
-from treepurify.engines.ale.local_sums import jump_sums
+from treepurify.engines.ale.axes import accumulation_axes
+from treepurify.engines.ale.local_effects import accumulate_main, tree_places
+from treepurify.engines.ale.local_sums import jump_sums, main_sums
 from treepurify.engines.common.called_function import read_called
 from treepurify.engines.common.functions import read_function
 from treepurify.errors import InvalidInputError
+from treepurify.progress import no_report
+from treepurify.rows.reduction import rows_in_memory
 
 
 def smooth(rows):
     return rows[:, 0] * rows[:, 1] + np.sin(rows[:, 2]) + rows[:, 0] ** 2 * rows[:, 2]
+
+
+def nodes_of(columns, weights, feature, bins=20):
+    rows = rows_in_memory(columns, weights)
+    return accumulation_axes(rows, (feature,), bins, {}, 1 << 30, no_report)[feature]
 
 
 def at(feature, value, width=3):
@@ -86,7 +93,7 @@ def test_jumps_of_trees_are_differences_of_the_model_at_each_cut(vector_leaves):
     f, columns = read_function(ensemble, X, None)
     numeric = [j for j in range(4) if not ensemble.features[j].is_categorical]
     for j in numeric:
-        axis = accumulation_axis(columns, weights, j, 4)
+        axis = nodes_of(columns, weights, j, 4)
         places = tree_places(f, axis)
         found = jump_sums(ensemble, columns, weights, places).jumps
         cuts, truth = places.cells.cuts, np.zeros_like(found)
@@ -171,8 +178,8 @@ def test_trees_jump_at_their_cuts_and_agree_at_the_quantiles(gaussians):
     for j in range(3):
         component = d[j]
         assert isinstance(component, TensorComponent)
-        axis = accumulation_axis(columns, shares, j, 4)
-        reference = main_effect(f, columns, shares, axis).values
+        axis = nodes_of(columns, shares, j, 4)
+        reference = accumulate_main(main_sums(f, columns, shares, axis), 1.0).values
         ends = np.concatenate([component.evaluate(at(j, node)) for node in axis.nodes])
         np.testing.assert_allclose(ends - ends[0], reference - reference[0], atol=1e-12)
         np.testing.assert_allclose(shares @ component.evaluate(gaussians), 0, atol=1e-12)
@@ -205,7 +212,7 @@ def test_categories_are_ordered_by_similarity():
 
     _, columns = read_called(f, frame)
     shares = np.full(3000, 1 / 3000)
-    order = similarity_order(columns, shares, 0, np.arange(5))
+    order = nodes_of(columns, shares, 0).nodes.astype(int)
     named = "".join(columns.features[0].categories[code] for code in order)
     assert named in ("caebd", "dbeac")
     d = ale_anova(f, frame)

@@ -1,7 +1,8 @@
 """Accumulated local effects of the first and second order."""
 
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -11,38 +12,44 @@ from treepurify.arguments import check_whole
 from treepurify.budget import DEFAULT_BUDGET
 from treepurify.components import Component
 from treepurify.decomposition import Decomposition
-from treepurify.engines.ale.axes import Nodes, accumulation_axis, chosen_axes, chosen_nodes
-from treepurify.engines.ale.components import AccumulatedComponent, AccumulationAxis, interpolate
-from treepurify.engines.ale.finished import finish_effects, wanted_pairs
+from treepurify.engines.ale.axes import Nodes, accumulation_axes, chosen_nodes
+from treepurify.engines.ale.components import AccumulatedComponent, AccumulationAxis
 from treepurify.engines.ale.local_effects import (
-    Accumulated,
-    main_effect,
-    pair_effect,
-    tree_main_effect,
+    accumulate_jumps,
+    accumulate_main,
+    accumulate_pair,
+    check_pair,
+    tree_places,
+    trees_of,
 )
-from treepurify.engines.ale.streamed import StreamTask, ale_of_stream
-from treepurify.engines.common.explained import measure_explained
-from treepurify.engines.common.functions import (
-    ParsedFunction,
-    RowFunction,
-    is_parsed,
-    read_function,
+from treepurify.engines.ale.local_sums import (
+    JumpPlaces,
+    JumpSums,
+    MainSums,
+    PairSums,
+    jump_sums,
+    main_sums,
+    pair_sums,
 )
-from treepurify.engines.common.inputs import Interactions, check_interactions, read_function_stream
-from treepurify.engines.common.sampled_source import (
-    SAMPLED_ROWS,
-    decompose_sample,
-    sample_source,
-)
+from treepurify.engines.common.finish import Rest, Result, finish
+from treepurify.engines.common.function_rows import read_function_rows
+from treepurify.engines.common.functions import ParsedFunction, RowFunction
+from treepurify.engines.common.inputs import Interactions, check_interactions, named_subsets
+from treepurify.engines.common.sampled_source import with_note
+from treepurify.engines.common.streamed_rows import MeasuredParts, explain_stream
+from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.progress import progress_report
-from treepurify.rows.columns import Columns
-from treepurify.rows.row_weights import counted_rows, row_shares
-from treepurify.rows.sources import as_source
-from treepurify.typing import Array
+from treepurify.rows.source_reader import RowBatch
+from treepurify.typing import Array, Integers
 
 __all__ = ["ale_anova"]
+
+_PASSES = (
+    "three passes over the rows or more, to find quantiles, to sum local differences and to "
+    "measure what the effects explain"
+)
 
 
 def ale_anova(
@@ -129,103 +136,220 @@ def ale_anova(
     check_whole("bins", bins, 1)
     check_interactions(interactions)
     report = progress_report(progress)
-    source = as_source(X)
-    if source is not None and not is_parsed(model, feature_names):
-        sample = sample_source(
-            model, source, feature_names, sample_weight, SAMPLED_ROWS, 0, memory_budget, report
-        )
-        engine = partial(
-            ale_anova,
-            model,
-            order=order,
-            bins=bins,
-            nodes=nodes,
-            interactions=interactions,
-            feature_names=feature_names,
-            memory_budget=memory_budget,
-            progress=progress,
-        )
-        return decompose_sample(engine, sample)
-    if source is not None:
-        parsed, stream = read_function_stream(
-            model, source, feature_names, sample_weight, progress=progress
-        )
-        given = chosen_nodes(parsed.features, nodes)
-        rest = (order, bins, given, interactions, memory_budget, report)
-        return ale_of_stream(StreamTask(model, parsed, stream, *rest))
-    f, columns = read_function(model, X, feature_names)
-    columns, weights = counted_rows(columns, sample_weight)
-    shares = row_shares(columns.n_rows, weights)
-    chosen = chosen_axes(columns, nodes)
-    # What the model does not use has no effect.
-    axis_of_each = [
-        chosen.get(j) or accumulation_axis(columns, weights, j, bins, memory_budget)
-        for j in f.used_features
-    ]
-    axes = {axis.feature: axis for axis in axis_of_each if axis is not None}
-    pairs = wanted_pairs(f, axes, order, interactions)
-    components: dict[Subset, Component] = {}
-    empty: dict[str, int] = {}
-    errors: dict[str, dict[str, list[Any]]] = {}
-    for done, axis in enumerate(axes.values()):
-        report("local effects of features", done, len(axes))
-        subset = (axis.feature,)
-        is_tree = isinstance(f, ParsedFunction) and isinstance(f.model, TreeEnsemble)
-        if is_tree and not axis.is_categorical:
-            components[subset] = tree_main_effect(f, columns, shares, axis)
-            error = main_effect(f, columns, shares, axis).standard_error
-            at_nodes = {"nodes": axis.nodes.tolist(), "errors": error.tolist()}
-            errors[f.features[axis.feature].name] = at_nodes
-            continue
-        effect = main_effect(f, columns, shares, axis)
-        components[subset] = _component(f, (axis,), effect, columns, shares)
-    for done, (j, k) in enumerate(pairs):
-        report("local effects of pairs", done, len(pairs))
-        pair_axes = (axes[j], axes[k])
-        effect = pair_effect(f, columns, shares, pair_axes, memory_budget)
-        components[j, k] = _component(f, pair_axes, effect, columns, shares)
-        if effect.empty:
-            empty[f"{f.features[j].name} & {f.features[k].name}"] = effect.empty
-    return _finish(f, columns, shares, components, bins, empty, errors)
-
-
-def _component(
-    f: RowFunction,
-    axes: tuple[AccumulationAxis, ...],
-    effect: Accumulated,
-    columns: Columns,
-    shares: Array,
-) -> AccumulatedComponent:
-    values = interpolate(effect.values, axes, columns)
-    return AccumulatedComponent(
-        axes,
-        effect.values,
-        effect.standard_error,
-        f.features,
-        f.inputs.match_names,
-        shares @ (values - shares @ values) ** 2,
-        shares @ np.abs(values),
-        effect.between,
+    f, rows = read_function_rows(
+        model,
+        X,
+        feature_names,
+        sample_weight,
+        passes=_PASSES,
+        seed=0,
+        memory_budget=memory_budget,
+        report=report,
+        progress=progress,
     )
+    axes = accumulation_axes(
+        rows, f.used_features, bins, chosen_nodes(f.features, nodes), memory_budget, report
+    )
+    local = _LocalSums(f, axes, _jump_places(f, axes), _wanted_pairs(f, axes, order, interactions))
+    for j, k in local.pairs:
+        check_pair(f, (axes[j], axes[k]), memory_budget)
+    state = rows.reduce(local, "summing local differences", report)
+    if not state.n_rows:
+        raise InvalidInputError(f"{rows.source.describe()} has no rows of positive weight")
+    components, empty = _components(local, state)
+    intercept = state.margin / state.weight
+    measured = explain_stream(rows, f, intercept, components, report)
+    result = Result(
+        intercept,
+        {subset: _measured(component, measured) for subset, component in components.items()},
+        rest=Rest(f, measured.explained.rest_variance),
+        covariances=measured.explained.covariances,
+        diagnostics={
+            "rows": state.n_rows,
+            "bins": bins,
+            "cells_without_rows": empty,
+            "missing_values_without_effect": {
+                spec.name: int(n)
+                for spec, n in zip(f.features, state.missing, strict=True)
+                if n > 0
+            },
+            "tables_on_the_model's_cuts": [f.features[j].name for j in sorted(local.places)],
+            "standard_error": _errors_at_nodes(local, state),
+        },
+    )
+    measure = f"accumulated local effects ({state.n_rows} rows, up to {bins} quantile bins)"
+    return with_note(finish(f, result, engine="ALE", measure=measure), rows.note)
 
 
-def _finish(
+def _wanted_pairs(
     f: RowFunction,
-    columns: Columns,
-    shares: Array,
-    components: dict[Subset, Component],
-    bins: int,
-    empty: dict[str, int],
-    errors: dict[str, dict[str, list[Any]]],
-) -> Decomposition:
-    margin = f(columns)
-    intercept = shares @ margin
-    parts = ((subset, component.evaluate(columns)) for subset, component in components.items())
-    explained = measure_explained(margin, shares, intercept, parts)
-    missing = {
-        spec.name: int(np.isnan(values).sum())
-        for spec, values in zip(f.features, columns.values, strict=True)
-        if np.isnan(values).any()
-    }
-    n_rows, facts = columns.n_rows, {"standard_error": errors}
-    return finish_effects(f, intercept, components, explained, n_rows, bins, empty, missing, facts)
+    axes: Mapping[int, AccumulationAxis],
+    order: int,
+    interactions: Interactions | None,
+) -> tuple[Subset, ...]:
+    """Return the pairs of features with nodes that are asked for."""
+    wanted = named_subsets(f.features, interactions, order)
+    if wanted is None:
+        return tuple(combinations(sorted(axes), 2)) if order > 1 else ()
+    return tuple(sorted(pair for pair in wanted if axes.keys() >= set(pair)))
+
+
+def _jump_places(f: RowFunction, axes: Mapping[int, AccumulationAxis]) -> dict[int, JumpPlaces]:
+    """Return where the cuts of the numeric features of a tree ensemble lie among their nodes."""
+    if not isinstance(f, ParsedFunction) or not isinstance(f.model, TreeEnsemble):
+        return {}
+    return {j: tree_places(f, axis) for j, axis in axes.items() if not axis.is_categorical}
+
+
+Sums = MainSums | JumpSums | PairSums
+
+
+@dataclass(frozen=True, eq=False)
+class _State:
+    """What a pass knows: the sums of each effect, and what all rows weigh together.
+
+    Effects that jump at the cuts of an ensemble have their standard errors at the nodes.
+    """
+
+    sums: dict[Subset, Sums]
+    at_nodes: dict[int, MainSums]
+    n_rows: int
+    weight: float
+    margin: Array
+    missing: Integers
+
+
+@dataclass(frozen=True, eq=False)
+class _LocalSums:
+    """The statistic of local differences of all effects.
+
+    Parameters
+    ----------
+    f : RowFunction
+        The function.
+    axes : dict of int to AccumulationAxis
+        The nodes of each feature.
+    places : dict of int to JumpPlaces
+        The features whose effects jump at the cuts of a tree ensemble.
+    pairs : tuple of tuple of int
+        The pairs.
+    """
+
+    f: RowFunction
+    axes: dict[int, AccumulationAxis]
+    places: dict[int, JumpPlaces]
+    pairs: tuple[Subset, ...]
+
+    def zero(self) -> _State:
+        """Return the sums over no rows."""
+        n_features = len(self.f.features)
+        return _State(
+            {}, {}, 0, 0.0, np.zeros(self.f.n_outputs), np.zeros(n_features, dtype=np.int64)
+        )
+
+    def add(self, state: _State, rows: RowBatch) -> _State:
+        """Return the sums with those over a batch."""
+        columns, weights = rows.columns, rows.weights
+        if weights is None:
+            weights = np.ones(columns.n_rows)
+        elif not np.all(weights > 0):
+            kept = np.flatnonzero(weights > 0)
+            columns, weights = columns.take(kept), weights[kept]
+        if not columns.n_rows:
+            return state
+        sums: dict[Subset, Sums] = {}
+        at_nodes = {}
+        for done, (j, axis) in enumerate(self.axes.items()):
+            rows.report("local effects of features", done, len(self.axes))
+            if j in self.places:
+                at_nodes[j] = main_sums(self.f, columns, weights, axis)
+                sums[j,] = jump_sums(trees_of(self.f), columns, weights, self.places[j])
+            else:
+                sums[j,] = main_sums(self.f, columns, weights, axis)
+        for done, (j, k) in enumerate(self.pairs):
+            rows.report("local effects of pairs", done, len(self.pairs))
+            sums[j, k] = pair_sums(self.f, columns, weights, (self.axes[j], self.axes[k]))
+        missing = [int(np.isnan(values).sum()) for values in columns.values]
+        # Sums rather than a matrix product: for one output the threads of a BLAS only wait.
+        margin = (weights[:, None] * self.f(columns)).sum(axis=0)
+        added = _State(
+            sums,
+            at_nodes,
+            columns.n_rows,
+            float(weights.sum()),
+            margin,
+            np.array(missing, dtype=np.int64),
+        )
+        return self.merge(state, added)
+
+    def merge(self, state: _State, other: _State) -> _State:
+        """Return the sums over the rows of both."""
+        if not state.n_rows:
+            return other
+        if not other.n_rows:
+            return state
+        return _State(
+            {subset: _merged(own, other.sums[subset]) for subset, own in state.sums.items()},
+            {j: own.merge(other.at_nodes[j]) for j, own in state.at_nodes.items()},
+            state.n_rows + other.n_rows,
+            state.weight + other.weight,
+            state.margin + other.margin,
+            state.missing + other.missing,
+        )
+
+
+def _merged(one: Any, two: Any) -> Sums:
+    merged: Sums = one.merge(two)
+    return merged
+
+
+def _errors_at_nodes(local: _LocalSums, state: _State) -> dict[str, dict[str, list[Any]]]:
+    """Return the standard errors at the nodes of effects that are tables on the model's cuts."""
+    errors = {}
+    for j, sums in state.at_nodes.items():
+        error = accumulate_main(sums, state.weight).standard_error
+        at_nodes = {"nodes": local.axes[j].nodes.tolist(), "errors": error.tolist()}
+        errors[local.f.features[j].name] = at_nodes
+    return errors
+
+
+def _components(local: _LocalSums, state: _State) -> tuple[dict[Subset, Component], dict[str, int]]:
+    """Return the effects, not yet measured, and the number of cells without rows of pairs."""
+    f = local.f
+    components: dict[Subset, Component] = {}
+    empty = {}
+    unknown = np.full(f.n_outputs, np.nan)
+    for subset, sums in state.sums.items():
+        axes = tuple(local.axes[j] for j in subset)
+        if isinstance(sums, JumpSums):
+            components[subset] = accumulate_jumps(f, local.places[subset[0]], sums)
+            continue
+        if isinstance(sums, MainSums):
+            effect = accumulate_main(sums, state.weight)
+        else:
+            effect = accumulate_pair(sums, (axes[0], axes[1]), state.weight)
+            if effect.empty:
+                empty[" & ".join(f.features[j].name for j in subset)] = effect.empty
+        components[subset] = AccumulatedComponent(
+            axes,
+            effect.values,
+            effect.standard_error,
+            f.features,
+            f.inputs.match_names,
+            unknown,
+            unknown,
+            effect.between,
+        )
+    return components, empty
+
+
+def _measured(component: Component, measured: MeasuredParts) -> Component:
+    """Return an effect with its size on the rows, where there is no table to compute it from."""
+    if not isinstance(component, AccumulatedComponent):
+        return component
+    subset = component.features
+    return replace(
+        component,
+        variance=measured.variances[subset],
+        mean_absolute=measured.absolutes[subset],
+    )

@@ -1,82 +1,195 @@
 """Nodes of accumulated local effects: quantiles, and categories ordered by similarity."""
 
 from collections.abc import Mapping, Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from treepurify.arguments import brief, read_features
-from treepurify.budget import DEFAULT_BUDGET, check_budget
+from treepurify.budget import check_budget
 from treepurify.engines.ale.components import AccumulationAxis
+from treepurify.engines.common.problem import check_memory
+from treepurify.engines.common.streamed_rows import count_stream
 from treepurify.errors import InvalidInputError
+from treepurify.grids.axis import FeatureAxis
+from treepurify.grids.grid import Grid
+from treepurify.progress import ProgressReport
 from treepurify.rows.columns import Columns, FeatureSpec
-from treepurify.rows.row_weights import RowWeights, row_quantiles, row_shares
+from treepurify.rows.reduction import RowStream
+from treepurify.rows.value_order import ValueOrder, order_values
 from treepurify.typing import Array, Indices
 
 __all__ = [
-    "LEAST_ORDERED",
-    "SIMILARITY_QUANTILES",
     "Nodes",
-    "accumulation_axis",
-    "check_bins",
-    "check_categories",
-    "chosen_axes",
+    "accumulation_axes",
     "chosen_nodes",
-    "gaps_of_distributions",
     "intervals_of_rows",
     "node_weights",
-    "ordered_codes",
-    "similarity_order",
-    "with_ends",
+    "similar_codes",
 ]
 
 Nodes = Mapping[str | int, npt.ArrayLike]
 
-LEAST_ORDERED = 3
-"""Fewest categories that are ordered: two have one order only."""
-SIMILARITY_QUANTILES = 100
-"""Points at which the distribution functions of categories are compared."""
+# Two categories have one order only.
+_LEAST_ORDERED = 3
+# Points at which the distribution functions of categories are compared.
+_SIMILARITY_QUANTILES = 100
 # Distances, their squares centred from both sides, and what finding eigenvectors takes.
 _TABLES_OF_CATEGORIES = 8
 # Shares, places and values of quantiles, and what rounding and sorting them takes.
 _TABLES_OF_QUANTILES = 8
 
 
-def accumulation_axis(
-    columns: Columns,
-    weights: RowWeights,
-    feature: int,
+def accumulation_axes(
+    rows: RowStream,
+    used: Sequence[int],
     bins: int,
-    memory_budget: int = DEFAULT_BUDGET,
-) -> AccumulationAxis | None:
-    """Return the nodes of one feature; None where it has fewer than two values.
+    chosen: Mapping[int, Array],
+    memory_budget: int,
+    report: ProgressReport,
+) -> dict[int, AccumulationAxis]:
+    """Return the nodes of each feature that has two values.
 
     Numeric features: quantiles that are values of the data, so that a bin holds about the
     same weight of rows. Categorical features: the codes that occur, ordered by similarity.
-    Weights are positive, and None where they are equal; whole numbers count like repeated rows.
+    Rows that come in batches are read once or more for quantiles, and once more where categories
+    are ordered.
+
+    Parameters
+    ----------
+    rows : RowStream
+        The rows; they can be read again.
+    used : sequence of int
+        The features.
+    bins : int
+        Number of quantile bins.
+    chosen : mapping of int to ndarray of float64, shape (n_nodes,)
+        Nodes in place of quantiles.
+    memory_budget : int
+        Bytes that values and counts may take.
+    report : callable
+        Progress.
+
+    Raises
+    ------
+    InvalidInputError
+        If nodes were chosen for a feature that has no values.
+    MemoryBudgetError
+        If values or counts would not fit.
     """
-    values = columns.values[feature]
-    present = np.isfinite(values)
-    if columns.features[feature].is_categorical:
-        present &= values < columns.features[feature].n_codes
-        codes = np.unique(values[present]).astype(np.intp)
-        if len(codes) < 2:
-            return None
-        ordered = similarity_order(columns, weights, feature, codes, memory_budget)
-        return AccumulationAxis(feature, ordered.astype(np.float64), is_categorical=True)
-    if not present.any():
-        return None
-    present_weights = None if weights is None else weights[present]
-    check_bins(columns.features[feature].name, bins, memory_budget)
+    specs = rows.reader.features
+    _check_bins("each feature", bins, memory_budget)
     levels = np.linspace(0, 1, bins + 1)
-    nodes = np.unique(row_quantiles(values[present], present_weights, levels))
-    if len(nodes) < 2:
-        return None
-    return AccumulationAxis(feature, nodes.astype(np.float64), is_categorical=False)
+    of_similarity = np.arange(_SIMILARITY_QUANTILES) / _SIMILARITY_QUANTILES
+    may_order = any(specs[j].n_codes >= _LEAST_ORDERED for j in used)
+    axes: dict[int, AccumulationAxis] = {}
+    codes: dict[int, Indices] = {}
+    points: dict[int, Array] = {}
+    for group in rows.together([*range(len(specs))] if may_order else [*used]):
+        order = order_values(rows, group, memory_budget, report)
+        codes |= {j: own for j, own in _codes(order, specs).items() if j in used}
+        numeric = [j for j in group if not specs[j].is_categorical and order.total(j) > 0]
+        wanted = np.concatenate([levels, of_similarity]) if may_order else levels
+        found = order.at({j: order.total(j) * wanted for j in numeric}, report)
+        points |= {j: np.unique(values[len(levels) :]) for j, values in found.items()}
+        for j in set(group).intersection(used):
+            quantiles = found[j][: len(levels)] if j in found else np.empty(0)
+            if j in chosen:
+                axes[j] = _with_ends(specs[j], j, chosen[j], quantiles)
+            elif len(nodes := np.unique(quantiles)) > 1:
+                axes[j] = AccumulationAxis(j, nodes, is_categorical=False)
+    ordered = {j: own for j, own in codes.items() if len(own) >= _LEAST_ORDERED}
+    if ordered:
+        for j, own in ordered.items():
+            _check_categories(specs[j].name, len(own), memory_budget)
+        codes |= similar_codes(rows, ordered, points, memory_budget, report)
+    for j, own in codes.items():
+        if len(own) > 1:
+            axes[j] = AccumulationAxis(j, own.astype(np.float64), is_categorical=True)
+    return dict(sorted(axes.items()))
 
 
-def check_bins(name: str, bins: int, memory_budget: int) -> None:
+def _codes(order: ValueOrder, specs: Sequence[FeatureSpec]) -> dict[int, Indices]:
+    """Return the codes of each categorical feature that occur."""
+    codes = {}
+    for j in order.known:
+        if not specs[j].is_categorical:
+            continue
+        known = order.distinct(j)
+        # There are too many to be kept only where each of them is a category.
+        values = np.arange(specs[j].n_codes) if known is None else known[0]
+        codes[j] = values[values < specs[j].n_codes].astype(np.intp)
+    return codes
+
+
+def similar_codes(
+    rows: RowStream,
+    codes: Mapping[int, Indices],
+    points: Mapping[int, Array],
+    memory_budget: int,
+    report: ProgressReport,
+) -> dict[int, Indices]:
+    """Order categories so that neighbours have similar values of the other features.
+
+    The distance of two categories sums, over the other features, the largest difference of
+    their distribution functions, or half the sum of differences of category shares. The first
+    coordinate of classical multidimensional scaling orders them (Apley and Zhu 2020, appendix
+    E); the lowest code comes in the first half.
+
+    Parameters
+    ----------
+    rows : RowStream
+        The rows; they can be read again.
+    codes : mapping of int to ndarray of intp, shape (n_codes,)
+        The codes of each feature, increasing.
+    points : mapping of int to ndarray of float64, shape (n_points,)
+        Values of each numeric feature at which distributions are compared.
+    memory_budget : int
+        Bytes that values and counts may take.
+    report : callable
+        Progress.
+    """
+    specs = rows.reader.features
+    distances = {j: np.zeros((len(own), len(own))) for j, own in codes.items()}
+    grid = Grid(
+        tuple(
+            FeatureAxis(
+                spec.name,
+                # A cell holds its upper end.
+                None if spec.is_categorical else np.nextafter(points.get(j, np.empty(0)), np.inf),
+                spec.labels if spec.is_categorical else (),
+                has_other=spec.is_categorical,
+                has_missing=True,
+            )
+            for j, spec in enumerate(specs)
+        ),
+        specs,
+    )
+    for group in rows.together(range(len(specs))):
+        pairs = sorted({(min(j, k), max(j, k)) for j in codes for k in group if k != j})
+        check_memory([grid.subset_axes(pair) for pair in pairs], 1, memory_budget)
+        (counted,) = count_stream(rows, [(grid, pairs)], report, keep_special=True)
+        for j, k in product(codes, group):
+            if k == j:
+                continue
+            table = counted.tables[j, k] if j < k else counted.tables[k, j].T
+            shares = table[codes[j]] / table[codes[j]].sum(axis=1, keepdims=True)
+            if specs[k].is_categorical:
+                distances[j] += _gaps_of_shares(shares[:, : specs[k].n_codes + 1])
+            else:
+                distances[j] += _gaps_of_distributions(shares[:, : len(points.get(k, ()))])
+    return {j: _ordered_codes(own, distances[j]) for j, own in codes.items()}
+
+
+def _gaps_of_shares(shares: Array) -> Array:
+    from scipy.spatial.distance import cdist
+
+    return np.asarray(cdist(shares, shares, "cityblock") / 2)
+
+
+def _check_bins(name: str, bins: int, memory_budget: int) -> None:
     """Raise `MemoryBudgetError` if so many quantiles would not fit."""
     check_budget(
         8 * _TABLES_OF_QUANTILES * (bins + 1),
@@ -84,21 +197,6 @@ def check_bins(name: str, bins: int, memory_budget: int) -> None:
         f"{bins} quantiles of {name!r}",
         "Pass fewer bins.",
     )
-
-
-def chosen_axes(columns: Columns, nodes: Any) -> dict[int, AccumulationAxis]:
-    """Return the axes whose nodes a caller chose, by position of the feature.
-
-    Raises
-    ------
-    InvalidInputError
-        If the nodes are not increasing numbers, or the feature has categories or no values.
-    """
-    axes = {}
-    for j, given in chosen_nodes(columns.features, nodes).items():
-        values = columns.values[j][np.isfinite(columns.values[j])]
-        axes[j] = with_ends(columns.features[j], j, given, values)
-    return axes
 
 
 def chosen_nodes(features: Sequence[FeatureSpec], nodes: Any) -> dict[int, Array]:
@@ -125,7 +223,7 @@ def chosen_nodes(features: Sequence[FeatureSpec], nodes: Any) -> dict[int, Array
     return chosen
 
 
-def with_ends(
+def _with_ends(
     spec: FeatureSpec, feature: int, given: Array, values: npt.NDArray[np.floating]
 ) -> AccumulationAxis:
     """Return an axis of chosen nodes.
@@ -161,42 +259,7 @@ def _increasing(name: str, wanted: npt.ArrayLike) -> Array:
     return given
 
 
-def similarity_order(
-    columns: Columns,
-    weights: RowWeights,
-    feature: int,
-    codes: Indices,
-    memory_budget: int = DEFAULT_BUDGET,
-) -> Indices:
-    """Order categories so that neighbours have similar values of the other features.
-
-    The distance of two categories sums, over the other features, the largest difference of
-    their distribution functions, or half the sum of differences of category shares. The first
-    coordinate of classical multidimensional scaling orders them (Apley and Zhu 2020, appendix
-    E); the lowest code comes in the first half.
-    """
-    if len(codes) < LEAST_ORDERED:
-        return codes
-    check_categories(columns.features[feature].name, len(codes), memory_budget)
-    code = columns.values[feature]
-    rank = np.minimum(np.searchsorted(codes, code), len(codes) - 1)
-    # Rows of other codes belong to no category.
-    present = np.flatnonzero(codes[rank] == code)
-    rank, weight = rank[present], row_shares(columns.n_rows, weights)[present]
-    weight = weight / np.bincount(rank, weights=weight, minlength=len(codes))[rank]
-    distance = np.zeros((len(codes), len(codes)))
-    for j, values in enumerate(columns.values):
-        if j == feature:
-            continue
-        if columns.features[j].is_categorical:
-            distance += _share_distance(rank, weight, values[present], len(codes))
-        else:
-            points = _quantiles(values, weights)
-            distance += _distribution_distance(rank, weight, values[present], points, len(codes))
-    return ordered_codes(codes, distance)
-
-
-def check_categories(name: str, n_codes: int, memory_budget: int) -> None:
+def _check_categories(name: str, n_codes: int, memory_budget: int) -> None:
     """Raise `MemoryBudgetError` if the distances of so many categories would not fit."""
     check_budget(
         8 * _TABLES_OF_CATEGORIES * n_codes**2,
@@ -206,8 +269,8 @@ def check_categories(name: str, n_codes: int, memory_budget: int) -> None:
     )
 
 
-def ordered_codes(codes: Indices, distance: Array) -> Indices:
-    """Return codes so that neighbours are near to each other; see `similarity_order`."""
+def _ordered_codes(codes: Indices, distance: Array) -> Indices:
+    """Return codes so that neighbours are near to each other; see `similar_codes`."""
     centring = np.eye(len(codes)) - 1.0 / len(codes)
     _, vectors = np.linalg.eigh(-0.5 * centring @ distance**2 @ centring)
     # Rounded: categories that are alike keep the order of their codes on every machine.
@@ -217,28 +280,7 @@ def ordered_codes(codes: Indices, distance: Array) -> Indices:
     return codes[order]
 
 
-def _quantiles(values: npt.NDArray[np.floating], weights: RowWeights) -> Array:
-    finite = np.isfinite(values)
-    if not finite.any():
-        return np.zeros(0)
-    finite_weights = None if weights is None else weights[finite]
-    levels = np.arange(SIMILARITY_QUANTILES) / SIMILARITY_QUANTILES
-    quantiles = row_quantiles(values[finite], finite_weights, levels)
-    return np.unique(quantiles).astype(np.float64)
-
-
-def _distribution_distance(
-    rank: Indices, weight: Array, values: npt.NDArray[np.floating], points: Array, n_codes: int
-) -> Array:
-    """Return the largest differences of the distribution functions of all pairs of categories."""
-    # Missing values come after all points: no distribution function counts them.
-    place = np.searchsorted(points, values)
-    width = len(points) + 1
-    counts = np.bincount(rank * width + place, weights=weight, minlength=n_codes * width)
-    return gaps_of_distributions(counts.astype(np.float64).reshape(n_codes, width)[:, :-1])
-
-
-def gaps_of_distributions(shares: Array) -> Array:
+def _gaps_of_distributions(shares: Array) -> Array:
     """Return the largest differences of the distribution functions of all pairs of categories.
 
     Parameters
@@ -252,29 +294,6 @@ def gaps_of_distributions(shares: Array) -> Array:
         return np.zeros((len(shares), len(shares)))
     profile = shares.cumsum(axis=1)
     return np.asarray(cdist(profile, profile, "chebyshev"))
-
-
-def _share_distance(
-    rank: Indices, weight: Array, values: npt.NDArray[np.floating], n_codes: int
-) -> Array:
-    """Return half the sums of the differences of the shares of another feature's categories."""
-    from scipy.spatial.distance import cdist
-
-    known = np.isfinite(values)
-    rank, weight = rank[known], weight[known]
-    other, place = np.unique(values[known], return_inverse=True)
-    order = np.argsort(place, kind="stable")
-    rank, weight, place = rank[order], weight[order], place[order]
-    distance = np.zeros((n_codes, n_codes))
-    # A few categories of the other feature at a time, so that no table of both is needed.
-    width = max(n_codes, SIMILARITY_QUANTILES)
-    for start in range(0, len(other), width):
-        block = slice(*np.searchsorted(place, [start, start + width]))
-        at = rank[block] * width + place[block] - start
-        counts = np.bincount(at, weights=weight[block], minlength=n_codes * width)
-        shares = counts.reshape(n_codes, width)
-        distance += cdist(shares, shares, "cityblock")
-    return distance / 2
 
 
 def intervals_of_rows(

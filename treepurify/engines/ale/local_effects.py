@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from treepurify.budget import DEFAULT_BUDGET, check_budget
+from treepurify.budget import check_budget
 from treepurify.components import TensorComponent
 from treepurify.engines.ale.components import AccumulationAxis
 from treepurify.engines.ale.local_sums import (
@@ -17,14 +17,10 @@ from treepurify.engines.ale.local_sums import (
     PairSums,
     cuts_of,
     jump_places,
-    jump_sums,
-    main_sums,
-    pair_sums,
 )
 from treepurify.engines.common.functions import ParsedFunction, RowFunction
 from treepurify.errors import InvalidInputError
 from treepurify.models.ensemble import TreeEnsemble
-from treepurify.rows.columns import Columns
 from treepurify.typing import Array, Indices, Mask
 
 __all__ = [
@@ -33,9 +29,6 @@ __all__ = [
     "accumulate_main",
     "accumulate_pair",
     "check_pair",
-    "main_effect",
-    "pair_effect",
-    "tree_main_effect",
     "tree_places",
     "trees_of",
 ]
@@ -64,13 +57,6 @@ class Accumulated:
     standard_error: Array
     empty: int
     between: Array
-
-
-def main_effect(
-    f: RowFunction, columns: Columns, shares: Array, axis: AccumulationAxis
-) -> Accumulated:
-    """Accumulate the mean difference of the function across each interval, over some rows."""
-    return accumulate_main(main_sums(f, columns, shares, axis), float(shares.sum()))
 
 
 def accumulate_main(sums: MainSums, total: float) -> Accumulated:
@@ -115,18 +101,6 @@ def check_pair(
     )
 
 
-def pair_effect(
-    f: RowFunction,
-    columns: Columns,
-    shares: Array,
-    axes: tuple[AccumulationAxis, AccumulationAxis],
-    memory_budget: int = DEFAULT_BUDGET,
-) -> Accumulated:
-    """Accumulate second differences over cells of some rows; see `accumulate_pair`."""
-    check_pair(f, axes, memory_budget)
-    return accumulate_pair(pair_sums(f, columns, shares, axes), axes, float(shares.sum()))
-
-
 def accumulate_pair(
     sums: PairSums, axes: tuple[AccumulationAxis, AccumulationAxis], total_weight: float
 ) -> Accumulated:
@@ -149,19 +123,6 @@ def accumulate_pair(
     return Accumulated(total, np.full_like(total, np.nan), empty, sums.between / total_weight)
 
 
-def tree_main_effect(
-    f: RowFunction, columns: Columns, shares: Array, axis: AccumulationAxis
-) -> TensorComponent:
-    """Accumulate the model's jumps at its cuts, each over some rows of its quantile bin.
-
-    The difference of a tree ensemble across a bin is the sum of its jumps at the cuts within
-    the bin, so at the quantiles the result is that of `main_effect`; in between it is the
-    step function that belongs to the model. Rows with a missing value have effect zero.
-    """
-    places = tree_places(f, axis)
-    return accumulate_jumps(f, places, jump_sums(trees_of(f), columns, shares, places))
-
-
 def tree_places(f: RowFunction, axis: AccumulationAxis) -> JumpPlaces:
     """Return where the cuts of one feature of a tree ensemble lie among its nodes."""
     ensemble = trees_of(f)
@@ -178,7 +139,12 @@ def trees_of(f: RowFunction) -> TreeEnsemble:
 
 
 def accumulate_jumps(f: RowFunction, places: JumpPlaces, sums: JumpSums) -> TensorComponent:
-    """Accumulate the mean jumps of a tree ensemble at the cuts of one feature, and centre them."""
+    """Accumulate the mean jumps of a tree ensemble at the cuts of one feature, and centre them.
+
+    The difference of an ensemble across an interval is the sum of its jumps at the cuts within, so
+    at the nodes the result is that of `accumulate_main`; in between it is the step function that
+    belongs to the model. Rows with a missing value have effect zero.
+    """
     j = places.axis.feature
     has_missing = f.features[j].has_missing or sums.has_missing
     bounds = sums.bounds if sums.bounds[0] <= sums.bounds[1] else None

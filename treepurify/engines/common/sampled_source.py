@@ -9,13 +9,21 @@ from treepurify.engines.common.functions import ResponseFunction, model_or_none
 from treepurify.errors import InvalidInputError
 from treepurify.progress import ProgressReport
 from treepurify.rows.batches import Source
+from treepurify.rows.reduction import RowsNote
 from treepurify.rows.row_weights import RowWeights
 from treepurify.rows.source_reader import model_table
 from treepurify.rows.sources import check_repeats
 from treepurify.rows.table_sample import sample_table
 from treepurify.rows.tables import table_names
 
-__all__ = ["FEW_SAMPLED_ROWS", "SAMPLED_ROWS", "SampledSource", "decompose_sample", "sample_source"]
+__all__ = [
+    "FEW_SAMPLED_ROWS",
+    "SAMPLED_ROWS",
+    "SampledSource",
+    "decompose_sample",
+    "sample_source",
+    "with_note",
+]
 
 SAMPLED_ROWS = 100_000
 """Most rows that are drawn where an engine needs a table."""
@@ -47,6 +55,11 @@ class SampledSource:
     facts: dict[str, Any]
     words: str
     beside: Any = None
+
+    @property
+    def note(self) -> RowsNote:
+        """What a reader must know of it."""
+        return RowsNote({"stream": self.facts}, self.words)
 
 
 def sample_source(
@@ -127,13 +140,16 @@ def decompose_sample(engine: Callable[..., Decomposition], sample: SampledSource
     sample : SampledSource
         The sample.
     """
-    d = engine(sample.table, sample_weight=sample.weights)
-    facts = {**d.diagnostics, "stream": sample.facts}
-    if not sample.words:
-        return replace(d, diagnostics=facts)
+    return with_note(engine(sample.table, sample_weight=sample.weights), sample.note)
+
+
+def with_note(d: Decomposition, note: RowsNote) -> Decomposition:
+    """Return a decomposition that says of which rows it is."""
+    d = replace(d, diagnostics={**d.diagnostics, **note.facts})
+    if not note.words:
+        return d
     certificate = d.certificate
     if certificate is not None:
-        note = f"{certificate.note} All of it refers to {sample.words}.".strip()
-        certificate = replace(certificate, note=note)
-    measure = f"{d.measure}, {sample.words}"
-    return replace(d, diagnostics=facts, measure=measure, certificate=certificate)
+        text = f"{certificate.note} All of it refers to {note.words}.".strip()
+        certificate = replace(certificate, note=text)
+    return replace(d, measure=f"{d.measure}, {note.words}", certificate=certificate)

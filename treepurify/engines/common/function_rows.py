@@ -1,0 +1,75 @@
+"""A function and the rows to decompose it on, wherever they come from."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from treepurify.engines.common.functions import RowFunction, is_parsed, read_function
+from treepurify.engines.common.inputs import read_function_stream
+from treepurify.engines.common.model_check import check_head
+from treepurify.engines.common.sampled_source import SAMPLED_ROWS, sample_source
+from treepurify.progress import ProgressReport
+from treepurify.rows.reduction import RowsNote, RowStream, rows_in_memory
+from treepurify.rows.row_weights import counted_rows
+from treepurify.rows.sources import as_source, check_repeats
+
+__all__ = ["read_function_rows"]
+
+
+def read_function_rows(
+    model: Any,
+    X: Any,
+    feature_names: Sequence[str] | None,
+    sample_weight: Any,
+    *,
+    passes: str,
+    seed: int,
+    memory_budget: int,
+    report: ProgressReport,
+    progress: bool,
+) -> tuple[RowFunction, RowStream]:
+    """Return a model or a function, checked, and the rows of positive weight.
+
+    A function is called with tables: of rows in batches it gets a sample, which their note names.
+
+    Parameters
+    ----------
+    model, X, feature_names, sample_weight
+        What the caller of an engine passed.
+    passes : str
+        What reads the rows how often; see `check_repeats`.
+    seed : int
+        Seed of a sample.
+    memory_budget : int
+        Bytes that a sample may take.
+    report : callable
+        Progress.
+    progress : bool
+        Whether to report progress where the rows are read again later.
+
+    Raises
+    ------
+    InvalidInputError
+        If the rows, their weights or the function cannot be used, or rows in batches not be read
+        again.
+    UnsupportedModelError
+        If a model cannot be parsed, and cannot be called either.
+    ModelMismatchError
+        If the parsed model does not reproduce the library's raw prediction.
+    MemoryBudgetError
+        If a sample would not fit.
+    """
+    source, note = as_source(X), RowsNote()
+    if source is not None and is_parsed(model, feature_names):
+        check_repeats(source, passes)
+        f, stream = read_function_stream(
+            model, source, feature_names, sample_weight, progress=progress
+        )
+        check_head(model, f.model, stream)
+        return f, stream
+    if source is not None:
+        sample = sample_source(
+            model, source, feature_names, sample_weight, SAMPLED_ROWS, seed, memory_budget, report
+        )
+        X, sample_weight, note = sample.table, sample.weights, sample.note
+    function, columns = read_function(model, X, feature_names)
+    return function, rows_in_memory(*counted_rows(columns, sample_weight), note)
