@@ -8,7 +8,7 @@ import numpy as np
 
 from treepurify.arguments import check_choice, check_number, check_result, check_whole, read_numbers
 from treepurify.budget import DEFAULT_BUDGET, check_budget
-from treepurify.engines.common.sampled_source import FEW_SAMPLED_ROWS, sample_source
+from treepurify.engines.common.table_or_sample import FEW_SAMPLED_ROWS, table_or_sample
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
 from treepurify.grouping.connected import connected_groups
@@ -22,7 +22,6 @@ from treepurify.grouping.value_functions import EmpiricalValue, ValueFunction, r
 from treepurify.interactions.indices import interaction_indices
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.progress import ProgressReport, progress_report
-from treepurify.rows.sources import as_source
 from treepurify.typing import Array, Integers
 
 __all__ = ["shapley_sets"]
@@ -146,13 +145,10 @@ def shapley_sets(  # noqa: PLR0913 - what all engines take, and how groups are f
     check_result("sampling", sampling, Sampling, "treepurify.Sampling(...)")
     _check_options(value, method, tolerance, seed)
     report = progress_report(progress)
-    source = as_source(X)
-    stream: dict[str, Any] = {}
-    if source is not None:
-        sample = sample_source(
-            model, source, feature_names, None, FEW_SAMPLED_ROWS, seed, memory_budget, report
-        )
-        X, stream = sample.table, {"stream": sample.facts}
+    sample = table_or_sample(
+        model, X, feature_names, None, FEW_SAMPLED_ROWS, seed, memory_budget, report
+    )
+    X = sample.table
     function = as_function(model, X, feature_names)
     rows = function.read(X)
     _check_memory(sampling, function.n_features, memory_budget)
@@ -187,7 +183,7 @@ def shapley_sets(  # noqa: PLR0913 - what all engines take, and how groups are f
             "rows_evaluated_in_all": function.rows_evaluated,
             "tolerance": grouped.tolerance,
             "seed": seed,
-            **stream,
+            **sample.note.facts,
             **_facts(grouped.grouping),
         },
     )

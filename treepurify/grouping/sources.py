@@ -9,14 +9,13 @@ import numpy as np
 
 from treepurify.arguments import check_number
 from treepurify.budget import DEFAULT_BUDGET, check_budget
-from treepurify.engines.common.sampled_source import FEW_SAMPLED_ROWS, sample_source
+from treepurify.engines.common.table_or_sample import FEW_SAMPLED_ROWS, table_or_sample
 from treepurify.frozen import FrozenMapping
 from treepurify.grouping.gaussian import GaussianValue, dependent_pairs
 from treepurify.grouping.partition import shapley_sets
 from treepurify.grouping.sets import Sampling
 from treepurify.grouping.strengths import InteractionStrengths
 from treepurify.progress import ProgressReport, progress_report
-from treepurify.rows.sources import as_source
 from treepurify.typing import Array, Mask
 
 if TYPE_CHECKING:
@@ -173,13 +172,11 @@ def interaction_sources(
     """
     check_number("threshold", threshold, least=0, most=1)
     sampling = Sampling() if sampling is None else sampling
-    report, source = progress_report(progress), as_source(X)
-    stream: dict[str, Any] = {}
-    if source is not None:
-        sample = sample_source(
-            model, source, feature_names, None, FEW_SAMPLED_ROWS, seed, memory_budget, report
-        )
-        X, stream = sample.table, {"stream": sample.facts}
+    report = progress_report(progress)
+    sample = table_or_sample(
+        model, X, feature_names, None, FEW_SAMPLED_ROWS, seed, memory_budget, report
+    )
+    X, stream = sample.table, sample.note.facts
     options: dict[str, Any] = {
         "sampling": sampling,
         "feature_names": feature_names,

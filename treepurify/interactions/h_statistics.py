@@ -11,7 +11,7 @@ from treepurify.arguments import check_flag, check_whole
 from treepurify.budget import DEFAULT_BUDGET, check_memory_budget
 from treepurify.engines.common.functions import parsed_or_none
 from treepurify.engines.common.inputs import check_order_fits
-from treepurify.engines.common.sampled_source import FEW_SAMPLED_ROWS, sample_source
+from treepurify.engines.common.table_or_sample import FEW_SAMPLED_ROWS, table_or_sample
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
 from treepurify.interactions.h_statistics_effects import HEffects, HProblem, called_effects
@@ -19,7 +19,7 @@ from treepurify.interactions.h_statistics_independent import independent_shares
 from treepurify.interactions.h_statistics_parsed import compared_with_library, parsed_effects
 from treepurify.interactions.interaction import Interaction, WithUnused, one_unused
 from treepurify.progress import progress_report
-from treepurify.rows.sources import as_source
+from treepurify.rows.reduction import RowsNote
 from treepurify.rows.table_reader import check_known_categories
 from treepurify.typing import Array
 from treepurify.weights import Weighting, as_weighting
@@ -245,59 +245,44 @@ def h_statistics(
             f"not {weighting.describe()!r}"
         )
     check_memory_budget(memory_budget)
-    source = as_source(X)
-    if source is not None:
-        report = progress_report(progress)
-        sample = sample_source(
-            model, source, feature_names, sample_weight, FEW_SAMPLED_ROWS, seed, memory_budget,
-            report,
-        )  # fmt: skip
-        found = h_statistics(
-            model,
-            sample.table,
-            order=order,
-            weights=weights,
-            sample_weight=sample.weights,
-            feature_names=feature_names,
-            sample_size=sample_size,
-            bootstrap=bootstrap,
-            seed=seed,
-            purified=purified,
-            memory_budget=memory_budget,
-            progress=progress,
-        )
-        measure = f"{found.measure}, {sample.words}" if sample.words else found.measure
-        diagnostics = {**found.diagnostics, "stream": sample.facts}
-        return replace(found, measure=measure, diagnostics=diagnostics)
+    report = progress_report(progress)
+    sample = table_or_sample(
+        model, X, feature_names, sample_weight, FEW_SAMPLED_ROWS, seed, memory_budget, report
+    )
+    X, note = sample.table, sample.note
     parsed = parsed_or_none(model, feature_names, X)
     problem = HProblem(
         model,
         X,
         order,
         feature_names,
-        sample_weight,
+        sample.weights,
         sample_size,
         bootstrap,
         seed,
         weighting,
         memory_budget,
-        progress_report(progress),
+        report,
     )
     if parsed is None:
-        return _of_effects(called_effects(problem), problem, {}, {})
+        return _of_effects(called_effects(problem), problem, {}, {}, note)
     check_order_fits(order, parsed.n_features)
     kept, columns = one_unused(parsed), parsed.columns(X)
     check_known_categories(columns)
     small, inner = parsed.of_features(kept), replace(problem, X=columns.of_features(kept))
     effects = compared_with_library(parsed_effects(inner, small), problem, parsed)
     shares, facts = independent_shares(inner, small) if purified else ({}, {})
-    found = _of_effects(effects, problem, shares, facts)
+    found = _of_effects(effects, problem, shares, facts, note)
     interactions = WithUnused.of(found.interactions, kept, parsed)
     return replace(found, interactions=interactions, feature_names=parsed.feature_names)
 
 
 def _of_effects(
-    effects: HEffects, problem: HProblem, shares: Mapping[Subset, Array], facts: dict[str, Any]
+    effects: HEffects,
+    problem: HProblem,
+    shares: Mapping[Subset, Array],
+    facts: dict[str, Any],
+    note: RowsNote,
 ) -> HStatistics:
     """Return the ratios of effects, with the purified `shares` and the `facts` about these."""
     moments = effects.moments(None)
@@ -316,8 +301,8 @@ def _of_effects(
         moments[()][1],
         effects.feature_names,
         effects.output_names,
-        effects.measure,
-        {**effects.diagnostics, "purified": facts, **drawn},
+        f"{effects.measure}, {note.words}" if note.words else effects.measure,
+        {**effects.diagnostics, "purified": facts, **drawn, **note.facts},
     )
 
 

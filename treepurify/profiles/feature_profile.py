@@ -20,7 +20,7 @@ from treepurify.engines.common.functions import (
     read_function,
     splice,
 )
-from treepurify.engines.common.sampled_source import SAMPLED_ROWS, sample_source
+from treepurify.engines.common.table_or_sample import SAMPLED_ROWS, table_or_sample
 from treepurify.errors import InvalidInputError
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import encode_rows
@@ -37,7 +37,6 @@ from treepurify.rows.row_weights import (
     row_shares,
 )
 from treepurify.rows.samples import sample_rows
-from treepurify.rows.sources import as_source
 from treepurify.rows.targets import read_target
 from treepurify.typing import Array, Indices
 
@@ -232,19 +231,12 @@ def feature_profile(
     for name, value, least in (("bins", bins, 2), ("most_rows", most_rows, 2), ("seed", seed, 0)):
         check_whole(name, value, least)
     check_memory_budget(memory_budget)
-    report, source = progress_report(progress), as_source(X)
-    words = ""
-    if source is not None:
-        if y is not None and not isinstance(y, str):
-            raise InvalidInputError(
-                "rows in batches bring what was observed along: pass the name of its column as y"
-            )
-        sample = sample_source(
-            model, source, feature_names, sample_weight, SAMPLED_ROWS, seed, memory_budget,
-            report, beside=y,
-        )  # fmt: skip
-        X, y, sample_weight, words = sample.table, sample.beside, sample.weights, sample.words
-    f, columns = read_function(model, X, feature_names)
+    report = progress_report(progress)
+    sample = table_or_sample(
+        model, X, feature_names, sample_weight, SAMPLED_ROWS, seed, memory_budget, report, y
+    )
+    y, sample_weight = sample.beside, sample.weights
+    f, columns = read_function(model, sample.table, feature_names)
     if isinstance(f, ParsedFunction) and scale == "response" and f.link != Link():
         f = ResponseFunction(f.model)
     (j,) = _one_feature(feature, [spec.name for spec in columns.features])
@@ -285,7 +277,7 @@ def feature_profile(
         f.output_names,
         columns.n_rows,
         len(lines),
-        words,
+        sample.words,
     )
 
 

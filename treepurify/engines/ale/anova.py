@@ -35,8 +35,8 @@ from treepurify.engines.common.finish import Rest, Result, finish
 from treepurify.engines.common.function_rows import read_function_rows
 from treepurify.engines.common.functions import ParsedFunction, RowFunction
 from treepurify.engines.common.inputs import Interactions, check_interactions, named_subsets
-from treepurify.engines.common.sampled_source import with_note
 from treepurify.engines.common.streamed_rows import MeasuredParts, explain_stream
+from treepurify.engines.common.table_or_sample import with_note
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
 from treepurify.models.ensemble import TreeEnsemble

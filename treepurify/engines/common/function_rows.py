@@ -6,9 +6,9 @@ from typing import Any
 from treepurify.engines.common.functions import RowFunction, is_parsed, read_function
 from treepurify.engines.common.inputs import read_function_stream
 from treepurify.engines.common.model_check import check_head
-from treepurify.engines.common.sampled_source import SAMPLED_ROWS, sample_source
+from treepurify.engines.common.table_or_sample import SAMPLED_ROWS, table_or_sample
 from treepurify.progress import ProgressReport
-from treepurify.rows.reduction import RowsNote, RowStream, rows_in_memory
+from treepurify.rows.reduction import RowStream, rows_in_memory
 from treepurify.rows.row_weights import counted_rows
 from treepurify.rows.sources import as_source, check_repeats
 
@@ -58,7 +58,7 @@ def read_function_rows(
     MemoryBudgetError
         If a sample would not fit.
     """
-    source, note = as_source(X), RowsNote()
+    source = as_source(X)
     if source is not None and is_parsed(model, feature_names):
         check_repeats(source, passes)
         f, stream = read_function_stream(
@@ -66,10 +66,8 @@ def read_function_rows(
         )
         check_head(model, f.model, stream)
         return f, stream
-    if source is not None:
-        sample = sample_source(
-            model, source, feature_names, sample_weight, SAMPLED_ROWS, seed, memory_budget, report
-        )
-        X, sample_weight, note = sample.table, sample.weights, sample.note
-    function, columns = read_function(model, X, feature_names)
-    return function, rows_in_memory(*counted_rows(columns, sample_weight), note)
+    table = table_or_sample(
+        model, X, feature_names, sample_weight, SAMPLED_ROWS, seed, memory_budget, report
+    )
+    function, columns = read_function(model, table.table, feature_names)
+    return function, rows_in_memory(*counted_rows(columns, table.weights), table.note)

@@ -3,7 +3,6 @@
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import combinations
 from math import comb
 from typing import Any
@@ -39,11 +38,7 @@ from treepurify.engines.common.inputs import (
     named_subsets,
 )
 from treepurify.engines.common.problem import check_memory
-from treepurify.engines.common.sampled_source import (
-    SAMPLED_ROWS,
-    decompose_sample,
-    sample_source,
-)
+from treepurify.engines.common.table_or_sample import SAMPLED_ROWS, table_or_sample, with_note
 from treepurify.engines.hooker.draw_error import DrawError, draw_error
 from treepurify.engines.hooker.freedom import Freedom, measure_freedom
 from treepurify.errors import FitWarning, InvalidInputError
@@ -53,7 +48,6 @@ from treepurify.progress import ProgressReport, progress_report
 from treepurify.purification.cascade import Purified, downward_closure, purify_effects
 from treepurify.rows.columns import Columns
 from treepurify.rows.row_weights import RowWeights
-from treepurify.rows.sources import as_source
 from treepurify.typing import Array
 from treepurify.weights import Weighting, as_weighting
 from treepurify.weights.points import MeasurePoints, row_points
@@ -158,36 +152,13 @@ def hooker_anova(
     check_interactions(interactions)
     check_memory_budget(memory_budget)
     report = progress_report(progress)
-    source = as_source(X)
-    if source is not None:
-        sample = sample_source(
-            model,
-            source,
-            feature_names,
-            sample_weight,
-            SAMPLED_ROWS,
-            seed,
-            memory_budget,
-            report,
-        )
-        engine = partial(
-            hooker_anova,
-            model,
-            weights=weights,
-            order=order,
-            bins=bins,
-            interactions=interactions,
-            feature_names=feature_names,
-            n_points=n_points,
-            seed=seed,
-            memory_budget=memory_budget,
-            progress=progress,
-        )
-        return decompose_sample(engine, sample)
+    sample = table_or_sample(
+        model, X, feature_names, sample_weight, SAMPLED_ROWS, seed, memory_budget, report
+    )
     weighting = as_weighting(weights)
-    f, columns = read_function(model, weighting.rows_for(X), feature_names)
+    f, columns = read_function(model, weighting.rows_for(sample.table), feature_names)
     check_order_fits(order, len(f.features))
-    measure = fit_measure(columns, weighting, sample_weight, memory_budget)
+    measure = fit_measure(columns, weighting, sample.weights, memory_budget)
     weighting, columns = measure.weighting, measure.columns or columns
     grid, rows = make_grid(
         columns,
@@ -216,7 +187,8 @@ def hooker_anova(
     found, purified = _find(points, values, grid, fitted, mass, seed, report)
     tables = table_components(purified, mass, axes, f.inputs)
     result = _result(f, found, purified, tables, measure.facts)
-    return finish(f, result, engine="hooker", measure=weighting.describe(), note=measure.note)
+    d = finish(f, result, engine="hooker", measure=weighting.describe(), note=measure.note)
+    return with_note(d, sample.note)
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,11 +12,7 @@ from treepurify.budget import DEFAULT_BUDGET, check_budget, check_memory_budget
 from treepurify.decomposition import Decomposition
 from treepurify.engines.common.functions import is_parsed
 from treepurify.engines.common.inputs import read_function_stream
-from treepurify.engines.common.sampled_source import (
-    SAMPLED_ROWS,
-    decompose_sample,
-    sample_source,
-)
+from treepurify.engines.common.table_or_sample import SAMPLED_ROWS, table_or_sample, with_note
 from treepurify.engines.legendre.densities import (
     Density,
     DensityName,
@@ -209,29 +205,13 @@ def legendre_anova(  # noqa: PLR0913 - what all engines take, and how functions 
             if drawn is not None:
                 rest = (scaling, order, degree, chosen, memory_budget, report)
                 return legendre_of_stream(StreamTask(f, stream, drawn, *rest))
-        sample = sample_source(
-            model, source, feature_names, sample_weight, SAMPLED_ROWS, 0, memory_budget, report
-        )
-        engine = partial(
-            legendre_anova,
-            model,
-            order=order,
-            degree=degree,
-            density=density,
-            density_degree=density_degree,
-            density_clip=density_clip,
-            scaling=scaling,
-            selection=selection,
-            orthogonal=orthogonal,
-            feature_names=feature_names,
-            memory_budget=memory_budget,
-            progress=progress,
-        )
-        return decompose_sample(engine, sample)
+    sample = table_or_sample(
+        model, X, feature_names, sample_weight, SAMPLED_ROWS, 0, memory_budget, report
+    )
     density_degree = _DENSITY_DEGREE if density_degree is None else density_degree
     density_clip = _DENSITY_CLIP if density_clip is None else density_clip
     report("evaluating the function", 0, 0)
-    question = read_question(model, X, feature_names, sample_weight)
+    question = read_question(model, sample.table, feature_names, sample.weights)
     axes, constant = choose_axes(question, scaling, with_gaps=_is_none(density))
     rows = scaled_rows(axes, question.columns, question.weights)
     n_features = len(question.columns.values)
@@ -262,7 +242,7 @@ def legendre_anova(  # noqa: PLR0913 - what all engines take, and how functions 
         "density": density_words(density),
         "orthogonal": orthogonal,
     }
-    return assemble(question, fit, facts)
+    return with_note(assemble(question, fit, facts), sample.note)
 
 
 def _is_none(density: Any) -> bool:

@@ -1,7 +1,6 @@
 """The interventional functional ANOVA: the Moebius inverse of partial dependence."""
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any, get_args
 
 import numpy.typing as npt
@@ -20,11 +19,7 @@ from treepurify.engines.common.inputs import (
 )
 from treepurify.engines.common.model_check import ModelCheck, check_against_library
 from treepurify.engines.common.problem import Wanted
-from treepurify.engines.common.sampled_source import (
-    SAMPLED_ROWS,
-    decompose_sample,
-    sample_source,
-)
+from treepurify.engines.common.table_or_sample import SAMPLED_ROWS, table_or_sample, with_note
 from treepurify.engines.partial_dependence.about import about_cover, about_rows, finish_terms
 from treepurify.engines.partial_dependence.averages import averages_over_cover, averages_over_rows
 from treepurify.engines.partial_dependence.background import Background, read_background
@@ -37,8 +32,6 @@ from treepurify.grids.grid import MissingCells
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model
 from treepurify.progress import ProgressReport, progress_report
-from treepurify.rows.batches import Source
-from treepurify.rows.reduction import RowStream
 from treepurify.rows.sources import as_source
 from treepurify.rows.tables import check_table
 
@@ -157,50 +150,37 @@ def partial_dependence_anova(
     check_interactions(interactions)
     report = progress_report(progress)
     source = as_source(X)
-    if source is not None and model_or_none(model, feature_names) is None:
+    if source is None:
+        parsed = parsed_or_none(model, feature_names, X)
+    else:
         _check_no_background(background)
-        _check_trees(None, by_cover=by_cover)
-        sample = sample_source(
-            model, source, feature_names, sample_weight, SAMPLED_ROWS, seed, memory_budget, report
-        )
-        engine = partial(
-            partial_dependence_anova,
-            model,
-            order=order,
-            interactions=interactions,
-            feature_names=feature_names,
-            missing_cells=missing_cells,
-            background_size=background_size,
-            seed=seed,
-            memory_budget=memory_budget,
-            progress=progress,
-        )
-        return decompose_sample(engine, sample)
-    if source is not None:
-        read, stream = _read_stream(
-            model, source, background, feature_names, sample_weight, progress=progress
-        )
-        _check_trees(read, by_cover=by_cover)
-        check_order_fits(order, read.n_features)
-        wanted = Wanted(order, named_subsets(read.features, interactions, order))
-        return anova_of_stream(
-            StreamTask(model, read, stream, wanted, by_cover, missing_cells, memory_budget, report)
-        )
-    parsed = parsed_or_none(model, feature_names, X)
+        parsed = model_or_none(model, feature_names)
     _check_trees(parsed, by_cover=by_cover)
     if parsed is None:
-        return sampled_anova(
+        sample = table_or_sample(
+            model, X, feature_names, sample_weight, SAMPLED_ROWS, seed, memory_budget, report
+        )
+        d = sampled_anova(
             model,
-            X,
+            sample.table,
             background,
             order=order,
             interactions=interactions,
             feature_names=feature_names,
-            sample_weight=sample_weight,
+            sample_weight=sample.weights,
             background_size=background_size,
             seed=seed,
             memory_budget=memory_budget,
             report=report,
+        )
+        return with_note(d, sample.note)
+    if source is not None:
+        behind = getattr(model, "model_behind_response", model)
+        read, stream = read_stream(behind, source, feature_names, sample_weight, progress=progress)
+        check_order_fits(order, read.n_features)
+        wanted = Wanted(order, named_subsets(read.features, interactions, order))
+        return anova_of_stream(
+            StreamTask(model, read, stream, wanted, by_cover, missing_cells, memory_budget, report)
         )
     check_order_fits(order, parsed.n_features)
     wanted = Wanted(order, named_subsets(parsed.features, interactions, order))
@@ -238,21 +218,6 @@ def _anova_of_rows(
         about = about_rows(averaged.rows.n_rows, averaged.extrapolation(used))
     of_orders = dict.fromkeys(range(1, _largest_table(parsed) + 1), averaged.rows)
     return finish_terms(parsed, wanted, result, check, about, rows=of_orders)
-
-
-def _read_stream(
-    model: Any,
-    source: Source,
-    background: Any,
-    feature_names: Sequence[str] | None,
-    sample_weight: Any,
-    *,
-    progress: bool,
-) -> tuple[Model, RowStream]:
-    """Return the parsed model and how rows that come in batches are read; see `read_stream`."""
-    _check_no_background(background)
-    model = getattr(model, "model_behind_response", model)
-    return read_stream(model, source, feature_names, sample_weight, progress=progress)
 
 
 def _check_no_background(background: Any) -> None:

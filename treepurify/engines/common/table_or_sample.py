@@ -1,6 +1,6 @@
-"""Rows that come in batches, for what needs a table of them: a sample, and a word about it."""
+"""Rows for what needs a table: of rows that come in batches a sample, and a word about it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -8,11 +8,9 @@ from treepurify.decomposition import Decomposition
 from treepurify.engines.common.functions import ResponseFunction, model_or_none
 from treepurify.errors import InvalidInputError
 from treepurify.progress import ProgressReport
-from treepurify.rows.batches import Source
 from treepurify.rows.reduction import RowsNote
-from treepurify.rows.row_weights import RowWeights
 from treepurify.rows.source_reader import model_table
-from treepurify.rows.sources import check_repeats
+from treepurify.rows.sources import as_source, check_repeats
 from treepurify.rows.table_sample import sample_table
 from treepurify.rows.tables import table_names
 
@@ -20,8 +18,7 @@ __all__ = [
     "FEW_SAMPLED_ROWS",
     "SAMPLED_ROWS",
     "SampledSource",
-    "decompose_sample",
-    "sample_source",
+    "table_or_sample",
     "with_note",
 ]
 
@@ -34,24 +31,24 @@ _PASSES = "two passes over the rows, one to draw a sample and one to read it"
 
 @dataclass(frozen=True, eq=False)
 class SampledSource:
-    """A sample of a source.
+    """A table, or a sample of a source.
 
     Parameters
     ----------
-    table : DataFrame or ndarray
+    table : table or ndarray
         The rows.
-    weights : ndarray of float64, shape (n_sampled,), optional
-        What each of them counts; None where all count the same.
+    weights : array_like of shape (n_rows,), optional
+        The weights of a table; what each row of a sample counts, None where all count the same.
     facts : dict
-        What the diagnostics say of it.
+        What the diagnostics say of a sample.
     words : str
         How many rows of how many it has; empty where it has all.
-    beside : Series, optional
+    beside : array_like, optional
         A column that is no feature, where one is wanted.
     """
 
     table: Any
-    weights: RowWeights
+    weights: Any
     facts: dict[str, Any]
     words: str
     beside: Any = None
@@ -59,40 +56,42 @@ class SampledSource:
     @property
     def note(self) -> RowsNote:
         """What a reader must know of it."""
-        return RowsNote({"stream": self.facts}, self.words)
+        return RowsNote({"stream": self.facts} if self.facts else {}, self.words)
 
 
-def sample_source(
+def table_or_sample(
     model: Any,
-    source: Source,
+    X: Any,
     feature_names: Sequence[str] | None,
     sample_weight: Any,
     most: int,
     seed: int,
     memory_budget: int,
     report: ProgressReport,
-    beside: str | None = None,
+    beside: Any = None,
 ) -> SampledSource:
-    """Return a weighted sample of a source, with the columns of a model or, of a function, all.
+    """Return a table as it is, and of rows in batches a weighted sample.
+
+    A sample has the columns of a model or, of a function, all.
 
     Parameters
     ----------
     model : object
         A model that `parse_model` knows, an object with ``predict``, or a function.
-    source : Source
+    X : array_like, table or rows in batches
         The rows.
     feature_names : sequence of str, optional
         Names of the features.
-    sample_weight : str, optional
-        Name of the column of weights.
+    sample_weight : array_like or str, optional
+        The weights of a table; the name of their column of rows in batches.
     most, seed : int
         Most rows, and seed of the draws.
     memory_budget : int
         Bytes that the sample may take.
     report : callable
         Progress.
-    beside : str, optional
-        Name of a column that is no feature, and wanted too.
+    beside : array_like or str, optional
+        What was observed on the rows of a table; of rows in batches the name of its column.
 
     Raises
     ------
@@ -101,6 +100,13 @@ def sample_source(
     MemoryBudgetError
         If the sample would not fit.
     """
+    source = as_source(X)
+    if source is None:
+        return SampledSource(X, sample_weight, {}, "", beside)
+    if beside is not None and not isinstance(beside, str):
+        raise InvalidInputError(
+            "rows in batches bring what was observed along: pass the name of its column as y"
+        )
     check_repeats(source, _PASSES)
     behind = model.model_behind_response if isinstance(model, ResponseFunction) else model
     parsed = model_or_none(behind, feature_names)
@@ -128,19 +134,6 @@ def sample_source(
         "sample": "everything",
     }
     return SampledSource(table, drawn.weights, facts, words, kept)
-
-
-def decompose_sample(engine: Callable[..., Decomposition], sample: SampledSource) -> Decomposition:
-    """Return what an engine makes of a sample, with a word about it.
-
-    Parameters
-    ----------
-    engine : callable
-        Is called with the table, and its weights as ``sample_weight``.
-    sample : SampledSource
-        The sample.
-    """
-    return with_note(engine(sample.table, sample_weight=sample.weights), sample.note)
 
 
 def with_note(d: Decomposition, note: RowsNote) -> Decomposition:
