@@ -16,7 +16,7 @@ from sklearn.ensemble import (
 
 import treepurify as tp
 from treepurify.links import Link
-from treepurify.plots.response_axis import add_response_axis
+from treepurify.plots.rows import add_response_axis
 
 plots = pytest.importorskip("treepurify.plots")
 plt = pytest.importorskip("matplotlib.pyplot")

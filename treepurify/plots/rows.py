@@ -1,4 +1,4 @@
-"""Figures of one row: how its prediction is built up, part by part."""
+"""Figures of one row: how its prediction is built up, part by part, with the response above."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -8,7 +8,6 @@ from treepurify.decomposition import Decomposition
 from treepurify.links import Link
 from treepurify.plots.bands import band_words, check_level
 from treepurify.plots.labels import fold, number_words, signed_words
-from treepurify.plots.response_axis import add_response_axis, response_words
 from treepurify.plots.row_parts import LargestParts, Parts, is_something, largest_parts
 from treepurify.plots.scale_words import margin_label
 from treepurify.plots.style import (
@@ -20,6 +19,7 @@ from treepurify.plots.style import (
     SMALL_SIZE,
     UP,
     axes_or_new,
+    import_matplotlib,
     number_ticks,
     style_axes,
     write_beside,
@@ -31,12 +31,20 @@ from treepurify.typing import Array
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["force", "waterfall"]
+__all__ = ["add_response_axis", "force", "waterfall"]
 
 # Width of a letter in inches, with some room.
 _LETTER = 0.085
 # A name goes on below its beginning, not below its number.
 _NEXT_LINE = "\n     "
+
+# Links by which the response of one output follows from its own margin, strictly increasing.
+_PROBABILITIES = ("logit", "cloglog", "sigmoid")
+_AMOUNTS = ("log", "log1p", "softplus", "sqrt")
+_KNOWN = (*_PROBABILITIES, *_AMOUNTS)
+_CHANCES = np.array([0.0001, 0.001, 0.01, 0.05, *np.arange(1, 10) / 10, 0.95, 0.99, 0.999, 0.9999])
+_LEAST_DISTANCE = 0.07
+_HALVINGS = 80
 
 
 def waterfall(
@@ -140,7 +148,7 @@ def waterfall(
     reached = float(ends[0]) if len(ends) else start
     ax.plot([start] * 2, [len(names), len(names) + 0.6], color=MUTED, linewidth=1.2, zorder=1)
     ax.plot([reached] * 2, [-1.15, 0], color=INK, linewidth=1.2, zorder=1)
-    said = f"this row {number_words(reached, 4)}{response_words(d, position, reached)}"
+    said = f"this row {number_words(reached, 4)}{_response_words(d, position, reached)}"
     write_beside(ax, said, (reached, -0.75), -6 if reached > (lower + upper) / 2 else 6)
     lines = "" if bounds is None else f" (lines: {band_words(level or LEVEL)})"
     ax.set_xlabel(fold(margin_label(d, position) + lines, 60), loc="right")
@@ -235,7 +243,7 @@ def force(
         ax.axvspan(*reached, color=INK, alpha=0.12, linewidth=0, zorder=0)
     ax.axvline(prediction, color=INK, linewidth=1.4)
     ax.axvline(start, color=MUTED, linewidth=1, linestyle=(0, (3, 2)))
-    said = f"this row {number_words(prediction, 4)}{response_words(d, position, prediction)}"
+    said = f"this row {number_words(prediction, 4)}{_response_words(d, position, prediction)}"
     _name_line(ax, prediction, said, INK, 16)
     _name_line(ax, start, f"mean {number_words(start, 4)}", MUTED, 3)
     style_axes(ax)
@@ -312,3 +320,82 @@ def _name_line(ax: "Axes", place: float, text: str, color: str, height: int) -> 
         color=color,
         fontsize=LABEL_SIZE,
     )
+
+
+def add_response_axis(ax: "Axes", d: Decomposition, output: int) -> None:
+    """Write the response above the margins of the x axis, where it follows from them alone.
+
+    Parameters
+    ----------
+    ax : matplotlib Axes
+        Axes whose limits are set.
+    d : Decomposition
+        The decomposition.
+    output : int
+        Position of the output.
+    """
+    link = d.link
+    if link.name not in _KNOWN:
+        return
+    low, high = ax.get_xlim()
+    responses = _ticks(link, low, high)
+    margins = _margins_of(link, responses, low, high)
+    kept = _apart(margins, responses, high - low)
+    if len(kept) < 2:
+        return
+    top = ax.secondary_xaxis("top")
+    top.set_xticks(margins[kept], [number_words(responses[k], 4) for k in kept])
+    top.spines["top"].set(color=FRAME, linewidth=0.8)
+    top.tick_params(colors=MUTED, labelcolor=INK, labelsize=SMALL_SIZE, length=3, width=0.8)
+    top.set_xlabel(_words(d, output), loc="right", color=INK, size=LABEL_SIZE)
+
+
+def _response_words(d: Decomposition, output: int, margin: float) -> str:
+    """Return the response in brackets, empty where it does not follow from this margin alone."""
+    if d.link.name not in _KNOWN:
+        return ""
+    response = float(d.link.inverse(np.array([margin]))[0])
+    return f" ({_words(d, output)}: {number_words(response, 3)})"
+
+
+def _words(d: Decomposition, output: int) -> str:
+    if d.link.name in _PROBABILITIES:
+        name = d.output_names[output]
+        if name in ("margin", "prediction"):
+            return "probability"
+        return f"probability of {name if name.startswith('class ') else f'class {name}'}"
+    return "prediction"
+
+
+def _ticks(link: Link, low: float, high: float) -> Array:
+    """Return round responses between those of two margins."""
+    least, most = link.inverse(np.array([low, high])).tolist()
+    candidates = _CHANCES
+    if link.name in _AMOUNTS:
+        candidates = import_matplotlib("ticker").MaxNLocator(8).tick_values(least, most)
+        # On a curve the small ones lie far apart, and the large ones close together.
+        scale = max(abs(least), abs(most))
+        powers = scale * 10.0 ** -np.arange(4)
+        digits = 10.0 ** np.floor(np.log10(np.maximum(powers, 1e-300)))
+        candidates = np.union1d(candidates, np.outer(digits, (1, 2, 5)).ravel())
+    return np.asarray(candidates[(candidates > least) & (candidates < most)])
+
+
+def _margins_of(link: Link, responses: Array, low: float, high: float) -> Array:
+    """Return the margins with these responses, by bisection: the link knows one direction."""
+    below, above = np.full(len(responses), low), np.full(len(responses), high)
+    for _ in range(_HALVINGS):
+        middle = (below + above) / 2
+        is_low = link.inverse(middle) < responses
+        below, above = np.where(is_low, middle, below), np.where(is_low, above, middle)
+    return np.asarray((below + above) / 2)
+
+
+def _apart(margins: Array, responses: Array, width: float) -> list[int]:
+    """Return which ticks to keep: none too close to another, the roundest first."""
+    roundness = [len(f"{response:.6g}".rstrip("0")) for response in responses]
+    kept: list[int] = []
+    for k in sorted(range(len(margins)), key=lambda k: (roundness[k], abs(k - len(margins) / 2))):
+        if all(abs(margins[k] - margins[other]) >= _LEAST_DISTANCE * width for other in kept):
+            kept.append(k)
+    return sorted(kept)
