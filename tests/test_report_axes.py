@@ -236,7 +236,7 @@ def test_every_figure_of_a_report_has_the_scale_that_was_asked(skewed, tmp_path,
 
     for module in ("main_effects", "pairs", "overlays"):
         monkeypatch.setattr(f"treepurify.plots.{module}.lay_out_axis", kept)
-    monkeypatch.setattr("treepurify.report.packing.lay_out_axis", kept)
+    monkeypatch.setattr("treepurify.report.payload.lay_out_axis", kept)
     audit = tp.audit(model, X, n_bootstrap=2, threshold=0.001, progress=False)
     write_html(audit.decomposition, tmp_path / "page.html", scale={"income": word}, audit=audit)
     assert asked

@@ -20,7 +20,7 @@ from tests.test_report_interactive import in_browser, needs_chromium
 from treepurify.plots import style
 from treepurify.plots.scale_words import effect_label, margin_label, with_class_names
 from treepurify.report import write_html
-from treepurify.report.colors import PAGE_COLORS
+from treepurify.report.parts import PAGE_COLORS
 
 
 def purified(model, n_classes=0):

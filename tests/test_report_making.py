@@ -13,7 +13,7 @@ import pytest
 import treepurify as tp
 from tests.test_report_interactive import in_browser, needs_chromium
 from treepurify.report import write_html
-from treepurify.report.call import call_facts
+from treepurify.report.making import call_facts
 
 
 class Facts(HTMLParser):

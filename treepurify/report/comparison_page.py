@@ -1,9 +1,9 @@
-"""Write decompositions side by side as one self-contained HTML page."""
+"""Write decompositions side by side as one self-contained HTML page, with its figures."""
 
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -11,21 +11,23 @@ import numpy.typing as npt
 from treepurify.arguments import brief, check_result, check_whole, read_path
 from treepurify.comparing.compare import compare
 from treepurify.comparing.comparison import Comparison
+from treepurify.components import TensorComponent, is_drawable
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
 from treepurify.plots.axis_layout import Scale
+from treepurify.plots.comparisons import comparison
 from treepurify.plots.labels import number_words, with_minus
+from treepurify.plots.main_effects import main_effect_size
+from treepurify.plots.overlays import overlay
+from treepurify.plots.pairs import PAIR_SIZE, color_limit, pair
 from treepurify.plots.scale_words import scale_sentence, with_class_names
-from treepurify.report.comparison_figures import (
-    Changed,
-    change_picture,
-    changed_most,
-    main_picture,
-    pair_row,
-)
+from treepurify.plots.terms import find_tensor
+from treepurify.report.common_axes import can_be_joined, common_scale, on_common_axes
 from treepurify.report.making import hash_files, making_facts, model_words, page_facts
 from treepurify.report.parts import command_block, facts_list, page_text, plain_table, section
+from treepurify.report.pictures import Picture
 from treepurify.report.scales import Scales, read_scales
+from treepurify.report.svg import new_axes
 from treepurify.report.verdict import explained_words, verdict
 from treepurify.storage import write_atomically
 
@@ -42,6 +44,8 @@ _INTRODUCTION = (
 )
 
 _Named = Mapping[str, Decomposition]
+
+_MOST_BARS = 15
 
 
 def write_comparison(
@@ -202,10 +206,20 @@ def _changes(compared: Sequence[Comparison]) -> list[str]:
         lines = "\n".join(f"<li>{escape(with_minus(line))}</li>" for line in each.verdict()[1:])
         parts.append(f"<ul>\n{lines}\n</ul>")
         if len(each.terms):
-            parts.append(change_picture(each, f"change-{i}"))
+            parts.append(_change_picture(each, f"change-{i}"))
         if len(each.places):
             parts.append(_places(each))
     return parts
+
+
+def _change_picture(compared: Comparison, prefix: str) -> str:
+    """Return the size of the effects in both, and their distance, as a ``<figure>``."""
+    rows = min(len(compared.terms), _MOST_BARS)
+    ax = new_axes((5.8, max(0.3 * rows + 1.2, 1.9)))
+    comparison(compared, top=_MOST_BARS, ax=ax)
+    words = "Dots of the size of each effect in both, bars of their difference; numbers below."
+    caption = f"Effects that differ most between {compared.names[0]} and {compared.names[1]}."
+    return Picture(ax, prefix, escape(caption), words).html()
 
 
 def _places(compared: Comparison) -> str:
@@ -295,19 +309,41 @@ def _cell(value: float) -> str:
     return f"<td>{'' if np.isnan(value) else number_words(value, 3)}</td>"
 
 
-def _drawn(compared: Sequence[Comparison], order: int, top: int) -> list[Changed]:
+class _Changed(NamedTuple):
+    """An effect that differs, with the output on which it differs most."""
+
+    names: tuple[str, ...]
+    term: str
+    output: int
+    distance: float
+
+
+def _drawn(compared: Sequence[Comparison], order: int, top: int) -> list[_Changed]:
     """Return the effects of an order that differ most in any comparison, each once."""
-    found: dict[tuple[str, ...], Changed] = {}
+    found: dict[tuple[str, ...], _Changed] = {}
     for changed in sorted(
-        (each for one in compared for each in changed_most(one, order)),
+        (each for one in compared for each in _changed_most(one, order)),
         key=lambda each: -each.distance,
     ):
         found.setdefault(changed.names, changed)
     return list(found.values())[:top]
 
 
-def _mains(named: _Named, drawn: Sequence[Changed], scales: Scales) -> str:
-    figures = [figure for changed in drawn if (figure := main_picture(named, changed, scales))]
+def _changed_most(compared: Comparison, order: int) -> list[_Changed]:
+    """Return the effects of an order, the one that differs most first, each once."""
+    first = compared.first
+    found: dict[str, _Changed] = {}
+    for subset, row in zip(compared.subsets, compared.terms.to_dict("records"), strict=True):
+        if len(subset) == order:
+            names = tuple(first.feature_names[j] for j in subset)
+            output = first.output_names.index(row["output"])
+            changed = _Changed(names, row["term"], output, float(row["distance"]))
+            found.setdefault(row["term"], changed)
+    return list(found.values())
+
+
+def _mains(named: _Named, drawn: Sequence[_Changed], scales: Scales) -> str:
+    figures = [figure for changed in drawn if (figure := _main_picture(named, changed, scales))]
     if not figures:
         return ""
     words = "The main effects that differ most, each shifted to mean zero."
@@ -319,12 +355,77 @@ def _mains(named: _Named, drawn: Sequence[Changed], scales: Scales) -> str:
     )
 
 
-def _pairs(named: _Named, drawn: Sequence[Changed], scales: Scales) -> str:
-    rows = [row for changed in drawn if (row := pair_row(named, changed, scales))]
+def _main_picture(
+    decompositions: Mapping[str, Decomposition], changed: _Changed, scales: Scales
+) -> str:
+    """Return a main effect as all that have it show it; empty where it cannot be drawn."""
+    (name,) = changed.names
+    having = {called: d for called, d in decompositions.items() if _is_drawn(d, changed.names)}
+    if not having or len({_is_categorical(d, name) for d in having.values()}) > 1:
+        return ""
+    size = main_effect_size(find_tensor(next(iter(having.values())), name, 1))
+    ax = new_axes((size[0] + 0.6, size[1]))
+    overlay(having, name, output=changed.output, scale=scales.of(name), ax=ax)
+    without = [called for called in decompositions if called not in having]
+    note = f" {' and '.join(without)} {'have' if len(without) > 1 else 'has'} no such effect."
+    caption = f"<b>{escape(changed.term)}</b>: {changed.distance:.3g} apart in root mean square."
+    words = f"Main effect of {changed.term} in {', '.join(having)}, over each other."
+    prefix = f"main-{next(iter(having.values())).feature_names.index(name)}"
+    return Picture(ax, prefix, caption + (escape(note) if without else ""), words).html()
+
+
+def _is_categorical(d: Decomposition, name: str) -> bool:
+    return bool(find_tensor(d, name, 1).axes[0].is_categorical)
+
+
+def _pairs(named: _Named, drawn: Sequence[_Changed], scales: Scales) -> str:
+    rows = [row for changed in drawn if (row := _pair_row(named, changed, scales))]
     if not rows:
         return ""
     words = "The pairs that differ most. Heatmaps of one pair share their axes and colour scale."
     return section("pairs", "Pairs", f"<p>{words}</p>", *rows)
+
+
+def _pair_row(
+    decompositions: Mapping[str, Decomposition], changed: _Changed, scales: Scales
+) -> str:
+    """Return a pair in each decomposition, under one colour scale, as ``<figure>`` elements."""
+    having = {called: d for called, d in decompositions.items() if _is_drawn(d, changed.names)}
+    tables = [find_tensor(d, changed.names, 2) for d in having.values()]
+    limit = max(
+        (color_limit(table.values[..., changed.output], table.mass) for table in tables),
+        default=0.0,
+    )
+    drawn = [*having.values()]
+    across, up = changed.names
+    asked = (scales.of(across), scales.of(up))
+    scale: tuple[Scale, Scale] = asked
+    if can_be_joined(drawn, changed.names, tables):
+        drawn = on_common_axes(drawn, tables)
+        first = find_tensor(drawn[0], changed.names, 2)
+        scale = (common_scale(first, across, asked[0]), common_scale(first, up, asked[1]))
+    pictures = []
+    for i, (called, d) in enumerate(zip(having, drawn, strict=True)):
+        ax = new_axes(PAIR_SIZE)
+        key: Any = changed.names
+        # By name, so that categories stand in one order in all of them.
+        pair(d, key, output=changed.output, limit=limit or None, sort="name", scale=scale, ax=ax)
+        positions = [d.feature_names.index(name) for name in changed.names]
+        caption = f"<b>{escape(changed.term)}</b>, {escape(called)}. Hatched: no data."
+        words = f"Heatmap of the pair {changed.term} in {called}."
+        prefix = "-".join(["pair", str(i), *map(str, positions)])
+        pictures.append(Picture(ax, prefix, caption, words).html())
+    without = [called for called in decompositions if called not in having]
+    note = f"<p>{escape(changed.term)} is no effect of {escape(' and '.join(without))}.</p>"
+    body = "\n".join(pictures)
+    return f'<div class="figures">\n{body}\n</div>{note if without else ""}' if pictures else ""
+
+
+def _is_drawn(d: Decomposition, names: tuple[str, ...]) -> bool:
+    component = d.components.get(tuple(sorted(d.feature_names.index(name) for name in names)))
+    if component is None:
+        return False
+    return isinstance(component, TensorComponent) or is_drawable(component)
 
 
 def _certificates(named: _Named) -> list[str]:

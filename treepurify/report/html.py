@@ -1,4 +1,4 @@
-"""Write a decomposition as one self-contained HTML page."""
+"""Write a decomposition as one self-contained HTML page: its sections, from top to bottom."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -16,9 +16,10 @@ from treepurify.evidence.effect_worth_table import EffectWorth
 from treepurify.evidence.simplification import Simplification
 from treepurify.models.families import display_name
 from treepurify.plots.axis_layout import Scale
-from treepurify.plots.labels import with_minus
+from treepurify.plots.labels import number_words, with_minus
 from treepurify.plots.scale_words import scale_sentence, with_class_names
-from treepurify.report.checks import checks_parts
+from treepurify.plots.simplification import simplification
+from treepurify.plots.worth import worth as draw_worth
 from treepurify.report.effects_table import (
     TermRow,
     effects_table,
@@ -26,7 +27,6 @@ from treepurify.report.effects_table import (
     table_notes,
     term_rows,
 )
-from treepurify.report.held_out import simplification_parts, worth_parts
 from treepurify.report.interactive import (
     explorer,
     findings_list,
@@ -36,9 +36,11 @@ from treepurify.report.interactive import (
     prediction_maker,
 )
 from treepurify.report.making import hash_files, making_parts, model_words
-from treepurify.report.parts import facts_list, page_text, section
+from treepurify.report.parts import facts_list, page_text, plain_table, section
 from treepurify.report.payload import Payload, make_payload
 from treepurify.report.pictures import (
+    Picture,
+    band_picture,
     importance_picture,
     main_effect_picture,
     most_important,
@@ -46,10 +48,11 @@ from treepurify.report.pictures import (
 )
 from treepurify.report.same_model import check_same_model
 from treepurify.report.scales import Scales, read_scales
-from treepurify.report.trainings import trainings_parts
+from treepurify.report.svg import new_axes
 from treepurify.report.verdict import explained_words, verdict
 from treepurify.rows.sparse import is_sparse
 from treepurify.rows.tables import read_matrix, row_count, table_names, take_rows
+from treepurify.spread import LEVEL, Spread
 from treepurify.storage import write_atomically
 
 __all__ = ["write_html"]
@@ -76,6 +79,19 @@ _OTHERWISE = (
     "certificate, where there is one, says what holds exactly and what nearly."
 )
 _NO_CONDITIONAL_MEANS = 1e-8
+
+_MOST_WORTH_ROWS = 1000
+_MOST_WORTH_BARS = 12
+_WORTH_COLUMNS = {
+    "worth": "Worth",
+    "low": "from",
+    "high": "to",
+    "worth_absorbed": "Others absorbing",
+    "shapley": "Shapley",
+}
+
+_MOST_TRAINING_ROWS = 20
+_MOST_UNCLEAR = 20
 
 
 def write_html(
@@ -164,10 +180,10 @@ def write_html(
         _overview(d),
         _certificate(d),
         _findings(audit, top, scales),
-        "" if audit is None else section("checks", "Checks made", *checks_parts(audit)),
+        _checks(audit),
         _effects(d, rows),
-        "" if worth is None else section("worth", "Worth on held-out rows", *worth_parts(worth)),
-        "" if simple is None else section("path", "What can go", *simplification_parts(simple)),
+        _worth(worth),
+        _what_can_go(simple),
         _main_effects(d, most_important(rows, d, 1, top), payload, scales),
         _pairs(d, most_important(rows, d, 2, top), payload, scales),
         _trainings(d, rows, top, scales),
@@ -274,6 +290,49 @@ def _certificate(d: Decomposition) -> str:
     )
 
 
+def _findings(audit: Audit | None, pictures: int, scales: Scales) -> str:
+    if audit is None:
+        return ""
+    return section(
+        "findings", "Findings", findings_list(audit, _MOST_FINDINGS, 2 * pictures, scales)
+    )
+
+
+def _checks(audit: Audit | None) -> str:
+    """Return what an audit looked for, by which rules, and what it drew at random."""
+    if audit is None:
+        return ""
+    worth, trainings = audit.worth, audit.trainings
+    facts = [
+        ("Threshold", f"{100 * audit.threshold:.3g} % of the variance of the prediction"),
+        ("Measure", audit.decomposition.measure),
+        ("Other measures", ", ".join(audit.comparisons) or "none"),
+        (
+            "Draws of the rows",
+            f"{audit.n_bootstrap}, seed {audit.seed}" if audit.n_bootstrap else "none",
+        ),
+    ]
+    if worth is None:
+        facts.append(("Held-out rows", "none"))
+    else:
+        digest = worth.rows_fingerprint
+        hashed = f"SHA-256 {digest} of the rows as read, the target and the weights"
+        words = hashed if digest else "in batches, of which no hash was taken"
+        facts.append(("Held-out rows", f"{worth.n_rows}: {words}"))
+        if worth.notes:
+            facts.append(("How they were used", " ".join(worth.notes)))
+        if worth.n_bootstrap:
+            draws = f"{worth.n_bootstrap}, seed {worth.seed}"
+            facts.append(("Draws of the held-out rows", draws))
+    facts.append(("Trainings", "1" if trainings is None else str(trainings.n_models)))
+    rows = [[check.kind, check.among, check.rule, check.result] for check in audit.checks]
+    head = ["Looked for", "Among", "Reported where, at least", "Findings"]
+    note = "<p>Shares of the variance in the rules are of the variance of the prediction.</p>"
+    table = plain_table("Checks made", head, rows)
+    words = f'<div class="words">{table}</div>'
+    return section("checks", "Checks made", facts_list(facts), words, note)
+
+
 def _effects(d: Decomposition, rows: list[TermRow]) -> str:
     if not rows:
         return section("effects", "Effects", "<p>The model is constant: it has no effects.</p>")
@@ -287,6 +346,91 @@ def _effects(d: Decomposition, rows: list[TermRow]) -> str:
     if left_out > 0:
         parts.append(f"<p>{left_out} still smaller effects are not listed.</p>")
     return section("effects", "Effects", *parts, f"<p>{escape(table_notes(d, rows))}</p>")
+
+
+def _worth(worth: EffectWorth | None) -> str:
+    """Return the figure and the table of what effects are worth, with what they mean."""
+    if worth is None:
+        return ""
+    frame = worth.to_frame()
+    drawn = min(len(frame), _MOST_WORTH_BARS)
+    ax = new_axes((5.2, max(0.34 * drawn + 1.1, 1.9)))
+    draw_worth(worth, top=_MOST_WORTH_BARS, ax=ax)
+    words = "Bars of the worth of each effect beside its share of the variance; numbers below."
+    caption = f"Worth on held-out rows of the {drawn} effects of the largest variance."
+    picture = Picture(ax, "worth", caption, words)
+    notes = "".join(f"<p>{escape(note)}</p>" for note in worth.notes)
+    meaning = (
+        "Worth is the rise of the loss on rows that the model was not trained on where the effect "
+        "is left out and all else stays."
+    )
+    if worth.n_bootstrap:
+        meaning += (
+            f" The interval covers {worth.coverage:.0%} of {worth.n_bootstrap} draws of these rows "
+            "with replacement; the model is the same in all."
+        )
+    first = f"<p>{escape(worth.summary(0)[0])} {escape(meaning)}</p>"
+    parts = [first, picture.html(), *_tables_of_worth(worth), notes]
+    return section("worth", "Worth on held-out rows", *parts)
+
+
+def _tables_of_worth(worth: EffectWorth) -> list[str]:
+    """Return the table, all but its first rows folded away."""
+    largest, lowest, between = worth.ends(_MOST_WORTH_ROWS)
+    names = [name for name in _WORTH_COLUMNS if name in largest and not largest[name].isna().all()]
+    head = ["Effect", "Share of the sum of variances", *(_WORTH_COLUMNS[name] for name in names)]
+    rows, last = (
+        [
+            [row["term"], f"{row['variance_share']:.2%}", *(_number(row[name]) for name in names)]
+            for row in part.to_dict("records")
+        ]
+        for part in (largest, lowest)
+    )
+    rows += [[f"... {between}", *[""] * (len(head) - 1)]] * bool(between) + last
+    parts = [plain_table("Table of worth", head, rows[:_ROWS_AT_ONCE])]
+    rest = rows[_ROWS_AT_ONCE:]
+    if rest:
+        n_harmful = int((worth.worth < 0).sum())
+        summary = f"{len(rest)} more rows, down to the lowest worth"
+        summary += f"; {n_harmful} effects are worth less than nothing" if n_harmful else ""
+        table = plain_table("Table of lower worth", head, rest)
+        parts.append(f"<details><summary>{summary}</summary>\n{table}\n</details>")
+    return parts
+
+
+def _what_can_go(simple: Simplification | None) -> str:
+    """Return the figure and the table of the path on which effects were left out."""
+    if simple is None:
+        return ""
+    lines = "".join(f"<p>{escape(line)}</p>" for line in simple.summary())
+    ax = new_axes((4.8, 3.0))
+    simplification(simple, ax=ax)
+    words = "The held-out loss against the number of effects; the table has the numbers."
+    picture = Picture(ax, "path", "Held-out loss as effects are left out.", words)
+    head = ["Effects", "Loss", "Rise", "Standard error of the rise", "Taken"]
+    head.append("Left out by this step")
+    rows = [
+        [
+            f"{row['n_effects']}",
+            _number(row["loss"]),
+            with_minus(f"{row['rise']:+.2%}"),
+            "" if np.isnan(row["rise_error"]) else f"{row['rise_error']:.2%}",
+            "yes" if row["is_chosen"] else "",
+            str(row["left_out"]),
+        ]
+        for row in simple.to_frame().to_dict("records")
+    ]
+    table = plain_table("Table of the path", head, rows)
+    same = (
+        f"<p>The same {simple.n_rows} rows chose the effects and measured the losses: the loss of "
+        "what was kept is optimistic, and other rows are needed to state it without that.</p>"
+    )
+    details = f"<details><summary>{len(rows)} steps</summary>\n{table}\n</details>"
+    return section("path", "What can go", lines, same, picture.html(), details)
+
+
+def _number(value: float) -> str:
+    return "" if np.isnan(value) else with_minus(f"{value:.4g}")
 
 
 def _main_effects(d: Decomposition, rows: list[TermRow], payload: Payload, scales: Scales) -> str:
@@ -318,8 +462,91 @@ def _pairs(d: Decomposition, rows: list[TermRow], payload: Payload, scales: Scal
 
 
 def _trainings(d: Decomposition, rows: list[TermRow], top: int, scales: Scales) -> str:
-    parts = trainings_parts(d, rows, most_important(rows, d, 1, top), scales)
-    return section("trainings", "Several trainings", *parts) if parts else ""
+    """Return how far several trainings agree: sentences, a table, figures of main effects."""
+    if d.spread is None:
+        return ""
+    drawn = most_important(rows, d, 1, top)
+    known = [row for row in in_table_order(rows) if row.subset in d.spread.stacked]
+    figures = "\n".join(
+        band_picture(d, row, scales) for row in drawn if row.subset in d.spread.stacked
+    )
+    return section(
+        "trainings",
+        "Several trainings",
+        f"<p>{escape(_what_they_are(d, d.spread))}</p>",
+        f"<p>{escape(_no_clear_sign(d, d.spread))}</p>",
+        _table_of_trainings(d, d.spread, known[:_MOST_TRAINING_ROWS]),
+        f'<div class="figures">\n{figures}\n</div>' if figures else "",
+    )
+
+
+def _what_they_are(d: Decomposition, spread: Spread) -> str:
+    facts = d.diagnostics.get("refits", {})
+    how = f" ({spread.how})" if spread.how else ""
+    of = "their mean" if facts.get("decomposed") == "mean" else "the model itself"
+    grid = {
+        "all cuts": "all their cuts",
+        "fewer cuts": "fewer cuts than they have, with the difference in the remainder",
+        "coarse cells": "coarse cells, with the difference in the remainder",
+    }.get(facts.get("common_grid", ""), "one grid")
+    return (
+        f"{spread.n_models} trainings{how} were purified together, on {grid}. The effects of this "
+        f"page are those of {of}. A band says where one more training of the same kind would lie, "
+        f"in {LEVEL:.0%} of cases, in each cell by itself. It is about training, not about the "
+        "rows under which effects are purified."
+    )
+
+
+def _no_clear_sign(d: Decomposition, spread: Spread) -> str:
+    found = spread.no_clear_sign()
+    if not found:
+        return "Each effect has a sign somewhere: no band holds zero in every cell."
+    names = [
+        d.term_name(subset) + (f" ({d.output_names[k]})" if d.n_outputs > 1 else "")
+        for subset, k in found
+    ]
+    more = f" and {len(names) - _MOST_UNCLEAR} more" if len(names) > _MOST_UNCLEAR else ""
+    whole = len(spread.stacked) * spread.n_outputs
+    return (
+        f"The bands of {len(found)} of {whole} effects hold zero in every cell: "
+        f"{', '.join(names[:_MOST_UNCLEAR])}{more}."
+    )
+
+
+def _table_of_trainings(d: Decomposition, spread: Spread, rows: list[TermRow]) -> str:
+    names = ["Effect", *(["Output"] * (d.n_outputs > 1)), "Standard deviation"]
+    names += ["In one more training", "Trainings differ by", "Trainings that have it"]
+    present = spread.present()
+    body, outside = [], []
+    for row in rows:
+        subset, k = row.subset or (), row.output
+        lower, upper = (np.sqrt(bound[k]) for bound in spread.variance_interval(subset))
+        if not lower <= row.deviation <= upper:
+            outside.append(row.name)
+        between = float(np.sqrt(spread.training_variance(subset)[k]))
+        part = (
+            f"{between / row.deviation:.0%} of its standard deviation" if row.deviation > 0 else ""
+        )
+        body.append(
+            [
+                row.name,
+                *([d.output_names[k]] * (d.n_outputs > 1)),
+                number_words(row.deviation, 3),
+                f"{number_words(lower, 3)} to {number_words(upper, 3)}",
+                part,
+                f"{present[subset][k]:.0%}",
+            ]
+        )
+    table = plain_table("Table of trainings", names, body)
+    if not outside:
+        return table
+    words = (
+        f"The standard deviation of {', '.join(dict.fromkeys(outside))} lies outside its own "
+        "interval. That is no error: it is that of the effect of this page, and the interval is "
+        "for the effect of one more training, which the noise of training makes larger, most of "
+        "all where an effect is small; or this training is unlike the others."
+    )
+    return f"{table}\n<p>{escape(words)}</p>"
 
 
 def _static(count: int) -> str:
@@ -331,11 +558,3 @@ def _prediction(d: Decomposition, payload: Payload) -> str:
     if not d.components:
         return ""
     return section("prediction", "One prediction", prediction_maker(payload))
-
-
-def _findings(audit: Audit | None, pictures: int, scales: Scales) -> str:
-    if audit is None:
-        return ""
-    return section(
-        "findings", "Findings", findings_list(audit, _MOST_FINDINGS, 2 * pictures, scales)
-    )

@@ -1,12 +1,29 @@
-"""The pieces that every page is made of: sections, lists of facts, tables, and the page itself."""
+"""The pieces that every page is made of: colours, sections, lists, tables, and the page itself."""
 
 from collections.abc import Iterable, Sequence
 from html import escape
 from importlib import resources
 
-from treepurify.report.colors import color_variables
+from treepurify.plots import style
 
-__all__ = ["command_block", "facts_list", "page_text", "plain_table", "section"]
+__all__ = ["PAGE_COLORS", "command_block", "facts_list", "page_text", "plain_table", "section"]
+
+# Colours that follow the page, which may be dark; those inside a heatmap stay.
+PAGE_COLORS = {
+    **{color: f"many-{i}" for i, color in enumerate(style.MANY)},
+    style.INK: "ink",
+    style.MUTED: "muted",
+    style.FRAME: "frame",
+    style.DATA: "data",
+    style.EMPTY: "empty",
+    style.HATCH: "hatch",
+    style.AFTER: "after",
+    style.BEFORE: "before",
+    style.PAIR: "pair",
+    style.HIGHER: "higher",
+    style.UP: "up",
+    style.DOWN: "down",
+}
 
 
 def section(identifier: str, heading: str, *parts: str) -> str:
@@ -99,7 +116,7 @@ def page_text(
 <meta name="color-scheme" content="light dark">
 <title>{escape(title)}</title>
 <style>
-{color_variables()}{look}</style>
+{_color_variables()}{look}</style>
 </head>
 <body>
 <main>
@@ -110,3 +127,9 @@ def page_text(
 {interactive}</body>
 </html>
 """
+
+
+def _color_variables() -> str:
+    """Return the colours as variables of a style sheet, as they are on light ground."""
+    lines = [f"  --{name}: {color};" for color, name in PAGE_COLORS.items()]
+    return ":root {\n" + "\n".join(lines) + "\n}\n"

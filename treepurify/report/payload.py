@@ -1,8 +1,9 @@
-"""The numbers behind the interactive parts of a report, packed for the page."""
+"""The numbers behind the interactive parts of a report: effects and axes, packed for the page."""
 
 import json
+from base64 import b64encode
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -10,14 +11,18 @@ import numpy as np
 from treepurify.components import TensorComponent
 from treepurify.decomposition import Decomposition
 from treepurify.grids.axis import FeatureAxis
+from treepurify.grids.drawing import cell_values
 from treepurify.grids.grid import Subset
-from treepurify.plots.axis_ticks import tick_steps
+from treepurify.plots.axis_layout import AxisLayout, lay_out_axis
+from treepurify.plots.axis_ticks import SCALE_NOTES, numeric_ticks, tick_steps
+from treepurify.plots.category_order import main_effect_of, order_categories
+from treepurify.plots.data_strip import data_density
 from treepurify.plots.main_effects import cells_from_top
-from treepurify.plots.pair_lines import line_cells, line_names
+from treepurify.plots.pair_lines import line_cells, line_names, main_effect_along, means_along
 from treepurify.plots.pairs import color_limit
 from treepurify.plots.scale_words import effect_label, margin_label
 from treepurify.plots.style import DASHES, sign_colors
-from treepurify.report.packing import PackedAxes, effect_versions, packed_table
+from treepurify.plots.terms import raw_effect
 from treepurify.report.page_rows import ExampleRows, evaluate_examples, find_start, packed_rows
 from treepurify.report.page_tables import Merging, PageTable, main_tables, plan_pairs
 from treepurify.report.scales import AUTOMATIC, Scales
@@ -31,6 +36,14 @@ MOST_TABLE_BYTES = 2_600_000
 MOST_MAIN_BYTES = 1_200_000
 # Colours from the lowest effect to the highest: enough to look continuous.
 _N_COLORS = 129
+
+# Stands for infinity, which JSON does not have.
+_LARGEST = 1e300
+# Steps of a table entry: sixteen bits with sign.
+_STEPS = 32_000
+# About how many ticks an axis may have, from the narrowest place to the widest; None is one for
+# each value where these are few.
+_TICK_COUNTS = (2, 4, 8, None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +115,7 @@ def make_payload(
     scales : Scales
         The scale of each feature.
     """
-    axes, merging = PackedAxes(d, others, scales), Merging()
+    axes, merging = _PackedAxes(d, others, scales), Merging()
     mains = main_tables(d, 3 + len(others), MOST_MAIN_BYTES)
     plans = plan_pairs(d, table_bytes / (2 + len(others)))
     terms = [_packed_term(d, table, axes) for table in mains.values()]
@@ -200,9 +213,143 @@ def _first_output(d: Decomposition, subsets: Sequence[Subset]) -> int:
     return int(np.argmax(np.nan_to_num(np.sum(variances, axis=0)))) if variances else 0
 
 
-def _packed_term(d: Decomposition, table: PageTable, axes: PackedAxes) -> dict[str, Any]:
+@dataclass(eq=False)
+class _PackedAxes:
+    """The different axes of the tables, each packed once.
+
+    Parameters
+    ----------
+    d : Decomposition
+        The decomposition of the report.
+    others : sequence of Decomposition
+        The same model under other measures.
+    scales : Scales
+        The scale of each feature.
+    packed : list of dict
+        What the script of the page reads.
+    known : dict
+        Position and axis by feature and id. The axis is kept because the id of a deleted object
+        can be used again.
+    """
+
+    d: Decomposition
+    others: Sequence[Decomposition] = ()
+    scales: Scales = AUTOMATIC
+    packed: list[dict[str, Any]] = field(default_factory=list)
+    known: dict[tuple[int, int], tuple[int, FeatureAxis]] = field(default_factory=dict)
+
+    def position(
+        self, subset: Subset, feature: int, axis: FeatureAxis, mass: Array, *, is_smooth: bool
+    ) -> int:
+        """Return the position of an axis among the packed ones.
+
+        Parameters
+        ----------
+        subset : tuple of int
+            The effect that the axis is for: main effects come first.
+        feature : int
+            The feature.
+        axis : FeatureAxis
+            The axis.
+        mass : ndarray of float64, shape (n_cells,)
+            Mass of its cells, which is the same in all tables.
+        is_smooth : bool
+            Whether the cells stand for points of a curve.
+        """
+        key = (feature, id(axis))
+        if key not in self.known:
+            self.known[key] = len(self.packed), axis
+            scale = self.scales.of(self.d.feature_names[feature])
+            layout = lay_out_axis(axis, mass, scale=scale, is_smooth=is_smooth)
+            packed = {
+                "feature": feature,
+                "cells": axis.n_cells,
+                "regular": axis.n_regular,
+                "labels": axis.labels(),
+                "special": _special_places(layout),
+            }
+            if axis.is_categorical:
+                packed["order"] = self._order(feature, axis, mass)
+                if is_smooth:
+                    values = cell_values(axis, self.d.inputs.features[feature])
+                    packed["values"] = [None if np.isnan(value) else value for value in values]
+            else:
+                packed |= _drawn(axis, layout)
+                if is_smooth and layout.spacing == "log":
+                    middles = (layout.regular_edges[1:] + layout.regular_edges[:-1]) / 2
+                    packed["middles"] = np.round(layout.parts(middles), 6).tolist()
+            if len(subset) > 1:
+                packed["main"] = self._main_effect(feature, axis, is_smooth=is_smooth)
+            elif not axis.is_categorical:
+                packed["density"] = _packed_table(data_density(layout, mass)[0][:, None])
+            self.packed.append(packed)
+        return self.known[key][0]
+
+    def _order(self, feature: int, axis: FeatureAxis, mass: Array) -> list[list[int]]:
+        """Return the categories as figures have them from first to last, for each output."""
+        orders = []
+        for output in range(self.d.n_outputs):
+            effects = main_effect_of(self.d, feature, axis, output)
+            orders.append(order_categories(axis, effects, mass, "effect").tolist())
+        return orders
+
+    def _main_effect(
+        self, feature: int, axis: FeatureAxis, *, is_smooth: bool
+    ) -> list[dict[str, Any] | None]:
+        """Return each version of the main effect on the axis of a pair."""
+        main = self.d.components.get((feature,))
+        versions: list[Array | None] = [
+            main_effect_along(self.d, feature, axis, is_smooth=is_smooth)
+        ]
+        if isinstance(main, TensorComponent) and not is_smooth:
+            known = _effect_versions(self.d, main, self.others)[1:]
+            versions += [
+                None if values is None else means_along(main, values, axis) for values in known
+            ]
+        return [None if values is None else _packed_table(values) for values in versions]
+
+
+def _special_places(layout: AxisLayout) -> list[list[float]]:
+    """Return each special cell with data, the gap before it and its width.
+
+    Both as parts of the width of the regular cells.
+    """
+    places = (layout.places - layout.places[0]) / (
+        layout.places[layout.n_regular] - layout.places[0]
+    )
+    sizes = np.round(np.diff(places[layout.n_regular :]), 4)
+    return [
+        [int(cell), float(gap), float(width)]
+        for cell, gap, width in zip(layout.special_cells, sizes[::2], sizes[1::2], strict=True)
+    ]
+
+
+def _drawn(axis: FeatureAxis, layout: AxisLayout) -> dict[str, Any]:
+    """Return where intervals are drawn, and their ticks for narrow and for wide places.
+
+    The edges are in the units of the feature, also where the cells are not to scale.
+    """
+    ticks: list[list[tuple[float, str]]] = []
+    for most in _TICK_COUNTS:
+        values, labels = numeric_ticks(layout, most)
+        parts = np.round(layout.parts(np.array(values)), 4).tolist()
+        placed = list(zip(parts, labels, strict=True))
+        if not ticks or len(placed) > len(ticks[-1]):
+            ticks.append(placed)
+    drawn: dict[str, Any] = {
+        "cuts": np.clip(axis.cuts, -_LARGEST, _LARGEST).tolist(),  # type: ignore[arg-type]
+        "edges": layout.regular_edges.tolist(),
+        "ticks": ticks,
+    }
+    if layout.spacing != "value":
+        drawn["places"] = np.round(layout.places[: layout.n_regular + 1], 6).tolist()
+        drawn["note"] = SCALE_NOTES[layout.spacing]
+    return drawn
+
+
+def _packed_term(d: Decomposition, table: PageTable, axes: _PackedAxes) -> dict[str, Any]:
     component, subset = table.component, table.component.features
-    versions = effect_versions(d, component, axes.others)
+    versions = _effect_versions(d, component, axes.others)
     is_smooth = not isinstance(d.components[subset], TensorComponent)
     mass = table.mass
     margins = [mass.sum(axis=tuple({*range(len(subset))} - {k})) for k in range(len(subset))]
@@ -220,7 +367,7 @@ def _packed_term(d: Decomposition, table: PageTable, axes: PackedAxes) -> dict[s
             None if values is None else _packed_curve(table.shown(values), mass)
             for values in versions
         ],
-        "mass": packed_table(mass[..., None]),
+        "mass": _packed_table(mass[..., None]),
     }
     if len(subset) == 2:
         packed["lines"] = [
@@ -245,7 +392,34 @@ def _packed_curve(values: Array, mass: Array) -> dict[str, Any]:
         shown = effects[mass > 0] if is_pair and np.any(mass > 0) else effects
         limit = [color_limit(effects, mass)] if is_pair else []
         ends.append([_rounded(value) for value in (shown.min(), shown.max(), *limit)])
-    return packed_table(values) | {"ends": ends}
+    return _packed_table(values) | {"ends": ends}
+
+
+def _packed_table(values: Array) -> dict[str, Any]:
+    """Return a table as whole steps of its largest entry, two bytes each, outputs first."""
+    largest = float(np.max(np.abs(values), initial=0.0))
+    step = float(f"{largest / _STEPS:.9g}") if largest > 0 else 1.0
+    whole = np.round(np.moveaxis(values, -1, 0) / step)
+    # A positive mass must not become zero: few data are not the same as none.
+    whole = np.where((whole == 0) & (np.moveaxis(values, -1, 0) > 0), 1, whole)
+    data = np.ascontiguousarray(whole, dtype="<i2").tobytes()
+    return {"step": step, "data": b64encode(data).decode("ascii")}
+
+
+def _effect_versions(
+    d: Decomposition, component: TensorComponent, others: Sequence[Decomposition]
+) -> list[Array | None]:
+    """Return the effect purified, before purification, and under other measures, where known."""
+    subset = component.features
+    is_table = isinstance(d.components[subset], TensorComponent)
+    versions = [component.values, raw_effect(d, component)]
+    for other in others:
+        same = other.components.get(subset)
+        is_same = isinstance(same, TensorComponent) and same.values.shape == component.values.shape
+        versions.append(
+            same.values if isinstance(same, TensorComponent) and is_same and is_table else None
+        )
+    return versions
 
 
 def _rounded(value: float) -> float:
@@ -267,7 +441,7 @@ def _packed_examples(examples: ExampleRows, on_page: Sequence[Subset]) -> dict[s
         "remainder": _listed(examples.remainder),
         "missing": _listed(examples.left_out),
         "exact": {
-            str(on_page.index(subset)): packed_table(values)
+            str(on_page.index(subset)): _packed_table(values)
             for subset, values in examples.exact.items()
         },
     }

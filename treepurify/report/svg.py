@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from treepurify.plots.style import import_matplotlib
-from treepurify.report.colors import PAGE_COLORS
+from treepurify.report.parts import PAGE_COLORS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
