@@ -7,9 +7,8 @@ from hypothesis import strategies as st
 
 from tests.reference.ensembles import random_ensemble, spread_out, values_in_cells
 from treepurify.budget import DEFAULT_BUDGET
-from treepurify.effects import box_corners, leaf_runs
 from treepurify.effects.accumulate import accumulate, ensemble_cuts
-from treepurify.effects.leaf_boxes import leaf_boxes
+from treepurify.effects.leaf_boxes import leaf_boxes, leaf_runs
 from treepurify.errors import MemoryBudgetError
 from treepurify.grids.grid import make_grid
 from treepurify.rows.columns import FeatureSpec
@@ -64,9 +63,9 @@ def test_boxes_of_some_leaves_at_a_time_are_those_of_all(monkeypatch, keep_every
     ensemble = random_ensemble(rng, n_features=4, n_categorical=2, n_trees=6, depth=5)
     grid, *_ = lay_out(ensemble)
     leaves = np.flatnonzero(ensemble.feature < 0)
-    expected = leaf_runs.leaf_runs(ensemble, grid, leaves, keep_every_test)
-    monkeypatch.setattr(leaf_runs, "_ROOM", 3)
-    found = leaf_runs.leaf_runs(ensemble, grid, leaves, keep_every_test)
+    expected = leaf_runs(ensemble, grid, leaves, keep_every_test)
+    monkeypatch.setattr("treepurify.effects.leaf_boxes._ROOM", 3)
+    found = leaf_runs(ensemble, grid, leaves, keep_every_test)
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_array_equal(one, other)
 
@@ -75,7 +74,7 @@ def test_some_corners_at_a_time_give_what_all_at_once_do(monkeypatch):
     rng = np.random.default_rng(6)
     ensemble = random_ensemble(rng, n_features=4, n_categorical=2, n_trees=6, depth=5, n_outputs=2)
     _, _, expected = lay_out(ensemble)
-    monkeypatch.setattr(box_corners, "_AT_A_TIME", 3)
+    monkeypatch.setattr("treepurify.effects.accumulate._AT_A_TIME", 3)
     _, _, found = lay_out(ensemble)
     assert found.tensors.keys() == expected.tensors.keys()
     for subset, tensor in expected.tensors.items():

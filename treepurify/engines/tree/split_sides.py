@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify.effects.conditional import cumulative_margins, run_probabilities
-from treepurify.effects.leaf_runs import first_cells_right
+from treepurify.effects.leaf_boxes import first_cells_right
 from treepurify.grids.grid import Grid
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.typing import Array, Integers, Mask
