@@ -1,6 +1,6 @@
-"""Measure how pure a family of purified tensors is."""
+"""Measure how pure a family of purified tensors is, small tables many at a time."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, combinations
 
@@ -8,15 +8,8 @@ import numpy as np
 
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import Subset
-from treepurify.purification.pair_batch import SEVERAL_PAIRS, some_at_a_time
-from treepurify.purification.small_purity import (
-    ROUNDING_NORM,
-    Mains,
-    PairPurity,
-    measure_mains,
-    measure_pairs,
-)
-from treepurify.purification.solution import largest_entry
+from treepurify.purification.pair_batch import SEVERAL_PAIRS, PairBatch, some_at_a_time
+from treepurify.purification.solution import inverse_mass, largest_entry
 from treepurify.threads import map_threads
 from treepurify.typing import Array
 
@@ -28,6 +21,9 @@ Axes = Mapping[Subset, tuple[FeatureAxis, ...]]
 # Numbers in a pair that is measured faster beside others than alone.
 _SMALL = 1 << 16
 _NAN = float("nan")
+
+# Below this share of the scale, a norm is rounding.
+_ROUNDING_NORM = 1e-9
 
 
 @dataclass(frozen=True)
@@ -103,11 +99,52 @@ def subset_pairs(effects: Tables, mass: Tables, axes: Axes, scale: float) -> lis
 
 
 @dataclass(frozen=True, eq=False)
+class _Mains:
+    """Main effects beside the intercept.
+
+    Parameters
+    ----------
+    mean : dict of tuple of int to float
+        Largest absolute mean of each over the outputs.
+    norm, weighted : dict of tuple of int to ndarray
+        Its norms, shape (n_outputs,), and mass times effect, shape (n_cells, n_outputs).
+    """
+
+    mean: dict[Subset, float]
+    norm: dict[Subset, Array]
+    weighted: dict[Subset, Array]
+
+
+@dataclass(frozen=True, eq=False)
+class _PairPurity:
+    """Some pairs beside the intercept, and beside the main effects of both their features.
+
+    Parameters
+    ----------
+    pairs : sequence of tuple of int
+        The pairs.
+    norms : ndarray of float64, shape (n_pairs, n_outputs)
+        Their norms.
+    means : ndarray of float64, shape (n_pairs, 3)
+        Largest absolute mean of each: of all cells, given the first feature, given the second.
+    products, cosines : ndarray of float64, shape (n_pairs, 2)
+        The largest inner product with the main effect of the first and of the second feature, and
+        the largest cosine; NaN where a norm is rounding.
+    """
+
+    pairs: Sequence[Subset]
+    norms: Array
+    means: Array
+    products: Array
+    cosines: Array
+
+
+@dataclass(frozen=True, eq=False)
 class _Measured:
     """Main effects, small pairs, and each other component beside those on subsets of it."""
 
-    mains: Mains
-    small: list[PairPurity]
+    mains: _Mains
+    small: list[_PairPurity]
     others: dict[Subset, list[SubsetPair]]
 
 
@@ -142,15 +179,29 @@ def _measure(effects: Tables, mass: Tables, axes: Axes, scale: float) -> _Measur
     return _Measured(mains, small, others)
 
 
-def _measure_mains(effects: Tables, mass: Tables, subsets: list[Subset]) -> Mains:
+def _measure_mains(effects: Tables, mass: Tables, subsets: list[Subset]) -> _Mains:
+    """Measure main effects, given in the order of their subsets."""
     if not subsets:
-        return Mains({}, {}, {})
-    return measure_mains([effects[s] for s in subsets], [mass[s] for s in subsets], subsets)
+        return _Mains({}, {}, {})
+    sizes = [len(mass[subset]) for subset in subsets]
+    ends = np.cumsum(sizes)
+    starts = np.append(0, ends[:-1])
+    all_mass = np.concatenate([mass[subset] for subset in subsets])
+    values = np.concatenate([effects[subset] for subset in subsets])
+    weighted = all_mass[:, None] * values
+    norms = np.sqrt(np.add.reduceat(weighted * values, starts))
+    means = np.add.reduceat(weighted, starts) / np.add.reduceat(all_mass, starts)[:, None]
+    largest = np.abs(means).max(axis=1).tolist()
+    return _Mains(
+        dict(zip(subsets, largest, strict=True)),
+        dict(zip(subsets, norms, strict=True)),
+        dict(zip(subsets, np.split(weighted, ends[:-1]), strict=True)),
+    )
 
 
 def _measure_small_pairs(
-    effects: Tables, mass: Tables, axes: Axes, mains: Mains, scale: float
-) -> list[PairPurity]:
+    effects: Tables, mass: Tables, axes: Axes, mains: _Mains, scale: float
+) -> list[_PairPurity]:
     """Measure the small pairs that have the same axes as their main effects."""
     main_axes = {subset[0]: axes[subset] for subset in mains.norm}
     n_outputs = next((len(norm) for norm in mains.norm.values()), 1)
@@ -166,11 +217,73 @@ def _measure_small_pairs(
     if len(small) < SEVERAL_PAIRS:
         return []
 
-    def measure(some: list[Subset]) -> PairPurity:
+    def measure(some: list[Subset]) -> _PairPurity:
         tables = ([effects[pair] for pair in some], [mass[pair] for pair in some])
-        return measure_pairs(*tables, some, mains, scale)
+        return _measure_pairs(*tables, some, mains, scale)
 
     return map_threads(measure, some_at_a_time(small, sizes))
+
+
+def _measure_pairs(
+    effects: Sequence[Array],
+    mass: Sequence[Array],
+    pairs: Sequence[Subset],
+    mains: _Mains,
+    scale: float,
+) -> _PairPurity:
+    """Measure pairs beside their main effects on the same cells.
+
+    Parameters
+    ----------
+    effects : sequence of ndarray of shape (n_rows, n_columns, n_outputs)
+        The pairs.
+    mass : sequence of ndarray of shape (n_rows, n_columns)
+        Mass of their cells.
+    pairs : sequence of tuple of int
+        Their features.
+    mains : _Mains
+        The main effects, those of all these features among them.
+    scale : float
+        Norms below 1e-9 of it are rounding.
+    """
+    batch = PairBatch.of(effects, mass)
+    cells, sides = batch.cell_starts[:-1], batch.sides
+    # Columns are cells of the second feature.
+    beside = [mains.weighted[part] for first, second in pairs for part in ((second,), (first,))]
+    per_mass, ones = inverse_mass(batch.mass), np.ones(len(batch.mass))
+    overall = np.zeros(len(pairs))
+    largest = np.zeros(len(sides))
+    norms = np.empty((len(pairs), len(batch.values)))
+    products = np.empty((len(sides), len(batch.values)))
+    total = np.add.reduceat(batch.cell_mass, cells)
+    for k, (values, mains_of_slices) in enumerate(
+        zip(batch.values, np.concatenate(beside).T, strict=True)
+    ):
+        weighted = batch.cell_mass * values
+        means = batch.sums(weighted, ones) * per_mass
+        norms[:, k] = np.sqrt(np.add.reduceat(weighted * values, cells))
+        overall = np.maximum(overall, np.abs(np.add.reduceat(weighted, cells) / total))
+        largest = np.maximum(largest, np.maximum.reduceat(np.abs(means), sides))
+        products[:, k] = np.add.reduceat(means * mains_of_slices, sides)
+    other = np.concatenate([mains.norm[part] for a, b in pairs for part in ((b,), (a,))])
+    both = np.repeat(norms, 2, axis=0), other.reshape(products.shape)
+    cosines = _cosines(products, *both, _ROUNDING_NORM * scale)
+    # The second feature of a pair comes first among its sides.
+    of_sides = (largest, _largest_signed(products), cosines)
+    given, inner, angles = (numbers.reshape(-1, 2)[:, ::-1] for numbers in of_sides)
+    return _PairPurity(pairs, norms, np.column_stack([overall, given]), inner, angles)
+
+
+def _largest_signed(products: Array) -> Array:
+    """Return the entry of each row that is the largest in absolute value."""
+    largest = np.argmax(np.abs(products), axis=1)[:, None]
+    return np.asarray(np.take_along_axis(products, largest, axis=1)[:, 0])
+
+
+def _cosines(products: Array, first: Array, second: Array, smallest: float) -> Array:
+    real = (first > smallest) & (second > smallest)
+    cosines = np.divide(products, first * second, out=np.zeros_like(products), where=real)
+    return np.where(real.any(axis=1), _largest_signed(cosines), np.nan)
 
 
 def _conditional_means(total: Array, cell_mass: Array) -> Iterator[tuple[Subset, float, Array]]:
@@ -198,7 +311,7 @@ def _partial_sums(table: Array, order: int) -> dict[Subset, Array]:
 
 
 def _cosine(products: Array, first: Array, second: Array, scale: float) -> float:
-    smallest = ROUNDING_NORM * scale
+    smallest = _ROUNDING_NORM * scale
     real = (first > smallest) & (second > smallest)
     if not real.any():
         return _NAN
