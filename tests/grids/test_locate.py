@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from treepurify.grids import grid as grid_module
-from treepurify.grids.grid import EncodedRows, encode_rows, make_grid
-from treepurify.grids.tables_of_columns import tables_of_columns
+from treepurify.grids.grid import EncodedRows, encode_rows, make_grid, tables_of_columns
 from treepurify.rows.columns import Columns, FeatureSpec
 
 # Around the tile of 512 rows and the block of 16 384.

@@ -10,7 +10,6 @@ import numpy.typing as npt
 from treepurify._kernels.locate import CUTS_AT_A_TIME, ROWS_A_TILE, locate
 from treepurify.errors import InvalidInputError
 from treepurify.grids.axis import FeatureAxis
-from treepurify.grids.tables_of_columns import ColumnTable, tables_of_columns
 from treepurify.rows.columns import Columns, FeatureSpec
 from treepurify.rows.numeric_cells import numeric_cells
 from treepurify.rows.row_weights import row_shares
@@ -27,6 +26,7 @@ __all__ = [
     "code_type",
     "encode_rows",
     "make_grid",
+    "tables_of_columns",
 ]
 
 Subset = tuple[int, ...]
@@ -38,6 +38,8 @@ _ROWS_NAMED = 5
 # Up to so many values, a column counting for so many more, are located by NumPy in a few
 # milliseconds; a kernel would first have to be compiled.
 _FEW_VALUES, _VALUES_OF_A_COLUMN = 1 << 16, 2048
+
+Floats = npt.NDArray[np.floating[Any]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -252,7 +254,59 @@ def _locate_numeric(
     return met
 
 
-def _locate_part(part: ColumnTable, cuts: Sequence[Array], codes: npt.NDArray[Any]) -> Array:
+@dataclass(frozen=True, eq=False)
+class _ColumnTable:
+    """Some columns, read through one table.
+
+    Parameters
+    ----------
+    table : ndarray of float, shape (n_rows, n_places)
+        The table. Only the places of the columns may be read.
+    numbers, places : ndarray of int64, shape (n_columns,)
+        Which columns they are, and where each stands in the table.
+    """
+
+    table: Floats
+    numbers: Integers
+    places: Integers
+
+
+def tables_of_columns(columns: Sequence[Floats], numbers: Sequence[int]) -> list[_ColumnTable]:
+    """Return the chosen columns as tables: one table where they are those of one array by rows.
+
+    Walking through such an array column by column reads all of its memory once for each.
+    """
+    chosen = [columns[number] for number in numbers]
+    beside = _places(chosen)
+    if beside is None:
+        here = np.zeros(1, dtype=np.int64)
+        return [
+            _ColumnTable(column[:, None], np.array([number]), here)
+            for number, column in zip(numbers, chosen, strict=True)
+        ]
+    first = chosen[int(np.argmin(beside))]
+    shape = (len(first), int(beside.max()) + 1)
+    table = np.lib.stride_tricks.as_strided(first, shape, (first.strides[0], first.itemsize))
+    return [_ColumnTable(table, np.array(numbers, dtype=np.int64), beside)]
+
+
+def _places(columns: Sequence[Floats]) -> Integers | None:
+    """Return where each column stands in a row of the array of all; None without such an array."""
+    if len(columns) < 2:
+        return None
+    first = columns[0]
+    step, size = first.strides[0], first.itemsize
+    if any(column.dtype != first.dtype or column.strides[0] != step for column in columns):
+        return None
+    address = np.array([column.__array_interface__["data"][0] for column in columns])
+    distance = address - address.min()
+    # Columns within one row of each other, row after row, can only be of one array.
+    if np.any(distance % size) or int(distance.max()) >= step:
+        return None
+    return np.asarray(distance // size, dtype=np.int64)
+
+
+def _locate_part(part: _ColumnTable, cuts: Sequence[Array], codes: npt.NDArray[Any]) -> Array:
     """Fill in the codes of some columns; returns one row of figures for each."""
     n_rows = len(part.table)
     n_cuts = np.array([len(own) for own in cuts], dtype=np.int64)
@@ -276,7 +330,7 @@ def _locate_part(part: ColumnTable, cuts: Sequence[Array], codes: npt.NDArray[An
     return np.column_stack([lowest, highest, n_missing])
 
 
-def _locate_few(part: ColumnTable, cuts: Sequence[Array], codes: npt.NDArray[Any]) -> Array:
+def _locate_few(part: _ColumnTable, cuts: Sequence[Array], codes: npt.NDArray[Any]) -> Array:
     """Do the same as `_locate_part` without a kernel."""
     figures = []
     for place, number, own in zip(part.places, part.numbers, cuts, strict=True):
