@@ -9,7 +9,7 @@ import pytest
 import treepurify as tp
 from treepurify.engines.common.table_form import read_table
 from treepurify.errors import InvalidInputError, MemoryBudgetError
-from treepurify.interactions.binned_pairs import bin_columns, fit_additive
+from treepurify.interactions.measured import bin_columns, fit_additive
 
 
 def measure(X, y, **options):

@@ -1,6 +1,6 @@
 """How strongly pairs of features interact in data, before a model of interactions is trained."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
@@ -8,32 +8,33 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from treepurify._kernels.quadrants import best_crossing
+from treepurify._kernels.quadrants import add_pair_sums, best_crossing
 from treepurify.arguments import check_whole
-from treepurify.budget import DEFAULT_BUDGET, check_memory_budget
+from treepurify.budget import DEFAULT_BUDGET, check_budget, check_memory_budget
 from treepurify.engines.common.inputs import Interactions, check_interactions, named_subsets
 from treepurify.engines.common.table_form import read_table
+from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import Subset
-from treepurify.interactions.binned_pairs import (
-    BinnedColumn,
-    bin_columns,
-    fit_additive,
-    pair_table,
-)
+from treepurify.grids.quantile_cuts import quantile_cuts
 from treepurify.progress import progress_report
-from treepurify.rows.columns import Columns
-from treepurify.rows.row_weights import counted_rows, read_row_weights
+from treepurify.rows.columns import Columns, FeatureSpec
+from treepurify.rows.numeric_cells import numeric_cells
+from treepurify.rows.row_weights import counted_rows, equal_parts, read_row_weights
 from treepurify.rows.table_reader import check_distribution
 from treepurify.rows.targets import read_target
 from treepurify.threads import map_threads
-from treepurify.typing import Array
+from treepurify.typing import Array, Indices
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["MeasuredInteractions", "measure_interactions"]
+__all__ = ["MeasuredInteractions", "bin_columns", "fit_additive", "measure_interactions"]
 
 _PAIR = 2
+
+_MOST_STEPS = 5000
+_TOLERANCE = 1e-12
+_MOST_NAMED = 8
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -216,23 +217,6 @@ def measure_interactions(
     )
 
 
-@dataclass(frozen=True)
-class _Crossing:
-    gain: float
-    sides: tuple[str, ...]
-    least: float
-
-
-def _crossing(
-    first: BinnedColumn, second: BinnedColumn, weights: Array, rest: Array, least_rows: int
-) -> _Crossing:
-    weight = pair_table(first, second, weights)
-    total = pair_table(first, second, weights * rest)
-    gain, a, b, least = best_crossing(weight, total, float(least_rows))
-    sides = (first.below(a), second.below(b)) if a >= 0 else ()
-    return _Crossing(gain, sides, least)
-
-
 def _counted(
     columns: Columns, sample_weight: npt.ArrayLike | None, target: Array, given: Array | None
 ) -> tuple[Columns, Array, Array, Array | None]:
@@ -244,3 +228,175 @@ def _counted(
     counted, positive = counted_rows(columns, sample_weight)
     shares = np.ones(counted.n_rows) if positive is None else positive / positive.mean()
     return counted, shares, target, given
+
+
+@dataclass(frozen=True, eq=False)
+class _BinnedColumn:
+    """A column whose rows stand in ordered cells.
+
+    Parameters
+    ----------
+    cells : ndarray of intp, shape (n_rows,)
+        Cell of each row. Numbers come by size and missing values last, categories by the mean
+        of the target.
+    n_cells : int
+        Number of cells.
+    cuts : ndarray of float64, optional
+        Cuts between the cells of numbers; None for categories.
+    categories : tuple of tuple of hashable
+        Labels in each cell of categories.
+    """
+
+    cells: Indices
+    n_cells: int
+    cuts: Array | None = None
+    categories: tuple[tuple[Hashable, ...], ...] = ()
+
+    def below(self, cut: int) -> str:
+        """Return the cells before a cut, in words."""
+        if self.cuts is None:
+            labels = [str(label) for cell in self.categories[:cut] for label in cell]
+            more = f", and {len(labels) - _MOST_NAMED} more" if len(labels) > _MOST_NAMED else ""
+            return f"one of {', '.join(labels[:_MOST_NAMED])}{more}"
+        if cut > len(self.cuts):
+            return "not missing"
+        return FeatureAxis("", self.cuts[cut - 1 : cut]).labels()[0]
+
+
+def bin_columns(columns: Columns, bins: int, weights: Array, target: Array) -> list[_BinnedColumn]:
+    """Return every column in cells; see `bin_column`."""
+    return [
+        bin_column(values, spec, bins, weights, target)
+        for values, spec in zip(columns.values, columns.features, strict=True)
+    ]
+
+
+def bin_column(
+    values: npt.NDArray[np.floating], spec: FeatureSpec, bins: int, weights: Array, target: Array
+) -> _BinnedColumn:
+    """Return a column in at most `bins` cells of about equal weight, and one for the missing.
+
+    Parameters
+    ----------
+    values : ndarray of float, shape (n_rows,)
+        The column; codes where it is categorical.
+    spec : FeatureSpec
+        What it is.
+    bins : int
+        Largest number of cells.
+    weights : ndarray of float64, shape (n_rows,)
+        Weights of the rows, all positive.
+    target : ndarray of float64, shape (n_rows,)
+        By whose means categories are ordered.
+    """
+    missing = np.isnan(values)
+    if not spec.is_categorical:
+        cuts = quantile_cuts(values, bins, weights)
+        cells = numeric_cells(values, cuts)
+        return _BinnedColumn(cells, len(cuts) + 1 + int(missing.any()), cuts)
+    labels: list[Hashable] = [*spec.labels, "other", "missing"]
+    codes = np.where(missing, len(labels) - 1, np.minimum(values, spec.n_codes)).astype(np.intp)
+    weight = np.bincount(codes, weights, minlength=len(labels))
+    total = np.bincount(codes, weights * target, minlength=len(labels))
+    met = np.flatnonzero(weight)
+    order = met[np.argsort(total[met] / weight[met], kind="stable")]
+    # The middle of a category on a line of all weights says in which cell it belongs.
+    middle = weight[order].cumsum() - weight[order] / 2
+    cell_of_place = np.arange(len(order))
+    if len(order) > bins:
+        parts = equal_parts(middle / weight.sum(), bins)
+        cell_of_place = np.unique(parts, return_inverse=True)[1]
+    cell = np.zeros(len(labels), dtype=np.intp)
+    cell[order] = cell_of_place
+    n_cells = int(cell_of_place[-1]) + 1
+    named = tuple(
+        tuple(labels[code] for code in order[cell_of_place == k].tolist()) for k in range(n_cells)
+    )
+    return _BinnedColumn(cell[codes], n_cells, None, named)
+
+
+def _pair_table(first: _BinnedColumn, second: _BinnedColumn, values: Array) -> Array:
+    """Return the sum of the values of the rows in each pair of cells."""
+    table = np.zeros((first.n_cells, second.n_cells))
+    add_pair_sums(first.cells, second.cells, values, table)
+    return table
+
+
+@dataclass(frozen=True)
+class _Crossing:
+    gain: float
+    sides: tuple[str, ...]
+    least: float
+
+
+def _crossing(
+    first: _BinnedColumn, second: _BinnedColumn, weights: Array, rest: Array, least_rows: int
+) -> _Crossing:
+    weight = _pair_table(first, second, weights)
+    total = _pair_table(first, second, weights * rest)
+    gain, a, b, least = best_crossing(weight, total, float(least_rows))
+    sides = (first.below(a), second.below(b)) if a >= 0 else ()
+    return _Crossing(gain, sides, least)
+
+
+@dataclass(frozen=True, eq=False)
+class _AdditiveFit:
+    """The best sum of one number per cell of each column, by weighted least squares.
+
+    Parameters
+    ----------
+    fitted : ndarray of float64, shape (n_rows,)
+        The sum on the rows.
+    residual_norm : float
+        Norm of the gradient that the solve leaves, relative to the first.
+    """
+
+    fitted: Array
+    residual_norm: float
+
+
+def fit_additive(
+    columns: list[_BinnedColumn], weights: Array, target: Array, memory_budget: int
+) -> _AdditiveFit:
+    """Fit a target by a sum of one function per column, constant in its cells.
+
+    The normal equations are the tables of all pairs of columns; they are solved by conjugate
+    gradients, which take the solution of least norm where columns determine each other.
+
+    Raises
+    ------
+    MemoryBudgetError
+        If the equations would not fit.
+    """
+    from scipy.sparse.linalg import cg
+
+    start = np.concatenate([[0], np.cumsum([column.n_cells for column in columns])])
+    size = int(start[-1])
+    check_budget(
+        16 * size**2,
+        memory_budget,
+        f"the additive fit of {len(columns)} columns with {size} cells together",
+        "Use fewer bins or columns, pass the predictions of an additive model, or raise "
+        "memory_budget.",
+    )
+    mean = np.average(target, weights=weights)
+    centred = weights * (target - mean)
+    gram = np.zeros((size, size))
+    right = np.zeros(size)
+    for i, column in enumerate(columns):
+        own = slice(start[i], start[i + 1])
+        right[own] = np.bincount(column.cells, centred, minlength=column.n_cells)
+        for j in range(i + 1):
+            other = slice(start[j], start[j + 1])
+            gram[own, other] = _pair_table(column, columns[j], weights)
+            gram[other, own] = gram[own, other].T
+    scale = 1.0 / np.sqrt(np.diagonal(gram))
+    gram *= scale[:, None] * scale
+    right *= scale
+    solution, _ = cg(gram, right, rtol=_TOLERANCE, atol=0.0, maxiter=_MOST_STEPS)
+    left = float(np.linalg.norm(right - gram @ solution))
+    coefficients = scale * solution
+    fitted = np.full(len(target), mean)
+    for i, column in enumerate(columns):
+        fitted += coefficients[start[i] : start[i + 1]][column.cells]
+    return _AdditiveFit(fitted, left / max(float(np.linalg.norm(right)), 1e-300))
