@@ -130,7 +130,7 @@ def test_a_header_of_an_array_that_is_cut_short(saved, tmp_path):
 
 
 def test_what_unpacks_without_end_is_not_unpacked(saved, tmp_path, monkeypatch):
-    monkeypatch.setattr("treepurify.storage.packing._ALWAYS_UNPACKED", 1 << 20)
+    monkeypatch.setattr("treepurify.storage.archive._ALWAYS_UNPACKED", 1 << 20)
     entries = entries_of(saved / "ale.tpz")
     entries["filler.npy"] = bytes(8 << 20)
     with pytest.raises(tp.SavedFileError, match="no decomposition does"):
@@ -212,16 +212,16 @@ def test_a_small_file_that_unpacks_to_a_huge_one_is_not_unpacked(saved, tmp_path
 
 
 def test_what_packs_tightly_is_saved_so_that_it_is_read(saved, tmp_path, monkeypatch):
-    monkeypatch.setattr("treepurify.storage.packing._ALWAYS_UNPACKED", 1 << 10)
-    monkeypatch.setattr("treepurify.storage.packing._MOST_TIMES_PACKED", 2)
-    monkeypatch.setattr("treepurify.storage.packing._ALWAYS_READ", 1 << 10)
-    monkeypatch.setattr("treepurify.storage.packing._MOST_TIMES_READ", 2)
+    monkeypatch.setattr("treepurify.storage.archive._ALWAYS_UNPACKED", 1 << 10)
+    monkeypatch.setattr("treepurify.storage.archive._MOST_TIMES_PACKED", 2)
+    monkeypatch.setattr("treepurify.storage.archive._ALWAYS_READ", 1 << 10)
+    monkeypatch.setattr("treepurify.storage.archive._MOST_TIMES_READ", 2)
     with pytest.raises(tp.SavedFileError, match="no decomposition does"):
         tp.load(saved / "patterns.tpz")
     monkeypatch.undo()
     d = tp.load(saved / "patterns.tpz")
-    monkeypatch.setattr("treepurify.storage.packing._ALWAYS_READ", 1 << 10)
-    monkeypatch.setattr("treepurify.storage.packing._MOST_TIMES_READ", 2)
+    monkeypatch.setattr("treepurify.storage.archive._ALWAYS_READ", 1 << 10)
+    monkeypatch.setattr("treepurify.storage.archive._MOST_TIMES_READ", 2)
     d.save(tmp_path / "again.tpz")
     assert list(tp.load(tmp_path / "again.tpz")) == list(d)
 

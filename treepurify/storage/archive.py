@@ -13,7 +13,7 @@ import struct
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from math import prod
 from pathlib import Path
@@ -29,12 +29,10 @@ from treepurify.decomposition import Decomposition
 from treepurify.engines.common.called_function import called_function
 from treepurify.errors import InvalidInputError, SavedFileError
 from treepurify.rows.columns import Columns
-from treepurify.storage.diagnostics import check_diagnostics
 from treepurify.storage.encoding import Decoder, Encoder
 from treepurify.storage.field_types import check_types
 from treepurify.storage.files import write_atomically
 from treepurify.storage.kinds import announce_kinds
-from treepurify.storage.packing import check_sizes, pack
 from treepurify.typing import Array
 
 __all__ = ["load", "save_decomposition"]
@@ -64,6 +62,21 @@ _DAMAGE = (
     AttributeError,
     ArithmeticError,
 )
+
+# Arrays: a size that always fits, and how many times its packed size a larger file may take.
+_ALWAYS_UNPACKED = 128 << 20
+_MOST_TIMES_PACKED = 200
+# JSON takes about thirty times its length in memory once it is read.
+_TEXT = ".json"
+_ALWAYS_READ = 8 << 20
+_MOST_TIMES_READ = 12
+
+_MAPPINGS = ("model", "response_of", "measure", "selection", "projection", "fit", "refits")
+_LISTS = ("solves", "errors", "shared_mains", "edits")
+_FACTS_OF_MODEL = {
+    "library": str, "version": str, "kind": str, "sha256": str, "notes": list,
+    "trees": int, "terms": int,
+}  # fmt: skip
 
 
 def save_decomposition(d: Decomposition, path: str | Path) -> None:
@@ -108,7 +121,7 @@ def save_decomposition(d: Decomposition, path: str | Path) -> None:
     members[_CHECKSUMS] = json.dumps(
         {name: _checksum(content) for name, content in members.items()}
     ).encode()
-    write_atomically(target, pack(members))
+    write_atomically(target, _pack(members))
 
 
 def load(path: str | Path, *, function: Any = None) -> Decomposition:
@@ -159,7 +172,7 @@ def load(path: str | Path, *, function: Any = None) -> Decomposition:
         raise InvalidInputError(f"{path} cannot be read: {error.strerror}") from error
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            check_sizes(archive, len(content), path)
+            _check_sizes(archive, len(content), path)
             d, decoder = _read_archive(archive, path, ask)
     except SavedFileError:
         raise
@@ -307,7 +320,7 @@ def _check_whole(d: Decomposition, *, calls_given_function: bool) -> None:
     A function that the caller passed (`calls_given_function`) is never called on such rows.
     """
     _check_fields(d)
-    check_diagnostics(d)
+    _check_diagnostics(d)
     n_outputs = len(d.output_names)
     if n_outputs == 0 or d.intercept.shape != (n_outputs,) or not np.all(np.isfinite(d.intercept)):
         raise SavedFileError(f"the file has {n_outputs} outputs, but the intercept {d.intercept}")
@@ -347,6 +360,51 @@ def _check_fields(d: Decomposition) -> None:
     check_types("decomposition", Decomposition, vars(d) | plain)
     if d.certificate is not None:
         check_types("certificate", Certificate, vars(d.certificate))
+
+
+def _check_diagnostics(d: Decomposition) -> None:
+    """Refuse diagnostics of other types than the code that reads them expects."""
+    known = d.diagnostics
+    fits = all(isinstance(known.get(name) or {}, Mapping) for name in _MAPPINGS)
+    fits = fits and all(
+        isinstance(known.get(name) or [], list | tuple)
+        and all(isinstance(entry, Mapping) for entry in known.get(name) or [])
+        for name in _LISTS
+    )
+    fits = fits and _is_count(known.get("rows")) and isinstance(known.get("method", ""), str)
+    facts = known.get("model") or {}
+    fits = fits and all(
+        facts.get(name) is None or isinstance(facts[name], kind)
+        for name, kind in _FACTS_OF_MODEL.items()
+    )
+    fits = fits and all(isinstance(note, str) for note in facts.get("notes") or [])
+    if not fits or not _has_standard_errors(d):
+        raise SavedFileError("the diagnostics in the file are not of the types that are expected")
+
+
+def _is_count(number: Any) -> bool:
+    is_number = isinstance(number, int | float) and not isinstance(number, bool)
+    return number is None or (is_number and 0 <= number < np.inf)
+
+
+def _has_standard_errors(d: Decomposition) -> bool:
+    """Return whether each effect of ALE has as many errors as nodes, where it has any."""
+    known = d.diagnostics.get("standard_error", {})
+    if d.engine != "ALE":
+        return True
+    if not isinstance(known, Mapping):
+        return False
+    for of_effect in known.values():
+        try:
+            nodes, errors = np.array(of_effect["nodes"]), np.array(of_effect["errors"])
+        except (TypeError, ValueError, LookupError):
+            return False
+        are_numbers = nodes.dtype.kind in "if" and errors.dtype.kind in "if"
+        if not are_numbers or nodes.ndim != 1 or not len(nodes) or np.any(np.isnan(nodes)):
+            return False
+        if errors.shape != (len(nodes), d.n_outputs):
+            return False
+    return True
 
 
 def _features(d: Decomposition) -> range:
@@ -394,3 +452,66 @@ def _finite(values: Array) -> Array:
     if not np.all(np.isfinite(values)):
         raise SavedFileError("the file holds values that are not finite")
     return values
+
+
+def _pack(members: Mapping[str, bytes]) -> bytes:
+    """Return an archive of members that `_check_sizes` accepts."""
+    stored: set[str] = set()
+    while True:
+        buffer = io.BytesIO()
+        with zipfile.ZipFile(buffer, "w") as archive:
+            for name, content in members.items():
+                method = zipfile.ZIP_STORED if name in stored else zipfile.ZIP_DEFLATED
+                archive.writestr(name, content, method)
+            tight = _packed_too_tightly(archive)
+        if not tight:
+            return buffer.getvalue()
+        # Repeated zeros pack to a thousandth: stored uncompressed, their size can be trusted.
+        stored |= tight
+
+
+def _check_sizes(archive: zipfile.ZipFile, size: int, path: str | Path) -> None:
+    """Refuse to unpack what no decomposition packs so tightly.
+
+    Parameters
+    ----------
+    archive : ZipFile
+        The archive.
+    size : int
+        Bytes that it has.
+    path : str or Path
+        Its name, for messages.
+
+    Raises
+    ------
+    SavedFileError
+        If a small file claims to hold much.
+    """
+    names = archive.namelist()
+    claimed = sum(entry.compress_size for entry in archive.infolist())
+    if len(set(names)) != len(names) or claimed > size:
+        raise SavedFileError(f"{path} is damaged: its entries overlap")
+    if _packed_too_tightly(archive):
+        unpacked = sum(entry.file_size for entry in archive.infolist())
+        packed = sum(entry.compress_size for entry in archive.infolist())
+        raise SavedFileError(
+            f"{path} would take {unpacked / 2**20:.0f} MiB when unpacked from "
+            f"{packed / 2**20:.1f} MiB: no decomposition does, so it is not read"
+        )
+
+
+def _packed_too_tightly(archive: zipfile.ZipFile) -> set[str]:
+    """Return the members whose claimed sizes are not plausible."""
+    texts = [entry for entry in archive.infolist() if entry.filename.endswith(_TEXT)]
+    numbers = [entry for entry in archive.infolist() if not entry.filename.endswith(_TEXT)]
+    return _too_tight(texts, _ALWAYS_READ, _MOST_TIMES_READ) | _too_tight(
+        numbers, _ALWAYS_UNPACKED, _MOST_TIMES_PACKED
+    )
+
+
+def _too_tight(entries: list[zipfile.ZipInfo], always: int, most_times: int) -> set[str]:
+    unpacked = sum(entry.file_size for entry in entries)
+    packed = sum(entry.compress_size for entry in entries)
+    if unpacked <= max(always, most_times * packed):
+        return set()
+    return {e.filename for e in entries if e.file_size > most_times * e.compress_size}

@@ -8,7 +8,7 @@ earlier versions.
 
 from collections.abc import Callable
 from functools import cache
-from itertools import chain
+from itertools import chain, pairwise
 from math import comb
 from typing import Any
 
@@ -39,12 +39,6 @@ from treepurify.remainder import Difference, SumOfParts
 from treepurify.rows.columns import Columns, FeatureSpec
 from treepurify.saving import earlier_kind, savable
 from treepurify.spread import Spread
-from treepurify.storage.axes import (
-    check_accumulation_axis,
-    check_axis,
-    check_feature,
-    check_grid,
-)
 from treepurify.typing import Array
 
 __all__ = ["announce_kinds"]
@@ -70,10 +64,10 @@ def announce_kinds() -> None:
     """Register the classes; further calls do nothing."""
     for name, cls in _NAMES:
         savable(name)(cls)
-    savable("feature", check=check_feature)(FeatureSpec)
-    savable("axis", check=check_axis)(FeatureAxis)
-    savable("grid", check=check_grid)(Grid)
-    savable("accumulation axis", check=check_accumulation_axis)(AccumulationAxis)
+    savable("feature", check=_check_feature)(FeatureSpec)
+    savable("axis", check=_check_axis)(FeatureAxis)
+    savable("grid", check=_check_grid)(Grid)
+    savable("accumulation axis", check=_check_accumulation_axis)(AccumulationAxis)
     savable("table", check=_check_table)(TensorComponent)
     savable("spread", check=_check_spread)(Spread)
     savable("leaf boxes", check=_check_boxes)(LeafBoxes)
@@ -107,6 +101,49 @@ def _check_table(component: TensorComponent) -> None:
             f"the table of features {component.features} holds values that are not finite: the "
             "file is damaged"
         )
+
+
+def _check_feature(spec: FeatureSpec) -> None:
+    """Refuse a feature whose codes and labels do not fit each other."""
+    of_codes = (spec.listed_codes, spec.label_hashes)
+    fits = spec.n_codes >= 0 and all(
+        listed is None or len(listed) == spec.n_codes for listed in of_codes
+    )
+    fits = fits and (spec.categories is None or len(spec.categories) >= spec.n_codes)
+    listed = spec.listed_codes or ()
+    if not fits or any(a >= b for a, b in pairwise(listed)):
+        raise SavedFileError(
+            f"feature {spec.name!r} in the file has other codes than labels: it is damaged"
+        )
+
+
+def _check_axis(axis: FeatureAxis) -> None:
+    """Refuse cuts that are no numbers in increasing order."""
+    fits = axis.cuts is None or _increases(axis.cuts)
+    if axis.bounds is not None:
+        fits = fits and bool(np.all(np.isfinite(axis.bounds))) and axis.bounds[0] <= axis.bounds[1]
+    if not fits:
+        raise SavedFileError(f"the cells of {axis.name!r} in the file are damaged")
+
+
+def _check_accumulation_axis(axis: AccumulationAxis) -> None:
+    """Refuse nodes that are no finite numbers, or of a number not in increasing order."""
+    fits = _increases(axis.nodes) if not axis.is_categorical else axis.nodes.ndim == 1
+    if not fits or not np.all(np.isfinite(axis.nodes)):
+        raise SavedFileError(f"the nodes of feature {axis.feature} in the file are damaged")
+
+
+def _check_grid(grid: Grid) -> None:
+    """Refuse axes of other features than the grid has."""
+    if len(grid.axes) != len(grid.features):
+        raise SavedFileError(
+            f"the file has {len(grid.axes)} axes of cells for {len(grid.features)} features"
+        )
+
+
+def _increases(numbers: Array) -> bool:
+    is_list = numbers.ndim == 1 and not np.any(np.isnan(numbers))
+    return is_list and bool(np.all(numbers[1:] > numbers[:-1]))
 
 
 def _check_spread(spread: Spread) -> None:
@@ -229,8 +266,6 @@ def _entries_are_subsets(boxes: LeafBoxes) -> bool:
 
 # The remainders of files of format versions 2 and 3 that were written before there was one
 # class of differences.
-
-
 @earlier_kind("model minus components")
 def _model_minus_components(
     model: TreeEnsemble, intercept: Array, components: tuple[Component, ...], variance: Array
