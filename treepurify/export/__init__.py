@@ -3,8 +3,7 @@
 from treepurify.export.ebm import to_ebm
 from treepurify.export.excel import to_excel
 from treepurify.export.flat_table import effects_frame
-from treepurify.export.json import to_json
-from treepurify.export.json_schema import json_schema
+from treepurify.export.json import json_schema, to_json
 from treepurify.export.onnx import to_onnx
 from treepurify.export.scorecard import Scorecard, to_scorecard
 from treepurify.export.shap import to_shap, to_shapiq

@@ -1,4 +1,4 @@
-"""What an export cannot hold: the remainder, which is no table, and what is too large for it."""
+"""What an export cannot hold: a remainder, tables that are too large, links of other kinds."""
 
 import warnings
 from typing import Literal
@@ -9,11 +9,14 @@ from treepurify.arguments import check_choice
 from treepurify.components import TensorComponent
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError, RemainderWarning, UnsupportedModelError
+from treepurify.links import Link
 from treepurify.remainder import Remainder, SumOfParts
 from treepurify.typing import Array
 
 __all__ = [
     "OnRemainder",
+    "Scale",
+    "check_link",
     "check_small_tables",
     "check_tables",
     "leave_out_remainder",
@@ -23,6 +26,10 @@ __all__ = [
 # The sums of a purification are right to less, relative to the margins.
 ROUNDING = 1e-12
 OnRemainder = Literal["refuse", "drop"]
+
+Scale = Literal["margin", "response"]
+
+_WRITTEN = ("identity", "logit", "log", "softmax")
 
 
 def leave_out_remainder(
@@ -121,3 +128,13 @@ def _model_variance(d: Decomposition) -> Array:
     if covariances is None or set(covariances) != {*d.components, ()}:
         return np.full(d.n_outputs, np.nan)
     return np.asarray(np.maximum(np.sum([*covariances.values()], axis=0), 0.0))
+
+
+def check_link(link: Link, n_outputs: int) -> None:
+    """Raise `UnsupportedModelError` unless the inverse of a link can be written down."""
+    is_plain = link.before is None and (link.scale == 1.0 or link.name == "logit")
+    if link.name not in _WRITTEN or not is_plain or (link.name == "softmax" and n_outputs < 2):
+        raise UnsupportedModelError(
+            f"the response of the link {link.name!r} cannot be exported: export the margin "
+            '(scale="margin") and apply d.link.inverse to it'
+        )

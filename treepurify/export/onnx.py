@@ -19,8 +19,7 @@ from treepurify.export.cell_rules import (
     Lookup,
     read_lookups,
 )
-from treepurify.export.left_out import OnRemainder, leave_out_remainder
-from treepurify.export.links import Scale, check_link
+from treepurify.export.left_out import OnRemainder, Scale, check_link, leave_out_remainder
 from treepurify.export.origin import origin
 from treepurify.storage import write_atomically
 from treepurify.typing import Array, Indices
