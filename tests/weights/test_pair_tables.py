@@ -11,9 +11,9 @@ from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import make_grid
 from treepurify.rows.columns import FeatureSpec
 from treepurify.rows.table_reader import read_columns
+from treepurify.weights.chow_liu import fit_table_tree
 from treepurify.weights.coded_rows import CodedRows, dependent_pairs
 from treepurify.weights.held_out import INDEPENDENT_SHARES
-from treepurify.weights.table_tree import fit_table_tree
 
 CATEGORIES = tuple(FeatureSpec(name, "categorical", n_codes=3) for name in "abcd")
 

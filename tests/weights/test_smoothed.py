@@ -16,7 +16,7 @@ from treepurify.rows.table_reader import read_columns
 from treepurify.weights.held_out import LEVEL_SHARES, held_out_bandwidths, held_out_level_shares
 from treepurify.weights.latent_rows import latent_rows
 from treepurify.weights.score_smoothing import smoothings
-from treepurify.weights.smoothed_rows import smoothed_rows
+from treepurify.weights.smoothing import smoothed_rows
 
 BUDGET = 1 << 30
 NUMBERS = tuple(FeatureSpec(name) for name in "abcd")

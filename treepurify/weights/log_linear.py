@@ -1,4 +1,7 @@
-"""Log-linear weighting: all pairs of features as in the rows, and no more dependence than that."""
+"""Log-linear weighting: all pairs of features as in the rows, and no more dependence than that.
+
+The mass is found by iterative proportional fitting.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,17 +15,17 @@ from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Grid, Subset
 from treepurify.rows.columns import Columns
 from treepurify.rows.row_weights import RowWeights
-from treepurify.typing import Indices
+from treepurify.typing import Array, Indices
 from treepurify.weights.cell_counts import RowsOnGrid
 from treepurify.weights.coded_rows import (
     CodedRows,
+    PairTable,
     binned_rows,
     dependent_pairs,
     rows_in_cells,
     spread_draws,
 )
 from treepurify.weights.drawn_levels import Drawing, LevelsWeighting
-from treepurify.weights.proportional_fitting import FittedJoint, fit_proportionally
 from treepurify.weights.weighting import MassTables
 
 __all__ = ["LogLinear"]
@@ -32,6 +35,9 @@ _MOST_CELLS = 1 << 22
 # Cells times pairs in one step, where bins are chosen.
 _MOST_WORK = 1 << 22
 _TABLES = 3
+
+_TOLERANCE = 1e-9
+_STEPS = 200
 
 
 @dataclass(frozen=True)
@@ -107,7 +113,26 @@ class LogLinear(LevelsWeighting):
         }
 
 
-def _joint(rows: CodedRows, prior_count: float | None, memory_budget: int) -> FittedJoint:
+@dataclass(frozen=True, eq=False)
+class _FittedJoint:
+    """A joint mass, and how near its tables come to those that were asked for.
+
+    Parameters
+    ----------
+    mass : ndarray of float64, shape (n_levels...)
+        The joint mass over all levels of all features.
+    error : float
+        Largest sum of absolute differences of a table of it from the one that was asked for.
+    steps : int
+        How often all tables were fitted.
+    """
+
+    mass: Array
+    error: float
+    steps: int
+
+
+def _joint(rows: CodedRows, prior_count: float | None, memory_budget: int) -> _FittedJoint:
     """Return the fitted joint mass.
 
     Raises
@@ -131,4 +156,36 @@ def _joint(rows: CodedRows, prior_count: float | None, memory_budget: int) -> Fi
         'Use weights="chow-liu".',
     )
     pairs = dependent_pairs(rows, prior_count, one_share=True)
-    return fit_proportionally([rows.margin(j) for j in range(len(rows.sizes))], pairs)
+    return _fit_proportionally([rows.margin(j) for j in range(len(rows.sizes))], pairs)
+
+
+def _fit_proportionally(margins: Sequence[Array], tables: Sequence[PairTable]) -> _FittedJoint:
+    """Return the joint mass of the log-linear model of all pairs (Deming & Stephan 1940).
+
+    Starting from independent features, the joint mass is scaled to each table in turn. The tables
+    must be margins of some joint mass. What is returned is one, whose margins are consistent
+    however far the scaling came.
+
+    Parameters
+    ----------
+    margins : sequence of ndarray of float64
+        Mass of the levels of each feature.
+    tables : sequence of PairTable
+        Tables with these margins.
+    """
+    size = len(margins)
+    joint = np.ones((1,) * size)
+    for j, margin in enumerate(margins):
+        joint = joint * margin.reshape([-1 if k == j else 1 for k in range(size)])
+    error, steps = 0.0, 0
+    while tables and steps < _STEPS:
+        error, steps = 0.0, steps + 1
+        for table in tables:
+            others = tuple(k for k in range(size) if k not in table.pair)
+            found = joint.sum(axis=others)
+            error = max(error, float(np.abs(found - table.mass).sum()))
+            scale = np.divide(table.mass, found, out=np.zeros_like(found), where=found > 0)
+            joint *= np.expand_dims(scale, others)
+        if error <= _TOLERANCE:
+            break
+    return _FittedJoint(joint / joint.sum(), error, steps)
