@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +12,6 @@ from treepurify.errors import UnsupportedModelError
 from treepurify.fingerprints import array_fingerprint
 from treepurify.links import Link
 from treepurify.models.parsed import ModelSource, ParsedModel
-from treepurify.models.walk import Walk, walk
 from treepurify.rows.columns import FeatureSpec
 from treepurify.threads import map_threads
 from treepurify.typing import Array, Indices, Integers, Mask
@@ -23,6 +22,26 @@ LEAF = -1
 NUMERIC_NODE = -1
 VECTOR_LEAF = -1
 _ROWS_A_BLOCK = 8192
+
+
+class _Walk(NamedTuple):
+    """How rows go from node to node without branches.
+
+    Parameters
+    ----------
+    n_levels : ndarray of int64, shape (n_trees,)
+        So many levels of a tree are worth going down with all rows, whether or not a row has come
+        to a leaf: few rows go on below twice the depth of a balanced tree. Zero for a tree that
+        tests categories.
+    tested : ndarray of uint32, shape (n_nodes,)
+        Feature that a node tests; any at leaves.
+    child : ndarray of uint32, shape (n_nodes, 2)
+        The right child and then the left one. A leaf is its own child.
+    """
+
+    n_levels: Integers
+    tested: npt.NDArray[np.uint32]
+    child: npt.NDArray[np.uint32]
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,10 +167,10 @@ class TreeEnsemble(ParsedModel):
         return np.diff(leaves_before[self.tree_ptr])
 
     @cached_property
-    def walk(self) -> Walk:
+    def walk(self) -> _Walk:
         """The nodes as `add_leaf_values` takes them, with rows of the used features alone."""
         is_categorical = self.category_ptr >= 0
-        return walk(
+        return _lay_out_walk(
             self.tree_ptr, self._places(self.used_features), self.left, self.right, is_categorical
         )
 
@@ -270,3 +289,28 @@ def _child_problems(ensemble: TreeEnsemble) -> list[str]:
     if np.bincount(children).max(initial=0) > 1:
         return ["a node is a child twice"]
     return []
+
+
+def _lay_out_walk(
+    tree_ptr: Integers,
+    feature: npt.NDArray[np.int32],
+    left: npt.NDArray[np.int32],
+    right: npt.NDArray[np.int32],
+    has_categories: Mask,
+) -> _Walk:
+    """Return this form of the nodes, of which some may test categories; see `TreeEnsemble`."""
+    is_inner = feature >= 0
+    n_nodes = np.diff(tree_ptr)
+    tree = np.repeat(np.arange(len(n_nodes)), n_nodes)
+    # A tree of n leaves has n - 1 other nodes.
+    most = 2 * np.ceil(np.log2((n_nodes + 1) // 2)).astype(np.int64)
+    most[tree[has_categories]] = 0
+    n_levels = np.zeros(len(n_nodes), dtype=np.int64)
+    nodes, depth = tree_ptr[:-1], 0
+    while len(nodes := nodes[is_inner[nodes] & (most[tree[nodes]] > depth)]):
+        depth += 1
+        n_levels[tree[nodes]] = depth
+        nodes = np.concatenate([left[nodes], right[nodes]])
+    child = np.repeat(np.arange(len(feature), dtype=np.uint32)[:, None], 2, axis=1)
+    child[is_inner, 0], child[is_inner, 1] = right[is_inner], left[is_inner]
+    return _Walk(n_levels, np.maximum(feature, 0).astype(np.uint32), child)

@@ -2,19 +2,23 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from treepurify.errors import InvalidInputError, UnsupportedModelError
-from treepurify.models.additive_tables import AdditiveTables
+from treepurify.models.additive_tables import AdditiveTables, TableTerm
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model
 from treepurify.models.parsed import ModelSource
 from treepurify.models.pipelines.join import side_by_side, weighted_sum
-from treepurify.models.table_join import join_tables
+from treepurify.rows.columns import FeatureSpec
 from treepurify.typing import Array
 
 __all__ = ["check_alike", "sum_of_models", "together"]
+
+# The labels of a categorical axis are followed by the cell of unknown values and the missing cell.
+_SPECIAL_CELLS = 2
 
 
 def check_alike(models: Sequence[Model]) -> None:
@@ -64,7 +68,7 @@ def together(models: Sequence[Model]) -> Model:
         if ensembles:
             return side_by_side(ensembles, names, models[0].link, source)
         apart = np.eye(n_models * n_outputs).reshape(n_models, n_outputs, -1)
-        return replace(join_tables(tables, apart), output_names=names, source=source)
+        return replace(_join_tables(tables, apart), output_names=names, source=source)
     except UnsupportedModelError as error:
         raise _read_differently(error) from error
 
@@ -88,7 +92,7 @@ def sum_of_models(models: Sequence[Model], weights: Array, source: ModelSource) 
         if ensembles:
             return weighted_sum(ensembles, weights.tolist(), names, source)
         shares = weights[:, None, None] * np.eye(len(names))
-        return replace(join_tables(tables, shares), source=source)
+        return replace(_join_tables(tables, shares), source=source)
     except UnsupportedModelError as error:
         raise _read_differently(error) from error
 
@@ -98,3 +102,103 @@ def _read_differently(error: UnsupportedModelError) -> UnsupportedModelError:
         f"the models cannot be purified together: {error}. Give all of them columns of the same "
         "types and, in columns of categories, the same categories"
     )
+
+
+def _join_tables(models: Sequence[AdditiveTables], shares: Array) -> AdditiveTables:
+    """Return the terms of several models as those of one.
+
+    Terms on the same cells become one term. A bin weighs as much as it does in the mean over the
+    models, as long as all of them have terms on the same cells; else it has no weight.
+
+    Parameters
+    ----------
+    models : sequence of AdditiveTables
+        Models of the same columns, with as many outputs each.
+    shares : ndarray of float64, shape (n_models, n_outputs, n_joined)
+        What each output of each model adds to each output of the whole.
+
+    Returns
+    -------
+    AdditiveTables
+        With the names, the link and the source of the first.
+
+    Raises
+    ------
+    UnsupportedModelError
+        If the models read a column in different ways.
+    """
+    features = _common_features(models)
+    widened = [_with_labels(model, features) for model in models]
+    joined: dict[tuple[Any, ...], list[tuple[TableTerm, Array]]] = {}
+    for model, share in zip(widened, shares, strict=True):
+        for term in model.terms:
+            joined.setdefault(_cells_of(term), []).append((term, share))
+    return replace(
+        models[0],
+        terms=tuple(_sum(parts, len(models)) for parts in joined.values()),
+        base=np.sum([m.base @ share for m, share in zip(models, shares, strict=True)], axis=0),
+        features=features,
+    )
+
+
+def _cells_of(term: TableTerm) -> tuple[Any, ...]:
+    """Return what two terms on the same cells have in common."""
+    return term.features, tuple(None if cuts is None else cuts.tobytes() for cuts in term.cuts)
+
+
+def _sum(parts: list[tuple[TableTerm, Array]], n_models: int) -> TableTerm:
+    first, _ = parts[0]
+    scores = np.sum([term.scores @ share for term, share in parts], axis=0)
+    weights = [term.weights for term, _ in parts if term.weights is not None]
+    is_known = len(weights) == len(parts) == n_models
+    return replace(first, scores=scores, weights=np.mean(weights, axis=0) if is_known else None)
+
+
+def _common_features(models: Sequence[AdditiveTables]) -> tuple[FeatureSpec, ...]:
+    """Return features that know every label that any of the models knows."""
+    return tuple(
+        _common_feature(specs) for specs in zip(*(m.features for m in models), strict=True)
+    )
+
+
+def _common_feature(specs: Sequence[FeatureSpec]) -> FeatureSpec:
+    missing = any(spec.has_missing for spec in specs)
+    if all(spec.is_categorical and spec.categories is not None for spec in specs):
+        labels = tuple(dict.fromkeys(label for spec in specs for label in spec.categories or ()))
+        specs = [replace(spec, categories=labels, n_codes=len(labels)) for spec in specs]
+    if len({replace(spec, has_missing=missing) for spec in specs}) > 1:
+        raise UnsupportedModelError(f"they read the column {specs[0].name!r} in different ways")
+    return replace(specs[0], has_missing=missing)
+
+
+def _with_labels(model: AdditiveTables, features: tuple[FeatureSpec, ...]) -> AdditiveTables:
+    """Widen the tables to labels that other models know; this one does not tell them apart."""
+    pairs = list(zip(model.features, features, strict=True))
+    if all(own.categories == common.categories for own, common in pairs):
+        return replace(model, features=features)
+    takes = {
+        j: np.array(
+            [own.code_of.get(label, own.n_codes) for label in common.categories]
+            + [own.n_codes + cell for cell in range(_SPECIAL_CELLS)]
+        )
+        for j, (own, common) in enumerate(pairs)
+        if common.categories is not None
+    }
+    terms = tuple(_widened(term, model, takes) for term in model.terms)
+    return replace(model, features=features, terms=terms)
+
+
+def _widened(term: TableTerm, model: AdditiveTables, takes: dict[int, Any]) -> TableTerm:
+    scores, weights = term.scores, term.weights
+    for position, j in enumerate(term.features):
+        if term.cuts[position] is not None or j not in takes:
+            continue
+        scores = scores.take(takes[j], axis=position)
+        if weights is not None:
+            weights = weights.take(takes[j], axis=position)
+            # A label that the model does not know has no mass of its own in it.
+            unknown = takes[j][:-_SPECIAL_CELLS] == model.features[j].n_codes
+            index: list[Any] = [slice(None)] * weights.ndim
+            index[position] = np.flatnonzero(unknown)
+            weights[tuple(index)] = 0.0
+    return replace(term, scores=scores, weights=weights)
