@@ -5,7 +5,7 @@ import pytest
 from sklearn.ensemble import GradientBoostingClassifier, GradientBoostingRegressor
 
 import treepurify as tp
-from tests.test_report import Page
+from tests.report.test_page import Page
 
 pytest.importorskip("matplotlib", reason="draws figures")
 

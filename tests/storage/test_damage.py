@@ -187,7 +187,7 @@ def test_every_entry_has_a_checksum(saved, tmp_path):
 
 
 def test_files_of_version_2_are_read():
-    d = tp.load(Path(__file__).parent / "data" / "version-2.tpz")
+    d = tp.load(Path(__file__).parents[1] / "data" / "version-2.tpz")
     rows = np.array([[4.0, 3.0, 2.0], [1.0, 1.0, 0.0], [0.0, 0.0, 0.0]])
     np.testing.assert_allclose(d.evaluate(rows)[:, 0], [9.11168875, 4.688563222222222, 4.340275])
     np.testing.assert_allclose(

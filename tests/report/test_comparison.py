@@ -9,7 +9,7 @@ import pytest
 from sklearn.ensemble import GradientBoostingClassifier, GradientBoostingRegressor
 
 import treepurify as tp
-from tests.test_report import Page
+from tests.report.test_page import Page
 from treepurify.plots.labels import number_words
 from treepurify.report import write_comparison
 from treepurify.report.common_axes import on_common_axes

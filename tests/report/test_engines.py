@@ -9,7 +9,7 @@ import pytest
 from sklearn.ensemble import GradientBoostingRegressor
 
 import treepurify as tp
-from tests.test_report_interactive import in_browser, needs_chromium, unpacked
+from tests.report.test_interactive import in_browser, needs_chromium, unpacked
 from treepurify.report import write_html
 from treepurify.report.payload import make_payload
 

@@ -10,7 +10,7 @@ from sklearn.ensemble import GradientBoostingClassifier, GradientBoostingRegress
 
 import treepurify as tp
 from tests.cases import needs_stored_labels
-from tests.test_report_interactive import in_browser, needs_chromium
+from tests.report.test_interactive import in_browser, needs_chromium
 from treepurify.report import write_html
 
 

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import treepurify as tp
-from tests.test_report_interactive import in_browser, needs_chromium
+from tests.report.test_interactive import in_browser, needs_chromium
 from treepurify.report import write_html
 from treepurify.report.making import call_facts
 

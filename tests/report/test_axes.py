@@ -8,7 +8,7 @@ import pytest
 import xgboost
 
 import treepurify as tp
-from tests.test_report_interactive import in_browser, needs_chromium
+from tests.report.test_interactive import in_browser, needs_chromium
 from treepurify.grids.axis import FeatureAxis
 from treepurify.plots.axis_layout import lay_out_axis
 from treepurify.report import write_comparison, write_html

@@ -10,7 +10,7 @@ import xgboost
 from sklearn.ensemble import GradientBoostingRegressor
 
 import treepurify as tp
-from tests.test_report_interactive import in_browser, needs_chromium, unpacked
+from tests.report.test_interactive import in_browser, needs_chromium, unpacked
 from treepurify.report import page_tables, write_html
 from treepurify.report.payload import make_payload
 

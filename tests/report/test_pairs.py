@@ -7,7 +7,7 @@ import pytest
 import xgboost
 
 import treepurify as tp
-from tests.test_report_interactive import in_browser, needs_chromium, unpacked
+from tests.report.test_interactive import in_browser, needs_chromium, unpacked
 from treepurify.plots.pairs import color_limit
 from treepurify.report import page_tables, write_html
 from treepurify.report.interactive import main_words

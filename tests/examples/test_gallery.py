@@ -1,152 +1,15 @@
-"""The paper's numbers, from the functions of the examples, and the gallery that runs by itself."""
+"""The pages of the gallery run by themselves, and say what their models show."""
 
 import re
 import runpy
 from dataclasses import replace
 
 import numpy as np
-import pandas as pd
 import pytest
 
-import treepurify as tp
 from examples import data as data_sets
-from examples import paper_purification as paper
-from examples.data import REPOSITORY, DataUnavailableError
+from examples.data import REPOSITORY
 from tests.cases import data_path
-
-
-@pytest.mark.parametrize("realization", paper.FIGURE_1, ids=lambda row: row.name)
-def test_figure_1_has_one_purified_form(realization):
-    purified = paper.FIGURE_1[3]
-    np.testing.assert_array_equal(realization.values(), purified.values())
-    d = paper.purify_realization(realization)
-    assert d.intercept[0] == pytest.approx(0.0, abs=1e-15)
-    for name in ("X1", "X2"):
-        np.testing.assert_allclose(d[name].values[:, 0], purified.main, atol=1e-15)
-    np.testing.assert_allclose(d["X1", "X2"].values[..., 0], purified.pair, atol=1e-15)
-
-
-def test_identities_of_and_and_or_hold_exchanged_only():
-    errors = list(paper.bitwise_identities().values())
-    assert min(errors[0].values()) > 0.5
-    assert min(errors[1].values()) > 0.5
-    assert errors[2] == {"OR": 0.0, "AND": 0.0}
-
-
-@pytest.mark.parametrize("name", paper.SNP_MODELS)
-def test_table_2_is_table_1_purified_under_even_odds(name):
-    before, after = paper.SNP_MODELS[name]
-    d = paper.purify_snps(before, paper.SNP_DISTRIBUTIONS["0 or 1, even odds"])
-    assert paper.snp_coefficients(d) == pytest.approx(after, abs=1e-15)
-    # Heights: half a step for a main effect, the same number in all cells for the interaction.
-    np.testing.assert_allclose(np.abs(d["SNP1"].values[:, 0]), abs(after[0]) / 2, atol=1e-15)
-    np.testing.assert_allclose(np.abs(d["SNP1", "SNP2"].values), abs(after[2]), atol=1e-15)
-    variances = [d["SNP1"].variance[0], d["SNP2"].variance[0], d["SNP1", "SNP2"].variance[0]]
-    expected = [after[0] ** 2 / 4, after[1] ** 2 / 4, after[2] ** 2]
-    assert variances == pytest.approx(expected, abs=1e-15)
-
-
-@pytest.mark.parametrize("distribution", list(paper.SNP_DISTRIBUTIONS)[1:])
-def test_no_other_distribution_gives_table_2(distribution):
-    before, after = paper.SNP_MODELS["Interaction Only"]
-    d = paper.purify_snps(before, paper.SNP_DISTRIBUTIONS[distribution])
-    same = np.allclose(paper.snp_coefficients(d), after)
-    assert not (same and paper.is_two_sided(d))
-
-
-def test_product_has_linear_mains_and_an_xor_like_interaction():
-    middles, product = paper.product_grid()
-    d = paper.purify_surface(product)
-    centred = middles - 0.5
-    assert d.intercept[0] == pytest.approx(0.25, abs=1e-15)
-    np.testing.assert_allclose(d["X1"].values[:, 0], centred / 2, atol=1e-14)
-    np.testing.assert_allclose(d["X2"].values[:, 0], centred / 2, atol=1e-14)
-    pair = d["X1", "X2"]
-    np.testing.assert_allclose(pair.values[..., 0], np.outer(centred, centred), atol=1e-14)
-    total = sum(component.variance[0] for component in d.components.values())
-    assert pair.variance[0] / total == pytest.approx(1 / 7, rel=1e-3)
-
-
-def test_logarithm_of_the_product_has_no_interaction():
-    middles, product = paper.product_grid()
-    d = paper.purify_surface(np.log(product))
-    assert np.max(np.abs(d["X1", "X2"].values)) < 1e-13
-    logs = np.log(middles)
-    np.testing.assert_allclose(d["X1"].values[:, 0], logs - logs.mean(), atol=1e-13)
-
-
-def test_california_interaction_shrinks_and_leaves_the_sea():
-    pytest.importorskip("xgboost")
-    data_path("california_housing")
-    from examples import paper_purification_housing as housing
-
-    data = data_sets.california_housing()
-    d = tp.purify(housing.train(data, rounds=60), data.X, weights="uniform", progress=False)
-    before, after = housing.variance_shares(d)
-    assert after < before / 3
-    found = housing.interaction(d, data)
-    assert found.districts.sum() == len(data.y)
-    sea = found.is_sea()
-    assert sea.flat[np.argmax(found.before)]
-    assert not sea.flat[np.argmax(found.after)]
-    assert found.after[sea].mean() < found.before[sea].mean() / 3
-
-
-def test_compas_rows_and_columns():
-    data_path("compas_two_years")
-    X, targets = data_sets.compas()
-    assert X.shape == (6172, 9)
-    assert targets["two_year_recid"].sum() == 2809
-    assert set(targets["decile_score"]) == set(range(1, 11))
-    assert X["length_of_stay"].min() >= -1
-    assert X["race"].nunique() == 6
-
-
-def test_compas_signs_that_flip():
-    from examples import paper_purification_compas as compas
-
-    index = pd.MultiIndex.from_tuples([("sex", "Female"), ("sex", "Male")])
-    columns = ["before", *compas.WEIGHTS]
-    effects = pd.DataFrame([[-1.0, 0.5, -1.0, -0.2], [1.0, 2.5, 1.0, 1.8]], index, columns)
-    assert [flip.level for flip in compas.sign_flips("model", effects)] == ["sex = Female"]
-    X = pd.DataFrame({"sex": ["Female", "Male", "Female", "Male"]})
-    same_zero = compas.recentred(effects, X)
-    np.testing.assert_allclose(same_zero, np.tile([[-1.0], [1.0]], 4))
-    assert compas.sign_flips("model", same_zero) == []
-
-
-def test_compas_main_effects_of_a_purified_model_have_mean_zero():
-    pytest.importorskip("xgboost")
-    data_path("compas_two_years")
-    from xgboost import XGBClassifier
-
-    from examples import paper_purification_compas as compas
-
-    X, targets = data_sets.compas()
-    settings = {"n_estimators": 30, "learning_rate": 0.3, "enable_categorical": True}
-    model = XGBClassifier(max_depth=2, **settings).fit(X, targets["two_year_recid"])
-    effects = compas.main_effects(model, X)
-    centred = compas.recentred(effects, X)
-    for column in ("before", "empirical"):
-        np.testing.assert_allclose(effects[column], centred[column], atol=1e-12)
-    # The people below 25 stand out after purification; the trees hold that in interactions.
-    young = effects.loc["age", "< 25"]
-    assert young["empirical"] > 0.5
-    assert abs(young["before"]) < 0.1
-
-
-def test_missing_data_are_left_out_with_the_reason(monkeypatch, tmp_path, capsys):
-    def no_network(**_):
-        raise OSError("no network")
-
-    monkeypatch.setenv("TREEPURIFY_DATA", str(tmp_path))
-    monkeypatch.setattr("sklearn.datasets.fetch_california_housing", no_network)
-    with pytest.raises(DataUnavailableError, match="set TREEPURIFY_DATA"):
-        data_sets.adult()
-    paper.show_data_sets(tmp_path, None, small=True)
-    printed = capsys.readouterr().out
-    assert printed.count("left out: ") == 3
-    assert "no network" in printed
 
 
 @pytest.fixture

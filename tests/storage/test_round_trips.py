@@ -201,7 +201,7 @@ TOWNS = pd.DataFrame({"town": ["Ulm", "Bonn"], "count": [4, 0], "size": [0.25, -
     ],
 )
 def test_files_of_version_3_are_read(tmp_path, name, function, rows, whole, left):
-    written = path = Path(__file__).parent / "data" / f"version-3-{name}.tpz"
+    written = path = Path(__file__).parents[1] / "data" / f"version-3-{name}.tpz"
     for _ in range(2):
         d = tp.load(path, function=function)
         np.testing.assert_allclose(d.evaluate(rows)[:, 0], whole, atol=1e-12)
