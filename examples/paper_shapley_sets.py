@@ -21,6 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import treepurify as tp
 from examples.data import DataUnavailableError
 from examples.paper_shapley_sets_examples import example_1, example_2, products, sources
+from examples.paper_shapley_sets_measures import attribution_error
 from examples.paper_shapley_sets_real import figure_1, real_tables
 from examples.reproduction import Entry, Table, mean_and_spread, publish
 from treepurify.grouping.value_functions import ValueFunction
@@ -134,8 +135,8 @@ def table_1_errors(
     truth = np.zeros(rows.shape)
     for group, part in zip(groups, parts, strict=True):
         truth[:, list(group)] = (part(rows) - (part(mean) if centred else 0.0))[:, None]
-    ours = tp.attribution_error(sets.by_feature(), truth)
-    theirs = tp.attribution_error(exact_shapley(sets.value_function, rows), truth)
+    ours = attribution_error(sets.by_feature(), truth)
+    theirs = attribution_error(exact_shapley(sets.value_function, rows), truth)
     return sets.groups == groups, ours, theirs
 
 
@@ -238,7 +239,7 @@ class Attributions:
             (self.marginal, truth),
             (self.conditional, truth),
         )
-        return [mean_and_spread(tp.attribution_error(*pair)) for pair in pairs]
+        return [mean_and_spread(attribution_error(*pair)) for pair in pairs]
 
 
 def attributions(name: str, first: str, n_rows: int) -> Attributions:

@@ -10,6 +10,9 @@ data (section 4), Owen values within a group, and products (section 7). Part of
 import numpy as np
 
 import treepurify as tp
+from examples.paper_shapley_sets_owen import owen_values
+from examples.paper_shapley_sets_products import product_groups
+from examples.paper_shapley_sets_sources import interaction_sources
 from examples.reproduction import Entry, Table
 
 ALPHA = 0.5
@@ -41,7 +44,7 @@ def example_1() -> Table:
         row = np.ones((1, len(columns)))
         sets = tp.shapley_sets(additive, X[:, columns], row, **options)
         single = tp.shapley_sets(additive, X[:, columns], groups=[], **options)
-        values = tp.owen_values(single, row)[0, :, 0]
+        values = owen_values(single, row)[0, :, 0]
         shown = ", ".join(f"{n} {v:.2f}" for n, v in zip(names, values, strict=True))
         printed = ("{x1}, {x2, x3} alike" if name == "with x2" else "{x1}, {x3} alike", "")
         entries.append(Entry(name, printed, {"ours": (_groups(sets), shown)}))
@@ -78,7 +81,7 @@ def example_2() -> Table:
         if value == "baseline":
             options["baseline"] = [0.0, 0.0, 0.0]
         sets = tp.shapley_sets(with_product, X, row, **options)
-        within = tp.owen_values(sets, row)[0, :, 0]
+        within = owen_values(sets, row)[0, :, 0]
         shown = " ".join(f"{value + 0.0:.2f}" for value in within)
         cells = (_groups(sets), shown, float(sets.base[0]))
         entries.append(Entry(name, (printed, None, None), {"ours": cells}))
@@ -117,13 +120,13 @@ def sources() -> Table:
     pairs = (("x1", "x2"), ("x1", "x3"), ("x2", "x3"))
     entries = []
     for name, f, X in cases:
-        found = tp.interaction_sources(f, X, feature_names=["x1", "x2", "x3"], progress=False)
+        found = interaction_sources(f, X, feature_names=["x1", "x2", "x3"], progress=False)
         named = {(row.first, row.second): row.source for row in found.to_frame().itertuples()}
         cells = tuple(named[pair] for pair in pairs)
         entries.append(Entry(name, expected[name], {"ours": cells}))
     return Table(
         "shapley_sets_section_4",
-        "Section 4: where an interaction takes place, by `tp.interaction_sources`",
+        "Section 4: where an interaction takes place",
         tuple(" and ".join(pair) for pair in pairs),
         entries,
         notes=(
@@ -159,7 +162,7 @@ def products() -> Table:
         X = np.random.default_rng(0).normal(size=(500, n_features))
         names = [f"x{j + 1}" for j in range(n_features)]
         sets = tp.shapley_sets(f, X, feature_names=names, progress=False)
-        found = tp.product_groups(sets, X)
+        found = product_groups(sets, X)
         shown = "; ".join(
             " times ".join("{" + ", ".join(names[j] for j in part) + "}" for part in own.factors)
             for own in found
@@ -170,6 +173,6 @@ def products() -> Table:
     return Table(
         "shapley_sets_products",
         "Section 7, future work of the paper: multiplicative separability",
-        ("additive groups", "factors, by tp.product_groups"),
+        ("additive groups", "factors"),
         entries,
     )

@@ -21,6 +21,7 @@ from sklearn.model_selection import train_test_split
 
 import treepurify as tp
 from examples.data import read_table
+from examples.paper_shapley_sets_measures import deletion, deletion_curve, sensitivity
 from examples.reproduction import Cell, Entry, Table, mean_and_spread
 
 # R2 of the models; then deletion and sensitivity of the four columns, mean and deviation.
@@ -152,10 +153,10 @@ def real_tables(n_rows: int, *, small: bool = False) -> list[Table]:
     deleted, missing, words = [], [], []
     for name, printed in DELETION.items():
         rows, (off, on), values = attributed(name, n_rows, small=small)
-        of_deletion = [tp.deletion(off, rows), tp.deletion(on, rows)]
-        of_deletion += [tp.deletion(off, rows, own, groups=[]) for own in values]
-        of_sensitivity = [tp.sensitivity(off, rows), tp.sensitivity(on, rows)]
-        of_sensitivity += [tp.sensitivity(off, rows, own) for own in values]
+        of_deletion = [deletion(off, rows), deletion(on, rows)]
+        of_deletion += [deletion(off, rows, own, groups=[]) for own in values]
+        of_sensitivity = [sensitivity(off, rows), sensitivity(on, rows)]
+        of_sensitivity += [sensitivity(off, rows, own) for own in values]
         cells: list[list[Cell]] = [
             [mean_and_spread(own) for own in found] for found in (of_deletion, of_sensitivity)
         ]
@@ -187,8 +188,8 @@ def figure_1(out: Path, n_rows: int, *, small: bool = False, shown: int = 2) -> 
 
     rows, (off, _), (by_kernel, _) = attributed("Boston", n_rows, small=small)
     curves = {
-        "Shapley Sets": tp.deletion_curve(off, rows),
-        "KernelSHAP": tp.deletion_curve(off, rows, by_kernel, groups=[]),
+        "Shapley Sets": deletion_curve(off, rows),
+        "KernelSHAP": deletion_curve(off, rows, by_kernel, groups=[]),
     }
     # Groups are taken away whole: on the axis of single features a curve jumps.
     worth = np.stack([off.value_function(rows, group)[:, 0] for group in off.groups], axis=1)

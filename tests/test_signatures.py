@@ -13,8 +13,8 @@ PARSED = "A trained model, a model file, or what `parse_model` returned."
 # What decomposes or explains any function, and what needs trees.
 OF_FUNCTIONS = {
     tp.ale_anova, tp.categorical_anova, tp.feature_profile, tp.h_statistics, tp.hooker_anova,
-    tp.interaction_sources, tp.interventional_shapley_values,
-    tp.legendre_anova, tp.partial_dependence_anova, tp.shapley_sets,
+    tp.interventional_shapley_values, tp.legendre_anova, tp.partial_dependence_anova,
+    tp.shapley_sets,
 }  # fmt: skip
 OF_MODELS = {
     tp.audit, tp.count_cells, tp.interaction_indices, tp.purify,
@@ -40,7 +40,6 @@ WITHOUT = {
     tp.count_cells: {"feature_names", "sample_weight", "progress"},
     # Probes and draws are rows that count alike.
     tp.shapley_sets: {"sample_weight"},
-    tp.interaction_sources: {"sample_weight"},
 }
 
 

@@ -48,7 +48,7 @@ def test_a_profile_of_a_sample_says_so(monkeypatch):
         tp.feature_profile(model, batches(rows, 90), "a", "cost", **QUIET)
 
 
-def test_groups_and_sources_of_interactions(monkeypatch):
+def test_groups_of_few_rows_and_of_a_sample(monkeypatch):
     X, _ = regression_rows(700)
     model, _ = shallow_model()
     for method in ("index", "structure"):
@@ -58,9 +58,6 @@ def test_groups_and_sources_of_interactions(monkeypatch):
         assert whole.groups == streamed.groups
         np.testing.assert_allclose(whole.values, streamed.values, rtol=1e-10)
         assert streamed.diagnostics["stream"]["sampled_rows"] == 700
-    whole = tp.interaction_sources(model, X, **QUIET)
-    streamed = tp.interaction_sources(model, batches(X, 90), **QUIET)
-    pd.testing.assert_frame_equal(whole.to_frame(), streamed.to_frame(), rtol=1e-10)
     monkeypatch.setattr(partition, "FEW_SAMPLED_ROWS", 200)
     sampled = tp.shapley_sets(model, batches(X, 90), X[:3], **QUIET)
     assert sampled.diagnostics["stream"]["sampled_rows"] == 200

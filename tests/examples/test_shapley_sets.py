@@ -1,10 +1,20 @@
-"""What the example of the paper prints."""
+"""What the example of the paper prints, and the measures that it takes."""
+
+import doctest
+from importlib import import_module
 
 import numpy as np
 import pytest
 
+import treepurify as tp
 from examples import paper_shapley_sets as paper
 from examples import paper_shapley_sets_examples as examples
+from examples.paper_shapley_sets_measures import (
+    attribution_error,
+    deletion,
+    deletion_curve,
+    sensitivity,
+)
 
 
 def cells(table, label):
@@ -41,3 +51,40 @@ def test_table_1(name):
         assert right
         assert np.all(ours < 1e-12)
         assert theirs.mean() > 0.05
+
+
+def test_measures_by_hand():
+    X = np.array([[0.0, 0.0], [2.0, 4.0]])
+    rows = np.array([[1.0, 1.0], [3.0, 0.0]])
+    found = tp.shapley_sets(
+        lambda X: X[:, 0] + X[:, 0] * X[:, 1],
+        X,
+        value="baseline",
+        baseline=[0.0, 0.0],
+        groups=[(0,), (1,)],
+        progress=False,
+    )
+    given = np.array([[2.0, 1.0], [0.0, 5.0]])
+    # Row 0 loses feature 0: f(0, 1) = 0. Row 1 loses feature 1: f(3, 0) = 3.
+    np.testing.assert_allclose(deletion(found, rows, given), [0.0, 3.0])
+    np.testing.assert_allclose(sensitivity(found, rows, given), [1.0, 2.0])
+    # Row 0 loses feature 0, then 1; row 1 feature 1, then 0.
+    np.testing.assert_allclose(deletion_curve(found, rows, given), [[2, 0, 0], [3, 3, 0]])
+    # By default groups have what they are worth: 1 and 0, 3 and 0.
+    np.testing.assert_allclose(deletion(found, rows), [0.0, 0.0])
+    np.testing.assert_allclose(sensitivity(found, rows), [1.0, 0.0])
+    np.testing.assert_allclose(deletion(found, rows, [[1.0], [1.0]], groups=[[0, 1]]), [0.0, 0.0])
+    np.testing.assert_allclose(attribution_error(given, np.zeros((2, 2))), [1.5, 2.5])
+    with pytest.raises(tp.InvalidInputError, match="one shape"):
+        attribution_error(given, given[:1])
+    with pytest.raises(tp.InvalidInputError, match="one column for each group"):
+        deletion(found, rows, given[:, :1])
+    with pytest.raises(tp.InvalidInputError, match="pass attributions too"):
+        deletion(found, rows, groups=[])
+
+
+@pytest.mark.parametrize("name", ["measures", "owen", "products", "sources"])
+def test_docstrings(name):
+    module = import_module(f"examples.paper_shapley_sets_{name}")
+    tried = doctest.testmod(module, optionflags=doctest.NORMALIZE_WHITESPACE)
+    assert tried.failed == 0 < tried.attempted

@@ -284,15 +284,6 @@ BAD: dict[str, Callable[[], dict[str, Any]]] = {
     "function of a file": lambda: {"text": "x", "a number": 5, "an object": Opaque()},
     "finding": lambda: {**not_whole(), "too many": 99},
     "classes": lambda: {"text": "ab", "a number": 5, "an object": Opaque(), "one": [1]},
-    "numbers": lambda: {
-        "text": "x",
-        "an object": Opaque(),
-        "a number": 5,
-        "words": [["a"]],
-        "ragged": [[1.0], [1.0, 2.0]],
-        "complex": [[1j]],
-        "of another shape": [[[1.0]]],
-    },
     "row of numbers": lambda: {"text": "x", "an object": Opaque(), "a number": 5, "words": ["a"]},
     "several named results": lambda: {
         "text": "x",

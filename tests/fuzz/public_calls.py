@@ -49,7 +49,6 @@ KINDS = {
     "model": "model",
     "of": "choice",
     "order": "order",
-    "others": "choice",
     "orthogonal": "flag",
     "other_rows": "flag",
     "output": "output",
@@ -77,7 +76,7 @@ KINDS = {
 }
 WHOLE = """
     background_size bins bootstrap degree density_degree draws least_rows lines main_cells
-    max_candidates max_steps most most_coalitions most_pairs most_rows n_bootstrap n_points
+    max_candidates max_steps most most_pairs most_rows n_bootstrap n_points
     pair_cells pairs
     probes rank sample_rows sample_size samples seed size top
 """
@@ -203,24 +202,6 @@ def engines() -> Iterator[Call]:
     called = {**explained, "model": f, "sampling": few}
     kinds["X"] = "batches of a function"
     yield Call("shapley_sets of a function", tp.shapley_sets, called, kinds)
-    few_draws = {"model": f, "X": X, "sampling": few, "progress": False}
-    kinds = {**as_function, "sampling": "result", "threshold": "share"}
-    yield Call("interaction_sources", tp.interaction_sources, few_draws, kinds)
-
-
-def attributions() -> Iterator[Call]:
-    w = world()
-    of_rows = {"sets": w["sets"], "x": w["X"].iloc[:3]}
-    kinds = {"x": "rows", "attributions": "numbers"}
-    yield Call("deletion", tp.deletion, of_rows, kinds)
-    yield Call("deletion_curve", tp.deletion_curve, of_rows, kinds)
-    yield Call("sensitivity", tp.sensitivity, of_rows, kinds)
-    numbers = {"attributions": [[1.0]], "truth": [[2.0]]}
-    kinds = dict.fromkeys(numbers, "numbers")
-    yield Call("attribution_error", tp.attribution_error, numbers, kinds)
-    yield Call("owen_values", tp.owen_values, of_rows, {"x": "rows"})
-    of_data = {"sets": w["sets"], "X": w["X"]}
-    yield Call("product_groups", tp.product_groups, of_data, {"X": "rows"})
 
 
 def about_data() -> Iterator[Call]:
@@ -375,9 +356,6 @@ def results() -> Iterator[Call]:
         yield Call(f"HStatistics.{name}", getattr(w["h"], name))
     yield Call("HStatistics.sets", w["h"].sets, {"size": 2})
     yield Call("InteractionIndices.pairs", w["indices"].pairs)
-    small = tp.Sampling(probes=3, draws=3, samples=10)
-    sources = tp.interaction_sources(w["function"], X, sampling=small, progress=False)
-    yield Call("InteractionSources.to_frame", sources.to_frame)
     measured = tp.measure_interactions(X, w["y"], progress=False)
     yield Call("MeasuredInteractions.to_frame", measured.to_frame)
     along = tp.feature_profile(w["model"], X, "a", w["y"], progress=False)
@@ -463,7 +441,6 @@ def calls(folder: Path) -> list[Call]:
     """All public callables, with a folder for their files."""
     return [
         *engines(),
-        *attributions(),
         *about_data(),
         *held_out_rows(),
         *constructors(),
@@ -478,7 +455,7 @@ def calls(folder: Path) -> list[Call]:
 MADE_BY_ENGINES = {
     "Audit", "Certificate", "Comparison", "Component", "CountedCells", "Decomposition",
     "EffectWorth", "FeatureProfile", "Finding", "HStatistics", "InteractionIndices",
-    "InteractionSources", "MeasuredInteractions", "ProductGroup", "Scorecard",
+    "MeasuredInteractions", "Scorecard",
     "ShapleyInteractions", "ShapleySets", "ShapleyValues", "Simplification", "Spread",
     "TensorComponent", "Weighting",
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""Values of groups under each value function, measures, groups of the user, bad input."""
+"""Values of groups under each value function, groups of the user, bad input."""
 
 import pickle
 
@@ -12,12 +12,6 @@ from tests.reference.ensembles import random_ensemble
 from tests.shapley.truth import interventional_game, shapley_by_definition
 from treepurify.grouping.counted_function import as_function
 from treepurify.grouping.gaussian import gaussian_value
-from treepurify.grouping.measures import (
-    attribution_error,
-    deletion,
-    deletion_curve,
-    sensitivity,
-)
 from treepurify.grouping.partition import shapley_sets
 from treepurify.grouping.sets import Sampling, read_groups
 from treepurify.grouping.value_functions import reference_value
@@ -183,36 +177,6 @@ def test_noise_of_conditional_values_joins_no_features(value, method, n_rows):
     dependent = X.copy()
     dependent[:, 2] = 0.9 * X[:, 0] + 0.4 * X[:, 2]
     assert shapley_sets(additive, dependent, **options).groups == ((0, 2), (1,), (3,))
-
-
-def test_measures_by_hand():
-    X = np.array([[0.0, 0.0], [2.0, 4.0]])
-    rows = np.array([[1.0, 1.0], [3.0, 0.0]])
-    found = shapley_sets(
-        lambda X: X[:, 0] + X[:, 0] * X[:, 1],
-        X,
-        value="baseline",
-        baseline=[0.0, 0.0],
-        groups=[(0,), (1,)],
-        progress=False,
-    )
-    given = np.array([[2.0, 1.0], [0.0, 5.0]])
-    # Row 0 loses feature 0: f(0, 1) = 0. Row 1 loses feature 1: f(3, 0) = 3.
-    np.testing.assert_allclose(deletion(found, rows, given), [0.0, 3.0])
-    np.testing.assert_allclose(sensitivity(found, rows, given), [1.0, 2.0])
-    # Row 0 loses feature 0, then 1; row 1 feature 1, then 0.
-    np.testing.assert_allclose(deletion_curve(found, rows, given), [[2, 0, 0], [3, 3, 0]])
-    # By default groups have what they are worth: 1 and 0, 3 and 0.
-    np.testing.assert_allclose(deletion(found, rows), [0.0, 0.0])
-    np.testing.assert_allclose(sensitivity(found, rows), [1.0, 0.0])
-    np.testing.assert_allclose(deletion(found, rows, [[1.0], [1.0]], groups=[[0, 1]]), [0.0, 0.0])
-    np.testing.assert_allclose(attribution_error(given, np.zeros((2, 2))), [1.5, 2.5])
-    with pytest.raises(tp.InvalidInputError, match="one shape"):
-        attribution_error(given, given[:1])
-    with pytest.raises(tp.InvalidInputError, match="one column for each group"):
-        deletion(found, rows, given[:, :1])
-    with pytest.raises(tp.InvalidInputError, match="pass attributions too"):
-        deletion(found, rows, groups=[])
 
 
 def test_names_and_tables():

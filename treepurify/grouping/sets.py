@@ -74,7 +74,7 @@ class ShapleySets:
     value : str
         The value function.
     value_function : ValueFunction
-        The value function itself, for `deletion` and `sensitivity`.
+        The value function itself: what any features of any rows are worth together.
     strengths : InteractionStrengths, optional
         Interaction indices and their dendrogram, for ``method="index"``.
     stability : ndarray of float64, shape (n_features, n_features), optional

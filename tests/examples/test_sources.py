@@ -5,10 +5,11 @@ import pytest
 from sklearn.ensemble import GradientBoostingRegressor
 
 import treepurify as tp
+from examples.paper_shapley_sets_sources import interaction_sources
 
 
 def sources(f, X, **options):
-    found = tp.interaction_sources(f, X, progress=False, **options)
+    found = interaction_sources(f, X, progress=False, **options)
     frame = found.to_frame()
     return found, {(row.first, row.second): row.source for row in frame.itertuples()}
 
@@ -72,7 +73,7 @@ def test_trees_and_several_outputs():
 def test_bad_input():
     X = normal_rows(4)[:50]
     with pytest.raises(tp.InvalidInputError, match="threshold"):
-        tp.interaction_sources(lambda X: X[:, 0], X, threshold=2.0)
+        interaction_sources(lambda X: X[:, 0], X, threshold=2.0)
     X[0, 0] = np.nan
     with pytest.raises(tp.InvalidInputError, match="without gaps"):
-        tp.interaction_sources(lambda X: np.nan_to_num(X[:, 0]), X)
+        interaction_sources(lambda X: np.nan_to_num(X[:, 0]), X)

@@ -1,4 +1,7 @@
-"""How good attributions are: the measures of Sivill and Flach (2023), section 6."""
+"""How good attributions are: the measures of Sivill and Flach (2023), section 6.
+
+Part of ``paper_shapley_sets.py``.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -37,6 +40,7 @@ def attribution_error(attributions: npt.ArrayLike, truth: npt.ArrayLike) -> Arra
 
     Examples
     --------
+    >>> from examples.paper_shapley_sets_measures import attribution_error
     >>> attribution_error([[1.0, 2.0]], [[1.0, 1.0]])
     array([0.5])
     """
@@ -90,11 +94,12 @@ def deletion(
     --------
     >>> import numpy as np
     >>> import treepurify as tp
+    >>> from examples.paper_shapley_sets_measures import deletion
     >>> X = np.random.default_rng(0).normal(size=(100, 3))
     >>> def f(X):
     ...     return X[:, 0] + 2 * X[:, 1] * X[:, 2]
     >>> sets = tp.shapley_sets(f, X, value="baseline", baseline=[0, 0, 0])
-    >>> tp.deletion(sets, [[1, 1, 1]])
+    >>> deletion(sets, [[1, 1, 1]])
     array([1.])
     """
     rows, given, partition, output = _read(sets, x, attributions, groups, output)
@@ -139,11 +144,12 @@ def deletion_curve(
     --------
     >>> import numpy as np
     >>> import treepurify as tp
+    >>> from examples.paper_shapley_sets_measures import deletion_curve
     >>> X = np.random.default_rng(0).normal(size=(100, 3))
     >>> def f(X):
     ...     return X[:, 0] + 2 * X[:, 1] * X[:, 2]
     >>> sets = tp.shapley_sets(f, X, value="baseline", baseline=[0, 0, 0])
-    >>> tp.deletion_curve(sets, [[1, 1, 1]])
+    >>> deletion_curve(sets, [[1, 1, 1]])
     array([[3., 1., 0.]])
     """
     rows, given, partition, output = _read(sets, x, attributions, groups, output)
@@ -197,9 +203,10 @@ def sensitivity(
     --------
     >>> import numpy as np
     >>> import treepurify as tp
+    >>> from examples.paper_shapley_sets_measures import sensitivity
     >>> X = np.random.default_rng(0).normal(size=(100, 3))
     >>> sets = tp.shapley_sets(lambda X: X[:, 0] + 2 * X[:, 1], X, value="mean")
-    >>> bool(tp.sensitivity(sets, X[:2]).max() < 1e-12)
+    >>> bool(sensitivity(sets, X[:2]).max() < 1e-12)
     True
     """
     check_result("sets", sets, ShapleySets, "treepurify.shapley_sets")

@@ -1,4 +1,7 @@
-"""Owen values: what a feature is given within its group."""
+"""Owen values: what a feature is given within its group.
+
+Part of ``paper_shapley_sets.py``.
+"""
 
 from collections.abc import Iterator, Sequence
 from itertools import combinations
@@ -77,11 +80,12 @@ def owen_values(
     --------
     >>> import numpy as np
     >>> import treepurify as tp
+    >>> from examples.paper_shapley_sets_owen import owen_values
     >>> X = np.random.default_rng(0).normal(size=(100, 3))
     >>> def f(X):
     ...     return X[:, 0] + 2 * X[:, 1] * X[:, 2]
     >>> sets = tp.shapley_sets(f, X, value="baseline", baseline=[0, 0, 0])
-    >>> tp.owen_values(sets, [[1, 1, 1]])[0, :, 0]
+    >>> owen_values(sets, [[1, 1, 1]])[0, :, 0]
     array([1., 1., 1.])
     """
     check_result("sets", sets, ShapleySets, "treepurify.shapley_sets")

@@ -4,13 +4,14 @@ import numpy as np
 import pytest
 
 import treepurify as tp
+from examples.paper_shapley_sets_products import product_groups
 
 ROWS = np.random.default_rng(0).normal(size=(400, 6))
 
 
 def found_for(f, X=ROWS, **options):
     sets = tp.shapley_sets(f, X, progress=False)
-    return {own.features: own for own in tp.product_groups(sets, X, **options)}
+    return {own.features: own for own in product_groups(sets, X, **options)}
 
 
 def test_a_product_of_three_is_split_into_three():
@@ -59,15 +60,15 @@ def test_a_large_group_of_factors():
         return pairs.prod(axis=1)
 
     sets = tp.shapley_sets(f, X, groups=[list(range(24))], progress=False)
-    (own,) = tp.product_groups(sets, X)
+    (own,) = product_groups(sets, X)
     assert own.factors == tuple((k, k + 1) for k in range(0, 24, 2))
 
 
 def test_options_are_checked():
     sets = tp.shapley_sets(lambda X: X[:, 0] * X[:, 1], ROWS, progress=False)
     with pytest.raises(tp.InvalidInputError, match="two rows"):
-        tp.product_groups(sets, ROWS[:1])
+        product_groups(sets, ROWS[:1])
     with pytest.raises(tp.InvalidInputError, match="probes"):
-        tp.product_groups(sets, ROWS, probes=0)
+        product_groups(sets, ROWS, probes=0)
     with pytest.raises(tp.MemoryBudgetError):
-        tp.product_groups(sets, ROWS, memory_budget=100)
+        product_groups(sets, ROWS, memory_budget=100)

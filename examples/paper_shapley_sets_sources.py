@@ -1,4 +1,7 @@
-"""Where interactions come from: from the model, from the data, or from both."""
+"""Where interactions come from: from the model, from the data, or from both.
+
+Part of ``paper_shapley_sets.py``.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +12,6 @@ import numpy as np
 
 from treepurify.arguments import check_number
 from treepurify.budget import DEFAULT_BUDGET, check_budget
-from treepurify.engines.common.table_or_sample import FEW_SAMPLED_ROWS, table_or_sample
 from treepurify.frozen import FrozenMapping
 from treepurify.grouping.gaussian import GaussianValue, dependent_pairs
 from treepurify.grouping.partition import shapley_sets
@@ -126,9 +128,8 @@ def interaction_sources(
     model : object, str, Path or callable
         A model that `parse_model` knows (on its margin scale), an object with ``predict``, or
         a function X -> (n_rows,) or (n_rows, n_outputs).
-    X : array_like, table of shape (n_rows, n_features), or rows in batches
-        Rows that stand for the data: numbers without gaps, which are taken as jointly normal. Of
-        rows in batches a sample of 20 000 is drawn, as `shapley_sets` does.
+    X : array_like or table of shape (n_rows, n_features)
+        Rows that stand for the data: numbers without gaps, which are taken as jointly normal.
         That holds for the mean given some features; non-linear dependence is not seen.
     threshold : float
         Largest share of the variance that counts as no interaction, from 0 to 1.
@@ -160,12 +161,12 @@ def interaction_sources(
     In ``x0 + 2 x1 x2`` with a copy of x0 beside them:
 
     >>> import numpy as np
-    >>> import treepurify as tp
+    >>> from examples.paper_shapley_sets_sources import interaction_sources
     >>> X = np.random.default_rng(0).normal(size=(500, 4))
     >>> X[:, 3] = X[:, 0]
     >>> def f(X):
     ...     return X[:, 0] + 2 * X[:, 1] * X[:, 2]
-    >>> tp.interaction_sources(f, X).to_frame()[["first", "second", "source"]].head(2)
+    >>> interaction_sources(f, X).to_frame()[["first", "second", "source"]].head(2)
       first second source
     0    x1     x2  model
     1    x0     x3   data
@@ -173,10 +174,6 @@ def interaction_sources(
     check_number("threshold", threshold, least=0, most=1)
     sampling = Sampling() if sampling is None else sampling
     report = progress_report(progress)
-    sample = table_or_sample(
-        model, X, feature_names, None, FEW_SAMPLED_ROWS, seed, memory_budget, report
-    )
-    X, stream = sample.table, sample.note.facts
     options: dict[str, Any] = {
         "sampling": sampling,
         "feature_names": feature_names,
@@ -211,7 +208,6 @@ def interaction_sources(
             "draws": len(worth.draws),
             "model_share": strengths.measure,
             "seed": seed,
-            **stream,
         },
     )
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import treepurify as tp
+from examples.paper_shapley_sets_owen import owen_values
 
 
 def wavy(X):
@@ -46,7 +47,7 @@ def test_values_are_means_over_orders_of_arrival(value):
     truth = by_orders(
         lambda s: sets.value_function(rows, s)[:, 0] if s else np.zeros(4), sets.groups, 5, 4
     )
-    found = tp.owen_values(sets, rows)
+    found = owen_values(sets, rows)
     np.testing.assert_allclose(found[:, :, 0], truth, atol=1e-12)
     np.testing.assert_allclose(found.sum(axis=1)[:, 0], wavy(rows) - sets.base[0], atol=1e-12)
 
@@ -55,7 +56,7 @@ def test_one_group_and_single_features_are_shapley_values():
     X = np.random.default_rng(1).normal(size=(50, 5))
     rows = X[:3]
     single, whole = (
-        tp.owen_values(tp.shapley_sets(wavy, X, groups=groups, progress=False), rows)
+        owen_values(tp.shapley_sets(wavy, X, groups=groups, progress=False), rows)
         for groups in ([], [[0, 1, 2, 3, 4]])
     )
     np.testing.assert_allclose(single, whole, atol=1e-12)
@@ -68,8 +69,8 @@ def test_other_groups_change_nothing_where_the_function_adds_up():
     X = np.random.default_rng(2).normal(size=(50, 4))
     sets = tp.shapley_sets(f, X, progress=False)
     assert sets.groups == ((0, 1), (2, 3))
-    within = tp.owen_values(sets, X[:5], others="none")
-    np.testing.assert_allclose(within, tp.owen_values(sets, X[:5]), atol=1e-12)
+    within = owen_values(sets, X[:5], others="none")
+    np.testing.assert_allclose(within, owen_values(sets, X[:5]), atol=1e-12)
     worth = np.stack([sets.value_function(X[:5], group) for group in sets.groups], axis=1)
     own = np.stack([within[:, list(group)].sum(axis=1) for group in sets.groups], axis=1)
     np.testing.assert_allclose(own, worth, atol=1e-12)
@@ -79,13 +80,13 @@ def test_too_many_coalitions_are_refused():
     X = np.random.default_rng(3).normal(size=(30, 20))
     sets = tp.shapley_sets(lambda X: X.sum(axis=1), X, groups=[], progress=False)
     with pytest.raises(tp.InvalidInputError, match="most_coalitions"):
-        tp.owen_values(sets, X[:1])
-    assert tp.owen_values(sets, X[:1], others="none").shape == (1, 20, 1)
+        owen_values(sets, X[:1])
+    assert owen_values(sets, X[:1], others="none").shape == (1, 20, 1)
     wide = np.random.default_rng(3).normal(size=(30, 200))
     sets = tp.shapley_sets(lambda X: X.sum(axis=1), wide, groups=[list(range(200))], progress=False)
     with pytest.raises(tp.InvalidInputError, match=r"2\*\*200"):
-        tp.owen_values(sets, wide[:1])
+        owen_values(sets, wide[:1])
     with pytest.raises(tp.MemoryBudgetError):
-        tp.owen_values(
+        owen_values(
             tp.shapley_sets(wavy, X[:, :5], groups=[], progress=False), X[:, :5], memory_budget=10
         )

@@ -1,4 +1,7 @@
-"""Groups of features that a function multiplies: finer than groups that it adds up over."""
+"""Groups of features that a function multiplies: finer than groups that it adds up over.
+
+Part of ``paper_shapley_sets.py``.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -112,13 +115,14 @@ def product_groups(
     --------
     >>> import numpy as np
     >>> import treepurify as tp
+    >>> from examples.paper_shapley_sets_products import product_groups
     >>> X = np.random.default_rng(0).normal(size=(200, 4))
     >>> def f(X):
     ...     return X[:, 0] + np.exp(X[:, 1]) * np.sin(X[:, 2] + X[:, 3])
     >>> sets = tp.shapley_sets(f, X)
     >>> sets.groups
     ((0,), (1, 2, 3))
-    >>> tp.product_groups(sets, X)[0].factors
+    >>> product_groups(sets, X)[0].factors
     ((1,), (2, 3))
     """
     check_result("sets", sets, ShapleySets, "treepurify.shapley_sets")
