@@ -182,10 +182,9 @@ def test_weights_without_rows(rows):
 
 
 def test_weights_that_would_be_ignored(model, rows):
-    counts = tp.count_cells(model, [rows])
     axes = [purify(model, rows)[name].axes[0] for name in NAMES]
     table = tp.JointTable(np.ones([axis.n_cells for axis in axes]))
-    for weighting in ("uniform", tp.Uniform("length"), table, counts):
+    for weighting in ("uniform", tp.Uniform("length"), table):
         purify(model, rows, weights=weighting)
         for X in (rows, None):
             with refused("sample_weight would be ignored.*Leave sample_weight out"):
@@ -195,32 +194,28 @@ def test_weights_that_would_be_ignored(model, rows):
 
 
 def test_batches_without_weights(model, rows):
-    with refused("sample_weights ended before batch 2; give one array per batch"):
-        tp.count_cells(model, [rows[:100], rows[100:]], sample_weights=[np.ones(100)])
-    with refused("sample_weight must have one number per row"):
-        tp.count_cells(model, [rows[:2]], sample_weights=[["one", "two"]])
-    nothing = tp.count_cells(model, [])
-    with refused("the counted weights sum to zero"):
-        purify(model, weights=nothing)
+    weighted = rows.assign(weight=1.0)
+    with refused("there is no column 'weight'"):
+        purify(model, iter([weighted[:100], rows[100:]]), sample_weight="weight")
+    words = weighted[:2].assign(weight=["one", "two"])
+    with refused("weights in column 'weight' must have one number per row"):
+        purify(model, iter([words]), sample_weight="weight")
+    with refused("the iterator gave no rows"):
+        purify(model, iter([]))
 
 
 def test_a_batch_without_weight_counts_nothing(model, rows):
-    ones, zeros = np.ones(100), np.zeros(100)
-    alone = purify(model, weights=tp.count_cells(model, [rows[:100]]))
-    weights = [ones, zeros]
-    among = tp.count_cells(model, [rows[:100], rows[100:]], sample_weights=weights)
-    among = purify(model, weights=among)
-    np.testing.assert_array_equal(alone["age", "rooms"].values, among["age", "rooms"].values)
-    nothing = tp.count_cells(model, [rows[:100]], sample_weights=[zeros])
-    with refused("the counted weights sum to zero"):
-        purify(model, weights=nothing)
-
-
-def test_counts_of_another_model(model, rows):
-    counts = tp.count_cells(model, [rows])
-    other = GradientBoostingRegressor(max_depth=1, n_estimators=2).fit(rows, rows.rooms)
-    with refused("these counts were made for another model"):
-        purify(other, weights=tp.CountedCells(counts.grid, {}))
+    first, second = rows[:100].assign(weight=1.0), rows[100:].assign(weight=0.0)
+    alone, among = (
+        purify(model, iter(batches), sample_weight="weight")
+        for batches in ([first], [first, second])
+    )
+    # Sums of weights by batch are those of the rows to rounding.
+    np.testing.assert_allclose(
+        alone["age", "rooms"].values, among["age", "rooms"].values, rtol=1e-12, atol=1e-15
+    )
+    with refused("sample_weight is zero for every row"):
+        purify(model, iter([second]), sample_weight="weight")
 
 
 # Options
@@ -390,7 +385,7 @@ def test_axes_of_100_000_cells_are_refused_before_anything_is_allocated():
 
 def test_counting_is_refused_before_anything_is_allocated():
     with refused("100001|10000200001|10000400004", tp.MemoryBudgetError):
-        tp.count_cells(many_cuts(100_000), [np.zeros((10, 2))])
+        purify(many_cuts(100_000), iter([np.zeros((10, 2))]), method="exact")
 
 
 def test_one_axis_of_100_000_cells_is_no_trouble():

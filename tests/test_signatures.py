@@ -17,7 +17,7 @@ OF_FUNCTIONS = {
     tp.shapley_sets,
 }  # fmt: skip
 OF_MODELS = {
-    tp.audit, tp.count_cells, tp.interaction_indices, tp.purify,
+    tp.audit, tp.interaction_indices, tp.purify,
     tp.unbiased_importance,
 }  # fmt: skip
 ALL = OF_FUNCTIONS | OF_MODELS | {
@@ -36,8 +36,6 @@ SHARED = {
 # What each function of a model has, but for those named here.
 NEEDED = ("feature_names", "sample_weight", "memory_budget", "progress")
 WITHOUT = {
-    # Parts that are counted are merged: their weights come batch by batch.
-    tp.count_cells: {"feature_names", "sample_weight", "progress"},
     # Probes and draws are rows that count alike.
     tp.shapley_sets: {"sample_weight"},
 }
@@ -68,7 +66,7 @@ def test_shared_parameters_agree(function):
 @pytest.mark.parametrize("function", by_name(OF_FUNCTIONS | OF_MODELS), ids=lambda f: f.__name__)
 def test_models_come_first_and_are_described_alike(function):
     parameters = inspect.signature(function).parameters
-    assert list(parameters)[:2] == ["model", "batches" if function is tp.count_cells else "X"]
+    assert list(parameters)[:2] == ["model", "X"]
     expected = CALLED if function in OF_FUNCTIONS else PARSED
     assert description(function, "model").startswith(expected)
     missing = set(NEEDED) - set(parameters)

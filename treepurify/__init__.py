@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from treepurify.engines.legendre import TermSelection, legendre_anova
     from treepurify.engines.partial_dependence.anova import partial_dependence_anova
     from treepurify.engines.tree.coarse_projection import CoarseProjection
-    from treepurify.engines.tree.counting import count_cells
     from treepurify.engines.tree.purify import purify
     from treepurify.engines.tree.raw_tensors import purify_tensors
     from treepurify.engines.tree.routes import TreeProjection
@@ -74,7 +73,6 @@ if TYPE_CHECKING:
         Auto,
         ChowLiu,
         Copula,
-        CountedCells,
         Empirical,
         Independent,
         JointTable,
@@ -99,7 +97,6 @@ __all__ = [
     "Component",
     "ConvergenceWarning",
     "Copula",
-    "CountedCells",
     "Decomposition",
     "EffectWorth",
     "Empirical",
@@ -144,7 +141,6 @@ __all__ = [
     "audit",
     "categorical_anova",
     "compare",
-    "count_cells",
     "ebm_bags",
     "effect_worth",
     "export",
@@ -186,7 +182,6 @@ _HOME = {
     "ConvergenceWarning": "errors",
     "ChowLiu": "weights",
     "Copula": "weights",
-    "CountedCells": "weights",
     "Decomposition": "decomposition",
     "EffectWorth": "evidence.effect_worth_table",
     "Empirical": "weights",
@@ -230,7 +225,6 @@ _HOME = {
     "audit": "auditing.audit",
     "categorical_anova": "engines.categorical",
     "compare": "comparing.compare",
-    "count_cells": "engines.tree.counting",
     "ebm_bags": "models.refits",
     "effect_worth": "evidence.worth",
     "export": "export",

@@ -175,7 +175,7 @@ def calls(large: bool) -> dict[str, Callable[[], object]]:
         "shapley sets, conditional": lambda: tp.shapley_sets(
             _product, few, value="conditional", sampling=Sampling(draws=huge), **own
         ),
-        "count_cells": lambda: tp.count_cells(forest, [X], **budget),
+        "purify, batches": lambda: tp.purify(forest, iter([X]), order=None, method="exact", **own),
         "audit": lambda: tp.audit(
             forest, X, order=None, n_bootstrap=1, measures=["uniform"], **own
         ),

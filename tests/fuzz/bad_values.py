@@ -215,27 +215,9 @@ BAD: dict[str, Callable[[], dict[str, Any]]] = {
     },
     "rows": lambda: {name: rows for name, rows in not_table().items() if name != "no rows"},
     "row": lambda: {**not_table(), "a position": 3},
-    "batches": lambda: {
-        "a number": 5,
-        "text": "abc",
-        "an object": Opaque(),
-        "numbers": [1.0, 2.0],
-        "nothing": [None],
-        "an empty list inside": [[]],
-    },
     "weights": not_weights,
     "one number a row": lambda: {
         name: values for name, values in not_weights().items() if name not in ("negative", "zero")
-    },
-    "weights of batches": lambda: {
-        "a number": 5,
-        "text": "abc",
-        "an object": Opaque(),
-        "words": [["a"] * N_ROWS],
-        "complex": [[1j] * N_ROWS],
-        "too few": [],
-        "ragged": [[[1.0], [1.0, 2.0]]],
-        "a negative one": [[-1.0] * N_ROWS],
     },
     "observations": lambda: {
         "text": "heavy",

@@ -130,7 +130,6 @@ def world() -> dict[str, Any]:
         "sets": sets,
         "simple": tp.simplify(d, X, y, **quiet),
         "worth": tp.effect_worth(d, X, y, n_bootstrap=2, **quiet),
-        "counts": tp.count_cells(parsed, [X]),
         "several": tp.purify([parsed, parsed], X, **quiet),
     }
 
@@ -160,8 +159,6 @@ def engines() -> Iterator[Call]:
     yield Call("categorical_anova of a model", tp.categorical_anova, on_rows, kinds)
     kinds = {"names": "names of two", "X": "table or batches"}
     yield Call("compare", tp.compare, {"a": d, "b": d, "X": X}, kinds)
-    kinds = {"batches": "batches", "sample_weights": "weights of batches"}
-    yield Call("count_cells", tp.count_cells, {"model": model, "batches": [X]}, kinds)
     yield Call("apparent", tp.apparent, {"d": d})
     yield Call("h_statistics", tp.h_statistics, on_rows, {"X": "table or batches"})
     yield Call("h_statistics of a function", tp.h_statistics, called, as_function)
@@ -265,8 +262,6 @@ def constructors() -> Iterator[Call]:
     yield Call("CoarseProjection", tp.CoarseProjection)
     yield Call("TermSelection", tp.TermSelection, {}, {"penalty": "choice"})
     yield Call("Sampling", tp.Sampling)
-    yield Call("CountedCells.merge", w["counts"].merge, {"other": w["counts"]}, {"other": "result"})
-    yield Call("CountedCells.describe", w["counts"].describe)
 
 
 def edit_by(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -453,7 +448,7 @@ def calls(folder: Path) -> list[Call]:
 
 # What callers do not make themselves; engines do.
 MADE_BY_ENGINES = {
-    "Audit", "Certificate", "Comparison", "Component", "CountedCells", "Decomposition",
+    "Audit", "Certificate", "Comparison", "Component", "Decomposition",
     "EffectWorth", "FeatureProfile", "Finding", "HStatistics", "InteractionIndices",
     "MeasuredInteractions", "Scorecard",
     "ShapleyInteractions", "ShapleySets", "ShapleyValues", "Simplification", "Spread",

@@ -288,7 +288,6 @@ def weightings(model, X):
     yield from (("empirical", "empirical"), ("independent", "independent"), ("uniform", "uniform"))
     yield "laplace", tp.Laplace()
     yield "rows", tp.Rows(X)
-    yield "counted", tp.count_cells(model, [X])
 
 
 @pytest.mark.filterwarnings("ignore:the tables have .* more directions")

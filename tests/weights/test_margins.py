@@ -11,7 +11,6 @@ from treepurify.rows.columns import FeatureSpec
 from treepurify.rows.table_reader import read_columns
 from treepurify.weights import (
     ChowLiu,
-    CountedCells,
     Empirical,
     Independent,
     JointTable,
@@ -243,31 +242,20 @@ def test_features_of_joint_tables_that_are_refused(features, message):
 
 
 def test_batches_add_up_to_one_pass():
+    from dataclasses import replace
+
     X = make_rows()
     weights = np.random.default_rng(1).exponential(size=len(X))
     grid, rows = scene(X, weights)
-    total = CountedCells(grid, {s: np.zeros(grid.shape(s)) for s in SUBSETS})
-    from dataclasses import replace
-
+    total = {subset: np.zeros(grid.shape(subset)) for subset in SUBSETS}
     for batch in np.array_split(np.arange(len(X)), 7):
         part = replace(grid.encode(X[batch]), weights=weights[batch])
-        total = total.merge(CountedCells(grid, count_rows(grid, part, SUBSETS)))
+        for subset, table in count_rows(grid, part, SUBSETS).items():
+            total[subset] += table
     once = Empirical().tables(grid, rows, SUBSETS)
-    counted = total.tables(grid, None, SUBSETS)
+    counted = Empirical().tables(grid, CountedRows(grid, total, len(X)), SUBSETS)
     for subset in SUBSETS:
         np.testing.assert_allclose(counted[subset], once[subset], atol=1e-15)
-
-
-def test_counts_of_other_grids_are_refused():
-    grid, rows = scene(make_rows())
-    other, _ = scene(make_rows(seed=3))
-    counts = CountedCells(grid, count_rows(grid, rows, [(0,)]))
-    with pytest.raises(InvalidInputError, match="made for another model"):
-        counts.tables(other, None, [(0,)])
-    with pytest.raises(InvalidInputError, match="made for another model"):
-        counts.tables(grid, None, [(0, 1)])
-    with pytest.raises(InvalidInputError, match="different grids"):
-        counts.merge(CountedCells(other, {}))
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from treepurify.weights.automatic import Auto
 from treepurify.weights.chow_liu import ChowLiu
 from treepurify.weights.copula import Copula
 from treepurify.weights.empirical import Empirical
-from treepurify.weights.given import CountedCells, JointTable, Rows
+from treepurify.weights.given import JointTable, Rows
 from treepurify.weights.independent import Independent
 from treepurify.weights.kernel import Kernel
 from treepurify.weights.laplace import Laplace
@@ -20,7 +20,6 @@ __all__ = [
     "Auto",
     "ChowLiu",
     "Copula",
-    "CountedCells",
     "Empirical",
     "Independent",
     "JointTable",

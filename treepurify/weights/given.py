@@ -1,4 +1,4 @@
-"""Weightings that the caller supplies: a joint table, other rows, or counts."""
+"""Weightings that the caller supplies: a joint table, or other rows."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.arguments import brief, check_result, check_whole, read_numbers
+from treepurify.arguments import brief, check_whole, read_numbers
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Grid, Subset
 from treepurify.rows.row_weights import read_weights
@@ -17,7 +17,7 @@ from treepurify.weights.cell_counts import RowsOnGrid
 from treepurify.weights.empirical import Empirical
 from treepurify.weights.weighting import MassTables, Weighting, normalised
 
-__all__ = ["CountedCells", "JointTable", "Rows"]
+__all__ = ["JointTable", "Rows"]
 
 _MASSES = "be an array of masses, one axis per feature"
 
@@ -154,45 +154,3 @@ class Rows(Weighting):
     def tables(self, grid: Grid, rows: RowsOnGrid | None, subsets: Sequence[Subset]) -> MassTables:
         """Return the mass of each subset's cells."""
         return Empirical().tables(grid, rows, subsets)
-
-
-@dataclass(frozen=True, eq=False)
-class CountedCells(Weighting):
-    """Counts gathered batch by batch (see `treepurify.count_cells`).
-
-    Parameters
-    ----------
-    grid : Grid
-        The cells that were counted.
-    counts : dict of tuple of int to ndarray of float64
-        Number, or summed weight, of the rows in each cell of each subset.
-    """
-
-    grid: Grid
-    counts: MassTables
-    name: ClassVar[str] = "empirical (counted)"
-
-    @property
-    def fixed_grid(self) -> Grid:
-        """The cells that were counted."""
-        return self.grid
-
-    def tables(self, grid: Grid, rows: RowsOnGrid | None, subsets: Sequence[Subset]) -> MassTables:
-        """Return the mass of each subset's cells."""
-        absent = [subset for subset in subsets if subset not in self.counts]
-        if absent or grid is not self.grid:
-            raise InvalidInputError(
-                "these counts were made for another model; call count_cells with the model that "
-                "is purified"
-            )
-        return {
-            subset: normalised(self.counts[subset], "the counted weights") for subset in subsets
-        }
-
-    def merge(self, other: "CountedCells") -> "CountedCells":
-        """Return the counts of both sets of rows together."""
-        check_result("other", other, CountedCells, "treepurify.count_cells")
-        if other.grid is not self.grid:
-            raise InvalidInputError("counts of different grids cannot be merged")
-        counts = {subset: table + other.counts[subset] for subset, table in self.counts.items()}
-        return CountedCells(self.grid, counts)

@@ -97,11 +97,6 @@ class Weighting(ABC):
         """Whether `tables` cannot be had from the cells of rows, but only after `fitted`."""
         return False
 
-    @property
-    def fixed_grid(self) -> Grid | None:
-        """The one grid that there are masses for; None where any will do."""
-        return None
-
     def rows_for(self, X: Any) -> Any:
         """Return the table whose rows stand for the distribution: `X`, or one of its own."""
         return X

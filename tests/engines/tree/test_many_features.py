@@ -57,20 +57,24 @@ def test_deep_paths_are_refused_before_their_subsets_are_listed():
     rng = np.random.default_rng(3)
     rows = rng.normal(size=(1500, 40))
     forest = RandomForestRegressor(n_estimators=3, random_state=0).fit(rows, rng.normal(size=1500))
+    exact = {"method": "exact", "progress": False}
     with pytest.raises(tp.MemoryBudgetError, match="tables"):
-        tp.count_cells(forest, [rows])
+        tp.purify(forest, iter([rows]), **exact)
     with pytest.raises(tp.MemoryBudgetError, match="leaves"):
-        tp.count_cells(forest, [rows], memory_budget=10_000)
+        tp.purify(forest, iter([rows]), memory_budget=10_000, **exact)
 
 
 def test_counts_are_those_of_the_rows():
     rng = np.random.default_rng(4)
     ensemble = random_ensemble(rng, n_features=3, n_trees=8, depth=3)
     rows = rng.normal(size=(200, 3))
-    counts = tp.count_cells(ensemble, [rows[:50], rows[50:]])
-    for subset, table in counts.counts.items():
-        axes = counts.grid.axes
-        cells = [np.searchsorted(axes[j].cuts, rows[:, j], side="right") for j in subset]
-        expected = np.zeros(table.shape)
+    d = tp.purify(ensemble, iter([rows[:50], rows[50:]]), order=None, progress=False)
+    assert len(d) == 7
+    for component in d.components.values():
+        cells = [
+            np.searchsorted(axis.cuts, rows[:, j], side="right")
+            for j, axis in zip(component.features, component.axes, strict=True)
+        ]
+        expected = np.zeros(component.mass.shape)
         np.add.at(expected, tuple(cells), 1.0)
-        np.testing.assert_array_equal(table, expected)
+        np.testing.assert_array_equal(component.mass, expected / 200)

@@ -4,6 +4,7 @@ from dataclasses import replace
 from itertools import permutations
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.ensemble import GradientBoostingRegressor
 
@@ -178,11 +179,9 @@ def test_counting_in_batches_equals_one_pass():
     ensemble, X = scene(6, n_features=3, depth=3, missing=True)
     weights = np.random.default_rng(0).exponential(size=len(X))
     at_once = purify(ensemble, X, sample_weight=weights, missing_cells="always")
-    parts = np.array_split(np.arange(len(X)), 5)
-    counts = tp.count_cells(
-        ensemble, (X[p] for p in parts), sample_weights=(weights[p] for p in parts)
-    )
-    counted = purify(ensemble, None, weights=counts)
+    rows = pd.DataFrame(X, columns=["x0", "x1", "x2"]).assign(weight=weights)
+    batches = (rows.iloc[part] for part in np.array_split(np.arange(len(X)), 5))
+    counted = purify(ensemble, batches, sample_weight="weight")
     for subset, component in at_once.components.items():
         np.testing.assert_allclose(counted.components[subset].values, component.values, atol=1e-11)
 

@@ -202,9 +202,6 @@ def test_what_cannot_be_streamed_is_refused():
     model, X = shallow_model()
     with pytest.raises(tp.InvalidInputError, match="several models"):
         tp.purify([model, model], batches(X, 50), **QUIET)
-    counts = tp.count_cells(model, [X])
-    with pytest.raises(tp.InvalidInputError, match="leave X out"):
-        tp.purify(model, batches(X, 50), weights=counts, **QUIET)
     with pytest.raises(tp.InvalidInputError, match="has no column 'b'"):
         tp.purify(model, batches(X.drop(columns="b"), 50), **QUIET)
 

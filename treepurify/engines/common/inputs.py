@@ -238,8 +238,7 @@ def row_weights(
     if sample_weight is not None and not weighting.needs_rows:
         raise InvalidInputError(
             f"sample_weight would be ignored, since weights={weighting.name!r} do not count rows. "
-            'Leave sample_weight out, or use weights="empirical", "laplace" or "independent"; '
-            "weights of counted rows go to count_cells(..., sample_weights=...)"
+            'Leave sample_weight out, or use weights="empirical", "laplace" or "independent"'
         )
     weights = weighting.row_weights_for(sample_weight)
     if columns is None and weights is not None:

@@ -257,8 +257,6 @@ def lay_out(
     rows: RowsOnGrid | None = None
     if counted is not None:
         grid, rows = counted[1].grid, counted[1]
-    elif weighting.fixed_grid is not None:
-        grid = weighting.fixed_grid
     else:
         grid, encoded = make_grid(
             columns,

@@ -45,8 +45,7 @@ def purify_refits(refits: ReadRefits, request: Request, wanted: Wanted) -> Outco
         If not even few cells fit, or the models have no cuts that can be moved.
     """
     stack, columns = refits.stack, request.columns
-    is_fixed = request.weighting.fixed_grid is not None
-    if not isinstance(stack, TreeEnsemble) or columns is None or is_fixed:
+    if not isinstance(stack, TreeEnsemble) or columns is None:
         return purify_side_by_side(refits, refits.centre, stack, request, wanted)
     sizes, pairs = _cells_of_features(stack), pairs_on_paths(stack)
     if _may_fit(sizes, pairs, stack.n_outputs, request.memory_budget):

@@ -174,7 +174,7 @@ def purify(  # noqa: PLR0913 - what all engines take, and how models are read
     source = as_source(X)
     if source is not None:
         _check_one_model(model)
-        is_counted = weighting.fixed_grid is not None or weighting.counts_are_enough
+        is_counted = weighting.counts_are_enough
         parsed, stream = read_stream(
             model,
             source,

@@ -35,7 +35,6 @@ from treepurify.engines.tree.routes import (
     choose_route,
 )
 from treepurify.engines.tree.union_grid import subsets_of_tables
-from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import MissingCells, Subset
 from treepurify.models.parse import Model
 from treepurify.progress import ProgressReport
@@ -101,11 +100,9 @@ def purify_stream(task: StreamTask) -> Decomposition:
     Raises
     ------
     InvalidInputError
-        If the measure has rows of its own, or rows cannot be read, or more passes are needed than
-        the source allows.
+        If rows cannot be read, or more passes are needed than the source allows.
     """
     weighting, stream = task.weighting, task.stream
-    _check_measure(weighting)
     check = check_head(task.model, task.parsed, stream)
     coarse = choose_coarse(
         task.method, task.parsed, stream.source.n_rows or _MANY_ROWS, weighting, task.wanted.order
@@ -135,14 +132,6 @@ def purify_stream(task: StreamTask) -> Decomposition:
         check=check,
         note=task.note,
     )
-
-
-def _check_measure(weighting: Weighting) -> None:
-    if weighting.fixed_grid is not None:
-        raise InvalidInputError(
-            "rows that were counted before are the measure already: leave X out, or pass X with "
-            'weights="empirical"'
-        )
 
 
 def _wide_layout(task: StreamTask) -> Layout:
