@@ -1,6 +1,6 @@
 """Second moments of the parts of a function over rows that come in batches."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,13 +17,14 @@ from treepurify.progress import progress_report
 from treepurify.rows.columns import Columns
 from treepurify.rows.reduction import RowStream
 from treepurify.rows.source_reader import RowBatch
+from treepurify.threads import map_threads
 from treepurify.typing import Array
 
 __all__ = ["MomentState", "PartMoments", "measured_covariances", "variance_of_stream"]
 
 # The values of all parts on so many rows stay in the cache, or are few.
 _VALUES_PER_BLOCK = 1 << 21
-_LEAST_ROWS = 1 << 10
+_LEAST_ROWS, _MOST_ROWS = 1 << 10, 1 << 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,37 +91,61 @@ class PartMoments:
         Yields the parts on some rows, each of shape (n_rows, n_outputs).
     n_parts, n_outputs : int
         How many there are, and outputs of each.
+    function : callable, optional
+        Returns the function on some rows, less its intercept: then what the parts leave of it is
+        one part more, the last. By default the function is the sum of the parts.
+    on_threads : bool
+        Whether both may be asked on several threads at a time; functions of users may not.
     """
 
     parts: Callable[[Columns], Iterable[Array]]
     n_parts: int
     n_outputs: int
+    function: Callable[[Columns], Array] | None = None
+    on_threads: bool = False
 
     def zero(self) -> MomentState:
         """Return the sums over no rows."""
         nothing = np.zeros(self.n_outputs)
-        sums = np.zeros((4, self.n_parts, self.n_outputs))
-        return MomentState(0, 0.0, nothing, nothing, *sums)
+        return MomentState(0, 0.0, nothing, nothing, *self._no_sums())
+
+    def _no_sums(self) -> Array:
+        return np.zeros((4, self.n_parts + (self.function is not None), self.n_outputs))
 
     def add(self, state: MomentState, rows: RowBatch) -> MomentState:
         """Return the sums with those over a batch."""
         n_rows = rows.columns.n_rows
         weights = np.ones(n_rows) if rows.weights is None else rows.weights
-        size = max(_VALUES_PER_BLOCK // max(self.n_parts * self.n_outputs, 1), _LEAST_ROWS)
-        for start in range(0, n_rows, size):
+        # All parts are held together where their sum is the function.
+        held = self.n_parts if self.function is None else 1
+        size = max(_VALUES_PER_BLOCK // max(held * self.n_outputs, 1), _LEAST_ROWS)
+        size = min(size, _MOST_ROWS)
+
+        def moments(start: int) -> MomentState:
+            rows.report("measuring parts on rows", start, n_rows)
             columns = rows.columns.part(start, start + size)
-            state = self.merge(state, self._moments(columns, weights[start : start + size]))
+            return self._moments(columns, weights[start : start + size])
+
+        # In the order of the rows, however many threads there are.
+        on_blocks = map_threads if self.on_threads else map
+        for of_block in on_blocks(moments, range(0, n_rows, size)):
+            state = self.merge(state, of_block)
         return state
 
     def _moments(self, columns: Columns, weights: Array) -> MomentState:
-        of_parts = list(self.parts(columns))
-        total = np.zeros((columns.n_rows, self.n_outputs))
-        for part in of_parts:
-            total += part
+        parts = self.parts(columns)
+        if self.function is None:
+            parts = list(parts)
+            total = np.zeros((columns.n_rows, self.n_outputs))
+            for part in parts:
+                total += part
+        else:
+            total = self.function(columns)
+            parts = _with_rest(parts, total)
         # Sums rather than matrix products: for one column the threads of a BLAS only wait.
         weighted = weights[:, None] * total
-        sums = np.zeros((4, self.n_parts, self.n_outputs))
-        for i, part in enumerate(of_parts):
+        sums = self._no_sums()
+        for i, part in enumerate(parts):
             sums[0, i] = weights @ part
             sums[1, i] = weights @ np.abs(part)
             sums[2, i] = weights @ part**2
@@ -145,6 +170,15 @@ class PartMoments:
             state.squares + other.squares,
             state.products + other.products,
         )
+
+
+def _with_rest(parts: Iterable[Array], total: Array) -> Iterator[Array]:
+    """Yield the parts, and what they leave of a total."""
+    rest = total.copy()
+    for part in parts:
+        rest -= part
+        yield part
+    yield rest
 
 
 def measured_covariances(

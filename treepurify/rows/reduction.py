@@ -77,12 +77,17 @@ class RowStream:
     progress: bool = True
     note: RowsNote = field(default_factory=RowsNote)
 
+    @property
+    def is_table(self) -> bool:
+        """Whether they are in memory."""
+        return isinstance(self.source, TableSource)
+
     def together(self, features: Sequence[int]) -> list[Sequence[int]]:
         """Return the features that one pass looks at together, for passes that keep values.
 
         Of a table, which costs nothing to read again, each is looked at alone: less memory.
         """
-        if isinstance(self.source, TableSource):
+        if self.is_table:
             return [[feature] for feature in features]
         return [features] if len(features) else []
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from treepurify.components import Component, evaluate_each
+from treepurify.engines.common.called_function import CalledFunction
 from treepurify.engines.common.explained import Explained
 from treepurify.grids.grid import Grid, Subset
 from treepurify.moments import PartMoments
@@ -95,13 +96,13 @@ def explain_stream(
     """
 
     def parts(columns: Columns) -> Iterable[Array]:
-        rest = function(columns) - intercept
-        for values in evaluate_each(kept.values(), columns):
-            rest -= values
-            yield values
-        yield rest
+        return evaluate_each(kept.values(), columns)
 
-    moments = PartMoments(parts, len(kept) + 1, len(intercept))
+    def centred(columns: Columns) -> Array:
+        return np.asarray(function(columns) - intercept)
+
+    is_ours = not isinstance(function, CalledFunction)
+    moments = PartMoments(parts, len(kept), len(intercept), centred, on_threads=is_ours)
     state = stream.reduce(moments, "measuring what is explained", report)
     total = state.variance
     left = state.mean_squares[-1] / np.where(total > 0, total, 1.0)

@@ -1,6 +1,7 @@
 """The interventional functional ANOVA: the Moebius inverse of partial dependence."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, get_args
 
 import numpy.typing as npt
@@ -8,7 +9,8 @@ import numpy.typing as npt
 from treepurify.arguments import brief, check_choice, check_whole
 from treepurify.budget import DEFAULT_BUDGET, check_memory_budget
 from treepurify.decomposition import Decomposition
-from treepurify.engines.common.functions import model_or_none, parsed_or_none
+from treepurify.engines.common.finish import Evidence, Result, finish
+from treepurify.engines.common.functions import ParsedFunction, model_or_none, parsed_or_none
 from treepurify.engines.common.inputs import (
     Interactions,
     check_interactions,
@@ -17,27 +19,41 @@ from treepurify.engines.common.inputs import (
     named_subsets,
     read_stream,
 )
-from treepurify.engines.common.model_check import ModelCheck, check_against_library
+from treepurify.engines.common.model_check import ModelCheck, check_against_library, check_head
 from treepurify.engines.common.problem import Wanted
 from treepurify.engines.common.table_or_sample import SAMPLED_ROWS, table_or_sample, with_note
-from treepurify.engines.partial_dependence.about import about_cover, about_rows, finish_terms
-from treepurify.engines.partial_dependence.averages import averages_over_cover, averages_over_rows
-from treepurify.engines.partial_dependence.background import Background, read_background
+from treepurify.engines.partial_dependence.averaged_rows import (
+    TABLE_ORDER,
+    AveragedRows,
+    CountedBackground,
+    RowsInCells,
+    count_background,
+)
+from treepurify.engines.partial_dependence.background import (
+    certificate_note,
+    describe_background,
+    read_background,
+)
 from treepurify.engines.partial_dependence.sampled import sampled_anova
-from treepurify.engines.partial_dependence.streamed import StreamTask, anova_of_stream
 from treepurify.engines.partial_dependence.tables import table_terms
-from treepurify.engines.partial_dependence.trees import TABLE_ORDER, tree_terms
+from treepurify.engines.partial_dependence.trees import tree_terms
 from treepurify.errors import InvalidInputError
-from treepurify.grids.grid import MissingCells
+from treepurify.grids.grid import EncodedRows, MissingCells
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model
-from treepurify.progress import ProgressReport, progress_report
+from treepurify.progress import progress_report
+from treepurify.rows.reduction import RowStream
 from treepurify.rows.sources import as_source
 from treepurify.rows.tables import check_table
 
 __all__ = ["partial_dependence_anova"]
 
 _BACKGROUND_ROWS = 200
+_COVER_NOTE = (
+    "Path-dependent terms average over the training rows in the nodes of each tree. They add up to "
+    "the model, but no joint distribution of the features stands behind them: they are orthogonal "
+    "under none, and depend on how the trees were grown."
+)
 
 
 def partial_dependence_anova(
@@ -174,50 +190,109 @@ def partial_dependence_anova(
             report=report,
         )
         return with_note(d, sample.note)
+    rows: RowStream | None = None
     if source is not None:
         behind = getattr(model, "model_behind_response", model)
-        read, stream = read_stream(behind, source, feature_names, sample_weight, progress=progress)
-        check_order_fits(order, read.n_features)
-        wanted = Wanted(order, named_subsets(read.features, interactions, order))
-        return anova_of_stream(
-            StreamTask(model, read, stream, wanted, by_cover, missing_cells, memory_budget, report)
-        )
+        parsed, rows = read_stream(behind, source, feature_names, sample_weight, progress=progress)
     check_order_fits(order, parsed.n_features)
     wanted = Wanted(order, named_subsets(parsed.features, interactions, order))
-    rows = None if by_cover else background
-    averaged = read_background(parsed, X, rows, sample_weight, missing_cells)
-    check = check_against_library(model, parsed, X)
-    given = (averaged, wanted, check, memory_budget, report)
-    return _anova_of_rows(parsed, *given, by_cover=by_cover)
+    averaged: AveragedRows
+    if rows is not None:
+        check = check_head(model, parsed, rows)
+        averaged = count_background(
+            rows, parsed, wanted, missing_cells, memory_budget, report, by_cover=by_cover
+        )
+    else:
+        given = None if by_cover else background
+        in_memory = read_background(parsed, X, given, sample_weight, missing_cells)
+        check = check_against_library(model, parsed, X)
+        averaged = RowsInCells(in_memory, memory_budget)
+    if isinstance(parsed, TreeEnsemble):
+        result = tree_terms(parsed, averaged, wanted, memory_budget, report, by_cover=by_cover)
+    else:
+        cells = averaged.on_grid()
+        result = table_terms(parsed, averaged.grid, cells, memory_budget, report)
+    return _finish(parsed, wanted, averaged, result, check, by_cover=by_cover)
 
 
-def _anova_of_rows(
+def _finish(
     parsed: Model,
-    averaged: Background,
     wanted: Wanted,
+    averaged: AveragedRows,
+    result: Result,
     check: ModelCheck | None,
-    memory_budget: int,
-    report: ProgressReport,
     *,
     by_cover: bool,
 ) -> Decomposition:
-    """Return the terms of a parsed model over rows in memory."""
-    if isinstance(parsed, TreeEnsemble):
-        averages = (
-            averages_over_cover(parsed, averaged.grid, memory_budget)
-            if by_cover
-            else averages_over_rows(parsed, averaged, memory_budget)
-        )
-        result = tree_terms(parsed, averaged, averages, wanted, memory_budget, report)
-    else:
-        result = table_terms(parsed, averaged.grid, averaged.rows, memory_budget, report)
+    """Return the terms of a parsed model with what a reader must know of the background."""
     if by_cover:
-        about = about_cover(averaged.rows.n_rows)
+        about = _about_cover(averaged.n_rows)
     else:
         used = tuple(sorted(subset[0] for subset in result.components if len(subset) == 1))
-        about = about_rows(averaged.rows.n_rows, averaged.extrapolation(used))
-    of_orders = dict.fromkeys(range(1, _largest_table(parsed) + 1), averaged.rows)
-    return finish_terms(parsed, wanted, result, check, about, rows=of_orders)
+        about = _about_rows(averaged.n_rows, averaged.extrapolation(used))
+    facts = {"model": parsed.facts(), "exact": True, **about.facts, **result.diagnostics}
+    if isinstance(averaged, CountedBackground):
+        facts["stream"] = _passes(averaged, result)
+    evidence = replace(
+        result.evidence or Evidence(), note=about.note, has_measure=about.has_measure
+    )
+    encoded = averaged.on_grid() if averaged.rows.is_table else None
+    can_read_again = averaged.rows.source.can_repeat and result.covariances is None
+    return finish(
+        ParsedFunction(parsed),
+        replace(result, evidence=evidence, diagnostics=facts),
+        engine=about.engine,
+        measure=about.measure,
+        wanted=wanted,
+        is_determined=True,
+        rows=dict.fromkeys(range(1, _largest_table(parsed) + 1), encoded)
+        if isinstance(encoded, EncodedRows)
+        else None,
+        stream=averaged.rows if encoded is None and can_read_again else None,
+        check=check,
+    )
+
+
+def _passes(averaged: CountedBackground, result: Result) -> dict[str, Any]:
+    """Return what diagnostics say of rows in batches."""
+    facts: dict[str, Any] = {
+        "source": averaged.rows.source.describe(),
+        "passes": 2 if result.covariances is not None else 1,
+        "sampled_rows": 0,
+    }
+    if averaged.sample is not None:
+        facts |= {
+            "sampled_rows": averaged.sample.n_rows,
+            "sample": "the share of points outside the joint support",
+            "all_rows": "terms, masses, variances, covariances",
+        }
+    return facts
+
+
+@dataclass(frozen=True, eq=False)
+class _About:
+    """What a reader must know of the background: the measure, a note, and facts."""
+
+    engine: str
+    measure: str
+    note: str
+    facts: dict[str, Any]
+    has_measure: bool
+
+
+def _about_rows(n_rows: int, extrapolation: dict[str, Any]) -> _About:
+    """Return what is known of a background of rows; see `outside_support` for extrapolation."""
+    measure = describe_background(n_rows, extrapolation)
+    facts = {"background_rows": n_rows, "extrapolation": extrapolation}
+    return _About(
+        "partial dependence", measure, certificate_note(extrapolation), facts, has_measure=True
+    )
+
+
+def _about_cover(n_rows: int) -> _About:
+    """Return what is known of the covers of nodes, where variances are over so many rows."""
+    measure = f"path-dependent (covers of the trees' nodes; variances over {n_rows} rows)"
+    return _About("path-dependent", measure, _COVER_NOTE, {"rows": n_rows}, has_measure=False)
 
 
 def _check_no_background(background: Any) -> None:

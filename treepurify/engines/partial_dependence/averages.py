@@ -8,14 +8,13 @@ import numpy as np
 
 from treepurify._kernels.cover import path_ratios, products_outside, weights_below
 from treepurify.effects.leaf_boxes import LeafBoxes, leaf_boxes
-from treepurify.engines.partial_dependence.background import Background
+from treepurify.engines.partial_dependence.averaged_rows import AveragedRows
 from treepurify.engines.partial_dependence.pattern_shares import (
     PatternShares,
     empty_shares,
-    pattern_shares,
 )
 from treepurify.errors import InvalidInputError
-from treepurify.grids.grid import EncodedRows, Grid
+from treepurify.grids.grid import Grid
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.progress import ProgressReport
 from treepurify.typing import Array
@@ -43,24 +42,10 @@ class Averages:
     over_rows: bool
 
 
-def averages_over_rows(
-    ensemble: TreeEnsemble, background: Background, memory_budget: int
-) -> Averages:
+def averages_over_rows(ensemble: TreeEnsemble, averaged: AveragedRows) -> Averages:
     """Return averages over the background rows."""
-    boxes = leaf_boxes(ensemble, background.grid)
-    shares = partial(_row_shares, boxes, background.grid, background.rows, memory_budget)
-    return Averages(boxes, shares, over_rows=True)
-
-
-def _row_shares(
-    boxes: LeafBoxes,
-    grid: Grid,
-    rows: EncodedRows,
-    memory_budget: int,
-    limit: int,
-    report: ProgressReport,
-) -> PatternShares:
-    return pattern_shares(boxes, grid, rows, limit, memory_budget, report)
+    boxes = leaf_boxes(ensemble, averaged.grid)
+    return Averages(boxes, partial(averaged.shares, boxes), over_rows=True)
 
 
 def averages_over_cover(ensemble: TreeEnsemble, grid: Grid, memory_budget: int) -> Averages:

@@ -1,65 +1,92 @@
 """Partial dependence of tree ensembles: exact over the whole background, or over covers."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 import numpy as np
 
-from treepurify.components import Component, ModelInputs, TensorComponent, values_on_rows
+from treepurify.components import Component, ModelInputs
 from treepurify.effects.conditional import occurring_subsets
 from treepurify.engines.common.finish import Evidence, Rest, Result
 from treepurify.engines.common.functions import ParsedFunction
 from treepurify.engines.common.problem import Wanted
-from treepurify.engines.partial_dependence.averages import Averages
-from treepurify.engines.partial_dependence.background import Background
+from treepurify.engines.common.streamed_rows import MeasuredParts, explain_stream
+from treepurify.engines.partial_dependence.averaged_rows import TABLE_ORDER, AveragedRows
+from treepurify.engines.partial_dependence.averages import (
+    Averages,
+    averages_over_cover,
+    averages_over_rows,
+)
 from treepurify.engines.partial_dependence.pattern_component import PatternComponent, PatternTensor
 from treepurify.engines.partial_dependence.pattern_shares import PatternShares
-from treepurify.grids.grid import EncodedRows, Subset
+from treepurify.grids.grid import Subset
 from treepurify.models.ensemble import TreeEnsemble
-from treepurify.progress import ProgressReport
-from treepurify.rows.columns import Columns
-from treepurify.threads import map_threads
+from treepurify.progress import ProgressReport, no_report
+from treepurify.rows.reduction import RowStream
 from treepurify.typing import Array
 
-__all__ = ["TABLE_ORDER", "BackgroundCovariances", "kept_terms", "tabulated", "tree_terms"]
-
-# Terms of so many features can be tables; larger ones are evaluated from the leaves.
-TABLE_ORDER = 2
-# Few enough that the values of a term on them stay small, whatever the size of the background.
-_ROWS_A_BLOCK = 1 << 16
+__all__ = ["MeasuredLater", "tree_terms"]
 
 
 def tree_terms(
     ensemble: TreeEnsemble,
-    background: Background,
-    averages: Averages,
+    averaged: AveragedRows,
     wanted: Wanted,
     memory_budget: int,
     report: ProgressReport,
+    *,
+    by_cover: bool,
 ) -> Result:
     """Return the wanted terms of an ensemble; see `partial_dependence_anova`."""
-    boxes = averages.boxes
-    depth = max((len(subset) for subset in boxes.subsets), default=0)
+    averages = _averages(ensemble, averaged, memory_budget, by_cover=by_cover)
+    depth = max((len(subset) for subset in averages.boxes.subsets), default=0)
     most = depth if wanted.order is None else min(wanted.order, depth)
     shares = averages.shares(most, report)
-    make = partial(_term, ensemble, background, shares, memory_budget)
-    intercept, components = kept_terms(ensemble, shares, make, wanted, most, report)
-    if most == depth and wanted.interactions is None:
-        covariances = BackgroundCovariances(ensemble, background, intercept, components)
+    make = partial(_term, ensemble, averaged, shares, memory_budget)
+    intercept, components = _kept_terms(ensemble, shares, make, wanted, most, report)
+    is_whole = most == depth and wanted.interactions is None
+    if is_whole and most <= TABLE_ORDER:
+        return Result(intercept, components, Evidence())
+    rows, function = averaged.rows, ParsedFunction(ensemble)
+    if is_whole and rows.is_table:
+        covariances = MeasuredLater(rows, function, intercept, components)
         return Result(intercept, components, Evidence(), covariances=covariances)
-    moments = _background_moments(ensemble, background, intercept, components)
-    find = partial(_find, ensemble, background, averages, memory_budget)
-    rest = Rest(ParsedFunction(ensemble), moments.rest_variance, find)
+    measured = explain_stream(rows, function, intercept, components, report)
+    of_terms = dict(measured.explained.covariances)
+    rest = None
+    if is_whole:
+        del of_terms[()]
+    else:
+        paths = tuple(averages.boxes.subsets)
+        find = partial(_find, ensemble, averaged, paths, memory_budget, by_cover)
+        rest = Rest(function, measured.explained.rest_variance, find)
     facts = {}
     if averages.over_rows:
         # The mean over the background, by boxes of leaves and by the model itself.
-        error = float(np.max(np.abs(moments.mean - intercept), initial=0.0))
+        error = float(np.max(np.abs(measured.mean - intercept), initial=0.0))
         facts["intercept_error"] = error
-    return Result(intercept, components, Evidence(), rest, moments.covariances, facts)
+    known = {subset: _measured(term, measured) for subset, term in components.items()}
+    return Result(intercept, known, Evidence(), rest, of_terms, facts)
 
 
-def kept_terms(
+def _averages(
+    ensemble: TreeEnsemble, averaged: AveragedRows, memory_budget: int, *, by_cover: bool
+) -> Averages:
+    if by_cover:
+        return averages_over_cover(ensemble, averaged.grid, memory_budget)
+    return averages_over_rows(ensemble, averaged)
+
+
+def _measured(term: Component, measured: MeasuredParts) -> Component:
+    """Return a term with its size on the rows, where there is no table to compute it from."""
+    if not isinstance(term, PatternComponent):
+        return term
+    sizes = measured.variances[term.features], measured.absolutes[term.features]
+    return replace(term, measured=sizes)
+
+
+def _kept_terms(
     ensemble: TreeEnsemble,
     shares: PatternShares,
     make: Callable[[Subset], Component],
@@ -97,17 +124,17 @@ def kept_terms(
 
 def _term(
     ensemble: TreeEnsemble,
-    background: Background,
+    averaged: AveragedRows,
     shares: PatternShares,
     memory_budget: int,
     subset: Subset,
 ) -> Component:
-    rows, n_outputs = background.rows, ensemble.n_outputs
-    term = PatternComponent(subset, background.grid, shares, rows, n_outputs)
-    return tabulated(term, ensemble, memory_budget)
+    rows, n_outputs = averaged.on_grid(subset), ensemble.n_outputs
+    term = PatternComponent(subset, averaged.grid, shares, rows, n_outputs)
+    return _tabulated(term, ensemble, memory_budget)
 
 
-def tabulated(term: PatternComponent, ensemble: TreeEnsemble, memory_budget: int) -> Component:
+def _tabulated(term: PatternComponent, ensemble: TreeEnsemble, memory_budget: int) -> Component:
     """Return one term: a table for one feature, a table on demand for two, else leaves."""
     if len(term.features) > TABLE_ORDER:
         return term
@@ -118,114 +145,28 @@ def tabulated(term: PatternComponent, ensemble: TreeEnsemble, memory_budget: int
 
 def _find(
     ensemble: TreeEnsemble,
-    background: Background,
-    averages: Averages,
+    averaged: AveragedRows,
+    paths: tuple[Subset, ...],
     memory_budget: int,
+    by_cover: bool,
     subset: Subset,
 ) -> Component | None:
     """Return the term of a subset that was not kept apart, if it occurs."""
-    if not subset or not any(set(subset) <= set(path) for path in averages.boxes.subsets):
+    if not subset or not any(set(subset) <= set(path) for path in paths):
         return None
-
-    def silent(what: str, done: int, total: int) -> None:
-        del what, done, total
-
-    shares = averages.shares(len(subset), silent)
-    return _term(ensemble, background, shares, memory_budget, subset)
-
-
-@dataclass(frozen=True, eq=False)
-class _Moments:
-    """Second moments over the background.
-
-    Parameters
-    ----------
-    covariances : mapping of tuple of int to ndarray of float64, shape (n_outputs,)
-        Covariance of each term with the model; that of the rest stands under ().
-    rest_variance : ndarray of float64, shape (n_outputs,)
-        Variance of the model minus all terms.
-    mean : ndarray of float64, shape (n_outputs,)
-        Mean of the model.
-    """
-
-    covariances: Mapping[Subset, Array]
-    rest_variance: Array
-    mean: Array
-
-
-def _background_moments(
-    ensemble: TreeEnsemble,
-    background: Background,
-    intercept: Array,
-    components: Mapping[Subset, Component],
-) -> _Moments:
-    """Return the moments over the background, which is read block by block.
-
-    Sums are taken around the intercept, which is the mean of the model up to rounding.
-    """
-    n_rows, weights = background.rows.n_rows, background.rows.weights
-
-    def sums_of_block(start: int) -> tuple[Array, Array, Array, Array]:
-        block = slice(start, min(start + _ROWS_A_BLOCK, n_rows))
-        return _block_sums(ensemble, background, block, intercept, components)
-
-    starts = range(0, n_rows, _ROWS_A_BLOCK)
-    total = float(n_rows) if weights is None else float(weights.sum())
-    sums = [
-        np.sum(parts, axis=0) / total
-        for parts in zip(*map_threads(sums_of_block, starts), strict=True)
-    ]
-    products, values, squares, mean = sums
-    covariance = products - values * mean
-    covariances = dict(zip((*components, ()), covariance, strict=True))
-    return _Moments(covariances, squares - values[-1] ** 2, intercept + mean)
-
-
-def _block_sums(
-    ensemble: TreeEnsemble,
-    background: Background,
-    block: slice,
-    intercept: Array,
-    components: Mapping[Subset, Component],
-) -> tuple[Array, Array, Array, Array]:
-    """Return weighted sums: terms times model, terms, squares of the rest, and the model.
-
-    The rest is the last term. They are no matrix products: waking the threads of BLAS takes
-    longer than these sums.
-    """
-    columns, rows = background.columns, background.rows
-    values_in_block = tuple(values[block] for values in columns.values)
-    block_columns = Columns(columns.features, values_in_block, block.stop - block.start)
-    weights = None if rows.weights is None else rows.weights[block]
-    encoded = {1: EncodedRows(rows.codes[:, block])}
-    centred = ensemble.margin(block_columns, precision="float64") - intercept
-    weighted = centred if weights is None else centred * weights[:, None]
-    rest = centred.copy()
-    products, sums = [], []
-    for component in components.values():
-        if isinstance(component, TensorComponent):
-            values = values_on_rows(component, encoded)
-        elif isinstance(component, PatternComponent):
-            values = component.on_background(block)
-        else:
-            raise TypeError(f"{type(component).__name__} is not a term of an ensemble")
-        products.append(np.einsum("ik,ik->k", values, weighted))
-        sums.append(_weighted_sum(values, weights))
-        rest -= values
-    products.append(np.einsum("ik,ik->k", rest, weighted))
-    sums.append(_weighted_sum(rest, weights))
-    squares = _weighted_sum(rest**2, weights)
-    return np.array(products), np.array(sums), squares, _weighted_sum(centred, weights)
-
-
-def _weighted_sum(values: Array, weights: Array | None) -> Array:
-    if weights is None:
-        return np.asarray(values.sum(axis=0))
-    return np.asarray(np.einsum("i,ik->k", weights, values))
+    averaged = averaged.for_term(subset)
+    averages = _averages(ensemble, averaged, memory_budget, by_cover=by_cover)
+    shares = averages.shares(len(subset), no_report)
+    term = _term(ensemble, averaged, shares, memory_budget, subset)
+    if averaged.rows.is_table or not isinstance(term, PatternComponent):
+        return term
+    function, nothing = ParsedFunction(ensemble), np.zeros(ensemble.n_outputs)
+    measured = explain_stream(averaged.rows, function, nothing, {subset: term}, no_report)
+    return _measured(term, measured)
 
 
 @dataclass(frozen=True, eq=False)
-class BackgroundCovariances(Mapping[Subset, Array]):
+class MeasuredLater(Mapping[Subset, Array]):
     """The covariances of a complete decomposition, computed when they are first asked for.
 
     Terms of three and more features are evaluated on every background row for them, which
@@ -233,30 +174,32 @@ class BackgroundCovariances(Mapping[Subset, Array]):
 
     Parameters
     ----------
-    ensemble : TreeEnsemble
-        The model.
-    background : Background
+    rows : RowStream
         The background rows.
+    function : ParsedFunction
+        The model.
     intercept : ndarray of float64, shape (n_outputs,)
         Intercept of the decomposition.
     components : mapping of tuple of int to Component
         Its terms.
     """
 
-    ensemble: TreeEnsemble
-    background: Background
+    rows: RowStream
+    function: ParsedFunction
     intercept: Array
     components: Mapping[Subset, Component]
 
     @cached_property
-    def _covariances(self) -> dict[Subset, Array]:
-        moments = _background_moments(
-            self.ensemble, self.background, self.intercept, self.components
+    def _covariances(self) -> Mapping[Subset, Array]:
+        measured = explain_stream(
+            self.rows, self.function, self.intercept, self.components, no_report
         )
-        return {subset: values for subset, values in moments.covariances.items() if subset}
+        return measured.explained.covariances
 
     def __getitem__(self, subset: Subset) -> Array:
         """Return the covariance of one term with the model, shape (n_outputs,)."""
+        if subset not in self.components:
+            raise KeyError(subset)
         return self._covariances[subset]
 
     def __iter__(self) -> Iterator[Subset]:

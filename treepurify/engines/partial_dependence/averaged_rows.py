@@ -1,0 +1,290 @@
+"""What terms are averaged over, laid out on the grid of a model: rows of a table, or rows counted.
+
+Partial dependence of a leaf needs the number of rows by which conditions of its path they break,
+and a table its rows by cell: both are sums over rows. The rows of a table are kept in their cells,
+and counted for one table when it is read; rows in batches are counted in one pass.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from treepurify.effects.accumulate import model_cuts
+from treepurify.effects.conditional import occurring_subsets
+from treepurify.effects.leaf_boxes import LeafBoxes, leaf_boxes
+from treepurify.engines.common.problem import Wanted, check_memory
+from treepurify.engines.partial_dependence.background import MOST_ROWS, Background, outside_support
+from treepurify.engines.partial_dependence.pattern_counts import (
+    PatternCounts,
+    PatternState,
+    counted_shares,
+    pattern_counts,
+)
+from treepurify.engines.partial_dependence.pattern_shares import PatternShares, pattern_shares
+from treepurify.grids.grid import Grid, MissingCells, Subset, make_grid
+from treepurify.models.ensemble import TreeEnsemble
+from treepurify.models.parse import Model
+from treepurify.progress import ProgressReport
+from treepurify.purification.cascade import downward_closure
+from treepurify.rows.columns import Columns
+from treepurify.rows.reduction import RowStream, Several, rows_in_memory
+from treepurify.rows.row_weights import RowWeights
+from treepurify.rows.sources import check_repeats
+from treepurify.rows.stream_sample import StreamSample, sampled_columns
+from treepurify.weights.cell_counts import CellCounts, CountedRows, RowsOnGrid, counted_rows
+
+__all__ = ["TABLE_ORDER", "AveragedRows", "CountedBackground", "RowsInCells", "count_background"]
+
+TABLE_ORDER = 2
+"""Terms of so many features can be tables; larger ones are evaluated from the leaves."""
+_PASSES = (
+    "two passes over the rows, one to count them and one to measure terms that are no tables and "
+    "what is left"
+)
+# The part of the memory budget that the sample for the joint support may take.
+_SAMPLE_PART = 4
+
+
+class AveragedRows(Protocol):
+    """Rows that terms are averaged over, on a grid that has all cells that they need."""
+
+    @property
+    def rows(self) -> RowStream:
+        """The rows."""
+
+    @property
+    def grid(self) -> Grid:
+        """The cells."""
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows of positive weight."""
+
+    def on_grid(self, subset: Subset | None = None) -> RowsOnGrid:
+        """Return the rows on the grid, as the table of a subset, or all tables, need them."""
+
+    def shares(self, boxes: LeafBoxes, limit: int, report: ProgressReport) -> PatternShares:
+        """Return the shares of rows of each leaf, where at most `limit` features are given."""
+
+    def for_term(self, subset: Subset) -> "AveragedRows":
+        """Return the same rows such that the term of a subset can be found."""
+
+    def extrapolation(self, used: Subset) -> dict[str, Any]:
+        """Return how many evaluated points lie where there are no data; see `outside_support`."""
+
+
+@dataclass(frozen=True, eq=False)
+class RowsInCells:
+    """Rows of a table, each in its cells.
+
+    Parameters
+    ----------
+    background : Background
+        The rows.
+    memory_budget : int
+        Bytes that shares may take.
+    """
+
+    background: Background
+    memory_budget: int
+
+    @property
+    def rows(self) -> RowStream:
+        """The rows."""
+        return rows_in_memory(self.background.columns, self.background.rows.weights)
+
+    @property
+    def grid(self) -> Grid:
+        """The cells."""
+        return self.background.grid
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows of positive weight."""
+        return self.background.rows.n_rows
+
+    def on_grid(self, subset: Subset | None = None) -> RowsOnGrid:
+        """Return the rows in their cells."""
+        del subset
+        return self.background.rows
+
+    def shares(self, boxes: LeafBoxes, limit: int, report: ProgressReport) -> PatternShares:
+        """Return the shares of rows of each leaf; see `AveragedRows`."""
+        rows = self.background.rows
+        return pattern_shares(boxes, self.grid, rows, limit, self.memory_budget, report)
+
+    def for_term(self, subset: Subset) -> AveragedRows:
+        """Return these rows: nothing was counted for some terms only."""
+        del subset
+        return self
+
+    def extrapolation(self, used: Subset) -> dict[str, Any]:
+        """Return how many evaluated points lie where there are no data."""
+        return self.background.extrapolation(used)
+
+
+@dataclass(frozen=True, eq=False)
+class _Question:
+    """The model, and what its background is counted for."""
+
+    parsed: Model
+    missing_cells: MissingCells
+    by_cover: bool
+    memory_budget: int
+    report: ProgressReport
+
+
+@dataclass(frozen=True, eq=False)
+class CountedBackground:
+    """Rows in batches, counted in cells and by patterns, and a sample for the joint support.
+
+    Parameters
+    ----------
+    rows : RowStream
+        The rows.
+    counted : CountedRows
+        Their numbers in the cells of tables.
+    patterns : tuple of (PatternCounts, PatternState), optional
+        Their numbers by the conditions of leaves that they break; None for covers.
+    sample : Columns, optional
+        Some of them; None for covers.
+    sample_weights : ndarray of float64, shape (n_sampled,), optional
+        What these count.
+    n_rows : int
+        Number of rows of positive weight.
+    question : _Question
+        What they were counted for.
+    """
+
+    rows: RowStream
+    counted: CountedRows
+    patterns: tuple[PatternCounts, PatternState] | None
+    sample: Columns | None
+    sample_weights: RowWeights
+    n_rows: int
+    question: _Question
+
+    @property
+    def grid(self) -> Grid:
+        """The cells."""
+        return self.counted.grid
+
+    def on_grid(self, subset: Subset | None = None) -> RowsOnGrid:
+        """Return the counts of one table, or of all."""
+        if subset is None:
+            return self.counted
+        known = self.counted.tables
+        return replace(self.counted, tables={subset: known[subset]} if subset in known else {})
+
+    def shares(self, boxes: LeafBoxes, limit: int, report: ProgressReport) -> PatternShares:
+        """Return the shares of rows of each leaf; see `AveragedRows`."""
+        del report
+        if self.patterns is None:
+            raise TypeError("rows were not counted by the conditions that they break")
+        return counted_shares(*self.patterns, boxes, limit, self.question.memory_budget)
+
+    def for_term(self, subset: Subset) -> AveragedRows:
+        """Return the rows counted for one term; reads them again."""
+        asked = self.question
+        return count_background(
+            self.rows,
+            asked.parsed,
+            Wanted(len(subset), {subset}),
+            asked.missing_cells,
+            asked.memory_budget,
+            asked.report,
+            by_cover=asked.by_cover,
+        )
+
+    def extrapolation(self, used: Subset) -> dict[str, Any]:
+        """Return how many evaluated points lie where there are no data, by the sample."""
+        if self.sample is None:
+            raise TypeError("no rows were drawn")
+        weights = self.sample_weights
+        return outside_support(
+            self.sample, self.sample, used, weights=weights, point_weights=weights
+        )
+
+
+def count_background(
+    rows: RowStream,
+    parsed: Model,
+    wanted: Wanted,
+    missing_cells: MissingCells,
+    memory_budget: int,
+    report: ProgressReport,
+    *,
+    by_cover: bool,
+) -> CountedBackground:
+    """Return rows in batches counted for the wanted terms of a model, after one pass.
+
+    Parameters
+    ----------
+    rows : RowStream
+        The rows.
+    parsed : TreeEnsemble or AdditiveTables
+        The model.
+    wanted : Wanted
+        Which terms are kept apart.
+    missing_cells, memory_budget
+        See `partial_dependence_anova`.
+    report : callable
+        Progress.
+    by_cover : bool
+        Whether terms are averaged over covers of nodes, and rows only weigh cells.
+
+    Raises
+    ------
+    InvalidInputError
+        If rows cannot be read, or not be read again where terms need it.
+    MemoryBudgetError
+        If counts would not fit.
+    """
+    # With cells for missing and unknown values everywhere: rows may have them.
+    wide, _ = make_grid(
+        None,
+        parsed.features,
+        model_cuts(parsed),
+        match_names=parsed.has_feature_names,
+        missing_cells="always",
+    )
+    used = rows.reader.used
+    patterns, sample = None, None
+    if isinstance(parsed, TreeEnsemble):
+        boxes = leaf_boxes(parsed, wide, keep_every_test=by_cover)
+        depth = max((len(subset) for subset in boxes.subsets), default=0)
+        order = depth if wanted.order is None else min(wanted.order, depth)
+        largest = min(order, TABLE_ORDER)
+        if depth > largest or wanted.interactions is not None:
+            check_repeats(rows.source, _PASSES)
+        subsets = [
+            subset
+            for size in range(1, largest + 1)
+            for subset in occurring_subsets(boxes, size, parsed.n_features)
+            if wanted.keeps(subset)
+        ]
+        if not by_cover:
+            patterns = pattern_counts(boxes, wide, used, order, memory_budget)
+    else:
+        subsets = list(downward_closure(term.features for term in parsed.terms))
+    check_memory([wide.subset_axes(subset) for subset in subsets], parsed.n_outputs, memory_budget)
+    cells = CellCounts(wide, subsets, used, rows.reader.is_weighted)
+    if not by_cover:
+        fitting = int(memory_budget) // (_SAMPLE_PART * 24 * (len(used) + 4))
+        sample = StreamSample(max(min(MOST_ROWS, fitting), 1), used)
+        sample.check(memory_budget)
+    statistics = [statistic for statistic in (cells, patterns, sample) if statistic is not None]
+    states = rows.reduce(Several(tuple(statistics)), "counting rows", report)
+    counted = counted_rows(cells, states[0], keep_special=missing_cells == "always")
+    some, weights, n_rows = None, None, counted.n_rows
+    if sample is not None:
+        some, weights = sampled_columns(sample, states[-1], parsed.features)
+        n_rows = states[-1].n_rows
+    return CountedBackground(
+        rows,
+        counted,
+        None if patterns is None else (patterns, states[1]),
+        some,
+        weights,
+        n_rows,
+        _Question(parsed, missing_cells, by_cover, memory_budget, report),
+    )
