@@ -6,6 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 import treepurify as tp
+from tests.cases import needs_stored_labels
 from treepurify.cli.app import app
 from treepurify.errors import InvalidInputError
 
@@ -111,6 +112,10 @@ def model(request, rows):
 @pytest.mark.parametrize("form", FORMS)
 def test_labels_of_every_form_are_compared_with_the_library(model, rows, form):
     X = FORMS[form](rows)
+    if form == "batches" and not hasattr(X, "collect_batches"):
+        pytest.skip("this version of polars gives no batches")
+    if form not in ("other order", "arrow dictionary"):  # which bring the codes of categories
+        needs_stored_labels(model)
     d = tp.purify(model, X, **QUIET)
     assert d.certificate.margin_error is not None, d.certificate.note
     found = d.verify(model, X)
@@ -121,6 +126,7 @@ def test_labels_of_every_form_are_compared_with_the_library(model, rows, form):
 def test_xgboost_is_asked_about_missing_and_unknown_labels(rows):
     odd = rows.assign(kind=rows["kind"].where(rows["x"] > -1).replace("b", "new"))
     model = train_xgboost(rows)
+    needs_stored_labels(model)
     d = tp.purify(model, odd, **QUIET)
     assert d.verify(model, odd).relative_difference < 1e-6
     known = rows.assign(kind=rows["kind"].where(rows["x"] > -1))
@@ -129,7 +135,9 @@ def test_xgboost_is_asked_about_missing_and_unknown_labels(rows):
 
 
 def test_a_csv_file_is_compared_with_the_library(rows, tmp_path):
-    train_xgboost(rows).save_model(tmp_path / "model.ubj")
+    model = train_xgboost(rows)
+    needs_stored_labels(model)
+    model.save_model(tmp_path / "model.ubj")
     rows.to_csv(tmp_path / "rows.csv", index=False)
     words = ["purify", tmp_path / "model.ubj", tmp_path / "rows.csv", "--out", tmp_path / "out"]
     result = CliRunner().invoke(app, list(map(str, words)))

@@ -284,6 +284,7 @@ def test_audit_writes_findings_and_report(folder, tmp_path):
 
 
 def test_audit_of_held_out_rows_is_that_of_the_function(folder, tmp_path):
+    needs_stored_labels(folder / "one.json")
     options = ["--resamplings", 0, "--quiet", "--pictures", 0, "--threshold", 1e-4]
     files = [folder / "one.json", folder / "data.csv"]
     held_out = ["--held-out", folder / "data.csv"]

@@ -12,6 +12,7 @@ import pytest
 import xgboost
 
 import treepurify as tp
+from tests.cases import needs_stored_labels
 from treepurify.export import effects_frame, json_schema, to_excel, to_json
 from treepurify.export.excel import sheet_names
 
@@ -23,7 +24,8 @@ def d():
     X.loc[::9, "x"] = np.nan
     y = X["x"].fillna(2.0) * (X["k"] == "u")
     model = xgboost.XGBRegressor(n_estimators=10, max_depth=2, enable_categorical=True, n_jobs=1)
-    return tp.purify(model.fit(X, y), X, progress=False)
+    needs_stored_labels(model.fit(X, y))
+    return tp.purify(model, X, progress=False)
 
 
 def test_json_holds_every_cell(d, tmp_path):

@@ -130,6 +130,7 @@ def test_merging_two_models_averages_them(train):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         first, second = train(X, y), train(X, y + 0.2 * X["count"].to_numpy())
+    needs_stored_labels(first)
     a, b = (tp.purify(model, X, progress=False) for model in (first, second))
     merged = merge_ebms([to_ebm(a), to_ebm(b)])
     expected = (a.evaluate(X) + b.evaluate(X)) / 2
@@ -247,6 +248,7 @@ def test_merging_keeps_the_model_that_the_refits_are_of():
 
     X, y = rows()
     shipped = regressor(X, y)
+    needs_stored_labels(shipped)
     rng = np.random.default_rng(3)
     picks = [rng.integers(0, len(X), len(X)) for _ in range(3)]
     models = [regressor(X.iloc[pick], y[pick]) for pick in picks]

@@ -8,6 +8,7 @@ several parameters at once, for so many seconds.
 import os
 import time
 import warnings
+from importlib.metadata import version
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -225,6 +226,8 @@ COMMANDS = (
 def test_commands_that_cannot_be(command_files, monkeypatch, words):
     from treepurify.cli.app import app
 
+    if "a\0b" in words and version("click") < "8.2":
+        pytest.skip("this version of click asks the system for a file of this name")
     monkeypatch.chdir(command_files)
     result = CliRunner().invoke(app, list(words), prog_name="treepurify")
     assert isinstance(result.exception, SystemExit), result.exception

@@ -181,6 +181,10 @@ def _common_feature(specs: Sequence[FeatureSpec]) -> FeatureSpec:
     if used[0].is_categorical and by_label and all(spec.is_categorical for spec in used):
         labels = tuple(dict.fromkeys(label for spec in used for label in spec.categories or ()))
         used = [replace(spec, categories=labels, n_codes=len(labels)) for spec in used]
+    if all(_knows_numbers_only(spec) for spec in used):
+        # A code that no tree of a model tests is like one that it does not know.
+        n_codes = max(spec.n_codes for spec in used)
+        used = [replace(spec, n_codes=n_codes) for spec in used]
     if len({spec.absent_is_missing for spec in used}) > 1:
         used = [replace(spec, absent_is_missing=None) for spec in used]
     if any(spec.missing_kinds for spec in own):
@@ -214,13 +218,21 @@ def _is_unused(spec: FeatureSpec) -> bool:
     return spec.is_categorical and spec.n_codes == 0 and spec.categories == ()
 
 
+def _knows_numbers_only(spec: FeatureSpec) -> bool:
+    """Return whether codes are all that is known of categories, as from early XGBoost."""
+    labels = (spec.categories, spec.label_hashes, spec.listed_codes)
+    return spec.is_categorical and spec.numbers_are == "codes" and labels == (None, None, None)
+
+
 def _with_labels(ensemble: TreeEnsemble, features: tuple[FeatureSpec, ...]) -> TreeEnsemble:
     """Widen the tables of categories to labels that other ensembles know."""
     pairs = zip(ensemble.features, features, strict=True)
     if all(a.n_codes == b.n_codes and a.categories == b.categories for a, b in pairs):
         return replace(ensemble, features=features)
     position = [
-        np.array(
+        np.minimum(np.arange(whole.n_codes + 1), mine.n_codes)
+        if _knows_numbers_only(whole)
+        else np.array(
             [mine.code_of.get(label, mine.n_codes) for label in whole.categories or ()]
             + [mine.n_codes]
         )

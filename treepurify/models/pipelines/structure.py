@@ -264,6 +264,9 @@ def _check_fitted(transformer: Any) -> None:
     # The user's own classes may have nothing to learn, and some of scikit-learn have not.
     if library not in _READERS or not transformer.__sklearn_tags__().requires_fit:
         return
+    # Of these early releases of scikit-learn say that they need it.
+    if type(transformer).__name__ in ("FeatureHasher", "HashingVectorizer"):
+        return
     if not any(name.endswith("_") and not name.startswith("__") for name in vars(transformer)):
         raise InvalidInputError(
             f"this {type(transformer).__name__} is not fitted; call fit() on the pipeline before "
