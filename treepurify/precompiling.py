@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from treepurify.auditing.audit import audit
 from treepurify.engines.ale.anova import ale_anova
 from treepurify.engines.categorical import categorical_anova
 from treepurify.engines.hooker.anova import hooker_anova
@@ -153,10 +154,20 @@ def _purify_xgboost() -> None:
         purify(model.fit(rows, _target(rows)), rows, progress=False)
         without = rows.drop(columns="z")
         purify(model.fit(without, _target(rows)), without, progress=False)
+    few = without.head(400)
+    purify(model.fit(few, _target(rows).head(400)), few, progress=False)
 
 
 def _purify_forest() -> None:
-    purify(*_numeric(), progress=False)
+    model, rows = _numeric()
+    purify(model, rows, progress=False)
+    few = rows.head(400)
+    purify(model.fit(few, few["v"] * few["w"]), few, progress=False)
+
+
+def _audit() -> None:
+    model, rows = _boosted(500)
+    audit(model, rows, n_bootstrap=2, progress=False)
 
 
 def _partial_dependence() -> None:
@@ -202,6 +213,7 @@ _JOBS: Mapping[str, Callable[[], None]] = {
     "partial_dependence_anova": _partial_dependence,
     "purify with a forest": _purify_forest,
     "interventional_shapley_values": _shapley,
+    "audit": _audit,
     "ale_anova": _accumulated_local_effects,
     "hooker_anova": _hooker,
     "legendre_anova": _legendre,
