@@ -9,14 +9,13 @@ import numpy.typing as npt
 from treepurify.arguments import check_result, read_names
 from treepurify.comparing.apparent import model_variance
 from treepurify.comparing.comparison import Comparison
-from treepurify.comparing.pair_sums import PairSums, opposed, side_sums
+from treepurify.comparing.pair_sums import PairSums, opposed, row_sums, side_sums
 from treepurify.comparing.regions import cells_in_words, runs_of_cells
 from treepurify.comparing.shared_cells import side_by_side
-from treepurify.comparing.streamed import compare_stream
 from treepurify.decomposition import Decomposition
+from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
 from treepurify.progress import progress_report
-from treepurify.rows.sources import as_source
 from treepurify.typing import Array
 
 if TYPE_CHECKING:
@@ -87,12 +86,13 @@ def compare(
         check_result(name, d, Decomposition)
     called, report = _names(a, b, names), progress_report(progress)
     smallest = SIGN_THRESHOLD * np.sqrt(model_variance(a))
-    source = as_source(X)
-    if source is None:
-        sides = side_by_side(a, b, X, sample_weight, called)
+    if X is None:
+        if sample_weight is not None:
+            raise InvalidInputError("sample_weight is given without rows: pass X")
+        sides = side_by_side(a, b, called)
         sums, mass = side_sums(sides, smallest), sides.mass
     else:
-        sums, mass = compare_stream(a, b, source, sample_weight, smallest, report)
+        sums, mass = row_sums(a, b, X, sample_weight, smallest, report)
     terms = [row for pair in sums.pairs for row in _term_rows(a, pair)]
     places = [row for pair in sums.pairs for row in _sign_places(a, pair, smallest)]
     frame, subsets = _ranked(terms)

@@ -1,16 +1,33 @@
 """What a comparison is made of: sums over rows or cells of two components, side by side."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
-from treepurify.comparing.shared_cells import SideBySide, Sides
+from treepurify.comparing.shared_cells import SideBySide, Sides, check_sides, sides_on_rows
+from treepurify.decomposition import Decomposition
+from treepurify.errors import InvalidInputError
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import Subset
+from treepurify.progress import ProgressReport, no_report
+from treepurify.rows.batches import ROWS_PER_BATCH, Batch
+from treepurify.rows.category_levels import CategoryLevels, joined_levels
+from treepurify.rows.columns import Columns
+from treepurify.rows.labelled_rows import as_statistic
+from treepurify.rows.reduction import RowStream
+from treepurify.rows.row_weights import read_row_weights, row_shares
+from treepurify.rows.source_reader import RowReader
+from treepurify.rows.sources import as_source, check_repeats
+from treepurify.rows.table_source import TableSource
+from treepurify.rows.tables import check_any_rows
 from treepurify.typing import Array
+from treepurify.value_stream import value_stream
 
-__all__ = ["PairSums", "SideSums", "merged", "opposed", "side_sums", "value_sums"]
+__all__ = ["PairSums", "SideSums", "opposed", "row_sums", "side_sums"]
+
+_Sums = tuple[int, float, Array, CategoryLevels]
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +70,183 @@ class SideSums:
     shapley: Mapping[int, Array]
 
 
-def value_sums(sides: Sides) -> Array:
+def row_sums(
+    a: Decomposition,
+    b: Decomposition,
+    X: Any,
+    sample_weight: Any,
+    smallest: Array,
+    report: ProgressReport,
+) -> tuple[SideSums, str]:
+    """Return the sums of a comparison over given rows, and the mass in words.
+
+    Parameters
+    ----------
+    a, b : Decomposition
+        The decompositions.
+    X : array_like, table or rows in batches
+        The rows; those in batches can be read again.
+    sample_weight : array_like or str, optional
+        The weights of a table; the name of their column of rows in batches.
+    smallest : ndarray of float64, shape (n_outputs,)
+        Effects have a sign from here on.
+    report : callable
+        Progress.
+
+    Raises
+    ------
+    InvalidInputError
+        If features or outputs differ, or the rows cannot be read, or only once.
+    """
+    check_sides(a, b)
+    stream = _rows_of_both(a, b, X, sample_weight)
+    # Workers need nothing of the rows of the measures.
+    a, b = (replace(d, rows=None, stream=None) for d in (a, b))
+    compared = _Compared(a, b, smallest)
+    words = f"the {stream.source.n_rows} given rows"
+    if not isinstance(stream.source, TableSource):
+        # Of a table, which is one batch, every component finds its own mean.
+        known = stream.reduce(as_statistic(_ValueSums(a, b)), "averaging effects", report)
+        called = stream.source.describe()
+        if known is None or not known[1] > 0:
+            raise InvalidInputError(f"{called} has no rows of positive weight; pass some")
+        n_rows, total, sums, _ = known
+        compared = replace(compared, total=total, means=sums / total)
+        words = f"the {n_rows} rows of {called}"
+    return stream.reduce(as_statistic(compared), "comparing effects", report), words
+
+
+def _rows_of_both(a: Decomposition, b: Decomposition, X: Any, sample_weight: Any) -> RowStream:
+    """Return the rows as both decompositions read them, where other readers give those of one."""
+    source = as_source(X)
+    reader: Any
+    if source is None:
+        columns = (a.inputs.columns(X), b.inputs.columns(X))
+        n_rows = columns[0].n_rows
+        check_any_rows(n_rows, "the rows on which to compare")
+        shares = row_shares(n_rows, read_row_weights(sample_weight, n_rows))
+        reader = _ReadBefore(_BothRows(columns, shares, {}))
+        return RowStream(TableSource(columns[0], None), reader)
+    check_repeats(source, "two passes over the rows, one for means and one for differences")
+    first, second = (value_stream(d, source, sample_weight).reader for d in (a, b))
+    reader = _BothReaders(first, first if a.inputs == b.inputs else second)
+    return RowStream(source, reader)
+
+
+@dataclass(frozen=True, eq=False)
+class _BothRows:
+    """Some rows, as each of two decompositions reads them, with what `RowBatch` has beside them."""
+
+    columns: tuple[Columns, Columns]
+    weights: Array
+    levels: CategoryLevels
+    report: ProgressReport = field(default=no_report, compare=False)
+
+    def __len__(self) -> int:
+        return len(self.weights)
+
+
+@dataclass(frozen=True, eq=False)
+class _ReadBefore:
+    """The reader of rows that were read already."""
+
+    rows: _BothRows
+
+    wanted = None
+
+    def read(self, batch: Batch) -> _BothRows:
+        """Return the rows."""
+        del batch
+        return self.rows
+
+
+@dataclass(frozen=True, eq=False)
+class _BothReaders:
+    """How each of two decompositions reads rows."""
+
+    first: RowReader
+    second: RowReader
+
+    @property
+    def wanted(self) -> Sequence[str] | None:
+        """Names of the columns that are read; None for all."""
+        if self.first.wanted is None or self.second.wanted is None:
+            return None
+        return tuple(dict.fromkeys([*self.first.wanted, *self.second.wanted]))
+
+    def read(self, batch: Batch) -> _BothRows:
+        """Return the rows of a batch."""
+        rows = self.first.read(batch)
+        again = rows if self.second is self.first else self.second.read(batch)
+        weights = np.ones(len(rows)) if rows.weights is None else rows.weights
+        return _BothRows((rows.columns, again.columns), weights, rows.levels)
+
+
+def _blocks(
+    a: Decomposition, b: Decomposition, rows: _BothRows, total: float, size: int = ROWS_PER_BATCH
+) -> Iterator[Sides]:
+    """Yield the components of both on so many of the rows at a time."""
+    first, second = rows.columns
+    for start in range(0, len(rows), size):
+        stop = start + size
+        columns = first.part(start, stop), second.part(start, stop)
+        yield sides_on_rows(a, b, columns, rows.weights[start:stop] / total)
+
+
+@dataclass(frozen=True, eq=False)
+class _ValueSums:
+    """The statistic of rows, their weight, and the sums of all values; None before the first row.
+
+    Centred values need the means over all rows, so these come in a pass of their own.
+    """
+
+    a: Decomposition
+    b: Decomposition
+
+    def zero(self) -> _Sums | None:
+        return None
+
+    def add(self, state: _Sums | None, rows: _BothRows) -> _Sums | None:
+        for sides in _blocks(self.a, self.b, rows, 1.0):
+            weights = np.zeros(0) if sides.weights is None else sides.weights
+            own = len(weights), float(weights.sum()), _value_sums(sides), rows.levels
+            state = self.merge(state, own)
+        return state
+
+    def merge(self, state: _Sums | None, other: _Sums | None) -> _Sums | None:
+        if state is None or other is None:
+            return state or other
+        levels = joined_levels(state[3], other[3], self.a.feature_names)
+        return state[0] + other[0], state[1] + other[1], state[2] + other[2], levels
+
+
+@dataclass(frozen=True, eq=False)
+class _Compared:
+    """The statistic of the sums of a comparison; None before the first row.
+
+    Without means, a batch is all there is, and its weights sum to one.
+    """
+
+    a: Decomposition
+    b: Decomposition
+    smallest: Array
+    total: float = 1.0
+    means: Array | None = None
+
+    def zero(self) -> SideSums | None:
+        return None
+
+    def add(self, state: SideSums | None, rows: _BothRows) -> SideSums | None:
+        size = len(rows) if self.means is None else ROWS_PER_BATCH
+        for sides in _blocks(self.a, self.b, rows, self.total, size):
+            state = self.merge(state, side_sums(sides, self.smallest, self.means))
+        return state
+
+    def merge(self, state: SideSums | None, other: SideSums | None) -> SideSums | None:
+        return state or other if state is None or other is None else _merged(state, other)
+
+
+def _value_sums(sides: Sides) -> Array:
     """Return the sums of all values on rows by mass, shape (n_sums, n_outputs).
 
     Those of each component, of the first and of the second, and of each part of the remainders.
@@ -73,8 +266,8 @@ def side_sums(sides: Sides, smallest: Array, means: Array | None = None) -> Side
     smallest : ndarray of float64, shape (n_outputs,)
         Effects have a sign from here on.
     means : ndarray of float64, shape (n_sums, n_outputs), optional
-        The means of all values, as `value_sums` orders them, where the sides hold some of the
-        rows only. Otherwise they are found.
+        The means of all values, as `row_sums` finds them, where the sides hold some of the rows
+        only. Otherwise they are found here.
     """
     known = None if means is None else iter(means)
     pairs: list[PairSums] = []
@@ -92,7 +285,7 @@ def side_sums(sides: Sides, smallest: Array, means: Array | None = None) -> Side
     return SideSums(tuple(pairs), {j: weights @ difference**2 for j, difference in shapley.items()})
 
 
-def merged(sums: SideSums, other: SideSums) -> SideSums:
+def _merged(sums: SideSums, other: SideSums) -> SideSums:
     """Return the sums over the rows of both."""
     pairs = (
         PairSums(one.subset, one.axis, one.squares + two.squares, one.in_cells + two.in_cells)

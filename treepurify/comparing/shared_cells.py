@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -19,11 +18,18 @@ from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import EncodedRows, Subset
 from treepurify.remainder import Difference, SumOfParts
 from treepurify.rows.columns import Columns, FeatureSpec
-from treepurify.rows.row_weights import read_row_weights, row_shares
-from treepurify.rows.tables import check_any_rows
+from treepurify.rows.row_weights import row_shares
 from treepurify.typing import Array, Indices
 
-__all__ = ["SideBySide", "Sides", "need_rows", "same_axis", "side_by_side", "sides_of_batch"]
+__all__ = [
+    "SideBySide",
+    "Sides",
+    "check_sides",
+    "need_rows",
+    "same_axis",
+    "side_by_side",
+    "sides_on_rows",
+]
 
 _Located = dict[tuple[int, int], Indices]
 
@@ -100,29 +106,27 @@ class Sides:
     remainders: Iterator[tuple[Subset, Array]]
 
 
-def side_by_side(
-    a: Decomposition, b: Decomposition, X: Any, sample_weight: Any, names: tuple[str, str]
-) -> Sides:
-    """Return the components of both, one at a time, under one mass.
+def side_by_side(a: Decomposition, b: Decomposition, names: tuple[str, str]) -> Sides:
+    """Return the components of both, one at a time, under the mass of one of them.
 
     `names` are what they are called in words.
 
     Raises
     ------
     InvalidInputError
-        If features or outputs differ, or the cells differ and no rows are given.
+        If features or outputs differ, or cells that only given rows could compare.
     """
     renumber = _renumbered(a, b)
-    return _sides(a, b, _points((a, b), X, sample_weight, renumber, names), renumber)
+    return _sides(a, b, _points((a, b), renumber, names), renumber)
 
 
-def sides_of_batch(
+def sides_on_rows(
     a: Decomposition,
     b: Decomposition,
     columns: tuple[Columns, Columns],
     weights: Array,
 ) -> Sides:
-    """Return the components of both on some of the rows on which they are compared.
+    """Return the components of both on given rows, or on some of them.
 
     Parameters
     ----------
@@ -139,6 +143,11 @@ def sides_of_batch(
         If features or outputs differ.
     """
     return _sides(a, b, _Points(columns, None, weights, ""), _renumbered(a, b))
+
+
+def check_sides(a: Decomposition, b: Decomposition) -> None:
+    """Raise `InvalidInputError` where features or outputs differ."""
+    _renumbered(a, b)
 
 
 def need_rows(a: Decomposition, b: Decomposition) -> bool:
@@ -170,21 +179,9 @@ def _sides(a: Decomposition, b: Decomposition, points: _Points, renumber: list[i
 
 
 def _points(
-    both: tuple[Decomposition, Decomposition],
-    X: Any,
-    sample_weight: Any,
-    renumber: list[int],
-    names: tuple[str, str],
+    both: tuple[Decomposition, Decomposition], renumber: list[int], names: tuple[str, str]
 ) -> _Points:
     a, b = both
-    if X is not None:
-        columns = (a.inputs.columns(X), b.inputs.columns(X))
-        n_rows = columns[0].n_rows
-        check_any_rows(n_rows, "the rows on which to compare")
-        weights = row_shares(n_rows, read_row_weights(sample_weight, n_rows))
-        return _Points(columns, None, weights, f"the {n_rows} given rows")
-    if sample_weight is not None:
-        raise InvalidInputError("sample_weight is given without rows: pass X")
     if not _same_cells(a, b, renumber):
         if points := _points_of_rows(a, b, names):
             return points
