@@ -51,8 +51,7 @@ MAY_IMPORT = {
     "storage": GROUND | {"models", "grids", "effects", "decomposition", "engines"},
     "frames": GROUND | {"grids", "effects", "purification", "decomposition"},
     "verification": GROUND | {"models", "decomposition"},
-    "streamed_values": GROUND
-    | {"grids", "decomposition", "frames", "shapley", "storage", "verification"},
+    "streamed_values": GROUND | {"grids", "decomposition", "frames", "shapley", "storage"},
     "comparing": GROUND | {"grids", "effects", "purification", "decomposition", "frames"},
     "evidence": GROUND
     | {"models", "grids", "effects", "purification", "decomposition", "comparing"},

@@ -6,7 +6,7 @@ the name that was asked for before all of it is.
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import partial
+from functools import partial, reduce
 from pathlib import Path
 from shutil import rmtree
 from tempfile import mkdtemp
@@ -21,9 +21,11 @@ from treepurify.frames import contributions_table
 from treepurify.links import Link
 from treepurify.moments import PartMoments
 from treepurify.progress import progress_report, row_progress
+from treepurify.rows.batches import Source
 from treepurify.rows.columns import Columns
 from treepurify.rows.dask_source import DaskSource
 from treepurify.rows.reduction import RowStream
+from treepurify.rows.source_reader import RowBatch
 from treepurify.rows.sources import as_source
 from treepurify.rows.stream_source import StreamSource
 from treepurify.rows.tables import check_any_rows
@@ -31,7 +33,6 @@ from treepurify.shapley.values import ShapleyValues, shapley_values
 from treepurify.storage.files import replace_file
 from treepurify.typing import Array
 from treepurify.value_stream import value_stream
-from treepurify.verification import explained_share
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,11 +49,12 @@ Values = Callable[[Columns], "pd.DataFrame"]
 
 def predictions(d: Decomposition, X: Any, scale: Literal["margin", "response"], to: Any) -> Array:
     """Return `Decomposition.predict`, or the path of its table, one column per output."""
-    if to is None and as_source(X) is None:
+    source = _rows_to_write(X, to)
+    if source is None:
         margin = d.evaluate(X)
         values = d.link.inverse(margin) if scale == "response" else margin
         return values[:, 0] if d.n_outputs == 1 else values
-    written: Array = _write(d, X, partial(_predictions, _alone(d), scale), d.n_outputs, to)
+    written: Array = _write(d, source, partial(_predictions, _alone(d), scale), d.n_outputs, to)
     return written
 
 
@@ -68,20 +70,30 @@ def contributions(
             "explain the response itself, decompose response_function(model), or pass it to "
             "interventional_shapley_values"
         )
-    if to is None and as_source(X) is None:
+    source = _rows_to_write(X, to)
+    if source is None:
         return contributions_table(d, X, memory_budget)
     values = partial(_contributions, _alone(d), memory_budget)
-    written: pd.DataFrame = _write(d, X, values, (len(d) + 2) * d.n_outputs, to)
+    written: pd.DataFrame = _write(d, source, values, (len(d) + 2) * d.n_outputs, to)
     return written
 
 
 def split_evenly(d: Decomposition, X: Any, to: Any, memory_budget: int) -> ShapleyValues:
     """Return the values of `Decomposition.shapley_values`, or the path of their table."""
-    if to is None and as_source(X) is None:
+    source = _rows_to_write(X, to)
+    if source is None:
         return shapley_values(d, X, memory_budget=memory_budget)
     values = partial(_shapley_values, _alone(d), memory_budget)
-    written: ShapleyValues = _write(d, X, values, (len(d.feature_names) + 2) * d.n_outputs, to)
+    written: ShapleyValues = _write(d, source, values, (len(d.feature_names) + 2) * d.n_outputs, to)
     return written
+
+
+def _rows_to_write(X: Any, to: Any) -> Source | None:
+    """Return the rows whose values are written; None for a table whose values are returned."""
+    source = as_source(X)
+    if source is None and to is not None:
+        return StreamSource(lambda: [X], True, "X")
+    return source
 
 
 def _alone(d: Decomposition) -> Decomposition:
@@ -109,22 +121,33 @@ def _shapley_values(d: Decomposition, memory_budget: int, columns: Columns) -> "
 def share_explained(d: Decomposition, X: Any) -> Array:
     """Return the figure of `Decomposition.r_squared`."""
     source = as_source(X)
+    # Without a remainder there is nothing to measure, and rows are only counted.
+    parts, n_parts = (_no_parts, 0) if d.remainder is None else (d.evaluate_parts, len(d) + 1)
+    moments = PartMoments(parts, n_parts, d.n_outputs)
     if source is None:
-        return explained_share(d, X)
-    moments = PartMoments(d.evaluate_parts, len(d) + (d.remainder is not None), d.n_outputs)
-    report = progress_report(True)
-    state = value_stream(d, source).reduce(moments, "measuring what is explained", report)
+        _, blocks = d.row_blocks(X)
+        rows = (RowBatch(columns, None, 0, 0, "the table", {}) for columns in blocks)
+        state = reduce(moments.add, rows, moments.zero())
+    else:
+        report = progress_report(True)
+        state = value_stream(d, source).reduce(moments, "measuring what is explained", report)
     check_any_rows(state.n_rows, "the rows whose variance is explained")
-    variance, left = state.variance, state.mean_squares[-1] * (d.remainder is not None)
-    return np.asarray(1.0 - left / np.where(variance > 0, variance, 1.0))
+    if d.remainder is None:
+        return np.ones(d.n_outputs)
+    variance = state.variance
+    return np.asarray(1.0 - state.mean_squares[-1] / np.where(variance > 0, variance, 1.0))
 
 
-def _write(d: Decomposition, X: Any, values: Values, width: int, to: Any) -> Any:
+def _no_parts(columns: Columns) -> tuple[Array, ...]:
+    del columns
+    return ()
+
+
+def _write(d: Decomposition, source: Source, values: Values, width: int, to: Any) -> Any:
     """Write a table of values on all rows to a Parquet file, or to a folder of files.
 
     On a Dask frame, return a Dask frame of them instead, unless they are to be written.
     """
-    source = as_source(X) or StreamSource(lambda: [X], True, "X")
     if to is None and isinstance(source, DaskSource):
         reader = value_stream(d, source).reader
         like = _flat(values(_no_rows(d)))

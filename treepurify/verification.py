@@ -19,7 +19,7 @@ from treepurify.rows.table_reader import matched_names
 from treepurify.rows.tables import check_any_rows
 from treepurify.typing import Array
 
-__all__ = ["Verification", "explained_share", "verify"]
+__all__ = ["Verification", "verify"]
 
 
 @dataclass(frozen=True)
@@ -145,19 +145,3 @@ def _margins(
 def largest_difference(first: Array, second: Array) -> float:
     """Return the largest absolute difference of two arrays."""
     return float(np.max(np.abs(first - second), initial=0.0))
-
-
-def explained_share(d: Decomposition, X: Any) -> Array:
-    """Return the share of the margin's variance that components explain; see `r_squared`."""
-    n_rows, blocks = d.row_blocks(X)
-    check_any_rows(n_rows, "the rows whose variance is explained")
-    if d.remainder is None:
-        return np.ones(d.n_outputs)
-    total, rest, stop = np.tile(d.intercept, (n_rows, 1)), np.zeros((n_rows, d.n_outputs)), 0
-    for columns in blocks:
-        start, stop = stop, stop + columns.n_rows
-        for values in d.evaluate_parts(columns):  # the last one is the remainder
-            total[start:stop] += values
-            rest[start:stop] = values
-    variance = total.var(axis=0)
-    return np.asarray(1.0 - np.mean(rest**2, axis=0) / np.where(variance > 0, variance, 1.0))
