@@ -1,7 +1,8 @@
 """Audit a trained model: purify it under several measures and rank what stands out."""
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from treepurify.comparing.shared_cells import same_axis
 from treepurify.components import TensorComponent, values_on_cells
 from treepurify.decomposition import Decomposition
 from treepurify.engines.tree.purify import purify
-from treepurify.engines.tree.refits import read_refits
+from treepurify.engines.tree.refits import ReadRefits, read_refits
 from treepurify.errors import InvalidInputError, MemoryBudgetError
 from treepurify.evidence.effect_worth_table import EffectWorth
 from treepurify.evidence.held_out import check_held_out
@@ -28,10 +29,11 @@ from treepurify.rows.batches import Source
 from treepurify.rows.resampling import ResampledSource, Resampling
 from treepurify.rows.row_weights import read_weights
 from treepurify.rows.sources import as_source, check_repeats
+from treepurify.rows.tables import check_table
 from treepurify.typing import Array
 from treepurify.weights import as_weighting
 
-__all__ = ["audit", "check_streamed_model"]
+__all__ = ["Audited", "audit", "read_audited"]
 
 _OTHER_MEASURES = ("laplace", "uniform", "independent")
 
@@ -130,16 +132,12 @@ def audit(
     check_memory_budget(memory_budget)
     if X is None:
         raise InvalidInputError("an audit needs the rows that stand for the distribution: pass X")
-    source = as_source(X)
-    if sample_weight is not None and source is None:
+    audited = read_audited(model, X, feature_names, memory_budget)
+    X, parsed, refits = audited.rows, audited.model, audited.refits
+    if sample_weight is not None and audited.source is None:
         sample_weight = read_weights(sample_weight)
-    refits = None if source is not None else read_refits(model, X, feature_names, memory_budget)
-    if source is not None:
-        X, parsed = source, parse_model(check_streamed_model(model, source))
-    else:
-        parsed = parse_model(model, X=X) if refits is None else refits.centre
     report = progress_report(progress)
-    _check_held_out(parsed, source, X, feature_names, held_out)
+    _check_held_out(audited, feature_names, held_out)
     wanted = _OTHER_MEASURES if measures is None else tuple(read_names("measures", measures))
     for measure in wanted:
         as_weighting(measure)
@@ -177,16 +175,11 @@ def audit(
             left_out[measure] = str(error)
     if left_out:
         d = replace(d, diagnostics={**d.diagnostics, "measures_left_out": left_out})
-    rng = np.random.default_rng(seed)
+    draws = _draws(audited, d, sample_weight, seed)
     squares: dict[Subset, Array] = {}
-    for number, step in enumerate(range(1 + len(wanted), steps)):
-        if source is not None:
-            again = ResampledSource(source, Resampling(seed, number))
-            sample = purified(step, again, "empirical", sample_weight)
-        else:
-            drawn = _drawn_again(rng, _all_weights(d, sample_weight))
-            sample = purified(step, X, "empirical", drawn)
-        _add_squares(squares, d, sample)
+    for step in range(1 + len(wanted), steps):
+        rows, weights = next(draws)
+        _add_squares(squares, d, purified(step, rows, "empirical", weights))
     report("auditing", steps, steps)
     worth = None if held_out is None else _worth(d, held_out, seed, memory_budget)
     spread = {subset: np.sqrt(total / n_bootstrap) for subset, total in squares.items()}
@@ -196,29 +189,56 @@ def audit(
     )
 
 
-def check_streamed_model(model: Any, source: Source) -> Any:
-    """Return a model that is audited under rows in batches.
+@dataclass(frozen=True, eq=False)
+class Audited:
+    """A model that is decomposed again and again, and the rows under which it is.
+
+    Parameters
+    ----------
+    rows : table or Source
+        The rows.
+    source : Source, optional
+        The rows, where they come in batches.
+    model : Model
+        The model, parsed; the mean of several trainings.
+    refits : ReadRefits, optional
+        Several trainings of it.
+    """
+
+    rows: Any
+    source: Source | None
+    model: Model
+    refits: ReadRefits | None
+
+
+def read_audited(
+    model: Any, X: Any, feature_names: Sequence[str] | None, memory_budget: int
+) -> Audited:
+    """Return a model, or several trainings of it, and rows that can be read again.
 
     Raises
     ------
     InvalidInputError
-        If there are several models, or the rows can be read only once.
+        If the rows come in batches, and there are several models or they can be read only once;
+        see also `read_refits`.
+    UnsupportedModelError
+        If the model cannot be parsed.
     """
+    source = as_source(X)
+    if source is None:
+        check_table(X)
+        refits = read_refits(model, X, feature_names, memory_budget)
+        parsed = parse_model(model, X=X) if refits is None else refits.centre
+        return Audited(X, None, parsed, refits)
     if isinstance(model, list | tuple | Refits):
         raise InvalidInputError(
             "several models are audited under rows in memory: pass a table, or audit one of them"
         )
     check_repeats(source, "a pass over the rows or more for each measure and each draw")
-    return model
+    return Audited(source, source, parse_model(model), None)
 
 
-def _check_held_out(
-    parsed: Model,
-    source: Source | None,
-    X: Any,
-    feature_names: Sequence[str] | None,
-    held_out: Any,
-) -> None:
+def _check_held_out(audited: Audited, feature_names: Sequence[str] | None, held_out: Any) -> None:
     """Raise where held-out rows do not suit the model, before the long work."""
     if held_out is None:
         return
@@ -227,8 +247,9 @@ def _check_held_out(
             "held_out must be rows and what was observed there, (X, y) or (X, y, sample_weight); "
             f"got {brief(held_out)}"
         )
-    model = read_model(parsed, X if source is None else None, feature_names)
-    if source is not None and not model.has_feature_names:
+    in_batches = audited.source is not None
+    model = read_model(audited.model, None if in_batches else audited.rows, feature_names)
+    if in_batches and not model.has_feature_names:
         # The names of its columns are read with the first batch.
         return
     rows, y, *weights = held_out
@@ -248,10 +269,17 @@ def _worth(d: Decomposition, held_out: Any, seed: int, memory_budget: int) -> Ef
     )
 
 
-def _all_weights(d: Decomposition, sample_weight: npt.ArrayLike | None) -> Array:
-    if sample_weight is not None:
-        return np.asarray(sample_weight, dtype=np.float64)
-    return np.ones(int(d.diagnostics["rows"]))
+def _draws(
+    audited: Audited, d: Decomposition, sample_weight: Any, seed: int
+) -> Iterator[tuple[Any, Any]]:
+    """Yield the rows drawn again, with their weights, time after time."""
+    if audited.source is not None:
+        for number in count():
+            yield ResampledSource(audited.source, Resampling(seed, number)), sample_weight
+    rng = np.random.default_rng(seed)
+    weights = np.ones(int(d.diagnostics["rows"])) if sample_weight is None else sample_weight
+    while True:
+        yield audited.rows, _drawn_again(rng, weights)
 
 
 def _drawn_again(rng: np.random.Generator, weights: Array) -> Array:

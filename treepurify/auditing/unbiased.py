@@ -1,33 +1,28 @@
 """Which effect sizes are real: variances of effects without the noise of few rows."""
 
-from collections.abc import Callable, Iterator, Sequence
-from itertools import count
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations, count
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from treepurify.arguments import check_whole
-from treepurify.auditing.audit import check_streamed_model
-from treepurify.auditing.split_products import (
-    N_PARTS,
-    TRIPLES,
-    PartSums,
-    part_sums,
-    sums_of_split,
-)
+from treepurify.auditing.audit import Audited, read_audited
 from treepurify.budget import DEFAULT_BUDGET
+from treepurify.components import evaluate_each
 from treepurify.decomposition import Decomposition
 from treepurify.engines.tree.purify import purify
-from treepurify.engines.tree.refits import read_refits
 from treepurify.errors import InvalidInputError
-from treepurify.models.parse import parse_model
-from treepurify.progress import ProgressReport, progress_report
-from treepurify.rows.batches import Source
+from treepurify.grids.grid import Subset
+from treepurify.progress import progress_report
+from treepurify.rows.columns import Columns
+from treepurify.rows.reduction import RowStream, rows_in_memory
 from treepurify.rows.resampling import OnePart, ResampledSource, Split
-from treepurify.rows.row_weights import read_row_weights, row_shares
-from treepurify.rows.sources import as_source
-from treepurify.rows.tables import check_table, take_rows
+from treepurify.rows.row_weights import counted_rows, read_row_weights
+from treepurify.rows.source_reader import RowBatch
+from treepurify.rows.tables import take_rows
 from treepurify.typing import Array, Indices
 from treepurify.value_stream import value_stream
 from treepurify.weights import Weighting
@@ -37,6 +32,9 @@ if TYPE_CHECKING:
 
 __all__ = ["unbiased_importance"]
 
+_N_PARTS = 3
+# Two parts whose effects are compared, and the third, on whose rows they are.
+_TRIPLES = tuple((one, two, _N_PARTS - one - two) for one, two in combinations(range(_N_PARTS), 2))
 _LEAST_ROWS = 6
 # The chance that one of three parts gets none of so many rows is below 1e-9.
 _LEAST_STREAMED_ROWS = 60
@@ -125,16 +123,10 @@ def unbiased_importance(
     """
     check_whole("repeats", repeats, 1)
     check_whole("seed", seed, 0)
-    source = as_source(X)
-    if source is None:
-        check_table(X)
-        refits = read_refits(model, X, feature_names, memory_budget)
-        parsed = parse_model(model, X=X) if refits is None else refits.centre
-    else:
-        X, parsed = source, parse_model(check_streamed_model(model, source))
+    audited = read_audited(model, X, feature_names, memory_budget)
     report = progress_report(progress)
 
-    def purified(rows: Any, weight_of_rows: Any, what: Any = parsed) -> Decomposition:
+    def purified(rows: Any, weight_of_rows: Any, what: Any = audited.model) -> Decomposition:
         return purify(
             what,
             rows,
@@ -148,84 +140,27 @@ def unbiased_importance(
             progress=False,
         )
 
-    whole = purified(X, sample_weight, model)
-    if source is None:
-        splits = _splits_of_table(purified, whole, X, sample_weight, seed)
-    else:
-        splits = _splits_of_stream(purified, whole, source, sample_weight, seed, report)
+    whole = purified(audited.rows, sample_weight, model)
+    stream = _all_rows(audited, whole, sample_weight)
+    divisions = _divisions(audited, whole.diagnostics["rows"], sample_weight, seed)
     product, difference = np.zeros((2, len(whole), whole.n_outputs))
     for step in range(repeats):
         report("purifying parts of the rows", step, repeats)
-        for sums in next(splits):
-            product += sums.product / (N_PARTS * repeats)
-            difference += sums.difference / (N_PARTS * repeats)
+        split, rows_of_parts = next(divisions)
+        # Workers need nothing of the rows of the measures.
+        of_parts = tuple(replace(purified(*both), rows=None, stream=None) for both in rows_of_parts)
+        compared = _SplitSums(of_parts, tuple(whole.components), split)
+        for sums in stream.reduce(compared, "comparing parts", report):
+            product += sums.product / (_N_PARTS * repeats)
+            difference += sums.difference / (_N_PARTS * repeats)
     table = whole.importance()
     names = [whole.term_name(subset) for subset in whole.components]
     for column, values in (
         ("unbiased_variance", product),
-        ("sampling_variance", difference / (2 * N_PARTS)),
+        ("sampling_variance", difference / (2 * _N_PARTS)),
     ):
         table[column] = _looked_up(table, names, values, whole.output_names)
     return table
-
-
-def _splits_of_table(
-    purified: Callable[..., Decomposition],
-    whole: Decomposition,
-    X: Any,
-    sample_weight: npt.ArrayLike | None,
-    seed: int,
-) -> Iterator[list[PartSums]]:
-    """Yield the sums of one split after the other, into parts of the same size."""
-    n_rows = whole.diagnostics["rows"]
-    row_weights = read_row_weights(sample_weight, n_rows)
-    counted = np.arange(n_rows) if row_weights is None else np.flatnonzero(row_weights > 0)
-    if len(counted) < _LEAST_ROWS:
-        raise InvalidInputError(
-            f"effects of {N_PARTS} parts of the rows are compared, which takes {_LEAST_ROWS} rows "
-            f"of positive weight; X has {len(counted)}"
-        )
-    rng = np.random.default_rng(seed)
-    subsets = tuple(whole.components)
-    while True:
-        parts: list[Indices] = np.array_split(rng.permutation(counted), N_PARTS)
-        own = [None if row_weights is None else row_weights[part] for part in parts]
-        tables = [take_rows(X, part) for part in parts]
-        of_parts = [purified(*both) for both in zip(tables, own, strict=True)]
-        yield [
-            part_sums(
-                (of_parts[one], of_parts[two]),
-                subsets,
-                of_parts[one].inputs.columns(tables[third]),
-                row_shares(len(parts[third]), own[third]),
-            )
-            for one, two, third in TRIPLES
-        ]
-
-
-def _splits_of_stream(
-    purified: Callable[..., Decomposition],
-    whole: Decomposition,
-    source: Source,
-    weight: Any,
-    seed: int,
-    report: ProgressReport,
-) -> Iterator[list[PartSums]]:
-    """Yield the sums of one split after the other; the part of a row belongs to its place."""
-    n_rows = whole.diagnostics["rows"]
-    if n_rows < _LEAST_STREAMED_ROWS:
-        raise InvalidInputError(
-            f"rows in batches are split one by one, and of fewer than {_LEAST_STREAMED_ROWS} a "
-            f"part may get none; there are {n_rows}: pass them as a table"
-        )
-    stream = value_stream(whole, source, weight)
-    for number in count():
-        split = Split(seed, number, N_PARTS)
-        of_parts = [
-            purified(ResampledSource(source, OnePart(split, which)), weight)
-            for which in range(N_PARTS)
-        ]
-        yield sums_of_split(of_parts, tuple(whole.components), stream, split, report)
 
 
 def _looked_up(
@@ -241,3 +176,155 @@ def _looked_up(
         float(of_term[term][k]) if term in of_term else np.nan
         for term, k in zip(table["term"], places, strict=True)
     ]
+
+
+def _all_rows(audited: Audited, whole: Decomposition, sample_weight: Any) -> RowStream:
+    """Return the rows as effects are evaluated on them: those of a table that count."""
+    if audited.source is not None:
+        return value_stream(whole, audited.source, sample_weight)
+    return rows_in_memory(*counted_rows(whole.inputs.columns(audited.rows), sample_weight))
+
+
+def _divisions(
+    audited: Audited, n_rows: int, sample_weight: Any, seed: int
+) -> Iterator[tuple["_Parts", list[tuple[Any, Any]]]]:
+    """Yield one division of the rows after the other, and the rows and weights of its parts.
+
+    Those of a table have the same size. In batches the part of a row belongs to its place.
+    """
+    source = audited.source
+    if source is not None:
+        if n_rows < _LEAST_STREAMED_ROWS:
+            raise InvalidInputError(
+                f"rows in batches are split one by one, and of fewer than {_LEAST_STREAMED_ROWS} a "
+                f"part may get none; there are {n_rows}: pass them as a table"
+            )
+        for number in count():
+            split = Split(seed, number, _N_PARTS)
+            own = [ResampledSource(source, OnePart(split, which)) for which in range(_N_PARTS)]
+            yield split, [(rows, sample_weight) for rows in own]
+    weights = read_row_weights(sample_weight, n_rows)
+    counted = np.arange(n_rows) if weights is None else np.flatnonzero(weights > 0)
+    if len(counted) < _LEAST_ROWS:
+        raise InvalidInputError(
+            f"effects of {_N_PARTS} parts of the rows are compared, which takes {_LEAST_ROWS} rows "
+            f"of positive weight; X has {len(counted)}"
+        )
+    rng = np.random.default_rng(seed)
+    while True:
+        parts = np.array_split(rng.permutation(len(counted)), _N_PARTS)
+        labels = np.empty(len(counted), dtype=np.intp)
+        for which, part in enumerate(parts):
+            labels[part] = which
+        picked = [counted[part] for part in parts]
+        yield (
+            _DrawnParts(labels),
+            [
+                (take_rows(audited.rows, rows), None if weights is None else weights[rows])
+                for rows in picked
+            ],
+        )
+
+
+class _Parts(Protocol):
+    """Which part each row belongs to; see `Split`."""
+
+    def parts(self, part: int, first_row: int, n_rows: int) -> Indices:
+        """Return the part that each of some rows of a file or partition belongs to."""
+
+
+@dataclass(frozen=True, eq=False)
+class _DrawnParts:
+    """The part of each row of a table."""
+
+    labels: Indices
+
+    def parts(self, part: int, first_row: int, n_rows: int) -> Indices:
+        """Return the part of each of some rows."""
+        del part
+        return self.labels[first_row : first_row + n_rows]
+
+
+@dataclass(frozen=True, eq=False)
+class _PartSums:
+    """Sums over the rows of one part, of the effects that two others give.
+
+    Parameters
+    ----------
+    weight : float
+        Sum of the weights.
+    sums : ndarray of float64, shape (5, n_effects, n_outputs)
+        Of the effects of both, of their product, their difference and its square.
+    """
+
+    weight: float
+    sums: Array
+
+    @property
+    def product(self) -> Array:
+        """Mean product of the centred effects, shape (n_effects, n_outputs)."""
+        one, two, product, _, _ = self.sums / self.weight
+        return np.asarray(product - one * two)
+
+    @property
+    def difference(self) -> Array:
+        """Mean squared difference of the centred effects, shape (n_effects, n_outputs)."""
+        _, _, _, difference, square = self.sums / self.weight
+        return np.asarray(square - difference**2)
+
+
+def _part_sums(
+    pair: tuple[Decomposition, Decomposition],
+    subsets: Sequence[Subset],
+    columns: Columns,
+    weights: Array,
+) -> _PartSums:
+    """Return the sums of two decompositions over some rows.
+
+    Parameters
+    ----------
+    pair : tuple of Decomposition
+        The decompositions.
+    subsets : sequence of tuple of int
+        The effects.
+    columns : Columns
+        The rows.
+    weights : ndarray of float64, shape (n_rows,)
+        Their weights.
+    """
+    sums = np.zeros((5, len(subsets), pair[0].n_outputs))
+    both = (evaluate_each([d.components[s] for s in subsets], columns) for d in pair)
+    for i, (one, two) in enumerate(zip(*both, strict=True)):
+        for k, values in enumerate((one, two, one * two, one - two, (one - two) ** 2)):
+            sums[k, i] = weights @ values
+    return _PartSums(float(weights.sum()), sums)
+
+
+@dataclass(frozen=True, eq=False)
+class _SplitSums:
+    """The statistic of the sums for each of `_TRIPLES`."""
+
+    of_parts: tuple[Decomposition, ...]
+    subsets: tuple[Subset, ...]
+    split: _Parts
+
+    def zero(self) -> list[_PartSums]:
+        """Return the sums over no rows."""
+        nothing = np.zeros((5, len(self.subsets), self.of_parts[0].n_outputs))
+        return [_PartSums(0.0, nothing)] * len(_TRIPLES)
+
+    def add(self, state: list[_PartSums], rows: RowBatch) -> list[_PartSums]:
+        """Return the sums with those over a batch."""
+        of_rows = self.split.parts(rows.part, rows.first_row, len(rows))
+        weights = np.ones(len(rows)) if rows.weights is None else rows.weights
+        own = []
+        for one, two, third in _TRIPLES:
+            inside = np.flatnonzero(of_rows == third)
+            columns, pair = rows.columns.take(inside), (self.of_parts[one], self.of_parts[two])
+            own.append(_part_sums(pair, self.subsets, columns, weights[inside]))
+        return self.merge(state, own)
+
+    def merge(self, state: list[_PartSums], other: list[_PartSums]) -> list[_PartSums]:
+        """Return the sums over the rows of both."""
+        pairs = zip(state, other, strict=True)
+        return [_PartSums(a.weight + b.weight, a.sums + b.sums) for a, b in pairs]
