@@ -53,7 +53,7 @@ def test_worth_prints_what_python_returns(folder, tmp_path):
 
 def test_folders_of_parquet(folder, tmp_path, monkeypatch):
     pytest.importorskip("pyarrow")
-    monkeypatch.setattr("treepurify.evidence.held_out_sample.HELD_OUT_ROWS", 200)
+    monkeypatch.setattr("treepurify.evidence.held_out.HELD_OUT_ROWS", 200)
     for name in ("train", "test"):
         (tmp_path / name).mkdir()
         table = pd.read_csv(folder / f"{name}.csv")

@@ -7,7 +7,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostin
 
 import treepurify as tp
 from tests.engines.tree.streams import batches, regression_rows
-from treepurify.evidence import held_out_sample
+from treepurify.evidence import held_out
 from treepurify.rows.resampling import Resampling
 
 QUIET = {"progress": False}
@@ -68,7 +68,7 @@ def test_few_rows_are_those_in_memory(case, name, size):
 
 
 def test_a_sample_says_so_and_does_not_depend_on_batches(case, monkeypatch):
-    monkeypatch.setattr(held_out_sample, "HELD_OUT_ROWS", 300)
+    monkeypatch.setattr(held_out, "HELD_OUT_ROWS", 300)
     d, X, y, _ = case
     rows = X.assign(price=y)
     words = "The rows are a sample of 300 of the 800 rows of the callable, drawn with seed 0."
@@ -86,7 +86,7 @@ def test_a_sample_says_so_and_does_not_depend_on_batches(case, monkeypatch):
 
 @pytest.mark.parametrize("loss", ["squared_error", ("quantile", 0.8)])
 def test_means_over_rows_are_those_of_all_rows(case, monkeypatch, loss):
-    monkeypatch.setattr(held_out_sample, "HELD_OUT_ROWS", 300)
+    monkeypatch.setattr(held_out, "HELD_OUT_ROWS", 300)
     d, X, y, weight = case
     whole = tp.effect_worth(d, X, y, loss=loss, sample_weight=weight, n_bootstrap=400, **QUIET)
     rows = X.assign(price=y, weight=weight)
@@ -113,7 +113,7 @@ def test_means_over_rows_are_those_of_all_rows(case, monkeypatch, loss):
 
 
 def test_classes_by_position_and_dask_frames(monkeypatch):
-    monkeypatch.setattr(held_out_sample, "HELD_OUT_ROWS", 300)
+    monkeypatch.setattr(held_out, "HELD_OUT_ROWS", 300)
     X, y = regression_rows(900)
     labels = np.array(["no", "maybe", "yes"])[np.digitize(y, [-1, 1])]
     model = HistGradientBoostingClassifier(max_depth=2, max_iter=10).fit(X.to_numpy(), labels)

@@ -42,7 +42,7 @@ from treepurify.decomposition import Absorb, Decomposition
 from treepurify.engines.tree.purify import purify as purify_model
 from treepurify.errors import InvalidInputError
 from treepurify.evidence.effect_worth_table import EffectWorth
-from treepurify.evidence.held_out_sample import HeldOutSample
+from treepurify.evidence.held_out import HeldOutSample
 from treepurify.evidence.selection import simplify as simplify_decomposition
 from treepurify.evidence.worth import effect_worth
 from treepurify.export.tables import write_table

@@ -31,7 +31,7 @@ from treepurify.cli.options import (
 )
 from treepurify.cli.tables import FolderFormatOption, TableFormat
 from treepurify.errors import InvalidInputError
-from treepurify.evidence.held_out_sample import HeldOutSample, sample_held_out
+from treepurify.evidence.held_out import HeldOutSample, sample_held_out
 from treepurify.export.tables import write_table
 from treepurify.models.parse import parse_model
 from treepurify.progress import progress_report

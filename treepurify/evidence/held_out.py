@@ -1,27 +1,47 @@
 """Rows that a model was not trained on, with what was observed there and what effects add."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.arguments import check_result
+from treepurify.arguments import brief, check_result
 from treepurify.budget import check_budget
 from treepurify.components import ModelInputs
 from treepurify.decomposition import Decomposition
-from treepurify.evidence.held_out_sample import check_target_column, sample_held_out
+from treepurify.errors import InvalidInputError
 from treepurify.evidence.losses import Loss, read_loss
 from treepurify.grids.grid import Subset
 from treepurify.models.parse import Model
 from treepurify.progress import ProgressReport
-from treepurify.rows.columns import Columns
+from treepurify.rows.batches import Batch, Source
+from treepurify.rows.columns import Columns, FeatureSpec
+from treepurify.rows.reduction import RowStream
 from treepurify.rows.row_weights import read_row_weights, row_shares
-from treepurify.rows.sources import as_source
-from treepurify.rows.tables import check_any_rows
+from treepurify.rows.source_reader import RowBatch, RowReader
+from treepurify.rows.sources import as_source, check_repeats
+from treepurify.rows.table_reader import matched_names
+from treepurify.rows.table_sample import sample_table
+from treepurify.rows.tables import check_any_rows, table_column, table_names
 from treepurify.typing import Array
+from treepurify.value_stream import value_stream
 
-__all__ = ["HeldOut", "check_held_out", "read_held_out"]
+__all__ = [
+    "HELD_OUT_ROWS",
+    "HeldOut",
+    "HeldOutSample",
+    "ObservedRows",
+    "check_held_out",
+    "observed_stream",
+    "read_held_out",
+    "sample_held_out",
+]
+
+HELD_OUT_ROWS = 100_000
+"""Most rows that are drawn: their losses are compared row by row."""
+_SEED = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,8 +62,10 @@ class HeldOut:
         Share of each row.
     columns : Columns
         The rows as the decomposition reads them.
+    source : Source, optional
+        The rows in batches that they were read from; None for a table.
     words : str
-        What sample of rows in batches they are, in a sentence; empty where they are all.
+        What sample of them they are, in a sentence; empty where they are all.
     """
 
     subsets: tuple[Subset, ...]
@@ -52,6 +74,7 @@ class HeldOut:
     loss: Loss
     shares: Array
     columns: Columns
+    source: Source | None = None
     words: str = ""
 
 
@@ -67,7 +90,7 @@ def check_held_out(model: Model, X: Any, y: Any, loss: Any, sample_weight: Any) 
     """
     source = as_source(X)
     if source is not None:
-        check_target_column(source, y)
+        _check_target_column(source, y)
         return
     columns = ModelInputs(model.features, model.has_feature_names).columns(X)
     n_rows = columns.n_rows
@@ -122,4 +145,147 @@ def read_held_out(
     for part, values in enumerate(d.evaluate_parts(columns)):
         contributions[part] = values
         margin += values
-    return HeldOut(subsets, contributions, margin, read, shares, columns, words)
+    return HeldOut(subsets, contributions, margin, read, shares, columns, source, words)
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOutSample:
+    """Rows that were drawn from a source, all of them where there are not too many.
+
+    Parameters
+    ----------
+    X : DataFrame
+        The columns of the features.
+    y : Series
+        What was observed.
+    weights : ndarray of float64, shape (n_sampled,), optional
+        What each of them counts; None where all count the same.
+    words : str
+        How many rows of how many it has, in a sentence; empty where it has all.
+    """
+
+    X: Any
+    y: Any
+    weights: Any
+    words: str
+
+
+def _check_target_column(source: Source, target: Any) -> tuple[str, ...]:
+    """Return the columns of held-out rows, of which one is what was observed.
+
+    Raises
+    ------
+    InvalidInputError
+        If there is no such column, or the rows can be read only once.
+    """
+    check_repeats(source, "two passes over the rows, one to draw a sample and one to read it")
+    names = source.names or ()
+    if not isinstance(target, str) or target not in names:
+        raise InvalidInputError(
+            "rows in batches bring what was observed along: pass the name of its column as y, got "
+            f"{brief(target)}; the columns of {source.describe()} are {', '.join(names[:30])}"
+        )
+    return tuple(names)
+
+
+def sample_held_out(
+    features: Sequence[FeatureSpec],
+    source: Source,
+    target: Any,
+    weight: Any,
+    memory_budget: int,
+    report: ProgressReport,
+    *,
+    match_names: bool,
+) -> HeldOutSample:
+    """Return a weighted sample of held-out rows.
+
+    Parameters
+    ----------
+    features : sequence of FeatureSpec
+        The features.
+    source : Source
+        The rows; they can be read again.
+    target : str
+        Name of the column of what was observed.
+    weight : str, optional
+        Name of the column of weights.
+    memory_budget : int
+        Bytes that the sample may take.
+    report : callable
+        Progress.
+    match_names : bool
+        Whether columns are found by name; otherwise all others are features.
+
+    Raises
+    ------
+    InvalidInputError
+        If columns are missing, or the rows can be read only once.
+    MemoryBudgetError
+        If the sample would not fit.
+    """
+    names = _check_target_column(source, target)
+    others = tuple(name for name in names if name not in (target, weight))
+    if match_names:
+        wanted = {spec.name for spec in features}
+        matched = zip(matched_names(others, features), others, strict=True)
+        others = tuple(name for known, name in matched if known in wanted)
+    drawn = sample_table(
+        source, (*others, target), weight, HELD_OUT_ROWS, _SEED, memory_budget, report
+    )
+    words = ""
+    if len(drawn.table) < drawn.n_rows:
+        words = (
+            f"The rows are a sample of {len(drawn.table)} of the {drawn.n_rows} rows of "
+            f"{source.describe()}, drawn with seed {_SEED}."
+        )
+    return HeldOutSample(drawn.table[list(others)], drawn.table[target], drawn.weights, words)
+
+
+@dataclass(frozen=True, eq=False)
+class ObservedRows:
+    """Some rows, and what was observed there."""
+
+    rows: RowBatch
+    observed: Any
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+@dataclass(frozen=True, eq=False)
+class _ObservedReader:
+    """How rows are read with a column of what was observed."""
+
+    reader: RowReader
+    target: str
+
+    @property
+    def wanted(self) -> tuple[str, ...]:
+        """Names of the columns that are read."""
+        return tuple(dict.fromkeys([*(self.reader.wanted or ()), self.target]))
+
+    def read(self, batch: Batch) -> ObservedRows:
+        """Return the rows of a batch."""
+        names = table_names(batch.table) or []
+        observed = table_column(batch.table, list(names).index(self.target))
+        return ObservedRows(self.reader.read(batch), np.asarray(observed))
+
+
+def observed_stream(d: Decomposition, source: Source, target: str, weight: Any) -> RowStream:
+    """Return all rows of a source as `ObservedRows`.
+
+    Parameters
+    ----------
+    d : Decomposition
+        The decomposition.
+    source : Source
+        The rows.
+    target : str
+        Name of the column of what was observed.
+    weight : str, optional
+        Name of the column of weights.
+    """
+    # It gives what was observed too, where other readers give the columns of a model.
+    reader: Any = _ObservedReader(value_stream(d, source, weight, (target,)).reader, target)
+    return RowStream(source, reader)

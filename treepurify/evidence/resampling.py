@@ -1,7 +1,8 @@
 """Intervals of a mean over rows, by drawing the rows again."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain, islice
 
 import numpy as np
 import numpy.typing as npt
@@ -10,7 +11,7 @@ from treepurify.budget import check_budget
 from treepurify.evidence.losses import Loss
 from treepurify.typing import Array
 
-__all__ = ["Intervals", "draw_counts", "intervals_of_draws", "resample"]
+__all__ = ["Intervals", "draw_counts", "intervals_of_draws", "mean_rises", "resample", "rise_sums"]
 
 _EFFECTS_AT_ONCE = 16
 _ROWS_AT_ONCE = 1 << 13
@@ -88,8 +89,61 @@ def resample(
     if loss.of_rows is None:
         value, draws = _rises_of_wholes(loss, margin, others, shares, counts)
     else:
-        value, draws = _rises_of_means(loss.of_rows, margin, others, shares, counts)
+        rises = mean_rises(rise_sums(loss.of_rows, margin, others, shares, counts))
+        value, draws = rises[0], rises[1:]
     return intervals_of_draws(value, draws, coverage)
+
+
+def rise_sums(
+    of_rows: Callable[[Array], Array],
+    margin: Array,
+    others: Iterable[Array],
+    weights: Array,
+    counts: npt.NDArray[np.uint8] | Array,
+) -> Array:
+    """Return sums over rows, as they are and drawn again, for a loss that is a mean over rows.
+
+    Parameters
+    ----------
+    of_rows : callable
+        The loss of each row, from the margins.
+    margin : ndarray of float64, shape (n_rows, n_outputs)
+        The margin that others are compared with.
+    others : iterable of ndarray of float64, shape (n_rows, n_outputs)
+        Other margins.
+    weights : ndarray of float64, shape (n_rows,)
+        Weight of each row.
+    counts : ndarray of uint8 or float64, shape (n_bootstrap, n_rows)
+        How often each row was drawn.
+
+    Returns
+    -------
+    ndarray of float64, shape (1 + n_bootstrap, 2 + n_others)
+        Of the weights, of the loss, and of its rises: of all rows, and of each draw. The sums of
+        several parts of the rows add up.
+    """
+    before = of_rows(margin)
+    columns = chain((np.ones_like(before), before), (of_rows(other) - before for other in others))
+    sums: list[Array] = []
+    while some := list(islice(columns, _EFFECTS_AT_ONCE)):
+        weighted = np.stack(some, axis=1)
+        weighted *= weights[:, None]
+        sums.append(np.concatenate([weighted.sum(axis=0)[None], _weighed(counts, weighted)]))
+    return np.concatenate(sums, axis=1)
+
+
+def mean_rises(sums: Array) -> Array:
+    """Return the mean rises of all rows, and of each draw, shape (1 + n_bootstrap, n_others).
+
+    They are NaN where the rows that were drawn weigh nothing.
+
+    Parameters
+    ----------
+    sums : ndarray of float64, shape (1 + n_bootstrap, 2 + n_others)
+        What `rise_sums` returns.
+    """
+    weight = sums[:, :1]
+    return np.asarray(sums[:, 2:] / np.where(weight > 0, weight, np.nan))
 
 
 def intervals_of_draws(value: Array, draws: Array, coverage: float) -> Intervals:
@@ -116,33 +170,7 @@ def intervals_of_draws(value: Array, draws: Array, coverage: float) -> Intervals
     return Intervals(value, low, high, error, undefined)
 
 
-def _rises_of_means(
-    of_rows: Callable[[Array], Array],
-    margin: Array,
-    others: Iterator[Array],
-    shares: Array,
-    counts: npt.NDArray[np.uint8],
-) -> tuple[Array, Array]:
-    """Return the rises (n_effects,) and those of each draw (n_bootstrap, n_effects)."""
-    before = of_rows(margin)
-    total = _weighed(counts, shares[:, None])
-    total[total == 0.0] = np.nan
-    values: list[float] = []
-    draws: list[Array] = []
-    waiting: list[Array] = []
-    for other in others:
-        rise = shares * (of_rows(other) - before)
-        values.append(float(rise.sum()))
-        waiting.append(rise)
-        if len(waiting) == _EFFECTS_AT_ONCE:
-            draws.append(_weighed(counts, np.stack(waiting, axis=1)) / total)
-            waiting = []
-    if waiting:
-        draws.append(_weighed(counts, np.stack(waiting, axis=1)) / total)
-    return np.array(values), np.concatenate([np.empty((len(counts), 0)), *draws], axis=1)
-
-
-def _weighed(counts: npt.NDArray[np.uint8], columns: Array) -> Array:
+def _weighed(counts: npt.NDArray[np.uint8] | Array, columns: Array) -> Array:
     """Return ``counts @ columns``, some rows at a time: they are small whole numbers."""
     total = np.zeros((len(counts), columns.shape[1]))
     for start in range(0, len(columns), _ROWS_AT_ONCE):

@@ -1,6 +1,8 @@
 """What each effect is worth: how much the loss on given rows rises where it is left out."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, Literal
 
 import numpy as np
@@ -13,26 +15,31 @@ from treepurify.errors import InvalidInputError
 from treepurify.evidence.absorbed_worth import absorbed_losses, work_of_absorbing
 from treepurify.evidence.effect_space import absorbing
 from treepurify.evidence.effect_worth_table import EffectWorth
-from treepurify.evidence.held_out import HeldOut, read_held_out
-from treepurify.evidence.losses import LossChoice
+from treepurify.evidence.held_out import HeldOut, ObservedRows, observed_stream, read_held_out
+from treepurify.evidence.losses import LossChoice, read_loss
 from treepurify.evidence.resampling import (
     Intervals,
     draw_counts,
     intervals_of_draws,
+    mean_rises,
     resample,
+    rise_sums,
 )
 from treepurify.evidence.shapley_worth import is_quadratic, most_shapley_effects, shapley_worth
-from treepurify.evidence.streamed_worth import worth_of_stream
 from treepurify.fingerprints import array_fingerprint
 from treepurify.progress import ProgressReport, progress_report
+from treepurify.rows.category_levels import CategoryLevels, joined_levels
+from treepurify.rows.columns import Columns
+from treepurify.rows.labelled_rows import as_statistic
 from treepurify.rows.resampling import Resampling
-from treepurify.rows.sources import as_source
 from treepurify.typing import Array
 
 __all__ = ["effect_worth"]
 
 # Beyond so many additions, what takes longest is done only where it is asked for.
 _MUCH_WORK = 5e9
+# So many rows, drawn again some hundred times, stay in the cache.
+_ROWS_AT_ONCE = 1 << 12
 
 
 def effect_worth(
@@ -133,12 +140,13 @@ def effect_worth(
     report = progress_report(progress)
     held_out = read_held_out(d, X, y, loss, sample_weight, memory_budget, report)
     notes = [held_out.words] if held_out.words else []
-    source = as_source(X)
-    if source is not None and held_out.words and held_out.loss.of_rows is not None:
-        draws = [Resampling(seed, number) for number in range(n_bootstrap)]
-        found = worth_of_stream(d, source, y, sample_weight, loss, draws, report)
+    if held_out.source is not None and held_out.words and held_out.loss.of_rows is not None:
+        draws = tuple(Resampling(seed, number) for number in range(n_bootstrap))
+        rows = observed_stream(d, held_out.source, y, sample_weight)
+        statistic = _WorthOfRows(replace(d, rows=None, stream=None), loss, draws)
+        found: _RowSums = rows.reduce(as_statistic(statistic), "leaving effects out", report)
         losses, n_rows = found.losses, found.n_rows
-        worth = intervals_of_draws(found.rises[0], found.rises[1:], coverage)
+        worth = intervals_of_draws(found.rises[0, 1:], found.rises[1:, 1:], coverage)
         notes = [
             f"Losses and their intervals are those of all {n_rows} rows. What other effects "
             f"absorb, and the Shapley version, are of a part of them. {held_out.words}"
@@ -171,7 +179,7 @@ def effect_worth(
         worth_absorbed=absorbed,
         shapley=_shapley(d, held_out, shapley, report, notes),
         notes=tuple(notes),
-        rows_fingerprint="" if source is not None else _fingerprint(held_out, y),
+        rows_fingerprint="" if held_out.source is not None else _fingerprint(held_out, y),
     )
 
 
@@ -196,6 +204,69 @@ def _left_out_one_by_one(
             yield held_out.margin - values
 
     return resample(held_out.loss, held_out.margin, margins(), held_out.shares, counts, coverage)
+
+
+@dataclass(frozen=True, eq=False)
+class _RowSums:
+    """The sums of `rise_sums` over rows, first of the intercept alone, then without each effect."""
+
+    n_rows: int
+    sums: Array
+    levels: CategoryLevels
+
+    @property
+    def losses(self) -> tuple[float, float]:
+        """Mean losses of the model and of the intercept alone."""
+        model = float(self.sums[0, 1] / self.sums[0, 0])
+        return model, model + float(self.rises[0, 0])
+
+    @property
+    def rises(self) -> Array:
+        """Mean rises of all rows, and of each draw, shape (1 + n_bootstrap, 1 + n_effects)."""
+        return mean_rises(self.sums)
+
+
+@dataclass(frozen=True, eq=False)
+class _WorthOfRows:
+    """The statistic of `_RowSums`, for a loss that is a mean over rows."""
+
+    d: Decomposition
+    loss: LossChoice
+    draws: tuple[Resampling, ...]
+
+    def zero(self) -> _RowSums:
+        """Return the sums over no rows."""
+        n_effects = len(self.d) + (self.d.remainder is not None)
+        return _RowSums(0, np.zeros((1 + len(self.draws), 3 + n_effects)), {})
+
+    def add(self, state: _RowSums, rows: ObservedRows) -> _RowSums:
+        """Return the sums with those over a batch."""
+        sums, batch = self.zero().sums, rows.rows
+        weights = np.ones(len(rows)) if batch.weights is None else batch.weights
+        for start in range(0, len(rows), _ROWS_AT_ONCE):
+            stop = start + _ROWS_AT_ONCE
+            columns = batch.columns.part(start, stop)
+            times = np.empty((len(self.draws), columns.n_rows))
+            for i, draw in enumerate(self.draws):
+                times[i] = draw.times(batch.part, batch.first_row + start, columns.n_rows)
+            sums += self._sums(columns, rows.observed[start:stop], weights[start:stop], times)
+        return self.merge(state, _RowSums(len(rows), sums, batch.levels))
+
+    def _sums(self, columns: Columns, observed: Any, weights: Array, times: Array) -> Array:
+        d = self.d
+        of_rows: Any = read_loss(
+            self.loss, observed, d.link, d.output_names, columns.n_rows
+        ).of_rows
+        parts = list(d.evaluate_parts(columns))
+        constant = np.tile(d.intercept, (columns.n_rows, 1))
+        margin = sum(parts, constant)
+        others = chain((constant,), (margin - values for values in parts))
+        return rise_sums(of_rows, margin, others, weights, times)
+
+    def merge(self, state: _RowSums, other: _RowSums) -> _RowSums:
+        """Return the sums over the rows of both."""
+        levels = joined_levels(state.levels, other.levels, self.d.feature_names)
+        return _RowSums(state.n_rows + other.n_rows, state.sums + other.sums, levels)
 
 
 def _whole_losses(d: Decomposition, held_out: HeldOut) -> tuple[float, float]:
