@@ -10,10 +10,9 @@ from sklearn.ensemble import GradientBoostingRegressor
 import treepurify as tp
 from treepurify.auditing import audit as audit_module
 from treepurify.auditing.audit import _drawn_again, audit
-from treepurify.auditing.evidence import Evidence
+from treepurify.auditing.finders import instabilities
 from treepurify.auditing.findings import KINDS
-from treepurify.auditing.ranked_findings import audit_decompositions
-from treepurify.auditing.support_findings import instabilities
+from treepurify.auditing.ranked_findings import Evidence, audit_decompositions
 from treepurify.engines.tree import projection
 
 glassbox = pytest.importorskip("interpret.glassbox")

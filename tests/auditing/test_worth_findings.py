@@ -7,7 +7,7 @@ import pytest
 from sklearn.ensemble import GradientBoostingRegressor
 
 import treepurify as tp
-from treepurify.auditing.worth_findings import worthless_effects
+from treepurify.auditing.finders import worthless_effects
 from treepurify.errors import InvalidInputError
 
 

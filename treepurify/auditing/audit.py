@@ -9,8 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify.arguments import brief, check_number, check_whole, read_names
-from treepurify.auditing.evidence import Evidence
-from treepurify.auditing.ranked_findings import Audit, audit_decompositions
+from treepurify.auditing.ranked_findings import Audit, Evidence, audit_decompositions
 from treepurify.budget import DEFAULT_BUDGET, check_memory_budget
 from treepurify.comparing.shared_cells import same_axis
 from treepurify.components import TensorComponent, values_on_cells

@@ -1,27 +1,23 @@
 """The audit of a model whose effects are main effects and pairs: ranked findings."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from treepurify.arguments import check_number, check_whole
-from treepurify.auditing.apparent_findings import (
+from treepurify.auditing.finders import (
     contradictions,
-    hidden_effects,
-    spurious_interactions,
-)
-from treepurify.auditing.checks import Check, checks_made
-from treepurify.auditing.evidence import Evidence
-from treepurify.auditing.findings import KINDS, Finding
-from treepurify.auditing.support_findings import (
     extrapolations,
+    hidden_effects,
     instabilities,
     measure_findings,
     shared_main_effects,
+    spurious_interactions,
+    training_findings,
     unidentified_effects,
+    worthless_effects,
 )
-from treepurify.auditing.training_findings import training_findings
-from treepurify.auditing.worth_findings import worthless_effects
+from treepurify.auditing.findings import KINDS, Finding, FindingKind, rule_of
 from treepurify.comparing.apparent import apparent, apparent_values
 from treepurify.comparing.compare import compare
 from treepurify.comparing.comparison import Comparison
@@ -35,7 +31,77 @@ from treepurify.typing import Array
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Audit", "audit_decompositions"]
+__all__ = ["Audit", "Check", "Evidence", "audit_decompositions"]
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """What an audit looks at: one model, decomposed several times.
+
+    Parameters
+    ----------
+    decomposition : Decomposition
+        Under the measure of the rows.
+    others : mapping of str to Decomposition
+        Under other measures, by name.
+    spread : mapping of tuple of int to ndarray of float64
+        Root mean square change of each cell of each component over resampled rows.
+    n_samples : int
+        Number of resamplings.
+    seed : int
+        Their seed.
+    worth : EffectWorth, optional
+        What the effects are worth on held-out rows.
+    trainings : Spread, optional
+        The components in several trainings, on cells of their own where those of `decomposition`
+        were too many.
+    X : table of shape (n_rows, n_features) or rows in batches, optional
+        The rows, on which decompositions are compared whose cells differ, as those of forests do.
+    sample_weight : array_like of shape (n_rows,) or str, optional
+        Their weights, or the name of the column of weights.
+    """
+
+    decomposition: Decomposition
+    others: Mapping[str, Decomposition]
+    spread: Mapping[Subset, Array]
+    n_samples: int
+    seed: int = 0
+    worth: EffectWorth | None = None
+    trainings: Spread | None = None
+    X: Any = None
+    sample_weight: Any = None
+
+
+@dataclass(frozen=True)
+class Check:
+    """One kind of finding that an audit looked for, or why it did not.
+
+    Parameters
+    ----------
+    kind : str
+        The kind of finding.
+    among : str
+        What was looked at, in words; empty where it was not looked for.
+    rule : str
+        From when on something is reported, with the numbers of this audit.
+    n_found : int
+        Number of findings.
+    why_not : str
+        Why it was not looked for; empty where it was.
+    """
+
+    kind: FindingKind
+    among: str
+    rule: str
+    n_found: int
+    why_not: str = ""
+
+    @property
+    def result(self) -> str:
+        """What came of it, in words."""
+        if self.why_not:
+            return f"not looked for: {self.why_not}"
+        return f"{self.n_found}" if self.n_found else "nothing found"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -209,7 +275,7 @@ def audit_decompositions(evidence: Evidence, threshold: float = 0.01) -> Audit:
         comparisons,
         evidence.spread,
         threshold,
-        checks_made(evidence, threshold, findings, has_apparent=known),
+        _checks_made(evidence, threshold, findings, has_apparent=known),
         evidence.n_samples,
         evidence.seed,
         evidence.worth,
@@ -224,3 +290,74 @@ def _compared(evidence: Evidence, other: Decomposition) -> Comparison:
         return compare(d, other, names=names)
     weight = evidence.sample_weight
     return compare(d, other, evidence.X, sample_weight=weight, names=names, progress=False)
+
+
+def _checks_made(
+    evidence: Evidence, threshold: float, findings: Sequence[Finding], *, has_apparent: bool
+) -> tuple[Check, ...]:
+    """Return one check per kind of finding.
+
+    Parameters
+    ----------
+    evidence : Evidence
+        What the audit had to look at.
+    threshold : float
+        Share of the variance of the prediction from which something is a finding.
+    findings : sequence of Finding
+        What was found.
+    has_apparent : bool
+        Whether the model's own terms are known.
+    """
+    d, worth, trainings = evidence.decomposition, evidence.worth, evidence.trainings
+    tensors = d.tensor_components()
+    pairs = sum(len(subset) > 1 for subset in tensors)
+    known = [len(s) for s in d.components if apparent_values(d, s) is not None]
+    own_terms = "" if has_apparent else "the model's own terms are not known"
+    mains = _count(known.count(1), "main effect")
+    every_main = _count(sum(len(subset) == 1 for subset in d.components), "main effect")
+    n_solves = len(d.diagnostics.get("solves", ()))
+    rows: list[tuple[FindingKind, str, str]] = [
+        ("hidden effect", mains, own_terms),
+        ("contradiction", mains, own_terms),
+        ("spurious interaction", _count(known.count(2), "pair"), own_terms),
+        (
+            "measure",
+            f"{_count(len(d), 'effect')} under {', '.join(evidence.others)}",
+            "" if evidence.others else "no other measure",
+        ),
+        ("extrapolation", _count(pairs, "interaction"), ""),
+        ("identifiability", f"{_count(n_solves, 'solve')} and {every_main}", ""),
+        (
+            "instability",
+            f"{_count(len(evidence.spread), 'effect')} in "
+            f"{_count(evidence.n_samples, 'draw')} of the rows",
+            "" if evidence.n_samples else "no draws of the rows",
+        ),
+        (
+            "no worth",
+            "" if worth is None else f"{_count(len(d), 'effect')} on {worth.n_rows} held-out rows",
+            "no held-out rows were passed" if worth is None else "",
+        ),
+        (
+            "training",
+            ""
+            if trainings is None
+            else f"{_count(len(trainings.stacked), 'effect')} in {trainings.n_models} trainings",
+            "one training was passed" if trainings is None else "",
+        ),
+    ]
+    outputs = f" on each of {d.n_outputs} outputs" if d.n_outputs > 1 else ""
+    return tuple(
+        Check(
+            kind,
+            "" if why_not else among + outputs,
+            rule_of(kind, threshold),
+            sum(finding.kind == kind for finding in findings),
+            why_not,
+        )
+        for kind, among, why_not in rows
+    )
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" + ("" if number == 1 else "s")

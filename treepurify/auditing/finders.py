@@ -1,0 +1,413 @@
+"""What an audit looks for, by kind of finding."""
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from treepurify.auditing.findings import (
+    LEAST_MASS,
+    NOTABLE_PART,
+    NOTABLE_RATIO,
+    PART,
+    Finding,
+    output_words,
+)
+from treepurify.comparing.apparent import apparent_values, model_variance
+from treepurify.comparing.compare import SIGN_THRESHOLD
+from treepurify.comparing.comparison import Comparison, larger_deviation
+from treepurify.comparing.regions import cells_in_words, runs_of_cells
+from treepurify.components import TensorComponent
+from treepurify.decomposition import Decomposition
+from treepurify.evidence.effect_worth_table import EffectWorth
+from treepurify.grids.grid import Subset
+from treepurify.spread import LEVEL, Spread
+from treepurify.typing import Array
+
+__all__ = [
+    "contradictions",
+    "extrapolations",
+    "hidden_effects",
+    "instabilities",
+    "measure_findings",
+    "shared_main_effects",
+    "spurious_interactions",
+    "training_findings",
+    "unidentified_effects",
+    "worthless_effects",
+]
+
+_ROUNDING = 1e-12
+
+
+def hidden_effects(d: Decomposition, threshold: float) -> list[Finding]:
+    """Return the main effects of which the model keeps a part in interactions.
+
+    Parameters
+    ----------
+    d : Decomposition
+        The decomposition.
+    threshold : float
+        Share of the variance of the prediction from which a difference counts.
+    """
+    total = model_variance(d)
+    findings = []
+    for subset, component, apparent, k in _with_apparent(d, 1):
+        moved = component.values[:, k] - apparent[:, k]
+        share = float(component.mass @ moved**2) / total[k] if total[k] > 0 else 0.0
+        before, after = (
+            float(np.sqrt(component.mass @ values[:, k] ** 2))
+            for values in (apparent, component.values)
+        )
+        if share < threshold:
+            continue
+        name = d.term_name(subset) + output_words(d, k)
+        sentence = (
+            f"The main effect of {name} is not what the model's own term shows: its standard "
+            f"deviation is {after:.3g}, and the term's is {before:.3g}. The difference, "
+            f"{share:.1%} of the variance of the prediction, is inside interactions."
+        )
+        numbers = {"share_moved": share, "deviation": after, "deviation_apparent": before}
+        findings.append(Finding("hidden effect", subset, k, share, sentence, numbers))
+    return findings
+
+
+def contradictions(d: Decomposition, threshold: float) -> list[Finding]:
+    """Return the regions in which a main effect has the opposite sign of what it seems.
+
+    Both must be beyond 2 % of the deviation of the prediction, as in `treepurify.compare`, on at
+    least 1 % of the mass, and their difference there a tenth of `threshold`.
+    """
+    total = model_variance(d)
+    findings = []
+    for subset, component, apparent, k in _with_apparent(d, 1):
+        axis, mass = component.axes[0], component.mass
+        first, second = apparent[:, k], component.values[:, k]
+        beyond = SIGN_THRESHOLD * np.sqrt(total[k])
+        chosen = (first * second < 0) & (np.minimum(np.abs(first), np.abs(second)) > beyond)
+        for run in runs_of_cells(axis, chosen & (mass > 0), second):
+            part = float(mass[run].sum())
+            share = float(mass[run] @ (first - second)[run] ** 2) / total[k] if total[k] > 0 else 0
+            if part < LEAST_MASS or share < PART * threshold:
+                continue
+            means = [float(mass[run] @ values[run]) / part for values in (first, second)]
+            where = cells_in_words(axis, run)
+            sentence = (
+                f"Where {where} ({part:.1%} of the mass), the model's own term"
+                f"{output_words(d, k)} says {means[0]:+.3g}, but the main effect is "
+                f"{means[1]:+.3g}."
+            )
+            numbers = {"mass": part, "effect_apparent": means[0], "effect": means[1]}
+            cells = tuple(run)
+            findings.append(
+                Finding("contradiction", subset, k, share, sentence, numbers, where, cells)
+            )
+    return findings
+
+
+def spurious_interactions(d: Decomposition, threshold: float) -> list[Finding]:
+    """Return the pairs that carry an effect, but keep next to nothing of it when purified.
+
+    A pair counts if its apparent share is at least `threshold` and its purified share at most
+    a tenth of that.
+    """
+    total = model_variance(d)
+    findings = []
+    for subset, component, apparent, k in _with_apparent(d, 2):
+        if total[k] <= 0:
+            continue
+        before = float(np.sum(component.mass * apparent[..., k] ** 2)) / total[k]
+        after = float(component.variance[k]) / total[k]
+        if before < threshold or after > PART * threshold:
+            continue
+        sentence = (
+            f"The interaction {d.term_name(subset)}{output_words(d, k)} is hardly one: the term "
+            f"has {before:.1%} of the variance of the prediction, of which {after:.2%} is left "
+            "when main effects are taken out."
+        )
+        numbers = {"share_apparent": before, "share": after}
+        severity = before - after
+        findings.append(Finding("spurious interaction", subset, k, severity, sentence, numbers))
+    return findings
+
+
+def _with_apparent(
+    d: Decomposition, order: int
+) -> Iterator[tuple[Subset, TensorComponent, Array, int]]:
+    for subset, component in d.tensor_components().items():
+        apparent = apparent_values(d, subset) if len(subset) == order else None
+        if apparent is not None:
+            for k in range(d.n_outputs):
+                yield subset, component, apparent, k
+
+
+def measure_findings(
+    d: Decomposition, comparisons: Mapping[str, Comparison], threshold: float
+) -> list[Finding]:
+    """Return the effects that another measure changes by 30 % of their deviation or more.
+
+    That is the larger of the two standard deviations, both on the rows.
+    Only the measure that changes an effect most is named. Effects that `d` does not keep apart,
+    but a decomposition of a larger order does, are left out.
+    """
+    total = model_variance(d)
+    worst: dict[tuple[Subset, int], Finding] = {}
+    for measure, comparison in comparisons.items():
+        rows = comparison.terms.to_dict("records")
+        for subset, row in zip(comparison.subsets, rows, strict=True):
+            if subset not in d.components:
+                continue
+            k = d.output_names.index(row["output"])
+            severity = float(row["distance"] ** 2 / total[k]) if total[k] > 0 else 0.0
+            if severity < threshold or row["relative_distance"] < NOTABLE_PART:
+                continue
+            if (subset, k) in worst and worst[subset, k].severity >= severity:
+                continue
+            sentence = (
+                f"The effect of {row['term']}{output_words(d, k)} depends on the measure: under "
+                f"{measure!r} it differs by {row['distance']:.3g} in root mean square, "
+                f"{row['relative_distance']:.0%} of {larger_deviation(row)}."
+            )
+            numbers = {
+                "distance": float(row["distance"]),
+                "relative_distance": float(row["relative_distance"]),
+                "sign_changes": float(row["sign_changes"]),
+            }
+            worst[subset, k] = Finding(
+                "measure", subset, k, severity, sentence, numbers, measure=measure
+            )
+    return list(worst.values())
+
+
+def extrapolations(d: Decomposition, threshold: float) -> list[Finding]:
+    """Return the pairs that are at least twice as large without data as with them.
+
+    The largest effect counts. `d` must refer to the rows themselves, so that a cell without
+    mass is one without data.
+    """
+    total = model_variance(d)
+    findings = []
+    for subset, component in d.tensor_components().items():
+        empty = component.mass <= 0
+        if len(subset) < 2 or not np.any(empty) or np.all(empty):
+            continue
+        for k in range(d.n_outputs):
+            sizes = np.abs(component.values[..., k])
+            without, within = float(sizes[empty].max()), float(sizes[~empty].max())
+            if without**2 < threshold * total[k] or without < NOTABLE_RATIO * within:
+                continue
+            # A pair that only rounding keeps from zero where there are data is zero there.
+            within = within if within > _ROUNDING * without else 0.0
+            share = float(np.sum(sizes[empty] ** 2) / np.sum(sizes**2))
+            sentence = (
+                f"The interaction {d.term_name(subset)}{output_words(d, k)} reaches {without:.3g} "
+                f"where there are no data, and {within:.3g} where there are: {share:.0%} of its "
+                f"square sum lies in the {np.mean(empty):.0%} of the cells without data."
+            )
+            numbers = {
+                "largest_without_data": without,
+                "largest_with_data": within,
+                "share_without_data": share,
+                "cells_without_data": float(np.mean(empty)),
+            }
+            # No mass, no variance: such findings rank below all that concern predictions.
+            severity = threshold * min(float(without**2 / total[k]), 1.0) if total[k] > 0 else 0.0
+            findings.append(Finding("extrapolation", subset, k, severity, sentence, numbers))
+    return findings
+
+
+def unidentified_effects(d: Decomposition) -> list[Finding]:
+    """Return the tensors whose lower effects the data do not determine."""
+    total = model_variance(d)
+    # Solves of archives of older versions are known by their names only.
+    names = {d.term_name(subset): subset for subset in d.components}
+    findings = []
+    for solve in d.diagnostics.get("solves", ()):
+        directions = solve.get("unidentified") or 0
+        subset = tuple(solve.get("features", names.get(solve["term"], ())))
+        if not directions or subset not in d.components:
+            continue
+        mains = [d.components[(j,)].variance for j in subset if (j,) in d.components]
+        shares = np.sum(mains, axis=0) / np.where(total > 0, total, np.inf)
+        sentence = (
+            f"The data do not determine how {solve['term']} shares its effect with its main "
+            f"effects: its cells with data fall into {directions + 1} separate blocks, and a "
+            "constant may move between them."
+        )
+        k = int(np.argmax(shares))
+        severity = min(float(shares[k]), 1.0)
+        numbers = {"directions": float(directions)}
+        findings.append(Finding("identifiability", subset, k, severity, sentence, numbers))
+    return findings
+
+
+def shared_main_effects(d: Decomposition, threshold: float) -> list[Finding]:
+    """Return the pairs of features that determine each other, and how much their effects share."""
+    total = model_variance(d)
+    findings = []
+    for shared in d.diagnostics.get("shared_mains", ()):
+        first, second = shared["features"]
+        shares = np.array(shared["variance"]) / np.where(total > 0, total, np.inf)
+        k = int(np.argmax(shares))
+        if shares[k] < threshold or not {(first,), (second,)} <= d.components.keys():
+            continue
+        one, other = d.term_name((first,)), d.term_name((second,))
+        sentence = (
+            f"The rows do not tell the main effects of {one} and {other}{output_words(d, k)} "
+            "apart, since the features determine each other, in whole or in part, or their "
+            f"cells have few rows: how they share {shares[k]:.1%} of the variance of the "
+            "prediction is the model's choice. A small effect of one of them is no evidence that "
+            "it does not matter."
+        )
+        numbers = {"directions": float(shared["directions"]), "shared": float(shares[k])}
+        severity = min(float(shares[k]), 1.0)
+        effects = ((first,), (second,))
+        if d.components[effects[1]].variance[k] > d.components[effects[0]].variance[k]:
+            effects = effects[::-1]
+        findings.append(
+            Finding(
+                "identifiability",
+                (first, second),
+                k,
+                severity,
+                sentence,
+                numbers,
+                effects=effects,
+            )
+        )
+    return findings
+
+
+def instabilities(
+    d: Decomposition, spread: Mapping[Subset, Array], n_samples: int, threshold: float
+) -> list[Finding]:
+    """Return the effects that resampled rows change by 30 % of their deviation or more.
+
+    Parameters
+    ----------
+    d : Decomposition
+        The decomposition.
+    spread : mapping of tuple of int to ndarray of float64
+        Root mean square change of each cell over resampled rows, in the shape of the values.
+    n_samples : int
+        Number of resamplings.
+    threshold : float
+        Share of the variance of the prediction from which a change counts.
+    """
+    total = model_variance(d)
+    tensors = d.tensor_components()
+    findings = []
+    for subset, cells in spread.items():
+        component = tensors[subset]
+        change = np.tensordot(component.mass, cells**2, axes=component.mass.ndim)
+        for k in range(d.n_outputs):
+            size = float(component.variance[k])
+            severity = float(change[k] / total[k]) if total[k] > 0 else 0.0
+            if severity < threshold * NOTABLE_PART**2 or change[k] < NOTABLE_PART**2 * size:
+                continue
+            relative = float(np.sqrt(change[k] / size)) if size > 0 else np.inf
+            sentence = (
+                f"The effect of {d.term_name(subset)}{output_words(d, k)} rests on few rows: over "
+                f"{n_samples} resamplings of the rows it changes by {np.sqrt(change[k]):.3g} in "
+                f"root mean square, {relative:.0%} of its standard deviation."
+            )
+            numbers = {"relative_change": relative}
+            findings.append(Finding("instability", subset, k, severity, sentence, numbers))
+    return findings
+
+
+def training_findings(d: Decomposition, spread: Spread, threshold: float) -> list[Finding]:
+    """Return the effects on which trainings of the model do not agree.
+
+    One is found if its variance, or that between trainings, is at least `threshold` of the
+    variance of the prediction, and trainings differ by 30 % of its deviation or more, or their
+    band holds zero in every cell, or some of them do not have it.
+
+    Parameters
+    ----------
+    d : Decomposition
+        The decomposition.
+    spread : Spread
+        Its effects in several trainings.
+    threshold : float
+        Share of the variance of the prediction from which something is a finding.
+    """
+    total = model_variance(d)
+    without = set(spread.no_clear_sign())
+    present = spread.present()
+    findings = []
+    for subset in spread.stacked:
+        if subset not in d.components:
+            continue
+        between, variance = spread.training_variance(subset), d.components[subset].variance
+        for k in range(d.n_outputs):
+            concerned = max(float(between[k]), float(variance[k]))
+            if total[k] <= 0 or concerned < threshold * total[k]:
+                continue
+            relative = float(np.sqrt(between[k] / variance[k])) if variance[k] > 0 else np.inf
+            share = float(present[subset][k])
+            has_no_sign = (subset, k) in without
+            if relative < NOTABLE_PART and not has_no_sign and share == 1.0:
+                continue
+            words = [f"trainings differ by {relative:.0%} of its standard deviation"]
+            if has_no_sign:
+                words.append(f"their {LEVEL:.0%} band holds zero everywhere")
+            if share < 1.0:
+                words.append(f"{1 - share:.0%} of them do not have it")
+            sentence = (
+                f"The effect of {d.term_name(subset)}{output_words(d, k)} depends on the training: "
+                f"{spread.n_models} {', '.join(words)}."
+            )
+            numbers = {
+                "relative_change": relative,
+                "present": share,
+                "no_clear_sign": float(has_no_sign),
+            }
+            # What is at stake is what is not sure: all of an effect without a sign.
+            severity = variance[k] if has_no_sign else between[k]
+            severity = min(float(severity / total[k]), 1.0)
+            findings.append(Finding("training", subset, k, severity, sentence, numbers))
+    return findings
+
+
+def worthless_effects(worth: EffectWorth, threshold: float) -> list[Finding]:
+    """Return the effects that carry variance but do not lower the held-out loss.
+
+    One counts if its share of the variance of the prediction is at least `threshold` and the
+    interval of its worth reaches down to zero; without an interval, if its worth does. Where that
+    is not known (NaN), it does not count.
+
+    Parameters
+    ----------
+    worth : EffectWorth
+        What effects are worth on held-out rows.
+    threshold : float
+        Share of the variance of the prediction.
+    """
+    d = worth.decomposition
+    total = model_variance(d)
+    findings = []
+    for place, subset in enumerate(worth.subsets):
+        lowest = worth.low[place] if worth.n_bootstrap else worth.worth[place]
+        # An interval that is not known says nothing against an effect.
+        if not subset or not lowest <= 0:
+            continue
+        shares = d.components[subset].variance / np.where(total > 0, total, np.inf)
+        k = int(np.argmax(shares))
+        share = float(shares[k])
+        if share < threshold:
+            continue
+        value = float(worth.worth[place])
+        numbers = {"share": share, "worth": value, "model_loss": worth.model_loss}
+        interval = ""
+        if worth.n_bootstrap:
+            low, high = float(worth.low[place]), float(worth.high[place])
+            numbers |= {"low": low, "high": high}
+            interval = f" ({worth.coverage:.0%} interval {low:.2g} to {high:.2g})"
+        what = "main effect of" if len(subset) == 1 else "interaction"
+        sentence = (
+            f"The {what} {d.term_name(subset)} has {share:.1%} of the variance of the "
+            f"prediction, but is not seen to help on {worth.n_rows} held-out rows: without it the "
+            f"{worth.loss} changes by {value:+.2g}{interval}, from {worth.model_loss:.4g}."
+        )
+        findings.append(Finding("no worth", subset, k, share, sentence, numbers))
+    return findings
