@@ -45,11 +45,11 @@ if TYPE_CHECKING:
         UnknownComponentError,
         UnsupportedModelError,
     )
+    from treepurify.evidence.editing import without_features
     from treepurify.evidence.effect_worth_table import EffectWorth
     from treepurify.evidence.missed import missed_effects
     from treepurify.evidence.permutation import permutation_importance
     from treepurify.evidence.refit import refit
-    from treepurify.evidence.removal import without_features
     from treepurify.evidence.sampling import with_sampling_error
     from treepurify.evidence.selection import simplify
     from treepurify.evidence.simplification import Simplification
@@ -252,7 +252,7 @@ _HOME = {
     "unbiased_importance": "auditing.unbiased",
     "warmup": "precompiling",
     "with_sampling_error": "evidence.sampling",
-    "without_features": "evidence.removal",
+    "without_features": "evidence.editing",
 }
 
 

@@ -7,7 +7,7 @@ from scipy.optimize import isotonic_regression, minimize
 import treepurify as tp
 from treepurify._kernels.fused_steps import fuse_steps
 from treepurify.errors import InvalidInputError, MemoryBudgetError
-from treepurify.evidence.shaping import nearest_monotone, smoother_of_degrees
+from treepurify.evidence.smoothing import nearest_monotone, smoother_of_degrees
 
 
 @pytest.fixture(scope="module")

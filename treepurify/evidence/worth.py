@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import chain
+from math import factorial
 from typing import Any, Literal
 
 import numpy as np
@@ -10,13 +11,14 @@ import numpy.typing as npt
 
 from treepurify.arguments import check_flag, check_number, check_whole
 from treepurify.budget import DEFAULT_BUDGET
+from treepurify.components import values_on_rows
 from treepurify.decomposition import Absorb, Decomposition
 from treepurify.errors import InvalidInputError
-from treepurify.evidence.absorbed_worth import absorbed_losses, work_of_absorbing
-from treepurify.evidence.effect_space import absorbing
+from treepurify.evidence.editing import has_independent_effects
+from treepurify.evidence.effect_space import EffectSpace, absorbing, effect_space, space_on_rows
 from treepurify.evidence.effect_worth_table import EffectWorth
 from treepurify.evidence.held_out import HeldOut, ObservedRows, observed_stream, read_held_out
-from treepurify.evidence.losses import LossChoice, read_loss
+from treepurify.evidence.losses import Loss, LossChoice, read_loss
 from treepurify.evidence.resampling import (
     Intervals,
     draw_counts,
@@ -25,8 +27,8 @@ from treepurify.evidence.resampling import (
     resample,
     rise_sums,
 )
-from treepurify.evidence.shapley_worth import is_quadratic, most_shapley_effects, shapley_worth
 from treepurify.fingerprints import array_fingerprint
+from treepurify.grids.grid import Subset
 from treepurify.progress import ProgressReport, progress_report
 from treepurify.rows.category_levels import CategoryLevels, joined_levels
 from treepurify.rows.columns import Columns
@@ -40,6 +42,13 @@ __all__ = ["effect_worth"]
 _MUCH_WORK = 5e9
 # So many rows, drawn again some hundred times, stay in the cache.
 _ROWS_AT_ONCE = 1 << 12
+# Functions that are projected on the same effects side by side.
+_AT_ONCE = 8
+# Steps of conjugate gradients, as an order of magnitude.
+_STEPS = 40
+_MOST_EFFECTS = 16
+# What a loss takes for one row, in additions.
+_WORK_A_ROW = 20
 
 
 def effect_worth(
@@ -295,14 +304,14 @@ def _absorbed(
                 "the decomposition holds no rows of its measure (none that was loaded does, and "
                 "none with a remainder)"
             )
-        elif work_of_absorbing(d) > _MUCH_WORK:
+        elif _work_of_absorbing(d) > _MUCH_WORK:
             reason = 'it would take long; pass absorb="main" or True'
         if reason:
             notes.append(f"What other effects would absorb was not computed: {reason}.")
             return None, False
     if not chosen:
         return None, False
-    losses = absorbed_losses(d, held_out, chosen, memory_budget, report)
+    losses = _absorbed_losses(d, held_out, chosen, memory_budget, report)
     return losses - held_out.loss.mean(held_out.margin, held_out.shares), chosen
 
 
@@ -315,8 +324,8 @@ def _shapley(
 ) -> Array | None:
     if shapley is False:
         return None
-    most = most_shapley_effects(len(held_out.shares), _MUCH_WORK)
-    if not is_quadratic(held_out.loss) and len(held_out.subsets) > most:
+    most = _most_shapley_effects(len(held_out.shares), _MUCH_WORK)
+    if not _is_quadratic(held_out.loss) and len(held_out.subsets) > most:
         if shapley == "auto":
             notes.append(
                 f"The Shapley version, over all sets of {len(held_out.subsets)} effects, was not "
@@ -329,4 +338,158 @@ def _shapley(
             'take others out first (d.only(...)), or use loss="squared_error"'
         )
     values = held_out.contributions
-    return shapley_worth(d.intercept, values, held_out.loss, held_out.shares, report)
+    return _shapley_worth(d.intercept, values, held_out.loss, held_out.shares, report)
+
+
+def _work_of_absorbing(d: Decomposition) -> float:
+    """Return about how many additions the projections of all effects on main effects take."""
+    n_rows = next(iter(d.rows.values())).n_rows if d.rows else 0
+    n_mains = sum(len(subset) == 1 for subset in d.components)
+    return 2.0 * _STEPS * n_rows * n_mains * len(d.components) * d.n_outputs
+
+
+def _absorbed_losses(
+    d: Decomposition,
+    held_out: HeldOut,
+    absorb: Absorb,
+    memory_budget: int,
+    report: ProgressReport,
+) -> Array:
+    """Return the loss without each effect, where others absorb it; NaN for the remainder.
+
+    Parameters
+    ----------
+    d : Decomposition
+        The decomposition.
+    held_out : HeldOut
+        The rows on which the loss is measured.
+    absorb : bool or "main"
+        Which effects absorb; not False.
+    memory_budget : int
+        Bytes that the cells of all rows may take.
+    report : callable
+        Progress.
+
+    Returns
+    -------
+    ndarray of float64, shape (n_effects,)
+    """
+    losses = np.full(len(held_out.subsets), np.nan)
+    if has_independent_effects(d):
+        for part, subset in enumerate(held_out.subsets):
+            if subset:
+                margin = held_out.margin - held_out.contributions[part]
+                losses[part] = held_out.loss.mean(margin, held_out.shares)
+        return losses
+    everything = absorbing(d.components, absorb)
+    measure = effect_space(d, everything, memory_budget)
+    there = space_on_rows(d, everything, held_out.columns, held_out.shares, memory_budget)
+    for subset, absorbed in _absorbed_effects(d, measure, there, absorb, report):
+        part = held_out.subsets.index(subset)
+        margin = held_out.margin - held_out.contributions[part] + absorbed
+        losses[part] = held_out.loss.mean(margin, held_out.shares)
+    return losses
+
+
+def _absorbed_effects(
+    d: Decomposition,
+    measure: EffectSpace,
+    there: EffectSpace,
+    absorb: Absorb,
+    report: ProgressReport,
+) -> Iterator[tuple[Subset, Array]]:
+    """Yield each effect with what others take over of it on the held-out rows."""
+    groups: dict[tuple[Subset, ...], list[Subset]] = {}
+    for subset in d.components:
+        onto = absorbing([other for other in d.components if other != subset], absorb)
+        groups.setdefault(onto, []).append(subset)
+    rows: Any = d.rows
+    tensors = d.tensor_components()
+    done = 0
+    for onto, members in groups.items():
+        for start in range(0, len(members), _AT_ONCE):
+            chosen = members[start : start + _AT_ONCE]
+            report("letting effects absorb others", done, len(d.components))
+            values = np.concatenate([values_on_rows(tensors[s], rows) for s in chosen], axis=1)
+            projected = measure.project(values, onto)
+            on_rows = projected.mean + there.sum_of(projected.tables)
+            for i, subset in enumerate(chosen):
+                yield subset, on_rows[:, i * d.n_outputs : (i + 1) * d.n_outputs]
+            done += len(chosen)
+
+
+def _most_shapley_effects(n_rows: int, most_work: float) -> int:
+    """Return for how many effects every set of them can be tried on so many rows."""
+    return int(min(_MOST_EFFECTS, max(np.log2(most_work / (_WORK_A_ROW * max(n_rows, 1))), 1)))
+
+
+def _is_quadratic(loss: Loss) -> bool:
+    """Return whether a loss is quadratic in the margin: its Shapley values are a formula."""
+    return loss.name == "squared_error" and loss.curvature is not None
+
+
+def _shapley_worth(
+    intercept: Array, contributions: Array, loss: Loss, shares: Array, report: ProgressReport
+) -> Array:
+    """Return the Shapley values of the effects for minus the loss of a set of them.
+
+    They sum to the loss of the intercept less that of the model. The loss of a set is that of the
+    intercept plus its effects; nothing is absorbed.
+
+    Parameters
+    ----------
+    intercept : ndarray of float64, shape (n_outputs,)
+        The intercept.
+    contributions : ndarray of float64, shape (n_effects, n_rows, n_outputs)
+        What each effect adds.
+    loss : Loss
+        The loss.
+    shares : ndarray of float64, shape (n_rows,)
+        Share of each row.
+    report : callable
+        Progress.
+    """
+    if _is_quadratic(loss) and loss.curvature is not None:
+        gradient, _ = loss.curvature(np.tile(intercept, (len(shares), 1)))
+        return _of_squared_error(gradient, contributions, shares)
+    n_effects = len(contributions)
+    losses = np.empty(1 << n_effects)
+    margin = np.tile(intercept, (len(shares), 1))
+    chosen = 0
+    losses[0] = loss.mean(margin, shares)
+    # In the order of a Gray code, so that each set differs from the one before by one effect.
+    for step in range(1, len(losses)):
+        effect = (step & -step).bit_length() - 1
+        chosen ^= 1 << effect
+        sign = 1.0 if chosen >> effect & 1 else -1.0
+        margin += sign * contributions[effect]
+        losses[chosen] = loss.mean(margin, shares)
+        report("leaving sets of effects out", step, len(losses))
+    return _shapley_values(losses, n_effects)
+
+
+def _of_squared_error(gradient: Array, contributions: Array, shares: Array) -> Array:
+    """Return the values of a quadratic game: ``E[f_S (2 (y - c) - sum of all f_T)]``.
+
+    `gradient` is that of half the squared error of the intercept: ``c - y``.
+    """
+    factor = -2.0 * gradient - contributions.sum(axis=0)
+    weighted = shares[:, None] * factor / factor.shape[1]
+    return np.array([float((weighted * values).sum()) for values in contributions])
+
+
+def _shapley_values(losses: Array, n_effects: int) -> Array:
+    sets = np.arange(len(losses))
+    sizes = np.array([int(s).bit_count() for s in sets])
+    weight_of_size = np.array(
+        [
+            factorial(size) * factorial(n_effects - size - 1) / factorial(n_effects)
+            for size in range(n_effects)
+        ]
+    )
+    values = np.empty(n_effects)
+    for effect in range(n_effects):
+        without = sets[sets >> effect & 1 == 0]
+        gain = losses[without] - losses[without | 1 << effect]
+        values[effect] = float((weight_of_size[sizes[without]] * gain).sum())
+    return values
