@@ -51,8 +51,7 @@ if TYPE_CHECKING:
     from treepurify.evidence.permutation import permutation_importance
     from treepurify.evidence.refit import refit
     from treepurify.evidence.sampling import with_sampling_error
-    from treepurify.evidence.selection import simplify
-    from treepurify.evidence.simplification import Simplification
+    from treepurify.evidence.simplification import Simplification, simplify
     from treepurify.evidence.smoothing import smooth_effect
     from treepurify.evidence.worth import effect_worth
     from treepurify.grouping.partition import shapley_sets
@@ -247,7 +246,7 @@ _HOME = {
     "report": "report",
     "response_function": "engines.common.functions",
     "shapley_sets": "grouping.partition",
-    "simplify": "evidence.selection",
+    "simplify": "evidence.simplification",
     "smooth_effect": "evidence.smoothing",
     "unbiased_importance": "auditing.unbiased",
     "warmup": "precompiling",

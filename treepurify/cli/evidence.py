@@ -43,7 +43,7 @@ from treepurify.engines.tree.purify import purify as purify_model
 from treepurify.errors import InvalidInputError
 from treepurify.evidence.effect_worth_table import EffectWorth
 from treepurify.evidence.held_out import HeldOutSample
-from treepurify.evidence.selection import simplify as simplify_decomposition
+from treepurify.evidence.simplification import simplify as simplify_decomposition
 from treepurify.evidence.worth import effect_worth
 from treepurify.export.tables import write_table
 from treepurify.models.parse import parse_model
