@@ -29,7 +29,7 @@ def refused() -> None:
     start = time.perf_counter()
     try:
         tp.purify(ensemble, X, order=3, progress=False)
-    except tp.MemoryBudgetError as reason:
+    except tp.errors.MemoryBudgetError as reason:
         print(f"5000 trees of depth 12, refused in {time.perf_counter() - start:.1f} s: {reason}")
 
 

@@ -132,7 +132,7 @@ def measure(data: DataSet, library: str) -> list[Outcome]:
                 memory_budget=BUDGET,
                 progress=False,
             )
-        except tp.MemoryBudgetError as reason:
+        except tp.errors.MemoryBudgetError as reason:
             print(f"{data.name}, {library}, order {order}: {reason}", file=sys.stderr)
             break
         seconds = time.perf_counter() - start

@@ -116,14 +116,14 @@ def coarse_rows(X: np.ndarray, bins: int) -> np.ndarray:
 
 
 def purified(
-    model: object, X: object, weights: str, method: str | tp.CoarseProjection = "auto"
+    model: object, X: object, weights: str, method: str | tp.options.CoarseProjection = "auto"
 ) -> tp.Decomposition:
     """A purification with room for the tables of deep models."""
     if weights.startswith("coarse"):
-        weights = tp.Rows(coarse_rows(X, int(weights.split()[1])))
+        weights = tp.weights.GivenRows(coarse_rows(X, int(weights.split()[1])))
     elif weights.startswith("projected"):
         cells = int(weights.split()[1]) if " " in weights else None
-        weights, method = "empirical", tp.CoarseProjection(pair_cells=cells)
+        weights, method = "empirical", tp.options.CoarseProjection(pair_cells=cells)
     return tp.purify(
         model, X, weights=weights, method=method, progress=False, memory_budget=4 << 30
     )

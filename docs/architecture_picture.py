@@ -109,8 +109,10 @@ FLOORS = (
     Floor(
         ("entrances",),
         (
-            Room("__init__", ("the public names",), PLAIN),
-            Room("demo", ("data and models",), PLAIN),
+            Room("__init__", ("public names",), PLAIN),
+            Room("options", ("more of them",), PLAIN),
+            Room("results", ("more of them",), PLAIN),
+            Room("demo", ("data, models",), PLAIN),
             Room("precompiling", ("warmup",), PLAIN),
             Room("cli", ("the commands",), PLAIN),
         ),
@@ -118,7 +120,7 @@ FLOORS = (
 )
 FILES = {
     *("frames", "verification", "streamed_values", "decomposition"),
-    *("demo", "precompiling", "__init__"),
+    *("demo", "precompiling", "__init__", "options", "results"),
 }
 ENGINES = ("common", "tree", "partial_dependence", "ale", "hooker", "categorical", "legendre")
 

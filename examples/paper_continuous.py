@@ -136,21 +136,21 @@ def decompose(
     options: dict[str, Any] = {
         "density": "kernel",
         "scaling": OWN_SCALING.get(name, "auto"),
-        "selection": tp.TermSelection(column_scale="density", max_steps=1000),
+        "selection": tp.options.TermSelection(column_scale="density", max_steps=1000),
     }
     if route in PAPER_ROUTES:
         options = {
             "density": "legendre",
             "density_degree": printed.density_degree,
             "scaling": "tanh",
-            "selection": tp.TermSelection(column_scale=PAPER_ROUTES[route], max_steps=500),
+            "selection": tp.options.TermSelection(column_scale=PAPER_ROUTES[route], max_steps=500),
             "orthogonal": False,
         }
     # The series of the paper are clipped on many rows; MaxCorr shows what that does, and R2 what
     # BIC leaves in the remainder.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SupportWarning)
-        warnings.simplefilter("ignore", tp.FitWarning)
+        warnings.simplefilter("ignore", tp.errors.FitWarning)
         return tp.legendre_anova(
             values,
             task.X,

@@ -178,7 +178,7 @@ def recover(case: Case, X: np.ndarray, route: str) -> Decomposition:
         ROUTES[0]: {
             "density": "legendre",
             "density_degree": 10,
-            "selection": tp.TermSelection(column_scale="density", max_steps=500),
+            "selection": tp.options.TermSelection(column_scale="density", max_steps=500),
             "orthogonal": False,
         },
         ROUTES[1]: {"density": "legendre", "density_degree": 4},
@@ -187,7 +187,7 @@ def recover(case: Case, X: np.ndarray, route: str) -> Decomposition:
     # Where densities fall to zero, polynomials follow the true components up to the ends only
     # roughly; the table of errors says by how much.
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", tp.FitWarning)
+        warnings.simplefilter("ignore", tp.errors.FitWarning)
         return tp.legendre_anova(
             sum(truth(case, X).values()),
             X,

@@ -116,7 +116,7 @@ def _before(d: tp.Decomposition, X: pd.DataFrame) -> dict[str, np.ndarray]:
         if component.raw is None:
             effects[str(name)] = np.zeros(len(X))
             continue
-        unpurified = tp.TensorComponent(
+        unpurified = tp.results.TensorComponent(
             component.features, component.axes, component.raw, component.mass, component.inputs
         )
         values = unpurified.evaluate(X)[:, 0]

@@ -215,7 +215,7 @@ class Attributions:
     ----------
     rows, mean : ndarray of shape (n_rows, 5) and (5,)
         The rows, and the means of those that the model was trained on.
-    sets : tp.ShapleySets
+    sets : tp.results.ShapleySets
         Shapley Sets, conditional.
     marginal, conditional : ndarray of shape (n_rows, 5)
         Shapley values.
@@ -223,7 +223,7 @@ class Attributions:
 
     rows: np.ndarray
     mean: np.ndarray
-    sets: tp.ShapleySets
+    sets: tp.results.ShapleySets
     marginal: np.ndarray
     conditional: np.ndarray
 
@@ -252,7 +252,7 @@ def attributions(name: str, first: str, n_rows: int) -> Attributions:
     y = train[:, :5] @ COEFFICIENTS
     model = LinearRegression() if name == "g1" else XGBRegressor(n_jobs=1, random_state=0)
     model.fit(train, y)
-    options = {"sampling": tp.Sampling(draws=100), "progress": False}
+    options = {"sampling": tp.options.Sampling(draws=100), "progress": False}
     sets = tp.shapley_sets(model, train, rows, value="conditional", **options)
     by_mean = tp.shapley_sets(model, train, value="mean", groups=[], **options)
     values = [

@@ -28,7 +28,7 @@ def with_product(X: np.ndarray) -> np.ndarray:
     return X[:, 0] + 2 * X[:, 1] * X[:, 2]
 
 
-def _groups(sets: tp.ShapleySets) -> str:
+def _groups(sets: tp.results.ShapleySets) -> str:
     pairs = zip(sets.group_names, sets.values[0, :, 0], strict=True)
     return ", ".join(f"{{{name}}} {value + 0.0:.2f}" for name, value in pairs)
 

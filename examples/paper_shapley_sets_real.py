@@ -131,13 +131,13 @@ def matched(name: str, *, small: bool = False) -> Matched:
 @cache
 def attributed(
     name: str, n_rows: int, *, small: bool = False
-) -> tuple[np.ndarray, list[tp.ShapleySets], list[np.ndarray]]:
+) -> tuple[np.ndarray, list[tp.results.ShapleySets], list[np.ndarray]]:
     """Return rows, Shapley Sets off and on the manifold, and both Shapley values."""
     import shap
 
     own = matched(name, small=small)
     rows = own.test[np.random.default_rng(1).permutation(len(own.test))[:n_rows]]
-    options = {"sampling": tp.Sampling(draws=50), "progress": False}
+    options = {"sampling": tp.options.Sampling(draws=50), "progress": False}
     off = tp.shapley_sets(own.model, own.X, rows, value="mean", **options)
     on = tp.shapley_sets(own.model, own.X, rows, value="conditional", **options)
     with warnings.catch_warnings():

@@ -35,7 +35,7 @@ def model(rows):
     return GradientBoostingRegressor(max_depth=2, n_estimators=8, random_state=0).fit(rows, y)
 
 
-def refused(message: str, error: type[Exception] = tp.InvalidInputError):
+def refused(message: str, error: type[Exception] = tp.errors.InvalidInputError):
     return pytest.raises(error, match=message)
 
 
@@ -72,7 +72,7 @@ def test_no_rows(model, rows):
     with refused("X has no rows"):
         purify(model, np.empty((0, 3)))
     with refused("X has no rows"):
-        purify(model, weights=tp.Rows(np.empty((0, 3))))
+        purify(model, weights=tp.weights.GivenRows(np.empty((0, 3))))
 
 
 @pytest.mark.parametrize("weights", ["empirical", "laplace", "independent"])
@@ -144,7 +144,7 @@ def test_weights_that_are_no_weights(model, rows, value):
     with refused("sample_weight must be finite and not negative"):
         purify(model, rows, sample_weight=weights)
     with refused("sample_weight must be finite and not negative"):
-        purify(model, rows, weights=tp.Rows(rows, weights))
+        purify(model, rows, weights=tp.weights.GivenRows(rows, weights))
 
 
 def test_weights_that_are_words(model, rows):
@@ -166,8 +166,8 @@ def test_rows_of_weight_zero(model, rows):
 
 
 def test_weights_beside_rows(model, rows):
-    with refused(r"give it their weights too, as Rows\(X, sample_weight\)"):
-        purify(model, rows, weights=tp.Rows(rows), sample_weight=np.ones(200))
+    with refused(r"give it their weights too, as GivenRows\(X, sample_weight\)"):
+        purify(model, rows, weights=tp.weights.GivenRows(rows), sample_weight=np.ones(200))
 
 
 def test_weights_without_rows(rows):
@@ -183,8 +183,8 @@ def test_weights_without_rows(rows):
 
 def test_weights_that_would_be_ignored(model, rows):
     axes = [purify(model, rows)[name].axes[0] for name in NAMES]
-    table = tp.JointTable(np.ones([axis.n_cells for axis in axes]))
-    for weighting in ("uniform", tp.Uniform("length"), table):
+    table = tp.weights.JointTable(np.ones([axis.n_cells for axis in axes]))
+    for weighting in ("uniform", tp.weights.Uniform("length"), table):
         purify(model, rows, weights=weighting)
         for X in (rows, None):
             with refused("sample_weight would be ignored.*Leave sample_weight out"):
@@ -221,7 +221,7 @@ def test_a_batch_without_weight_counts_nothing(model, rows):
 # Options
 
 
-@pytest.mark.parametrize("weights", ["emprical", "", 3, None, tp.Empirical])
+@pytest.mark.parametrize("weights", ["emprical", "", 3, None, tp.weights.Empirical])
 def test_unknown_weights(model, rows, weights):
     with refused("weights must be one of 'empirical', 'laplace', 'uniform', 'independent'"):
         purify(model, rows, weights=weights)
@@ -282,7 +282,9 @@ def test_names_of_features(rows):
 def test_a_class_and_an_untrained_model(rows):
     with refused("got the class GradientBoostingRegressor; train an instance first"):
         purify(GradientBoostingRegressor, rows)
-    with pytest.raises((tp.InvalidInputError, tp.UnsupportedModelError), match=r"train|fit"):
+    with pytest.raises(
+        (tp.errors.InvalidInputError, tp.errors.UnsupportedModelError), match=r"train|fit"
+    ):
         purify(DecisionTreeRegressor(), rows)
 
 
@@ -290,7 +292,7 @@ def test_a_pipeline_that_mixes_columns_is_refused_with_the_ways_out(rows):
     pipeline = make_pipeline(PCA(2), RandomForestRegressor(n_estimators=2, max_depth=2))
     pipeline.fit(rows, rows.age)
     advice = r"step 'pca' \(PCA\).*columns=\"transformed\".*legendre_anova"
-    with refused(advice, tp.UnsupportedModelError):
+    with refused(advice, tp.errors.UnsupportedModelError):
         purify(pipeline, rows)
     transformed = pipeline[:-1].transform(rows)
     parsed = tp.parse_model(pipeline, columns="transformed")
@@ -302,7 +304,7 @@ def test_a_pipeline_that_mixes_columns_is_refused_with_the_ways_out(rows):
 
 @pytest.mark.parametrize("other", [LinearRegression(), object(), lambda x: x, None, 3])
 def test_other_objects(rows, other):
-    with pytest.raises(tp.UnsupportedModelError, match=r"no parser for|Known are|linear"):
+    with pytest.raises(tp.errors.UnsupportedModelError, match=r"no parser for|Known are|linear"):
         purify(other, rows)
 
 
@@ -371,7 +373,7 @@ def test_axes_of_100_000_cells_are_refused_before_anything_is_allocated():
     purify(many_cuts(3), X)
     tracemalloc.start()
     with refused(
-        r"x0 x x1, has 10000200001 cells.* would take 521.6 GiB", tp.MemoryBudgetError
+        r"x0 x x1, has 10000200001 cells.* would take 521.6 GiB", tp.errors.MemoryBudgetError
     ) as e:
         purify(ensemble, X)
     peak = tracemalloc.get_traced_memory()[1]
@@ -384,7 +386,7 @@ def test_axes_of_100_000_cells_are_refused_before_anything_is_allocated():
 
 
 def test_counting_is_refused_before_anything_is_allocated():
-    with refused("100001|10000200001|10000400004", tp.MemoryBudgetError):
+    with refused("100001|10000200001|10000400004", tp.errors.MemoryBudgetError):
         purify(many_cuts(100_000), iter([np.zeros((10, 2))]), method="exact")
 
 

@@ -48,7 +48,7 @@ def test_the_error_of_every_component_is_reported():
     assert d.certificate.solver_error == max(errors.values()) / d.certificate.scale
     assert 0 < d.certificate.solver_error < 1e-12
     assert "error that the solves leave in any component is at most" in str(d.certificate)
-    assert tp.Certificate(**vars(d.certificate)).estimated == 0
+    assert tp.results.Certificate(**vars(d.certificate)).estimated == 0
 
 
 @pytest.mark.parametrize("link", [2.0**-10, 2.0**-30, 2.0**-44, 2.0**-60])

@@ -48,7 +48,7 @@ def test_a_component_reads_its_own_columns_only(engine):
     for subset, component in d.components.items():
         if 2 not in subset:
             np.testing.assert_array_equal(component.evaluate(strange), component.evaluate(X))
-    with pytest.raises(tp.InvalidInputError, match="'c'"):
+    with pytest.raises(tp.errors.InvalidInputError, match="'c'"):
         d["c"].evaluate(strange)
 
 
@@ -156,7 +156,7 @@ def test_a_table_is_read_by_name_and_an_array_by_position():
     turned = X[["town", "age", "hours"]]
     np.testing.assert_array_equal(d.predict(turned), d.predict(X))
     np.testing.assert_array_equal(d.predict(X.to_numpy()), d.predict(X))
-    with pytest.raises(tp.InvalidInputError, match="missing: 'hours'"):
+    with pytest.raises(tp.errors.InvalidInputError, match="missing: 'hours'"):
         d.predict(X.drop(columns="hours"))
 
 
@@ -268,7 +268,9 @@ def test_files_cut_short_at_any_place(tmp_path):
     data = path.read_bytes()
     for length in [0, 1, 30, len(data) // 2, len(data) - 30, len(data) - 1]:
         path.write_bytes(data[:length])
-        with pytest.raises(tp.SavedFileError, match="cut short or written by another program"):
+        with pytest.raises(
+            tp.errors.SavedFileError, match="cut short or written by another program"
+        ):
             tp.load(path)
 
 
@@ -284,7 +286,7 @@ def test_damaged_bytes_never_load_silently(tmp_path):
         path.write_bytes(bytes(damaged))
         try:
             loaded = tp.load(path)
-        except tp.SavedFileError:
+        except tp.errors.SavedFileError:
             continue
         np.testing.assert_array_equal(loaded.predict(X), expected)
 
@@ -292,11 +294,11 @@ def test_damaged_bytes_never_load_silently(tmp_path):
 def test_foreign_files_and_other_versions(tmp_path):
     path = tmp_path / "other"
     path.write_text('{"format": "something else"}')
-    with pytest.raises(tp.SavedFileError, match="other"):
+    with pytest.raises(tp.errors.SavedFileError, match="other"):
         tp.load(path)
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("notes.txt", "hello")
-    with pytest.raises(tp.SavedFileError):
+    with pytest.raises(tp.errors.SavedFileError):
         tp.load(path)
     _, _, d = make()
     d.save(path)
@@ -311,12 +313,12 @@ def test_foreign_files_and_other_versions(tmp_path):
         with zipfile.ZipFile(path, "w") as archive:
             for name, content in changed.items():
                 archive.writestr(name, content)
-        with pytest.raises(tp.SavedFileError, match=message):
+        with pytest.raises(tp.errors.SavedFileError, match=message):
             tp.load(path)
 
 
 def test_a_file_that_is_not_there(tmp_path):
-    with pytest.raises((tp.TreepurifyError, FileNotFoundError), match=r"absent"):
+    with pytest.raises((tp.errors.TreepurifyError, FileNotFoundError), match=r"absent"):
         tp.load(tmp_path / "absent")
 
 
@@ -339,9 +341,9 @@ def test_contributions_take_the_memory_of_their_table_once(n_outputs):
 
 def test_contributions_are_refused_before_they_are_computed():
     _, X, d = make(order=2)
-    with pytest.raises(tp.MemoryBudgetError, match="the contributions of"):
+    with pytest.raises(tp.errors.MemoryBudgetError, match="the contributions of"):
         d.contributions(X, memory_budget=1000)
-    with pytest.raises(tp.MemoryBudgetError):
+    with pytest.raises(tp.errors.MemoryBudgetError):
         d.shapley_values(X, memory_budget=1000)
 
 

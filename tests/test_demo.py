@@ -51,7 +51,9 @@ def test_adult_has_categories_and_missing_values(monkeypatch):
     assert "?" not in data.X["occupation"].cat.categories
     assert set(data.y) == {0, 1}
     monkeypatch.setattr(demo, "find_spec", lambda _: None)
-    with pytest.raises(tp.MissingDependencyError, match=r'pip install "treepurify\[xgboost\]"'):
+    with pytest.raises(
+        tp.errors.MissingDependencyError, match=r'pip install "treepurify\[xgboost\]"'
+    ):
         demo.train_demo_model(data)
 
 
@@ -62,12 +64,12 @@ def test_bike_leaves_out_what_sums_to_the_target(monkeypatch):
 
 def test_data_that_cannot_be_had(monkeypatch, tmp_path):
     monkeypatch.delenv("TREEPURIFY_DATA", raising=False)
-    with pytest.raises(tp.InvalidInputError, match="TREEPURIFY_DATA is not set"):
+    with pytest.raises(tp.errors.InvalidInputError, match="TREEPURIFY_DATA is not set"):
         demo.load_demo_data("adult")
     monkeypatch.setenv("TREEPURIFY_DATA", str(tmp_path))
-    with pytest.raises(tp.InvalidInputError, match=r"adult\.parquet does not exist"):
+    with pytest.raises(tp.errors.InvalidInputError, match=r"adult\.parquet does not exist"):
         demo.load_demo_data("adult")
-    with pytest.raises(tp.InvalidInputError, match="no data set 'iris'; there are diabetes"):
+    with pytest.raises(tp.errors.InvalidInputError, match="no data set 'iris'; there are diabetes"):
         demo.load_demo_data("iris")
 
 
@@ -77,5 +79,5 @@ def test_california_without_network(monkeypatch):
 
     monkeypatch.delenv("TREEPURIFY_DATA", raising=False)
     monkeypatch.setattr("sklearn.datasets.fetch_california_housing", refuse)
-    with pytest.raises(tp.InvalidInputError, match=r"\(no network\)"):
+    with pytest.raises(tp.errors.InvalidInputError, match=r"\(no network\)"):
         demo.load_demo_data("california")

@@ -1,5 +1,6 @@
 """The Python code in the README and on the pages runs as it is printed."""
 
+import inspect
 import re
 from pathlib import Path
 
@@ -133,7 +134,7 @@ def test_the_reference_lists_every_public_name_once():
         r"currentmodule:: (\S+)\n(.*?)(?=\n\.\. currentmodule|\Z)", text, re.S
     ):
         listed += [f"{module}.{name}" for name in re.findall(r"^   ([\w.]+)$", block, re.M)]
-    rooms = {"plots": tp.plots, "report": tp.report, "export": tp.export}
+    rooms = {name: room for name in tp.__all__ if inspect.ismodule(room := getattr(tp, name))}
     own = set(tp.__all__) - {*rooms, "__version__"}
     public = [f"treepurify.{name}" for name in own]
     public += [f"treepurify.{room}.{name}" for room in rooms for name in rooms[room].__all__]

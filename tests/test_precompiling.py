@@ -21,5 +21,5 @@ def test_what_is_compiled_is_stored(monkeypatch, tmp_path):
 
 def test_a_failure_is_reported_with_what_was_printed(monkeypatch):
     monkeypatch.setattr(precompiling, "_JOBS", {"no such job": None})
-    with pytest.raises(tp.TreepurifyError, match=r"no such job[\s\S]*KeyError"):
+    with pytest.raises(tp.errors.TreepurifyError, match=r"no such job[\s\S]*KeyError"):
         tp.warmup(progress=False)

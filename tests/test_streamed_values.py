@@ -60,7 +60,7 @@ def test_verify_reads_all_batches():
     assert (streamed.n_rows, streamed.source) == (whole.n_rows, whole.source)
     assert streamed.largest_difference == whole.largest_difference
     assert streamed.relative_difference == whole.relative_difference
-    with pytest.raises(tp.InvalidInputError, match="must have all columns"):
+    with pytest.raises(tp.errors.InvalidInputError, match="must have all columns"):
         d.verify(model, batches(X.drop(columns="a"), 37))
 
 
@@ -73,7 +73,7 @@ def test_a_folder_has_one_file_for_each_file(tmp_path):
     assert names == ["part-00000.parquet", "part-00001.parquet", "part-00002.parquet"]
     second = pd.read_parquet(path / "part-00001.parquet").to_numpy()[:, 0]
     np.testing.assert_array_equal(second, d.predict(X[100:200]))
-    with pytest.raises(tp.InvalidInputError, match="is there already"):
+    with pytest.raises(tp.errors.InvalidInputError, match="is there already"):
         d.predict(str(tmp_path / "in*.parquet"), to=tmp_path / "out")
 
 
@@ -95,14 +95,14 @@ def test_a_file_that_was_there_stays_until_the_new_one_is_whole(tmp_path):
     d, X = CASES[0]
     path = d.predict(X, to=tmp_path / "values.parquet")
     before = path.read_bytes()
-    with pytest.raises(tp.InvalidInputError, match="feature 'a' is numeric"):
+    with pytest.raises(tp.errors.InvalidInputError, match="feature 'a' is numeric"):
         d.predict([X[:10], X[10:].assign(a="one")], to=path)
     assert path.read_bytes() == before
 
 
 def test_where_to_write_must_be_said():
     d, X = CASES[0]
-    with pytest.raises(tp.InvalidInputError, match=r'to="values\.parquet"'):
+    with pytest.raises(tp.errors.InvalidInputError, match=r'to="values\.parquet"'):
         d.predict(batches(X, 100))
 
 

@@ -9,131 +9,44 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from treepurify import export, plots, report
+    from treepurify import errors, export, options, plots, report, results, weights
     from treepurify.auditing.audit import audit
-    from treepurify.auditing.findings import Finding
-    from treepurify.auditing.ranked_findings import Audit
     from treepurify.auditing.unbiased import unbiased_importance
-    from treepurify.certificate import Certificate
     from treepurify.comparing.apparent import apparent
     from treepurify.comparing.compare import compare
-    from treepurify.comparing.comparison import Comparison
-    from treepurify.components import Component, TensorComponent
     from treepurify.decomposition import Decomposition
     from treepurify.engines.ale.anova import ale_anova
     from treepurify.engines.categorical import categorical_anova
     from treepurify.engines.common.functions import response_function
     from treepurify.engines.hooker.anova import hooker_anova
-    from treepurify.engines.legendre import TermSelection, legendre_anova
+    from treepurify.engines.legendre import legendre_anova
     from treepurify.engines.partial_dependence.anova import partial_dependence_anova
-    from treepurify.engines.tree.coarse_projection import CoarseProjection
     from treepurify.engines.tree.purify import purify
     from treepurify.engines.tree.raw_tensors import purify_tensors
-    from treepurify.engines.tree.routes import TreeProjection
-    from treepurify.engines.tree.second_moments import InteractionIndices
-    from treepurify.errors import (
-        ConvergenceWarning,
-        FitWarning,
-        InvalidInputError,
-        MemoryBudgetError,
-        MissingDependencyError,
-        ModelMismatchError,
-        RemainderWarning,
-        SavedFileError,
-        SupportWarning,
-        TreepurifyError,
-        UnknownComponentError,
-        UnsupportedModelError,
-    )
     from treepurify.evidence.editing import without_features
-    from treepurify.evidence.effect_worth_table import EffectWorth
     from treepurify.evidence.missed import missed_effects
     from treepurify.evidence.permutation import permutation_importance
     from treepurify.evidence.refit import refit
     from treepurify.evidence.sampling import with_sampling_error
-    from treepurify.evidence.simplification import Simplification, simplify
+    from treepurify.evidence.simplification import simplify
     from treepurify.evidence.smoothing import smooth_effect
     from treepurify.evidence.worth import effect_worth
     from treepurify.grouping.partition import shapley_sets
-    from treepurify.grouping.sets import Sampling, ShapleySets
-    from treepurify.interactions.h_statistics import HStatistics, h_statistics
+    from treepurify.interactions.h_statistics import h_statistics
     from treepurify.interactions.indices import interaction_indices
-    from treepurify.interactions.measured import MeasuredInteractions, measure_interactions
+    from treepurify.interactions.measured import measure_interactions
     from treepurify.models.parse import parse_model
     from treepurify.models.refits import Refits, ebm_bags
     from treepurify.precompiling import warmup
-    from treepurify.profiles.feature_profile import FeatureProfile, feature_profile
-    from treepurify.shapley.interactions import ShapleyInteractions
+    from treepurify.profiles.feature_profile import feature_profile
     from treepurify.shapley.interventional import interventional_shapley_values
-    from treepurify.shapley.values import ShapleyValues
-    from treepurify.spread import Spread
     from treepurify.storage import load
-    from treepurify.weights import (
-        Auto,
-        ChowLiu,
-        Copula,
-        Empirical,
-        Independent,
-        JointTable,
-        Kernel,
-        Laplace,
-        LogLinear,
-        Rows,
-        Shrunk,
-        Uniform,
-        Weighting,
-    )
 
 __version__ = "0.1.0"
 
 __all__ = [
-    "Audit",
-    "Auto",
-    "Certificate",
-    "ChowLiu",
-    "CoarseProjection",
-    "Comparison",
-    "Component",
-    "ConvergenceWarning",
-    "Copula",
     "Decomposition",
-    "EffectWorth",
-    "Empirical",
-    "FeatureProfile",
-    "Finding",
-    "FitWarning",
-    "HStatistics",
-    "Independent",
-    "InteractionIndices",
-    "InvalidInputError",
-    "JointTable",
-    "Kernel",
-    "Laplace",
-    "LogLinear",
-    "MeasuredInteractions",
-    "MemoryBudgetError",
-    "MissingDependencyError",
-    "ModelMismatchError",
     "Refits",
-    "RemainderWarning",
-    "Rows",
-    "Sampling",
-    "SavedFileError",
-    "ShapleyInteractions",
-    "ShapleySets",
-    "ShapleyValues",
-    "Shrunk",
-    "Simplification",
-    "Spread",
-    "SupportWarning",
-    "TensorComponent",
-    "TermSelection",
-    "TreeProjection",
-    "TreepurifyError",
-    "Uniform",
-    "UnknownComponentError",
-    "UnsupportedModelError",
-    "Weighting",
     "__version__",
     "ale_anova",
     "apparent",
@@ -142,6 +55,7 @@ __all__ = [
     "compare",
     "ebm_bags",
     "effect_worth",
+    "errors",
     "export",
     "feature_profile",
     "h_statistics",
@@ -152,6 +66,7 @@ __all__ = [
     "load",
     "measure_interactions",
     "missed_effects",
+    "options",
     "parse_model",
     "partial_dependence_anova",
     "permutation_importance",
@@ -161,64 +76,21 @@ __all__ = [
     "refit",
     "report",
     "response_function",
+    "results",
     "shapley_sets",
     "simplify",
     "smooth_effect",
     "unbiased_importance",
     "warmup",
+    "weights",
     "with_sampling_error",
     "without_features",
 ]
 
 # Where each name is, once it is asked for: one engine does not wait for the imports of all.
 _HOME = {
-    "Audit": "auditing.ranked_findings",
-    "Auto": "weights",
-    "Certificate": "certificate",
-    "CoarseProjection": "engines.tree.coarse_projection",
-    "Comparison": "comparing.comparison",
-    "Component": "components",
-    "ConvergenceWarning": "errors",
-    "ChowLiu": "weights",
-    "Copula": "weights",
     "Decomposition": "decomposition",
-    "EffectWorth": "evidence.effect_worth_table",
-    "Empirical": "weights",
-    "FeatureProfile": "profiles.feature_profile",
-    "Finding": "auditing.findings",
-    "FitWarning": "errors",
-    "HStatistics": "interactions.h_statistics",
-    "Independent": "weights",
-    "InteractionIndices": "engines.tree.second_moments",
-    "InvalidInputError": "errors",
-    "JointTable": "weights",
-    "Kernel": "weights",
-    "Laplace": "weights",
-    "LogLinear": "weights",
-    "MeasuredInteractions": "interactions.measured",
-    "MemoryBudgetError": "errors",
-    "MissingDependencyError": "errors",
-    "ModelMismatchError": "errors",
     "Refits": "models.refits",
-    "RemainderWarning": "errors",
-    "Rows": "weights",
-    "Sampling": "grouping.sets",
-    "SavedFileError": "errors",
-    "ShapleyInteractions": "shapley.interactions",
-    "ShapleySets": "grouping.sets",
-    "ShapleyValues": "shapley.values",
-    "Shrunk": "weights",
-    "Simplification": "evidence.simplification",
-    "Spread": "spread",
-    "SupportWarning": "errors",
-    "TensorComponent": "components",
-    "TermSelection": "engines.legendre",
-    "TreeProjection": "engines.tree.routes",
-    "TreepurifyError": "errors",
-    "Uniform": "weights",
-    "UnknownComponentError": "errors",
-    "UnsupportedModelError": "errors",
-    "Weighting": "weights",
     "ale_anova": "engines.ale.anova",
     "apparent": "comparing.apparent",
     "audit": "auditing.audit",
@@ -226,6 +98,7 @@ _HOME = {
     "compare": "comparing.compare",
     "ebm_bags": "models.refits",
     "effect_worth": "evidence.worth",
+    "errors": "errors",
     "export": "export",
     "feature_profile": "profiles.feature_profile",
     "h_statistics": "interactions.h_statistics",
@@ -234,8 +107,9 @@ _HOME = {
     "interventional_shapley_values": "shapley.interventional",
     "legendre_anova": "engines.legendre",
     "load": "storage",
-    "missed_effects": "evidence.missed",
     "measure_interactions": "interactions.measured",
+    "missed_effects": "evidence.missed",
+    "options": "options",
     "parse_model": "models.parse",
     "partial_dependence_anova": "engines.partial_dependence.anova",
     "permutation_importance": "evidence.permutation",
@@ -245,11 +119,13 @@ _HOME = {
     "refit": "evidence.refit",
     "report": "report",
     "response_function": "engines.common.functions",
+    "results": "results",
     "shapley_sets": "grouping.partition",
     "simplify": "evidence.simplification",
     "smooth_effect": "evidence.smoothing",
     "unbiased_importance": "auditing.unbiased",
     "warmup": "precompiling",
+    "weights": "weights",
     "with_sampling_error": "evidence.sampling",
     "without_features": "evidence.editing",
 }

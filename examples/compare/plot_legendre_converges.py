@@ -23,7 +23,7 @@ rng = np.random.default_rng(0)
 X = rng.uniform(-1, 1, size=(20_000, 3))
 y = np.sin(3 * X[:, 0]) + X[:, 0] * X[:, 1] + np.abs(X[:, 2])
 model = xgboost.XGBRegressor(n_estimators=150, max_depth=2, learning_rate=0.1, n_jobs=2).fit(X, y)
-purified = tp.purify(model, X, weights=tp.Uniform(by="length"), progress=False)
+purified = tp.purify(model, X, weights=tp.weights.Uniform(by="length"), progress=False)
 
 # %%
 # The densities are known here to be constant, which a series of degree 0 represents; then the
@@ -32,7 +32,7 @@ purified = tp.purify(model, X, weights=tp.Uniform(by="length"), progress=False)
 # which of them to select. Steps have jumps, so no degree reproduces them; the error of a
 # truncated series of a function with jumps falls as one over the square root of the degree.
 # A warning names the effects that low degrees leave in the remainder, here on purpose.
-warnings.simplefilter("ignore", tp.FitWarning)
+warnings.simplefilter("ignore", tp.errors.FitWarning)
 DEGREES = [1, 2, 3, 4, 6, 8, 12, 16, 20]
 many = rng.uniform(-1, 1, size=(30_000, 3))
 fits = {

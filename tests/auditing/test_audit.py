@@ -263,7 +263,7 @@ def test_measures_under_which_effects_cannot_be_had_are_named(X, monkeypatch):
 
     def refuse(problem, tolerance):
         if problem.weighting.share_of_rows < 1.0:
-            raise tp.InvalidInputError("only under the rows alone")
+            raise tp.errors.InvalidInputError("only under the rows alone")
         return read(problem, tolerance)
 
     monkeypatch.setattr(projection, "_read_task", refuse)
@@ -271,7 +271,7 @@ def test_measures_under_which_effects_cannot_be_had_are_named(X, monkeypatch):
     assert list(audited.comparisons) == ["uniform", "independent"]
     left_out = audited.decomposition.diagnostics["measures_left_out"]
     assert left_out == {"laplace": "only under the rows alone"}
-    with pytest.raises(tp.InvalidInputError, match="only under the rows alone"):
+    with pytest.raises(tp.errors.InvalidInputError, match="only under the rows alone"):
         audit(model, X, order=3, n_bootstrap=0, measures=["laplace"], progress=False)
 
 
@@ -297,20 +297,25 @@ def test_a_feature_may_be_called_like_an_interaction():
 def test_options_that_cannot_be(X):
     model = xgboost.XGBRegressor(n_estimators=2, max_depth=2, n_jobs=1).fit(X, X["a"])
     with pytest.raises(
-        tp.InvalidInputError, match=r"n_bootstrap must be a whole number of at least 0, got -1"
+        tp.errors.InvalidInputError,
+        match=r"n_bootstrap must be a whole number of at least 0, got -1",
     ):
         audit(model, X, n_bootstrap=-1)
-    with pytest.raises(tp.InvalidInputError, match=r"of at least 0, got 2\.5"):
+    with pytest.raises(tp.errors.InvalidInputError, match=r"of at least 0, got 2\.5"):
         audit(model, X, n_bootstrap=2.5)
-    with pytest.raises(tp.InvalidInputError, match="seed must be a whole number of at least 0"):
+    with pytest.raises(
+        tp.errors.InvalidInputError, match="seed must be a whole number of at least 0"
+    ):
         audit(model, X, seed=-1)
-    with pytest.raises(tp.InvalidInputError, match="sample_weight must have one number per row"):
+    with pytest.raises(
+        tp.errors.InvalidInputError, match="sample_weight must have one number per row"
+    ):
         audit(model, X, sample_weight=["one"] * len(X))
-    with pytest.raises(tp.InvalidInputError, match="pass X"):
+    with pytest.raises(tp.errors.InvalidInputError, match="pass X"):
         audit(model, None)
-    with pytest.raises(tp.InvalidInputError, match=r"threshold must be .* between 0 and 1"):
+    with pytest.raises(tp.errors.InvalidInputError, match=r"threshold must be .* between 0 and 1"):
         audit(model, X, threshold=0.0, n_bootstrap=0, measures=[], progress=False)
-    with pytest.raises(tp.InvalidInputError, match="weights must be one of"):
+    with pytest.raises(tp.errors.InvalidInputError, match="weights must be one of"):
         audit(model, X, measures=["mean"], n_bootstrap=0, progress=False)
 
 
@@ -329,13 +334,13 @@ def test_every_argument_is_checked_before_the_model_is_purified(X, monkeypatch):
         ({"threshold": 2.0}, "threshold"),
         ({"memory_budget": 0}, "memory_budget"),
     ):
-        with pytest.raises(tp.InvalidInputError, match=message):
+        with pytest.raises(tp.errors.InvalidInputError, match=message):
             audit(model, X, progress=False, **options)
 
     def batches():
         return (X.assign(bought=y)[start : start + 500] for start in range(0, N_ROWS, 500))
 
-    with pytest.raises(tp.InvalidInputError, match="pass the name of its column as y"):
+    with pytest.raises(tp.errors.InvalidInputError, match="pass the name of its column as y"):
         audit(model, lambda: (X[i : i + 500] for i in (0, 500)), held_out=(batches, "sold"))
 
 
@@ -465,7 +470,7 @@ def test_rows_in_batches_are_audited_as_in_memory():
         mass = few.decomposition.components[subset].mass[..., None]
         own = np.sqrt(np.sum(mass * spread**2))
         assert own == pytest.approx(np.sqrt(np.sum(mass * drawn.spread[subset] ** 2)), rel=0.5)
-    with pytest.raises(tp.InvalidInputError, match="can be read only once"):
+    with pytest.raises(tp.errors.InvalidInputError, match="can be read only once"):
         audit(model, iter([X]), **quiet)
-    with pytest.raises(tp.InvalidInputError, match="several models are audited"):
+    with pytest.raises(tp.errors.InvalidInputError, match="several models are audited"):
         audit([model, model], in_batches(400), **quiet)

@@ -142,7 +142,7 @@ def test_shapley_ise_splits_a_residual_evenly():
 def test_cells_where_there_are_no_rows(model):
     one = tp.purify(model, weights="uniform")
     two = tp.purify(fitted(*rows(seed=2)), weights="uniform")
-    with pytest.raises(tp.InvalidInputError, match="different cells: pass X"):
+    with pytest.raises(tp.errors.InvalidInputError, match="different cells: pass X"):
         compare(one, two)
     same = compare(one, tp.purify(model, weights="uniform"))
     assert same.terms["distance"].max() == 0.0
@@ -243,22 +243,24 @@ def test_what_cannot_be_compared(measures, data):
     a, b = measures
     X, y = data
     other = tp.purify(fitted(X.rename(columns={"c": "z"}), y), X.rename(columns={"c": "z"}))
-    with pytest.raises(tp.InvalidInputError, match=r"different features \(c, z\)"):
+    with pytest.raises(tp.errors.InvalidInputError, match=r"different features \(c, z\)"):
         compare(a, other)
-    with pytest.raises(tp.InvalidInputError, match="pass X"):
+    with pytest.raises(tp.errors.InvalidInputError, match="pass X"):
         compare(a, b, sample_weight=np.ones(len(X)))
-    with pytest.raises(tp.InvalidInputError, match="sample_weight must have one number per row"):
+    with pytest.raises(
+        tp.errors.InvalidInputError, match="sample_weight must have one number per row"
+    ):
         compare(a, b, X, sample_weight=np.ones(3))
     for wrong in (np.inf, np.nan, -1.0):
-        with pytest.raises(tp.InvalidInputError, match="must be finite and not negative"):
+        with pytest.raises(tp.errors.InvalidInputError, match="must be finite and not negative"):
             compare(a, b, X, sample_weight=[wrong, *np.ones(399)])
-    with pytest.raises(tp.InvalidInputError, match="zero for every row"):
+    with pytest.raises(tp.errors.InvalidInputError, match="zero for every row"):
         compare(a, b, X, sample_weight=np.zeros(400))
-    with pytest.raises(tp.InvalidInputError, match="names must be 2 different names"):
+    with pytest.raises(tp.errors.InvalidInputError, match="names must be 2 different names"):
         compare(a, b, names=["one"])
     classes = GradientBoostingClassifier(n_estimators=2, max_depth=2, random_state=0)
     three = tp.purify(classes.fit(X, np.digitize(y, [-0.5, 0.5])), X)
-    with pytest.raises(tp.InvalidInputError, match="1 and 3 outputs"):
+    with pytest.raises(tp.errors.InvalidInputError, match="1 and 3 outputs"):
         compare(a, three, X)
 
 
@@ -384,7 +386,7 @@ def test_rows_known_by_fine_cells_are_compared_with_coarser_cells():
         turned = tp.compare(uniform, a)
         assert turned.mass == "the 300 rows (empirical)"
     # Cells of the whole model end within those of half of it.
-    with pytest.raises(tp.InvalidInputError, match="pass X"):
+    with pytest.raises(tp.errors.InvalidInputError, match="pass X"):
         tp.compare(b, tp.purify(whole, weights="uniform", progress=False))
 
 

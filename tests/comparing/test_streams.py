@@ -113,11 +113,11 @@ def test_a_dask_frame():
 def test_what_cannot_be_compared_is_refused():
     _, a, b = CASES[0]
     _, X = shallow_model()
-    with pytest.raises(tp.InvalidInputError, match="read only once"):
+    with pytest.raises(tp.errors.InvalidInputError, match="read only once"):
         tp.compare(a, b, iter([X]))
-    with pytest.raises(tp.InvalidInputError, match="no rows of positive weight"):
+    with pytest.raises(tp.errors.InvalidInputError, match="no rows of positive weight"):
         tp.compare(a, b, batches(X.assign(weight=0.0), 90), sample_weight="weight")
-    with pytest.raises(tp.InvalidInputError, match="name of their column"):
+    with pytest.raises(tp.errors.InvalidInputError, match="name of their column"):
         tp.compare(a, b, batches(X, 90), sample_weight=np.ones(len(X)))
 
 
@@ -134,5 +134,5 @@ def test_codes_that_mean_other_labels_elsewhere_are_refused():
     same[1] = same[1].assign(
         town=same[1]["town"].cat.reorder_categories(["there", "here", "beyond"])
     )
-    with pytest.raises(tp.InvalidInputError, match="column 'town' numbers its categories"):
+    with pytest.raises(tp.errors.InvalidInputError, match="column 'town' numbers its categories"):
         tp.compare(d, d, same)

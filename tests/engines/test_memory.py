@@ -78,7 +78,7 @@ def test_interaction_indices_hold_few_tables_of_pairs():
     # 600 leaves, 64 at a time: there would be ten tables.
     assert peak < 5 * table
     np.testing.assert_array_equal(found.pair_total, ask(1 << 30).pair_total)
-    with pytest.raises(tp.MemoryBudgetError, match="pairs of 300 features"):
+    with pytest.raises(tp.errors.MemoryBudgetError, match="pairs of 300 features"):
         ask(3 * table - 1)
 
 
@@ -154,7 +154,7 @@ def test_pairs_of_too_many_categories_are_refused():
     specs = tuple(FeatureSpec(name, "categorical", n_codes=9000) for name in "ab")
     axes = tuple(AccumulationAxis(j, np.arange(9000.0), is_categorical=True) for j in range(2))
     f = SimpleNamespace(features=specs, n_outputs=1)
-    with pytest.raises(tp.MemoryBudgetError, match="'a' and 'b' in 8999 x 8999 cells"):
+    with pytest.raises(tp.errors.MemoryBudgetError, match="'a' and 'b' in 8999 x 8999 cells"):
         check_pair(f, axes, DEFAULT_BUDGET)
 
 
@@ -234,7 +234,7 @@ def test_ordering_categories_takes_no_table_of_rows():
 def test_too_many_categories_to_order_are_refused():
     spec = FeatureSpec("town", "categorical", n_codes=6000)
     columns = Columns((spec,), (np.arange(6000.0),), 6000)
-    with pytest.raises(tp.MemoryBudgetError, match="ordering the 6000 categories of 'town'"):
+    with pytest.raises(tp.errors.MemoryBudgetError, match="ordering the 6000 categories of 'town'"):
         order_of_categories(columns, None)
 
 
@@ -256,7 +256,9 @@ def test_values_of_triples_are_counted():
 
     assert ask(2, of_pairs).triples().empty
     of_triples = of_pairs + 8 * 2000 * triples
-    with pytest.raises(tp.MemoryBudgetError, match="effects of up to 3 features on 2000 rows"):
+    with pytest.raises(
+        tp.errors.MemoryBudgetError, match="effects of up to 3 features on 2000 rows"
+    ):
         ask(3, of_triples - 1)
     ask(3, of_triples)  # what is compiled is held too
     found, peak = peak_of(lambda: ask(3, of_triples))
@@ -319,7 +321,7 @@ def test_subsets_of_long_paths_are_refused_before_anything_is_allocated(n_featur
     X = np.zeros((2, n_features))
 
     def ask():
-        with pytest.raises(tp.MemoryBudgetError, match="smaller order") as refusal:
+        with pytest.raises(tp.errors.MemoryBudgetError, match="smaller order") as refusal:
             tp.partial_dependence_anova(chain(n_features), X, order=None, progress=False)
         return str(refusal.value)
 
@@ -329,7 +331,9 @@ def test_subsets_of_long_paths_are_refused_before_anything_is_allocated(n_featur
 
 
 def test_subsets_of_very_long_paths_can_still_be_put_in_words():
-    with pytest.raises(tp.MemoryBudgetError, match="up to 5000 features of 5000 leaves would take"):
+    with pytest.raises(
+        tp.errors.MemoryBudgetError, match="up to 5000 features of 5000 leaves would take"
+    ):
         _check_shares(np.arange(1, 5001), 5000, 1 << 30)
 
 
@@ -342,7 +346,7 @@ def test_the_shares_of_long_paths_are_counted_exactly():
     boxes = leaf_boxes(ensemble, given.grid)
     ask = partial(pattern_shares, boxes, given.grid, given.rows, 8, report=lambda *_: None)
     assert 8 * len(ask(memory_budget=needed).share) == needed
-    with pytest.raises(tp.MemoryBudgetError):
+    with pytest.raises(tp.errors.MemoryBudgetError):
         ask(memory_budget=needed - 1)
     few = 8 * sum(1 + k + k * (k - 1) // 2 for k in [*range(1, 9), 8])
     some = partial(pattern_shares, boxes, given.grid, given.rows, 2, report=lambda *_: None)
@@ -351,15 +355,19 @@ def test_the_shares_of_long_paths_are_counted_exactly():
 
 def test_no_error_advises_more_memory_than_computers_have():
     """Where no budget would do, the first advice is what works."""
-    with pytest.raises(tp.MemoryBudgetError, match=r"would take 2 GiB.*Pass fewer rows\. Or raise"):
+    with pytest.raises(
+        tp.errors.MemoryBudgetError, match=r"would take 2 GiB.*Pass fewer rows\. Or raise"
+    ):
         check_budget(2 << 30, 1 << 30, "the values", "Pass fewer rows.")
-    with pytest.raises(tp.MemoryBudgetError, match=r"2 TiB.*computers have\. Pass fewer rows\.$"):
+    with pytest.raises(
+        tp.errors.MemoryBudgetError, match=r"2 TiB.*computers have\. Pass fewer rows\.$"
+    ):
         check_budget(2 << 40, 1 << 30, "the values", "Pass fewer rows.")
     X = np.random.default_rng(0).normal(size=(400, 9))
     y = X.prod(axis=1)
     model = GradientBoostingRegressor(max_depth=9, n_estimators=20, random_state=0).fit(X, y)
     with pytest.raises(
-        tp.MemoryBudgetError, match=r"TiB.*computers have\. Pass order=2"
+        tp.errors.MemoryBudgetError, match=r"TiB.*computers have\. Pass order=2"
     ) as refused:
         tp.purify(model, X, order=None, progress=False)
     assert "raise memory_budget" not in str(refused.value)

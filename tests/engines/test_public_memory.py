@@ -208,7 +208,7 @@ def _saved(d) -> None:
 def _outcome(call: Callable[[], object]) -> str:
     try:
         call()
-    except tp.MemoryBudgetError:
+    except tp.errors.MemoryBudgetError:
         return "refused"
     except MemoryError:
         return "took more than the budget"

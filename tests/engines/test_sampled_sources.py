@@ -62,7 +62,7 @@ def test_a_sample_does_not_depend_on_batches_and_is_stated(name, monkeypatch):
     if one.certificate is not None:
         assert f"a sample of 150 of {n_rows} rows" in one.certificate.note
     assert one.diagnostics["stream"]["sampled_rows"] == 150
-    with pytest.raises(tp.InvalidInputError, match=r"two passes.*can be read only once"):
+    with pytest.raises(tp.errors.InvalidInputError, match=r"two passes.*can be read only once"):
         engine(smooth, iter([X]))
 
 
@@ -101,5 +101,5 @@ def test_arrays_and_partitions_of_dask():
 
 def test_values_in_place_of_a_function_are_refused():
     X, y = regression_rows()
-    with pytest.raises(tp.InvalidInputError, match="cannot be told apart"):
+    with pytest.raises(tp.errors.InvalidInputError, match="cannot be told apart"):
         tp.legendre_anova(y.to_numpy(), batches(X, 70), **QUIET)

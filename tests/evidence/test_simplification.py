@@ -163,7 +163,7 @@ def test_a_step_of_the_path_keeps_to_the_budget_and_says_what_was_absorbed():
         simple = tp.simplify(d, X, y, absorb=absorb, tolerance=1.0, progress=False)
         (said[absorb],) = (line for line in simple.summary() if "took over" in line)
         if absorb:
-            with pytest.raises(tp.MemoryBudgetError):
+            with pytest.raises(tp.errors.MemoryBudgetError):
                 simple.at(2, memory_budget=1)
     assert said[False] == "The effects that stay took over nothing of those left out."
     assert said["main"].startswith("The main effects that stay took over")

@@ -151,11 +151,11 @@ def test_an_audit_takes_held_out_rows_in_files(case, tmp_path):
 def test_dask_frames_and_what_is_refused(case):
     d, X, y, _ = case
     rows = X.assign(price=y)
-    with pytest.raises(tp.InvalidInputError, match="name of its column as y"):
+    with pytest.raises(tp.errors.InvalidInputError, match="name of its column as y"):
         tp.effect_worth(d, batches(rows, 90), y, **QUIET)
-    with pytest.raises(tp.InvalidInputError, match="name of its column as y"):
+    with pytest.raises(tp.errors.InvalidInputError, match="name of its column as y"):
         tp.effect_worth(d, batches(rows, 90), "cost", **QUIET)
-    with pytest.raises(tp.InvalidInputError, match="read only once"):
+    with pytest.raises(tp.errors.InvalidInputError, match="read only once"):
         tp.simplify(d, iter([rows]), "price", **QUIET)
     dd = pytest.importorskip("dask.dataframe")
     frame = dd.from_pandas(rows, npartitions=3)

@@ -79,14 +79,14 @@ def test_other_groups_change_nothing_where_the_function_adds_up():
 def test_too_many_coalitions_are_refused():
     X = np.random.default_rng(3).normal(size=(30, 20))
     sets = tp.shapley_sets(lambda X: X.sum(axis=1), X, groups=[], progress=False)
-    with pytest.raises(tp.InvalidInputError, match="most_coalitions"):
+    with pytest.raises(tp.errors.InvalidInputError, match="most_coalitions"):
         owen_values(sets, X[:1])
     assert owen_values(sets, X[:1], others="none").shape == (1, 20, 1)
     wide = np.random.default_rng(3).normal(size=(30, 200))
     sets = tp.shapley_sets(lambda X: X.sum(axis=1), wide, groups=[list(range(200))], progress=False)
-    with pytest.raises(tp.InvalidInputError, match=r"2\*\*200"):
+    with pytest.raises(tp.errors.InvalidInputError, match=r"2\*\*200"):
         owen_values(sets, wide[:1])
-    with pytest.raises(tp.MemoryBudgetError):
+    with pytest.raises(tp.errors.MemoryBudgetError):
         owen_values(
             tp.shapley_sets(wavy, X[:, :5], groups=[], progress=False), X[:, :5], memory_budget=10
         )

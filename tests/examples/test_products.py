@@ -66,9 +66,9 @@ def test_a_large_group_of_factors():
 
 def test_options_are_checked():
     sets = tp.shapley_sets(lambda X: X[:, 0] * X[:, 1], ROWS, progress=False)
-    with pytest.raises(tp.InvalidInputError, match="two rows"):
+    with pytest.raises(tp.errors.InvalidInputError, match="two rows"):
         product_groups(sets, ROWS[:1])
-    with pytest.raises(tp.InvalidInputError, match="probes"):
+    with pytest.raises(tp.errors.InvalidInputError, match="probes"):
         product_groups(sets, ROWS, probes=0)
-    with pytest.raises(tp.MemoryBudgetError):
+    with pytest.raises(tp.errors.MemoryBudgetError):
         product_groups(sets, ROWS, memory_budget=100)

@@ -75,11 +75,11 @@ def test_measures_by_hand():
     np.testing.assert_allclose(sensitivity(found, rows), [1.0, 0.0])
     np.testing.assert_allclose(deletion(found, rows, [[1.0], [1.0]], groups=[[0, 1]]), [0.0, 0.0])
     np.testing.assert_allclose(attribution_error(given, np.zeros((2, 2))), [1.5, 2.5])
-    with pytest.raises(tp.InvalidInputError, match="one shape"):
+    with pytest.raises(tp.errors.InvalidInputError, match="one shape"):
         attribution_error(given, given[:1])
-    with pytest.raises(tp.InvalidInputError, match="one column for each group"):
+    with pytest.raises(tp.errors.InvalidInputError, match="one column for each group"):
         deletion(found, rows, given[:, :1])
-    with pytest.raises(tp.InvalidInputError, match="pass attributions too"):
+    with pytest.raises(tp.errors.InvalidInputError, match="pass attributions too"):
         deletion(found, rows, groups=[])
 
 

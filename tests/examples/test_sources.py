@@ -47,7 +47,7 @@ def test_conditional_share_is_that_of_normal_rows():
     """For f = x0 with correlation r the missing part is r x1, or r^2 of the variance of f."""
     X = normal_rows(2)
     X[:, 1] = 0.6 * X[:, 0] + 0.8 * X[:, 1]
-    found, named = sources(lambda X: X[:, 0], X, sampling=tp.Sampling(probes=3000, draws=2))
+    found, named = sources(lambda X: X[:, 0], X, sampling=tp.options.Sampling(probes=3000, draws=2))
     assert named["x0", "x1"] == "data"
     assert found.conditional_share[0, 1] == pytest.approx(0.36, abs=0.03)
     assert found.model_share[0, 1] < 1e-12
@@ -72,8 +72,8 @@ def test_trees_and_several_outputs():
 
 def test_bad_input():
     X = normal_rows(4)[:50]
-    with pytest.raises(tp.InvalidInputError, match="threshold"):
+    with pytest.raises(tp.errors.InvalidInputError, match="threshold"):
         interaction_sources(lambda X: X[:, 0], X, threshold=2.0)
     X[0, 0] = np.nan
-    with pytest.raises(tp.InvalidInputError, match="without gaps"):
+    with pytest.raises(tp.errors.InvalidInputError, match="without gaps"):
         interaction_sources(lambda X: np.nan_to_num(X[:, 0]), X)

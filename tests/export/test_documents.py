@@ -63,13 +63,13 @@ def test_excel_holds_every_cell(d, tmp_path):
 
 
 def test_excel_needs_its_suffix(d, tmp_path):
-    with pytest.raises(tp.InvalidInputError, match=r"ending in \.xlsx"):
+    with pytest.raises(tp.errors.InvalidInputError, match=r"ending in \.xlsx"):
         to_excel(d, tmp_path / "d.csv")
 
 
 def test_without_openpyxl_the_error_says_what_to_install(d, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "openpyxl", None)
-    with pytest.raises(tp.MissingDependencyError, match=r"treepurify\[excel\]"):
+    with pytest.raises(tp.errors.MissingDependencyError, match=r"treepurify\[excel\]"):
         to_excel(d, tmp_path / "d.xlsx")
 
 

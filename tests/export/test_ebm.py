@@ -242,7 +242,7 @@ def test_class_labels():
     d = tp.purify(classifier(X, y), X, progress=False)
     ebm = to_ebm(d, classes=["no", "yes"])
     assert set(ebm.predict(X)) == {"no", "yes"}
-    with pytest.raises(tp.InvalidInputError, match="classes must be 2 class labels"):
+    with pytest.raises(tp.errors.InvalidInputError, match="classes must be 2 class labels"):
         to_ebm(d, classes=["no"])
 
 
@@ -254,13 +254,13 @@ def test_what_an_ebm_cannot_hold():
     deep.fit(values, values[:, 0] * values[:, 1] * values[:, 2] + y)
     whole = tp.purify(deep, values, order=None, progress=False)
     np.testing.assert_allclose(to_ebm(whole).predict(values), deep.predict(values), atol=1e-12)
-    with pytest.raises(tp.UnsupportedModelError, match="cannot represent the remainder"):
+    with pytest.raises(tp.errors.UnsupportedModelError, match="cannot represent the remainder"):
         to_ebm(tp.purify(deep, values, order=1))
     forest = RandomForestClassifier(n_estimators=3, max_depth=2, random_state=0)
-    with pytest.raises(tp.UnsupportedModelError, match="no form for"):
+    with pytest.raises(tp.errors.UnsupportedModelError, match="no form for"):
         to_ebm(tp.purify(forest.fit(values, np.digitize(y, [0.3, 0.9])), values))
     zeros = lightgbm.LGBMRegressor(
         n_estimators=3, num_leaves=3, zero_as_missing=True, verbose=-1, n_jobs=1
     ).fit(values, y)
-    with pytest.raises(tp.UnsupportedModelError, match="numbers that stand for missing"):
+    with pytest.raises(tp.errors.UnsupportedModelError, match="numbers that stand for missing"):
         to_ebm(tp.purify(zeros, values))

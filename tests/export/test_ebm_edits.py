@@ -194,7 +194,7 @@ def test_terms_of_three_features_go_back(kind, resolution):
     for table in (X, odd):
         margin = ebm.predict(table) if kind == "regression" else ebm.decision_function(table)
         np.testing.assert_allclose(margin.reshape(400, -1), d.evaluate(table), atol=1e-12)
-    with pytest.raises(tp.UnsupportedModelError, match="larger order") as error:
+    with pytest.raises(tp.errors.UnsupportedModelError, match="larger order") as error:
         to_ebm(tp.purify(model, X, order=2, **quiet))
     assert "max_depth" not in str(error.value)
 
@@ -204,16 +204,18 @@ def test_a_remainder_is_dropped_where_asked():
     values = np.column_stack([X["real"], X["count"], X["real"] + X["count"]])
     deep = GradientBoostingRegressor(n_estimators=5, max_depth=3, random_state=0)
     d = tp.purify(deep.fit(values, values[:, 0] * values[:, 1] * values[:, 2] + y), values, order=1)
-    with pytest.raises(tp.UnsupportedModelError, match=r'margins are off by .*remainder="drop"'):
+    with pytest.raises(
+        tp.errors.UnsupportedModelError, match=r'margins are off by .*remainder="drop"'
+    ):
         to_ebm(d)
-    with pytest.warns(tp.RemainderWarning, match="leaves out the remainder") as caught:
+    with pytest.warns(tp.errors.RemainderWarning, match="leaves out the remainder") as caught:
         ebm = to_ebm(d, remainder="drop")
     rest = d.remainder.evaluate(values)[:, 0]
     np.testing.assert_allclose(ebm.predict(values) + rest, d.predict(values), atol=1e-12)
     lost, whole = np.sqrt(np.mean(rest**2)), np.std(d.predict(values))
     assert f"margins are off by {lost:.4g} " in str(caught[0].message)
     assert f"own deviation is {whole:.4g}" in str(caught[0].message)
-    with pytest.raises(tp.InvalidInputError, match="remainder must be"):
+    with pytest.raises(tp.errors.InvalidInputError, match="remainder must be"):
         to_ebm(d, remainder="keep")
 
 

@@ -76,7 +76,7 @@ def test_what_has_no_cell_gives_nan():
 def test_no_effects():
     X = pd.DataFrame({"x": [0.0, 1.0]})
     d = tp.purify(DecisionTreeRegressor().fit(X, [4.0, 4.0]), X)
-    with pytest.raises(tp.UnsupportedModelError, match="no effects"):
+    with pytest.raises(tp.errors.UnsupportedModelError, match="no effects"):
         to_onnx(d)
 
 
@@ -99,9 +99,9 @@ def test_a_remainder_is_refused_or_named_in_the_model():
     X = pd.DataFrame(rng.normal(size=(300, 3)), columns=list("abc"))
     model = DecisionTreeRegressor(max_depth=3).fit(X, X.prod(axis=1))
     d = tp.purify(model, X, order=1, progress=False)
-    with pytest.raises(tp.UnsupportedModelError, match="an ONNX model cannot represent"):
+    with pytest.raises(tp.errors.UnsupportedModelError, match="an ONNX model cannot represent"):
         to_onnx(d)
-    with pytest.warns(tp.RemainderWarning, match="margins are off by"):
+    with pytest.warns(tp.errors.RemainderWarning, match="margins are off by"):
         model = to_onnx(d, remainder="drop")
     assert "without the remainder" in [fact.key for fact in model.metadata_props]
     np.testing.assert_allclose(
@@ -112,9 +112,9 @@ def test_a_remainder_is_refused_or_named_in_the_model():
 def test_what_cannot_be_written():
     X = pd.DataFrame({"margin": [0.0, 1.0]})
     d = tp.purify(DecisionTreeRegressor().fit(X, [0.0, 4.0]), X)
-    with pytest.raises(tp.InvalidInputError, match="called 'margin' as the output"):
+    with pytest.raises(tp.errors.InvalidInputError, match="called 'margin' as the output"):
         to_onnx(d)
-    with pytest.raises(tp.InvalidInputError, match="input_type must be"):
+    with pytest.raises(tp.errors.InvalidInputError, match="input_type must be"):
         to_onnx(d, input_type="float16")
-    with pytest.raises(tp.MemoryBudgetError, match="an ONNX model of"):
+    with pytest.raises(tp.errors.MemoryBudgetError, match="an ONNX model of"):
         to_onnx(written("xgboost_regressor").d, memory_budget=10)

@@ -128,7 +128,7 @@ def test_a_workbook(d, tmp_path):
         np.testing.assert_array_equal(sheets[name].iloc[:, 1:], pair.values[..., 0])
     facts = dict(sheets["facts"].to_numpy())
     assert f"rounding {facts['rounding']}" == str(card.rounding)
-    with pytest.raises(tp.InvalidInputError, match=r"ending in \.xlsx"):
+    with pytest.raises(tp.errors.InvalidInputError, match=r"ending in \.xlsx"):
         card.to_excel(tmp_path / "card.csv")
 
 
@@ -155,24 +155,24 @@ def test_a_remainder_is_refused_or_said():
     X = rng.normal(size=(400, 3))
     model = GradientBoostingClassifier(max_depth=3, n_estimators=10, random_state=0)
     d = tp.purify(model.fit(X, X.prod(axis=1) > 0), X, order=1, progress=False)
-    with pytest.raises(tp.UnsupportedModelError, match="a scorecard cannot represent"):
+    with pytest.raises(tp.errors.UnsupportedModelError, match="a scorecard cannot represent"):
         to_scorecard(d)
-    with pytest.warns(tp.RemainderWarning, match="margins are off by"):
+    with pytest.warns(tp.errors.RemainderWarning, match="margins are off by"):
         card = to_scorecard(d, remainder="drop")
     assert "margins are off by" in dict(card.facts())["without the remainder"]
 
 
 def test_what_a_scorecard_cannot_hold(d):
-    with pytest.raises(tp.UnsupportedModelError, match="log-odds of two classes"):
+    with pytest.raises(tp.errors.UnsupportedModelError, match="log-odds of two classes"):
         to_scorecard(decomposed(regressor)[2])
     X = np.random.default_rng(0).normal(size=(50, 3))
     three = tp.purify_tensors({(0, 1, 2): np.arange(8.0).reshape(2, 2, 2)}, progress=False)
-    with pytest.raises(tp.InvalidInputError, match="has 3 features"):
+    with pytest.raises(tp.errors.InvalidInputError, match="has 3 features"):
         to_scorecard(replace(three, link=d.link))
     constant = GradientBoostingRegressor(n_estimators=1).fit(X, np.ones(50))
     card = to_scorecard(replace(tp.purify(constant, X, progress=False), link=d.link))
-    with pytest.raises(tp.InvalidInputError, match="no effects"):
+    with pytest.raises(tp.errors.InvalidInputError, match="no effects"):
         card.score(X)
     for name, value in (("base_odds", 0), ("points_to_double", -1), ("decimals", 9), ("odds", 3)):
-        with pytest.raises(tp.InvalidInputError, match=f"{name} must be"):
+        with pytest.raises(tp.errors.InvalidInputError, match=f"{name} must be"):
             to_scorecard(d, **{name: value})

@@ -197,10 +197,10 @@ def test_a_remainder_is_refused_or_named_in_the_query():
     d = tp.purify(model, X, order=1, progress=False)
     assert d.remainder is not None
     with pytest.raises(
-        tp.UnsupportedModelError, match=r'a SQL query cannot represent .*remainder="drop"'
+        tp.errors.UnsupportedModelError, match=r'a SQL query cannot represent .*remainder="drop"'
     ):
         to_sql(d)
-    with pytest.warns(tp.RemainderWarning, match="margins are off by"):
+    with pytest.warns(tp.errors.RemainderWarning, match="margins are off by"):
         query = to_sql(d, keep=["id"], remainder="drop")
     assert "-- without the remainder: margins are off by" in query
     found = run_duckdb(query, X)["margin"].to_numpy()
@@ -210,19 +210,19 @@ def test_a_remainder_is_refused_or_named_in_the_query():
 @pytest.mark.filterwarnings("ignore::treepurify.errors.FitWarning")
 def test_what_cannot_be_written():
     one = written("xgboost_regressor")
-    with pytest.raises(tp.InvalidInputError, match="dialect must be"):
+    with pytest.raises(tp.errors.InvalidInputError, match="dialect must be"):
         to_sql(one.d, dialect="oracle")
-    with pytest.raises(tp.InvalidInputError, match="several columns called"):
+    with pytest.raises(tp.errors.InvalidInputError, match="several columns called"):
         to_sql(one.d, keep=["Margin"])
-    with pytest.raises(tp.InvalidInputError, match="table must be the name"):
+    with pytest.raises(tp.errors.InvalidInputError, match="table must be the name"):
         to_sql(one.d, table=3)
-    with pytest.raises(tp.InvalidInputError, match="an empty one"):
+    with pytest.raises(tp.errors.InvalidInputError, match="an empty one"):
         to_sql(one.d, table="")
-    with pytest.raises(tp.MemoryBudgetError, match="a query of"):
+    with pytest.raises(tp.errors.MemoryBudgetError, match="a query of"):
         to_sql(one.d, memory_budget=100)
     X = np.random.default_rng(0).normal(size=(50, 2))
     smooth = tp.legendre_anova(lambda x: np.asarray(x)[:, 0], X, degree=2, progress=False)
-    with pytest.raises(tp.TreepurifyError, match=r"not a table of cells|remainder"):
+    with pytest.raises(tp.errors.TreepurifyError, match=r"not a table of cells|remainder"):
         to_sql(smooth)
-    with pytest.raises(tp.UnsupportedModelError, match=r"link 'sqrt' cannot be exported"):
+    with pytest.raises(tp.errors.UnsupportedModelError, match=r"link 'sqrt' cannot be exported"):
         to_sql(replace(one.d, link=Link("sqrt")), scale="response")

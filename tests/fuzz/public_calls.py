@@ -195,7 +195,7 @@ def engines() -> Iterator[Call]:
     kinds = {"model": "function", "x": "rows", "value": "choice", "sampling": "result",
              "X": "table or batches"}  # fmt: skip
     yield Call("shapley_sets", tp.shapley_sets, explained, kinds)
-    few = tp.Sampling(probes=3, draws=3, samples=10)
+    few = tp.options.Sampling(probes=3, draws=3, samples=10)
     called = {**explained, "model": f, "sampling": few}
     kinds["X"] = "batches of a function"
     yield Call("shapley_sets of a function", tp.shapley_sets, called, kinds)
@@ -237,31 +237,33 @@ def warmup_of_nothing(progress: bool = True) -> None:
 
 
 def purify_on_rows(X: Any, sample_weight: Any = None) -> Any:
-    """Make the measure `Rows` and use it: what rows a model needs is known then."""
-    return tp.purify(world()["model"], weights=tp.Rows(X, sample_weight), progress=False)
+    """Make the measure `GivenRows` and use it: what rows a model needs is known then."""
+    return tp.purify(
+        world()["model"], weights=tp.weights.GivenRows(X, sample_weight), progress=False
+    )
 
 
 def constructors() -> Iterator[Call]:
     w = world()
-    yield Call("Empirical", tp.Empirical)
-    yield Call("Independent", tp.Independent)
-    yield Call("Laplace", tp.Laplace, {}, {"smoothing": "number", "variant": "choice"})
-    yield Call("Shrunk", tp.Shrunk, {}, {"share": "number"})
+    yield Call("Empirical", tp.weights.Empirical)
+    yield Call("Independent", tp.weights.Independent)
+    yield Call("Laplace", tp.weights.Laplace, {}, {"smoothing": "number", "variant": "choice"})
+    yield Call("Shrunk", tp.weights.Shrunk, {}, {"share": "number"})
     smoothing = {"bandwidth": "number", "level_share": "number", "n_points": "whole"}
-    yield Call("Kernel", tp.Kernel, {}, smoothing)
-    yield Call("Copula", tp.Copula, {}, {"n_points": "whole"})
-    yield Call("Auto", tp.Auto)
+    yield Call("Kernel", tp.weights.Kernel, {}, smoothing)
+    yield Call("Copula", tp.weights.Copula, {}, {"n_points": "whole"})
+    yield Call("Auto", tp.weights.Auto)
     tables = {"prior_count": "number", "bins": "whole", "n_points": "whole"}
-    yield Call("ChowLiu", tp.ChowLiu, {}, tables)
-    yield Call("LogLinear", tp.LogLinear, {}, tables)
-    yield Call("Uniform", tp.Uniform, {}, {"by": "choice", "missing": "flag"})
+    yield Call("ChowLiu", tp.weights.ChowLiu, {}, tables)
+    yield Call("LogLinear", tp.weights.LogLinear, {}, tables)
+    yield Call("Uniform", tp.weights.Uniform, {}, {"by": "choice", "missing": "flag"})
     kinds = {"table": "joint masses", "features": "features"}
-    yield Call("JointTable", tp.JointTable, {"table": np.ones((2, 2))}, kinds)
-    yield Call("Rows", purify_on_rows, {"X": w["X"]})
-    yield Call("TreeProjection", tp.TreeProjection)
-    yield Call("CoarseProjection", tp.CoarseProjection)
-    yield Call("TermSelection", tp.TermSelection, {}, {"penalty": "choice"})
-    yield Call("Sampling", tp.Sampling)
+    yield Call("JointTable", tp.weights.JointTable, {"table": np.ones((2, 2))}, kinds)
+    yield Call("GivenRows", purify_on_rows, {"X": w["X"]})
+    yield Call("TreeProjection", tp.options.TreeProjection)
+    yield Call("CoarseProjection", tp.options.CoarseProjection)
+    yield Call("TermSelection", tp.options.TermSelection, {}, {"penalty": "choice"})
+    yield Call("Sampling", tp.options.Sampling)
 
 
 def edit_by(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -471,7 +473,7 @@ INTERNAL = {
 def public_callables() -> set[str]:
     """The names that `calls` has to have."""
     names = set()
-    for module in (tp, tp.plots, tp.report, tp.export):
+    for module in (tp, tp.weights, tp.options, tp.results, tp.plots, tp.report, tp.export):
         prefix = module.__name__.removeprefix("treepurify").removeprefix(".")
         for name in module.__all__:
             value = getattr(module, name)
@@ -498,7 +500,7 @@ def _methods(cls: type) -> set[str]:
             "Shrunk",
             "Uniform",
             "JointTable",
-            "Rows",
+            "GivenRows",
             "Weighting",
         )
     }

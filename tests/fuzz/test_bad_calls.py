@@ -51,7 +51,7 @@ def wrong_with(call: Call, given: dict[str, Any], *, must_refuse: bool) -> str:
     """Return what is wrong with the answer to a call, in words; nothing where it is right."""
     try:
         call.function(**{**call.arguments, **given})
-    except tp.TreepurifyError as error:
+    except tp.errors.TreepurifyError as error:
         return "" if len(str(error)) >= SHORTEST_MESSAGE else f"says only {str(error)!r}"
     except Exception as error:  # noqa: BLE001 - whatever else comes is the failure looked for
         return f"raises {type(error).__name__}: {str(error)[:120]}"
@@ -157,7 +157,7 @@ def test_what_is_no_file_is_left_as_it_is(tmp_path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     for write in (d.save, lambda path: tp.export.to_json(d, path)):
-        with pytest.raises(tp.InvalidInputError, match="device or a pipe"):
+        with pytest.raises(tp.errors.InvalidInputError, match="device or a pipe"):
             write(pipe)
     assert pipe.is_fifo()
     assert Path.cwd() == tmp_path

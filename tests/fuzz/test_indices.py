@@ -32,7 +32,7 @@ def drawn_scene(seed):
     rows = X[rng.integers(len(X), size=int(rng.integers(1, 8)))] if rng.random() < 0.3 else X
     try:
         ask(ensemble, rows)
-    except tp.InvalidInputError:  # a categorical column whose few values are all unknown
+    except tp.errors.InvalidInputError:  # a categorical column whose few values are all unknown
         rows = X
     return ensemble, rows
 

@@ -250,37 +250,37 @@ def test_five_hundred_features():
 )
 def test_bad_options(options, message):
     X = np.random.default_rng(0).normal(size=(10, 3))
-    with pytest.raises(tp.InvalidInputError, match=message):
+    with pytest.raises(tp.errors.InvalidInputError, match=message):
         shapley_sets(lambda X: X[:, 0], X, progress=False, **options)
 
 
 def test_bad_functions_and_rows():
     X = np.random.default_rng(0).normal(size=(10, 2))
-    with pytest.raises(tp.InvalidInputError, match="one value"):
+    with pytest.raises(tp.errors.InvalidInputError, match="one value"):
         shapley_sets(lambda X: 1.0, X, progress=False)
-    with pytest.raises(tp.InvalidInputError, match="not finite"):
+    with pytest.raises(tp.errors.InvalidInputError, match="not finite"):
         shapley_sets(lambda X: X[:, 0] * np.nan, X, progress=False)
-    with pytest.raises(tp.InvalidInputError, match="return numbers"):
+    with pytest.raises(tp.errors.InvalidInputError, match="return numbers"):
         shapley_sets(lambda X: X[:, 0].astype(str), X, progress=False)
-    with pytest.raises(tp.InvalidInputError, match="no rows"):
+    with pytest.raises(tp.errors.InvalidInputError, match="no rows"):
         shapley_sets(lambda X: X[:, 0], X[:0], progress=False)
-    with pytest.raises(tp.InvalidInputError, match="must be finite"):
+    with pytest.raises(tp.errors.InvalidInputError, match="must be finite"):
         shapley_sets(lambda X: X[:, 0], X * np.nan, progress=False)
-    with pytest.raises(tp.InvalidInputError, match="must be numbers"):
+    with pytest.raises(tp.errors.InvalidInputError, match="must be numbers"):
         shapley_sets(lambda X: X[:, 0], np.array([["a", "b"]]), progress=False)
-    with pytest.raises(tp.InvalidInputError, match="has 2 features, the data 3 columns"):
+    with pytest.raises(tp.errors.InvalidInputError, match="has 2 features, the data 3 columns"):
         shapley_sets(lambda X: X[:, 0], X, np.zeros((2, 3)), progress=False)
-    with pytest.raises(tp.UnsupportedModelError, match="no parser for builtins"):
+    with pytest.raises(tp.errors.UnsupportedModelError, match="no parser for builtins"):
         shapley_sets(3, X, progress=False)
-    with pytest.raises(tp.InvalidInputError, match="pass x"):
+    with pytest.raises(tp.errors.InvalidInputError, match="pass x"):
         shapley_sets(lambda X: X[:, 0], X, progress=False).to_frame()
     rng = np.random.default_rng(0)
     with_gaps = random_ensemble(rng, n_features=2)
     X[0, 0] = np.nan
-    with pytest.raises(tp.InvalidInputError, match="numbers without gaps"):
+    with pytest.raises(tp.errors.InvalidInputError, match="numbers without gaps"):
         shapley_sets(with_gaps, X, value="mean", progress=False)
     for bad in ({"probes": 0}, {"draws": 1.5}, {"bootstrap": -1}):
-        with pytest.raises(tp.InvalidInputError, match="Sampling"):
+        with pytest.raises(tp.errors.InvalidInputError, match="Sampling"):
             Sampling(**bad)
 
 

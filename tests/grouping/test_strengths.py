@@ -83,7 +83,7 @@ def test_dendrogram():
     assert merges == [(0.4, (0,), (3,)), (0.2, (1,), (2,)), (0.1, (1, 2), (0, 3))]
     assert list(found.to_frame()["groups_left"]) == [4, 3, 2]
     for bad in (-0.1, 1.5):
-        with pytest.raises(tp.InvalidInputError, match="threshold"):
+        with pytest.raises(tp.errors.InvalidInputError, match="threshold"):
             found.groups(bad)
 
 

@@ -121,5 +121,5 @@ def test_a_tolerance_leaves_small_interactions_out():
 
 def test_other_functions_have_no_structure():
     X = np.zeros((5, 2))
-    with pytest.raises(tp.InvalidInputError, match="reads the trees"):
+    with pytest.raises(tp.errors.InvalidInputError, match="reads the trees"):
         shapley_sets(lambda X: X[:, 0], X, method="structure", progress=False)

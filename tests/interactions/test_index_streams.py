@@ -56,7 +56,7 @@ def test_indices_are_those_in_memory(kind, weights):
 def test_weights_that_would_be_ignored_are_refused():
     model, X, weight = case("shallow")
     source = batches(X.assign(weight=weight), 97)
-    with pytest.raises(tp.InvalidInputError, match="would be ignored"):
+    with pytest.raises(tp.errors.InvalidInputError, match="would be ignored"):
         tp.interaction_indices(model, source, weights="uniform", sample_weight="weight", **QUIET)
 
 

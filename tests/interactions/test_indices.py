@@ -177,7 +177,7 @@ def test_few_cells_are_no_work_however_many_leaves_there_are():
 )
 def test_options_are_checked(option, value):
     ensemble, X = scene(1)
-    with pytest.raises(tp.InvalidInputError, match=option):
+    with pytest.raises(tp.errors.InvalidInputError, match=option):
         ask(ensemble, X, **{option: value})
 
 
@@ -214,7 +214,7 @@ def test_an_ebm_has_the_indices_of_the_trees_that_it_equals(weights):
         np.testing.assert_allclose(getattr(found, name), getattr(expected, name), atol=1e-12)
     assert not found.standard_error.any()
     assert found.pairs()["total"].max() > 0
-    with pytest.raises(tp.InvalidInputError, match="independent features"):
+    with pytest.raises(tp.errors.InvalidInputError, match="independent features"):
         tp.interaction_indices(ebm, X, weights="empirical")
 
 

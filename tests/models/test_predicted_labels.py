@@ -118,7 +118,7 @@ NUMBERS = {
 def test_labels_are_refused_and_a_method_that_exists_is_advised(model, target, advice):
     fitted = model if isinstance(model, OwnDetector | FrozenEstimator) else model.fit(X, target)
     for asked in (fitted, fitted.predict, partial(fitted.predict)):
-        with pytest.raises(tp.InvalidInputError, match="which are no scores") as refused:
+        with pytest.raises(tp.errors.InvalidInputError, match="which are no scores") as refused:
             check_predicts_no_labels(asked)
         assert advice in str(refused.value)
     if "lambda" in str(refused.value):
@@ -164,10 +164,10 @@ def test_only_classifiers_of_catboost_predict_labels():
         assert np.isfinite(values.values).all()
     classifier = catboost.CatBoostClassifier(**few).fit(X, label)
     for asked in (classifier, make_pipeline(StandardScaler(), classifier).fit(X, label)):
-        with pytest.raises(tp.InvalidInputError, match="predict_proba"):
+        with pytest.raises(tp.errors.InvalidInputError, match="predict_proba"):
             check_predicts_no_labels(asked.predict)
     check_predicts_no_labels(partial(classifier.predict, prediction_type="RawFormulaVal"))
-    with pytest.raises(tp.InvalidInputError, match="predict_proba"):
+    with pytest.raises(tp.errors.InvalidInputError, match="predict_proba"):
         check_predicts_no_labels(partial(classifier.predict, prediction_type="Class"))
 
 
@@ -188,6 +188,6 @@ def test_labels_of_lightgbm_and_xgboost_are_refused_and_their_scores_taken():
         "output_margin": xgboost.XGBClassifier(**few).fit(X, label),
     }
     for argument, model in labels.items():
-        with pytest.raises(tp.InvalidInputError, match="predict_proba"):
+        with pytest.raises(tp.errors.InvalidInputError, match="predict_proba"):
             check_predicts_no_labels(model.predict)
         check_predicts_no_labels(partial(model.predict, **{argument: True}))

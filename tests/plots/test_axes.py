@@ -169,9 +169,11 @@ def test_scale_is_a_choice(d, X):
     assert plots.pair_lines(d, ("flag", "gain")).get_xscale() == "linear"
     assert plots.overlay({"one": d}, "gain").get_xscale() == "function"
     for draw, key in ((plots.main_effect, "gain"), (plots.pair, ("gain", "flag"))):
-        with pytest.raises(tp.InvalidInputError, match='must be "auto", "value", "rank" or "log"'):
+        with pytest.raises(
+            tp.errors.InvalidInputError, match='must be "auto", "value", "rank" or "log"'
+        ):
             draw(d, key, scale="linear")
-        with pytest.raises(tp.InvalidInputError, match="those of 'gain' begin at 0; use"):
+        with pytest.raises(tp.errors.InvalidInputError, match="those of 'gain' begin at 0; use"):
             draw(d, key, scale="log")
 
 
@@ -295,7 +297,7 @@ def test_curves_have_no_ranks():
     X = pd.DataFrame({"a": np.exp(4 * rng.normal(size=200)), "b": rng.normal(size=200)})
     curves = tp.ale_anova(lambda X: X["a"] * X["b"], X, bins=5, progress=False)
     assert plots.main_effect(curves, "a").get_xscale() == "linear"
-    with pytest.raises(tp.InvalidInputError, match="is a curve without cells"):
+    with pytest.raises(tp.errors.InvalidInputError, match="is a curve without cells"):
         plots.main_effect(curves, "a", scale="rank")
 
 
@@ -357,7 +359,7 @@ def test_categories_of_a_pair_have_the_order_of_the_main_effect(schooled, levels
     columns = [component.axes[1].labels().index(t.get_text()) for t in across.get_yticklabels()]
     shown = across.collections[0].get_array()
     np.testing.assert_array_equal(shown, table[np.ix_(rows, columns)].T)
-    with pytest.raises(tp.InvalidInputError, match='sort must be "effect"'):
+    with pytest.raises(tp.errors.InvalidInputError, match='sort must be "effect"'):
         plots.pair(schooled, ("school", "sex"), sort="size")
 
 

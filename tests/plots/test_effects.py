@@ -236,10 +236,10 @@ def test_importance_by_covariance():
     np.testing.assert_allclose([bar.get_width() for bar in bars], table)
     assert table.min() < -0.05
     assert ax.get_xlim()[0] < table.min()
-    with pytest.raises(tp.InvalidInputError, match='by must be "variance" or "covariance"'):
+    with pytest.raises(tp.errors.InvalidInputError, match='by must be "variance" or "covariance"'):
         importance(d, by="mean")
     alone = tp.purify_tensors({(0,): [0.0, 1.0]}, {(0,): [1.0, 1.0]})
-    with pytest.raises(tp.InvalidInputError, match="gives no covariances"):
+    with pytest.raises(tp.errors.InvalidInputError, match="gives no covariances"):
         importance(alone, by="covariance")
 
 
@@ -255,9 +255,9 @@ def test_several_outputs():
         assert "2" in ax.get_ylabel()
     widths = sum(bar.get_width() for bar in importance(d).patches)
     assert widths == pytest.approx(1.0)
-    with pytest.raises(tp.InvalidInputError, match="no output 3"):
+    with pytest.raises(tp.errors.InvalidInputError, match="no output 3"):
         main_effect(d, "x0", output=3)
-    with pytest.raises(tp.InvalidInputError, match="no output 'z'; outputs are 0, 1, 2"):
+    with pytest.raises(tp.errors.InvalidInputError, match="no output 'z'; outputs are 0, 1, 2"):
         pair(d, ("x0", "x1"), output="z")
 
 
@@ -274,19 +274,23 @@ def test_given_axes_are_used_and_nothing_is_shown(numeric, monkeypatch):
 
 
 def test_wrong_number_of_features(numeric):
-    with pytest.raises(tp.InvalidInputError, match=r"draw it with plots\.pair"):
+    with pytest.raises(tp.errors.InvalidInputError, match=r"draw it with plots\.pair"):
         main_effect(numeric, ("a", "b"))
-    with pytest.raises(tp.InvalidInputError, match=r"draw it with plots\.main_effect"):
+    with pytest.raises(tp.errors.InvalidInputError, match=r"draw it with plots\.main_effect"):
         pair(numeric, "a")
     with pytest.raises(KeyError, match="no feature 'z'"):
         main_effect(numeric, "z")
-    with pytest.raises(tp.InvalidInputError, match="top must be a whole number of at least 1"):
+    with pytest.raises(
+        tp.errors.InvalidInputError, match="top must be a whole number of at least 1"
+    ):
         importance(numeric, top=0)
 
 
 def test_without_matplotlib_the_error_names_the_extra(numeric, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
-    with pytest.raises(tp.MissingDependencyError, match=r'pip install "treepurify\[plots\]"'):
+    with pytest.raises(
+        tp.errors.MissingDependencyError, match=r'pip install "treepurify\[plots\]"'
+    ):
         main_effect(numeric, "a")
 
 

@@ -182,7 +182,7 @@ def test_levels_are_drawn_as_bars_and_beside_other_engines(with_levels, frame):
     np.testing.assert_allclose(points.get_ydata()[:3], known[:3])
     renamed = with_flags(frame).assign(c=np.arange(len(frame)) % 50 * 1.0)
     other = tp.legendre_anova(renamed["c"].to_numpy(), renamed, degree=2, progress=False)
-    with pytest.raises(tp.InvalidInputError, match="numeric in one"):
+    with pytest.raises(tp.errors.InvalidInputError, match="numeric in one"):
         tp.plots.overlay({"legendre": with_levels, "other": other}, "c")
     plt.close("all")
 

@@ -92,18 +92,22 @@ def test_one_output_of_several(X):
     found = tp.h_statistics(two, X, progress=False)
     assert names_of(plots.h_statistics(found, output=0, top=1)) == ["x0 & x1"]
     assert names_of(plots.h_statistics(found, output=found.output_names[1], top=1)) == ["x2 & x3"]
-    with pytest.raises(tp.InvalidInputError, match="no output 2; there are 2"):
+    with pytest.raises(tp.errors.InvalidInputError, match="no output 2; there are 2"):
         plots.h_statistics(found, output=2)
 
 
 def test_wrong_requests_for_statistics(statistics):
-    with pytest.raises(tp.InvalidInputError, match='of must be "features", "pairs" or "triples"'):
+    with pytest.raises(
+        tp.errors.InvalidInputError, match='of must be "features", "pairs" or "triples"'
+    ):
         plots.h_statistics(statistics, of="terms")
-    with pytest.raises(tp.InvalidInputError, match="top must be a whole number of at least 1"):
+    with pytest.raises(
+        tp.errors.InvalidInputError, match="top must be a whole number of at least 1"
+    ):
         plots.h_statistics(statistics, top=0)
-    with pytest.raises(tp.InvalidInputError, match="have no triples"):
+    with pytest.raises(tp.errors.InvalidInputError, match="have no triples"):
         plots.h_statistics(statistics, of="triples")
-    with pytest.raises(tp.InvalidInputError, match="'purified_share' was not computed"):
+    with pytest.raises(tp.errors.InvalidInputError, match="'purified_share' was not computed"):
         plots.h_statistics(statistics, show="purified_share")
 
 
@@ -179,9 +183,13 @@ def test_sets_bring_their_threshold(X):
 
 def test_wrong_requests_for_groups(X):
     other = tp.shapley_sets(product, X, method="recursive", progress=False)
-    with pytest.raises(tp.InvalidInputError, match="no strengths of interactions are known"):
+    with pytest.raises(tp.errors.InvalidInputError, match="no strengths of interactions are known"):
         plots.dendrogram(other)
-    with pytest.raises(tp.InvalidInputError, match="threshold must be a finite number from 0 to 1"):
+    with pytest.raises(
+        tp.errors.InvalidInputError, match="threshold must be a finite number from 0 to 1"
+    ):
         plots.dendrogram(strengths(), threshold=2.0)
-    with pytest.raises(tp.InvalidInputError, match="top must be a whole number of at least 2"):
+    with pytest.raises(
+        tp.errors.InvalidInputError, match="top must be a whole number of at least 2"
+    ):
         plots.dendrogram(strengths(), top=1)

@@ -67,7 +67,7 @@ def test_a_row_by_itself_is_drawn_as_a_table_of_one_row(deep, draw):
     d, X = deep
     alone = [bar.get_width() for bar in draw(d, X.iloc[7]).patches]
     np.testing.assert_allclose(alone, [bar.get_width() for bar in draw(d, X.iloc[[7]]).patches])
-    with pytest.raises(tp.InvalidInputError, match="the columns"):
+    with pytest.raises(tp.errors.InvalidInputError, match="the columns"):
         draw(d, X["a"])
 
 
@@ -78,16 +78,18 @@ def test_a_row_is_found_in_a_table_by_its_position(deep):
         for index in (7, 7 - len(X)):
             found = [bar.get_width() for bar in draw(d, X, index=index).patches]
             np.testing.assert_allclose(found, alone)
-        with pytest.raises(tp.InvalidInputError, match="index must be a whole number from -300"):
+        with pytest.raises(
+            tp.errors.InvalidInputError, match="index must be a whole number from -300"
+        ):
             draw(d, X, index=300)
-        with pytest.raises(tp.InvalidInputError, match="or the table and which of its rows"):
+        with pytest.raises(tp.errors.InvalidInputError, match="or the table and which of its rows"):
             draw(d, X)
     nodes = [
         plots.network(d, row=row, index=i).collections for row, i in ((X.iloc[7], None), (X, 7))
     ]
     for one, other in zip(*nodes, strict=True):
         np.testing.assert_allclose(one.get_sizes(), other.get_sizes())
-    with pytest.raises(tp.InvalidInputError, match="pass the table"):
+    with pytest.raises(tp.errors.InvalidInputError, match="pass the table"):
         plots.network(d, index=7)
 
 

@@ -123,11 +123,13 @@ def test_force_has_all_parts(d, X):
 
 def test_one_row_is_one_row(d, X):
     for draw in (plots.waterfall, plots.force):
-        with pytest.raises(tp.InvalidInputError, match="shows one row, got 2"):
+        with pytest.raises(tp.errors.InvalidInputError, match="shows one row, got 2"):
             draw(d, X.iloc[:2])
-        with pytest.raises(tp.InvalidInputError, match="top must be a whole number of at least 1"):
+        with pytest.raises(
+            tp.errors.InvalidInputError, match="top must be a whole number of at least 1"
+        ):
             draw(d, X.iloc[:1], top=0)
-    with pytest.raises(tp.InvalidInputError, match='parts must be "terms" or "shapley"'):
+    with pytest.raises(tp.errors.InvalidInputError, match='parts must be "terms" or "shapley"'):
         plots.waterfall(d, X.iloc[:1], parts="features")
 
 
@@ -144,7 +146,7 @@ def test_beeswarm_has_a_dot_a_row(d, X):
             if abs(dot[1] - place) < 0.5
         ]
         np.testing.assert_allclose(sorted(dot[0] for dot in dots), sorted(contributions[term]))
-    with pytest.raises(tp.InvalidInputError, match="X has no rows"):
+    with pytest.raises(tp.errors.InvalidInputError, match="X has no rows"):
         plots.beeswarm(d, X.iloc[:0])
 
 
@@ -174,7 +176,7 @@ def test_network_of_one_row_has_the_sizes_and_signs_of_its_effects(d, X):
     colours = [line.get_color() for line in ax.lines]
     assert colours.count(style.UP) == sum(effect > 0 for effect in pairs.values())
     assert colours.count(style.DOWN) == sum(effect < 0 for effect in pairs.values())
-    with pytest.raises(tp.InvalidInputError, match="one row"):
+    with pytest.raises(tp.errors.InvalidInputError, match="one row"):
         plots.network(d, row=X.iloc[:2])
 
 
@@ -204,7 +206,7 @@ def test_orders_sum_to_one(d, uniform):
         total = sum(float(c.variance[0]) for c in own.components.values())
         np.testing.assert_allclose(bars, [mains / total, 1 - mains / total])
     assert names_of(plots.variance_by_order(d)) == ["empirical"]
-    with pytest.raises(tp.InvalidInputError, match="must be decompositions by name"):
+    with pytest.raises(tp.errors.InvalidInputError, match="must be decompositions by name"):
         plots.variance_by_order({})
 
 
@@ -225,7 +227,7 @@ def test_overlay_of_categories(d, uniform):
     assert names_of(ax) == sorted(KINDS)
     first = next(line for line in ax.lines if line.get_label() == "rows").get_xdata()
     np.testing.assert_allclose(first, d["kind"].values[:, 0], atol=1e-14)
-    with pytest.raises(tp.InvalidInputError, match="must be decompositions by name"):
+    with pytest.raises(tp.errors.InvalidInputError, match="must be decompositions by name"):
         plots.overlay({}, "kind")
 
 
@@ -237,7 +239,7 @@ def test_categories_in_three_orders(d):
     assert names_of(plots.main_effect(d, "kind", sort="name")) == KINDS
     effect = dict(zip(KINDS, d["kind"].values[:, 0], strict=True))
     assert names_of(plots.main_effect(d, "kind")) == sorted(KINDS, key=lambda kind: -effect[kind])
-    with pytest.raises(tp.InvalidInputError, match='sort must be "effect"'):
+    with pytest.raises(tp.errors.InvalidInputError, match='sort must be "effect"'):
         plots.main_effect(d, "kind", sort="size")
 
 
@@ -253,7 +255,9 @@ def test_lines_of_a_pair_along_a_number(d):
     thin = next(p for p in both.patches if p.get_label() == "_thin").get_data().values
     alone = next(p for p in ax.patches if p.get_label() == "_thin").get_data().values
     np.testing.assert_allclose(thin - alone, d["a"].values[:, 0])
-    with pytest.raises(tp.InvalidInputError, match="lines must be a whole number from 1 to 7"):
+    with pytest.raises(
+        tp.errors.InvalidInputError, match="lines must be a whole number from 1 to 7"
+    ):
         plots.pair_lines(d, ("a", "kind"), lines=9)
 
 
@@ -342,7 +346,7 @@ def test_every_finding_has_its_picture(model, X):
         )
         assert ax.get_title(loc="right") == what.kind + under
         plt.close("all")
-    with pytest.raises(tp.InvalidInputError, match="what must be a whole number"):
+    with pytest.raises(tp.errors.InvalidInputError, match="what must be a whole number"):
         plots.finding(audited, 999)
 
 

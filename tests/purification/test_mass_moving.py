@@ -5,7 +5,7 @@ import pytest
 
 from tests.reference.dense import largest_conditional_mean, project_off, put_together
 from tests.reference.masses import blocks, sampled_copula, two_clusters
-from treepurify import ConvergenceWarning
+from treepurify.errors import ConvergenceWarning
 from treepurify.purification.general import solve_general
 from treepurify.purification.mass_moving import solve_by_mass_moving
 from treepurify.purification.pair import solve_pair

@@ -259,6 +259,6 @@ def test_scales_that_do_not_suit_are_refused(skewed, tmp_path):
         ({"income": "square"}, "scale of 'income' must be"),
         (["log"], "one word for all features"),
     ):
-        with pytest.raises(tp.InvalidInputError, match=words):
+        with pytest.raises(tp.errors.InvalidInputError, match=words):
             write_html(d, tmp_path / "page.html", scale=scale)
     assert not list(tmp_path.iterdir())

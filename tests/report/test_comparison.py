@@ -159,8 +159,8 @@ def test_what_cannot_be_compared_is_refused(two, tmp_path):
         ({1: a, 2: b}, "must be text"),
         (a, "list of decompositions"),
     ):
-        with pytest.raises(tp.InvalidInputError, match=words):
+        with pytest.raises(tp.errors.InvalidInputError, match=words):
             write_comparison(given, tmp_path / "c.html")
-    with pytest.raises(tp.InvalidInputError, match="pass X"):
+    with pytest.raises(tp.errors.InvalidInputError, match="pass X"):
         write_comparison(named, tmp_path / "c.html")
     assert not list(tmp_path.iterdir())

@@ -67,9 +67,9 @@ def test_files_have_the_hash_that_others_compute(made):
     digest = hashlib.sha256((folder / "model.txt").read_bytes()).hexdigest()
     assert Facts(page).named["Files"] == f"model.txt: SHA-256 {digest}"
     d = tp.purify(made[0], made[1], progress=False)
-    with pytest.raises(tp.InvalidInputError, match="there is no file"):
+    with pytest.raises(tp.errors.InvalidInputError, match="there is no file"):
         write_html(d, folder / "e.html", files=[folder / "none.txt"])
-    with pytest.raises(tp.InvalidInputError, match="list of paths"):
+    with pytest.raises(tp.errors.InvalidInputError, match="list of paths"):
         write_html(d, folder / "e.html", files=str(folder / "model.txt"))
 
 
@@ -160,19 +160,19 @@ MADE = {
     "deep mains": (deep, {"order": 1}),
     "every order": (deep, {"order": None}),
     "laplace": (boosted, {"weights": "laplace"}),
-    "smoothing": (boosted, {"weights": tp.Laplace(0.2)}),
-    "plus one": (boosted, {"weights": tp.Laplace(variant="plus-one")}),
-    "length": (boosted, {"weights": tp.Uniform(by="length")}),
+    "smoothing": (boosted, {"weights": tp.weights.Laplace(0.2)}),
+    "plus one": (boosted, {"weights": tp.weights.Laplace(variant="plus-one")}),
+    "length": (boosted, {"weights": tp.weights.Uniform(by="length")}),
     "auto": (boosted, {"weights": "auto"}),
     "shrunk": (boosted, {"weights": "shrunk"}),
-    "share": (boosted, {"weights": tp.Shrunk(0.25)}),
-    "kernel": (boosted, {"weights": tp.Kernel(0.3)}),
+    "share": (boosted, {"weights": tp.weights.Shrunk(0.25)}),
+    "kernel": (boosted, {"weights": tp.weights.Kernel(0.3)}),
     "tree": (boosted, {"weights": "chow-liu"}),
     "closed form": (deep, {"weights": "independent"}),
     "named": (boosted, {"interactions": [("hours", "pay")]}),
     "strongest": (boosted, {"interactions": 1}),
     "algorithm": (boosted, {"method": "mass-moving"}),
-    "tolerance": (deep, {"method": tp.TreeProjection(1e-5)}),
+    "tolerance": (deep, {"method": tp.options.TreeProjection(1e-5)}),
 }
 
 
@@ -208,7 +208,7 @@ def test_the_call_has_what_was_decomposed():
     uniform = tp.purify(model, weights="uniform")
     assert call_words(uniform).startswith('tp.purify(model, weights="uniform", ')
     assert "edited afterwards" in call_words(tp.purify(model, X).without("pay"))
-    given = tp.purify(model, X, weights=tp.Rows(X[:50]))
+    given = tp.purify(model, X, weights=tp.weights.GivenRows(X[:50]))
     assert "the weighting (empirical (given rows))" in call_words(given)
     assert "weights=" not in call_words(given)
     assert call_words(tp.apparent(uniform)) == ""

@@ -172,7 +172,7 @@ def test_top_limits_the_pictures(d, tmp_path):
     page = Page(text)
     assert len(page.pictures) == 1
     assert "Pairs" not in [name for _, name in page.headings]
-    with pytest.raises(tp.InvalidInputError, match="whole number of at least 0, got -1"):
+    with pytest.raises(tp.errors.InvalidInputError, match="whole number of at least 0, got -1"):
         write_html(d, tmp_path / "report.html", top=-1)
 
 
@@ -191,7 +191,7 @@ def test_a_failure_leaves_the_old_report(d, tmp_path, monkeypatch):
 
 
 def test_missing_folder(d, tmp_path):
-    with pytest.raises(tp.InvalidInputError, match="folder"):
+    with pytest.raises(tp.errors.InvalidInputError, match="folder"):
         write_html(d, tmp_path / "no" / "report.html", top=0)
 
 

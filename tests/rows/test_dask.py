@@ -70,7 +70,7 @@ def test_a_cluster_gives_the_same(client):
 def test_a_sample_does_not_depend_on_the_workers(client):
     model, X = deep_model()
     frame = dd.from_pandas(X, npartitions=4)
-    few = tp.TreeProjection(sample_rows=500)
+    few = tp.options.TreeProjection(sample_rows=500)
     with dask.config.set(scheduler="synchronous"):
         alone = tp.purify(model, frame, method=few, **QUIET)
     assert_same(alone, tp.purify(model, frame, method=few, **QUIET), 1e-12)
@@ -117,7 +117,7 @@ def test_partitions_without_rows_and_of_missing_values_only():
     assert_same(whole, tp.purify(model, frame, **QUIET))
     text = [*parts[:3], X[200:].assign(b="two")]
     mixed = dd.from_delayed([dask.delayed(part) for part in text], meta=X[:0], verify_meta=False)
-    with pytest.raises(tp.InvalidInputError, match="partition 3: feature 'b' is numeric"):
+    with pytest.raises(tp.errors.InvalidInputError, match="partition 3: feature 'b' is numeric"):
         tp.purify(model, mixed, **QUIET)
 
 
@@ -136,7 +136,7 @@ def test_a_model_is_purified_though_a_worker_dies(client, tmp_path):
     parts = [dask.delayed(X[i::4]) for i in range(4)]
     marker = str(tmp_path / "killed")
     dying = [*parts[:3], dask.delayed(_dies_once)(parts[3], marker)]
-    options = {"method": tp.TreeProjection(sample_rows=900), **QUIET}
+    options = {"method": tp.options.TreeProjection(sample_rows=900), **QUIET}
     with dask.config.set(scheduler="synchronous"):
         alone = tp.purify(model, dd.from_delayed(parts, meta=X[:0]), **options)
     frame = dd.from_delayed(dying, meta=X[:0], verify_meta=False)
@@ -158,7 +158,9 @@ def test_a_category_that_only_the_last_partition_has():
     assert_same(whole, tp.purify(parsed, frame, **QUIET))
     only_unknown = text.assign(town="Oslo")
     frame = dd.from_delayed([dask.delayed(only_unknown)], meta=text[:0], verify_meta=False)
-    with pytest.raises(tp.InvalidInputError, match="no value in the column of feature 'town'"):
+    with pytest.raises(
+        tp.errors.InvalidInputError, match="no value in the column of feature 'town'"
+    ):
         tp.purify(parsed, frame, **QUIET)
 
 
@@ -200,11 +202,11 @@ def test_models_of_dask_are_read_as_they_are(client):
 def test_what_is_not_two_dimensional_is_refused():
     array = pytest.importorskip("dask.array")
     model, _ = shallow_model()
-    with pytest.raises(tp.InvalidInputError, match="two dimensions"):
+    with pytest.raises(tp.errors.InvalidInputError, match="two dimensions"):
         tp.purify(model, array.zeros(3), **QUIET)
 
 
 def test_a_frame_without_rows_is_refused():
     model, X = shallow_model()
-    with pytest.raises(tp.InvalidInputError, match="the Dask frame has no rows"):
+    with pytest.raises(tp.errors.InvalidInputError, match="the Dask frame has no rows"):
         tp.purify(model, dd.from_pandas(X[:0], npartitions=1), **QUIET)

@@ -114,7 +114,7 @@ def test_the_interval_of_one_heavy_row_contains_the_estimate(ensemble, rows):
 
 def test_effects_say_how_many_rows_count(ensemble, rows):
     more, weights = weightless(rows)
-    independent = tp.Independent()
+    independent = tp.weights.Independent()
     problem = HProblem(
         ensemble, more, 2, None, weights, 500, 0, 0, independent, 1 << 30, lambda *_: None
     )

@@ -100,7 +100,9 @@ def test_every_source_gives_all_rows_in_order(kind, files):
         assert places == sorted(set(places))
 
 
-@pytest.mark.parametrize("value", [None, np.zeros((3, 2)), frame(), [[1.0, 2.0]], tp.Rows])
+@pytest.mark.parametrize(
+    "value", [None, np.zeros((3, 2)), frame(), [[1.0, 2.0]], tp.weights.GivenRows]
+)
 def test_what_is_in_memory_is_no_source(value):
     assert as_source(value) is None
 
@@ -139,27 +141,31 @@ def test_empty_batches_and_empty_files_are_passed_over(files):
 
 def test_a_file_without_a_column_is_named(files):
     parts()[1].drop(columns="size").to_parquet(files / "part1.parquet")
-    with pytest.raises(tp.InvalidInputError, match=r"part1\.parquet.* has no column 'size'"):
+    with pytest.raises(tp.errors.InvalidInputError, match=r"part1\.parquet.* has no column 'size'"):
         read_all(as_source(files))
 
 
 def test_a_file_of_another_type_is_named(files):
     changed = parts()[2].assign(size="large")
     changed.to_parquet(files / "part2.parquet")
-    with pytest.raises(tp.InvalidInputError, match=r"part2\.parquet.*feature 'size' is numeric"):
+    with pytest.raises(
+        tp.errors.InvalidInputError, match=r"part2\.parquet.*feature 'size' is numeric"
+    ):
         read_all(as_source(files))
 
 
 def test_a_damaged_file_is_named(files):
     content = (files / "part1.parquet").read_bytes()
     (files / "part1.parquet").write_bytes(content[:40] + b"x" * (len(content) - 40))
-    with pytest.raises(tp.InvalidInputError, match=r"part1\.parquet.* cannot be read"):
+    with pytest.raises(tp.errors.InvalidInputError, match=r"part1\.parquet.* cannot be read"):
         read_all(as_source(files))
 
 
 def test_negative_weights_are_refused_by_file_and_column(files):
     parts()[1].assign(weight=-1.0).to_parquet(files / "part1.parquet")
-    with pytest.raises(tp.InvalidInputError, match=r"part1\.parquet.*column 'weight'.*negative"):
+    with pytest.raises(
+        tp.errors.InvalidInputError, match=r"part1\.parquet.*column 'weight'.*negative"
+    ):
         read_all(as_source(files), "weight")
 
 
@@ -173,17 +179,17 @@ def test_negative_weights_are_refused_by_file_and_column(files):
 )
 def test_files_that_are_not_there_are_named(given, words):
     pytest.importorskip("pyarrow")
-    with pytest.raises(tp.InvalidInputError, match=words):
+    with pytest.raises(tp.errors.InvalidInputError, match=words):
         as_source(given)
 
 
 def test_other_files_are_refused_with_a_way_out(tmp_path):
     pytest.importorskip("pyarrow")
     (tmp_path / "a.csv").write_text("size,town\n1,Ulm\n")
-    with pytest.raises(tp.InvalidInputError, match=r"polars\.scan_csv"):
+    with pytest.raises(tp.errors.InvalidInputError, match=r"polars\.scan_csv"):
         as_source(str(tmp_path / "a.csv"))
     (tmp_path / "empty").mkdir()
-    with pytest.raises(tp.InvalidInputError, match="no Parquet files"):
+    with pytest.raises(tp.errors.InvalidInputError, match="no Parquet files"):
         as_source(tmp_path / "empty")
 
 
@@ -191,7 +197,7 @@ def test_other_files_are_refused_with_a_way_out(tmp_path):
     "given", [iter([]), lambda: iter(()), lambda: 3, lambda: iter([frame()[:0]])]
 )
 def test_a_stream_that_gives_no_rows_is_refused(given):
-    with pytest.raises(tp.InvalidInputError, match=r"gave no rows|must give an iterable"):
+    with pytest.raises(tp.errors.InvalidInputError, match=r"gave no rows|must give an iterable"):
         read_all(as_source(given))
 
 
@@ -213,14 +219,14 @@ def test_annotations_that_cannot_be_looked_up_do_no_harm():
 
 def test_batches_with_and_without_names_do_not_mix():
     mixed = iter([frame(), np.zeros((3, 2))])
-    with pytest.raises(tp.InvalidInputError, match="some batches have names"):
+    with pytest.raises(tp.errors.InvalidInputError, match="some batches have names"):
         read_all(as_source(mixed))
 
 
 def test_what_can_be_read_once_is_never_read_in_part_again():
     source = as_source(iter(parts()))
     assert sum(batch.columns.n_rows for batch in read_all(source)) == ROWS
-    with pytest.raises(tp.InvalidInputError, match="was read before"):
+    with pytest.raises(tp.errors.InvalidInputError, match="was read before"):
         list(source.batches(None))
 
 

@@ -105,7 +105,7 @@ def test_columns_that_the_model_does_not_use_take_no_room(monkeypatch):
     assert set(d) == set(whole)
     for subset, component in d.components.items():
         np.testing.assert_array_equal(component.values, whole.components[subset].values)
-    with pytest.raises(tp.MemoryBudgetError, match="sparse rows"):
+    with pytest.raises(tp.errors.MemoryBudgetError, match="sparse rows"):
         read_columns(wide, tuple(FeatureSpec(f"x{j}") for j in range(54)))
 
 
@@ -168,7 +168,7 @@ def test_rows_that_would_not_fit_as_dense_are_predicted():
 
 
 def test_what_is_no_number_is_refused():
-    with pytest.raises(tp.InvalidInputError, match="real numbers"):
+    with pytest.raises(tp.errors.InvalidInputError, match="real numbers"):
         read_columns(csr_matrix(np.eye(2) * 1j), AB)
-    with pytest.raises(tp.InvalidInputError, match="2 features, the data 3 columns"):
+    with pytest.raises(tp.errors.InvalidInputError, match="2 features, the data 3 columns"):
         read_columns(csr_matrix(np.eye(3)), AB)

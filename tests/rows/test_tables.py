@@ -81,9 +81,11 @@ def test_names_are_matched_over_blanks_unless_both_are_there():
 
 def test_rows_that_stand_for_no_distribution():
     unknown = Columns((TOWN,), (np.array([2.0, np.nan]),), 2)
-    with pytest.raises(tp.InvalidInputError, match="'town' is known to the model; the model knows"):
+    with pytest.raises(
+        tp.errors.InvalidInputError, match="'town' is known to the model; the model knows"
+    ):
         check_distribution(unknown)
-    with pytest.raises(tp.InvalidInputError, match="the background has no rows; pass some"):
+    with pytest.raises(tp.errors.InvalidInputError, match="the background has no rows; pass some"):
         check_distribution(unknown.take(np.zeros(0, np.intp)), "some", "the background")
     check_distribution(Columns((TOWN,), (np.array([2.0, 0.0]),), 2))
 
@@ -94,7 +96,7 @@ def test_a_function_is_not_averaged_over_labels_that_it_never_met():
 
     X = pd.DataFrame({"size": [1.5, 2.0, 3.0], "town": ["Ulm", "Bonn", "Bonn"]})
     other = X.assign(town="Rome")
-    with pytest.raises(tp.InvalidInputError, match="'town' is known to the model"):
+    with pytest.raises(tp.errors.InvalidInputError, match="'town' is known to the model"):
         tp.partial_dependence_anova(f, X, background=other, progress=False)
 
 
@@ -138,5 +140,5 @@ def test_any_table_becomes_a_data_frame_and_other_rows_a_matrix(kind):
 def test_one_column_alone_is_no_table():
     polars = pytest.importorskip("polars")
     for column in (FRAME["size"], polars.Series([1.0, 2.0])):
-        with pytest.raises(tp.InvalidInputError, match="a single column"):
+        with pytest.raises(tp.errors.InvalidInputError, match="a single column"):
             frame_or_matrix(column)

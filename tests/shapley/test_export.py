@@ -58,10 +58,10 @@ def test_shap_with_several_outputs_and_a_remainder():
     one = to_shap(values, output=1)
     total = one.values.sum(axis=1) + one.base_values
     np.testing.assert_allclose(total, ensemble.margin(X[:9])[:, 1], atol=1e-10)
-    with pytest.raises(tp.InvalidInputError, match="no output 2"):
+    with pytest.raises(tp.errors.InvalidInputError, match="no output 2"):
         to_shap(values, output=2)
     pytest.importorskip("shapiq")
-    with pytest.raises(tp.InvalidInputError, match="order=None"):
+    with pytest.raises(tp.errors.InvalidInputError, match="order=None"):
         to_shapiq(values, 0)
 
 
@@ -93,7 +93,7 @@ def test_a_missing_package_is_named(monkeypatch):
     d, X, _ = purified()
     monkeypatch.setitem(sys.modules, "shap", None)
     monkeypatch.setitem(sys.modules, "shapiq", None)
-    with pytest.raises(tp.MissingDependencyError, match="needs shap,"):
+    with pytest.raises(tp.errors.MissingDependencyError, match="needs shap,"):
         to_shap(d.shapley_values(X[:2]))
-    with pytest.raises(tp.MissingDependencyError, match="needs shapiq"):
+    with pytest.raises(tp.errors.MissingDependencyError, match="needs shapiq"):
         to_shapiq(d.shapley_values(X[:2]), 0)

@@ -181,7 +181,7 @@ def test_tables_of_a_single_twig_must_fit():
     rng = np.random.default_rng(3)
     ensemble = complete_ensemble(rng, n_features=30, depth=8, n_trees=1)
     rows = rng.normal(size=(5, 30))
-    with pytest.raises(tp.MemoryBudgetError, match="5 rows with 5 background rows"):
+    with pytest.raises(tp.errors.MemoryBudgetError, match="5 rows with 5 background rows"):
         interventional_shapley_values(ensemble, rows, memory_budget=8 * 30 * 5 * 4)
 
 
@@ -240,12 +240,14 @@ def test_too_many_coalitions_are_refused_before_the_work():
         return rows.sum(axis=1)
 
     rng = np.random.default_rng(0)
-    with pytest.raises(tp.InvalidInputError, match=r"in 17 features, whose 2\^17 coalitions"):
+    with pytest.raises(
+        tp.errors.InvalidInputError, match=r"in 17 features, whose 2\^17 coalitions"
+    ):
         interventional_shapley_values(f, rng.normal(size=(3, 17)), progress=False)
     rows = rng.normal(size=(400, 14))
-    with pytest.raises(tp.InvalidInputError, match=r"2\.6e\+09 rows to call"):
+    with pytest.raises(tp.errors.InvalidInputError, match=r"2\.6e\+09 rows to call"):
         interventional_shapley_values(f, rows, progress=False)
-    with pytest.raises(tp.MemoryBudgetError, match="Shapley values of 1 rows with 9"):
+    with pytest.raises(tp.errors.MemoryBudgetError, match="Shapley values of 1 rows with 9"):
         interventional_shapley_values(f, rows[:1], rows[:9], memory_budget=1 << 20, progress=False)
 
 
@@ -256,7 +258,7 @@ def test_labels_that_only_the_explained_rows_have():
     def f(table):
         return (table["town"] == "Kiel") * table["age"]
 
-    with pytest.raises(tp.InvalidInputError, match="a category dtype that lists all"):
+    with pytest.raises(tp.errors.InvalidInputError, match="a category dtype that lists all"):
         interventional_shapley_values(f, row, background, progress=False)
     towns = pd.CategoricalDtype(["Bonn", "Kiel", "Ulm"])
     tables = [table.astype({"town": towns}) for table in (row, background)]
@@ -269,12 +271,12 @@ def test_bad_input():
     rng = np.random.default_rng(0)
     ensemble = random_ensemble(rng, n_features=3)
     X = rng.normal(size=(4, 3))
-    with pytest.raises(tp.InvalidInputError, match="no rows"):
+    with pytest.raises(tp.errors.InvalidInputError, match="no rows"):
         interventional_shapley_values(ensemble, X, X[:0])
     for wrong in ([1.0, 2.0], [1, 1, 1, -1], [1, 1, 1, np.nan], [0, 0, 0, 0]):
-        with pytest.raises(tp.InvalidInputError, match="sample_weight"):
+        with pytest.raises(tp.errors.InvalidInputError, match="sample_weight"):
             interventional_shapley_values(ensemble, X, sample_weight=wrong)
-    with pytest.raises(tp.MemoryBudgetError, match="Shapley values of 4 rows"):
+    with pytest.raises(tp.errors.MemoryBudgetError, match="Shapley values of 4 rows"):
         interventional_shapley_values(ensemble, X, memory_budget=10)
     assert interventional_shapley_values(ensemble, X[:0], X).values.shape == (0, 3, 1)
     flat = random_ensemble(rng, n_features=3, depth=0)

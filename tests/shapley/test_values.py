@@ -167,16 +167,16 @@ def test_tables_of_several_outputs():
 def test_no_rows_and_bad_requests():
     d, X, _ = purified()
     assert d.shapley_values(X[:0]).values.shape == (0, 4, 1)
-    with pytest.raises(tp.InvalidInputError, match='index must be "SV", "BV", "SII"'):
+    with pytest.raises(tp.errors.InvalidInputError, match='index must be "SV", "BV", "SII"'):
         d.shapley_interactions(X, index="banzhaf")
-    with pytest.raises(tp.InvalidInputError, match="order must be a whole number from 1"):
+    with pytest.raises(tp.errors.InvalidInputError, match="order must be a whole number from 1"):
         d.shapley_interactions(X, order=0)
-    with pytest.raises(tp.InvalidInputError, match="order=2"):
+    with pytest.raises(tp.errors.InvalidInputError, match="order=2"):
         d.shapley_interactions(X[:2], order=1).matrix()
     # Four features, values and the rows themselves.
     needed = 8 * len(X) * 4 * (d.n_outputs + 1)
     assert shapley_values(d, X, memory_budget=needed).values.shape == (len(X), 4, d.n_outputs)
-    with pytest.raises(tp.MemoryBudgetError, match=f"Shapley values of {len(X)} rows"):
+    with pytest.raises(tp.errors.MemoryBudgetError, match=f"Shapley values of {len(X)} rows"):
         shapley_values(d, X, memory_budget=needed - 1)
 
 

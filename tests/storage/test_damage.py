@@ -84,7 +84,7 @@ def test_tables_that_compiled_code_would_run_out_of(saved, tmp_path, file, kind,
     entries = entries_of(saved / f"{file}.tpz")
     name = f"{number_of(entries, kind, field)}.npy"
     entries[name] = array_bytes(change(np.load(io.BytesIO(entries[name]))))
-    with pytest.raises(tp.SavedFileError):
+    with pytest.raises(tp.errors.SavedFileError):
         tp.load(rewritten(entries, tmp_path / "forged.tpz"))
 
 
@@ -104,7 +104,7 @@ def test_a_huge_claimed_shape_allocates_nothing(saved, tmp_path):
     entries[name] = entry.getvalue() + b"\0" * 64
     path = rewritten(entries, tmp_path / "huge.tpz")
     tracemalloc.start()
-    with pytest.raises(tp.SavedFileError, match="64 bytes for an array"):
+    with pytest.raises(tp.errors.SavedFileError, match="64 bytes for an array"):
         tp.load(path)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
@@ -117,7 +117,7 @@ def test_only_numbers_are_read(saved, tmp_path, array):
     entry = io.BytesIO()
     np.save(entry, array, allow_pickle=True)
     entries[f"{number_of(entries, 'trees', 'cut')}.npy"] = entry.getvalue()
-    with pytest.raises(tp.SavedFileError, match="only numbers"):
+    with pytest.raises(tp.errors.SavedFileError, match="only numbers"):
         tp.load(rewritten(entries, tmp_path / "objects.tpz"))
 
 
@@ -133,7 +133,7 @@ def test_what_unpacks_without_end_is_not_unpacked(saved, tmp_path, monkeypatch):
     monkeypatch.setattr("treepurify.storage.archive._ALWAYS_UNPACKED", 1 << 20)
     entries = entries_of(saved / "ale.tpz")
     entries["filler.npy"] = bytes(8 << 20)
-    with pytest.raises(tp.SavedFileError, match="no decomposition does"):
+    with pytest.raises(tp.errors.SavedFileError, match="no decomposition does"):
         tp.load(rewritten(entries, tmp_path / "bomb.tpz"))
 
 
@@ -149,7 +149,7 @@ def test_bytes_turned_at_random_change_nothing_unseen(saved, tmp_path, X):
         path.write_bytes(damaged)
         try:
             d = tp.load(path)
-        except tp.SavedFileError:
+        except tp.errors.SavedFileError:
             refused += 1
             continue
         np.testing.assert_array_equal(d.evaluate(X), truth)
@@ -162,12 +162,12 @@ def test_an_intercept_or_a_table_that_is_not_finite_is_refused(tmp_path, value):
     entries = entries_of(tmp_path / "d.tpz")
     document = json.loads(entries["decomposition.json"])
     forged = json.dumps({**document, "intercept": [value]}).encode()
-    with pytest.raises(tp.SavedFileError, match="intercept"):
+    with pytest.raises(tp.errors.SavedFileError, match="intercept"):
         tp.load(rewritten({**entries, "decomposition.json": forged}, tmp_path / "forged.tpz"))
     name = f"{number_of(entries, 'table', 'values')}.npy"
     values = np.load(io.BytesIO(entries[name]))
     values.flat[0] = value
-    with pytest.raises(tp.SavedFileError, match="not finite"):
+    with pytest.raises(tp.errors.SavedFileError, match="not finite"):
         tp.load(rewritten({**entries, name: array_bytes(values)}, tmp_path / "forged.tpz"))
 
 
@@ -179,10 +179,10 @@ def test_every_entry_has_a_checksum(saved, tmp_path):
         "0.npy": entries["0.npy"][:-1] + bytes([entries["0.npy"][-1] ^ 1]),
     }
     for name, content in other.items():
-        with pytest.raises(tp.SavedFileError, match=f"{name} does not have its checksum"):
+        with pytest.raises(tp.errors.SavedFileError, match=f"{name} does not have its checksum"):
             tp.load(zipped(entries | {name: content}, tmp_path / "other.tpz"))
     del entries[CHECKSUMS]
-    with pytest.raises(tp.SavedFileError, match="checksums are missing"):
+    with pytest.raises(tp.errors.SavedFileError, match="checksums are missing"):
         tp.load(zipped(entries, tmp_path / "none.tpz"))
 
 
@@ -204,7 +204,7 @@ def test_a_small_file_that_unpacks_to_a_huge_one_is_not_unpacked(saved, tmp_path
     del filler
     assert path.stat().st_size < 1 << 20
     tracemalloc.start()
-    with pytest.raises(tp.SavedFileError, match="no decomposition does"):
+    with pytest.raises(tp.errors.SavedFileError, match="no decomposition does"):
         tp.load(path)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
@@ -216,7 +216,7 @@ def test_what_packs_tightly_is_saved_so_that_it_is_read(saved, tmp_path, monkeyp
     monkeypatch.setattr("treepurify.storage.archive._MOST_TIMES_PACKED", 2)
     monkeypatch.setattr("treepurify.storage.archive._ALWAYS_READ", 1 << 10)
     monkeypatch.setattr("treepurify.storage.archive._MOST_TIMES_READ", 2)
-    with pytest.raises(tp.SavedFileError, match="no decomposition does"):
+    with pytest.raises(tp.errors.SavedFileError, match="no decomposition does"):
         tp.load(saved / "patterns.tpz")
     monkeypatch.undo()
     d = tp.load(saved / "patterns.tpz")
@@ -253,7 +253,7 @@ def set_field(kind, field, value):
 def test_fields_are_of_their_types(saved, tmp_path, file, kind, field, value):
     path = rewritten(entries_of(saved / f"{file}.tpz"), tmp_path / "forged.tpz")
     changed(path, set_field(kind, field, value))
-    with pytest.raises(tp.SavedFileError, match=r"for its field|not fit"):
+    with pytest.raises(tp.errors.SavedFileError, match=r"for its field|not fit"):
         tp.load(path)
 
 
@@ -274,7 +274,7 @@ def test_arrays_that_are_declared_by_an_alias():
     holder.__annotations__ = {"table": floats, "name": Alias(__value__=str)}
     check_types("holder", holder, {"table": np.ones(2), "name": "age"})
     for wrong in ({"table": np.ones(2, dtype=np.int64)}, {"table": None}, {"name": 1}):
-        with pytest.raises(tp.SavedFileError, match="for its field"):
+        with pytest.raises(tp.errors.SavedFileError, match="for its field"):
             check_types("holder", holder, wrong)
 
 
@@ -299,7 +299,7 @@ def test_parts_of_the_whole_fit(saved, tmp_path, part, value):
         document[part] = document[part] | value if part == "certificate" else value
 
     changed(path, change)
-    with pytest.raises(tp.SavedFileError):
+    with pytest.raises(tp.errors.SavedFileError):
         tp.load(path)
 
 
@@ -308,5 +308,5 @@ def test_values_that_cannot_be_evaluated_are_found_on_loading(saved, tmp_path, c
     entries = entries_of(saved / "ale.tpz")
     name = f"{number_of(entries, 'accumulated', 'values')}.npy"
     entries[name] = array_bytes(change(np.load(io.BytesIO(entries[name]))))
-    with pytest.raises(tp.SavedFileError, match=r"evaluated|values of shapes"):
+    with pytest.raises(tp.errors.SavedFileError, match=r"evaluated|values of shapes"):
         tp.load(rewritten(entries, tmp_path / "forged.tpz"))

@@ -107,19 +107,19 @@ def test_without_the_function_all_but_its_remainder_works(tmp_path, X):
     again = tp.load(tmp_path / "ale.tpz")
     np.testing.assert_array_equal(again["x0"].evaluate(X), d["x0"].evaluate(X))
     np.testing.assert_array_equal(again.remainder.variance, d.remainder.variance)
-    with pytest.raises(tp.InvalidInputError, match=r"tp\.load\(path, function=f\)"):
+    with pytest.raises(tp.errors.InvalidInputError, match=r"tp\.load\(path, function=f\)"):
         again.predict(X)
 
 
 def test_another_function_is_found_out(tmp_path, X, model):
     path = tmp_path / "d.tpz"
     tp.ale_anova(smooth, X, bins=5, progress=False).save(path)
-    with pytest.raises(tp.InvalidInputError, match="other values"):
+    with pytest.raises(tp.errors.InvalidInputError, match="other values"):
         tp.load(path, function=lambda X: smooth(X) + 1)
-    with pytest.raises(tp.InvalidInputError, match="callable"):
+    with pytest.raises(tp.errors.InvalidInputError, match="callable"):
         tp.load(path, function=3)
     tp.purify(model, X, progress=False).save(path)
-    with pytest.raises(tp.InvalidInputError, match="needs no function"):
+    with pytest.raises(tp.errors.InvalidInputError, match="needs no function"):
         tp.load(path, function=smooth)
 
 
@@ -211,10 +211,10 @@ def test_files_of_version_3_are_read(tmp_path, name, function, rows, whole, left
     again = tp.load(path, function=function)
     np.testing.assert_array_equal(again.predict(rows), d.predict(rows))
     if function is not None:
-        with pytest.raises(tp.InvalidInputError, match=r"tp\.load\(path, function=f\)"):
+        with pytest.raises(tp.errors.InvalidInputError, match=r"tp\.load\(path, function=f\)"):
             tp.load(written).predict(rows)
     if name.endswith("function"):
-        with pytest.raises(tp.InvalidInputError, match="other values"):
+        with pytest.raises(tp.errors.InvalidInputError, match="other values"):
             tp.load(written, function=lambda table: function(table) + 1)
 
 
@@ -234,7 +234,9 @@ def test_a_class_that_is_not_registered_is_named(tmp_path, X, model):
     d = tp.Decomposition(
         whole.intercept, {(0,): Foreign((0,), np.ones(1))}, ("f",), "none", "mine", whole.inputs
     )
-    with pytest.raises(tp.InvalidInputError, match=r"Foreign cannot be saved.*contributions"):
+    with pytest.raises(
+        tp.errors.InvalidInputError, match=r"Foreign cannot be saved.*contributions"
+    ):
         d.save(tmp_path / "d.tpz")
     assert not list(tmp_path.iterdir())
 
@@ -267,7 +269,7 @@ def test_documents_that_do_not_fit_are_refused(tmp_path, X, model, change):
     path = tmp_path / "d.tpz"
     tp.partial_dependence_anova(model, X, order=None, progress=False).save(path)
     changed(path, change)
-    with pytest.raises(tp.SavedFileError):
+    with pytest.raises(tp.errors.SavedFileError):
         tp.load(path)
 
 
@@ -286,8 +288,8 @@ def test_shared_leaves_are_stored_once(tmp_path, X, model):
 def weightings(model, X):
     """Yield a name and a weighting."""
     yield from (("empirical", "empirical"), ("independent", "independent"), ("uniform", "uniform"))
-    yield "laplace", tp.Laplace()
-    yield "rows", tp.Rows(X)
+    yield "laplace", tp.weights.Laplace()
+    yield "rows", tp.weights.GivenRows(X)
 
 
 @pytest.mark.filterwarnings("ignore:the tables have .* more directions")

@@ -29,9 +29,11 @@ def test_permissions_are_those_of_an_ordinary_file(tmp_path):
 def test_a_folder_is_no_file(tmp_path):
     folder = tmp_path / "results"
     folder.mkdir()
-    with pytest.raises(tp.InvalidInputError, match="results, which is a folder; add the name"):
+    with pytest.raises(
+        tp.errors.InvalidInputError, match="results, which is a folder; add the name"
+    ):
         write_atomically(folder, b"content")
-    with pytest.raises(tp.InvalidInputError, match="missing does not exist"):
+    with pytest.raises(tp.errors.InvalidInputError, match="missing does not exist"):
         write_atomically(tmp_path / "missing" / "file", b"content")
     assert list(tmp_path.rglob("*")) == [folder]
 

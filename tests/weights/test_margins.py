@@ -12,11 +12,11 @@ from treepurify.rows.table_reader import read_columns
 from treepurify.weights import (
     ChowLiu,
     Empirical,
+    GivenRows,
     Independent,
     JointTable,
     Laplace,
     LogLinear,
-    Rows,
     Shrunk,
     Uniform,
     as_weighting,
@@ -259,7 +259,7 @@ def test_batches_add_up_to_one_pass():
 
 
 @pytest.mark.parametrize(
-    "weighting", [Empirical(), Independent(), Laplace(), Shrunk(), Rows([[0.0]])]
+    "weighting", [Empirical(), Independent(), Laplace(), Shrunk(), GivenRows([[0.0]])]
 )
 def test_weightings_that_need_rows(weighting):
     grid, _ = make_grid(None, FEATURES, CUTS, match_names=False)

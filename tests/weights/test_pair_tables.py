@@ -108,7 +108,7 @@ def test_log_linear_masses_have_the_tables_and_no_interaction_of_three(prior_cou
     X = chain(400)
     grid, rows = on_grid(X)
     every = [s for k in range(1, 5) for s in combinations(range(4), k)]
-    tables = tp.LogLinear(prior_count).tables(grid, rows, every)
+    tables = tp.weights.LogLinear(prior_count).tables(grid, rows, every)
     joint = tables[0, 1, 2, 3]
     assert joint.min() > 0
     for table in dependent_pairs(coded(X), prior_count, one_share=True):
@@ -126,7 +126,7 @@ def test_log_linear_masses_have_the_tables_and_no_interaction_of_three(prior_cou
     assert np.abs(left).max() < 1e-7
 
 
-@pytest.mark.parametrize("weighting", [tp.ChowLiu(), tp.LogLinear()])
+@pytest.mark.parametrize("weighting", [tp.weights.ChowLiu(), tp.weights.LogLinear()])
 def test_points_have_the_tables_and_follow_no_order(weighting):
     X = chain(500)
     model = GradientBoostingRegressor(max_depth=2, n_estimators=20, random_state=0)
@@ -150,7 +150,7 @@ def test_numbers_missing_values_and_weights():
     X[rng.random(800) < 0.1, 2] = np.nan
     weights = rng.exponential(size=800)
     columns = read_columns(X, tuple(FeatureSpec(name) for name in "abc"))
-    for weighting in (tp.ChowLiu(), tp.LogLinear()):
+    for weighting in (tp.weights.ChowLiu(), tp.weights.LogLinear()):
         measure = weighting.fitted(columns, weights, 1 << 30)
         for drawn, values in zip(measure.columns.values, X.T, strict=True):
             known = ~np.isnan(values)
@@ -178,6 +178,6 @@ def test_too_many_cells_are_refused():
     X = np.random.default_rng(0).normal(size=(100, 30))
     columns = read_columns(X, tuple(FeatureSpec(f"x{j}") for j in range(30)))
     with pytest.raises(InvalidInputError, match="chow-liu"):
-        tp.LogLinear().fitted(columns, None, 1 << 30)
+        tp.weights.LogLinear().fitted(columns, None, 1 << 30)
     with pytest.raises(InvalidInputError, match="prior_count"):
-        tp.ChowLiu(prior_count=-1)
+        tp.weights.ChowLiu(prior_count=-1)

@@ -240,7 +240,7 @@ def test_shrinkage_follows_the_data():
         d = tp.purify(fitted, X, weights="shrunk")
         found.append(d.diagnostics["measure"]["share"])
         assert d.measure == f"shrunk (independent share {found[-1]:g})"
-        share = tp.purify(fitted, X, weights=tp.Shrunk(found[-1]))
+        share = tp.purify(fitted, X, weights=tp.weights.Shrunk(found[-1]))
         np.testing.assert_array_equal(d[0].values, share[0].values)
         assert d.certificate.is_exact
     assert found[0] == 1.0
@@ -252,7 +252,8 @@ def test_shrunk_deep_trees_on_both_routes():
     y = X[:, 0] * X[:, 1] + X[:, 2]
     model = GradientBoostingRegressor(max_depth=2, n_estimators=20).fit(X, y)
     exact, projected = (
-        tp.purify(model, X, weights=tp.Shrunk(0.3), method=m) for m in ("exact", "projection")
+        tp.purify(model, X, weights=tp.weights.Shrunk(0.3), method=m)
+        for m in ("exact", "projection")
     )
     for subset in exact.components:
         difference = projected[subset].evaluate(X) - exact[subset].evaluate(X)
@@ -282,7 +283,7 @@ def test_without_smoothing_effects_are_empirical():
     model = GradientBoostingRegressor(max_depth=3, n_estimators=20).fit(X, X[:, 0] * X[:, 1])
     rows, copies = (
         tp.purify(model, X, weights=weights, method="exact")
-        for weights in ("empirical", tp.Kernel(0.0, 0.0))
+        for weights in ("empirical", tp.weights.Kernel(0.0, 0.0))
     )
     assert set(rows.components) == set(copies.components)
     for subset in rows.components:
@@ -360,7 +361,7 @@ def test_a_function_is_fitted_at_the_copies():
     assert "drawn with a fixed seed" in d.certificate.note
 
 
-@pytest.mark.parametrize("weights", ["auto", "kernel", "copula", tp.Kernel(0.3, 0.2)])
+@pytest.mark.parametrize("weights", ["auto", "kernel", "copula", tp.weights.Kernel(0.3, 0.2)])
 @pytest.mark.parametrize(
     "X",
     [
@@ -388,11 +389,11 @@ def test_odd_rows(weights, X):
 
 def test_what_is_refused():
     with pytest.raises(InvalidInputError, match="bandwidth must be a finite number"):
-        tp.Kernel(-0.1)
+        tp.weights.Kernel(-0.1)
     with pytest.raises(InvalidInputError, match="level_share must be a finite number from 0 to 1"):
-        tp.Kernel(0.1, 2.0)
+        tp.weights.Kernel(0.1, 2.0)
     with pytest.raises(InvalidInputError, match="n_points must be a whole number"):
-        tp.Copula(n_points=0)
+        tp.weights.Copula(n_points=0)
     X = gaussian(100)
     model = GradientBoostingRegressor(n_estimators=2).fit(X, X[:, 0])
     with pytest.raises(MemoryBudgetError, match="copies of 100 rows of 4 features"):
@@ -401,10 +402,12 @@ def test_what_is_refused():
         tp.purify(model, weights="auto")
     grid = tp.purify(model, X)[0].axes
     with pytest.raises(InvalidInputError, match="need the values of the rows"):
-        tp.Kernel().tables(grid, None, [(0,)])
+        tp.weights.Kernel().tables(grid, None, [(0,)])
 
 
-@pytest.mark.parametrize("weighting", [tp.Kernel(), tp.Copula(), tp.Kernel(0.4, 0.3)])
+@pytest.mark.parametrize(
+    "weighting", [tp.weights.Kernel(), tp.weights.Copula(), tp.weights.Kernel(0.4, 0.3)]
+)
 def test_the_order_of_rows_and_features_does_not_matter(weighting):
     rng = np.random.default_rng(5)
     n = 300
@@ -431,5 +434,5 @@ def test_a_kernel_that_is_the_copula_says_so():
     bandwidths = d.diagnostics["measure"]["bandwidths"].values()
     assert all(np.isinf(value) for value in bandwidths)
     assert d.measure.startswith("kernel: copula")
-    fixed = tp.purify(model, X, weights=tp.Kernel(0.3))
+    fixed = tp.purify(model, X, weights=tp.weights.Kernel(0.3))
     assert fixed.measure.startswith("kernel (bandwidth 0.3")

@@ -15,11 +15,11 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "extending.md"
 
 
 @dataclass(frozen=True)
-class Mixed(tp.Weighting):
+class Mixed(tp.weights.Weighting):
     """Some of the rows' own distribution, the rest of it a product."""
 
     share: float
-    rest: tp.Weighting
+    rest: tp.weights.Weighting
     name: ClassVar[str] = "mixed"
     needs_rows: ClassVar[bool] = True
 
@@ -32,13 +32,13 @@ class Mixed(tp.Weighting):
         return self.rest
 
     def tables(self, grid, rows, subsets):
-        first = tp.Empirical().tables(grid, rows, subsets)
+        first = tp.weights.Empirical().tables(grid, rows, subsets)
         second = self.rest.tables(grid, rows, subsets)
         return {s: self.share * first[s] + (1 - self.share) * second[s] for s in subsets}
 
 
 @dataclass(frozen=True, eq=False)
-class Recent(tp.Weighting):
+class Recent(tp.weights.Weighting):
     """Later rows count for more."""
 
     n_rows: int
@@ -53,11 +53,11 @@ class Recent(tp.Weighting):
         return np.linspace(0.1, 1.0, self.n_rows)
 
     def tables(self, grid, rows, subsets):
-        return tp.Empirical().tables(grid, rows, subsets)
+        return tp.weights.Empirical().tables(grid, rows, subsets)
 
 
 @dataclass(frozen=True)
-class Edges(tp.Weighting):
+class Edges(tp.weights.Weighting):
     """Independent features, the first and the last cell of each counting threefold."""
 
     name: ClassVar[str] = "edges"
@@ -97,7 +97,7 @@ def tempered():
     block = next(
         block
         for block in re.findall(r"^```python\n(.*?)^```", text, flags=re.DOTALL | re.MULTILINE)
-        if "tp.Weighting" in block
+        if "tp.weights.Weighting" in block
     )
     printed: dict = {"__name__": "page"}
     exec(compile(block, "docs/extending.md", "exec"), printed)
@@ -124,7 +124,7 @@ def test_all_power_one_is_the_empirical_measure():
     assert_same_effects(first, tp.purify(printed["model"], printed["X"]))
 
 
-@pytest.mark.parametrize("rest", [tp.Independent(), tp.Uniform()])
+@pytest.mark.parametrize("rest", [tp.weights.Independent(), tp.weights.Uniform()])
 def test_a_mixture_is_projected_and_sampled(rest):
     model, X = scene()
     own = Mixed(0.7, rest)
@@ -139,12 +139,12 @@ def test_a_mixture_is_projected_and_sampled(rest):
 def test_a_mixture_with_the_uniform_measure_is_ours():
     model, X = scene(depth=4)
     for method in ("projection", "auto"):
-        own = tp.purify(model, X, weights=Mixed(0.7, tp.Uniform()), method=method)
-        ours = tp.purify(model, X, weights=tp.Laplace(0.3), method=method)
+        own = tp.purify(model, X, weights=Mixed(0.7, tp.weights.Uniform()), method=method)
+        ours = tp.purify(model, X, weights=tp.weights.Laplace(0.3), method=method)
         assert own.diagnostics["method"] == ours.diagnostics["method"]
         assert_same_effects(own, ours)
-    own = tp.hooker_anova(model, X, weights=Mixed(0.7, tp.Uniform()))
-    assert_same_effects(own, tp.hooker_anova(model, X, weights=tp.Laplace(0.3)))
+    own = tp.hooker_anova(model, X, weights=Mixed(0.7, tp.weights.Uniform()))
+    assert_same_effects(own, tp.hooker_anova(model, X, weights=tp.weights.Laplace(0.3)))
 
 
 def test_rows_with_weights_of_their_own():
@@ -175,7 +175,7 @@ def test_a_product_measure_opens_the_closed_form():
 
 def test_points_are_drawn_from_a_joint_table():
     X = np.random.default_rng(0).integers(0, 2, size=(300, 2)).astype(float)
-    joint = tp.JointTable([[0.4, 0.1], [0.1, 0.4]])
+    joint = tp.weights.JointTable([[0.4, 0.1], [0.1, 0.4]])
 
     def f(rows):
         return rows[:, 0] * rows[:, 1]
@@ -188,7 +188,7 @@ def test_points_are_drawn_from_a_joint_table():
 def test_a_joint_table_that_is_too_large_to_draw_from_is_refused():
     printed = tempered()
     X = np.random.default_rng(0).normal(size=(300, 10))
-    with pytest.raises(tp.InvalidInputError, match=r"cannot be drawn.*cells"):
+    with pytest.raises(tp.errors.InvalidInputError, match=r"cannot be drawn.*cells"):
         tp.hooker_anova(lambda rows: rows.sum(axis=1), X, weights=printed["Tempered"]())
 
 
@@ -197,8 +197,8 @@ def test_a_share_of_rows_needs_something_beside():
     class Half(Mixed):
         @property
         def beside_rows(self):
-            return tp.Weighting.beside_rows.fget(self)
+            return tp.weights.Weighting.beside_rows.fget(self)
 
     model, X = scene(depth=4)
     with pytest.raises(NotImplementedError, match="beside_rows"):
-        tp.purify(model, X, weights=Half(0.5, tp.Uniform()), method="projection")
+        tp.purify(model, X, weights=Half(0.5, tp.weights.Uniform()), method="projection")

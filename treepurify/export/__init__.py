@@ -22,3 +22,7 @@ __all__ = [
     "to_shapiq",
     "to_sql",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

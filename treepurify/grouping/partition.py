@@ -104,7 +104,7 @@ def shapley_sets(  # noqa: PLR0913 - what all engines take, and how groups are f
     tolerance : float or "auto"
         ``"recursive"``, ``"structure"``: largest non-additivity that counts as none; by
         default what rounding can explain. ``"index"``: share of the variance; 0.0125.
-    sampling : Sampling, optional
+    sampling : options.Sampling, optional
         How many probes, draws and resamples.
     feature_names : sequence of str, optional
         Names of the features, in the order of the model.
@@ -142,7 +142,7 @@ def shapley_sets(  # noqa: PLR0913 - what all engines take, and how groups are f
     array([1., 2.])
     """
     sampling = Sampling() if sampling is None else sampling
-    check_result("sampling", sampling, Sampling, "treepurify.Sampling(...)")
+    check_result("sampling", sampling, Sampling, "tp.options.Sampling(...)")
     _check_options(value, method, tolerance, seed)
     report = progress_report(progress)
     sample = table_or_sample(

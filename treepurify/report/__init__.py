@@ -4,3 +4,7 @@ from treepurify.report.comparison_page import write_comparison
 from treepurify.report.html import write_html
 
 __all__ = ["write_comparison", "write_html"]
+
+
+def __dir__() -> list[str]:
+    return __all__

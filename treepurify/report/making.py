@@ -51,9 +51,9 @@ _NAMES |= {"kernel", "copula", "chow-liu", "log-linear"}
 _WORDS = {
     "laplace (uniform share 0.5)": '"laplace"',
     "laplace (one added to each cell of each table; not one joint mass)": (
-        'tp.Laplace(variant="plus-one")'
+        'tp.weights.Laplace(variant="plus-one")'
     ),
-    "uniform by length": 'tp.Uniform(by="length")',
+    "uniform by length": 'tp.weights.Uniform(by="length")',
 }
 _OF_A_NUMBER = re.compile(
     r"(laplace|shrunk|kernel) \((?:uniform share|independent share|bandwidth) ([\d.e+-]+)\)"
@@ -329,7 +329,7 @@ def _method(d: Decomposition) -> str:
     method = d.diagnostics["method"]
     tolerance = d.diagnostics.get("projection", {}).get("tolerance", _USUAL_TOLERANCE)
     if method == "projection" and tolerance != _USUAL_TOLERANCE:
-        return f"tp.TreeProjection(tolerance={tolerance:g})"
+        return f"tp.options.TreeProjection(tolerance={tolerance:g})"
     return f'"{method}"'
 
 

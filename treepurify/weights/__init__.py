@@ -7,31 +7,29 @@ from treepurify.weights.automatic import Auto
 from treepurify.weights.chow_liu import ChowLiu
 from treepurify.weights.copula import Copula
 from treepurify.weights.empirical import Empirical
-from treepurify.weights.given import JointTable, Rows
+from treepurify.weights.given import GivenRows, JointTable
 from treepurify.weights.independent import Independent
 from treepurify.weights.kernel import Kernel
 from treepurify.weights.laplace import Laplace
 from treepurify.weights.log_linear import LogLinear
 from treepurify.weights.shrunk import Shrunk
 from treepurify.weights.uniform import Uniform
-from treepurify.weights.weighting import MassTables, Weighting
+from treepurify.weights.weighting import Weighting
 
 __all__ = [
     "Auto",
     "ChowLiu",
     "Copula",
     "Empirical",
+    "GivenRows",
     "Independent",
     "JointTable",
     "Kernel",
     "Laplace",
     "LogLinear",
-    "MassTables",
-    "Rows",
     "Shrunk",
     "Uniform",
     "Weighting",
-    "as_weighting",
 ]
 
 _BY_NAME: dict[str, Callable[[], Weighting]] = {
@@ -62,5 +60,9 @@ def as_weighting(weights: "str | Weighting") -> Weighting:
         return _BY_NAME[weights]()
     raise InvalidInputError(
         f"weights must be one of {', '.join(map(repr, _BY_NAME))} or a weighting such as "
-        f"treepurify.Laplace(0.3), got {weights!r}"
+        f"tp.weights.Laplace(0.3), got {weights!r}"
     )
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -17,7 +17,7 @@ from treepurify.weights.cell_counts import RowsOnGrid
 from treepurify.weights.empirical import Empirical
 from treepurify.weights.weighting import MassTables, Weighting, normalised
 
-__all__ = ["JointTable", "Rows"]
+__all__ = ["GivenRows", "JointTable"]
 
 _MASSES = "be an array of masses, one axis per feature"
 
@@ -100,7 +100,7 @@ def _margin(joint: Array, features: tuple[int, ...], subset: Subset) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class Rows(Weighting):
+class GivenRows(Weighting):
     """The empirical distribution of other rows than those the model is checked on.
 
     Parameters
@@ -113,7 +113,7 @@ class Rows(Weighting):
     Examples
     --------
     >>> import numpy as np
-    >>> Rows(np.zeros((3, 2)), [1.0, 1.0, 2.0]).describe()
+    >>> GivenRows(np.zeros((3, 2)), [1.0, 1.0, 2.0]).describe()
     'empirical (given rows)'
     """
 
@@ -146,8 +146,8 @@ class Rows(Weighting):
         """
         if sample_weight is not None:
             raise InvalidInputError(
-                "the rows of the distribution are given by Rows(...): give it their weights too, "
-                "as Rows(X, sample_weight)"
+                "the rows of the distribution are given by GivenRows(...): give it their weights "
+                "too, as GivenRows(X, sample_weight)"
             )
         return self.sample_weight
 

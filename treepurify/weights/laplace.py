@@ -89,7 +89,7 @@ class Laplace(Weighting):
         if self.variant == "plus-one":
             raise InvalidInputError(
                 f'points cannot be drawn from weights={self.describe()!r}; use "empirical", '
-                '"laplace", "independent", "uniform" or Rows(...)'
+                '"laplace", "independent", "uniform" or tp.weights.GivenRows(...)'
             )
         return super().sample_points(rows, grid, n_points, rng)
 

@@ -87,7 +87,7 @@ class Shrunk(Weighting):
         if self.share is None:
             raise InvalidInputError(
                 'weights="shrunk" need the values of the rows to find their share: pass them to '
-                "purify or hooker_anova, or state it, as in Shrunk(0.1)"
+                "purify or hooker_anova, or state it: tp.weights.Shrunk(0.1)"
             )
         empirical = Empirical().tables(grid, rows, subsets)
         apart = Independent().tables(grid, rows, subsets)

@@ -167,7 +167,8 @@ class Weighting(ABC):
             raise InvalidInputError(
                 f"points cannot be drawn from weights={self.describe()!r}: its joint table of all "
                 f"features has {n_cells} cells, and {_MOST_CELLS_DRAWN_FROM} is the most; use "
-                '"empirical", "laplace", "independent", "uniform" or Rows(...), or fewer bins'
+                '"empirical", "laplace", "independent", "uniform" or tp.weights.GivenRows(...), '
+                "or fewer bins"
             )
         joint = self.tables(grid, rows.encoded, [split])[split]
         drawn = rng.choice(joint.size, size=n_points, p=joint.ravel())

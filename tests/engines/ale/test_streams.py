@@ -90,7 +90,7 @@ def test_chosen_nodes_reach_the_ends_of_all_rows():
     options = {"nodes": {"a": [-0.5, 0.0, 0.5], 1: [-9.0, 0.0, 9.0]}, "bins": 5, **QUIET}
     whole = tp.ale_anova(model, X, **options)
     assert_same_effects(whole, tp.ale_anova(model, batches(X, 90), **options), X)
-    with pytest.raises(tp.InvalidInputError, match="increasing"):
+    with pytest.raises(tp.errors.InvalidInputError, match="increasing"):
         tp.ale_anova(model, batches(X, 90), nodes={"a": [1.0, 0.0]}, **QUIET)
 
 
@@ -135,11 +135,11 @@ def test_partitions_of_dask(tmp_path):
 def test_what_cannot_be_streamed_is_refused():
     X, y = regression_rows()
     model = GradientBoostingRegressor(n_estimators=5, max_depth=3, random_state=0).fit(X, y)
-    with pytest.raises(tp.InvalidInputError, match=r"three passes.*can be read only once"):
+    with pytest.raises(tp.errors.InvalidInputError, match=r"three passes.*can be read only once"):
         tp.ale_anova(model, iter([X]), **QUIET)
-    with pytest.raises(tp.MemoryBudgetError, match="values of 4 features"):
+    with pytest.raises(tp.errors.MemoryBudgetError, match="values of 4 features"):
         tp.ale_anova(model, batches(X, 50), memory_budget=2000, **QUIET)
-    with pytest.raises(tp.InvalidInputError, match="has no column 'd'"):
+    with pytest.raises(tp.errors.InvalidInputError, match="has no column 'd'"):
         tp.ale_anova(model, batches(X.drop(columns="d"), 50), **QUIET)
-    with pytest.raises(tp.InvalidInputError, match="no rows of positive weight"):
+    with pytest.raises(tp.errors.InvalidInputError, match="no rows of positive weight"):
         tp.ale_anova(model, batches(X.assign(w=0.0), 50), sample_weight="w", **QUIET)

@@ -23,7 +23,14 @@ def response(X: np.ndarray) -> np.ndarray:
     return X[:, 0] * X[:, 1] - (X[:, 2] == 1) + (X[:, 0] == X[:, 1]) * (X[:, 2] == 2)
 
 
-FULL = ["chow-liu", "log-linear", "independent", "laplace", tp.Shrunk(0.1), tp.ChowLiu(3.0)]
+FULL = [
+    "chow-liu",
+    "log-linear",
+    "independent",
+    "laplace",
+    tp.weights.Shrunk(0.1),
+    tp.weights.ChowLiu(3.0),
+]
 
 
 @pytest.mark.parametrize("weights", FULL, ids=str)
@@ -54,7 +61,7 @@ def test_the_joint_mass_is_that_of_the_measure():
     np.testing.assert_allclose(d[0, 1, 2].mass, expected, atol=1e-14)
     assert d.measure == "independent"
     table = np.random.default_rng(1).uniform(size=(3, 3, 3))
-    d = tp.categorical_anova(response, X, weights=tp.JointTable(table))
+    d = tp.categorical_anova(response, X, weights=tp.weights.JointTable(table))
     np.testing.assert_allclose(d[0, 1, 2].mass, table / table.sum(), atol=1e-14)
 
 
@@ -62,7 +69,7 @@ def test_trees_agree_with_purify_under_the_same_masses():
     X = sparse_rows(200)
     model = GradientBoostingRegressor(max_depth=2, n_estimators=30, random_state=0)
     model.fit(X, response(X))
-    for weights in ("laplace", tp.Shrunk(0.3)):
+    for weights in ("laplace", tp.weights.Shrunk(0.3)):
         closed = tp.categorical_anova(model, X, weights=weights)
         purified = tp.purify(model, X, weights=weights)
         for subset in purified.components:
@@ -85,7 +92,7 @@ def test_moved_rows_and_found_shares(weights):
 def test_rows_of_another_table_and_their_weights():
     X = sparse_rows()
     weights = np.arange(1.0, 41.0)
-    there = tp.categorical_anova(response, X[:5], weights=tp.Rows(X, weights))
+    there = tp.categorical_anova(response, X[:5], weights=tp.weights.GivenRows(X, weights))
     direct = tp.categorical_anova(response, X, sample_weight=weights)
     for subset in direct.components:
         np.testing.assert_array_equal(there[subset].values, direct[subset].values)
@@ -109,5 +116,5 @@ def test_what_cannot_be_is_refused():
     with pytest.raises(InvalidInputError, match="in batches"):
         tp.categorical_anova(response, iter([X]), weights="chow-liu")
     many = np.random.default_rng(0).integers(0, 20, (200, 8))
-    with pytest.raises(tp.MemoryBudgetError, match="combinations of the levels"):
+    with pytest.raises(tp.errors.MemoryBudgetError, match="combinations of the levels"):
         tp.categorical_anova(lambda X: X[:, 0], many, weights="independent")

@@ -41,7 +41,7 @@ def assert_same(a, b):
 
 @pytest.mark.parametrize("selection", ["auto", "greedy", "least-norm", "lars"])
 @pytest.mark.parametrize("size", [40, 300])
-@pytest.mark.filterwarnings("ignore::treepurify.SupportWarning")
+@pytest.mark.filterwarnings("ignore::treepurify.errors.SupportWarning")
 def test_functions_of_labels(selection, size):
     X, weight = rows()
     options = {"selection": selection, "order": 2, **QUIET}
@@ -80,18 +80,18 @@ def test_too_many_distinct_rows_are_refused_while_they_are_read():
         for number in range(10_000):
             yield pd.DataFrame({"a": np.arange(1000) + 1000 * number})
 
-    with pytest.raises(tp.MemoryBudgetError, match="distinct rows"):
+    with pytest.raises(tp.errors.MemoryBudgetError, match="distinct rows"):
         tp.categorical_anova(lambda X: X["a"], endless, memory_budget=1 << 20, **QUIET)
 
 
 def test_what_cannot_be_read_is_refused():
     X, _ = rows()
-    with pytest.raises(tp.InvalidInputError, match="pass the function itself"):
+    with pytest.raises(tp.errors.InvalidInputError, match="pass the function itself"):
         tp.categorical_anova(value(X), batches(X, 50), **QUIET)
-    with pytest.raises(tp.InvalidInputError, match="no column 'heavy'"):
+    with pytest.raises(tp.errors.InvalidInputError, match="no column 'heavy'"):
         tp.categorical_anova(value, batches(X, 50), sample_weight="heavy", **QUIET)
     nothing = batches(X.assign(weight=0.0), 50)
-    with pytest.raises(tp.InvalidInputError, match="no rows of positive weight"):
+    with pytest.raises(tp.errors.InvalidInputError, match="no rows of positive weight"):
         tp.categorical_anova(value, nothing, sample_weight="weight", **QUIET)
 
 

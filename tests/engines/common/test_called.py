@@ -44,13 +44,13 @@ every_engine = pytest.mark.parametrize("engine", ENGINES.values(), ids=ENGINES)
 def test_labels_are_refused(engine, classifier, advice):
     classifier.fit(X, y)
     for labels in (classifier, classifier.predict, partial(classifier.predict)):
-        with pytest.raises(tp.InvalidInputError, match=advice):
+        with pytest.raises(tp.errors.InvalidInputError, match=advice):
             engine(labels, X)
 
 
 @every_engine
 def test_labels_of_a_tree_that_could_be_parsed_are_refused(engine):
-    with pytest.raises(tp.InvalidInputError, match="predict of the classifier Decision"):
+    with pytest.raises(tp.errors.InvalidInputError, match="predict of the classifier Decision"):
         engine(DecisionTreeClassifier(max_depth=2).fit(X, y).predict, X)
 
 
@@ -75,7 +75,7 @@ def test_scores_and_regressions_are_taken(engine):
     ids=["complex", "huge", "ragged", "text", "nothing"],
 )
 def test_functions_that_give_no_real_numbers(engine, function):
-    with pytest.raises(tp.InvalidInputError):
+    with pytest.raises(tp.errors.InvalidInputError):
         engine(function, X)
 
 
@@ -91,7 +91,7 @@ def test_every_engine_says_the_same_of_a_fault(engine):
         lambda X: np.repeat("label", len(X)): "the function must return numbers",
     }
     for function, message in faults.items():
-        with pytest.raises(tp.InvalidInputError, match=message):
+        with pytest.raises(tp.errors.InvalidInputError, match=message):
             engine(function, X)
 
 
@@ -113,9 +113,11 @@ def test_names_of_features_mean_the_same(engine):
     frame = pd.DataFrame(X, columns=["a", "b", "c"])
     assert engine(lambda X: X[:, 0], X, feature_names=["a", "b", "c"]).feature_names == (*"abc",)
     assert engine(lambda X: X["a"], frame, feature_names=["a", "b", "c"]).feature_names == (*"abc",)
-    with pytest.raises(tp.InvalidInputError, match="rename its columns"):
+    with pytest.raises(tp.errors.InvalidInputError, match="rename its columns"):
         engine(lambda X: X["a"], frame, feature_names=["a", "b", "d"])
-    with pytest.raises(tp.InvalidInputError, match="feature_names must be 3 different names"):
+    with pytest.raises(
+        tp.errors.InvalidInputError, match="feature_names must be 3 different names"
+    ):
         engine(lambda X: X[:, 0], X, feature_names=["a", "b"])
 
 
@@ -130,7 +132,7 @@ def test_whole_numbers_are_not_cut_off():
 def test_labels_that_a_function_was_not_read_with_are_refused():
     table = pd.DataFrame({"town": ["Ulm", "Bonn"] * 20, "size": np.arange(40.0)})
     d = tp.ale_anova(lambda X: (X["town"] == "Ulm") * X["size"], table, progress=False)
-    with pytest.raises(tp.InvalidInputError, match="'town' has values that were not among"):
+    with pytest.raises(tp.errors.InvalidInputError, match="'town' has values that were not among"):
         d.remainder.evaluate(pd.DataFrame({"town": ["Jena"], "size": [1.0]}))
 
 
@@ -143,7 +145,7 @@ def test_categories_can_be_grouped():
         return (X["town"] == "a") * X["x"] + X["y"]
 
     assert tp.shapley_sets(f, table, table[:3], progress=False).groups == ((0, 1), (2,))
-    with pytest.raises(tp.InvalidInputError, match="numbers without gaps"):
+    with pytest.raises(tp.errors.InvalidInputError, match="numbers without gaps"):
         tp.shapley_sets(f, table, value="mean", progress=False)
 
 
@@ -156,5 +158,7 @@ def test_rows_to_explain_are_matched_by_name():
     plain = tp.shapley_sets(f, table, table[:4], progress=False)
     turned = tp.shapley_sets(f, table, table[:4][["c", "b", "a"]], progress=False)
     np.testing.assert_array_equal(plain.values, turned.values)
-    with pytest.raises(tp.InvalidInputError, match="missing: 'a'; not known to the model: 'z'"):
+    with pytest.raises(
+        tp.errors.InvalidInputError, match="missing: 'a'; not known to the model: 'z'"
+    ):
         tp.shapley_sets(f, table, table[:4].rename(columns={"a": "z"}), progress=False)

@@ -75,13 +75,13 @@ def decompose(name, **options):
     ],
 )
 def test_interactions_that_name_no_component_are_refused(name, interactions, message):
-    with pytest.raises(tp.InvalidInputError, match=message):
+    with pytest.raises(tp.errors.InvalidInputError, match=message):
         decompose(name, interactions=interactions)
 
 
 @pytest.mark.parametrize("name", ENGINES)
 def test_an_order_without_interactions_takes_none(name):
-    with pytest.raises(tp.InvalidInputError, match="order=1"):
+    with pytest.raises(tp.errors.InvalidInputError, match="order=1"):
         decompose(name, order=1, interactions=[(0, 1)])
     d = decompose(name, interactions=[])
     assert max(map(len, d)) == 1

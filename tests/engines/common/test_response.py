@@ -56,7 +56,9 @@ def test_wrong_guesses_say_where_to_go(rows, boosted):
     assert len(repr(response)) < 120
     assert "3 features -> 3 outputs" in repr(response)
     for f in (response, boosted.predict_proba):
-        with pytest.raises(tp.UnsupportedModelError, match="called with rows by partial_depend"):
+        with pytest.raises(
+            tp.errors.UnsupportedModelError, match="called with rows by partial_depend"
+        ):
             tp.purify(f, X)
     d = tp.purify(boosted, X)
     with pytest.raises(InvalidInputError, match="effects add up on the margin scale only"):

@@ -23,7 +23,7 @@ def rows():
 MEASURES = [
     "independent",
     "uniform",
-    tp.Laplace(0.3),
+    tp.weights.Laplace(0.3),
     tp.weights.Shrunk(0.4),
 ]
 
@@ -49,7 +49,9 @@ def test_draws_depend_neither_on_the_order_of_rows_nor_on_that_of_features(rows,
         np.testing.assert_allclose(same.evaluate(rows[:, ::-1]), values, atol=1e-9)
 
 
-@pytest.mark.parametrize("measure", ["independent", tp.Laplace(0.3)], ids=["product", "mixture"])
+@pytest.mark.parametrize(
+    "measure", ["independent", tp.weights.Laplace(0.3)], ids=["product", "mixture"]
+)
 def test_the_stated_error_is_the_spread_over_draws(rows, measure):
     found = [tp.hooker_anova(bent, rows, weights=measure, seed=seed, **QUIET) for seed in range(12)]
     for subset, first in found[0].components.items():
@@ -72,7 +74,7 @@ def test_weights_count_within_cells(rows):
     """A row of weight three is three rows, in bins and in what is drawn from them."""
     weights = np.random.default_rng(2).integers(1, 4, len(rows))
     again = np.repeat(rows, weights, axis=0)
-    for measure in ("independent", tp.Laplace(0.3)):
+    for measure in ("independent", tp.weights.Laplace(0.3)):
         d = tp.hooker_anova(bent, rows, weights=measure, sample_weight=weights * 0.1, **QUIET)
         other = tp.hooker_anova(bent, again, weights=measure, **QUIET)
         for subset, component in d.components.items():

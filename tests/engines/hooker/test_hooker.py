@@ -6,9 +6,10 @@ import pytest
 
 from tests.reference.dense import functional_anova
 from tests.reference.ensembles import random_ensemble
-from treepurify import Laplace, Rows, purify
+from treepurify import purify
 from treepurify.engines.hooker.anova import hooker_anova
 from treepurify.errors import InvalidInputError, MemoryBudgetError
+from treepurify.weights import GivenRows, Laplace
 
 
 def smooth(rows):
@@ -104,7 +105,7 @@ def test_measures_that_points_are_drawn_from(rows):
     other = hooker_anova(f, rows, weights="independent", bins=12, n_points=40_000, seed=1)
     assert not np.array_equal(other[0].values, d[0].values)
     assert "drawn from the measure" in d.certificate.note
-    given = hooker_anova(f, rows, weights=Rows(rows[:100]), bins=4)
+    given = hooker_anova(f, rows, weights=GivenRows(rows[:100]), bins=4)
     assert given.diagnostics["fit"]["points"] == 100
 
 

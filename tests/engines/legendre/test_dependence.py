@@ -42,7 +42,7 @@ def test_an_effect_in_the_remainder_is_announced():
     """Polynomials of ranks over densities do not follow tails; R2 alone is 0.99."""
     X = pair_of(0.9, 5000, 0)
     values = X[:, 0] * X[:, 1]
-    with pytest.warns(tp.FitWarning, match=r"x0 & x1 \(\d+%\)") as caught:
+    with pytest.warns(tp.errors.FitWarning, match=r"x0 & x1 \(\d+%\)") as caught:
         d = tp.legendre_anova(values, X, scaling="rank", density="legendre", **QUIET)
     assert caught[0].filename == __file__
     assert d.diagnostics["fit"]["f"]["r_squared"] > 0.99
@@ -55,7 +55,7 @@ def test_noise_is_no_effect_that_was_left_over():
     rng = np.random.default_rng(3)
     X = rng.normal(size=(2000, 4))
     with warnings.catch_warnings():
-        warnings.simplefilter("error", tp.FitWarning)
+        warnings.simplefilter("error", tp.errors.FitWarning)
         d = tp.legendre_anova(rng.normal(size=2000), X, degree=4, **QUIET)
     assert max(np.ravel(list(d.diagnostics["left_over"].values())), default=0.0) < 0.02
 
@@ -106,5 +106,5 @@ def test_functions_of_scores_are_orthonormal():
 )
 def test_options_without_meaning_are_refused(options, message):
     X = pair_of(0.0, 100, 0)
-    with pytest.raises(tp.InvalidInputError, match=message):
+    with pytest.raises(tp.errors.InvalidInputError, match=message):
         tp.legendre_anova(X[:, 0], X, degree=2, **options, **QUIET)

@@ -22,16 +22,16 @@ def X():
 
 def test_too_few_rows_names_what_fits(X):
     y = X[:, 0] * X[:, 1] + X[:, 2]
-    with pytest.raises(tp.InvalidInputError, match="more rows than columns") as caught:
+    with pytest.raises(tp.errors.InvalidInputError, match="more rows than columns") as caught:
         tp.legendre_anova(y, X, degree=12, order=3, **QUIET)
     found = re.findall(r"order=(\d) up to degree=(\d+)", str(caught.value))
     assert found == [("3", "5"), ("2", "9"), ("1", "12")]
     for order, degree in ((3, 5), (2, 9)):
         d = tp.legendre_anova(y, X, degree=degree, order=order, **QUIET)
         assert max(len(subset) for subset in d) <= order
-        with pytest.raises(tp.InvalidInputError, match="more rows than columns"):
+        with pytest.raises(tp.errors.InvalidInputError, match="more rows than columns"):
             tp.legendre_anova(y, X, degree=degree + 1, order=order, **QUIET)
-    with pytest.raises(tp.InvalidInputError, match="Not even main effects of degree 1"):
+    with pytest.raises(tp.errors.InvalidInputError, match="Not even main effects of degree 1"):
         tp.legendre_anova(y[:3], X[:3], degree=2, scaling="rank", **QUIET)
 
 
@@ -45,7 +45,7 @@ def test_columns_are_counted_without_listing_subsets():
 
 def test_too_many_subsets_are_refused_before_they_are_listed():
     rng = np.random.default_rng(1)
-    with pytest.raises(tp.MemoryBudgetError):
+    with pytest.raises(tp.errors.MemoryBudgetError):
         tp.legendre_anova(rng.normal(size=20), rng.normal(size=(20, 500)), order=3, **QUIET)
 
 
@@ -79,7 +79,7 @@ def test_constant_features_leave_an_intercept(X):
 
 @pytest.mark.parametrize("scale", [1e200, 1e-200])
 def test_numbers_whose_powers_overflow_are_refused(X, scale):
-    with pytest.raises(tp.InvalidInputError, match="another unit"):
+    with pytest.raises(tp.errors.InvalidInputError, match="another unit"):
         tp.legendre_anova(X[:, 0], X * scale, degree=3, **QUIET)
 
 
@@ -95,12 +95,12 @@ def test_numbers_whose_powers_overflow_are_refused(X, scale):
     ],
 )
 def test_options_of_another_type_are_named(X, option, value):
-    with pytest.raises(tp.InvalidInputError, match=option):
+    with pytest.raises(tp.errors.InvalidInputError, match=option):
         tp.legendre_anova(X[:, 0], X, **{option: value}, **QUIET)
 
 
 def test_a_function_without_outputs_is_refused(X):
-    with pytest.raises(tp.InvalidInputError, match="one value per row"):
+    with pytest.raises(tp.errors.InvalidInputError, match="one value per row"):
         tp.legendre_anova(np.zeros((len(X), 0)), X, **QUIET)
 
 

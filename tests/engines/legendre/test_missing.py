@@ -101,13 +101,13 @@ def test_every_scaling_and_weights(scaling):
 
 def test_what_has_no_level_is_refused():
     X = rows(300)
-    with pytest.raises(tp.InvalidInputError, match="level of their own"):
+    with pytest.raises(tp.errors.InvalidInputError, match="level of their own"):
         tp.legendre_anova(function, X, density="legendre", progress=False)
     infinite = X.copy()
     infinite[0, 0] = np.inf
-    with pytest.raises(tp.InvalidInputError, match="infinite"):
+    with pytest.raises(tp.errors.InvalidInputError, match="infinite"):
         tp.legendre_anova(function(X), infinite, progress=False)
     # Where none were missing, there is no level for them.
     d = tp.legendre_anova(function, np.nan_to_num(X), progress=False)
-    with pytest.raises(tp.InvalidInputError, match="missing or infinite"):
+    with pytest.raises(tp.errors.InvalidInputError, match="missing or infinite"):
         d["x0"].evaluate(X)

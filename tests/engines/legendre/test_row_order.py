@@ -53,7 +53,7 @@ def test_folds_of_the_ridge_do_not_depend_on_the_order_of_rows():
     X = rng.normal(size=(250, 2)) @ np.array([[1, 0.7], [0, 0.7]])
     values = X[:, 0] * X[:, 1] + rng.normal(size=250)
     order = rng.permutation(250)
-    options = {"selection": tp.TermSelection("all", penalty="ridge"), "degree": 5, **QUIET}
+    options = {"selection": tp.options.TermSelection("all", penalty="ridge"), "degree": 5, **QUIET}
     d = tp.legendre_anova(values, X, **options)
     mixed = tp.legendre_anova(values[order], X[order], **options)
     twice = tp.legendre_anova(np.repeat(values, 2), np.repeat(X, 2, axis=0), **options)

@@ -111,7 +111,7 @@ def test_missing_values_that_only_later_rows_have_are_refused(smooth_model, monk
     table = X.copy()
     table.loc[2999, "a"] = np.nan
     parsed = tp.parse_model(model)
-    with pytest.raises(tp.InvalidInputError, match="'a' has 1 missing or infinite"):
+    with pytest.raises(tp.errors.InvalidInputError, match="'a' has 1 missing or infinite"):
         tp.legendre_anova(parsed, batches(table, 600), degree=2, **QUIET)
-    with pytest.raises(tp.InvalidInputError, match=r"several passes.*can be read only once"):
+    with pytest.raises(tp.errors.InvalidInputError, match=r"several passes.*can be read only once"):
         tp.legendre_anova(parsed, iter([X]), **QUIET)

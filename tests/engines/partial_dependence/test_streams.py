@@ -71,7 +71,7 @@ def test_weights_come_from_a_column():
     assert_same_terms(whole, streamed, X, 1e-12)
     assert streamed.diagnostics["background_rows"] == np.count_nonzero(weight)
     nothing = batches(X.assign(weight=0.0), 70)
-    with pytest.raises(tp.InvalidInputError, match="zero for every row"):
+    with pytest.raises(tp.errors.InvalidInputError, match="zero for every row"):
         tp.partial_dependence_anova(model, nothing, sample_weight="weight", **QUIET)
 
 
@@ -132,16 +132,16 @@ def test_one_pass_suffices_where_all_terms_are_tables():
     for subset, term in whole.components.items():
         np.testing.assert_array_equal(once.components[subset].values, term.values)
     deep = GradientBoostingRegressor(n_estimators=8, max_depth=3, random_state=0).fit(X, y)
-    with pytest.raises(tp.InvalidInputError, match=r"two passes.*can be read only once"):
+    with pytest.raises(tp.errors.InvalidInputError, match=r"two passes.*can be read only once"):
         tp.partial_dependence_anova(deep, iter([X]), **QUIET)
 
 
 def test_what_cannot_be_streamed_is_refused():
     X, y = regression_rows()
     model = GradientBoostingRegressor(n_estimators=8, max_depth=3, random_state=0).fit(X, y)
-    with pytest.raises(tp.InvalidInputError, match="leave background out"):
+    with pytest.raises(tp.errors.InvalidInputError, match="leave background out"):
         tp.partial_dependence_anova(model, batches(X, 50), background=X, **QUIET)
-    with pytest.raises(tp.InvalidInputError, match="leave background out"):
+    with pytest.raises(tp.errors.InvalidInputError, match="leave background out"):
         tp.partial_dependence_anova(model, X, background=batches(X, 50), **QUIET)
-    with pytest.raises(tp.MemoryBudgetError):
+    with pytest.raises(tp.errors.MemoryBudgetError):
         tp.partial_dependence_anova(model, batches(X, 50), memory_budget=2000, **QUIET)

@@ -59,7 +59,10 @@ def design(d, X, n_pair_cells):
 def test_components_add_up_to_the_least_squares_fit(forest, pair_cells):
     model, X = forest
     d = tp.purify(
-        model, X, method=tp.CoarseProjection(main_cells=12, pair_cells=pair_cells), progress=False
+        model,
+        X,
+        method=tp.options.CoarseProjection(main_cells=12, pair_cells=pair_cells),
+        progress=False,
     )
     cells = design(d, X, pair_cells)
     margin = model.predict(X)
@@ -87,7 +90,7 @@ def test_the_order_of_rows_and_repeated_rows_do_not_matter(forest):
     model, X = forest
     X = X[:400]
     order = np.random.default_rng(1).permutation(len(X))
-    settings = tp.CoarseProjection(main_cells=10, pair_cells=4)
+    settings = tp.options.CoarseProjection(main_cells=10, pair_cells=4)
     d = tp.purify(model, X, method=settings, progress=False)
     shuffled = tp.purify(model, X[order], method=settings, progress=False)
     assert_same(d, shuffled)
@@ -102,7 +105,7 @@ def test_rows_that_weigh_next_to_nothing_change_nothing(forest, weight):
     model, X = forest
     X = X[:400]
     is_light = np.random.default_rng(2).uniform(size=len(X)) < 0.5
-    settings = tp.CoarseProjection(main_cells=10, pair_cells=6)
+    settings = tp.options.CoarseProjection(main_cells=10, pair_cells=6)
     light, without = (
         tp.purify(
             model,
@@ -127,7 +130,7 @@ def test_weights_of_very_different_size_leave_a_fit(seed, decades):
     X = np.round(2 * rows(300))
     model = RandomForestRegressor(5, random_state=0).fit(X, response(X))
     weights = 10.0 ** np.random.default_rng(seed).uniform(-decades, 0, len(X))
-    settings = tp.CoarseProjection(pair_cells=25)
+    settings = tp.options.CoarseProjection(pair_cells=25)
     d = tp.purify(model, X, sample_weight=weights, method=settings, progress=False)
     assert d.diagnostics["projection"]["r_squared"][0] > 0.9
     np.testing.assert_allclose(d.predict(X), model.predict(X), atol=1e-9)
@@ -142,7 +145,9 @@ def test_coarse_cells_are_taken_where_trees_have_many_leaves(forest):
 
 def test_main_effects_alone_are_fitted_on_the_fine_cells(forest):
     model, X = forest
-    d = tp.purify(model, X, order=1, method=tp.CoarseProjection(main_cells=9), progress=False)
+    d = tp.purify(
+        model, X, order=1, method=tp.options.CoarseProjection(main_cells=9), progress=False
+    )
     cells = np.column_stack(
         [indicators(np.searchsorted(d[j].axes[0].cuts, X[:, j], side="right")) for j in range(4)]
     )
@@ -219,12 +224,12 @@ def test_what_cannot_be_projected_on_coarse_cells_is_refused(forest):
         ({"weights": "laplace"}, "rows that are the measure"),
         ({"weights": "uniform"}, "rows that are the measure"),
     ):
-        with pytest.raises(tp.InvalidInputError, match=words):
+        with pytest.raises(tp.errors.InvalidInputError, match=words):
             tp.purify(model, X, method="coarse", progress=False, **options)
-    with pytest.raises(tp.MemoryBudgetError, match="unknowns"):
+    with pytest.raises(tp.errors.MemoryBudgetError, match="unknowns"):
         tp.purify(model, X, method="coarse", progress=False, memory_budget=1 << 20)
-    with pytest.raises(tp.InvalidInputError, match="pair_cells of a coarse projection"):
-        tp.CoarseProjection(pair_cells=1)
+    with pytest.raises(tp.errors.InvalidInputError, match="pair_cells of a coarse projection"):
+        tp.options.CoarseProjection(pair_cells=1)
 
 
 def test_cuts_are_kept_where_rows_are():

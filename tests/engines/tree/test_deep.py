@@ -53,7 +53,7 @@ def test_larger_components_are_evaluated_without_tables(name, monkeypatch):
     def small(axes, n_outputs, memory_budget):
         axes = list(axes)
         if axes and len(axes[0]) > 2:
-            raise tp.MemoryBudgetError("too large for this test")
+            raise tp.errors.MemoryBudgetError("too large for this test")
         fits(axes, n_outputs, memory_budget)
 
     monkeypatch.setattr(closed_form, "check_memory", small)
@@ -132,9 +132,9 @@ def test_interactions_on_request():
             d.components[subset].values, everything.components[subset].values, atol=1e-12
         )
     np.testing.assert_allclose(d.evaluate(X), ensemble.margin(X), atol=1e-11)
-    with pytest.raises(tp.InvalidInputError, match="two or more different features"):
+    with pytest.raises(tp.errors.InvalidInputError, match="two or more different features"):
         purify(ensemble, X, interactions=["x0"])
-    with pytest.raises(tp.InvalidInputError, match="no feature 'age'; the model has 'x0'"):
+    with pytest.raises(tp.errors.InvalidInputError, match="no feature 'age'; the model has 'x0'"):
         purify(ensemble, X, interactions=[("age", "x0")])
 
 
@@ -147,7 +147,7 @@ def test_the_strongest_pairs_on_request(weights):
     d = purify(ensemble, X, weights=weights, interactions=3)
     assert {subset for subset in d if len(subset) == 2} == {tuple(map(int, p)) for p in pairs[:3]}
     np.testing.assert_allclose(d.evaluate(X), ensemble.margin(X), atol=1e-10)
-    with pytest.raises(tp.InvalidInputError, match="positive number of pairs"):
+    with pytest.raises(tp.errors.InvalidInputError, match="positive number of pairs"):
         purify(ensemble, X, interactions=0)
 
 
@@ -159,7 +159,7 @@ def test_too_large_a_model_is_refused_before_work_starts(weights, method):
     ensemble = complete_ensemble(rng, n_features=500, depth=12, n_trees=20)
     X = rng.normal(size=(200, 500))
     for budget, order in [(1 << 23, 1), (1 << 27, 2 if weights == "laplace" else 3)]:
-        with pytest.raises(tp.MemoryBudgetError, match="more than the memory budget"):
+        with pytest.raises(tp.errors.MemoryBudgetError, match="more than the memory budget"):
             purify(ensemble, X, weights=weights, method=method, order=order, memory_budget=budget)
 
 
@@ -191,7 +191,7 @@ def test_projection_of_a_shallow_ensemble_is_the_exact_result(weights, missing):
         X,
         weights=weights,
         sample_weight=sample_weight,
-        method=tp.TreeProjection(1e-13),
+        method=tp.options.TreeProjection(1e-13),
     )
     assert projected.diagnostics["method"] == "projection"
     scale = exact.certificate.scale
@@ -226,7 +226,7 @@ def test_projection_of_one_tree_is_least_squares_on_its_products(order):
     ensemble, X = scene(7, n_trees=1, n_features=5, depth=7, n_categorical=1, missing=True)
     assert len(ensemble.feature) > 10
     X = X[rng.integers(0, len(X), 300)]
-    d = purify(ensemble, X, order=order, method=tp.TreeProjection(1e-12))
+    d = purify(ensemble, X, order=order, method=tp.options.TreeProjection(1e-12))
     fitted = d.evaluate(X) - d.remainder.evaluate(X)
     expected = dense_projection(ensemble, X, order)
     np.testing.assert_allclose(fitted, expected, atol=1e-9)
@@ -274,19 +274,19 @@ def test_routes_are_chosen_and_said(monkeypatch):
     assert whole.diagnostics["method"] == "exact"
     assert whole.remainder is None
     assert max(map(len, whole)) > 3
-    with pytest.raises(tp.InvalidInputError, match="not all that occur"):
+    with pytest.raises(tp.errors.InvalidInputError, match="not all that occur"):
         purify(ensemble, X, method="projection", order=None)
-    with pytest.raises(tp.InvalidInputError, match="needs independent features"):
+    with pytest.raises(tp.errors.InvalidInputError, match="needs independent features"):
         purify(ensemble, X, method="closed-form")
-    with pytest.raises(tp.InvalidInputError, match="needs rows"):
+    with pytest.raises(tp.errors.InvalidInputError, match="needs rows"):
         purify(ensemble, X, weights="uniform", method="projection")
-    with pytest.raises(tp.InvalidInputError, match="up to 3 features, not 4"):
+    with pytest.raises(tp.errors.InvalidInputError, match="up to 3 features, not 4"):
         purify(ensemble, X, method="projection", order=4)
-    with pytest.raises(tp.InvalidInputError, match="between 0 and 1"):
-        tp.TreeProjection(0.0)
+    with pytest.raises(tp.errors.InvalidInputError, match="between 0 and 1"):
+        tp.options.TreeProjection(0.0)
 
     def refuse(*_):
-        raise tp.MemoryBudgetError("too large for this test")
+        raise tp.errors.MemoryBudgetError("too large for this test")
 
     monkeypatch.setattr(routes, "closed_subsets", refuse)
     assert purify(ensemble, np.tile(X, (8, 1))).diagnostics["method"] == "projection"
@@ -312,5 +312,5 @@ def test_deep_routes_say_how_far_the_model_is_from_its_library(weights):
 
 def test_indices_need_independence():
     ensemble, X = scene(12, n_trees=3, n_features=3, depth=3)
-    with pytest.raises(tp.InvalidInputError, match="need independent features"):
+    with pytest.raises(tp.errors.InvalidInputError, match="need independent features"):
         tp.interaction_indices(ensemble, X, weights="empirical")

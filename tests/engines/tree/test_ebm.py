@@ -110,11 +110,13 @@ def test_without_rows_the_bin_weights_are_the_measure(rows, pairs):
 
 
 def test_what_without_rows_is_refused(pairs):
-    with pytest.raises(tp.InvalidInputError, match='resolution="union" needs the rows: pass X'):
+    with pytest.raises(
+        tp.errors.InvalidInputError, match='resolution="union" needs the rows: pass X'
+    ):
         tp.purify(pairs, resolution="union", progress=False)
-    with pytest.raises(tp.InvalidInputError, match="'laplace' need the rows"):
+    with pytest.raises(tp.errors.InvalidInputError, match="'laplace' need the rows"):
         tp.purify(pairs, weights="laplace", progress=False)
-    with pytest.raises(tp.InvalidInputError, match="sample_weight is given without rows"):
+    with pytest.raises(tp.errors.InvalidInputError, match="sample_weight is given without rows"):
         tp.purify(pairs, sample_weight=[1.0], progress=False)
 
 
@@ -145,7 +147,7 @@ def test_classes(rows):
 
 
 def test_memory_budget_names_the_table_and_the_way_out(rows, pairs):
-    with pytest.raises(tp.MemoryBudgetError, match=r"u x v.* cells.*resolution=\"term\""):
+    with pytest.raises(tp.errors.MemoryBudgetError, match=r"u x v.* cells.*resolution=\"term\""):
         tp.purify(pairs, rows, resolution="union", memory_budget=5_000, progress=False)
     small = tp.purify(pairs, rows, memory_budget=10_000, progress=False)
     assert small.diagnostics["resolution"] == "term"

@@ -17,14 +17,14 @@ def product(rows):
 @pytest.mark.parametrize("engine", [tp.hooker_anova, tp.partial_dependence_anova])
 @pytest.mark.parametrize("order", [2, 3])
 def test_too_many_interactions_are_refused(engine, order):
-    with pytest.raises(tp.MemoryBudgetError, match="name the interactions that you need"):
+    with pytest.raises(tp.errors.MemoryBudgetError, match="name the interactions that you need"):
         engine(product, ROWS, order=order, memory_budget=1 << 20, progress=False)
 
 
 def test_terms_of_every_order_are_counted_and_not_listed():
-    with pytest.raises(tp.MemoryBudgetError, match="smaller order"):
+    with pytest.raises(tp.errors.MemoryBudgetError, match="smaller order"):
         tp.partial_dependence_anova(product, ROWS, order=None, progress=False)
-    with pytest.raises(tp.MemoryBudgetError, match="smaller order"):
+    with pytest.raises(tp.errors.MemoryBudgetError, match="smaller order"):
         tp.partial_dependence_anova(
             product, ROWS[:2], order=None, interactions=[range(40)], progress=False
         )
@@ -38,7 +38,7 @@ def test_points_and_tables_are_counted_before_a_function_is_called():
         return product(rows)
 
     rows = np.random.default_rng(1).integers(0, 2, size=(2000, 12)).astype(float)
-    with pytest.raises(tp.MemoryBudgetError, match="66 tables to 2000 points"):
+    with pytest.raises(tp.errors.MemoryBudgetError, match="66 tables to 2000 points"):
         tp.hooker_anova(counted, rows, memory_budget=1 << 20, progress=False)
     assert max(called) < 2000
 
@@ -58,9 +58,9 @@ def test_deep_paths_are_refused_before_their_subsets_are_listed():
     rows = rng.normal(size=(1500, 40))
     forest = RandomForestRegressor(n_estimators=3, random_state=0).fit(rows, rng.normal(size=1500))
     exact = {"method": "exact", "progress": False}
-    with pytest.raises(tp.MemoryBudgetError, match="tables"):
+    with pytest.raises(tp.errors.MemoryBudgetError, match="tables"):
         tp.purify(forest, iter([rows]), **exact)
-    with pytest.raises(tp.MemoryBudgetError, match="leaves"):
+    with pytest.raises(tp.errors.MemoryBudgetError, match="leaves"):
         tp.purify(forest, iter([rows]), memory_budget=10_000, **exact)
 
 

@@ -64,7 +64,11 @@ def test_weighted_rows_are_those_of_dense_least_squares(name, different):
     assert largest_difference(d, X, ensemble, sample_weight=weight) <= 1e-9
 
 
-@pytest.mark.parametrize("weighting", [tp.Laplace(0.5), tp.Laplace(0.02), tp.Shrunk(0.3)], ids=str)
+@pytest.mark.parametrize(
+    "weighting",
+    [tp.weights.Laplace(0.5), tp.weights.Laplace(0.02), tp.weights.Shrunk(0.3)],
+    ids=str,
+)
 @pytest.mark.parametrize("name", RANDOM)
 def test_measures_beside_the_rows_are_rows_in_all_cells(name, weighting):
     ensemble, X = scene(3, n_trees=8, **(RANDOM[name] | {"n_features": 3}))
@@ -77,7 +81,7 @@ def test_features_that_restrict_no_leaf_have_mass_beside_the_rows():
     ensemble, X = scene(1, n_features=3, n_trees=8, depth=4, missing=True)
     cut = np.where(ensemble.feature == 0, -np.inf, ensemble.cut)
     ensemble = replace(ensemble, cut=cut, missing_left=ensemble.missing_left & (cut > -np.inf))
-    weighting = tp.Shrunk(0.3)
+    weighting = tp.weights.Shrunk(0.3)
     d = purify(ensemble, X, weights=weighting, order=1)
     assert np.abs(d.components[0,].values).max() > 1e-3
     assert largest_difference(d, X, ensemble, order=1, weighting=weighting) <= 1e-9
@@ -89,7 +93,7 @@ def test_sets_of_categories_that_add_up_to_all_say_nothing_twice(seed, n_rows):
     """Products that depend on each other on any rows have no part in the norm, either."""
     ensemble, X = scene(seed, n_features=4, n_categorical=3, n_codes=4, depth=6, n_trees=6)
     X = X[:n_rows]
-    weighting = tp.Laplace(0.5)
+    weighting = tp.weights.Laplace(0.5)
     d = purify(ensemble, X, weights=weighting)
     facts = d.diagnostics["projection"]
     assert facts["converged"]
@@ -138,7 +142,7 @@ def test_a_default_booster_of_order_three_is_solved_to_rounding():
 
 def test_rows_without_any_mass_leave_the_effects_under_the_uniform_distribution():
     model, X = deep_booster()
-    projected = purify(model, X, weights=tp.Laplace(1.0))
+    projected = purify(model, X, weights=tp.weights.Laplace(1.0))
     exact = tp.purify(model, X, weights="uniform", order=2, progress=False)
     assert set(projected.components) == set(exact.components)
     np.testing.assert_allclose(projected.intercept, exact.intercept, atol=1e-6)
@@ -153,9 +157,11 @@ def test_memory_is_checked_before_trees_are_solved(monkeypatch):
 
     monkeypatch.setattr(projection, "_project_tree", never)
     model, X = deep_booster(max_depth=3)
-    with pytest.raises(tp.MemoryBudgetError, match="purifying 15 tables"):
+    with pytest.raises(tp.errors.MemoryBudgetError, match="purifying 15 tables"):
         purify(model, X, memory_budget=150_000)
-    with pytest.raises(tp.MemoryBudgetError, match=r"tree \d+ on \d+ products of its splits"):
+    with pytest.raises(
+        tp.errors.MemoryBudgetError, match=r"tree \d+ on \d+ products of its splits"
+    ):
         purify(*deep_booster(), memory_budget=1_500_000)
 
 

@@ -102,7 +102,7 @@ def test_components_are_those_of_dense_least_squares(name, n_rows):
 @pytest.mark.parametrize("name", MODELS)
 def test_independent_features_have_the_components_of_the_closed_form(name):
     model, X = fitted(name)
-    alike = {tp.Laplace(1.0): "uniform", tp.Shrunk(1.0): "independent"}
+    alike = {tp.weights.Laplace(1.0): "uniform", tp.weights.Shrunk(1.0): "independent"}
     for weighting, product in alike.items():
         d = purify(model, X, weights=weighting)
         exact = tp.purify(model, X, weights=product, method="closed-form", progress=False)

@@ -17,12 +17,12 @@ from treepurify.models.ensemble import TreeEnsemble
 from treepurify.rows.table_reader import read_columns
 
 WEIGHTINGS = {
-    "empirical": tp.Empirical(),
-    "independent": tp.Independent(),
-    "laplace": tp.Laplace(0.3),
-    "uniform": tp.Uniform(),
-    "uniform by length": tp.Uniform(by="length"),
-    "uniform with missing": tp.Uniform(missing=True),
+    "empirical": tp.weights.Empirical(),
+    "independent": tp.weights.Independent(),
+    "laplace": tp.weights.Laplace(0.3),
+    "uniform": tp.weights.Uniform(),
+    "uniform by length": tp.weights.Uniform(by="length"),
+    "uniform with missing": tp.weights.Uniform(missing=True),
 }
 
 
@@ -85,7 +85,7 @@ def test_equals_the_full_functional_anova(name, options):
 def test_four_features():
     ensemble, X = scene(5, n_features=4, depth=5, n_categorical=1, n_codes=2)
     weights = np.random.default_rng(0).exponential(size=len(X))
-    expected, _, _ = truth(ensemble, X, tp.Empirical(), weights)
+    expected, _, _ = truth(ensemble, X, tp.weights.Empirical(), weights)
     d = purify(ensemble, X, sample_weight=weights)
     assert max(len(s) for s in d) == 4
     assert_equal_components(d, expected, atol=1e-9)
@@ -165,7 +165,7 @@ def test_weights_are_repeated_rows_and_zero_weights_dropped_rows():
     repeats = np.random.default_rng(0).integers(0, 4, size=len(X))
     weighted = purify(ensemble, X, sample_weight=repeats)
     repeated = purify(ensemble, np.repeat(X, repeats, axis=0))
-    given = purify(ensemble, X, weights=tp.Rows(X, repeats))
+    given = purify(ensemble, X, weights=tp.weights.GivenRows(X, repeats))
     for subset, component in repeated.components.items():
         for other in (weighted, given):
             np.testing.assert_allclose(
@@ -188,8 +188,8 @@ def test_counting_in_batches_equals_one_pass():
 
 def test_a_joint_table_stands_for_the_rows_it_was_counted_from():
     ensemble, X = scene(6, n_features=3, depth=3)
-    _, joint, _ = truth(ensemble, X, tp.Empirical())
-    given = purify(ensemble, None, weights=tp.JointTable(1000 * joint))
+    _, joint, _ = truth(ensemble, X, tp.weights.Empirical())
+    given = purify(ensemble, None, weights=tp.weights.JointTable(1000 * joint))
     plain = purify(ensemble, X)
     for subset, component in plain.components.items():
         np.testing.assert_allclose(given.components[subset].values, component.values, atol=1e-11)
@@ -297,7 +297,7 @@ def test_separate_blocks_are_counted():
 def test_later_rows_with_missing_values():
     ensemble, X = scene(1, n_features=3, depth=3)
     later = np.full((1, 3), np.nan)
-    with pytest.raises(tp.InvalidInputError, match=r"'x\d' has missing values.*\"always\""):
+    with pytest.raises(tp.errors.InvalidInputError, match=r"'x\d' has missing values.*\"always\""):
         purify(ensemble, X).predict(later)
     d = purify(ensemble, X, missing_cells="always")
     np.testing.assert_allclose(d.evaluate(later), ensemble.margin(later), atol=1e-12)
@@ -366,7 +366,7 @@ def test_rows_of_the_measure_are_not_those_of_the_check(n_rows):
     rng = np.random.default_rng(0)
     X, other = rng.normal(size=(200, 3)), rng.normal(size=(n_rows, 3)) + 1.0
     model = GradientBoostingRegressor(max_depth=2, n_estimators=10).fit(X, X[:, 0] * X[:, 1])
-    d = tp.purify(model, X, weights=tp.Rows(other), progress=False)
+    d = tp.purify(model, X, weights=tp.weights.GivenRows(other), progress=False)
     alone = tp.purify(model, other, progress=False)
     assert d.certificate.margin_error < 1e-12
     for subset, component in alone.components.items():

@@ -38,17 +38,19 @@ def test_tables_that_are_no_margins_of_one_mass_are_refused():
     pair = {(0, 1): [[0.0, 1.0], [2.0, 5.0]]}
     even = np.full((2, 2), 0.25)
     message = r"weights of \(0,\) and of \(0, 1\) .* cells of \(0,\) differs by up to 0.4\b"
-    with pytest.raises(tp.InvalidInputError, match=message):
+    with pytest.raises(tp.errors.InvalidInputError, match=message):
         purify(pair, {(0, 1): even, 0: [0.9, 0.1], 1: [0.5, 0.5]})
     slightly = {(0, 1): even, 0: [0.5 + 1e-7, 0.5 - 1e-7]}
-    with pytest.raises(tp.InvalidInputError, match="up to 1e-07"):
+    with pytest.raises(tp.errors.InvalidInputError, match="up to 1e-07"):
         purify(pair, slightly)
     purify(pair, {(0, 1): even, 0: [0.5 + 1e-12, 0.5 - 1e-12]})
 
 
 def test_pairs_that_differ_on_the_feature_they_share_are_refused():
     slanted = JOINT.sum(0) * np.array([[1.0], [1.0], [2.0]])
-    with pytest.raises(tp.InvalidInputError, match=r"of \(0, 1\) and of \(1, 2\).*of \(1,\)"):
+    with pytest.raises(
+        tp.errors.InvalidInputError, match=r"of \(0, 1\) and of \(1, 2\).*of \(1,\)"
+    ):
         purify(TENSORS, {(0, 1): JOINT.sum(2), (1, 2): slanted})
 
 
@@ -61,7 +63,7 @@ def test_pairs_that_differ_on_the_feature_they_share_are_refused():
     ],
 )
 def test_weights_of_features_that_are_not_there_or_there_twice(weights):
-    with pytest.raises(tp.InvalidInputError, match="one table for each set of features"):
+    with pytest.raises(tp.errors.InvalidInputError, match="one table for each set of features"):
         purify({(0, 1): np.eye(2)}, weights)
 
 
@@ -73,5 +75,5 @@ def test_names_of_features_in_arrays(names):
 @pytest.mark.parametrize("intercept", [np.inf, -np.inf, np.nan, [0.0, np.nan], "x", [1, 2, 3], 1j])
 def test_an_intercept_that_is_no_finite_number_for_each_output_is_refused(intercept):
     tensors = {(0, 1): np.zeros((2, 2, 2))}
-    with pytest.raises(tp.InvalidInputError, match=r"intercept must be (one finite|num)"):
+    with pytest.raises(tp.errors.InvalidInputError, match=r"intercept must be (one finite|num)"):
         purify(tensors, "uniform", intercept=intercept, output_names=["a", "b"])

@@ -12,7 +12,14 @@ from tests.engines.tree.streams import batches, regression_rows, shallow_model
 from treepurify.rows.sources import as_source
 
 QUIET = {"progress": False}
-MEASURES = ["empirical", "independent", "laplace", "uniform", tp.Shrunk(0.3), tp.Laplace(0.1)]
+MEASURES = [
+    "empirical",
+    "independent",
+    "laplace",
+    "uniform",
+    tp.weights.Shrunk(0.3),
+    tp.weights.Laplace(0.1),
+]
 
 
 def assert_same(a, b, tolerance=0.0):
@@ -61,11 +68,11 @@ def test_weights_come_from_a_column():
     source = batches(X.assign(weight=weight / 3), 70)
     assert_same(whole, tp.purify(model, source, sample_weight="weight", **QUIET), 1e-12)
     nothing = batches(X.assign(weight=0.0), 70)
-    with pytest.raises(tp.InvalidInputError, match="zero for every row"):
+    with pytest.raises(tp.errors.InvalidInputError, match="zero for every row"):
         tp.purify(model, nothing, sample_weight="weight", **QUIET)
-    with pytest.raises(tp.InvalidInputError, match="has no column 'heavy'"):
+    with pytest.raises(tp.errors.InvalidInputError, match="has no column 'heavy'"):
         tp.purify(model, batches(X, 70), sample_weight="heavy", **QUIET)
-    with pytest.raises(tp.InvalidInputError, match="name of their column"):
+    with pytest.raises(tp.errors.InvalidInputError, match="name of their column"):
         tp.purify(model, batches(X, 70), sample_weight=weight, **QUIET)
 
 
@@ -118,7 +125,9 @@ def test_deep_trees_are_projected_on_a_sample_and_purified_under_all_rows(method
     np.testing.assert_allclose(streamed.remainder.variance, whole.remainder.variance, rtol=1e-9)
     for subset, covariance in whole.covariances.items():
         np.testing.assert_allclose(streamed.covariances[subset], covariance, atol=1e-12)
-    few = {"projection": tp.TreeProjection, "coarse": tp.CoarseProjection}[method](sample_rows=900)
+    few = {"projection": tp.options.TreeProjection, "coarse": tp.options.CoarseProjection}[method](
+        sample_rows=900
+    )
     sampled = tp.purify(model, batches(X, 100), method=few, **QUIET)
     assert sampled.diagnostics["stream"]["sampled_rows"] == 900
     assert "a sample of 900 of 3000 rows" in sampled.certificate.note
@@ -140,7 +149,7 @@ def test_deep_trees_are_projected_on_a_sample_and_purified_under_all_rows(method
 
 def test_a_deep_model_says_that_an_iterator_is_read_once_only():
     model, X = deep_model()
-    with pytest.raises(tp.InvalidInputError, match=r"three passes.*can be read only once"):
+    with pytest.raises(tp.errors.InvalidInputError, match=r"three passes.*can be read only once"):
         tp.purify(model, iter([X]), method="projection", **QUIET)
 
 
@@ -157,7 +166,7 @@ def test_measures_of_values_are_those_in_memory_where_a_sample_is_all_rows(measu
     assert streamed.diagnostics["measure"] == whole.diagnostics["measure"]
     assert streamed.diagnostics["stream"]["sampled_rows"] == streamed.diagnostics["rows"] == len(X)
     assert streamed.certificate.note == whole.certificate.note
-    with pytest.raises(tp.InvalidInputError, match=r"two passes.*can be read only once"):
+    with pytest.raises(tp.errors.InvalidInputError, match=r"two passes.*can be read only once"):
         tp.purify(model, iter([X]), weights=measure, **QUIET)
 
 
@@ -179,7 +188,7 @@ def test_measures_of_values_are_found_on_a_sample(measure, monkeypatch):
         return
     # What only counts rows counts all of them.
     share = d.diagnostics["measure"].get("share", 0.0)
-    whole = tp.purify(model, X, weights=tp.Shrunk(share), sample_weight=weight, **QUIET)
+    whole = tp.purify(model, X, weights=tp.weights.Shrunk(share), sample_weight=weight, **QUIET)
     assert_same(whole, d, 1e-12)
 
 
@@ -194,15 +203,15 @@ def test_the_strongest_pairs_are_found_on_all_rows(measure):
     assert list(found["shares"]) == list(truth["shares"])
     np.testing.assert_allclose([*found["shares"].values()], [*truth["shares"].values()])
     assert sum(len(subset) == 2 for subset in streamed.components) == 2
-    with pytest.raises(tp.InvalidInputError, match="read only once"):
+    with pytest.raises(tp.errors.InvalidInputError, match="read only once"):
         tp.purify(model, iter([X]), **asked)
 
 
 def test_what_cannot_be_streamed_is_refused():
     model, X = shallow_model()
-    with pytest.raises(tp.InvalidInputError, match="several models"):
+    with pytest.raises(tp.errors.InvalidInputError, match="several models"):
         tp.purify([model, model], batches(X, 50), **QUIET)
-    with pytest.raises(tp.InvalidInputError, match="has no column 'b'"):
+    with pytest.raises(tp.errors.InvalidInputError, match="has no column 'b'"):
         tp.purify(model, batches(X.drop(columns="b"), 50), **QUIET)
 
 
@@ -220,7 +229,7 @@ def test_arrays_are_matched_by_position():
     model = GradientBoostingRegressor(max_depth=2, n_estimators=5).fit(X.to_numpy(), y)
     streamed = tp.purify(model, batches(X.to_numpy(), 50), **QUIET)
     assert_same(tp.purify(model, X.to_numpy(), **QUIET), streamed)
-    with pytest.raises(tp.InvalidInputError, match="model has 4 features"):
+    with pytest.raises(tp.errors.InvalidInputError, match="model has 4 features"):
         tp.purify(model, batches(X.to_numpy()[:, :3], 50), **QUIET)
     named = tp.purify(model, batches(X.rename(columns=str.upper), 50), **QUIET)
     assert named.feature_names == ("A", "B", "C", "D")
@@ -246,7 +255,9 @@ def test_categories_that_only_one_batch_has():
     assert whole.components[0,].axes[0].has_other
     assert_same(whole, tp.purify(tp.parse_model(model), batches(text, 60), **QUIET))
     unknown = text.assign(town="Oslo")
-    with pytest.raises(tp.InvalidInputError, match="no value in the column of feature 'town'"):
+    with pytest.raises(
+        tp.errors.InvalidInputError, match="no value in the column of feature 'town'"
+    ):
         tp.purify(tp.parse_model(model), batches(unknown, 60), **QUIET)
 
 
@@ -258,7 +269,9 @@ def test_codes_must_mean_the_same_in_every_file():
     parsed = replace(parsed, features=(codes_only, size))
     assert_same(tp.purify(parsed, X, **QUIET), tp.purify(parsed, batches(X, 60), **QUIET))
     turned = X.assign(town=X["town"].cat.reorder_categories(["Ulm", "Bonn", "Rome"]))
-    with pytest.raises(tp.InvalidInputError, match="column 'town' numbers its categories as"):
+    with pytest.raises(
+        tp.errors.InvalidInputError, match="column 'town' numbers its categories as"
+    ):
         tp.purify(parsed, [X, turned], **QUIET)
 
 
@@ -291,7 +304,7 @@ def test_tables_that_would_not_fit_are_refused_before_a_row_is_read():
         read.append(1)
         yield X
 
-    with pytest.raises(tp.MemoryBudgetError):
+    with pytest.raises(tp.errors.MemoryBudgetError):
         tp.purify(model, rows, memory_budget=2_000, **QUIET)
     # The first batch only, for its columns.
     assert len(read) == 1

@@ -55,7 +55,8 @@ def check_batches(weighting: Weighting) -> None:
     if not weighting.counts_are_enough:
         raise InvalidInputError(
             f"weights={weighting.name!r} need all rows one by one, and these come in batches: use "
-            '"empirical", "independent", "laplace", "uniform" or Shrunk(0.1), or pass a table'
+            '"empirical", "independent", "laplace", "uniform" or tp.weights.Shrunk(0.1), or pass a '
+            "table"
         )
 
 

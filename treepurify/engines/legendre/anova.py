@@ -142,8 +142,8 @@ def legendre_anova(  # noqa: PLR0913 - what all engines take, and how functions 
         levels for categories and numbers of at most 10 distinct values, else ranks, or scores
         where a fit of degree 4 shows that the function follows tails; a mapping names features
         that differ.
-    selection : {"bic", "aic", "all"} or TermSelection
-        The criterion along the path; `TermSelection` has more options.
+    selection : {"bic", "aic", "all"} or options.TermSelection
+        The criterion along the path; `treepurify.options.TermSelection` has more.
     orthogonal : bool
         Whether components are projected off the functions of fewer of their features; without it
         they are orthogonal as far as the densities are right, as in the paper.

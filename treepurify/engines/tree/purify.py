@@ -105,7 +105,7 @@ def purify(  # noqa: PLR0913 - what all engines take, and how models are read
         of weights.
     feature_names : sequence of str, optional
         Names of the features, in the order of the model.
-    method : str, TreeProjection or CoarseProjection
+    method : str, options.TreeProjection or options.CoarseProjection
         ``"exact"``: solves on the union grid of all cuts. ``"closed-form"``: any depth, under
         independent features. ``"projection"``: any depth, under dependent features: each tree
         is projected on functions of up to `order` features over its own cuts, and the sum is

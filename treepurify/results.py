@@ -1,0 +1,40 @@
+"""What functions return, to be recognised and looked up; tensors can be made by hand, too."""
+
+from treepurify.auditing.findings import Finding
+from treepurify.auditing.ranked_findings import Audit
+from treepurify.certificate import Certificate
+from treepurify.comparing.comparison import Comparison
+from treepurify.components import Component, TensorComponent
+from treepurify.engines.tree.second_moments import InteractionIndices
+from treepurify.evidence.effect_worth_table import EffectWorth
+from treepurify.evidence.simplification import Simplification
+from treepurify.grouping.sets import ShapleySets
+from treepurify.interactions.h_statistics import HStatistics
+from treepurify.interactions.measured import MeasuredInteractions
+from treepurify.profiles.feature_profile import FeatureProfile
+from treepurify.shapley.interactions import ShapleyInteractions
+from treepurify.shapley.values import ShapleyValues
+from treepurify.spread import Spread
+
+__all__ = [
+    "Audit",
+    "Certificate",
+    "Comparison",
+    "Component",
+    "EffectWorth",
+    "FeatureProfile",
+    "Finding",
+    "HStatistics",
+    "InteractionIndices",
+    "MeasuredInteractions",
+    "ShapleyInteractions",
+    "ShapleySets",
+    "ShapleyValues",
+    "Simplification",
+    "Spread",
+    "TensorComponent",
+]
+
+
+def __dir__() -> list[str]:
+    return __all__
